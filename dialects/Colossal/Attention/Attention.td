@@ -1,0 +1,39 @@
+// Attention and rotary embedding.
+
+def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments]> {
+  let summary = "scaled dot-product attention";
+  let description = [{
+    query B x Hq x Sq x D, key B x Hk x Sk x D, value B x Hk x Sk x Dv, result B x Hq x Sq x Dv; Hq is a multiple of Hk and
+    query head h reads key head h / (Hq / Hk). scores = scale * q k^T, softcap (c * tanh(s / c)) if not 0, plus `mask`,
+    which broadcasts right-aligned to B x Hq x Sq x Sk (float: added; i1: false means -inf). With `causal`, query i sees
+    keys j <= i + causal_offset + query_offset. A row with no visible key gives 0 with `guard`, otherwise what softmax of
+    equal scores gives (NaN if all are -inf).
+
+    `query_offset` (index) is the global index of the first local query; `key_count` (index), how many keys are real.
+  }];
+  let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key, AnyRankedTensor:$value,
+                       Optional<AnyRankedTensor>:$mask, Optional<Index>:$query_offset, Optional<Index>:$key_count,
+                       F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$causal_offset, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<BoolAttr, "false">:$guard);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `(` $query `,` $key `,` $value (`,` `mask` $mask^)? (`,` `query_offset` $query_offset^)?
+    (`,` `key_count` $key_count^)? `)` attr-dict
+    `:` `(` type($query) `,` type($key) `,` type($value) (`,` type($mask)^)? `)` `->` type($result)
+  }];
+}
+
+def Colossal_RotaryOp : Colossal_Op<"rotary"> {
+  let summary = "rotary position embedding";
+  let description = [{
+    input ... x S x D. cos and sin broadcast right-aligned to ... x S x (R / 2), R <= D even; only the first R elements turn.
+    Pairs are (i, i + R / 2), or (2i, 2i + 1) if `interleaved`: (a, b) -> (a cos - b sin, b cos + a sin).
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$cos, AnyRankedTensor:$sin,
+                       DefaultValuedAttr<BoolAttr, "false">:$interleaved);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `(` $input `,` $cos `,` $sin `)` attr-dict `:` `(` type($input) `,` type($cos) `,` type($sin) `)` `->` type($result)
+  }];
+}

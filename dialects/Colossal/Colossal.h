@@ -1,0 +1,21 @@
+//===- Colossal.h - the model dialect ---------------------------------------===//
+//
+// Ops of a model. Each family of ops has a folder here with its ODS and one .cpp that holds all that is known about it:
+// verification, folding, sharding rule, emission.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H
+#define COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H
+
+#include "dialects/Colossal/ElementEmitter.h"
+#include "dialects/Dist/FactorRule.h"
+
+#include "dialects/Colossal/ColossalDialect.h.inc"
+#include "dialects/Colossal/ColossalEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Colossal/ColossalAttrs.h.inc"
+#include "dialects/Colossal/Interfaces.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Colossal/ColossalOps.h.inc"
+
+#endif // COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H

@@ -1,0 +1,49 @@
+// The Colossal dialect: a model as a small set of orthogonal tensor ops, ranked and static after import.
+#ifndef COLOSSAL_DIALECTS_COLOSSAL_TD
+#define COLOSSAL_DIALECTS_COLOSSAL_TD
+
+include "dialects/Dist/Interfaces.td"
+include "dialects/Colossal/Interfaces.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Colossal_Dialect : Dialect {
+  let name = "colossal";
+  let cppNamespace = "::colossal";
+  let summary = "Models as tensor ops that can be split";
+  let description = [{
+    Ranked, static tensors of f32, f64, f16, bf16, signless i8..i64 (signed by default), unsigned ui8..ui64, and i1 for
+    booleans. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
+    split) and the element emission interface (what code computes it). Locations hold the ONNX names of the nodes and
+    tensors that an op came from.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+}
+
+class Colossal_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::colossal";
+  let genSpecializedAttr = 0;
+}
+class Colossal_EnumAttr<EnumAttrInfo info, string mnemonic> : EnumAttr<Colossal_Dialect, info, mnemonic>;
+
+// Every op of the model: pure, with a sharding rule and code for its elements.
+class Colossal_Op<string mnemonic, list<Trait> traits = []> : Op<Colossal_Dialect, mnemonic, !listconcat(traits, [
+    Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<ElementEmissionOpInterface>])> {
+  let hasVerifier = 1;
+}
+
+include "dialects/Colossal/Attention/Attention.td"
+include "dialects/Colossal/Contraction/Contraction.td"
+include "dialects/Colossal/Convolution/Convolution.td"
+include "dialects/Colossal/Elementwise/Elementwise.td"
+include "dialects/Colossal/Indexing/Indexing.td"
+include "dialects/Colossal/Movement/Movement.td"
+include "dialects/Colossal/Normalization/Normalization.td"
+include "dialects/Colossal/Pooling/Pooling.td"
+include "dialects/Colossal/Reduction/Reduction.td"
+include "dialects/Colossal/Source/Source.td"
+
+#endif // COLOSSAL_DIALECTS_COLOSSAL_TD

@@ -1,0 +1,34 @@
+// Convolutions over 1 to 3 spatial dimensions.
+
+def Colossal_ConvOp : Colossal_Op<"conv"> {
+  let summary = "convolution";
+  let description = [{
+    input N x C x spatial, weight O x (C / group) x kernel, optional bias O, result N x O x spatial. `pads` holds the low
+    pads of all spatial dimensions, then the high ones.
+
+    - (C1) 1 to 3 spatial dimensions; strides, dilations: one per spatial dimension, pads two;
+    - (C2) shapes fit: result spatial = (in + low + high - dilation * (kernel - 1) - 1) / stride + 1.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$weight, Optional<AnyRankedTensor>:$bias,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$group);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `(` $input `,` $weight (`,` $bias^)? `)` attr-dict
+    `:` `(` type($input) `,` type($weight) (`,` type($bias)^)? `)` `->` type($result)
+  }];
+}
+
+def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose"> {
+  let summary = "transposed convolution";
+  let description = [{
+    input N x C x spatial, weight C x (O / group) x kernel, optional bias O. The result's spatial shape is its type's; the
+    high pad follows from it.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$weight, Optional<AnyRankedTensor>:$bias,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$group);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `(` $input `,` $weight (`,` $bias^)? `)` attr-dict
+    `:` `(` type($input) `,` type($weight) (`,` type($bias)^)? `)` `->` type($result)
+  }];
+}

@@ -1,0 +1,57 @@
+// Reads and writes at computed places.
+
+def Colossal_ScatterReduction : Colossal_Enum<"ScatterReduction", "how a scattered update combines", [
+  I32EnumAttrCase<"None", 1, "none">, I32EnumAttrCase<"Add", 2, "add">, I32EnumAttrCase<"Mul", 3, "mul">,
+  I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">]>;
+def Colossal_ScatterReductionAttr : Colossal_EnumAttr<Colossal_ScatterReduction, "scatter_reduction">;
+
+def Colossal_GatherOp : Colossal_Op<"gather"> {
+  let summary = "slices of a dimension chosen by indices";
+  let description = [{
+    result[a.., i.., b..] = data[a.., indices[i..], b..] with a before `axis` and b after it. Negative indices count from
+    the end of the *global* dimension, `extent` elements (data's own if absent). With `offset`, data holds elements
+    [offset, offset + size) of the global dimension; an index outside gives 0, so that shards add up.
+  }];
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, Optional<Index>:$offset, I64Attr:$axis,
+                       OptionalAttr<I64Attr>:$extent);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $data `[` $indices `]` (`offset` $offset^)? attr-dict `:` type($data) `,` type($indices) `->` type($result)
+  }];
+}
+
+def Colossal_GatherElementsOp : Colossal_Op<"gather_elements"> {
+  let summary = "result[i0.., in] = data[.., indices[i0.., in] at axis, ..]";
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, I64Attr:$axis);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
+}
+
+def Colossal_GatherNDOp : Colossal_Op<"gather_nd"> {
+  let summary = "slices chosen by tuples of indices (ONNX GatherND)";
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, I64Attr:$batch_dims);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
+}
+
+def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements"> {
+  let summary = "data with elements replaced (ONNX ScatterElements)";
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates, I64Attr:$axis,
+                       Colossal_ScatterReductionAttr:$reduction);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $reduction $data `[` $indices `]` `,` $updates attr-dict
+    `:` type($data) `,` type($indices) `,` type($updates) `->` type($result)
+  }];
+}
+
+def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd"> {
+  let summary = "data with slices replaced (ONNX ScatterND)";
+  let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates,
+                       Colossal_ScatterReductionAttr:$reduction);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $reduction $data `[` $indices `]` `,` $updates attr-dict
+    `:` type($data) `,` type($indices) `,` type($updates) `->` type($result)
+  }];
+}

@@ -1,0 +1,30 @@
+// Normalizations over trailing dimensions, and softmax.
+
+def Colossal_NormalizeKind : Colossal_Enum<"NormalizeKind", "what is divided out", [
+  I32EnumAttrCase<"Layer", 1, "layer">, I32EnumAttrCase<"RMS", 2, "rms">]>;
+def Colossal_NormalizeKindAttr : Colossal_EnumAttr<Colossal_NormalizeKind, "normalize_kind">;
+
+def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments]> {
+  let summary = "layer or RMS normalization over dimensions [axis, rank)";
+  let description = [{
+    layer: (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: x / sqrt(mean(x^2) + epsilon) * scale + bias.
+    `scale` and `bias` broadcast right-aligned to x. Statistics are in f32 (f64 for f64). Group and instance
+    normalization are this op on a reshaped tensor.
+  }];
+  let arguments = (ins Colossal_NormalizeKindAttr:$kind, AnyRankedTensor:$input, Optional<AnyRankedTensor>:$scale,
+                       Optional<AnyRankedTensor>:$bias, I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $kind `(` $input (`,` `scale` $scale^)? (`,` `bias` $bias^)? `)` attr-dict
+    `:` `(` type($input) (`,` type($scale)^)? (`,` type($bias)^)? `)` `->` type($result)
+  }];
+}
+
+def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "softmax, or its logarithm, along one dimension";
+  let description = [{ `guard`: a row that is -inf everywhere gives 0 instead of NaN. }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$log,
+                       DefaultValuedAttr<BoolAttr, "false">:$guard);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}

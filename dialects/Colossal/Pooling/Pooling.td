@@ -1,0 +1,34 @@
+// Windows over spatial dimensions, and resampling.
+
+def Colossal_PoolKind : Colossal_Enum<"PoolKind", "what a window gives", [
+  I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Average", 2, "average">, I32EnumAttrCase<"Lp", 3, "lp">]>;
+def Colossal_PoolKindAttr : Colossal_EnumAttr<Colossal_PoolKind, "pool_kind">;
+
+def Colossal_PoolOp : Colossal_Op<"pool"> {
+  let summary = "max, average or Lp pooling";
+  let description = [{
+    input N x C x spatial. `pads`: low pads of the spatial dimensions, then high ones (high pads bound what counts as
+    included padding). Average divides by the window's elements inside the input, or inside the padded input with
+    `count_include_pad`. A second result (max only) has the flat index (i64) of each maximum in the whole input,
+    row-major, or column-major over the spatial dimensions with `column_major`.
+  }];
+  let arguments = (ins Colossal_PoolKindAttr:$kind, AnyRankedTensor:$input, DenseI64ArrayAttr:$kernel,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads,
+                       DefaultValuedAttr<BoolAttr, "false">:$count_include_pad, DefaultValuedAttr<I64Attr, "2">:$p,
+                       DefaultValuedAttr<BoolAttr, "false">:$column_major);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$indices);
+  let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type(results)";
+}
+
+def Colossal_ResizeOp : Colossal_Op<"resize"> {
+  let summary = "resampling (ONNX Resize)";
+  let description = [{
+    Modes and coordinate transformations have ONNX's names. `scales` (one per dimension) are those of the operator; `roi` is
+    given for `tf_crop_and_resize` (starts, then ends).
+  }];
+  let arguments = (ins AnyRankedTensor:$input, StrAttr:$mode, StrAttr:$coordinates, StrAttr:$nearest,
+                       DenseF64ArrayAttr:$scales, OptionalAttr<DenseF64ArrayAttr>:$roi, F64Attr:$cubic_coeff,
+                       BoolAttr:$exclude_outside, BoolAttr:$antialias, F64Attr:$extrapolation);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+}

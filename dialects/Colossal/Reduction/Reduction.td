@@ -1,0 +1,45 @@
+// Reductions and scans.
+
+def Colossal_ReduceKind : Colossal_Enum<"ReduceKind", "what a reduction computes", [
+  I32EnumAttrCase<"Sum", 1, "sum">, I32EnumAttrCase<"Mean", 2, "mean">, I32EnumAttrCase<"Prod", 3, "prod">,
+  I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">, I32EnumAttrCase<"SumSquare", 6, "sum_square">,
+  I32EnumAttrCase<"L1", 7, "l1">, I32EnumAttrCase<"L2", 8, "l2">, I32EnumAttrCase<"LogSum", 9, "log_sum">,
+  I32EnumAttrCase<"LogSumExp", 10, "log_sum_exp">]>;
+def Colossal_ReduceKindAttr : Colossal_EnumAttr<Colossal_ReduceKind, "reduce_kind">;
+
+def Colossal_ReduceOp : Colossal_Op<"reduce"> {
+  let summary = "reduction over dimensions";
+  let description = [{
+    Reduces `axes` (ascending, unique). The result has size 1 there if `keepdims`, otherwise lacks them. i1 reduces by
+    `max` (any) and `min` (all). `mean` divides by the product of the *global* reduced sizes, `count` (so that a shard's
+    partial means add up).
+  }];
+  let arguments = (ins Colossal_ReduceKindAttr:$kind, AnyRankedTensor:$input, DenseI64ArrayAttr:$axes,
+                       DefaultValuedAttr<BoolAttr, "false">:$keepdims, OptionalAttr<I64Attr>:$count);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $input `over` $axes attr-dict `:` type($input) `->` type($result)";
+}
+
+def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce"> {
+  let summary = "index of the greatest (or least) element along a dimension";
+  let description = [{ Result i64; ties go to the first, or to the last with `select_last`. }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, BoolAttr:$minimum, BoolAttr:$keepdims, BoolAttr:$select_last);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+}
+
+def Colossal_CumulateOp : Colossal_Op<"cumulate", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "running sum or product along a dimension";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, BoolAttr:$exclusive, BoolAttr:$reverse,
+                       DefaultValuedAttr<BoolAttr, "false">:$product);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
+def Colossal_TopKOp : Colossal_Op<"topk"> {
+  let summary = "the k greatest (or least) elements along a dimension, and their indices (i64)";
+  let description = [{ Sorted; ties go to the lower index. k is the results' size along `axis`. }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, BoolAttr:$largest);
+  let results = (outs AnyRankedTensor:$values, AnyRankedTensor:$indices);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($values) `,` type($indices)";
+}

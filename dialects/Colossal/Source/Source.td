@@ -1,0 +1,49 @@
+// Tensors that come from nowhere: parameters, constants, ranges, random values.
+
+def Colossal_ParameterOp : Colossal_Op<"parameter"> {
+  let summary = "a tensor named by the model";
+  let description = [{
+    `name` is the initializer's name in the model. Its bytes lie at `offset` of `file` (a path as the model gives it; empty
+    for the model's own file), little-endian and dense, `bytes` of them; or, where the file's encoding is not that,
+    in `data`. Several names may share one parameter (`aliases`).
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$file, I64Attr:$offset, I64Attr:$bytes,
+                       OptionalAttr<ElementsAttr>:$data, OptionalAttr<StrArrayAttr>:$aliases);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike]> {
+  let summary = "a small tensor known at compile time";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "attr-dict $value `:` type($result)";
+  let hasFolder = 1;
+}
+
+def Colossal_IotaOp : Colossal_Op<"iota"> {
+  let summary = "start + step * index along one dimension";
+  let description = [{ `offset` is added to the index (the first local element's global index). }];
+  let arguments = (ins Optional<Index>:$offset, I64Attr:$axis, F64Attr:$start, F64Attr:$step);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "(`offset` $offset^)? attr-dict `:` type($result)";
+}
+
+def Colossal_RandomKind : Colossal_Enum<"RandomKind", "distribution", [
+  I32EnumAttrCase<"Uniform", 1, "uniform">, I32EnumAttrCase<"Normal", 2, "normal">,
+  I32EnumAttrCase<"Bernoulli", 3, "bernoulli">]>;
+def Colossal_RandomKindAttr : Colossal_EnumAttr<Colossal_RandomKind, "random_kind">;
+
+def Colossal_RandomOp : Colossal_Op<"random", [AttrSizedOperandSegments]> {
+  let summary = "random values that depend on seed, op and global element index only";
+  let description = [{
+    uniform in [a, b), normal with mean a and deviation b, bernoulli with the probabilities in `input`. `extents` is the
+    global shape and `offsets` the global index of the first local element (absent: 0).
+  }];
+  let arguments = (ins Colossal_RandomKindAttr:$kind, Optional<AnyRankedTensor>:$input, Variadic<Index>:$offsets,
+                       F64Attr:$a, F64Attr:$b, I64Attr:$seed, DenseI64ArrayAttr:$extents);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $kind (`(` $input^ `:` type($input) `)`)? (`offsets` $offsets^)? attr-dict `:` type($result)
+  }];
+}

@@ -1,0 +1,142 @@
+//===- FactorRule.cpp - how an op's dimensions hang together ----------------===//
+#include "dialects/Dist/FactorRule.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace colossal::dist;
+
+unsigned FactorRule::add(int64_t size, FactorKind kind, StringRef role) {
+  Factor factor;
+  factor.size = size;
+  factor.kind = kind;
+  factor.role = role;
+  factors.push_back(factor);
+  return factors.size() - 1;
+}
+
+FactorRule FactorRule::makeWhole(Operation *op) {
+  FactorRule rule;
+  auto addTensor = [&](Type type, SmallVectorImpl<TensorFactors> &tensors) {
+    TensorFactors dims;
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      for (int64_t size : tensor.getShape())
+        dims.push_back({rule.add(size, FactorKind::Whole)});
+    tensors.push_back(dims);
+  };
+  for (Value operand : op->getOperands())
+    addTensor(operand.getType(), rule.operands);
+  for (Value result : op->getResults())
+    addTensor(result.getType(), rule.results);
+  return rule;
+}
+
+FactorRule FactorRule::makePointwise(Operation *op) {
+  FactorRule rule;
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  TensorFactors result;
+  for (int64_t size : shape)
+    result.push_back({rule.add(size)});
+  for (Value operand : op->getOperands()) {
+    TensorFactors dims;
+    if (auto tensor = dyn_cast<RankedTensorType>(operand.getType()))
+      for (auto [i, size] : llvm::enumerate(tensor.getShape())) {
+        unsigned target = shape.size() - tensor.getRank() + i;
+        dims.emplace_back();
+        if (size == shape[target])
+          dims.back().push_back(target);
+      }
+    rule.operands.push_back(dims);
+  }
+  rule.results.assign(op->getNumResults(), result);
+  return rule;
+}
+
+std::string FactorRule::check(Operation *op) const {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  auto checkTensor = [&](StringRef what, unsigned number, Type type, const TensorFactors &dims, bool isResult) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return;
+    if (dims.size() != static_cast<size_t>(tensor.getRank())) {
+      out << what << " " << number << " has rank " << tensor.getRank() << ", its rule " << dims.size() << "\n";
+      return;
+    }
+    llvm::SmallVector<unsigned> seen;
+    for (auto [d, dim] : llvm::enumerate(dims)) {
+      int64_t product = 1;
+      for (unsigned f : dim) {
+        if (f >= factors.size()) {
+          out << what << " " << number << " names factor " << f << " of " << factors.size() << "\n";
+          return;
+        }
+        if (llvm::is_contained(seen, f))
+          out << what << " " << number << " holds factor " << f << " twice\n";
+        seen.push_back(f);
+        if (isResult && factors[f].kind == FactorKind::Reduction)
+          out << what << " " << number << " holds reduction factor " << f << "\n";
+        product *= !isResult && factors[f].operandSize >= 0 ? factors[f].operandSize : factors[f].size;
+      }
+      if (product != tensor.getDimSize(d))
+        out << what << " " << number << " dimension " << d << " has size " << tensor.getDimSize(d)
+            << ", its factors give " << product << "\n";
+    }
+  };
+  if (operands.size() != op->getNumOperands() || results.size() != op->getNumResults())
+    return "the rule has another number of tensors than the op\n";
+  for (auto [i, dims] : llvm::enumerate(operands))
+    checkTensor("operand", i, op->getOperand(i).getType(), dims, false);
+  for (auto [i, dims] : llvm::enumerate(results))
+    checkTensor("result", i, op->getResult(i).getType(), dims, true);
+  return text;
+}
+
+ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
+                                         const Assignment &assignment) {
+  SmallVector<DimShardingAttr> dims;
+  for (const DimFactors &dim : factors) {
+    // Adjacent factors without axes merge, so that equal layouts are equal attributes.
+    SmallVector<std::pair<int64_t, SmallVector<unsigned>>> parts;
+    for (unsigned f : dim) {
+      const Factor &factor = rule.factors[f];
+      int64_t size = factor.size;
+      bool split = f < assignment.size() && !assignment[f].empty();
+      if (!split && size == 1)
+        continue;
+      if (!split && !parts.empty() && parts.back().second.empty())
+        parts.back().first *= size;
+      else
+        parts.push_back({size, split ? SmallVector<unsigned>(assignment[f].begin(), assignment[f].end()) : SmallVector<unsigned>()});
+    }
+    if (parts.empty())
+      parts.push_back({1, {}});
+    SmallVector<FactorShardAttr> attrs;
+    for (auto &[size, axes] : parts)
+      attrs.push_back(FactorShardAttr::get(context, size, axes));
+    dims.push_back(DimShardingAttr::get(context, attrs));
+  }
+  return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
+}
+
+FailureOr<SmallVector<Value>> colossal::dist::cloneWithLocalTypes(Operation *op, OpBuilder &builder,
+                                                                  LocalContext &context) {
+  SmallVector<Value> operands;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    operands.push_back(context.operand(i));
+  OperationState state(op->getLoc(), op->getName(), operands, {}, op->getAttrs());
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    state.types.push_back(
+        RankedTensorType::get(context.localResultShape(i), cast<RankedTensorType>(result.getType()).getElementType()));
+  state.attributes.erase(kAssignmentAttrName);
+  Operation *local = builder.create(state);
+  return SmallVector<Value>(local->getResults());
+}
+
+double colossal::dist::countResultElements(Operation *op) {
+  double count = 0;
+  for (Type type : op->getResultTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      count += tensor.getNumElements();
+  return count;
+}

@@ -1,0 +1,117 @@
+//===- FactorRule.h - how an op's dimensions hang together ------------------===//
+//
+// The language in which ops say what may be split. A rule names *factors*; each dimension of each operand and result is
+// an ordered product of factors, outermost first. Splitting a factor over mesh axes splits every dimension that holds it,
+// at that factor's place. Search, partitioner and padding know nothing else about an op.
+//
+// Example, C[m,n] = sum_k A[m,k] B[k,n] with n = 3 * 12 * 64 because a split follows:
+//   factors: 0 m (parallel), 1..3 n (parallel, sizes 3, 12, 64), 4 k (reduction, sum)
+//   operands {{0},{4}}, {{4},{1,2,3}}; results {{0},{1,2,3}}
+// An axis on factor 2 is tensor parallelism by heads; on 4, a partial result.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_DIALECTS_DIST_FACTORRULE_H
+#define COLOSSAL_DIALECTS_DIST_FACTORRULE_H
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace colossal::dist {
+
+enum class FactorKind {
+  Parallel,  ///< each rank computes its part of every result that holds the factor
+  Reduction, ///< no result holds it; results are partial over the axes on it
+  Whole      ///< must not be split
+};
+
+/// What the padding of an unevenly split factor must hold in the operands that carry it.
+enum class PaddingFill {
+  Any,    ///< nothing reads padding into valid results
+  Zero,   ///< sums
+  One,    ///< products
+  Lowest, ///< maxima: -inf, or the type's least value
+  Highest ///< minima
+};
+
+struct Factor {
+  int64_t size = 1;
+  FactorKind kind = FactorKind::Parallel;
+  /// How partial results combine when a reduction factor is split.
+  ReductionKind reduction = ReductionKind::Sum;
+  PaddingFill padding = PaddingFill::Any;
+  /// The local op needs the global index of its shard's first element (LocalContext::getOffset): vocabulary-parallel
+  /// lookup, causal masks, ranges. If refined, only the outermost part may be split.
+  bool indexed = false;
+  /// May be seen as a product of smaller factors, split at any of them. Factors that the op treats as one index range
+  /// (windows, offsets) are not.
+  bool refinable = true;
+  /// A windowed factor (convolution, pooling): the result's factor is split, and each rank needs the operand's range
+  /// [start * stride - padLow, (start + extent - 1) * stride - padLow + window) of a dimension of `operandSize` elements,
+  /// which is brought by an exchange. operandSize < 0: not windowed.
+  int64_t operandSize = -1, stride = 1, padLow = 0, window = 1;
+  double windowFill = 0.0;
+  /// "batch", "m", "n", "k", "heads", "sequence", "vocabulary", "channels", "height", ...: for reports and pins.
+  llvm::StringRef role = "";
+};
+
+using DimFactors = llvm::SmallVector<unsigned, 2>;      ///< one dimension: factors, outermost first
+using TensorFactors = llvm::SmallVector<DimFactors, 4>; ///< one tensor
+
+struct FactorRule {
+  llvm::SmallVector<Factor, 6> factors;
+  llvm::SmallVector<TensorFactors, 3> operands; ///< one entry per operand; empty for non-tensors
+  llvm::SmallVector<TensorFactors, 1> results;
+
+  /// Adds a factor and returns its index.
+  unsigned add(int64_t size, FactorKind kind = FactorKind::Parallel, llvm::StringRef role = "");
+  /// The rule in which nothing may be split: one whole factor per dimension of each tensor of `op`.
+  static FactorRule makeWhole(mlir::Operation *op);
+  /// Elementwise with right-aligned broadcasting: one parallel factor per dimension of the (single) result shape;
+  /// operand dimensions of size 1 against a larger one hold no factor (an empty DimFactors means size 1, replicated).
+  static FactorRule makePointwise(mlir::Operation *op);
+  /// Problems of the rule against the op's types (products of sizes, kinds, duplicate factors in a tensor), or "".
+  std::string check(mlir::Operation *op) const;
+};
+
+/// Which mesh axes (outer first) split each factor of a rule. Entry order is that of FactorRule::factors.
+using Assignment = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 6>;
+
+/// The sharding that `rule` and `assignment` ask of operand (or give result) `factors`, without partial axes.
+ShardingAttr getSharding(mlir::MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
+                         const Assignment &assignment);
+
+/// What an op's buildLocal may ask while it is rebuilt at local shapes.
+class LocalContext {
+public:
+  virtual ~LocalContext() = default;
+  virtual const FactorRule &rule() const = 0;
+  virtual const Assignment &assignment() const = 0;
+  virtual MeshAttr mesh() const = 0;
+  /// The local value of operand `i`, in the layout that rule and assignment ask for.
+  virtual mlir::Value operand(unsigned i) = 0;
+  /// Padded local extent of a factor.
+  virtual int64_t localSize(unsigned factor) const = 0;
+  /// Padded local shape of result `i`.
+  virtual llvm::SmallVector<int64_t> localResultShape(unsigned i) const = 0;
+  /// Global index of the first element of this rank's part of `factor`, an index value (0 where it is not split).
+  virtual mlir::Value getOffset(mlir::OpBuilder &builder, unsigned factor) = 0;
+  /// How many of the local elements of `factor` are real (index value).
+  virtual mlir::Value getValid(mlir::OpBuilder &builder, unsigned factor) = 0;
+  virtual bool isSplit(unsigned factor) const = 0;
+  /// The axes on `factor` do not divide it, so that some rank holds padding.
+  virtual bool isUneven(unsigned factor) const = 0;
+};
+
+/// Default of ShardingRuleOpInterface::buildLocal.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>> cloneWithLocalTypes(mlir::Operation *op, mlir::OpBuilder &builder,
+                                                                    LocalContext &context);
+/// Default of ShardingRuleOpInterface::getFlops.
+double countResultElements(mlir::Operation *op);
+
+} // namespace colossal::dist
+
+#include "dialects/Dist/Interfaces.h.inc"
+
+#endif // COLOSSAL_DIALECTS_DIST_FACTORRULE_H
