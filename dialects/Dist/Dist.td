@@ -77,6 +77,7 @@ def Dist_ReductionKind : I32EnumAttr<"ReductionKind", "how partial results combi
   let cppNamespace = "::colossal::dist";
   let genSpecializedAttr = 0;
 }
+def Dist_ReductionKindAttr : EnumAttr<Dist_Dialect, Dist_ReductionKind, "reduction">;
 
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "where the elements of a tensor lie";

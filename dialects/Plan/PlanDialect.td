@@ -1,0 +1,196 @@
+// The Plan dialect: programs and instructions, one to one with include/colossal/Plan/Plan.proto.
+#ifndef COLOSSAL_DIALECTS_PLAN_PLANDIALECT_TD
+#define COLOSSAL_DIALECTS_PLAN_PLANDIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::colossal::plan";
+  let summary = "What the runtime executes";
+  let description = [{
+    A module holds arenas, parameters, kernels and programs. A program's body is a list of instructions over byte ranges of
+    arenas (`#plan.buffer`), with index arithmetic (`dist.coordinate`, `arith` on index) between them for what differs by
+    rank. Every op maps to one message of the plan format, whose comments give the semantics.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::colossal::dist::DistDialect"];
+}
+
+// The Dist dialect's attributes, named without including its definitions (they would be generated twice).
+class Plan_DistAttr<string cppName, string text> : Attr<CPred<"::llvm::isa<::colossal::dist::" # cppName # ">($_self)">, text> {
+  let storageType = "::colossal::dist::" # cppName;
+  let returnType = "::colossal::dist::" # cppName;
+  let convertFromStorage = "$_self";
+}
+def Plan_ShardingAttr : Plan_DistAttr<"ShardingAttr", "sharding">;
+def Plan_ReductionAttr : Plan_DistAttr<"ReductionKindAttr", "reduction">;
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_BufferAttr : AttrDef<Plan_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "bytes of an arena";
+  let description = "`#plan.buffer<@activations[128, 4096]>`: 4096 bytes at offset 128.";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$arena, "uint64_t":$offset, "uint64_t":$bytes);
+  let assemblyFormat = "`<` $arena `[` $offset `,` $bytes `]` `>`";
+}
+def Plan_BufferArrayAttr : TypedArrayAttrBase<Plan_BufferAttr, "buffers">;
+
+class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::colossal::plan";
+  let genSpecializedAttr = 0;
+}
+
+// Numbers as in Plan.proto.
+def Plan_Space : Plan_Enum<"Space", "where an arena lies", [
+  I32EnumAttrCase<"Device", 1, "device">, I32EnumAttrCase<"PinnedHost", 2, "pinned_host">, I32EnumAttrCase<"Disk", 3, "disk">]>;
+def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
+def Plan_Life : Plan_Enum<"Life", "how long an arena's contents live", [
+  I32EnumAttrCase<"Weights", 1, "weights">, I32EnumAttrCase<"State", 2, "state">,
+  I32EnumAttrCase<"Activations", 3, "activations">, I32EnumAttrCase<"IO", 4, "io">,
+  I32EnumAttrCase<"Workspace", 5, "workspace">]>;
+def Plan_LifeAttr : EnumAttr<Plan_Dialect, Plan_Life, "life">;
+def Plan_Role : Plan_Enum<"Role", "when a program runs", [
+  I32EnumAttrCase<"Load", 1, "load">, I32EnumAttrCase<"Infer", 2, "infer">, I32EnumAttrCase<"Step", 3, "step">]>;
+def Plan_RoleAttr : EnumAttr<Plan_Dialect, Plan_Role, "role">;
+def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", "what a collective does", [
+  I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
+  I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
+  I32EnumAttrCase<"Broadcast", 5, "broadcast">, I32EnumAttrCase<"Exchange", 6, "exchange">,
+  I32EnumAttrCase<"Permute", 7, "permute">]>;
+def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
+
+//===----------------------------------------------------------------------===//
+// Declarations
+//===----------------------------------------------------------------------===//
+
+def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
+  let summary = "memory that the runtime allocates once, on each rank";
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_SpaceAttr:$space, Plan_LifeAttr:$life, I64Attr:$bytes,
+                       DefaultValuedAttr<I64Attr, "64">:$alignment);
+  let assemblyFormat = "$sym_name $space $life $bytes attr-dict";
+}
+
+def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
+  let summary = "a tensor of the model";
+  let description = [{ As `colossal.parameter`: bytes at `offset` of `file` (empty: the model's own), or `data`. }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$name, TypeAttr:$type, StrAttr:$file, I64Attr:$offset,
+                       I64Attr:$bytes, OptionalAttr<ElementsAttr>:$data);
+  let assemblyFormat = "$sym_name $name `:` $type attr-dict";
+}
+
+def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
+  let summary = "a function of the machine-code image; its symbol there is the op's";
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$buffers, I64Attr:$params);
+  let assemblyFormat = "$sym_name `buffers` $buffers `params` $params attr-dict";
+}
+
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
+  let summary = "instructions that run together: the load program, or one binding of the model's dimensions";
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_RoleAttr:$role, OptionalAttr<DictionaryAttr>:$dimensions,
+                       OptionalAttr<F64Attr>:$predicted_seconds);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $role attr-dict-with-keyword $body";
+}
+
+def Plan_InputOp : Plan_Op<"input", [HasParent<"ProgramOp">]> {
+  let summary = "a tensor that the caller gives: global type, and each rank's shard of it";
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer);
+  let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
+}
+
+def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
+  let summary = "a tensor that the caller receives";
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer);
+  let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
+}
+
+def Plan_FixedInputOp : Plan_Op<"fixed_input", [HasParent<"ProgramOp">]> {
+  let summary = "an input whose contents were bound at compile time";
+  let arguments = (ins StrAttr:$name, ElementsAttr:$value);
+  let assemblyFormat = "$name $value attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+// Discardable on every instruction: `queue`, `waits`, `signals` (integers as in the format). Locations become `source`.
+
+def Plan_LaunchOp : Plan_Op<"launch"> {
+  let summary = "runs tiles [0, tiles) of a kernel";
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Index>:$params, Plan_BufferArrayAttr:$buffers, I64Attr:$writes,
+                       I64Attr:$tiles, DefaultValuedAttr<I64Attr, "0">:$tile_scratch,
+                       OptionalAttr<DenseI64ArrayAttr>:$also_written);
+  let assemblyFormat = "$kernel `(` $params `)` $buffers `writes` $writes `tiles` $tiles attr-dict";
+}
+
+def Plan_ConvolutionOp : Plan_Op<"convolution"> {
+  let summary = "convolution by the device's library, or the packing of its weight";
+  let description = [{
+    Buffers: input, packed weight, [bias], scratchpad, output; with `pack`: weight, packed weight. Shapes and strides are
+    in the library's order N C spatial and of elements.
+  }];
+  let arguments = (ins Plan_BufferArrayAttr:$buffers, TypeAttr:$element_type, DenseI64ArrayAttr:$input,
+                       DenseI64ArrayAttr:$weight, DenseI64ArrayAttr:$output, DenseI64ArrayAttr:$input_strides,
+                       DenseI64ArrayAttr:$output_strides, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
+                       DenseI64ArrayAttr:$pads_begin, DenseI64ArrayAttr:$pads_end, I64Attr:$group, BoolAttr:$bias,
+                       BoolAttr:$residual, StrAttr:$activation, OptionalAttr<DenseF64ArrayAttr>:$activation_args,
+                       BoolAttr:$transposed, StrAttr:$algorithm, DefaultValuedAttr<BoolAttr, "false">:$pack);
+  let assemblyFormat = "$buffers `:` $element_type attr-dict";
+}
+
+def Plan_CollectiveOp : Plan_Op<"collective"> {
+  let summary = "moves bytes between the ranks that differ only in `axes`";
+  let description = [{
+    `sizes` and strides describe blocks of elements as in the format. For `exchange`, `window` is
+    (outer, inner, src_extent, dst_extent) and the operands src_start, src_valid, dst_start; for `permute` the operand is
+    the source member.
+  }];
+  let arguments = (ins Plan_CollectiveKindAttr:$kind, Variadic<Index>:$operands_, DenseI64ArrayAttr:$axes,
+                       OptionalAttr<Plan_ReductionAttr>:$reduction,
+                       TypeAttr:$element_type, Plan_BufferAttr:$src, Plan_BufferAttr:$dst,
+                       DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$src_strides, DenseI64ArrayAttr:$dst_strides,
+                       DefaultValuedAttr<I64Attr, "0">:$src_peer_stride, DefaultValuedAttr<I64Attr, "0">:$dst_peer_stride,
+                       OptionalAttr<I64Attr>:$root, OptionalAttr<DenseI64ArrayAttr>:$window, OptionalAttr<F64Attr>:$fill,
+                       OptionalAttr<Plan_BufferAttr>:$scratch);
+  let assemblyFormat = "$kind `(` $operands_ `)` $axes $src `->` $dst `:` $element_type attr-dict";
+}
+
+def Plan_CopyOp : Plan_Op<"copy"> {
+  let summary = "copies bytes from buffer to buffer";
+  let arguments = (ins Plan_BufferAttr:$src, Plan_BufferAttr:$dst);
+  let assemblyFormat = "$src `->` $dst attr-dict";
+}
+
+def Plan_LoadParameterOp : Plan_Op<"load_parameter"> {
+  let summary = "reads this rank's box of a parameter; padding becomes zero";
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$dst);
+  let assemblyFormat = "$parameter $sharding `->` $dst attr-dict";
+}
+
+def Plan_LoadDataOp : Plan_Op<"load_data"> {
+  let summary = "copies a constant from the plan";
+  let arguments = (ins ElementsAttr:$value, Plan_BufferAttr:$dst);
+  let assemblyFormat = "$value `->` $dst attr-dict";
+}
+
+def Plan_SendOp : Plan_Op<"send"> {
+  let summary = "sends bytes to a rank; nothing where the peer is negative";
+  let arguments = (ins Plan_BufferAttr:$src, Index:$peer, I64Attr:$tag);
+  let assemblyFormat = "$src `to` $peer `tag` $tag attr-dict";
+}
+
+def Plan_RecvOp : Plan_Op<"recv"> {
+  let summary = "receives bytes from a rank; nothing where the peer is negative";
+  let arguments = (ins Plan_BufferAttr:$dst, Index:$peer, I64Attr:$tag);
+  let assemblyFormat = "$dst `from` $peer `tag` $tag attr-dict";
+}
+
+#endif // COLOSSAL_DIALECTS_PLAN_PLANDIALECT_TD
