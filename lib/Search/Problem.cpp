@@ -1,0 +1,135 @@
+// Validation of problems and the small arithmetic of costs. Neighbour: include/colossal/Search/Problem.h.
+#include "colossal/Search/Problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace colossal::search {
+
+Cost costFromSeconds(double seconds) {
+  if (!(seconds > 0))
+    return 0;
+  double picoseconds = std::round(seconds * 1e12);
+  return picoseconds >= static_cast<double>(kMaxCost) ? kMaxCost : static_cast<Cost>(picoseconds);
+}
+
+double secondsFromCost(Total cost) {
+  return static_cast<double>(cost) * 1e-12;
+}
+
+std::string toString(Total total) {
+  bool negative = total < 0;
+  std::string digits;
+  do {
+    int digit = static_cast<int>(total % 10);
+    digits.push_back(static_cast<char>('0' + (digit < 0 ? -digit : digit)));
+    total /= 10;
+  } while (total != 0);
+  if (negative)
+    digits.push_back('-');
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+namespace {
+
+bool isLegal(Cost cost) {
+  return cost == kForbidden || (cost >= -kMaxCost && cost <= kMaxCost);
+}
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+
+std::string nodePlace(const Problem &problem, std::size_t i) {
+  std::string place = "nodes[" + std::to_string(i) + "]";
+  if (!problem.nodes[i].name.empty())
+    place += " ('" + problem.nodes[i].name + "')";
+  return place;
+}
+
+std::string validateNodes(const Problem &problem) {
+  // The sum of every node's largest single candidate bounds any peak.
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
+    const Node &node = problem.nodes[i];
+    if (node.candidates.empty())
+      return nodePlace(problem, i) + ": has no candidates";
+    if (node.candidates.size() > (std::size_t{1} << 30))
+      return nodePlace(problem, i) + ": more than 2^30 candidates";
+    std::int64_t largest = 0;
+    for (std::size_t k = 0; k < node.candidates.size(); ++k) {
+      const Candidate &candidate = node.candidates[k];
+      std::string place = nodePlace(problem, i) + ".candidates[" + std::to_string(k) + "]";
+      if (!isLegal(candidate.cost))
+        return place + ": cost " + std::to_string(candidate.cost) + " is outside +-10^18";
+      std::int64_t sum = 0;
+      for (const MemoryUse &use : candidate.memory) {
+        if (use.bytes < 0)
+          return place + ": " + std::to_string(use.bytes) + " bytes is negative";
+        if (use.bytes > kMaxBytes || sum > kMaxBytes - use.bytes)
+          return place + ": bytes add up to more than 2^62";
+        sum += use.bytes;
+      }
+      largest = std::max(largest, sum);
+    }
+    if (total > kMaxBytes - largest)
+      return nodePlace(problem, i) + ": bytes of all nodes add up to more than 2^62";
+    total += largest;
+  }
+  return "";
+}
+
+std::string validateEdge(const Problem &problem, std::size_t e) {
+  const Edge &edge = problem.edges[e];
+  std::string place = "edges[" + std::to_string(e) + "]";
+  if (edge.nodes.empty())
+    return place + ": ties no nodes together";
+  std::size_t size = 1;
+  std::string shape;
+  for (std::size_t k = 0; k < edge.nodes.size(); ++k) {
+    std::int32_t node = edge.nodes[k];
+    if (node < 0 || static_cast<std::size_t>(node) >= problem.nodes.size())
+      return place + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) +
+             " does not exist, there are " + std::to_string(problem.nodes.size());
+    for (std::size_t l = 0; l < k; ++l)
+      if (edge.nodes[l] == node)
+        return place + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) + " stands twice";
+    std::size_t candidates = problem.nodes[node].candidates.size();
+    if (size > (std::size_t{1} << 40) / candidates)
+      return place + ": more than 2^40 combinations";
+    size *= candidates;
+    shape += (k ? " x " : "") + std::to_string(candidates);
+  }
+  if (!edge.table)
+    return place + ": has no table";
+  if (edge.table->size() != size)
+    return place + ": table has " + std::to_string(edge.table->size()) + " costs, its nodes have " + shape +
+           " candidates";
+  return "";
+}
+
+} // namespace
+
+std::string validate(const Problem &problem) {
+  if (problem.nodes.size() > (std::size_t{1} << 30))
+    return "nodes: more than 2^30";
+  if (problem.memoryLimit && (*problem.memoryLimit < 0 || *problem.memoryLimit > kMaxBytes))
+    return "memory_limit: " + std::to_string(*problem.memoryLimit) + " is outside 0..2^62";
+  if (std::string error = validateNodes(problem); !error.empty())
+    return error;
+  const CostTable *last = nullptr; // neighbours in the list often share a table: look at its costs once
+  for (std::size_t e = 0; e < problem.edges.size(); ++e) {
+    if (std::string error = validateEdge(problem, e); !error.empty())
+      return error;
+    const CostTable *table = problem.edges[e].table.get();
+    if (table == last)
+      continue;
+    last = table;
+    auto bad = std::find_if_not(table->begin(), table->end(), isLegal);
+    if (bad != table->end())
+      return "edges[" + std::to_string(e) + "]: cost " + std::to_string(*bad) + " at entry " +
+             std::to_string(bad - table->begin()) + " is outside +-10^18";
+  }
+  return "";
+}
+
+} // namespace colossal::search
