@@ -32,7 +32,7 @@ struct GeneratedCode {
 /// Schedules the partitioned functions of `module` (each a binding of the model's dimensions; `func.func`s of local
 /// tensors): appends `plan.arena`, `plan.parameter`, `plan.kernel` and `plan.program` ops to the module (one load program;
 /// one infer program per function, named like it) and erases the functions. All programs share one WEIGHTS arena.
-/// Function attributes read: `colossal.dimensions` (dictionary of bound dimensions), `colossal.fixed_inputs` (dictionary
+/// Function attributes read: `colossal.bound_dims` (dictionary of bound dimensions), `colossal.bound_inputs` (dictionary
 /// of name to ElementsAttr); argument and result attributes: `colossal.name`, `dist.sharding`.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options, GeneratedCode &code);
 

@@ -1,0 +1,526 @@
+//===- Emit.cpp - from the Plan dialect to a plan file ----------------------===//
+//
+// One op to one message. The only work is on index expressions (SSA in the program's body, trees in the plan), on the
+// boxes that shardings mean, and on the data section, where equal constants are stored once.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Plan/Emit.h"
+
+#include "Elements.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace colossal;
+
+namespace colossal::plan {
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// The ONNX names in a location, comma-separated.
+void collectNames(Location loc, SmallVectorImpl<StringRef> &names) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    if (!llvm::is_contained(names, name.getName().getValue()))
+      names.push_back(name.getName().getValue());
+    collectNames(name.getChildLoc(), names);
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location child : fused.getLocations())
+      collectNames(child, names);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+Expr makeConstant(int64_t value) {
+  Expr expr;
+  expr.set_constant(value);
+  return expr;
+}
+
+/// Folds constants, so that plans hold no arithmetic that needs no coordinate.
+Expr makeBinary(Expr::Op op, Expr lhs, Expr rhs) {
+  if (lhs.kind_case() == Expr::kConstant && rhs.kind_case() == Expr::kConstant) {
+    int64_t a = lhs.constant(), b = rhs.constant();
+    switch (op) {
+    case Expr::ADD: return makeConstant(a + b);
+    case Expr::SUB: return makeConstant(a - b);
+    case Expr::MUL: return makeConstant(a * b);
+    case Expr::FLOOR_DIV: return makeConstant(b > 0 ? (a >= 0 ? a / b : -((-a + b - 1) / b)) : 0);
+    case Expr::MOD: return makeConstant(b > 0 ? ((a % b) + b) % b : 0);
+    case Expr::MIN: return makeConstant(std::min(a, b));
+    case Expr::MAX: return makeConstant(std::max(a, b));
+    default: break;
+    }
+  }
+  Expr expr;
+  expr.mutable_binary()->set_op(op);
+  *expr.mutable_binary()->mutable_lhs() = std::move(lhs);
+  *expr.mutable_binary()->mutable_rhs() = std::move(rhs);
+  return expr;
+}
+
+FailureOr<Expr> makeExpr(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return failure();
+  if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
+    Expr expr;
+    expr.set_coordinate(coordinate.getAxis());
+    return expr;
+  }
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto integer = dyn_cast<IntegerAttr>(constant.getValue());
+    if (!integer)
+      return failure();
+    return makeConstant(integer.getInt());
+  }
+  Expr::Op kind = llvm::TypeSwitch<Operation *, Expr::Op>(op)
+                      .Case<arith::AddIOp>([](auto) { return Expr::ADD; })
+                      .Case<arith::SubIOp>([](auto) { return Expr::SUB; })
+                      .Case<arith::MulIOp>([](auto) { return Expr::MUL; })
+                      .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>([](auto) { return Expr::FLOOR_DIV; })
+                      .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Expr::MOD; })
+                      .Case<arith::MinSIOp>([](auto) { return Expr::MIN; })
+                      .Case<arith::MaxSIOp>([](auto) { return Expr::MAX; })
+                      .Default([](auto) { return Expr::OP_UNSPECIFIED; });
+  if (kind == Expr::OP_UNSPECIFIED)
+    return op->emitOpError("has no form in a plan's expressions"), failure();
+  FailureOr<Expr> lhs = makeExpr(op->getOperand(0)), rhs = makeExpr(op->getOperand(1));
+  if (failed(lhs) || failed(rhs))
+    return failure();
+  return makeBinary(kind, *lhs, *rhs);
+}
+
+//===----------------------------------------------------------------------===//
+// Boxes
+//===----------------------------------------------------------------------===//
+
+/// The box that a sharding gives each rank: ceil division once per axis, see dist::ShardingAttr.
+void fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
+  for (dist::DimShardingAttr dim : sharding.getDims())
+    for (dist::FactorShardAttr factor : dim.getFactors()) {
+      BoxDim &out = *box.add_dims();
+      out.set_global(factor.getSize());
+      int64_t chunk = factor.getSize();
+      Expr start = makeConstant(0), valid = makeConstant(factor.getSize());
+      for (unsigned axis : factor.getAxes()) {
+        int64_t n = mesh.getAxisSize(axis);
+        bool even = chunk % n == 0 && valid.kind_case() == Expr::kConstant && valid.constant() == chunk;
+        chunk = (chunk + n - 1) / n;
+        Expr coordinate;
+        coordinate.set_coordinate(axis);
+        Expr offset = makeBinary(Expr::MUL, coordinate, makeConstant(chunk));
+        start = makeBinary(Expr::ADD, start, offset);
+        valid = even ? makeConstant(chunk)
+                     : makeBinary(Expr::MIN,
+                                  makeBinary(Expr::MAX, makeBinary(Expr::SUB, valid, offset), makeConstant(0)),
+                                  makeConstant(chunk));
+      }
+      out.set_local(chunk);
+      // An empty shard begins at the end, so that start + valid stays within the tensor.
+      bool canPass = valid.kind_case() != Expr::kConstant;
+      *out.mutable_start() = canPass ? makeBinary(Expr::MIN, start, makeConstant(factor.getSize())) : start;
+      *out.mutable_valid() = valid;
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// The translation
+//===----------------------------------------------------------------------===//
+
+class Emitter {
+public:
+  Emitter(ModuleOp module, const EmitOptions &options, Plan &plan, std::string &data)
+      : module(module), options(options), plan(plan), data(data) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult emitParameter(ParameterOp op);
+  LogicalResult emitProgram(ProgramOp op);
+  LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
+  LogicalResult emitCollective(CollectiveOp op, Collective &out, Program &program);
+  LogicalResult emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding, BufferAttr buffer,
+                            Binding &out);
+  void emitConvolution(ConvolutionOp op, LibraryCall &out);
+  LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
+  FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
+  FailureOr<unsigned> addFile(StringRef path, Operation *op);
+
+  ModuleOp module;
+  const EmitOptions &options;
+  Plan &plan;
+  std::string &data;
+  dist::MeshAttr mesh;
+  llvm::StringMap<unsigned> arenas, parameters, kernels, files;
+  llvm::StringMap<uint64_t> constants; ///< bytes -> offset
+};
+
+LogicalResult Emitter::emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op) {
+  auto arena = arenas.find(buffer.getArena().getValue());
+  if (arena == arenas.end())
+    return op->emitOpError("names arena @") << buffer.getArena().getValue() << ", which the module does not have";
+  out.set_arena(arena->second);
+  out.set_offset(buffer.getOffset());
+  out.set_bytes(buffer.getBytes());
+  return success();
+}
+
+FailureOr<std::pair<uint64_t, uint64_t>> Emitter::addData(ElementsAttr value, Operation *op) {
+  FailureOr<std::string> bytes = getBytes(value);
+  if (failed(bytes))
+    return op->emitOpError("holds a constant of type ") << value.getType() << ", which a plan cannot store";
+  auto [entry, isNew] = constants.try_emplace(*bytes, 0);
+  if (isNew) {
+    data.resize((data.size() + 63) / 64 * 64);
+    entry->second = data.size();
+    data += *bytes;
+  }
+  return std::pair<uint64_t, uint64_t>(entry->second, bytes->size());
+}
+
+FailureOr<unsigned> Emitter::addFile(StringRef path, Operation *op) {
+  auto [entry, isNew] = files.try_emplace(path, plan.files_size());
+  if (!isNew)
+    return entry->second;
+  SmallString<256> full(path.empty() ? StringRef(options.modelPath) : path);
+  if (!path.empty() && llvm::sys::path::is_relative(path)) {
+    full = llvm::sys::path::parent_path(options.modelPath);
+    llvm::sys::path::append(full, path);
+  }
+  SmallString<256> real;
+  uint64_t bytes = 0;
+  if (llvm::sys::fs::real_path(full, real) || llvm::sys::fs::file_size(real, bytes))
+    return op->emitOpError("reads weights from '") << full << "', which cannot be opened";
+  // Relative to the plan where the model lies beside or below it, so that both can move together.
+  SmallString<256> folder;
+  StringRef parent = llvm::sys::path::parent_path(options.planPath);
+  llvm::sys::fs::real_path(parent.empty() ? StringRef(".") : parent, folder);
+  StringRef stored = real;
+  if (!folder.empty() && stored.consume_front(folder))
+    stored.consume_front("/");
+  WeightFile &file = *plan.add_files();
+  file.set_path(stored.str());
+  file.set_bytes(bytes);
+  return entry->second;
+}
+
+LogicalResult Emitter::emitParameter(ParameterOp op) {
+  auto type = dyn_cast<RankedTensorType>(op.getType());
+  std::optional<DataType> element = type ? getDataType(type.getElementType()) : std::nullopt;
+  if (!element)
+    return op.emitOpError("has type ") << op.getType() << ", which a plan cannot hold";
+  parameters[op.getSymName()] = plan.parameters_size();
+  Parameter &out = *plan.add_parameters();
+  out.set_name(op.getName().str());
+  out.set_type(*element);
+  for (int64_t size : type.getShape())
+    out.add_shape(size);
+  if (op.getData()) {
+    auto place = addData(*op.getData(), op);
+    if (failed(place))
+      return failure();
+    out.set_inlined(true);
+    out.set_offset(place->first);
+    out.set_bytes(place->second);
+    return success();
+  }
+  FailureOr<unsigned> file = addFile(op.getFile(), op);
+  if (failed(file))
+    return failure();
+  out.set_file(*file);
+  out.set_offset(op.getOffset());
+  out.set_bytes(op.getBytes());
+  return success();
+}
+
+LogicalResult Emitter::emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding,
+                                   BufferAttr buffer, Binding &out) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  std::optional<DataType> element = tensor ? getDataType(tensor.getElementType()) : std::nullopt;
+  if (!element)
+    return op->emitOpError("has type ") << type << ", which a plan cannot hold";
+  out.set_name(name.str());
+  out.set_type(*element);
+  for (int64_t size : tensor.getShape())
+    out.add_shape(size);
+  fillBox(sharding, mesh, *out.mutable_box());
+  return emitBuffer(buffer, *out.mutable_buffer(), op);
+}
+
+void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
+  out.set_routine(op.getPack() ? "convolution.pack" : "convolution");
+  Convolution &conv = *out.mutable_convolution();
+  conv.set_type(*getDataType(op.getElementType()));
+  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
+  fill(conv.mutable_input(), op.getInput());
+  fill(conv.mutable_weight(), op.getWeight());
+  fill(conv.mutable_output(), op.getOutput());
+  fill(conv.mutable_input_strides(), op.getInputStrides());
+  fill(conv.mutable_output_strides(), op.getOutputStrides());
+  fill(conv.mutable_strides(), op.getStrides());
+  fill(conv.mutable_dilations(), op.getDilations());
+  fill(conv.mutable_pads_begin(), op.getPadsBegin());
+  fill(conv.mutable_pads_end(), op.getPadsEnd());
+  conv.set_group(op.getGroup());
+  conv.set_bias(op.getBias());
+  conv.set_residual(op.getResidual());
+  conv.set_activation(op.getActivation().str());
+  if (auto args = op.getActivationArgs())
+    conv.mutable_activation_args()->Add(args->begin(), args->end());
+  conv.set_transposed(op.getTransposed());
+  conv.set_algorithm(op.getAlgorithm().str());
+  out.set_writes(1);
+}
+
+LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out, Program &program) {
+  out.set_kind(static_cast<Collective::Kind>(op.getKind()));
+  uint64_t group = 1;
+  for (int64_t axis : op.getAxes()) {
+    out.add_axes(axis);
+    group *= mesh.getAxisSize(axis);
+  }
+  if (op.getReduction())
+    out.set_reduction(static_cast<Collective::Reduction>(op.getReduction()->getValue()));
+  out.set_type(*getDataType(op.getElementType()));
+  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
+  fill(out.mutable_sizes(), op.getSizes());
+  fill(out.mutable_src_strides(), op.getSrcStrides());
+  fill(out.mutable_dst_strides(), op.getDstStrides());
+  out.set_src_peer_stride(op.getSrcPeerStride());
+  out.set_dst_peer_stride(op.getDstPeerStride());
+  out.set_root(op.getRoot().value_or(0));
+  if (failed(emitBuffer(op.getSrc(), *out.mutable_src(), op)) || failed(emitBuffer(op.getDst(), *out.mutable_dst(), op)))
+    return failure();
+  if (op.getScratch() && failed(emitBuffer(*op.getScratch(), *out.mutable_scratch(), op)))
+    return failure();
+  SmallVector<Expr> exprs;
+  for (Value operand : op.getOperands_()) {
+    FailureOr<Expr> expr = makeExpr(operand);
+    if (failed(expr))
+      return failure();
+    exprs.push_back(*expr);
+  }
+  if (op.getKind() == CollectiveKind::Exchange) {
+    auto window = op.getWindow();
+    if (!window || window->size() != 4 || exprs.size() != 3)
+      return op.emitOpError("needs a window of four sizes and three operands");
+    Collective::Window &w = *out.mutable_window();
+    w.set_outer((*window)[0]);
+    w.set_inner((*window)[1]);
+    w.set_src_extent((*window)[2]);
+    w.set_dst_extent((*window)[3]);
+    *w.mutable_src_start() = exprs[0];
+    *w.mutable_src_valid() = exprs[1];
+    *w.mutable_dst_start() = exprs[2];
+    w.set_fill(op.getFill() ? op.getFill()->convertToDouble() : 0.0);
+  } else if (op.getKind() == CollectiveKind::Permute) {
+    if (exprs.size() != 1)
+      return op.emitOpError("needs its source as operand");
+    *out.mutable_source() = exprs[0];
+  }
+  program.set_collective_bytes(program.collective_bytes() + getSentBytes(out, group));
+  return success();
+}
+
+LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program &program) {
+  if (auto queue = op->getAttrOfType<IntegerAttr>("queue"))
+    out.set_queue(queue.getInt());
+  if (auto waits = op->getAttrOfType<DenseI64ArrayAttr>("waits"))
+    out.mutable_waits()->Add(waits.asArrayRef().begin(), waits.asArrayRef().end());
+  if (auto signal = op->getAttrOfType<IntegerAttr>("signals")) {
+    out.set_signals(signal.getInt());
+    program.set_events(std::max<uint32_t>(program.events(), signal.getInt()));
+  }
+  SmallVector<StringRef> names;
+  collectNames(op->getLoc(), names);
+  out.set_source(llvm::join(names, ","));
+
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    auto kernel = kernels.find(launch.getKernel());
+    if (kernel == kernels.end())
+      return op->emitOpError("names kernel @") << launch.getKernel() << ", which the module does not have";
+    Launch &l = *out.mutable_launch();
+    l.set_kernel(kernel->second);
+    for (Attribute buffer : launch.getBuffers())
+      if (failed(emitBuffer(cast<BufferAttr>(buffer), *l.add_buffers(), op)))
+        return failure();
+    l.set_writes(launch.getWrites());
+    for (Value param : launch.getParams()) {
+      FailureOr<Expr> expr = makeExpr(param);
+      if (failed(expr))
+        return failure();
+      *l.add_params() = *expr;
+    }
+    l.set_tiles(launch.getTiles());
+    l.set_tile_scratch(launch.getTileScratch());
+    if (auto also = launch.getAlsoWritten())
+      l.mutable_also_written()->Add(also->begin(), also->end());
+    return success();
+  }
+  if (auto conv = dyn_cast<ConvolutionOp>(op)) {
+    emitConvolution(conv, *out.mutable_library());
+    for (Attribute buffer : conv.getBuffers())
+      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
+        return failure();
+    return success();
+  }
+  if (auto collective = dyn_cast<CollectiveOp>(op))
+    return emitCollective(collective, *out.mutable_collective(), program);
+  if (auto copy = dyn_cast<CopyOp>(op))
+    return success(succeeded(emitBuffer(copy.getSrc(), *out.mutable_copy()->mutable_buffer(), op)) &&
+                   succeeded(emitBuffer(copy.getDst(), *out.mutable_copy()->mutable_dst(), op)));
+  if (auto load = dyn_cast<LoadParameterOp>(op)) {
+    auto parameter = parameters.find(load.getParameter());
+    if (parameter == parameters.end())
+      return op->emitOpError("names parameter @") << load.getParameter() << ", which the module does not have";
+    Copy &copy = *out.mutable_copy();
+    copy.mutable_parameter()->set_parameter(parameter->second);
+    fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box());
+    return emitBuffer(load.getDst(), *copy.mutable_dst(), op);
+  }
+  if (auto load = dyn_cast<LoadDataOp>(op)) {
+    auto place = addData(load.getValue(), op);
+    if (failed(place))
+      return failure();
+    out.mutable_copy()->mutable_data()->set_offset(place->first);
+    out.mutable_copy()->mutable_data()->set_bytes(place->second);
+    return emitBuffer(load.getDst(), *out.mutable_copy()->mutable_dst(), op);
+  }
+  if (auto send = dyn_cast<SendOp>(op)) {
+    FailureOr<Expr> peer = makeExpr(send.getPeer());
+    if (failed(peer))
+      return failure();
+    *out.mutable_send()->mutable_peer() = *peer;
+    out.mutable_send()->set_tag(send.getTag());
+    return emitBuffer(send.getSrc(), *out.mutable_send()->mutable_src(), op);
+  }
+  if (auto recv = dyn_cast<RecvOp>(op)) {
+    FailureOr<Expr> peer = makeExpr(recv.getPeer());
+    if (failed(peer))
+      return failure();
+    *out.mutable_recv()->mutable_peer() = *peer;
+    out.mutable_recv()->set_tag(recv.getTag());
+    return emitBuffer(recv.getDst(), *out.mutable_recv()->mutable_dst(), op);
+  }
+  return op->emitOpError("is not an instruction of a plan");
+}
+
+LogicalResult Emitter::emitProgram(ProgramOp op) {
+  Program &out = *plan.add_programs();
+  out.set_name(op.getSymName().str());
+  out.set_role(static_cast<Program::Role>(op.getRole()));
+  if (auto dims = op.getDimensions())
+    for (NamedAttribute dim : *dims) {
+      DimensionValue &value = *out.add_dimensions();
+      value.set_name(dim.getName().str());
+      value.set_value(cast<IntegerAttr>(dim.getValue()).getInt());
+    }
+  if (auto seconds = op.getPredictedSeconds())
+    out.set_predicted_seconds(seconds->convertToDouble());
+  for (Operation &item : op.getBody().front()) {
+    LogicalResult result = success();
+    if (auto input = dyn_cast<InputOp>(item)) {
+      result = emitBinding(input, input.getName(), input.getType(), input.getSharding(), input.getBuffer(),
+                           *out.add_inputs());
+    } else if (auto output = dyn_cast<OutputOp>(item)) {
+      result = emitBinding(output, output.getName(), output.getType(), output.getSharding(), output.getBuffer(),
+                           *out.add_outputs());
+    } else if (auto fixed = dyn_cast<FixedInputOp>(item)) {
+      auto place = addData(fixed.getValue(), fixed);
+      if (failed(place))
+        return failure();
+      FixedInput &f = *out.add_fixed_inputs();
+      f.set_name(fixed.getName().str());
+      f.set_type(*getDataType(fixed.getValue().getElementType()));
+      for (int64_t size : fixed.getValue().getShapedType().getShape())
+        f.add_shape(size);
+      f.set_offset(place->first);
+      f.set_bytes(place->second);
+    } else if (!isa<dist::CoordinateOp>(item) && !isa<arith::ArithDialect>(item.getDialect())) {
+      result = emitInstruction(&item, *out.add_body(), out);
+    }
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Emitter::run() {
+  mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  if (!mesh)
+    return module.emitError("has no mesh (attribute '") << dist::kMeshAttrName << "')";
+  plan.set_version(1);
+  for (dist::MeshAxisAttr axis : mesh.getAxes()) {
+    MeshAxis &out = *plan.mutable_mesh()->add_axes();
+    out.set_name(axis.getName().str());
+    out.set_size(axis.getSize());
+  }
+  plan.mutable_target()->set_device("cpu");
+  plan.mutable_target()->set_triple(options.triple);
+  plan.mutable_target()->set_cpu(options.cpu);
+  for (const std::string &feature : options.features)
+    plan.mutable_target()->add_features(feature);
+  *plan.mutable_report() = options.report;
+
+  for (ArenaOp op : module.getOps<ArenaOp>()) {
+    arenas[op.getSymName()] = plan.arenas_size();
+    Arena &out = *plan.add_arenas();
+    out.set_name(op.getSymName().str());
+    out.set_space(static_cast<Arena::Space>(op.getSpace()));
+    out.set_life(static_cast<Arena::Life>(op.getLife()));
+    out.set_bytes(op.getBytes());
+    out.set_alignment(op.getAlignment());
+  }
+  for (ParameterOp op : module.getOps<ParameterOp>())
+    if (failed(emitParameter(op)))
+      return failure();
+  for (KernelOp op : module.getOps<KernelOp>()) {
+    kernels[op.getSymName()] = plan.kernels_size();
+    Kernel &out = *plan.add_kernels();
+    out.set_module(0);
+    out.set_symbol(op.getSymName().str());
+    out.set_buffers(op.getBuffers());
+    out.set_params(op.getParams());
+  }
+  for (ProgramOp op : module.getOps<ProgramOp>())
+    if (failed(emitProgram(op)))
+      return failure();
+  return success();
+}
+
+} // namespace
+
+uint64_t getSentBytes(const Collective &collective, uint64_t n) {
+  if (n <= 1)
+    return 0;
+  uint64_t block = getElementBytes(collective.type());
+  for (uint64_t size : collective.sizes())
+    block *= size;
+  switch (collective.kind()) {
+  case Collective::ALL_REDUCE: return 2 * block * (n - 1) / n;
+  case Collective::ALL_GATHER:
+  case Collective::REDUCE_SCATTER:
+  case Collective::ALL_TO_ALL: return block * (n - 1);
+  case Collective::EXCHANGE:
+    return collective.window().outer() * collective.window().inner() * getElementBytes(collective.type()) *
+           (collective.window().dst_extent() > collective.window().src_extent()
+                ? collective.window().dst_extent() - collective.window().src_extent()
+                : 0);
+  default: return block;
+  }
+}
+
+LogicalResult emitPlan(ModuleOp module, const EmitOptions &options, Plan &plan, std::string &data) {
+  return Emitter(module, options, plan, data).run();
+}
+
+} // namespace colossal::plan
