@@ -1,7 +1,7 @@
 // KernelCompiler: MLIR's and LLVM's passes in process, on worker threads with a context of their own.
 //
-// The pass lists are short on purpose: LLVM's stock -O3 unrolls our loops of static length completely, which costs
-// compile time and, for kernels larger than the instruction cache, up to half the speed.
+// The pass lists are short on purpose: LLVM's stock -O3 unrolls our loops of static length completely, which
+// costs compile time and, for kernels larger than the instruction cache, up to half the speed.
 #include "colossal/Codegen/CPU/KernelCompiler.h"
 #include "colossal/Codegen/CPU/KernelFunction.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -25,13 +25,13 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SHA256.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include <chrono>
@@ -46,8 +46,8 @@ using namespace mlir;
 namespace colossal::cpu {
 namespace {
 
-/// Replaces the math ops for which MLIR's polynomials are as good as libm (a few ulp) by them. The others (sin, cos,
-/// atan, cbrt: wrong beyond 1e-6) stay for libm.
+/// Replaces the math ops for which MLIR's polynomials are as good as libm (a few ulp) by them. The others
+/// (sin, cos, atan, cbrt: wrong beyond 1e-6) stay for libm.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
   void runOnOperation() override {
@@ -62,9 +62,10 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
     if (!any)
       return;
     RewritePatternSet patterns(&getContext());
-    static const llvm::StringSet<> names = {"math.log", "math.log2", "math.log1p", "math.expm1",
-                                            "math.tanh", "math.erfc", "math.asin", "math.acos"};
-    populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) { return names.contains(name); });
+    static const llvm::StringSet<> names = {"math.log",  "math.log2", "math.log1p", "math.expm1",
+                                            "math.tanh", "math.erfc", "math.asin",  "math.acos"};
+    populateMathPolynomialApproximationPatterns(patterns,
+                                                [](StringRef name) { return names.contains(name); });
     (void)applyPatternsGreedily(getOperation(), std::move(patterns));
   }
 };
@@ -118,15 +119,16 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine(const Target &target) {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(
-      llvmTarget->createTargetMachine(triple, target.cpu(), target.featureString(), options, llvm::Reloc::PIC_,
-                                      std::nullopt, llvm::CodeGenOptLevel::Default));
+      llvmTarget->createTargetMachine(triple, target.cpu(), target.featureString(), options,
+                                      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 /// One thread's compiler: contexts are reused between kernels.
 class Worker {
 public:
   explicit Worker(const Target &target)
-      : target(target), context(registry(), MLIRContext::Threading::DISABLED), machine(createTargetMachine(target)) {
+      : target(target), context(registry(), MLIRContext::Threading::DISABLED),
+        machine(createTargetMachine(target)) {
     KernelFunction::loadDialects(context);
     context.loadDialect<LLVM::LLVMDialect>();
   }
@@ -151,7 +153,8 @@ public:
       return success();
     });
     auto failure = [&](StringRef what) {
-      return llvm::createStringError("kernel " + symbol.str() + ": " + what.str() + " failed: " + diagnostics);
+      return llvm::createStringError("kernel " + symbol.str() + ": " + what.str() +
+                                     " failed: " + diagnostics);
     };
     bool dump = std::getenv("COLOSSAL_DUMP_KERNELS");
     if (dump)
@@ -364,7 +367,9 @@ llvm::Expected<std::string> KernelCompiler::finish() {
   return linkKernels(objects);
 }
 
-const Target &KernelCompiler::target() const { return implementation->target; }
+const Target &KernelCompiler::target() const {
+  return implementation->target;
+}
 
 KernelCompiler::Statistics KernelCompiler::statistics() const {
   std::lock_guard<std::mutex> lock(implementation->mutex);

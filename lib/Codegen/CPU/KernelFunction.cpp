@@ -1,4 +1,5 @@
-// KernelFunction: the entry point unpacks the buffers and calls the body, whose pointer arguments carry noalias.
+// KernelFunction: the entry point unpacks the buffers and calls the body, whose pointer arguments carry
+// noalias.
 #include "colossal/Codegen/CPU/KernelFunction.h"
 #include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
@@ -18,8 +19,8 @@ namespace colossal::cpu {
 
 void KernelFunction::loadDialects(MLIRContext &context) {
   context.loadDialect<affine::AffineDialect, arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect,
-                      LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, ub::UBDialect,
-                      vector::VectorDialect>();
+                      LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                      ub::UBDialect, vector::VectorDialect>();
 }
 
 KernelFunction::KernelFunction(MLIRContext &context, llvm::ArrayRef<BufferSpec> buffers, unsigned params,
@@ -46,12 +47,14 @@ KernelFunction::KernelFunction(MLIRContext &context, llvm::ArrayRef<BufferSpec> 
   if (scratchBytes)
     body.setArgAttr(pointers - 1, "llvm.align", b.getI64IntegerAttr(64));
 
-  auto entry = func::FuncOp::create(b, location, entryName, b.getFunctionType({pointer, pointer, i64, i64}, {}));
+  auto entry =
+      func::FuncOp::create(b, location, entryName, b.getFunctionType({pointer, pointer, i64, i64}, {}));
   Block *block = entry.addEntryBlock();
   b.setInsertionPointToStart(block);
   SmallVector<Value> arguments;
   auto loadAt = [&](Value base, unsigned index, Type type) {
-    Value address = LLVM::GEPOp::create(b, location, pointer, type, base, ArrayRef<LLVM::GEPArg>{int32_t(index)});
+    Value address =
+        LLVM::GEPOp::create(b, location, pointer, type, base, ArrayRef<LLVM::GEPArg>{int32_t(index)});
     return LLVM::LoadOp::create(b, location, type, address).getResult();
   };
   for (unsigned i = 0; i < pointers; ++i)
@@ -72,12 +75,18 @@ KernelFunction::KernelFunction(MLIRContext &context, llvm::ArrayRef<BufferSpec> 
 Value KernelFunction::pointer(unsigned buffer) const {
   return const_cast<func::FuncOp &>(body).getArgument(buffer);
 }
-Value KernelFunction::scratch() const { return pointer(specs.size()); }
+Value KernelFunction::scratch() const {
+  return pointer(specs.size());
+}
 Value KernelFunction::param(unsigned index) const {
   return pointer(specs.size() + (scratchSize != 0) + index);
 }
-Value KernelFunction::begin() const { return param(params); }
-Value KernelFunction::end() const { return param(params + 1); }
+Value KernelFunction::begin() const {
+  return param(params);
+}
+Value KernelFunction::end() const {
+  return param(params + 1);
+}
 
 Value KernelFunction::memref(unsigned buffer) {
   if (views[buffer])
@@ -98,7 +107,8 @@ Value KernelFunction::memref(unsigned buffer) {
   OpBuilder::InsertionGuard guard(bodyBuilder);
   bodyBuilder.setInsertionPointToStart(&body.getBody().front());
   LLVMTypeConverter converter(context);
-  auto descriptor = MemRefDescriptor::fromStaticShape(bodyBuilder, location, converter, type, pointer(buffer));
+  auto descriptor =
+      MemRefDescriptor::fromStaticShape(bodyBuilder, location, converter, type, pointer(buffer));
   views[buffer] =
       UnrealizedConversionCastOp::create(bodyBuilder, location, type, Value(descriptor)).getResult(0);
   return views[buffer];

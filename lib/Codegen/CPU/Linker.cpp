@@ -1,15 +1,17 @@
 // linkKernels: lld in process.
 //
-// Calls into libc and libm are bound to stubs made on the spot, which carry the sonames only: no file of this machine
-// and no symbol version of its libraries gets into the plan.
+// Calls into libc and libm are bound to stubs made on the spot, which carry the sonames only: no file of this
+// machine and no symbol version of its libraries gets into the plan.
 #include "colossal/Codegen/CPU/KernelCompiler.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cstring>
 #include <mutex>
 #include <set>
 
@@ -18,13 +20,15 @@ LLD_HAS_DRIVER(elf)
 namespace colossal::cpu {
 namespace {
 
-// Functions that generated code may call. Those of libm exist for double and, with an f after the name, for float.
+// Functions that generated code may call. Those of libm exist for double and, with an f after the name, for
+// float.
 constexpr llvm::StringLiteral libcFunctions[] = {"memcpy", "memset", "memmove", "memcmp"};
 constexpr llvm::StringLiteral libmFunctions[] = {
-    "acos",  "acosh", "asin",  "asinh", "atan", "atan2", "atanh", "cbrt",      "ceil",      "cos",   "cosh",  "erf",
-    "erfc",  "exp",   "exp2",  "exp10", "expm1", "fabs", "floor", "fma",       "fmax",      "fmin",  "fmod",  "ldexp",
-    "lgamma", "log",  "log10", "log1p", "log2", "nearbyint", "pow", "remainder", "rint",    "round", "roundeven",
-    "sin",   "sincos", "sinh", "sqrt",  "tan",  "tanh",  "tgamma", "trunc"};
+    "acos",   "acosh", "asin",      "asinh", "atan",      "atan2",  "atanh",  "cbrt",      "ceil",
+    "cos",    "cosh",  "erf",       "erfc",  "exp",       "exp2",   "exp10",  "expm1",     "fabs",
+    "floor",  "fma",   "fmax",      "fmin",  "fmod",      "ldexp",  "lgamma", "log",       "log10",
+    "log1p",  "log2",  "nearbyint", "pow",   "remainder", "rint",   "round",  "roundeven", "sin",
+    "sincos", "sinh",  "sqrt",      "tan",   "tanh",      "tgamma", "trunc"};
 
 /// A folder that disappears with its files.
 class TemporaryFolder {
@@ -84,8 +88,8 @@ llvm::Error runLinker(llvm::ArrayRef<std::string> arguments) {
 llvm::Expected<std::set<std::string>> undefinedSymbols(llvm::ArrayRef<KernelObject> objects) {
   std::set<std::string> used, defined;
   for (const KernelObject &kernel : objects) {
-    auto file = llvm::object::ObjectFile::createELFObjectFile(
-        llvm::MemoryBufferRef(kernel.object, kernel.symbol));
+    auto file =
+        llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(kernel.object, kernel.symbol));
     if (!file)
       return file.takeError();
     for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
@@ -108,18 +112,37 @@ llvm::Expected<std::set<std::string>> undefinedSymbols(llvm::ArrayRef<KernelObje
   return used;
 }
 
-/// Makes a shared object of the soname that defines `names`, all absolute: enough for a linker to bind against.
+/// A relocatable object without sections: lld wants an input file, even where a script defines all symbols.
+std::string emptyObject() {
+  llvm::ELF::Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, llvm::ELF::ElfMagic, 4);
+  header.e_ident[llvm::ELF::EI_CLASS] = llvm::ELF::ELFCLASS64;
+  header.e_ident[llvm::ELF::EI_DATA] = llvm::ELF::ELFDATA2LSB;
+  header.e_ident[llvm::ELF::EI_VERSION] = llvm::ELF::EV_CURRENT;
+  header.e_type = llvm::ELF::ET_REL;
+  header.e_machine = llvm::ELF::EM_X86_64;
+  header.e_version = llvm::ELF::EV_CURRENT;
+  header.e_ehsize = sizeof(header);
+  header.e_shentsize = sizeof(llvm::ELF::Elf64_Shdr);
+  return std::string(reinterpret_cast<const char *>(&header), sizeof(header));
+}
+
+/// Makes a shared object of the soname that defines `names`, all absolute: enough for a linker to bind
+/// against.
 llvm::Expected<std::string> makeStub(const TemporaryFolder &folder, llvm::StringRef soname,
                                      const std::set<std::string> &names) {
   std::string path = folder.file(soname);
   std::string script = folder.file((soname + ".ld").str());
-  std::string text = "SECTIONS { .text : { *(.text) } }\n";
+  std::string empty = folder.file((soname + ".o").str());
+  std::string text;
   for (const std::string &name : names)
     text += name + " = 1;\n";
   if (llvm::Error error = folder.write(script, text))
     return error;
-  if (llvm::Error error = runLinker({"-shared", "-m", "elf_x86_64", "-soname", soname.str(), "--script", script,
-                                     "-o", path}))
+  if (llvm::Error error = folder.write(empty, emptyObject()))
+    return error;
+  if (llvm::Error error = runLinker(
+          {"-shared", "-m", "elf_x86_64", "-soname", soname.str(), "--script", script, "-o", path, empty}))
     return error;
   return path;
 }
@@ -151,9 +174,21 @@ llvm::Expected<std::string> linkKernels(llvm::ArrayRef<KernelObject> objects) {
   if (!unknown.empty())
     return llvm::createStringError("generated kernels call functions that no target provides: " + unknown);
 
-  std::vector<std::string> arguments = {"-shared", "-m", "elf_x86_64", "--no-undefined", "--hash-style=gnu",
-                                        "--build-id=none", "-z", "noexecstack", "-z", "now", "-z",
-                                        "relro", "--gc-sections", "-s", "--threads=1"};
+  std::vector<std::string> arguments = {"-shared",
+                                        "-m",
+                                        "elf_x86_64",
+                                        "--no-undefined",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "-z",
+                                        "noexecstack",
+                                        "-z",
+                                        "now",
+                                        "-z",
+                                        "relro",
+                                        "--gc-sections",
+                                        "-s",
+                                        "--threads=1"};
   unsigned index = 0;
   for (const KernelObject &kernel : objects) {
     std::string path = folder.file(std::to_string(index++) + ".o");

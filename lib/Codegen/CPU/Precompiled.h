@@ -1,4 +1,5 @@
-// Headers of MLIR and LLVM that every file of this library needs; precompiled, since parsing them is most of a build.
+// Headers of MLIR and LLVM that every file of this library needs; precompiled, since parsing them is most of
+// a build.
 #ifndef COLOSSAL_CODEGEN_CPU_PRECOMPILED_H
 #define COLOSSAL_CODEGEN_CPU_PRECOMPILED_H
 

@@ -11,18 +11,20 @@
 
 namespace colossal::cpu {
 
-// Instruction sets that LLVM may use when it selects instructions for our kernels. The rest (system, string and
-// cryptographic extensions) is switched off, so that a plan asks for nothing that it does not need.
+// Instruction sets that LLVM may use when it selects instructions for our kernels. The rest (system, string
+// and cryptographic extensions) is switched off, so that a plan asks for nothing that it does not need.
 static constexpr llvm::StringLiteral instructionSets[] = {
-    "sse3",       "ssse3",      "sse4.1",       "sse4.2",       "popcnt",     "cx16",       "avx",
-    "avx2",       "fma",        "f16c",         "bmi",          "bmi2",       "lzcnt",      "movbe",
-    "avx512f",    "avx512cd",   "avx512bw",     "avx512dq",     "avx512vl",   "avx512vnni", "avx512bf16",
-    "avx512fp16", "avx512vbmi", "avx512vbmi2",  "avx512ifma",   "avxvnni",    "avx512bitalg", "avx512vpopcntdq"};
+    "sse3",       "ssse3",      "sse4.1",      "sse4.2",     "popcnt",   "cx16",         "avx",
+    "avx2",       "fma",        "f16c",        "bmi",        "bmi2",     "lzcnt",        "movbe",
+    "avx512f",    "avx512cd",   "avx512bw",    "avx512dq",   "avx512vl", "avx512vnni",   "avx512bf16",
+    "avx512fp16", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avxvnni",  "avx512bitalg", "avx512vpopcntdq"};
 static constexpr llvm::StringLiteral droppedSets[] = {
-    "gfni",      "vaes",    "vpclmulqdq", "aes",    "pclmul",  "sha",      "adx",       "amx-tile", "amx-int8",
-    "amx-bf16",  "amx-fp16", "avx512vp2intersect", "xop", "fma4", "tbm",   "movdiri",   "movdir64b", "prfchw",
-    "avx10.1",   "avx10.2",  "avxifma",   "avxneconvert", "avxvnniint8", "avxvnniint16", "sm3", "sm4", "sha512",
-    "apxf",      "egpr",     "ndd",       "ccmp",   "nf",      "zu",       "cf",        "push2pop2", "ppx"};
+    "gfni",    "vaes",     "vpclmulqdq", "aes",          "pclmul",      "sha",
+    "adx",     "amx-tile", "amx-int8",   "amx-bf16",     "amx-fp16",    "avx512vp2intersect",
+    "xop",     "fma4",     "tbm",        "movdiri",      "movdir64b",   "prfchw",
+    "avx10.1", "avx10.2",  "avxifma",    "avxneconvert", "avxvnniint8", "avxvnniint16",
+    "sm3",     "sm4",      "sha512",     "apxf",         "egpr",        "ndd",
+    "ccmp",    "nf",       "zu",         "cf",           "push2pop2",   "ppx"};
 
 static void initializeTargets() {
   static std::once_flag once;
@@ -75,8 +77,12 @@ llvm::Expected<Target> Target::create(llvm::StringRef cpu) {
     }
     list.push_back((on ? "+" : "-") + name.str());
   }
+  llvm::StringSet<> known;
+  for (const llvm::SubtargetFeatureKV &feature : subtarget->getAllProcessorFeatures())
+    known.insert(feature.Key);
   for (llvm::StringRef name : droppedSets)
-    list.push_back("-" + name.str());
+    if (known.contains(name))
+      list.push_back("-" + name.str());
   list.push_back("-prefer-256-bit");
   result.features = llvm::join(list, ",");
   llvm::sort(result.required);

@@ -1,5 +1,6 @@
 // VectorMath: range reduction and polynomials. The coefficients of exp2 and of the error function's rational
-// approximation were fitted for these ranges; their errors are checked over the whole range by VectorMathTest.
+// approximation were fitted for these ranges; their errors are checked over the whole range by
+// VectorMathTest.
 //
 // Rounding by adding and subtracting 1.5 * 2^23 must not be reassociated: no op here carries fast-math flags.
 #include "colossal/Codegen/CPU/VectorMath.h"
@@ -36,13 +37,22 @@ Value VectorMath::inFloat(Value x, Unary compute) {
   return memory.convert(compute(memory.convert(x, b.getF32Type())), element);
 }
 
-static bool isFloat(Value x) { return getElementTypeOrSelf(x).isF32(); }
+static bool isFloat(Value x) {
+  return getElementTypeOrSelf(x).isF32();
+}
 
 Value VectorMath::polynomial(Value x, ArrayRef<double> highestFirst) {
   Value result = constant(x, highestFirst.front());
   for (double coefficient : highestFirst.drop_front())
-    result = math::FmaOp::create(b, loc, result, x, constant(x, coefficient));
+    result = fma(result, x, constant(x, coefficient));
   return result;
+}
+
+Value VectorMath::fma(Value x, Value y, Value z) {
+  Type element = getElementTypeOrSelf(x);
+  if (target.has("fma") && (element.isF32() || element.isF64()))
+    return math::FmaOp::create(b, loc, x, y, z);
+  return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, x, y), z);
 }
 
 Value VectorMath::clamp(Value x, double low, double high) {
@@ -60,12 +70,20 @@ Value VectorMath::maximumOrdered(Value lhs, Value rhs) {
   return arith::SelectOp::create(b, loc, greater, rhs, lhs);
 }
 
-Value VectorMath::maximum(Value lhs, Value rhs) { return arith::MaximumFOp::create(b, loc, lhs, rhs); }
-Value VectorMath::minimum(Value lhs, Value rhs) { return arith::MinimumFOp::create(b, loc, lhs, rhs); }
+Value VectorMath::maximum(Value lhs, Value rhs) {
+  return arith::MaximumFOp::create(b, loc, lhs, rhs);
+}
+Value VectorMath::minimum(Value lhs, Value rhs) {
+  return arith::MinimumFOp::create(b, loc, lhs, rhs);
+}
 
 // Degree 6 on [-1/2, 1/2], error 2e-9 before rounding.
-static constexpr double exp2Coefficients[] = {1.5403530393381609e-4, 1.3333558146428443e-3, 9.6181291076284772e-3,
-                                              5.5504108664821580e-2, 2.4022650695910071e-1, 6.9314718055994531e-1,
+static constexpr double exp2Coefficients[] = {1.5403530393381609e-4,
+                                              1.3333558146428443e-3,
+                                              9.6181291076284772e-3,
+                                              5.5504108664821580e-2,
+                                              2.4022650695910071e-1,
+                                              6.9314718055994531e-1,
                                               1.0};
 
 Value VectorMath::exp2NonPositive(Value d) {
@@ -77,8 +95,8 @@ Value VectorMath::exp2NonPositive(Value d) {
   Value z = arith::AddFOp::create(b, loc, d, magic);
   Value n = arith::SubFOp::create(b, loc, z, magic);
   Value f = arith::SubFOp::create(b, loc, d, n);
-  Value p = polynomial(f, {1.3276471162e-3, 9.6755413278e-3, 5.5507132761e-2, 2.4022119724e-1, 6.9314696706e-1,
-                           1.0000000717});
+  Value p = polynomial(
+      f, {1.3276471162e-3, 9.6755413278e-3, 5.5507132761e-2, 2.4022119724e-1, 6.9314696706e-1, 1.0000000717});
   Type integer = integerLike(b, d.getType());
   Value exponent = arith::BitcastOp::create(b, loc, integer, z);
   exponent = arith::ShLIOp::create(b, loc, exponent, bits(d, 23));
@@ -89,7 +107,8 @@ Value VectorMath::scaleByPowerOfTwo(Value p, Value n) {
   Type integer = integerLike(b, p.getType());
   auto power = [&](Value exponent) -> Value {
     Value biased = arith::AddFOp::create(b, loc, exponent, constant(p, 12583039.0));
-    Value field = arith::ShLIOp::create(b, loc, arith::BitcastOp::create(b, loc, integer, biased), bits(p, 23));
+    Value field =
+        arith::ShLIOp::create(b, loc, arith::BitcastOp::create(b, loc, integer, biased), bits(p, 23));
     return arith::BitcastOp::create(b, loc, p.getType(), field);
   };
   // Halves differ by at most one, both far from the exponents' ends.
@@ -113,7 +132,8 @@ Value VectorMath::exp2(Value x) {
 }
 
 // e^f on [-ln2/2, ln2/2], Taylor up to degree 7: below 1e-8.
-static constexpr double expCoefficients[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
+static constexpr double expCoefficients[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
+                                             1.0 / 6,    0.5,       1.0,       1.0};
 
 Value VectorMath::exp(Value x) {
   return inFloat(x, [&](Value x) -> Value {
@@ -121,11 +141,11 @@ Value VectorMath::exp(Value x) {
       return math::ExpOp::create(b, loc, x);
     Value d = clamp(x, -104.0, 89.0);
     Value magic = constant(d, 12582912.0);
-    Value n = math::FmaOp::create(b, loc, d, constant(d, 1.4426950408889634), magic);
+    Value n = fma(d, constant(d, 1.4426950408889634), magic);
     n = arith::SubFOp::create(b, loc, n, magic);
     // ln 2 in two parts (Cody and Waite).
-    Value f = math::FmaOp::create(b, loc, n, constant(d, -0.693359375), d);
-    f = math::FmaOp::create(b, loc, n, constant(d, 2.12194440054690583e-4), f);
+    Value f = fma(n, constant(d, -0.693359375), d);
+    f = fma(n, constant(d, 2.12194440054690583e-4), f);
     return scaleByPowerOfTwo(polynomial(f, expCoefficients), n);
   });
 }
@@ -176,7 +196,7 @@ Value VectorMath::geluErf(Value x) {
   return inFloat(x, [&](Value x) -> Value {
     Value e = erf(arith::MulFOp::create(b, loc, x, constant(x, 0.70710678118654752)));
     Value half = arith::MulFOp::create(b, loc, x, constant(x, 0.5));
-    return math::FmaOp::create(b, loc, half, e, half);
+    return fma(half, e, half);
   });
 }
 
@@ -184,16 +204,16 @@ Value VectorMath::geluTanh(Value x) {
   return inFloat(x, [&](Value x) -> Value {
     // 0.5 (1 + tanh u) = 1 / (1 + e^-2u)
     Value square = arith::MulFOp::create(b, loc, x, x);
-    Value inner = math::FmaOp::create(b, loc, square, constant(x, -2 * 0.7978845608028654 * 0.044715),
-                                      constant(x, -2 * 0.7978845608028654));
+    Value inner =
+        fma(square, constant(x, -2 * 0.7978845608028654 * 0.044715), constant(x, -2 * 0.7978845608028654));
     Value e = exp(arith::MulFOp::create(b, loc, x, inner));
     return arith::DivFOp::create(b, loc, x, arith::AddFOp::create(b, loc, constant(x, 1.0), e));
   });
 }
 
-#define COLOSSAL_UNARY(name, Op)                                                                                       \
-  Value VectorMath::name(Value x) {                                                                                    \
-    return inFloat(x, [&](Value x) -> Value { return math::Op::create(b, loc, x); });                                  \
+#define COLOSSAL_UNARY(name, Op)                                                                             \
+  Value VectorMath::name(Value x) {                                                                          \
+    return inFloat(x, [&](Value x) -> Value { return math::Op::create(b, loc, x); });                        \
   }
 COLOSSAL_UNARY(expm1, ExpM1Op)
 COLOSSAL_UNARY(log, LogOp)
@@ -231,8 +251,8 @@ Value VectorMath::pow(Value base, Value exponent) {
   VectorMemory memory(b, loc, target);
   Type element = getElementTypeOrSelf(base);
   if (element.isF16() || element.isBF16())
-    return memory.convert(
-        pow(memory.convert(base, b.getF32Type()), memory.convert(exponent, b.getF32Type())), element);
+    return memory.convert(pow(memory.convert(base, b.getF32Type()), memory.convert(exponent, b.getF32Type())),
+                          element);
   return math::PowFOp::create(b, loc, base, exponent);
 }
 
@@ -240,7 +260,8 @@ Value VectorMath::atan2(Value y, Value x) {
   VectorMemory memory(b, loc, target);
   Type element = getElementTypeOrSelf(y);
   if (element.isF16() || element.isBF16())
-    return memory.convert(atan2(memory.convert(y, b.getF32Type()), memory.convert(x, b.getF32Type())), element);
+    return memory.convert(atan2(memory.convert(y, b.getF32Type()), memory.convert(x, b.getF32Type())),
+                          element);
   return math::Atan2Op::create(b, loc, y, x);
 }
 

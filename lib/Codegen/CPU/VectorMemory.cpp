@@ -1,4 +1,5 @@
-// VectorMemory: addresses are computed in i64 and accessed by LLVM's loads and stores, which need no memref lowering.
+// VectorMemory: addresses are computed in i64 and accessed by LLVM's loads and stores, which need no memref
+// lowering.
 #include "colossal/Codegen/CPU/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -9,7 +10,9 @@ using namespace mlir;
 
 namespace colossal::cpu {
 
-bool isUnsignedElement(Type type) { return type.isUnsignedInteger(); }
+bool isUnsignedElement(Type type) {
+  return type.isUnsignedInteger();
+}
 
 Type storageType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
@@ -19,7 +22,9 @@ Type storageType(Type type) {
   return type;
 }
 
-int64_t elementBytes(Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+int64_t elementBytes(Type type) {
+  return (type.getIntOrFloatBitWidth() + 7) / 8;
+}
 
 Type VectorMemory::vectorOf(Type element, int64_t width) {
   return width == 1 ? element : VectorType::get({width}, element);
@@ -67,8 +72,12 @@ Value VectorMemory::mulConstant(Value lhs, int64_t rhs) {
   return arith::MulIOp::create(b, loc, lhs, constant(rhs), arith::IntegerOverflowFlags::nsw);
 }
 
-Value VectorMemory::min(Value lhs, Value rhs) { return arith::MinSIOp::create(b, loc, lhs, rhs); }
-Value VectorMemory::minConstant(Value lhs, int64_t rhs) { return min(lhs, constant(rhs)); }
+Value VectorMemory::min(Value lhs, Value rhs) {
+  return arith::MinSIOp::create(b, loc, lhs, rhs);
+}
+Value VectorMemory::minConstant(Value lhs, int64_t rhs) {
+  return min(lhs, constant(rhs));
+}
 
 std::pair<Value, Value> VectorMemory::divRem(Value value, int64_t divisor) {
   if (divisor == 1)
@@ -104,8 +113,8 @@ Value VectorMemory::linearize(ArrayRef<Value> indices, ArrayRef<int64_t> strides
 Value VectorMemory::address(Value pointer, Type element, Value offset) {
   if (auto known = constantOf(offset))
     return address(pointer, element, *known);
-  return LLVM::GEPOp::create(b, loc, pointer.getType(), storageType(element), pointer, ArrayRef<LLVM::GEPArg>{offset},
-                             LLVM::GEPNoWrapFlags::inbounds);
+  return LLVM::GEPOp::create(b, loc, pointer.getType(), storageType(element), pointer,
+                             ArrayRef<LLVM::GEPArg>{offset}, LLVM::GEPNoWrapFlags::inbounds);
 }
 
 Value VectorMemory::address(Value pointer, Type element, int64_t offset) {
@@ -146,8 +155,8 @@ Value VectorMemory::load(Value address, Type element, int64_t width, Value mask)
   unsigned alignment = elementBytes(element);
   if (!mask)
     return LLVM::LoadOp::create(b, loc, type, address, alignment);
-  return LLVM::MaskedLoadOp::create(b, loc, type, address, mask, zero(element, width), b.getI32IntegerAttr(alignment),
-                                    UnitAttr());
+  return LLVM::MaskedLoadOp::create(b, loc, type, address, mask, zero(element, width),
+                                    b.getI32IntegerAttr(alignment), UnitAttr());
 }
 
 void VectorMemory::store(Value value, Value address, Value mask) {
@@ -170,10 +179,9 @@ Value VectorMemory::gather(Value address, Type element, Value offsets, Value mas
     return load(this->address(address, element, offsets), element, 1);
   if (!mask)
     mask = prefixMask(width, width);
-  return LLVM::masked_gather::create(b, loc, vectorOf(element, width),
-                                     laneAddresses(b, loc, address, element, offsets), mask,
-                                     ValueRange{zero(element, width)},
-                                     b.getI32IntegerAttr(elementBytes(element)));
+  return LLVM::masked_gather::create(
+      b, loc, vectorOf(element, width), laneAddresses(b, loc, address, element, offsets), mask,
+      ValueRange{zero(element, width)}, b.getI32IntegerAttr(elementBytes(element)));
 }
 
 void VectorMemory::scatter(Value value, Value address, Value offsets, Value mask) {
@@ -203,7 +211,8 @@ Value VectorMemory::constantLike(Type type, double value) {
   if (isa<FloatType>(element))
     scalar = b.getFloatAttr(element, value);
   else
-    scalar = b.getIntegerAttr(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(value)), false, true));
+    scalar = b.getIntegerAttr(element,
+                              APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(value)), false, true));
   if (auto vector = dyn_cast<VectorType>(type))
     scalar = DenseElementsAttr::get(vector, Attribute(scalar));
   return arith::ConstantOp::create(b, loc, scalar);
@@ -229,7 +238,8 @@ Value VectorMemory::bfloatFromFloat(Value value) {
     return arith::TruncFOp::create(b, loc, vectorOf(b.getBF16Type(), width), value);
   Type i16 = vectorOf(b.getI16Type(), width), i32 = vectorOf(b.getI32Type(), width);
   Value bits = arith::BitcastOp::create(b, loc, i32, value);
-  // Round to nearest even: add half less one, plus the bit that stays last. NaN keeps its sign and becomes quiet.
+  // Round to nearest even: add half less one, plus the bit that stays last. NaN keeps its sign and becomes
+  // quiet.
   Value upper = arith::ShRUIOp::create(b, loc, bits, constantLike(i32, 16));
   Value odd = arith::AndIOp::create(b, loc, upper, constantLike(i32, 1));
   Value rounded = arith::AddIOp::create(b, loc, bits, constantLike(i32, 0x7fff));
@@ -247,19 +257,21 @@ Value VectorMemory::floatFromHalf(Value value) {
   Type f32 = vectorOf(b.getF32Type(), width);
   if (target.has("f16c"))
     return arith::ExtFOp::create(b, loc, f32, value);
-  // Exponent and mantissa moved to their places of f32 and the bias set right by a multiplication, which also makes
-  // denormals normal; infinity and NaN (31 -> 255) apart.
+  // Exponent and mantissa moved to their places of f32 and the bias set right by a multiplication, which also
+  // makes denormals normal; infinity and NaN (31 -> 255) apart.
   Type i16 = vectorOf(b.getI16Type(), width), i32 = vectorOf(b.getI32Type(), width);
   Value bits = arith::ExtUIOp::create(b, loc, i32, arith::BitcastOp::create(b, loc, i16, value));
   Value sign = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x8000)),
                                      constantLike(i32, 16));
   Value body = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x7fff)),
                                      constantLike(i32, 13));
-  Value scaled = arith::MulFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, body),
-                                       constantLike(f32, 0x1p112));
-  Value special = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, body, constantLike(i32, 0x7c00 << 13));
+  Value scaled =
+      arith::MulFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, body), constantLike(f32, 0x1p112));
+  Value special =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, body, constantLike(i32, 0x7c00 << 13));
   Value infinite = arith::OrIOp::create(b, loc, body, constantLike(i32, 0x7f800000));
-  Value result = arith::SelectOp::create(b, loc, special, infinite, arith::BitcastOp::create(b, loc, i32, scaled));
+  Value result =
+      arith::SelectOp::create(b, loc, special, infinite, arith::BitcastOp::create(b, loc, i32, scaled));
   return arith::BitcastOp::create(b, loc, f32, arith::OrIOp::create(b, loc, result, sign));
 }
 
@@ -271,8 +283,8 @@ Value VectorMemory::halfFromFloat(Value value) {
   Type f32 = vectorOf(b.getF32Type(), width), i16 = vectorOf(b.getI16Type(), width);
   Type i32 = vectorOf(b.getI32Type(), width);
   Value bits = arith::BitcastOp::create(b, loc, i32, value);
-  Value sign = arith::ShRUIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, -2147483648.0)),
-                                      constantLike(i32, 16));
+  Value sign = arith::ShRUIOp::create(
+      b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, -2147483648.0)), constantLike(i32, 16));
   Value magnitude = arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x7fffffff));
   // Normal results: round to nearest even at bit 13, then move the bias from 127 to 15.
   Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, magnitude, constantLike(i32, 13)),
@@ -280,8 +292,8 @@ Value VectorMemory::halfFromFloat(Value value) {
   Value normal = arith::AddIOp::create(b, loc, magnitude, constantLike(i32, 0xfff - (112 << 23)));
   normal = arith::ShRUIOp::create(b, loc, arith::AddIOp::create(b, loc, normal, odd), constantLike(i32, 13));
   // Denormal results: an addition of 0.5 leaves them, rounded, in the last bits.
-  Value small = arith::AddFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, magnitude),
-                                      constantLike(f32, 0.5));
+  Value small =
+      arith::AddFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, magnitude), constantLike(f32, 0.5));
   Value denormal = arith::SubIOp::create(b, loc, arith::BitcastOp::create(b, loc, i32, small),
                                          constantLike(i32, 0x3f000000));
   auto select = [&](arith::CmpIPredicate predicate, int64_t bound, Value yes, Value no) -> Value {
@@ -306,7 +318,8 @@ Value VectorMemory::convert(Value value, Type toElement, bool fromUnsigned, bool
   Type f32 = b.getF32Type();
   bool fromFloat = isa<FloatType>(from), toFloat = isa<FloatType>(to);
   if (from.isBF16() || from.isF16())
-    return convert(from.isBF16() ? floatFromBfloat(value) : floatFromHalf(value), toElement, false, toUnsigned);
+    return convert(from.isBF16() ? floatFromBfloat(value) : floatFromHalf(value), toElement, false,
+                   toUnsigned);
   if (to.isBF16() || to.isF16()) {
     if (from != f32)
       value = convert(value, f32, fromUnsigned);
@@ -321,8 +334,9 @@ Value VectorMemory::convert(Value value, Type toElement, bool fromUnsigned, bool
     // By way of a wide integer, so that values in range of a narrow one convert as in C++.
     unsigned bits = to.getIntOrFloatBitWidth();
     Type wide = bits < 32 ? Type(b.getI32Type()) : to;
-    Value integer = toUnsigned && bits >= 32 ? arith::FPToUIOp::create(b, loc, vectorOf(wide, width), value).getResult()
-                                             : arith::FPToSIOp::create(b, loc, vectorOf(wide, width), value).getResult();
+    Value integer = toUnsigned && bits >= 32
+                        ? arith::FPToUIOp::create(b, loc, vectorOf(wide, width), value).getResult()
+                        : arith::FPToSIOp::create(b, loc, vectorOf(wide, width), value).getResult();
     return wide == to ? integer : arith::TruncIOp::create(b, loc, result, integer).getResult();
   }
   if (toFloat) {

@@ -1,8 +1,9 @@
 // Generator of contractions: C[b, m, n] = epilogue(sum over k of A[b, m, k] * B[b, k, n]).
 //
-// Each of b, m, n and k is a list of dimensions with their own strides, so that fused and permuted layouts (fused QKV,
-// heads * width, views) need no copy. The right side is packed once at load (weights) or read or packed on the way
-// (activations). Every sum runs over k in one fixed order inside one tile: results do not depend on threads.
+// Each of b, m, n and k is a list of dimensions with their own strides, so that fused and permuted layouts
+// (fused QKV, heads * width, views) need no copy. The right side is packed once at load (weights) or read or
+// packed on the way (activations). Every sum runs over k in one fixed order inside one tile: results do not
+// depend on threads.
 //
 // Buffers of the kernel: A, B, extra inputs, outputs, then the scratch.
 #ifndef COLOSSAL_CODEGEN_CPU_CONTRACTIONKERNEL_H
@@ -14,8 +15,8 @@
 
 namespace colossal::cpu {
 
-/// One dimension of a group, outermost first. Strides are of elements of A, B and C; what an operand does not have is
-/// 0 (B has no m, A no n, C no k), and a batch stride of 0 broadcasts.
+/// One dimension of a group, outermost first. Strides are of elements of A, B and C; what an operand does not
+/// have is 0 (B has no m, A no n, C no k), and a batch stride of 0 broadcasts.
 struct ContractionDim {
   int64_t size;
   int64_t a = 0, b = 0, c = 0;
@@ -30,8 +31,8 @@ struct EpilogueIndex {
   mlir::Value mLinear, nLinear;         // row-major over the m (n) dimensions; of lane 0
   int64_t width;                        // lanes
   mlir::Value mask;                     // vector of i1: lanes that exist; null: all
-  /// Per n dimension the lanes' indices, vectors of i64; empty where all lanes lie consecutively in the last dimension
-  /// (the usual case: load and store at the index of lane 0).
+  /// Per n dimension the lanes' indices, vectors of i64; empty where all lanes lie consecutively in the last
+  /// dimension (the usual case: load and store at the index of lane 0).
   llvm::SmallVector<mlir::Value> laneN;
 };
 
@@ -47,9 +48,9 @@ mlir::Value loadAt(mlir::OpBuilder &builder, mlir::Location loc, const Target &t
 void storeAt(mlir::OpBuilder &builder, mlir::Location loc, const Target &target, mlir::Value value,
              mlir::Value pointer, const EpilogueStrides &strides, const EpilogueIndex &index);
 
-/// Takes the sums (vector<width x accumulate type>) and returns what is to be stored in C (any element type; it is
-/// converted to C's), or null after having stored its results itself. Called at most twice per kernel (whole panels
-/// and the last one), with the same structure.
+/// Takes the sums (vector<width x accumulate type>) and returns what is to be stored in C (any element type;
+/// it is converted to C's), or null after having stored its results itself. Called at most twice per kernel
+/// (whole panels and the last one), with the same structure.
 using Epilogue =
     std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value acc, const EpilogueIndex &)>;
 
@@ -57,21 +58,22 @@ struct ContractionSpec {
   mlir::Type aType, bType, cType; // f32 f64 f16 bf16, (u)i8..(u)i64 (spelled ui8 where unsigned)
   mlir::Type accumulate;          // f32 (f32, f16, bf16), f64, i32 (8 and 16 bit), i64
   llvm::SmallVector<ContractionDim> batch, m, n, k;
-  /// B was laid out by generatePackWeights for the same n, k and bType; the b strides are not used. Batch strides of b
-  /// count packed matrices' elements (packedElements).
+  /// B was laid out by generatePackWeights for the same n, k and bType; the b strides are not used. Batch
+  /// strides of b count packed matrices' elements (packedElements).
   bool packed = false;
   Epilogue epilogue;                          // null: C = acc
   llvm::SmallVector<BufferSpec> extraInputs;  // read by the epilogue, buffers 2...
   llvm::SmallVector<BufferSpec> extraOutputs; // written by the epilogue, after C
   bool writesC = true;                        // false: the epilogue stores all results; C is no buffer
-  bool noaliasC = true;                       // false: C may share memory with an extra input of the same layout
-  unsigned params = 0;                        // runtime parameters that the epilogue reads
+  bool noaliasC = true; // false: C may share memory with an extra input of the same layout
+  unsigned params = 0;  // runtime parameters that the epilogue reads
 };
 
 /// Elements of one packed matrix: [panels][K][panel width], N padded with zeros to whole panels.
 int64_t packedElements(const Target &target, mlir::Type bType, mlir::Type accumulate, int64_t n, int64_t k);
 
-/// A kernel that packs B (buffer 0, strided by the dims' b) into buffer 1. Batched matrices follow each other.
+/// A kernel that packs B (buffer 0, strided by the dims' b) into buffer 1. Batched matrices follow each
+/// other.
 GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Target &target, mlir::Type bType,
                                     mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                     llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k);

@@ -1,8 +1,8 @@
 // From kernel modules to one ELF shared object.
 //
-// Kernels are compiled by worker threads while the caller goes on generating. The key of a kernel is the content of its
-// module, so equal kernels are compiled once, and the symbol is a function of the content: the same kernels give the
-// same bytes in whatever order and on however many threads they were compiled.
+// Kernels are compiled by worker threads while the caller goes on generating. The key of a kernel is the
+// content of its module, so equal kernels are compiled once, and the symbol is a function of the content: the
+// same kernels give the same bytes in whatever order and on however many threads they were compiled.
 #ifndef COLOSSAL_CODEGEN_CPU_KERNELCOMPILER_H
 #define COLOSSAL_CODEGEN_CPU_KERNELCOMPILER_H
 
@@ -18,12 +18,13 @@ struct KernelObject {
   std::string object;
 };
 
-/// Compiles one module, whose entry point is KernelFunction::entryName, in place of the caller's thread. The module is
-/// consumed: its dialects are arith, math, vector, scf, cf, memref, affine, func, ub and llvm.
-llvm::Expected<KernelObject> compileKernel(mlir::ModuleOp module, const Target &target, llvm::StringRef symbol);
+/// Compiles one module, whose entry point is KernelFunction::entryName, in place of the caller's thread. The
+/// module is consumed: its dialects are arith, math, vector, scf, cf, memref, affine, func, ub and llvm.
+llvm::Expected<KernelObject> compileKernel(mlir::ModuleOp module, const Target &target,
+                                           llvm::StringRef symbol);
 
-/// Links objects, in their order, into an ELF shared object. Undefined symbols may be functions of libm and libc only;
-/// others are an error that names them.
+/// Links objects, in their order, into an ELF shared object. Undefined symbols may be functions of libm and
+/// libc only; others are an error that names them.
 llvm::Expected<std::string> linkKernels(llvm::ArrayRef<KernelObject> objects);
 
 class KernelCompiler {
@@ -38,11 +39,12 @@ public:
   explicit KernelCompiler(Target target, unsigned threads = 2);
   ~KernelCompiler();
 
-  /// Queues a kernel and returns its symbol: `name`, with what is no letter or digit replaced, and a digest of the
-  /// content. A kernel equal to an earlier one gets that one's symbol. The module is not changed.
+  /// Queues a kernel and returns its symbol: `name`, with what is no letter or digit replaced, and a digest
+  /// of the content. A kernel equal to an earlier one gets that one's symbol. The module is not changed.
   std::string add(mlir::ModuleOp module, llvm::StringRef name);
 
-  /// Waits for all kernels and links them, sorted by symbol. Errors of all kernels come joined, each with its symbol.
+  /// Waits for all kernels and links them, sorted by symbol. Errors of all kernels come joined, each with its
+  /// symbol.
   llvm::Expected<std::string> finish();
 
   const Target &target() const;

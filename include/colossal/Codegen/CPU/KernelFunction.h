@@ -1,8 +1,9 @@
 // The kernel ABI, on the side that generates code.
 //
 // A kernel is   void symbol(void *const *buffers, const int64_t *params, int64_t begin, int64_t end)
-// (see Kernel and Launch in Plan.proto). KernelFunction makes a module with that entry point and a body function whose
-// arguments are the buffers themselves, so that LLVM knows that they do not alias. Generators emit into the body.
+// (see Kernel and Launch in Plan.proto). KernelFunction makes a module with that entry point and a body
+// function whose arguments are the buffers themselves, so that LLVM knows that they do not alias. Generators
+// emit into the body.
 #ifndef COLOSSAL_CODEGEN_CPU_KERNELFUNCTION_H
 #define COLOSSAL_CODEGEN_CPU_KERNELFUNCTION_H
 
@@ -13,8 +14,8 @@
 
 namespace colossal::cpu {
 
-/// One buffer of a kernel, seen as a strided array. Strides are of elements and may be 0 or negative; a buffer whose
-/// strides are empty is dense and row-major.
+/// One buffer of a kernel, seen as a strided array. Strides are of elements and may be 0 or negative; a
+/// buffer whose strides are empty is dense and row-major.
 struct BufferSpec {
   mlir::Type element; // a bool is i8
   llvm::SmallVector<int64_t> shape;
@@ -32,8 +33,8 @@ public:
   /// Loads the dialects that generators use into `context`.
   static void loadDialects(mlir::MLIRContext &context);
 
-  /// Opens a kernel over `buffers` (inputs, then outputs) with `params` runtime integers. `scratchBytes` != 0 adds the
-  /// per-thread scratch (64-byte aligned) as the last buffer.
+  /// Opens a kernel over `buffers` (inputs, then outputs) with `params` runtime integers. `scratchBytes` != 0
+  /// adds the per-thread scratch (64-byte aligned) as the last buffer.
   KernelFunction(mlir::MLIRContext &context, llvm::ArrayRef<BufferSpec> buffers, unsigned params = 0,
                  int64_t scratchBytes = 0);
 
@@ -45,8 +46,8 @@ public:
   const BufferSpec &spec(unsigned buffer) const { return specs[buffer]; }
   /// The buffer's address, !llvm.ptr.
   mlir::Value pointer(unsigned buffer) const;
-  /// The buffer as a memref of its shape and strides (strided layout, offset 0), for emitters that use memref and
-  /// vector.transfer ops. Built at the body's start on first use.
+  /// The buffer as a memref of its shape and strides (strided layout, offset 0), for emitters that use memref
+  /// and vector.transfer ops. Built at the body's start on first use.
   mlir::Value memref(unsigned buffer);
   /// Runtime parameter, i64.
   mlir::Value param(unsigned index) const;

@@ -1,8 +1,8 @@
 // The CPU that kernels are generated for.
 //
-// A Target is plain data: LLVM's names of triple, CPU and features, and what the generators need to know of them.
-// Every generator takes the same Target, so that all kernels of a plan agree on the vector width. The runtime refuses
-// a plan where one of `requiredFeatures()` is missing.
+// A Target is plain data: LLVM's names of triple, CPU and features, and what the generators need to know of
+// them. Every generator takes the same Target, so that all kernels of a plan agree on the vector width. The
+// runtime refuses a plan where one of `requiredFeatures()` is missing.
 #ifndef COLOSSAL_CODEGEN_CPU_TARGET_H
 #define COLOSSAL_CODEGEN_CPU_TARGET_H
 
@@ -16,9 +16,9 @@ namespace colossal::cpu {
 
 class Target {
 public:
-  /// The target of an x86-64 CPU by LLVM's name ("skylake-avx512", "haswell", "x86-64"), or of this host by "" or
-  /// "host". The host's features are those that the processor reports, which a hypervisor may have cut down. An
-  /// unknown name is an error that lists the known ones.
+  /// The target of an x86-64 CPU by LLVM's name ("skylake-avx512", "haswell", "x86-64"), or of this host by
+  /// "" or "host". The host's features are those that the processor reports, which a hypervisor may have cut
+  /// down. An unknown name is an error that lists the known ones.
   static llvm::Expected<Target> create(llvm::StringRef cpu = "host");
 
   const std::string &triple() const { return tripleName; }
@@ -29,7 +29,8 @@ public:
   /// Features that generated code may use, LLVM's names, sorted: what the plan records.
   const std::vector<std::string> &requiredFeatures() const { return required; }
 
-  /// Bytes of the widest vector that has full arithmetic: 64 (AVX-512 F, BW, DQ and VL), 32 (AVX2 and FMA), else 16.
+  /// Bytes of the widest vector that has full arithmetic: 64 (AVX-512 F, BW, DQ and VL), 32 (AVX2 and FMA),
+  /// else 16.
   int64_t vectorBytes() const { return vectorSize; }
   /// Architectural vector registers: 32 with AVX-512, else 16.
   int64_t vectorRegisters() const { return vectorSize == 64 ? 32 : 16; }

@@ -1,8 +1,9 @@
 // Transcendental functions on scalars and vectors.
 //
-// f32 functions are polynomials or rational functions emitted inline, NaN-safe and free of fast-math; the errors stated
-// are maxima over the functions' range, relative unless said otherwise. f64 goes to libm lane by lane. f16 and bf16 are
-// computed in f32 and rounded once. Functions without a stated error call libm lane by lane.
+// f32 functions are polynomials or rational functions emitted inline, NaN-safe and free of fast-math; the
+// errors stated are maxima over the functions' range, relative unless said otherwise. f64 goes to libm lane
+// by lane. f16 and bf16 are computed in f32 and rounded once. Functions without a stated error call libm lane
+// by lane.
 #ifndef COLOSSAL_CODEGEN_CPU_VECTORMATH_H
 #define COLOSSAL_CODEGEN_CPU_VECTORMATH_H
 
@@ -17,9 +18,10 @@ public:
       : b(builder), loc(loc), target(target) {}
 
   mlir::Value exp(mlir::Value x);   // 1.5e-7; exact 0 and infinity beyond the normal range
-  mlir::Value exp2(mlir::Value x);  // 1.5e-7; likewise
+  mlir::Value exp2(mlir::Value x);  // 2.5e-7; likewise
   mlir::Value expm1(mlir::Value x); // 3e-7
-  /// 2^x for x <= 0 (or NaN): 1e-7, exact 0 below -127, never a denormal. The inner function of softmax; f32 only.
+  /// 2^x for x <= 0 (or NaN): 2.5e-7, exact 0 below -127, never a denormal. The inner function of softmax;
+  /// f32 only.
   mlir::Value exp2NonPositive(mlir::Value x);
   mlir::Value log(mlir::Value x);
   mlir::Value log2(mlir::Value x);
@@ -57,9 +59,12 @@ public:
   /// Larger and smaller of two values of one float type; a NaN in either gives NaN (ONNX, numpy).
   mlir::Value maximum(mlir::Value lhs, mlir::Value rhs);
   mlir::Value minimum(mlir::Value lhs, mlir::Value rhs);
+  /// x y + z, rounded once where the target has FMA, otherwise twice.
+  mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
   /// x limited to [low, high] of constants, NaN kept: two instructions.
   mlir::Value clamp(mlir::Value x, double low, double high);
-  /// The running maximum of blocks that hold no NaN: `rhs > lhs ? rhs : lhs`, one instruction; a NaN rhs is dropped.
+  /// The running maximum of blocks that hold no NaN: `rhs > lhs ? rhs : lhs`, one instruction; a NaN rhs is
+  /// dropped.
   mlir::Value maximumOrdered(mlir::Value lhs, mlir::Value rhs);
 
 private:

@@ -1,7 +1,8 @@
 // Loads, stores, conversions and index arithmetic that all kernel generators emit alike.
 //
-// Addresses are an !llvm.ptr and an i64 offset in elements. Values are scalars (width 1) or 1-D vectors. A mask is a
-// vector of i1, or null for all lanes; lanes outside it are neither read nor written, and read as 0.
+// Addresses are an !llvm.ptr and an i64 offset in elements. Values are scalars (width 1) or 1-D vectors. A
+// mask is a vector of i1, or null for all lanes; lanes outside it are neither read nor written, and read as
+// 0.
 #ifndef COLOSSAL_CODEGEN_CPU_VECTORMEMORY_H
 #define COLOSSAL_CODEGEN_CPU_VECTORMEMORY_H
 
@@ -41,7 +42,8 @@ public:
   mlir::Value load(mlir::Value address, mlir::Type element, int64_t width, mlir::Value mask = nullptr);
   void store(mlir::Value value, mlir::Value address, mlir::Value mask = nullptr);
   /// Lane i at address + offsets[i] elements; offsets a vector of i64.
-  mlir::Value gather(mlir::Value address, mlir::Type element, mlir::Value offsets, mlir::Value mask = nullptr);
+  mlir::Value gather(mlir::Value address, mlir::Type element, mlir::Value offsets,
+                     mlir::Value mask = nullptr);
   void scatter(mlir::Value value, mlir::Value address, mlir::Value offsets, mlir::Value mask = nullptr);
   /// Reads the cache line into the second-level cache (`locality` 2) or the first (3).
   void prefetch(mlir::Value address, int locality);
@@ -53,12 +55,15 @@ public:
   mlir::Value constantLike(mlir::Type type, double value);
   static mlir::Type vectorOf(mlir::Type element, int64_t width);
 
-  /// Converts between any two numeric types, element by element, as C++ static_cast does for values in range: f16 and
-  /// bf16 by way of f32, rounded to nearest even. Works on targets without native conversions. `fromUnsigned` and
-  /// `toUnsigned` say how integers of builtin (signless) type are meant; types ui8..ui64 are read so by themselves.
-  mlir::Value convert(mlir::Value value, mlir::Type toElement, bool fromUnsigned = false, bool toUnsigned = false);
+  /// Converts between any two numeric types, element by element, as C++ static_cast does for values in range:
+  /// f16 and bf16 by way of f32, rounded to nearest even. Works on targets without native conversions.
+  /// `fromUnsigned` and `toUnsigned` say how integers of builtin (signless) type are meant; types ui8..ui64
+  /// are read so by themselves.
+  mlir::Value convert(mlir::Value value, mlir::Type toElement, bool fromUnsigned = false,
+                      bool toUnsigned = false);
 
-  /// Transposes a square tile held in registers: rows[i][j] becomes rows[j][i]. As many rows as lanes; a power of two.
+  /// Transposes a square tile held in registers: rows[i][j] becomes rows[j][i]. As many rows as lanes; a
+  /// power of two.
   void transpose(llvm::MutableArrayRef<mlir::Value> rows);
 
 private:

@@ -1,0 +1,52 @@
+// Sizes of the register tile and of the packed panel, shared by the contraction kernel and the packing
+// kernel, and the emission of one packed panel. The panel's layout depends on N and the types only, never on
+// M: one packed weight serves kernels of every batch size.
+#ifndef COLOSSAL_CODEGEN_CPU_CONTRACTIONBLOCKING_H
+#define COLOSSAL_CODEGEN_CPU_CONTRACTIONBLOCKING_H
+
+#include "colossal/Codegen/CPU/ContractionKernel.h"
+#include "colossal/Codegen/CPU/VectorMemory.h"
+
+namespace colossal::cpu {
+
+/// A panel is `vectors` vectors of `lanes` lanes wide; `rows` x `vectors` accumulators fill the register
+/// file.
+struct PanelShape {
+  int64_t lanes, vectors, rows;
+  int64_t width() const { return lanes * vectors; }
+  int64_t count(int64_t n) const { return (n + width() - 1) / width(); }
+};
+
+PanelShape panelShape(const Target &target, mlir::Type accumulate, int64_t n);
+
+inline int64_t product(llvm::ArrayRef<ContractionDim> dims) {
+  int64_t result = 1;
+  for (const ContractionDim &dim : dims)
+    result *= dim.size;
+  return result;
+}
+
+/// Merges neighbouring dimensions whose strides in the chosen operands run on, and drops dimensions of
+/// size 1. At least one dimension remains.
+llvm::SmallVector<ContractionDim> collapse(llvm::ArrayRef<ContractionDim> dims, bool a, bool b, bool c);
+
+llvm::SmallVector<int64_t> sizesOf(llvm::ArrayRef<ContractionDim> dims);
+llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<ContractionDim> dims, int64_t ContractionDim::*operand);
+
+/// The part of k that one pass covers: outer indices [outerBegin, outerEnd) (row-major over all collapsed k
+/// dimensions but the last) times inner indices [innerBegin, innerEnd).
+struct KRange {
+  mlir::Value outerBegin, outerEnd, innerBegin, innerEnd;
+};
+
+/// Emits the packing of B's columns [n0, n0 + width) for a range of k into [k][width] at `destination`,
+/// converted to `destinationType`. Columns beyond N repeat the last one: what they give is never stored.
+/// `source` is the matrix's address, `innerExtent` the k's that one outer index takes in the destination.
+void emitPackPanel(mlir::OpBuilder &b, mlir::Location loc, const Target &target, const PanelShape &panel,
+                   llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k, mlir::Value source,
+                   mlir::Type sourceType, mlir::Value destination, mlir::Type destinationType, mlir::Value n0,
+                   const KRange &range);
+
+} // namespace colossal::cpu
+
+#endif

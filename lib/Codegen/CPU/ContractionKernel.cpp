@@ -1,0 +1,623 @@
+// The contraction kernel: a register tile of rows x vectors accumulators, panels of B, blocks of k.
+//
+// A tile of the launch is one panel of n times a block of rows m. For each block of k, the register tiles of
+// the block add to sums in the scratch; the epilogue then walks the sums once. So the epilogue's code is
+// emitted at most twice (whole vectors, and the vector that N cuts), however many register-tile variants
+// there are.
+#include "colossal/Codegen/CPU/ContractionKernel.h"
+#include "ContractionBlocking.h"
+#include "colossal/Codegen/CPU/VectorMath.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace colossal::cpu {
+
+static int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+static int64_t divideUp(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
+static Value offsetAt(VectorMemory &memory, const EpilogueStrides &strides, const EpilogueIndex &index,
+                      bool withLanes) {
+  Value offset =
+      memory.add(memory.linearize(index.batch, strides.batch), memory.linearize(index.m, strides.m));
+  return withLanes ? memory.add(offset, memory.linearize(index.n, strides.n)) : offset;
+}
+
+/// Offsets of lanes (vector of i64) relative to the row, where they are not consecutive.
+static Value laneOffsets(OpBuilder &b, Location loc, VectorMemory &memory, const EpilogueStrides &strides,
+                         const EpilogueIndex &index) {
+  Type type = VectorMemory::vectorOf(b.getI64Type(), index.width);
+  Value sum;
+  for (auto [position, stride] : llvm::enumerate(strides.n)) {
+    Value lanes;
+    if (!index.laneN.empty()) {
+      lanes = index.laneN[position];
+    } else {
+      lanes = memory.splat(index.n[position], index.width);
+      if (position + 1 == strides.n.size()) {
+        SmallVector<int64_t> steps = llvm::to_vector(llvm::seq<int64_t>(0, index.width));
+        Value step = arith::ConstantOp::create(
+            b, loc, DenseElementsAttr::get(cast<VectorType>(type), ArrayRef<int64_t>(steps)));
+        lanes = arith::AddIOp::create(b, loc, lanes, step);
+      }
+    }
+    lanes = arith::MulIOp::create(b, loc, lanes, memory.constantLike(type, double(stride)));
+    sum = sum ? arith::AddIOp::create(b, loc, sum, lanes).getResult() : lanes;
+  }
+  return sum ? sum : memory.constantLike(type, 0);
+}
+
+Value loadAt(OpBuilder &b, Location loc, const Target &target, Value pointer, Type element,
+             const EpilogueStrides &strides, const EpilogueIndex &index) {
+  VectorMemory memory(b, loc, target);
+  bool constantAlongN = llvm::all_of(strides.n, [](int64_t stride) { return stride == 0; });
+  if (constantAlongN) {
+    Value scalar =
+        memory.load(memory.address(pointer, element, offsetAt(memory, strides, index, false)), element, 1);
+    return memory.splat(scalar, index.width);
+  }
+  if (index.laneN.empty() && strides.n.back() == 1)
+    return memory.load(memory.address(pointer, element, offsetAt(memory, strides, index, true)), element,
+                       index.width, index.mask);
+  if (index.laneN.empty() && strides.n.back() == 0) {
+    Value scalar =
+        memory.load(memory.address(pointer, element, offsetAt(memory, strides, index, true)), element, 1);
+    return memory.splat(scalar, index.width);
+  }
+  Value row = memory.address(pointer, element, offsetAt(memory, strides, index, false));
+  return memory.gather(row, element, laneOffsets(b, loc, memory, strides, index), index.mask);
+}
+
+void storeAt(OpBuilder &b, Location loc, const Target &target, Value value, Value pointer,
+             const EpilogueStrides &strides, const EpilogueIndex &index) {
+  VectorMemory memory(b, loc, target);
+  Type element = getElementTypeOrSelf(value);
+  if (index.laneN.empty() && (strides.n.empty() || strides.n.back() == 1))
+    return memory.store(value, memory.address(pointer, element, offsetAt(memory, strides, index, true)),
+                        index.mask);
+  Value row = memory.address(pointer, element, offsetAt(memory, strides, index, false));
+  memory.scatter(value, row, laneOffsets(b, loc, memory, strides, index), index.mask);
+}
+
+namespace {
+
+class ContractionEmitter {
+public:
+  ContractionEmitter(MLIRContext &context, const Target &target, const ContractionSpec &spec)
+      : context(context), target(target), spec(spec), acc(spec.accumulate), M(product(spec.m)),
+        N(product(spec.n)), K(product(spec.k)), panel(panelShape(target, acc, N)) {
+    plan();
+  }
+
+  GeneratedKernel generate() {
+    SmallVector<BufferSpec> buffers = {{spec.aType, {}, {}}, {spec.bType, {}, {}}};
+    buffers.append(spec.extraInputs.begin(), spec.extraInputs.end());
+    cBuffer = buffers.size();
+    if (spec.writesC)
+      buffers.push_back({spec.cType, {}, {}, spec.noaliasC});
+    buffers.append(spec.extraOutputs.begin(), spec.extraOutputs.end());
+    KernelFunction kernel(context, buffers, spec.params, scratchBytes);
+    function = &kernel;
+    Location loc = kernel.loc();
+    Scope scope(kernel.builder(), loc, target);
+    accScratch = kernel.scratch();
+    aScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), aScratchOffset);
+    bScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), bScratchOffset);
+    Value none = scope.memory.constant(-1);
+    if (M != 0 && N != 0 && batchCount != 0)
+      scf::ForOp::create(kernel.builder(), loc, kernel.begin(), kernel.end(), scope.memory.constant(1),
+                         ValueRange{none, none}, [&](OpBuilder &b, Location, Value tile, ValueRange packed) {
+                           Scope inner(b, loc, target);
+                           SmallVector<Value> now = emitTile(inner, tile, packed);
+                           scf::YieldOp::create(b, loc, now);
+                         });
+    GeneratedKernel result;
+    result.tiles = M == 0 || N == 0 ? 0 : batchCount * supers * panels * blocksPerSuper;
+    result.scratchBytes = scratchBytes;
+    result.buffers = buffers.size();
+    result.params = spec.params;
+    result.module = kernel.take();
+    return result;
+  }
+
+private:
+  /// A builder inside some region, with what emits through it.
+  struct Scope {
+    Scope(OpBuilder &b, Location loc, const Target &target) : b(b), loc(loc), memory(b, loc, target) {}
+    Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+      return arith::CmpIOp::create(b, loc, predicate, lhs, rhs);
+    }
+    Value sub(Value lhs, Value rhs) {
+      return arith::SubIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
+    }
+    Value mul(Value lhs, Value rhs) {
+      return arith::MulIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
+    }
+    OpBuilder &b;
+    Location loc;
+    VectorMemory memory;
+  };
+
+  template <typename Body>
+  void loop(Scope &scope, Value begin, Value end, int64_t step, Body body) {
+    scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(step), ValueRange(),
+                       [&](OpBuilder &b, Location loc, Value index, ValueRange) {
+                         Scope inner(b, loc, target);
+                         body(inner, index);
+                         scf::YieldOp::create(b, loc);
+                       });
+  }
+
+  template <typename Then, typename Else>
+  void branch(Scope &scope, Value condition, Then yes, Else no) {
+    auto region = [&](auto &body) {
+      return [&](OpBuilder &b, Location loc) {
+        Scope inner(b, loc, target);
+        body(inner);
+        scf::YieldOp::create(b, loc);
+      };
+    };
+    scf::IfOp::create(scope.b, scope.loc, condition, region(yes), region(no));
+  }
+  template <typename Then>
+  void branch(Scope &scope, Value condition, Then yes) {
+    scf::IfOp::create(scope.b, scope.loc, condition, [&](OpBuilder &b, Location loc) {
+      Scope inner(b, loc, target);
+      yes(inner);
+      scf::YieldOp::create(b, loc);
+    });
+  }
+
+  /// Fixes the blocking; all sizes are static.
+  void plan() {
+    batchCount = product(spec.batch);
+    panels = panel.count(N);
+    int64_t tail = N - (panels - 1) * panel.width();
+    tailVectors = divideUp(std::max<int64_t>(tail, 1), panel.lanes);
+
+    // Rows of the register tile: as even as M allows.
+    rows = panel.rows;
+    if (M < 4 * rows)
+      rows = divideUp(std::max<int64_t>(M, 1), divideUp(std::max<int64_t>(M, 1), rows));
+
+    aDims = collapse(spec.m, true, false, false);
+    packA = storageType(spec.aType) != acc;
+    SmallVector<ContractionDim> bn = collapse(spec.n, false, true, false);
+    bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
+    packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
+
+    // k as A and B in place see it; a packed operand follows it linearly.
+    kDims = collapse(spec.k, !packA, !spec.packed, false);
+    innerK = kDims.back().size;
+    outerK = innerK == 0 ? 0 : K / innerK;
+    if (K == 0)
+      outerK = innerK = 0;
+    bool oneRegisterTile = M <= rows && !packB && !packA;
+    const int64_t depth = 1024;
+    if (oneRegisterTile || K <= depth + depth / 4) {
+      innerStep = innerK, outerStep = outerK;
+    } else if (innerK > depth + depth / 4) {
+      innerStep = roundUp(divideUp(innerK, divideUp(innerK, depth)), 16), outerStep = 1;
+    } else {
+      innerStep = innerK, outerStep = std::max<int64_t>(1, depth / innerK);
+    }
+    innerBlocks = innerK ? divideUp(innerK, innerStep) : 1;
+    kBlocks = outerK ? innerBlocks * divideUp(outerK, outerStep) : 1;
+    blockDepth = innerStep * outerStep;
+
+    // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
+    int64_t elementSize = elementBytes(acc);
+    blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
+    while (batchCount * panels * divideUp(M, blockRows) < 64 && blockRows >= 4 * rows)
+      blockRows = roundUp(divideUp(blockRows, 2), rows);
+    blockRows = std::max(blockRows, rows);
+    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile.
+    if (packB && kBlocks > 1)
+      blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
+    int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
+    // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
+    int64_t held =
+        std::max<int64_t>(1, target.cacheBytes() * 3 / 4 / std::max<int64_t>(1, blockRows * K * elementSize));
+    if (packA && kBlocks == 1)
+      held = 1;
+    supers = divideUp(blocks, std::min(blocks, held));
+    blocksPerSuper = divideUp(blocks, supers);
+
+    int64_t bytes = roundUp(blockRows * panel.width() * elementSize, 64);
+    aScratchOffset = bytes;
+    if (packA)
+      bytes += roundUp(blockRows * blockDepth * elementSize, 64);
+    bScratchOffset = bytes;
+    if (packB)
+      bytes += roundUp(panel.width() * blockDepth * elementSize, 64);
+    scratchBytes = bytes;
+  }
+
+  /// Where a tile stands.
+  struct Tile {
+    SmallVector<Value> batch;
+    Value batchLinear, panelIndex, n0, m0, rowCount, isLastPanel;
+    Value aMatrix, bMatrix; // addresses of the batch's matrices
+  };
+
+  SmallVector<Value> emitTile(Scope &scope, Value index, ValueRange packed) {
+    VectorMemory &memory = scope.memory;
+    SmallVector<Value> position = memory.delinearize(index, {batchCount, supers, panels, blocksPerSuper});
+    Tile tile;
+    tile.batchLinear = position[0];
+    tile.batch = memory.delinearize(position[0], sizesOf(spec.batch));
+    tile.panelIndex = position[2];
+    tile.n0 = memory.mulConstant(position[2], panel.width());
+    Value block = memory.add(memory.mulConstant(position[1], blocksPerSuper), position[3]);
+    tile.m0 = memory.mulConstant(block, blockRows);
+    tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), blockRows);
+    if (tailVectors != panel.vectors)
+      tile.isLastPanel =
+          scope.compare(arith::CmpIPredicate::eq, tile.panelIndex, memory.constant(panels - 1));
+    tile.aMatrix = memory.address(function->pointer(0), spec.aType,
+                                  memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::a)));
+    tile.bMatrix = memory.address(function->pointer(1), spec.bType,
+                                  memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::b)));
+
+    Value aId = memory.add(memory.mulConstant(tile.batchLinear, supers * blocksPerSuper), block);
+    Value bId = memory.add(memory.mulConstant(tile.batchLinear, panels), tile.panelIndex);
+    auto pack = [&](Scope &scope, const KRange &range, Value isNew, bool isA) {
+      auto emit = [&](Scope &scope) { isA ? emitPackA(scope, tile, range) : emitPackB(scope, tile, range); };
+      isNew ? branch(scope, isNew, emit) : emit(scope);
+    };
+    if (kBlocks == 1) {
+      KRange range = {memory.constant(0), memory.constant(outerK), memory.constant(0),
+                      memory.constant(innerK)};
+      if (packA)
+        pack(scope, range, scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), true);
+      if (packB)
+        pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
+      emitRegisterTiles(scope, tile, range, /*accumulating=*/false);
+    } else {
+      loop(scope, memory.constant(0), memory.mulConstant(tile.rowCount, panel.width()), panel.lanes,
+           [&](Scope &scope, Value element) {
+             scope.memory.store(scope.memory.zero(acc, panel.lanes),
+                                scope.memory.address(accScratch, acc, element));
+           });
+      loop(scope, memory.constant(0), memory.constant(kBlocks), 1, [&](Scope &scope, Value kBlock) {
+        VectorMemory &memory = scope.memory;
+        auto [outer, inner] = memory.divRem(kBlock, innerBlocks);
+        KRange range;
+        range.outerBegin = memory.mulConstant(outer, outerStep);
+        range.outerEnd = memory.minConstant(memory.addConstant(range.outerBegin, outerStep), outerK);
+        range.innerBegin = memory.mulConstant(inner, innerStep);
+        range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, innerStep), innerK);
+        if (packA)
+          pack(scope, range, nullptr, true);
+        if (packB)
+          pack(scope, range, nullptr, false);
+        emitRegisterTiles(scope, tile, range, /*accumulating=*/true);
+      });
+    }
+    emitEpilogue(scope, tile);
+    return {aId, bId};
+  }
+
+  Value rowOffset(VectorMemory &memory, Value m) {
+    return memory.linearize(memory.delinearize(m, sizesOf(aDims)), stridesOf(aDims, &ContractionDim::a));
+  }
+  Value outerOffset(VectorMemory &memory, Value outer, int64_t ContractionDim::*operand) {
+    ArrayRef<ContractionDim> dims = ArrayRef<ContractionDim>(kDims).drop_back();
+    return memory.linearize(memory.delinearize(outer, sizesOf(dims)), stridesOf(dims, operand));
+  }
+  /// Elements between rows of a packed block.
+  Value packedPosition(Scope &scope, const KRange &range, Value outer, Value inner) {
+    Value extent = scope.sub(range.innerEnd, range.innerBegin);
+    Value position = scope.mul(scope.sub(outer, range.outerBegin), extent);
+    return scope.memory.add(position, scope.sub(inner, range.innerBegin));
+  }
+
+  /// Rows of the tile, converted to the accumulator's type, as [row][k].
+  void emitPackA(Scope &scope, const Tile &tile, const KRange &range) {
+    int64_t stride = kDims.back().a;
+    bool isUnsigned = isUnsignedElement(spec.aType);
+    loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
+      Value from = rowOffset(scope.memory, scope.memory.add(tile.m0, row));
+      Value to = scope.memory.mulConstant(row, blockDepth);
+      loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
+        Value source = scope.memory.add(from, outerOffset(scope.memory, outer, &ContractionDim::a));
+        auto copy = [&](Scope &scope, Value inner, int64_t width) {
+          VectorMemory &memory = scope.memory;
+          Value offset = memory.add(source, memory.mulConstant(inner, stride));
+          Value value = memory.load(memory.address(tile.aMatrix, spec.aType, offset), spec.aType, width);
+          value = memory.convert(value, acc, isUnsigned);
+          Value position = memory.add(to, packedPosition(scope, range, outer, inner));
+          memory.store(value, memory.address(aScratch, acc, position));
+        };
+        Value middle = range.innerBegin;
+        if (stride == 1) {
+          Value extent = scope.sub(range.innerEnd, range.innerBegin);
+          Value whole = scope.memory.mulConstant(scope.memory.divRem(extent, panel.lanes).first, panel.lanes);
+          middle = scope.memory.add(range.innerBegin, whole);
+          loop(scope, range.innerBegin, middle, panel.lanes,
+               [&](Scope &scope, Value inner) { copy(scope, inner, panel.lanes); });
+        }
+        loop(scope, middle, range.innerEnd, 1, [&](Scope &scope, Value inner) { copy(scope, inner, 1); });
+      });
+    });
+  }
+
+  void emitPackB(Scope &scope, const Tile &tile, const KRange &range) {
+    emitPackPanel(scope.b, scope.loc, target, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch, acc,
+                  tile.n0, range);
+  }
+
+  void emitRegisterTiles(Scope &scope, const Tile &tile, const KRange &range, bool accumulating) {
+    auto variants = [&](Scope &scope, Value row, int64_t count) {
+      auto emit = [&](int64_t vectors) {
+        return [&, vectors](Scope &scope) {
+          emitRegisterTile(scope, tile, range, row, count, vectors, accumulating);
+        };
+      };
+      if (tile.isLastPanel && panels > 1)
+        branch(scope, tile.isLastPanel, emit(tailVectors), emit(panel.vectors));
+      else
+        emit(tile.isLastPanel ? tailVectors : panel.vectors)(scope);
+    };
+    int64_t restRows = M % rows;
+    Value whole = scope.memory.mulConstant(scope.memory.divRem(tile.rowCount, rows).first, rows);
+    if (M >= rows)
+      loop(scope, scope.memory.constant(0), whole, rows,
+           [&](Scope &scope, Value row) { variants(scope, row, rows); });
+    if (restRows) {
+      // Only the last block of rows has a rest, and always the same one.
+      Value cut = scope.compare(arith::CmpIPredicate::slt, whole, tile.rowCount);
+      branch(scope, cut, [&](Scope &scope) { variants(scope, whole, restRows); });
+    }
+  }
+
+  /// Sums of `count` rows from `row` of the tile by `vectors` vectors, over the range of k, in the scratch.
+  void emitRegisterTile(Scope &scope, const Tile &tile, const KRange &range, Value row, int64_t count,
+                        int64_t vectors, bool accumulating) {
+    VectorMemory &memory = scope.memory;
+    int64_t accumulators = count * vectors;
+    // Small tiles take several k at a time, each with its own sums, to hide the latency of the additions.
+    int64_t unroll = accumulators >= 9 ? 1 : accumulators >= 5 ? 2 : 4;
+    while (unroll > 1 && innerK < 2 * unroll)
+      unroll /= 2;
+    auto sumAddress = [&](Scope &scope, int64_t r, int64_t v) {
+      Value offset = scope.memory.mulConstant(row, panel.width());
+      return scope.memory.address(scope.memory.address(accScratch, acc, offset), acc,
+                                  r * panel.width() + v * panel.lanes);
+    };
+    SmallVector<Value> initial;
+    for (int64_t u = 0; u < unroll; ++u)
+      for (int64_t r = 0; r < count; ++r)
+        for (int64_t v = 0; v < vectors; ++v)
+          initial.push_back(accumulating && u == 0 ? memory.load(sumAddress(scope, r, v), acc, panel.lanes)
+                                                   : memory.zero(acc, panel.lanes));
+
+    // Offsets of the rows in A: constants apart from the first where m is one dimension.
+    SmallVector<Value> rowBases;
+    for (int64_t r = 0; r < count; ++r) {
+      if (packA)
+        rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), blockDepth));
+      else if (aDims.size() > 1 || r == 0)
+        rowBases.push_back(rowOffset(memory, memory.addConstant(memory.add(tile.m0, row), r)));
+    }
+    int64_t rowStride = packA ? blockDepth : aDims[0].a;
+    bool constantRows = packA || aDims.size() == 1;
+    int64_t aStep = packA ? 1 : kDims.back().a;
+    bool inPlace = !spec.packed && !packB;
+    Value panelBase;
+    if (spec.packed)
+      panelBase =
+          memory.address(tile.bMatrix, spec.bType, memory.mulConstant(tile.panelIndex, K * panel.width()));
+    else if (packB)
+      panelBase = bScratch;
+    else
+      panelBase = memory.address(tile.bMatrix, spec.bType, tile.n0);
+    Type panelType = packB ? acc : spec.bType;
+    Value mask;
+    if (inPlace && N % panel.lanes != 0)
+      mask = memory.prefixMask(panel.lanes,
+                               scope.sub(memory.constant(N - (vectors - 1) * panel.lanes), tile.n0));
+
+    auto step = [&](Scope &scope, Value outer, Value aOuter, Value bOuter, Value inner, int64_t ways,
+                    SmallVector<Value> &sums) {
+      VectorMemory &memory = scope.memory;
+      Value aOffset = packA ? packedPosition(scope, range, outer, inner)
+                            : memory.add(aOuter, memory.mulConstant(inner, aStep));
+      Value bOffset;
+      if (spec.packed)
+        bOffset = memory.mulConstant(memory.add(memory.mulConstant(outer, innerK), inner), panel.width());
+      else if (packB)
+        bOffset = memory.mulConstant(packedPosition(scope, range, outer, inner), panel.width());
+      else
+        bOffset = memory.add(bOuter, memory.mulConstant(inner, kDims.back().b));
+      int64_t bStep = inPlace ? kDims.back().b : panel.width();
+      Value bAddress = memory.address(panelBase, panelType, bOffset);
+      Value aFirst = memory.add(aOffset, rowBases[0]);
+      Value aBase = packA ? aScratch : tile.aMatrix;
+      Value aAddress = memory.address(aBase, packA ? acc : spec.aType, aFirst);
+      for (int64_t u = 0; u < ways; ++u) {
+        SmallVector<Value> right;
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value address = memory.address(bAddress, panelType, u * bStep + v * panel.lanes);
+          Value loaded =
+              memory.load(address, panelType, panel.lanes, mask && v == vectors - 1 ? mask : Value());
+          right.push_back(memory.convert(loaded, acc, isUnsignedElement(panelType)));
+        }
+        for (int64_t r = 0; r < count; ++r) {
+          Value address = constantRows
+                              ? memory.address(aAddress, acc, r * rowStride + u * aStep)
+                              : memory.address(memory.address(aBase, acc, memory.add(aOffset, rowBases[r])),
+                                               acc, u * aStep);
+          Value left = memory.splat(memory.load(address, acc, 1), panel.lanes);
+          for (int64_t v = 0; v < vectors; ++v) {
+            Value &sum = sums[(u * count + r) * vectors + v];
+            sum = multiplyAdd(scope, left, right[v], sum);
+          }
+        }
+      }
+    };
+
+    auto innerLoops = [&](Scope &scope, Value outer, ValueRange start) {
+      Value aOuter = packA ? Value() : outerOffset(scope.memory, outer, &ContractionDim::a);
+      Value bOuter = inPlace ? outerOffset(scope.memory, outer, &ContractionDim::b) : Value();
+      auto emit = [&](Scope &scope, Value begin, Value end, int64_t ways, ValueRange start) {
+        auto op = scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(ways), start,
+                                     [&](OpBuilder &b, Location loc, Value inner, ValueRange sums) {
+                                       Scope nested(b, loc, target);
+                                       SmallVector<Value> next(sums);
+                                       step(nested, outer, aOuter, bOuter, inner, ways, next);
+                                       scf::YieldOp::create(b, loc, next);
+                                     });
+        return SmallVector<Value>(op.getResults());
+      };
+      if (unroll == 1)
+        return emit(scope, range.innerBegin, range.innerEnd, 1, start);
+      Value extent = scope.sub(range.innerEnd, range.innerBegin);
+      Value whole = scope.memory.mulConstant(scope.memory.divRem(extent, unroll).first, unroll);
+      Value middle = scope.memory.add(range.innerBegin, whole);
+      SmallVector<Value> sums = emit(scope, range.innerBegin, middle, unroll, start);
+      return emit(scope, middle, range.innerEnd, 1, sums);
+    };
+
+    SmallVector<Value> sums;
+    if (kDims.size() == 1 && K != 0) {
+      sums = innerLoops(scope, memory.constant(0), initial);
+    } else {
+      auto op = scf::ForOp::create(scope.b, scope.loc, range.outerBegin, range.outerEnd, memory.constant(1),
+                                   initial, [&](OpBuilder &b, Location loc, Value outer, ValueRange start) {
+                                     Scope nested(b, loc, target);
+                                     scf::YieldOp::create(b, loc, innerLoops(nested, outer, start));
+                                   });
+      sums.assign(op.getResults().begin(), op.getResults().end());
+    }
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value sum = sums[r * vectors + v];
+        for (int64_t u = 1; u < unroll; ++u)
+          sum = plus(scope, sum, sums[(u * count + r) * vectors + v]);
+        memory.store(sum, sumAddress(scope, r, v));
+      }
+  }
+
+  Value multiplyAdd(Scope &scope, Value left, Value right, Value sum) {
+    if (isa<FloatType>(acc))
+      return VectorMath(scope.b, scope.loc, target).fma(left, right, sum);
+    return plus(scope, sum, arith::MulIOp::create(scope.b, scope.loc, left, right));
+  }
+  Value plus(Scope &scope, Value lhs, Value rhs) {
+    if (isa<FloatType>(acc))
+      return arith::AddFOp::create(scope.b, scope.loc, lhs, rhs);
+    return arith::AddIOp::create(scope.b, scope.loc, lhs, rhs);
+  }
+
+  void emitEpilogue(Scope &scope, const Tile &tile) {
+    loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
+      VectorMemory &memory = scope.memory;
+      Value m = memory.add(tile.m0, row);
+      SmallVector<Value> mIndex = memory.delinearize(m, sizesOf(spec.m));
+      Value sums = memory.address(accScratch, acc, memory.mulConstant(row, panel.width()));
+      auto one = [&](Scope &scope, Value lane0, Value mask) {
+        emitVector(scope, tile, m, mIndex, sums, lane0, mask);
+      };
+      // Whole vectors of this panel, then the one that N cuts.
+      Value left = scope.sub(memory.constant(N), tile.n0);
+      Value whole = memory.constant(panel.width());
+      if (N % panel.width() != 0)
+        whole = memory.minConstant(memory.mulConstant(memory.divRem(left, panel.lanes).first, panel.lanes),
+                                   panel.width());
+      if (N >= panel.lanes)
+        loop(scope, memory.constant(0), whole, panel.lanes,
+             [&](Scope &scope, Value lane0) { one(scope, lane0, nullptr); });
+      if (N % panel.lanes != 0) {
+        Value cut = scope.compare(arith::CmpIPredicate::slt, whole, memory.minConstant(left, panel.width()));
+        branch(scope, cut, [&](Scope &scope) {
+          one(scope, whole, scope.memory.prefixMask(panel.lanes, N % panel.lanes));
+        });
+      }
+    });
+  }
+
+  void emitVector(Scope &scope, const Tile &tile, Value m, ArrayRef<Value> mIndex, Value sums, Value lane0,
+                  Value mask) {
+    VectorMemory &memory = scope.memory;
+    Value n = memory.add(tile.n0, lane0);
+    SmallVector<int64_t> sizes = sizesOf(spec.n);
+    EpilogueIndex index{*function, tile.batch, {}, memory.delinearize(n, sizes), m, n, panel.lanes, mask, {}};
+    index.m.assign(mIndex.begin(), mIndex.end());
+    int64_t above = product(ArrayRef<ContractionDim>(spec.n).drop_back(spec.n.empty() ? 0 : 1));
+    if (above > 1 && sizes.back() % panel.lanes != 0) {
+      SmallVector<SmallVector<Value>> lanes(sizes.size());
+      for (int64_t lane = 0; lane < panel.lanes; ++lane) {
+        Value column = memory.minConstant(memory.addConstant(n, lane), N - 1);
+        for (auto [dim, value] : llvm::enumerate(memory.delinearize(column, sizes)))
+          lanes[dim].push_back(value);
+      }
+      auto type = VectorType::get({panel.lanes}, scope.b.getI64Type());
+      for (ArrayRef<Value> values : lanes)
+        index.laneN.push_back(vector::FromElementsOp::create(scope.b, scope.loc, type, values));
+    }
+    Value value = memory.load(memory.address(sums, acc, lane0), acc, panel.lanes);
+    if (spec.epilogue)
+      value = spec.epilogue(scope.b, scope.loc, value, index);
+    if (!value || !spec.writesC)
+      return;
+    value = memory.convert(value, spec.cType, isUnsignedElement(acc));
+    EpilogueStrides strides = {stridesOf(spec.batch, &ContractionDim::c),
+                               stridesOf(spec.m, &ContractionDim::c), stridesOf(spec.n, &ContractionDim::c)};
+    storeAt(scope.b, scope.loc, target, value, function->pointer(cBuffer), strides, index);
+  }
+
+  MLIRContext &context;
+  const Target &target;
+  const ContractionSpec &spec;
+  Type acc;
+  int64_t M, N, K;
+  PanelShape panel;
+  KernelFunction *function = nullptr;
+  unsigned cBuffer = 0;
+  Value accScratch, aScratch, bScratch;
+
+  SmallVector<ContractionDim> aDims, kDims;
+  bool packA, packB;
+  int64_t rows, blockRows, tailVectors, panels, batchCount, supers, blocksPerSuper;
+  int64_t innerK, outerK, innerStep, outerStep, innerBlocks, kBlocks, blockDepth;
+  int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
+};
+
+std::string spelled(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+} // namespace
+
+llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const Target &target,
+                                                    const ContractionSpec &spec) {
+  auto isInteger = [](Type type) {
+    return type.isInteger(8) || type.isInteger(16) || type.isInteger(32) || type.isInteger(64);
+  };
+  auto isFloat = [](Type type) { return type.isF32() || type.isF64() || type.isF16() || type.isBF16(); };
+  bool floats =
+      isFloat(spec.aType) && isFloat(spec.bType) && (spec.accumulate.isF32() || spec.accumulate.isF64());
+  bool integers = isInteger(spec.aType) && isInteger(spec.bType) && spec.accumulate.isSignlessInteger() &&
+                  (spec.accumulate.isInteger(32) || spec.accumulate.isInteger(64));
+  if (!floats && !integers)
+    return llvm::createStringError("no contraction of " + spelled(spec.aType) + " and " +
+                                   spelled(spec.bType) + " with sums of " + spelled(spec.accumulate));
+  for (ArrayRef<ContractionDim> dims :
+       {ArrayRef(spec.batch), ArrayRef(spec.m), ArrayRef(spec.n), ArrayRef(spec.k)})
+    for (const ContractionDim &dim : dims)
+      if (dim.size < 0)
+        return llvm::createStringError("a contraction's dimension has the size " + std::to_string(dim.size));
+  KernelFunction::loadDialects(context);
+  return ContractionEmitter(context, target, spec).generate();
+}
+
+} // namespace colossal::cpu

@@ -1,0 +1,282 @@
+// Contractions of odd sizes, strides, groups of dimensions and types against loops over the definition.
+#include "colossal/Codegen/CPU/ContractionKernel.h"
+#include "LoadedKernels.h"
+#include "colossal/Codegen/CPU/VectorMath.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/MLIRContext.h"
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace colossal::cpu;
+using namespace colossal::cpu::test;
+
+namespace {
+
+/// All index tuples' offsets of one group, row-major.
+std::vector<int64_t> offsets(ArrayRef<ContractionDim> dims, int64_t ContractionDim::*stride) {
+  std::vector<int64_t> result = {0};
+  for (const ContractionDim &dim : dims) {
+    std::vector<int64_t> next;
+    for (int64_t offset : result)
+      for (int64_t i = 0; i < dim.size; ++i)
+        next.push_back(offset + i * (dim.*stride));
+    result = next;
+  }
+  return result;
+}
+
+int64_t extent(std::initializer_list<ArrayRef<ContractionDim>> groups, int64_t ContractionDim::*stride) {
+  int64_t last = 0;
+  for (ArrayRef<ContractionDim> dims : groups)
+    for (const ContractionDim &dim : dims)
+      last += (dim.size - 1) * (dim.*stride);
+  return last + 1;
+}
+
+float bfloatToFloat(uint16_t bits) {
+  uint32_t wide = uint32_t(bits) << 16;
+  float result;
+  std::memcpy(&result, &wide, 4);
+  return result;
+}
+uint16_t floatToBfloat(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+struct BFloat {
+  uint16_t bits = 0;
+  BFloat() = default;
+  BFloat(double value) : bits(floatToBfloat(float(value))) {}
+  operator double() const { return bfloatToFloat(bits); }
+};
+using Half = _Float16;
+
+template <typename T>
+Type typeOf(MLIRContext &context) {
+  Builder b(&context);
+  if constexpr (std::is_same_v<T, float>)
+    return b.getF32Type();
+  else if constexpr (std::is_same_v<T, double>)
+    return b.getF64Type();
+  else if constexpr (std::is_same_v<T, BFloat>)
+    return b.getBF16Type();
+  else if constexpr (std::is_same_v<T, Half>)
+    return b.getF16Type();
+  else if constexpr (std::is_unsigned_v<T>)
+    return b.getIntegerType(8 * sizeof(T), false);
+  else
+    return b.getIntegerType(8 * sizeof(T));
+}
+
+class ContractionTest : public ::testing::Test {
+protected:
+  template <typename T>
+  std::vector<T> random(int64_t count) {
+    std::vector<T> result(count);
+    for (T &value : result) {
+      if constexpr (std::is_integral_v<T>)
+        value = T(std::uniform_int_distribution<int>(std::is_signed_v<T> ? -100 : 0, 100)(engine));
+      else
+        value = T(std::normal_distribution<double>()(engine));
+    }
+    return result;
+  }
+
+  /// Runs spec on random operands and compares C with the definition in double (or in int64).
+  template <typename A, typename B = A, typename Acc = float, typename C = float>
+  void check(ContractionSpec spec, bool pack, double tolerance = 2e-6,
+             std::function<double(double, int64_t m, int64_t n)> after = nullptr,
+             std::vector<void *> extras = {}) {
+    spec.aType = typeOf<A>(context), spec.bType = typeOf<B>(context), spec.cType = typeOf<C>(context);
+    spec.accumulate = typeOf<Acc>(context);
+    std::vector<A> a = random<A>(extent({spec.batch, spec.m, spec.k}, &ContractionDim::a));
+    std::vector<B> b = random<B>(extent({spec.batch, spec.k, spec.n}, &ContractionDim::b));
+    std::vector<C> c(extent({spec.batch, spec.m, spec.n}, &ContractionDim::c), C(-77));
+    std::vector<C> expected = c, parts = c;
+
+    auto list = [](auto dims, auto stride) { return offsets(dims, stride); };
+    std::vector<int64_t> aB = list(spec.batch, &ContractionDim::a), bB = list(spec.batch, &ContractionDim::b),
+                         cB = list(spec.batch, &ContractionDim::c), aM = list(spec.m, &ContractionDim::a),
+                         cM = list(spec.m, &ContractionDim::c), bN = list(spec.n, &ContractionDim::b),
+                         cN = list(spec.n, &ContractionDim::c), aK = list(spec.k, &ContractionDim::a),
+                         bK = list(spec.k, &ContractionDim::b);
+    std::vector<double> magnitude(c.size(), 1);
+    for (size_t batch = 0; batch < aB.size(); ++batch)
+      for (size_t m = 0; m < aM.size(); ++m)
+        for (size_t n = 0; n < bN.size(); ++n) {
+          double sum = 0, size = 0;
+          for (size_t k = 0; k < aK.size(); ++k) {
+            double term = double(a[aB[batch] + aM[m] + aK[k]]) * double(b[bB[batch] + bK[k] + bN[n]]);
+            sum += term, size += std::fabs(term);
+          }
+          int64_t place = cB[batch] + cM[m] + cN[n];
+          expected[place] = C(after ? after(sum, m, n) : sum);
+          magnitude[place] = std::max(1.0, std::sqrt(size) * 4);
+        }
+
+    std::vector<B> packed;
+    void *right = b.data();
+    if (pack) {
+      RunnableKernel packer(
+          generatePackWeights(context, target, spec.bType, spec.accumulate, spec.batch, spec.n, spec.k),
+          target);
+      int64_t elements = packedElements(target, spec.bType, spec.accumulate, bN.size(), aK.size());
+      packed.assign(elements * bB.size(), B(0));
+      packer.run({b.data(), packed.data()}, {}, 3);
+      right = packed.data();
+      spec.packed = true;
+      int64_t stride = elements;
+      for (size_t i = spec.batch.size(); i-- > 0;) {
+        spec.batch[i].b = stride;
+        stride *= spec.batch[i].size;
+      }
+    }
+    llvm::Expected<GeneratedKernel> generated = generateContraction(context, target, spec);
+    ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
+    RunnableKernel kernel(std::move(*generated), target);
+    std::vector<void *> buffers = {a.data(), right};
+    buffers.insert(buffers.end(), extras.begin(), extras.end());
+    buffers.push_back(c.data());
+    kernel.run(buffers);
+    buffers.back() = parts.data();
+    kernel.run(buffers, {}, 5);
+    EXPECT_EQ(std::memcmp(c.data(), parts.data(), c.size() * sizeof(C)), 0)
+        << "depends on the split over threads";
+    int64_t wrong = 0;
+    for (size_t i = 0; i < c.size(); ++i)
+      if (!(std::fabs(double(c[i]) - double(expected[i])) <= tolerance * magnitude[i]) && ++wrong <= 5)
+        ADD_FAILURE() << "at " << i << ": " << double(c[i]) << " instead of " << double(expected[i]);
+    EXPECT_EQ(wrong, 0);
+  }
+
+  static ContractionSpec dense(int64_t m, int64_t n, int64_t k) {
+    ContractionSpec spec;
+    spec.m = {{m, k, 0, n}};
+    spec.n = {{n, 0, 1, 1}};
+    spec.k = {{k, 1, n, 0}};
+    return spec;
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  Target target = testTarget();
+  std::mt19937 engine{7};
+};
+
+TEST_F(ContractionTest, PackedSizes) {
+  for (int64_t m : {1, 2, 3, 5, 7, 8, 9, 13, 33, 100})
+    for (int64_t n : {1, 10, 16, 47, 48, 64, 100})
+      for (int64_t k : {1, 3, 64})
+        check<float>(dense(m, n, k), true);
+}
+
+TEST_F(ContractionTest, PackedDeep) {
+  for (int64_t m : {1, 4, 17, 70})
+    check<float>(dense(m, 65, 2700), true);
+}
+
+TEST_F(ContractionTest, InPlaceAndPackedOnTheWay) {
+  for (int64_t m : {1, 3, 16, 50})
+    for (int64_t n : {5, 48, 77, 128})
+      for (int64_t k : {1, 40, 1500})
+        check<float>(dense(m, n, k), false);
+}
+
+TEST_F(ContractionTest, TransposedOperands) {
+  for (int64_t m : {1, 9, 40})
+    for (int64_t n : {3, 50, 96})
+      for (int64_t k : {5, 16, 100, 1300}) {
+        ContractionSpec spec;
+        spec.m = {{m, 1, 0, n}}; // A is [k, m]
+        spec.n = {{n, 0, k, 1}}; // B is [n, k]
+        spec.k = {{k, m, 1, 0}};
+        check<float>(spec, true);
+        check<float>(spec, false);
+      }
+}
+
+TEST_F(ContractionTest, StridedResult) {
+  ContractionSpec spec = dense(19, 53, 30);
+  spec.m[0].c = 1, spec.n[0].c = 19;
+  check<float>(spec, true);
+  spec.m[0].c = 200, spec.n[0].c = 3;
+  check<float>(spec, false);
+}
+
+TEST_F(ContractionTest, GroupsOfDimensions) {
+  // A [2, 3, h, w] seen with k = (h, w); m = (2, 3) with gaps; n = heads * width stored [heads, m, width].
+  for (int64_t width : {16, 10}) {
+    ContractionSpec spec;
+    spec.m = {{2, 500, 0, 5 * 3 * width * 2}, {3, 100, 0, width}};
+    spec.k = {{4, 20, 7 * 5 * width, 0}, {7, 1, 5 * width, 0}};
+    spec.n = {{5, 0, width, 3 * width}, {width, 0, 1, 1}};
+    check<float>(spec, true);
+    check<float>(spec, false);
+  }
+  ContractionSpec deep; // k of two dimensions, longer than one block
+  deep.m = {{5, 4000, 0, 33}};
+  deep.k = {{60, 50, 1650, 0}, {40, 1, 40, 0}};
+  deep.n = {{33, 0, 1, 1}};
+  check<float>(deep, true);
+  check<float>(deep, false);
+}
+
+TEST_F(ContractionTest, Batches) {
+  ContractionSpec spec = dense(11, 37, 24);
+  spec.batch = {{3, 11 * 24 * 2, 0, 2 * 11 * 37}, {2, 11 * 24, 24 * 37, 11 * 37}};
+  check<float>(spec, false);
+  spec.batch[0].b = 2 * 24 * 37;
+  check<float>(spec, true);
+}
+
+TEST_F(ContractionTest, NothingToSum) {
+  check<float>(dense(3, 20, 0), false);
+}
+
+TEST_F(ContractionTest, Types) {
+  for (int64_t m : {1, 10, 40})
+    for (bool pack : {true, false}) {
+      check<double, double, double, double>(dense(m, 29, 50), pack, 1e-14);
+      check<BFloat>(dense(m, 61, 50), pack);
+      check<BFloat, BFloat, float, BFloat>(dense(m, 61, 1700), pack, 1e-2);
+      check<Half>(dense(m, 61, 50), pack);
+      check<Half, Half, float, Half>(dense(m, 61, 50), pack, 1e-3);
+      check<float, BFloat>(dense(m, 61, 50), pack);
+      check<int8_t, int8_t, int32_t, int32_t>(dense(m, 61, 50), pack, 0);
+      check<uint8_t, int8_t, int32_t, int32_t>(dense(m, 61, 50), pack, 0);
+      check<int16_t, int16_t, int32_t, int32_t>(dense(m, 61, 50), pack, 0);
+      check<int32_t, int32_t, int32_t, int32_t>(dense(m, 61, 50), pack, 0);
+      check<uint32_t, uint32_t, int32_t, int32_t>(dense(m, 61, 50), pack, 0);
+      check<int64_t, int64_t, int64_t, int64_t>(dense(m, 61, 50), pack, 0);
+      check<uint64_t, uint64_t, int64_t, int64_t>(dense(m, 61, 50), pack, 0);
+    }
+}
+
+TEST_F(ContractionTest, EpilogueAddsBiasAndResidual) {
+  for (int64_t n : {48, 70}) {
+    int64_t m = 21;
+    ContractionSpec spec = dense(m, n, 33);
+    std::vector<float> bias = random<float>(n), residual = random<float>(m * n);
+    Type f32 = Float32Type::get(&context);
+    spec.extraInputs = {{f32, {n}, {}}, {f32, {m, n}, {}}};
+    spec.epilogue = [&](OpBuilder &b, Location loc, Value acc, const EpilogueIndex &index) -> Value {
+      Value biasValue = loadAt(b, loc, target, index.kernel.pointer(2), f32, {{}, {0}, {1}}, index);
+      Value residualValue = loadAt(b, loc, target, index.kernel.pointer(3), f32, {{}, {n}, {1}}, index);
+      Value sum = arith::AddFOp::create(b, loc, acc, biasValue);
+      sum = VectorMath(b, loc, target).geluErf(sum);
+      return arith::AddFOp::create(b, loc, sum, residualValue);
+    };
+    check<float>(spec, true, 2e-6,
+                 [&](double sum, int64_t row, int64_t column) {
+                   double x = sum + bias[column];
+                   return x / 2 * (1 + std::erf(x / std::sqrt(2.0))) + residual[row * n + column];
+                 },
+                 {bias.data(), residual.data()});
+  }
+}
+
+} // namespace
