@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -26,4 +28,33 @@ FactorRule ContractOp::getFactorRule() { return FactorRule::makeWhole(*this); }
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value ContractOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value ContractOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  // The plain sum of products, for element types that have no kernel of their own.
+  Type type = elementTypeOf(getResult()), inner = computeType(type);
+  llvm::SmallDenseMap<int64_t, Lane> at;
+  for (auto [label, lane] : llvm::zip(getResultDims(), index))
+    at[label] = lane;
+  SmallVector<std::pair<int64_t, int64_t>> sums; // label, size
+  for (auto [label, size] : llvm::zip(getLhsDims(), shapeOf(getLhs())))
+    if (!at.count(label))
+      sums.push_back({label, size});
+  auto read = [&](Value tensor, ArrayRef<int64_t> labels) {
+    SmallVector<Lane> in;
+    for (int64_t label : labels)
+      in.push_back(at[label]);
+    return Element(emitter, emitter.load(tensor, in), elementTypeOf(tensor)).to(inner);
+  };
+  Value init = emitter.scalar(inner, 0);
+  if (llvm::any_of(index, [](const Lane &lane) { return !lane.isUniform(); }))
+    init = vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                       VectorType::get({(int64_t)emitter.lanes()}, init.getType()), init);
+  auto loop = [&](auto self, unsigned i, ValueRange carried) -> SmallVector<Value> {
+    if (i == sums.size())
+      return {(Element(emitter, carried[0], inner) + read(getLhs(), getLhsDims()) * read(getRhs(), getRhsDims())).get()};
+    return emitter.reduce(sums[i].second, carried, [&](Value counter, ValueRange next) {
+      at[sums[i].first] = emitter.uniform(counter);
+      return self(self, i + 1, next);
+    });
+  };
+  return Element(emitter, loop(loop, 0, init)[0], inner).to(type).get();
+}

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -30,6 +32,93 @@ FactorRule ConvTransposeOp::getFactorRule() { return FactorRule::makeWhole(*this
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// Sums over a kernel window and the channels of one group; `visit` adds one product to the carried sum.
+static SmallVector<Value> overWindow(ElementEmitter &emitter, ArrayRef<int64_t> extents, Value init,
+                                     llvm::function_ref<Value(ArrayRef<Value>, Value)> visit) {
+  SmallVector<Value> counters;
+  auto loop = [&](auto self, ValueRange carried) -> SmallVector<Value> {
+    if (counters.size() == extents.size())
+      return {visit(counters, carried[0])};
+    return emitter.reduce(extents[counters.size()], carried, [&](Value counter, ValueRange next) {
+      counters.push_back(counter);
+      SmallVector<Value> results = self(self, next);
+      counters.pop_back();
+      return results;
+    });
+  };
+  return loop(loop, init);
+}
 
-Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// A carried value is a vector where the result is.
+static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
+  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+    return value;
+  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                     VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+}
+
+Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getResult()), inner = computeType(type), boolean = emitter.builder().getI1Type();
+  ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight());
+  unsigned spatial = input.size() - 2;
+  int64_t perGroup = weight[0] / getGroup();
+  Lane firstChannel = emitter.mul(emitter.floorDiv(index[1], perGroup), weight[1]);
+  Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
+                         : emitter.scalar(inner, 0);
+  Value sum = overWindow(emitter, weight.drop_front(1), carriedLike(emitter, init, index),
+                         [&](ArrayRef<Value> counters, Value carried) {
+    SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
+    SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
+    Value inside;
+    for (unsigned d = 0; d < spatial; ++d) {
+      Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
+      at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
+                               emitter.constant(-getPads()[d])));
+      tap.push_back(emitter.uniform(counters[d + 1]));
+      if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
+        continue;
+      Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
+      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+    }
+    Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
+    Element total = Element(emitter, carried, inner) + x.to(inner) * w.to(inner);
+    return carriedLike(emitter, total.get(), index);
+  })[0];
+  return Element(emitter, sum, inner).to(type).get();
+}
+
+Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  // Element o receives input i through tap k where o = i * stride - pad + k * dilation.
+  Type type = elementTypeOf(getResult()), inner = computeType(type), boolean = emitter.builder().getI1Type();
+  Type i64 = emitter.builder().getI64Type();
+  ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight());
+  unsigned spatial = input.size() - 2;
+  int64_t perGroup = input[1] / getGroup();
+  Lane group = emitter.floorDiv(index[1], weight[1]), channel = emitter.mod(index[1], weight[1]);
+  SmallVector<int64_t> extents{perGroup};
+  extents.append(weight.begin() + 2, weight.end());
+  Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
+                         : emitter.scalar(inner, 0);
+  Value sum = overWindow(emitter, extents, carriedLike(emitter, init, index),
+                         [&](ArrayRef<Value> counters, Value carried) {
+    Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
+    SmallVector<Lane> at{index[0], from}, tap{from, channel};
+    Value inside;
+    for (unsigned d = 0; d < spatial; ++d) {
+      int64_t stride = getStrides()[d];
+      Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])),
+                                 emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]));
+      tap.push_back(emitter.uniform(counters[d + 1]));
+      Element position(emitter, emitter.toValue(shifted, i64), i64);
+      Element quotient = position / position.like(stride);
+      Element here = (position.like(-1) < position) & (quotient * position.like(stride) == position) &
+                     (quotient < position.like(input[d + 2]));
+      at.push_back(emitter.fromValue(quotient.get()));
+      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+    }
+    Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
+    Element total = Element(emitter, carried, inner) + x.to(inner) * w.to(inner);
+    return carriedLike(emitter, total.get(), index);
+  })[0];
+  return Element(emitter, sum, inner).to(type).get();
+}

@@ -6,6 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/IR/Matchers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <limits>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -26,4 +30,162 @@ FactorRule ElementwiseOp::getFactorRule() { return FactorRule::makePointwise(*th
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+namespace {
+/// Rounds to the nearest integer of the operand's float type and the like have no code for integers: they are identities.
+Element roundWith(Element x, MathFunction function) { return x.isFloat() ? x.apply(function) : x; }
+
+Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
+  auto param = [&](unsigned i) { return x.like(i < params.size() ? params[i] : 0.0); };
+  Element zero = x.like(0), one = x.like(1);
+  auto expm1 = [](Element v) { return v.apply(MathFunction::Exp) - v.like(1); };
+  switch (kind) {
+  case ElementwiseKind::Abs: return x.abs();
+  case ElementwiseKind::Neg: return x.isFloat() ? x.like(-0.0) - x : -x;
+  case ElementwiseKind::Reciprocal: return one / x;
+  case ElementwiseKind::Sqrt: return x.apply(MathFunction::Sqrt);
+  case ElementwiseKind::Exp: return x.apply(MathFunction::Exp);
+  case ElementwiseKind::Log: return x.apply(MathFunction::Log);
+  case ElementwiseKind::Erf: return x.apply(MathFunction::Erf);
+  case ElementwiseKind::Sin: return x.apply(MathFunction::Sin);
+  case ElementwiseKind::Cos: return x.apply(MathFunction::Cos);
+  case ElementwiseKind::Tan: return x.apply(MathFunction::Tan);
+  case ElementwiseKind::Asin: return x.apply(MathFunction::Asin);
+  case ElementwiseKind::Acos: return x.apply(MathFunction::Acos);
+  case ElementwiseKind::Atan: return x.apply(MathFunction::Atan);
+  case ElementwiseKind::Sinh: return x.apply(MathFunction::Sinh);
+  case ElementwiseKind::Cosh: return x.apply(MathFunction::Cosh);
+  case ElementwiseKind::Tanh: return x.apply(MathFunction::Tanh);
+  case ElementwiseKind::Asinh: return x.apply(MathFunction::Asinh);
+  case ElementwiseKind::Acosh: return x.apply(MathFunction::Acosh);
+  case ElementwiseKind::Atanh: return x.apply(MathFunction::Atanh);
+  case ElementwiseKind::Ceil: return roundWith(x, MathFunction::Ceil);
+  case ElementwiseKind::Floor: return roundWith(x, MathFunction::Floor);
+  case ElementwiseKind::Round: return roundWith(x, MathFunction::RoundEven);
+  case ElementwiseKind::Sign: {
+    Element positive = (zero < x).select(one, x.isFloat() ? (x == zero).select(zero, x) : zero);
+    return x.isUnsigned() ? positive : (x < zero).select(x.like(-1), positive);
+  }
+  case ElementwiseKind::Relu: return x.max(zero);
+  case ElementwiseKind::LeakyRelu: return (x < zero).select(x * param(0), x);
+  case ElementwiseKind::Elu: return (x < zero).select(expm1(x) * param(0), x);
+  case ElementwiseKind::Selu: return (x <= zero).select(expm1(x) * param(0), x) * param(1);
+  case ElementwiseKind::Celu: return (x < zero).select(expm1(x / param(0)) * param(0), x);
+  case ElementwiseKind::Sigmoid: return x.apply(MathFunction::Sigmoid);
+  case ElementwiseKind::HardSigmoid: return (x * param(0) + param(1)).min(one).max(zero);
+  case ElementwiseKind::HardSwish: return x * (x * x.like(1.0 / 6) + x.like(0.5)).min(one).max(zero);
+  case ElementwiseKind::Softplus: return x.apply(MathFunction::Softplus);
+  case ElementwiseKind::Softsign: return x / (one + x.abs());
+  case ElementwiseKind::ThresholdedRelu: return (param(0) < x).select(x, zero);
+  case ElementwiseKind::Gelu: return x.apply(MathFunction::GeluErf);
+  case ElementwiseKind::GeluTanh: return x.apply(MathFunction::GeluTanh);
+  case ElementwiseKind::Swish:
+    if (params.empty() || params[0] == 1.0)
+      return x.apply(MathFunction::Silu);
+    return x * (x * param(0)).apply(MathFunction::Sigmoid);
+  case ElementwiseKind::Mish: return x * x.apply(MathFunction::Softplus).apply(MathFunction::Tanh);
+  case ElementwiseKind::Shrink: {
+    double lambda = params.empty() ? 0.5 : params[0], bias = params.size() < 2 ? 0.0 : params[1];
+    if (!x.isUnsigned())
+      return (x < x.like(-lambda)).select(x + x.like(bias), (x.like(lambda) < x).select(x - x.like(bias), zero));
+    return (x.like(lambda) < x).select(x - x.like(bias), zero);
+  }
+  case ElementwiseKind::Not: return !x;
+  case ElementwiseKind::IsNaN: return x != x;
+  case ElementwiseKind::IsInf: {
+    bool negative = params.empty() || params[0] != 0, positive = params.size() < 2 || params[1] != 0;
+    double infinity = std::numeric_limits<double>::infinity();
+    Element low = x == x.like(-infinity), high = x == x.like(infinity);
+    if (negative && positive)
+      return low | high;
+    return negative ? low : positive ? high : low & high;
+  }
+  case ElementwiseKind::BitNot: return x ^ x.like(-1);
+  default: llvm_unreachable("not a unary kind");
+  }
+}
+
+/// base ^ exponent, in the base's type. Small constant exponents need no logarithm.
+Element emitPow(ElementEmitter &emitter, Element base, Element exponent) {
+  Type type = base.elementType();
+  FloatAttr constant;
+  if (base.isFloat() && matchPattern(exponent.get(), m_Constant(&constant))) {
+    double value = constant.getValueAsDouble();
+    if (value == 1.0)
+      return base;
+    if (value == 2.0)
+      return base * base;
+    if (value == 3.0)
+      return base * base * base;
+    if (value == 0.5)
+      return base.apply(MathFunction::Sqrt);
+    if (value == -1.0)
+      return base.like(1) / base;
+    if (value == -0.5)
+      return base.apply(MathFunction::Rsqrt);
+  }
+  Type inner = base.isFloat() ? computeType(type) : Float64Type::get(type.getContext());
+  Value values[] = {base.to(inner).get(), exponent.to(inner).get()};
+  emitter.unify(values);
+  return Element(emitter, emitter.pow(values[0], values[1]), inner).to(type);
+}
+
+Element emitShift(ElementEmitter &emitter, Element x, Element amount, bool left) {
+  // A shift by the width or more gives 0, not poison.
+  unsigned width = x.elementType().getIntOrFloatBitWidth();
+  Element inWidth = amount < amount.like(width);
+  Value values[] = {x.get(), inWidth.select(amount, amount.like(0)).get()};
+  emitter.unify(values);
+  OpBuilder &b = emitter.builder();
+  Value shifted = left ? arith::ShLIOp::create(b, emitter.loc(), values[0], values[1]).getResult()
+                       : arith::ShRUIOp::create(b, emitter.loc(), values[0], values[1]).getResult();
+  return inWidth.select(Element(emitter, shifted, x.elementType()), x.like(0));
+}
+
+Element emitBinary(ElementEmitter &emitter, ElementwiseKind kind, Element a, Element b) {
+  switch (kind) {
+  case ElementwiseKind::Add: return a + b;
+  case ElementwiseKind::Sub: return a - b;
+  case ElementwiseKind::Mul: return a * b;
+  case ElementwiseKind::Div: return a / b;
+  case ElementwiseKind::Pow: return emitPow(emitter, a, b);
+  case ElementwiseKind::Mod: return a.modulo(b);
+  case ElementwiseKind::Fmod: return a.remainder(b);
+  case ElementwiseKind::Max: return a.max(b);
+  case ElementwiseKind::Min: return a.min(b);
+  case ElementwiseKind::And:
+  case ElementwiseKind::BitAnd: return a & b;
+  case ElementwiseKind::Or:
+  case ElementwiseKind::BitOr: return a | b;
+  case ElementwiseKind::Xor:
+  case ElementwiseKind::BitXor: return a ^ b;
+  case ElementwiseKind::Equal: return a == b;
+  case ElementwiseKind::Less: return a < b;
+  case ElementwiseKind::LessOrEqual: return a <= b;
+  case ElementwiseKind::Greater: return b < a;
+  case ElementwiseKind::GreaterOrEqual: return b <= a;
+  case ElementwiseKind::PRelu: return (a < a.like(0)).select(a * b, a);
+  case ElementwiseKind::ShiftLeft: return emitShift(emitter, a, b, true);
+  case ElementwiseKind::ShiftRight: return emitShift(emitter, a, b, false);
+  default: llvm_unreachable("not a binary kind");
+  }
+}
+} // namespace
+
+Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  SmallVector<Element, 3> in;
+  for (Value operand : getInputs())
+    in.push_back({emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
+  ArrayRef<double> params = getParams().value_or(ArrayRef<double>());
+  switch (getKind()) {
+  case ElementwiseKind::Cast: return in[0].to(elementTypeOf(getResult())).get();
+  case ElementwiseKind::Select: return in[0].select(in[1], in[2]).get();
+  case ElementwiseKind::Clip: return in[0].max(in[1]).min(in[2]).get();
+  default: break;
+  }
+  if (in.size() == 1)
+    return emitUnary(getKind(), in[0], params).get();
+  Element value = emitBinary(emitter, getKind(), in[0], in[1]);
+  for (unsigned i = 2; i < in.size(); ++i)
+    value = emitBinary(emitter, getKind(), value, in[i]);
+  return value.get();
+}

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -42,12 +44,135 @@ FactorRule ScatterNDOp::getFactorRule() { return FactorRule::makeWhole(*this); }
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value GatherOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// A loaded index as a lane, negative ones counted from the end of `extent`.
+static Lane wrappedIndex(ElementEmitter &emitter, Value loaded, Type type, int64_t extent) {
+  Type i64 = emitter.builder().getI64Type();
+  Element at = Element(emitter, loaded, type).to(i64);
+  Element wrapped = (at < at.like(0)).select(at + at.like(extent), at);
+  return emitter.fromValue(wrapped.get());
+}
 
-Value GatherElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// The same, limited to [0, extent): an index out of range must not read foreign memory.
+static Lane clampedIndex(ElementEmitter &emitter, Value loaded, Type type, int64_t extent) {
+  Type i64 = emitter.builder().getI64Type();
+  Lane lane = wrappedIndex(emitter, loaded, type, extent);
+  Element at(emitter, emitter.toValue(lane, i64), i64);
+  return emitter.fromValue(at.max(at.like(0)).min(at.like(std::max<int64_t>(extent - 1, 0))).get());
+}
 
-Value GatherNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value GatherOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  int64_t axis = getAxis(), rank = shapeOf(getIndices()).size();
+  ArrayRef<int64_t> shape = shapeOf(getData());
+  Value loaded = emitter.load(getIndices(), index.slice(axis, rank));
+  SmallVector<Lane> in(index.take_front(axis));
+  Type type = elementTypeOf(getIndices());
+  if (!getOffset()) {
+    in.push_back(clampedIndex(emitter, loaded, type, shape[axis]));
+    in.append(index.begin() + axis + rank, index.end());
+    return emitter.load(getData(), in);
+  }
+  Type i64 = emitter.builder().getI64Type();
+  Lane global = wrappedIndex(emitter, loaded, type, getExtent().value_or(shape[axis]));
+  Element local = Element(emitter, emitter.toValue(global, i64), i64) -
+                  Element(emitter, emitter.scalarOperand(getOffset()), i64);
+  Lane lane = emitter.fromValue(local.get());
+  Value inside = emitter.inRange(lane, 0, shape[axis]);
+  in.push_back(lane);
+  in.append(index.begin() + axis + rank, index.end());
+  return emitter.choose(inside, [&] { return emitter.load(getData(), in); },
+                        [&] { return emitter.scalar(elementTypeOf(getData()), 0); });
+}
 
-Value ScatterElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value GatherElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Value loaded = emitter.load(getIndices(), index);
+  SmallVector<Lane> in(index);
+  in[getAxis()] = clampedIndex(emitter, loaded, elementTypeOf(getIndices()), shapeOf(getData())[getAxis()]);
+  return emitter.load(getData(), in);
+}
 
-Value ScatterNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value GatherNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  ArrayRef<int64_t> indexShape = shapeOf(getIndices()), shape = shapeOf(getData());
+  int64_t rank = indexShape.size(), depth = indexShape.back(), batch = getBatchDims();
+  SmallVector<Lane> at(index.take_front(rank - 1)), in(index.take_front(batch));
+  at.push_back(emitter.constant(0));
+  for (int64_t k = 0; k < depth; ++k) {
+    at.back() = emitter.constant(k);
+    in.push_back(clampedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[batch + k]));
+  }
+  in.append(index.begin() + rank - 1, index.end());
+  return emitter.load(getData(), in);
+}
+
+static Element scatterCombine(ScatterReduction reduction, Element old, Element update) {
+  switch (reduction) {
+  case ScatterReduction::None: return update;
+  case ScatterReduction::Add: return old + update;
+  case ScatterReduction::Mul: return old * update;
+  case ScatterReduction::Max: return old.max(update);
+  case ScatterReduction::Min: return old.min(update);
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+/// Makes the first value of a loop a vector where later ones are.
+static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
+  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+    return value;
+  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                     VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+}
+
+Value ScatterElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  // Updates in the order of the indices; only those in the same line along the axis can touch this element.
+  int64_t axis = getAxis(), extent = shapeOf(getData())[axis];
+  Type type = elementTypeOf(getData()), boolean = emitter.builder().getI1Type(), i64 = emitter.builder().getI64Type();
+  ArrayRef<int64_t> updates = shapeOf(getUpdates());
+  Value inside;
+  for (unsigned d = 0; d < updates.size(); ++d)
+    if ((int64_t)d != axis && updates[d] < shapeOf(getData())[d]) {
+      Element here(emitter, emitter.inRange(index[d], 0, updates[d]), boolean);
+      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+    }
+  Value data = carriedLike(emitter, emitter.load(getData(), index), index);
+  auto apply = [&] {
+    Element here(emitter, emitter.toValue(index[axis], i64), i64);
+    return emitter.reduce(updates[axis], data, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+      SmallVector<Lane> at(index);
+      at[axis] = emitter.uniform(counter);
+      Lane lane = wrappedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), extent);
+      Element target(emitter, emitter.toValue(lane, i64), i64), old(emitter, carried[0], type);
+      Element update(emitter, emitter.load(getUpdates(), at), type);
+      Element next = (target == here).select(scatterCombine(getReduction(), old, update), old);
+      return {carriedLike(emitter, next.get(), index)};
+    })[0];
+  };
+  if (updates[axis] == 0)
+    return data;
+  return inside ? emitter.choose(inside, apply, [&] { return data; }) : apply();
+}
+
+Value ScatterNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  ArrayRef<int64_t> indexShape = shapeOf(getIndices()), shape = shapeOf(getData());
+  int64_t rank = indexShape.size(), depth = indexShape.back(), tuples = 1;
+  for (int64_t d = 0; d + 1 < rank; ++d)
+    tuples *= indexShape[d];
+  Type type = elementTypeOf(getData()), i64 = emitter.builder().getI64Type();
+  Value data = carriedLike(emitter, emitter.load(getData(), index), index);
+  if (tuples == 0)
+    return data;
+  return emitter.reduce(tuples, data, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+    SmallVector<Lane> at = delinearize(emitter, emitter.uniform(counter), indexShape.drop_back());
+    SmallVector<Lane> from(at);
+    at.push_back(emitter.constant(0));
+    Element hit(emitter, emitter.scalar(emitter.builder().getI1Type(), 1), emitter.builder().getI1Type());
+    for (int64_t k = 0; k < depth; ++k) {
+      at.back() = emitter.constant(k);
+      Lane lane = wrappedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[k]);
+      hit = hit & (Element(emitter, emitter.toValue(index[k], i64), i64) ==
+                   Element(emitter, emitter.toValue(lane, i64), i64));
+    }
+    from.append(index.begin() + depth, index.end());
+    Element old(emitter, carried[0], type), update(emitter, emitter.load(getUpdates(), from), type);
+    return {carriedLike(emitter, hit.select(scatterCombine(getReduction(), old, update), old).get(), index)};
+  })[0];
+}

@@ -5,6 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Normalization/Statistics.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+#include <optional>
 
 using namespace mlir;
 using namespace colossal;
@@ -30,6 +35,91 @@ FactorRule SoftmaxOp::getFactorRule() { return FactorRule::makeWhole(*this); }
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value NormalizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value NormalizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  // The statistics of an element's own row: kernels compute them once a row instead.
+  Type type = elementTypeOf(getInput());
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  SmallVector<Lane> in(index);
+  Type inner = computeType(type);
+  Value zero = emitter.scalar(inner, 0);
+  for (const Lane &lane : index.take_front(getAxis()))
+    if (!lane.isUniform() && !isa<VectorType>(zero.getType()))
+      zero = vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                         VectorType::get({(int64_t)emitter.lanes()}, inner), zero);
+  int64_t count = 1;
+  for (int64_t d = getAxis(); d < (int64_t)shape.size(); ++d)
+    count *= shape[d];
+  auto sum = [&](llvm::function_ref<Element(Element)> term) {
+    auto loop = [&](auto self, unsigned d, ValueRange init) -> SmallVector<Value> {
+      if (d == shape.size()) {
+        Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner);
+        return {(Element(emitter, init[0], inner) + term(x)).get()};
+      }
+      return emitter.reduce(shape[d], init, [&](Value counter, ValueRange carried) {
+        in[d] = emitter.uniform(counter);
+        return self(self, d + 1, carried);
+      });
+    };
+    return Element(emitter, loop(loop, getAxis(), zero)[0], inner);
+  };
+  std::optional<Element> mean;
+  if (getKind() == NormalizeKind::Layer) {
+    Element total = sum([](Element x) { return x; });
+    mean = total / total.like(count);
+  }
+  auto centered = [&](Element x) { return mean ? x - *mean : x; };
+  Element squares = sum([&](Element x) { return centered(x) * centered(x); });
+  Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner);
+  return normalizeElement(emitter, *this, centered(x), inverseDeviation(*this, squares, count), index).get();
+}
 
-Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Element colossal::inverseDeviation(NormalizeOp op, Element squares, int64_t count) {
+  Element variance = squares * squares.like(1.0 / count);
+  return (variance + variance.like(op.getEpsilon().convertToDouble())).apply(MathFunction::Rsqrt);
+}
+
+Element colossal::normalizeElement(ElementEmitter &emitter, NormalizeOp op, Element centered, Element inverse,
+                                   ArrayRef<Lane> index) {
+  Element y = centered * inverse;
+  auto operand = [&](Value tensor) {
+    return Element(emitter, emitter.load(tensor, broadcastIndex(emitter, index, tensor)), elementTypeOf(tensor))
+        .to(centered.elementType());
+  };
+  if (op.getScale())
+    y = y * operand(op.getScale());
+  if (op.getBias())
+    y = y + operand(op.getBias());
+  return y.to(elementTypeOf(op.getResult()));
+}
+
+Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getInput()), inner = computeType(type);
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis];
+  SmallVector<Lane> in(index);
+  auto carried = [&](Value value) -> Value {
+    for (unsigned d = 0; d < index.size(); ++d)
+      if ((int64_t)d != axis && !index[d].isUniform())
+        return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                           VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+    return value;
+  };
+  auto at = [&](Value counter) {
+    in[axis] = emitter.uniform(counter);
+    return Element(emitter, emitter.load(getInput(), in), type).to(inner);
+  };
+  Value lowest = carried(emitter.scalar(inner, -std::numeric_limits<double>::infinity()));
+  Element maximum(emitter, emitter.reduce(extent, lowest, [&](Value counter, ValueRange acc) -> SmallVector<Value> {
+    return {Element(emitter, acc[0], inner).max(at(counter)).get()};
+  })[0], inner);
+  Element sum(emitter, emitter.reduce(extent, carried(emitter.scalar(inner, 0)),
+                                      [&](Value counter, ValueRange acc) -> SmallVector<Value> {
+    return {(Element(emitter, acc[0], inner) + (at(counter) - maximum).apply(MathFunction::Exp)).get()};
+  })[0], inner);
+  Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner) - maximum;
+  if (getLog())
+    return (x - sum.apply(MathFunction::Log)).to(type).get();
+  Element y = x.apply(MathFunction::Exp) / sum;
+  if (getGuard())
+    y = (maximum == maximum.like(-std::numeric_limits<double>::infinity())).select(y.like(0), y);
+  return y.to(type).get();
+}

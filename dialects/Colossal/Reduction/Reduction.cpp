@@ -5,6 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Reduction/Accumulate.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace colossal;
@@ -38,10 +44,198 @@ FactorRule TopKOp::getFactorRule() { return FactorRule::makeWhole(*this); }
 // Emission
 //===----------------------------------------------------------------------===//
 
-Value ReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+double colossal::lowestOf(Type type) {
+  if (isa<FloatType>(type))
+    return -std::numeric_limits<double>::infinity();
+  if (type.isUnsignedInteger() || type.isInteger(1))
+    return 0;
+  return -std::ldexp(1.0, type.getIntOrFloatBitWidth() - 1);
+}
 
-Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Element colossal::highestOf(ElementEmitter &emitter, Type type) {
+  if (isa<FloatType>(type))
+    return {emitter, emitter.scalar(type, std::numeric_limits<double>::infinity()), type};
+  if (type.isInteger(1))
+    return {emitter, emitter.scalar(type, 1), type};
+  unsigned width = type.getIntOrFloatBitWidth();
+  APInt value = type.isUnsignedInteger() ? APInt::getMaxValue(width) : APInt::getSignedMaxValue(width);
+  Type storage = IntegerType::get(type.getContext(), width);
+  return {emitter,
+          arith::ConstantOp::create(emitter.builder(), emitter.loc(), IntegerAttr::get(storage, value)).getResult(),
+          type};
+}
 
-Value CumulateOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Type colossal::accumulateType(ReduceKind kind, Type type) {
+  bool floats = kind == ReduceKind::L2 || kind == ReduceKind::LogSum || kind == ReduceKind::LogSumExp;
+  if (floats && !isa<FloatType>(type))
+    return Float64Type::get(type.getContext());
+  return computeType(type);
+}
 
-Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Element colossal::reduceIdentity(ElementEmitter &emitter, ReduceKind kind, Type type) {
+  switch (kind) {
+  case ReduceKind::Prod: return {emitter, emitter.scalar(type, 1), type};
+  case ReduceKind::Max: return {emitter, emitter.scalar(type, lowestOf(type)), type};
+  case ReduceKind::Min: return highestOf(emitter, type);
+  default: return {emitter, emitter.scalar(type, 0), type};
+  }
+}
+
+Element colossal::reduceTerm(ReduceKind kind, Element x) {
+  switch (kind) {
+  case ReduceKind::SumSquare:
+  case ReduceKind::L2: return x * x;
+  case ReduceKind::L1: return x.abs();
+  default: return x;
+  }
+}
+
+Element colossal::reduceCombine(ReduceKind kind, Element a, Element b) {
+  switch (kind) {
+  case ReduceKind::Prod: return a * b;
+  case ReduceKind::Max: return a.max(b);
+  case ReduceKind::Min: return a.min(b);
+  default: return a + b;
+  }
+}
+
+Element colossal::reduceFinish(ReduceKind kind, Element total, int64_t count, Type type) {
+  switch (kind) {
+  case ReduceKind::Mean: return (total / total.like(count)).to(type);
+  case ReduceKind::L2: return total.apply(MathFunction::Sqrt).to(type);
+  case ReduceKind::LogSum: return total.apply(MathFunction::Log).to(type);
+  default: return total.to(type);
+  }
+}
+
+/// Loops over `axes` of `shape`; `visit` gets the index and one accumulator list and returns the next.
+static SmallVector<Value> loopOver(ElementEmitter &emitter, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape,
+                                   SmallVector<Lane> &index, ValueRange init,
+                                   llvm::function_ref<SmallVector<Value>(ValueRange)> visit) {
+  if (axes.empty())
+    return visit(init);
+  return emitter.reduce(shape[axes.front()], init, [&](Value counter, ValueRange carried) {
+    index[axes.front()] = emitter.uniform(counter);
+    return loopOver(emitter, axes.drop_front(), shape, index, carried, visit);
+  });
+}
+
+/// A carried value must keep its type over a loop: a vector if the elements at `index` are.
+static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
+  if (llvm::all_of(index, [](const Lane &lane) { return !lane.base || lane.isUniform(); }))
+    return value;
+  if (isa<VectorType>(value.getType()))
+    return value;
+  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                     VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+}
+
+/// As `value`, widened to a vector where `like` is one.
+static Value matched(ElementEmitter &emitter, Value value, Value like) {
+  if (!isa<VectorType>(like.getType()) || isa<VectorType>(value.getType()))
+    return value;
+  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                     cast<VectorType>(like.getType()).clone(value.getType()), value);
+}
+
+Value ReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  ArrayRef<int64_t> shape = shapeOf(getInput()), axes = getAxes();
+  SmallVector<Lane> in(shape.size());
+  unsigned next = 0;
+  for (unsigned d = 0; d < shape.size(); ++d) {
+    if (!llvm::is_contained(axes, (int64_t)d))
+      in[d] = index[next++];
+    else if (getKeepdims())
+      ++next;
+  }
+  Type type = elementTypeOf(getInput()), inner = accumulateType(getKind(), type);
+  int64_t count = 1;
+  for (int64_t axis : axes)
+    count *= shape[axis];
+  auto term = [&] { return Element(emitter, emitter.load(getInput(), in), type).to(inner); };
+  auto fold = [&](ReduceKind kind, llvm::function_ref<Element()> value) {
+    Value init = carriedLike(emitter, reduceIdentity(emitter, kind, inner).get(), in);
+    return Element(emitter, loopOver(emitter, axes, shape, in, init, [&](ValueRange carried) -> SmallVector<Value> {
+      return {matched(emitter, reduceCombine(kind, {emitter, carried[0], inner}, reduceTerm(kind, value())).get(),
+                      carried[0])};
+    })[0], inner);
+  };
+  if (getKind() == ReduceKind::LogSumExp) {
+    Element maximum = fold(ReduceKind::Max, term);
+    Element zero = maximum.like(0);
+    // A row of -inf, or one with inf, keeps its maximum.
+    Element shift = ((maximum - maximum) == zero).select(maximum, zero);
+    Element sum = fold(ReduceKind::Sum, [&] { return (term() - shift).apply(MathFunction::Exp); });
+    return (sum.apply(MathFunction::Log) + shift).to(elementTypeOf(getResult())).get();
+  }
+  return reduceFinish(getKind(), fold(getKind(), term), getCount().value_or(count), elementTypeOf(getResult())).get();
+}
+
+Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  int64_t axis = getAxis();
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  SmallVector<Lane> in;
+  for (unsigned d = 0, next = 0; d < shape.size(); ++d) {
+    if ((int64_t)d == axis) {
+      in.push_back(emitter.constant(0));
+      next += getKeepdims();
+    } else {
+      in.push_back(index[next++]);
+    }
+  }
+  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type();
+  Value first = emitter.load(getInput(), in);
+  Value zero = matched(emitter, emitter.scalar(i64, 0), first);
+  auto results = emitter.reduce(shape[axis], {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+    in[axis] = emitter.uniform(counter);
+    Element x(emitter, emitter.load(getInput(), in), type), best(emitter, carried[0], type);
+    Element better = getMinimum() ? (getSelectLast() ? x <= best : x < best) : (getSelectLast() ? best <= x : best < x);
+    Element at(emitter, carried[1], i64);
+    return {better.select(x, best).get(), better.select({emitter, counter, i64}, at).get()};
+  });
+  return Element(emitter, results[1], i64).to(elementTypeOf(getResult())).get();
+}
+
+Value CumulateOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis];
+  Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();
+  SmallVector<Lane> in(index);
+  ReduceKind kind = getProduct() ? ReduceKind::Prod : ReduceKind::Sum;
+  Value init = carriedLike(emitter, reduceIdentity(emitter, kind, inner).get(), index);
+  Element end(emitter, emitter.toValue(index[axis], i64), i64);
+  Value total = emitter.reduce(extent, init, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+    in[axis] = emitter.uniform(counter);
+    Element at(emitter, counter, i64), sum(emitter, carried[0], inner);
+    Element counts = getReverse() ? (getExclusive() ? end < at : end <= at) : (getExclusive() ? at < end : at <= end);
+    Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner);
+    return {matched(emitter, counts.select(reduceCombine(kind, sum, x), sum).get(), carried[0])};
+  })[0];
+  return Element(emitter, total, inner).to(type).get();
+}
+
+Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  // The element of which exactly index[axis] others come earlier in the order.
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis];
+  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type();
+  SmallVector<Lane> in(index), other(index);
+  Element rank(emitter, emitter.toValue(index[axis], i64), i64);
+  in[axis] = emitter.constant(0);
+  Value first = carriedLike(emitter, emitter.load(getInput(), in), index);
+  Value zero = matched(emitter, emitter.scalar(i64, 0), first);
+  auto found = emitter.reduce(extent, {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+    in[axis] = emitter.uniform(counter);
+    Element x(emitter, emitter.load(getInput(), in), type), place(emitter, counter, i64);
+    Value before = emitter.reduce(extent, zero, [&](Value j, ValueRange count) -> SmallVector<Value> {
+      other[axis] = emitter.uniform(j);
+      Element y(emitter, emitter.load(getInput(), other), type), at(emitter, j, i64), total(emitter, count[0], i64);
+      Element earlier = (getLargest() ? x < y : y < x) | ((x == y) & (at < place));
+      return {matched(emitter, earlier.select(total + total.like(1), total).get(), count[0])};
+    })[0];
+    Element here = Element(emitter, before, i64) == rank;
+    return {matched(emitter, here.select(x, {emitter, carried[0], type}).get(), carried[0]),
+            matched(emitter, here.select(place, {emitter, carried[1], i64}).get(), carried[1])};
+  });
+  if (result == 0)
+    return found[0];
+  return Element(emitter, found[1], i64).to(elementTypeOf(getIndices())).get();
+}

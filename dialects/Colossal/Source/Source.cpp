@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -44,10 +47,84 @@ FactorRule RandomOp::getFactorRule() { return FactorRule::makeWhole(*this); }
 // Emission
 //===----------------------------------------------------------------------===//
 
+// Parameters and constants are memory; the emitter reads them where they lie.
 Value ParameterOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
 
 Value ConstantOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
 
-Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getResult()), i64 = emitter.builder().getI64Type();
+  Lane lane = index[getAxis()];
+  if (getOffset())
+    lane = emitter.add(lane, emitter.uniform(emitter.scalarOperand(getOffset())));
+  Element counter(emitter, emitter.toValue(lane, i64), i64);
+  double start = getStart().convertToDouble(), step = getStep().convertToDouble();
+  if (isa<FloatType>(type)) {
+    Type inner = type.isF64() ? type : Float32Type::get(type.getContext());
+    Element x = counter.to(inner);
+    return (x * x.like(step) + x.like(start)).to(type).get();
+  }
+  return (counter * counter.like(step) + counter.like(start)).to(type).get();
+}
 
-Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// A well-mixed 64-bit hash of an integer: the finalizer of MurmurHash3 (Appleby), 64-bit version, applied twice with a
+/// Weyl step between, as in SplitMix64 (Steele, Lea, Flood 2014).
+static Element mix(ElementEmitter &emitter, Element x) {
+  auto shiftXor = [&](Element v, unsigned amount) {
+    Value parts[] = {v.get(), v.like(amount).get()};
+    emitter.unify(parts);
+    Value shifted = arith::ShRUIOp::create(emitter.builder(), emitter.loc(), parts[0], parts[1]);
+    return v ^ Element(emitter, shifted, v.elementType());
+  };
+  auto big = [&](uint64_t value) {
+    Value constant = arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), x.elementType(), (int64_t)value);
+    return Element(emitter, constant, x.elementType());
+  };
+  x = x + big(0x9e3779b97f4a7c15ull);
+  x = shiftXor(x, 30) * big(0xbf58476d1ce4e5b9ull);
+  x = shiftXor(x, 27) * big(0x94d049bb133111ebull);
+  return shiftXor(x, 31);
+}
+
+Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type i64 = emitter.builder().getI64Type(), f64 = emitter.builder().getF64Type();
+  Type type = elementTypeOf(getResult());
+  Lane linear = emitter.constant(0);
+  int64_t stride = 1;
+  for (int d = (int)index.size() - 1; d >= 0; --d) {
+    Lane at = index[d];
+    if ((unsigned)d < getOffsets().size())
+      at = emitter.add(at, emitter.uniform(emitter.scalarOperand(getOffsets()[d])));
+    linear = emitter.add(linear, emitter.mul(at, stride));
+    stride *= getExtents()[d];
+  }
+  Element counter(emitter, emitter.toValue(linear, i64), i64);
+  Value seedValue = arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), i64, getSeed());
+  Element seed = mix(emitter, Element(emitter, seedValue, i64));
+  // Uniform in [0, 1) with 52 bits of the hash.
+  auto uniform = [&](int64_t stream) {
+    Element bits = mix(emitter, mix(emitter, counter + counter) + counter.like(stream) + seed);
+    Value parts[] = {bits.get(), bits.like(12).get()};
+    emitter.unify(parts);
+    Value top = arith::ShRUIOp::create(emitter.builder(), emitter.loc(), parts[0], parts[1]);
+    Element fraction = Element(emitter, top, i64).to(f64);
+    return fraction * fraction.like(0x1p-52);
+  };
+  double a = getA().convertToDouble(), b = getB().convertToDouble();
+  Element u = uniform(0);
+  switch (getKind()) {
+  case RandomKind::Uniform: return (u * u.like(b - a) + u.like(a)).to(type).get();
+  case RandomKind::Bernoulli: {
+    Element p = Element(emitter, emitter.load(getInput(), index), elementTypeOf(getInput())).to(f64);
+    return (u < p).to(type).get();
+  }
+  case RandomKind::Normal: {
+    // Box and Muller (1958).
+    Element v = uniform(1);
+    Element radius = ((u.like(1) - u).apply(MathFunction::Log) * u.like(-2)).apply(MathFunction::Sqrt);
+    Element normal = radius * (v * v.like(2 * M_PI)).apply(MathFunction::Cos);
+    return (normal * normal.like(b) + normal.like(a)).to(type).get();
+  }
+  }
+  llvm_unreachable("unknown distribution");
+}
