@@ -26,6 +26,8 @@ namespace colossal::dist {
 
 /// Discardable attribute of a module: its MeshAttr.
 inline constexpr llvm::StringLiteral kMeshAttrName = "dist.mesh";
+/// Attribute of a function's arguments and results, and of a parameter: its ShardingAttr.
+inline constexpr llvm::StringLiteral kShardingAttrName = "dist.sharding";
 /// Discardable attribute of an op after search: ArrayAttr with one array of axis indices per factor of its refined rule.
 inline constexpr llvm::StringLiteral kAssignmentAttrName = "dist.assignment";
 

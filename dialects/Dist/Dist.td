@@ -126,7 +126,8 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["input", 
   let summary = "replaces the padding of a shard by a value";
   let description = [{
     The input's shape is seen, refined, as `extents` (their product in order refines the input's dimensions, row-major).
-    An element whose refined index along `masked[i]` is at least `valid[i]` becomes `fill`; the rest is unchanged.
+    An element whose refined index along `masked[i]` is at least `valid[i]` becomes `fill`; the rest is unchanged. A fill
+    beyond the element type's range becomes its least or greatest value; for i1 it is true unless 0.
   }];
   let arguments = (ins AnyRankedTensor:$input, Variadic<Index>:$valid, DenseI64ArrayAttr:$extents,
                        DenseI64ArrayAttr:$masked, F64Attr:$fill);

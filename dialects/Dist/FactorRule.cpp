@@ -15,6 +15,27 @@ unsigned FactorRule::add(int64_t size, FactorKind kind, StringRef role) {
   return factors.size() - 1;
 }
 
+void FactorRule::setReduction(unsigned factor, ReductionKind reduction) {
+  factors[factor].kind = FactorKind::Reduction;
+  factors[factor].reduction = reduction;
+  switch (reduction) {
+  case ReductionKind::Sum:
+  case ReductionKind::Or:
+    factors[factor].padding = PaddingFill::Zero;
+    break;
+  case ReductionKind::Prod:
+  case ReductionKind::And:
+    factors[factor].padding = PaddingFill::One;
+    break;
+  case ReductionKind::Max:
+    factors[factor].padding = PaddingFill::Lowest;
+    break;
+  case ReductionKind::Min:
+    factors[factor].padding = PaddingFill::Highest;
+    break;
+  }
+}
+
 FactorRule FactorRule::makeWhole(Operation *op) {
   FactorRule rule;
   auto addTensor = [&](Type type, SmallVectorImpl<TensorFactors> &tensors) {
@@ -131,6 +152,20 @@ FailureOr<SmallVector<Value>> colossal::dist::cloneWithLocalTypes(Operation *op,
   state.attributes.erase(kAssignmentAttrName);
   Operation *local = builder.create(state);
   return SmallVector<Value>(local->getResults());
+}
+
+Value colossal::dist::keepOnFirst(OpBuilder &builder, Location loc, Value operand, ArrayRef<unsigned> axes) {
+  // valid = max(0, 1 - sum of coordinates) * elements: everything at the origin, nothing elsewhere.
+  auto type = cast<RankedTensorType>(operand.getType());
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
+  Value valid = constant(1);
+  for (unsigned axis : axes)
+    valid = arith::SubIOp::create(builder, loc, valid, CoordinateOp::create(builder, loc, builder.getIndexType(), axis));
+  valid = arith::MaxSIOp::create(builder, loc, valid, constant(0));
+  valid = arith::MulIOp::create(builder, loc, valid, constant(type.getNumElements()));
+  SmallVector<int64_t> extents{type.getNumElements()};
+  return MaskPaddingOp::create(builder, loc, type, operand, ValueRange{valid}, extents, ArrayRef<int64_t>{0},
+                               builder.getF64FloatAttr(0.0).getValue());
 }
 
 double colossal::dist::countResultElements(Operation *op) {

@@ -42,7 +42,7 @@ struct Factor {
   ReductionKind reduction = ReductionKind::Sum;
   PaddingFill padding = PaddingFill::Any;
   /// The local op needs the global index of its shard's first element (LocalContext::getOffset): vocabulary-parallel
-  /// lookup, causal masks, ranges. If refined, only the outermost part may be split.
+  /// lookup, causal masks, ranges. Where it is seen as a product of parts, only the outermost part may be split.
   bool indexed = false;
   /// May be seen as a product of smaller factors, split at any of them. Factors that the op treats as one index range
   /// (windows, offsets) are not.
@@ -71,6 +71,8 @@ struct FactorRule {
   /// Elementwise with right-aligned broadcasting: one parallel factor per dimension of the (single) result shape;
   /// operand dimensions of size 1 against a larger one hold no factor (an empty DimFactors means size 1, replicated).
   static FactorRule makePointwise(mlir::Operation *op);
+  /// Marks `factor` as a reduction of that kind, with the padding that leaves it unchanged.
+  void setReduction(unsigned factor, ReductionKind reduction);
   /// Problems of the rule against the op's types (products of sizes, kinds, duplicate factors in a tensor), or "".
   std::string check(mlir::Operation *op) const;
 };
@@ -82,27 +84,34 @@ using Assignment = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 6>;
 ShardingAttr getSharding(mlir::MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
                          const Assignment &assignment);
 
-/// What an op's buildLocal may ask while it is rebuilt at local shapes.
+/// What an op's buildLocal may ask while it is rebuilt at local shapes. Factors are numbered as in the rule that the op
+/// itself gives; that an analysis may have cut a factor into a product of parts is hidden behind this class.
 class LocalContext {
 public:
   virtual ~LocalContext() = default;
+  /// The op's own rule.
   virtual const FactorRule &rule() const = 0;
-  virtual const Assignment &assignment() const = 0;
   virtual MeshAttr mesh() const = 0;
-  /// The local value of operand `i`, in the layout that rule and assignment ask for.
+  /// The local value of operand `i`, in the layout that rule and assignment ask for. An operand dimension with a windowed
+  /// factor that is split holds exactly the window range of this rank.
   virtual mlir::Value operand(unsigned i) = 0;
   /// Padded local extent of a factor.
   virtual int64_t localSize(unsigned factor) const = 0;
   /// Padded local shape of result `i`.
   virtual llvm::SmallVector<int64_t> localResultShape(unsigned i) const = 0;
-  /// Global index of the first element of this rank's part of `factor`, an index value (0 where it is not split).
+  /// The layout of result `i`, partial axes included.
+  virtual ShardingAttr resultSharding(unsigned i) const = 0;
+  /// Global index of the first element of this rank's part of an indexed `factor`, an index value; a null Value where
+  /// the factor is not split (the offset is 0).
   virtual mlir::Value getOffset(mlir::OpBuilder &builder, unsigned factor) = 0;
-  /// How many of the local elements of `factor` are real (index value).
-  virtual mlir::Value getValid(mlir::OpBuilder &builder, unsigned factor) = 0;
-  virtual bool isSplit(unsigned factor) const = 0;
-  /// The axes on `factor` do not divide it, so that some rank holds padding.
-  virtual bool isUneven(unsigned factor) const = 0;
+  /// The mesh axes that split any part of `factor`, outer first.
+  virtual llvm::SmallVector<unsigned> axes(unsigned factor) const = 0;
+  bool isSplit(unsigned factor) const { return !axes(factor).empty(); }
 };
+
+/// `operand`, an addend of the result that must enter a sum over split reduction factors once only: kept on the ranks
+/// whose coordinates on `axes` are all 0, zero elsewhere.
+mlir::Value keepOnFirst(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value operand, llvm::ArrayRef<unsigned> axes);
 
 /// Default of ShardingRuleOpInterface::buildLocal.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> cloneWithLocalTypes(mlir::Operation *op, mlir::OpBuilder &builder,

@@ -22,7 +22,36 @@ LogicalResult ContractOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ContractOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule ContractOp::getFactorRule() {
+  FactorRule rule;
+  llvm::SmallDenseMap<int64_t, unsigned> factors;
+  auto addTensor = [&](Type type, ArrayRef<int64_t> labels) {
+    TensorFactors dims;
+    for (auto [label, size] : llvm::zip_equal(labels, cast<RankedTensorType>(type).getShape())) {
+      bool inLhs = llvm::is_contained(getLhsDims(), label), inRhs = llvm::is_contained(getRhsDims(), label);
+      bool inResult = llvm::is_contained(getResultDims(), label);
+      auto [it, isNew] = factors.try_emplace(label, rule.factors.size());
+      if (isNew) {
+        rule.add(size, FactorKind::Parallel, inResult ? (inLhs && inRhs ? "batch" : inLhs ? "m" : "n") : "k");
+        if (!inResult)
+          rule.setReduction(it->second, ReductionKind::Sum);
+      }
+      dims.push_back({it->second});
+    }
+    return dims;
+  };
+  rule.operands.push_back(addTensor(getLhs().getType(), getLhsDims()));
+  rule.operands.push_back(addTensor(getRhs().getType(), getRhsDims()));
+  rule.results.push_back(addTensor(getType(), getResultDims()));
+  return rule;
+}
+
+double ContractOp::getFlops() {
+  double flops = 2.0;
+  for (const Factor &factor : getFactorRule().factors)
+    flops *= factor.size;
+  return flops;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

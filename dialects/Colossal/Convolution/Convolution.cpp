@@ -24,9 +24,112 @@ LogicalResult ConvTransposeOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ConvOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+namespace {
+/// Factor numbers of both convolutions' rules. Spatial dimension d has its window at `spatial + 2 * d` (the result's
+/// extent; the operand's through the factor's operandSize) and its kernel at the next number.
+struct ConvFactors {
+  static constexpr unsigned batch = 0, group = 1, in = 2, out = 3, spatial = 4;
+};
 
-FactorRule ConvTransposeOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+} // namespace
+
+FactorRule ConvOp::getFactorRule() {
+  using F = ConvFactors;
+  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()), result = getShape(getResult());
+  int64_t group = getGroup();
+  FactorRule rule;
+  rule.add(input[0], FactorKind::Parallel, "batch");
+  rule.add(group, FactorKind::Parallel, "group");
+  rule.setReduction(rule.add(weight[1], FactorKind::Reduction, "in_channels"), ReductionKind::Sum);
+  rule.add(weight[0] / group, FactorKind::Parallel, "channels");
+  TensorFactors inputDims = {{F::batch}, {F::group, F::in}}, weightDims = {{F::group, F::out}, {F::in}},
+                resultDims = {{F::batch}, {F::group, F::out}};
+  static constexpr StringLiteral names[3][3] = {{"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
+  unsigned rank = input.size() - 2;
+  for (unsigned d = 0; d < rank; ++d) {
+    unsigned window = rule.add(result[2 + d], FactorKind::Parallel, names[rank - 1][d]);
+    Factor &factor = rule.factors[window];
+    factor.refinable = false;
+    factor.operandSize = input[2 + d];
+    factor.stride = getStrides()[d];
+    factor.padLow = getPads()[d];
+    factor.window = getDilations()[d] * (weight[2 + d] - 1) + 1;
+    unsigned kernel = rule.add(weight[2 + d], FactorKind::Whole);
+    inputDims.push_back({window});
+    weightDims.push_back({kernel});
+    resultDims.push_back({window});
+  }
+  rule.operands = {inputDims, weightDims};
+  if (getBias())
+    rule.operands.push_back({{F::group, F::out}});
+  rule.results.push_back(resultDims);
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> ConvOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  using F = ConvFactors;
+  Value bias = getBias() ? context.operand(2) : Value();
+  if (bias && context.isSplit(F::in))
+    bias = keepOnFirst(builder, getLoc(), bias, context.axes(F::in));
+  SmallVector<int64_t> pads(getPads());
+  unsigned rank = pads.size() / 2;
+  for (unsigned d = 0; d < rank; ++d)
+    if (context.isSplit(F::spatial + 2 * d)) // the exchange has brought the padding as well
+      pads[d] = pads[rank + d] = 0;
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{ConvOp::create(builder, getLoc(), type, context.operand(0), context.operand(1), bias,
+                                           getStrides(), getDilations(), pads, context.localSize(F::group))};
+}
+
+double ConvOp::getFlops() {
+  ArrayRef<int64_t> weight = getShape(getWeight());
+  double flops = 2.0 * cast<RankedTensorType>(getType()).getNumElements();
+  for (int64_t size : weight.drop_front())
+    flops *= size;
+  return flops;
+}
+
+FactorRule ConvTransposeOp::getFactorRule() {
+  using F = ConvFactors;
+  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()), result = getShape(getResult());
+  int64_t group = getGroup();
+  FactorRule rule;
+  rule.add(input[0], FactorKind::Parallel, "batch");
+  rule.add(group, FactorKind::Parallel, "group");
+  rule.setReduction(rule.add(weight[0] / group, FactorKind::Reduction, "in_channels"), ReductionKind::Sum);
+  rule.add(weight[1], FactorKind::Parallel, "channels");
+  TensorFactors inputDims = {{F::batch}, {F::group, F::in}}, weightDims = {{F::group, F::in}, {F::out}},
+                resultDims = {{F::batch}, {F::group, F::out}};
+  for (size_t d = 2; d < input.size(); ++d) {
+    inputDims.push_back({rule.add(input[d], FactorKind::Whole)});
+    weightDims.push_back({rule.add(weight[d], FactorKind::Whole)});
+    resultDims.push_back({rule.add(result[d], FactorKind::Whole)});
+  }
+  rule.operands = {inputDims, weightDims};
+  if (getBias())
+    rule.operands.push_back({{F::group, F::out}});
+  rule.results.push_back(resultDims);
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> ConvTransposeOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  using F = ConvFactors;
+  Value bias = getBias() ? context.operand(2) : Value();
+  if (bias && context.isSplit(F::in))
+    bias = keepOnFirst(builder, getLoc(), bias, context.axes(F::in));
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{ConvTransposeOp::create(builder, getLoc(), type, context.operand(0), context.operand(1),
+                                                    bias, getStrides(), getDilations(), getPads(),
+                                                    context.localSize(F::group))};
+}
+
+double ConvTransposeOp::getFlops() {
+  double flops = 2.0 * cast<RankedTensorType>(getInput().getType()).getNumElements();
+  for (int64_t size : getShape(getWeight()).drop_front())
+    flops *= size;
+  return flops;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

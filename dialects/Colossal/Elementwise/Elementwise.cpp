@@ -24,7 +24,15 @@ LogicalResult ElementwiseOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ElementwiseOp::getFactorRule() { return FactorRule::makePointwise(*this); }
+FactorRule ElementwiseOp::getFactorRule() {
+  FactorRule rule = FactorRule::makePointwise(*this);
+  // Integer division traps on a zero divisor, which padding may hold.
+  bool divides = getKind() == ElementwiseKind::Div || getKind() == ElementwiseKind::Mod || getKind() == ElementwiseKind::Fmod;
+  if (divides && cast<RankedTensorType>(getType()).getElementType().isInteger())
+    for (Factor &factor : rule.factors)
+      factor.padding = PaddingFill::One;
+  return rule;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

@@ -30,15 +30,132 @@ LogicalResult ScatterNDOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule GatherOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+// Indices that lie in padding must still point inside their tensor, hence PaddingFill::Zero on whatever indices carry.
 
-FactorRule GatherElementsOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-FactorRule GatherNDOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule GatherOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors data, indices, result;
+  for (int64_t size : getShape(getIndices())) {
+    unsigned factor = rule.add(size, FactorKind::Parallel, "positions");
+    rule.factors[factor].padding = PaddingFill::Zero;
+    indices.push_back({factor});
+  }
+  for (auto [d, size] : llvm::enumerate(getShape(getData()))) {
+    bool isAxis = d == getAxis();
+    unsigned factor = rule.add(size, FactorKind::Parallel, isAxis ? "vocabulary" : "");
+    data.push_back({factor});
+    if (!isAxis) {
+      result.push_back({factor});
+      continue;
+    }
+    bool isBoolean = cast<RankedTensorType>(getType()).getElementType().isInteger(1);
+    rule.setReduction(factor, isBoolean ? ReductionKind::Or : ReductionKind::Sum);
+    rule.factors[factor].padding = PaddingFill::Any; // no index points there
+    rule.factors[factor].indexed = true;
+    result.append(indices.begin(), indices.end());
+  }
+  rule.operands = {data, indices};
+  rule.operands.resize(getNumOperands());
+  rule.results.push_back(result);
+  return rule;
+}
 
-FactorRule ScatterElementsOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FailureOr<SmallVector<Value>> GatherOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  unsigned axis = getShape(getIndices()).size() + getAxis(); // the rule's factor
+  Value offset = getOffset() ? context.operand(2) : Value();
+  IntegerAttr extent = getExtentAttr();
+  if (Value shard = context.getOffset(builder, axis)) {
+    offset = offset ? arith::AddIOp::create(builder, getLoc(), offset, shard).getResult() : shard;
+    if (!extent)
+      extent = builder.getI64IntegerAttr(getShape(getData())[getAxis()]);
+  }
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{GatherOp::create(builder, getLoc(), type, context.operand(0), context.operand(1), offset,
+                                             getAxisAttr(), extent)};
+}
 
-FactorRule ScatterNDOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule GatherElementsOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors data, indices;
+  for (auto [d, sizes] : llvm::enumerate(llvm::zip_equal(getShape(getData()), getShape(getIndices())))) {
+    auto [dataSize, indexSize] = sizes;
+    bool isShared = d != getAxis() && dataSize == indexSize;
+    // Indices may reach over a part of another dimension only: then that part is whole.
+    bool isFree = isShared || d == getAxis();
+    unsigned factor = rule.add(indexSize, isFree ? FactorKind::Parallel : FactorKind::Whole);
+    rule.factors[factor].padding = PaddingFill::Zero;
+    indices.push_back({factor});
+    data.push_back({isShared ? factor : rule.add(dataSize, FactorKind::Whole)});
+  }
+  rule.operands = {data, indices};
+  rule.results.push_back(indices);
+  return rule;
+}
+
+FactorRule GatherNDOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> dataShape = getShape(getData()), indexShape = getShape(getIndices());
+  unsigned batch = getBatchDims(), depth = indexShape.back();
+  TensorFactors data, indices, result;
+  for (int64_t size : indexShape.drop_back()) {
+    unsigned factor = rule.add(size, FactorKind::Parallel, indices.size() < batch ? "batch" : "positions");
+    rule.factors[factor].padding = PaddingFill::Zero;
+    if (indices.size() < batch)
+      data.push_back({factor});
+    indices.push_back({factor});
+    result.push_back({factor});
+  }
+  indices.push_back({rule.add(depth, FactorKind::Whole)});
+  for (auto [d, size] : llvm::enumerate(dataShape)) {
+    if (d < batch)
+      continue;
+    bool isIndexed = d < batch + depth;
+    data.push_back({rule.add(size, isIndexed ? FactorKind::Whole : FactorKind::Parallel)});
+    if (!isIndexed)
+      result.push_back(data.back());
+  }
+  rule.operands = {data, indices};
+  rule.results.push_back(result);
+  return rule;
+}
+
+FactorRule ScatterElementsOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors data, updates;
+  for (auto [d, sizes] : llvm::enumerate(llvm::zip_equal(getShape(getData()), getShape(getIndices())))) {
+    auto [dataSize, indexSize] = sizes;
+    bool isShared = d != getAxis() && dataSize == indexSize;
+    unsigned factor = rule.add(indexSize, isShared ? FactorKind::Parallel : FactorKind::Whole);
+    rule.factors[factor].padding = PaddingFill::Zero;
+    updates.push_back({factor});
+    data.push_back({isShared ? factor : rule.add(dataSize, FactorKind::Whole)});
+  }
+  rule.operands = {data, updates, updates};
+  rule.results.push_back(data);
+  return rule;
+}
+
+FactorRule ScatterNDOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> dataShape = getShape(getData()), indexShape = getShape(getIndices());
+  unsigned depth = indexShape.back();
+  TensorFactors data, indices, updates;
+  for (int64_t size : indexShape.drop_back()) {
+    indices.push_back({rule.add(size, FactorKind::Whole)});
+    updates.push_back(indices.back());
+  }
+  indices.push_back({rule.add(depth, FactorKind::Whole)});
+  for (auto [d, size] : llvm::enumerate(dataShape)) {
+    data.push_back({rule.add(size, d < depth ? FactorKind::Whole : FactorKind::Parallel)});
+    if (d >= depth)
+      updates.push_back(data.back());
+  }
+  rule.operands = {data, indices, updates};
+  rule.results.push_back(data);
+  return rule;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

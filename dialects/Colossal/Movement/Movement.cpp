@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -42,17 +44,167 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) { return {}; }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ReshapeOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-FactorRule TransposeOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+/// Appends to `from` and `to` the factors of input dimensions `in` and result dimensions `out` of equal product. The cuts
+/// of both sides must form one chain of divisors to be shared; otherwise all these dimensions are whole.
+static void addReshapedGroup(FactorRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out, TensorFactors &from,
+                             TensorFactors &to) {
+  SmallVector<int64_t> cuts{1};
+  for (ArrayRef<int64_t> sizes : {in, out}) {
+    int64_t product = 1;
+    for (int64_t size : llvm::reverse(sizes))
+      cuts.push_back(product *= size);
+  }
+  llvm::sort(cuts);
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  bool isChain = true;
+  for (size_t i = 1; i < cuts.size(); ++i)
+    isChain &= cuts[i - 1] != 0 && cuts[i] % cuts[i - 1] == 0;
+  if (!isChain) {
+    for (int64_t size : in)
+      from.push_back(size == 1 ? DimFactors() : DimFactors{rule.add(size, FactorKind::Whole)});
+    for (int64_t size : out)
+      to.push_back(size == 1 ? DimFactors() : DimFactors{rule.add(size, FactorKind::Whole)});
+    return;
+  }
+  SmallVector<unsigned> factors; // outermost first
+  for (size_t i = cuts.size() - 1; i > 0; --i)
+    factors.push_back(rule.add(cuts[i] / cuts[i - 1]));
+  auto fill = [&](ArrayRef<int64_t> sizes, TensorFactors &dims) {
+    size_t next = 0;
+    for (int64_t size : sizes) {
+      dims.emplace_back();
+      for (int64_t product = 1; product < size; ++next) {
+        product *= rule.factors[factors[next]].size;
+        dims.back().push_back(factors[next]);
+      }
+    }
+  };
+  fill(in, from);
+  fill(out, to);
+}
 
-FactorRule BroadcastOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule ReshapeOp::getFactorRule() {
+  ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
+  if (llvm::is_contained(in, 0) || llvm::is_contained(out, 0))
+    return FactorRule::makeWhole(*this);
+  FactorRule rule;
+  TensorFactors from, to;
+  size_t i = 0, o = 0;
+  while (i < in.size() || o < out.size()) {
+    // The smallest groups of consecutive dimensions of equal product.
+    size_t firstIn = i, firstOut = o;
+    int64_t inProduct = i < in.size() ? in[i++] : 1, outProduct = o < out.size() ? out[o++] : 1;
+    while (inProduct != outProduct) {
+      if (inProduct < outProduct)
+        inProduct *= in[i++];
+      else
+        outProduct *= out[o++];
+    }
+    addReshapedGroup(rule, in.slice(firstIn, i - firstIn), out.slice(firstOut, o - firstOut), from, to);
+  }
+  rule.operands.push_back(from);
+  rule.results.push_back(to);
+  return rule;
+}
 
-FactorRule SliceOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule TransposeOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors input, result;
+  for (int64_t size : getShape(getInput()))
+    input.push_back({rule.add(size)});
+  for (int64_t d : getPermutation())
+    result.push_back(input[d]);
+  rule.operands.push_back(input);
+  rule.results.push_back(result);
+  return rule;
+}
 
-FactorRule ConcatOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule BroadcastOp::getFactorRule() { return FactorRule::makePointwise(*this); }
 
-FactorRule PadOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+/// The greatest size such that a range of `length` elements from `start`, one apart, of a dimension of `size` elements
+/// begins and ends on its multiples: slicing is then whole on the outer part and carries the inner one through.
+static int64_t getCarriedSize(int64_t start, int64_t length, int64_t size) {
+  return std::gcd(std::gcd(start, length), size);
+}
+
+FactorRule SliceOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors input, result;
+  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
+    int64_t length = getShape(getResult())[d];
+    input.emplace_back();
+    result.emplace_back();
+    int64_t carried = getSteps()[d] == 1 || length == 1 ? getCarriedSize(getStarts()[d], length, size) : 1;
+    if (size != carried)
+      input.back().push_back(rule.add(carried == 0 ? size : size / carried, FactorKind::Whole));
+    if (length != carried)
+      result.back().push_back(rule.add(carried == 0 ? length : length / carried, FactorKind::Whole));
+    if (carried == 1 && size != 1)
+      continue;
+    unsigned shared = rule.add(carried);
+    input.back().push_back(shared);
+    result.back().push_back(shared);
+  }
+  rule.operands.push_back(input);
+  rule.results.push_back(result);
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  // Starts are multiples of what is carried, so they scale with it.
+  SmallVector<int64_t> starts(getStarts());
+  for (auto [start, size, local] : llvm::zip_equal(starts, getShape(getInput()), getShape(context.operand(0))))
+    if (size != local)
+      start = start * local / size;
+  // An uneven share is padded: local sizes are products of rounded-up factors, of which `start * local / size` is exact.
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{
+      SliceOp::create(builder, getLoc(), type, context.operand(0), starts, SmallVector<int64_t>(getSteps()))};
+}
+
+FactorRule ConcatOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> shape = getShape(getResult());
+  unsigned axis = getAxis();
+  int64_t carried = 0;
+  for (Value input : getInputs())
+    carried = std::gcd(carried, getShape(input)[axis]);
+  TensorFactors common;
+  for (auto [d, size] : llvm::enumerate(shape))
+    common.push_back(d == axis ? DimFactors() : DimFactors{rule.add(size)});
+  unsigned shared = carried > 1 ? rule.add(carried) : 0;
+  auto addTensor = [&](Value value) {
+    TensorFactors dims = common;
+    int64_t size = getShape(value)[axis];
+    if (carried <= 1 || size != carried)
+      dims[axis].push_back(rule.add(carried <= 1 ? size : size / carried, FactorKind::Whole));
+    if (carried > 1)
+      dims[axis].push_back(shared);
+    return dims;
+  };
+  for (Value input : getInputs())
+    rule.operands.push_back(addTensor(input));
+  rule.results.push_back(addTensor(getResult()));
+  return rule;
+}
+
+FactorRule PadOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors input, result;
+  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
+    int64_t padded = getShape(getResult())[d];
+    bool isKept = getLow()[d] == 0 && size == padded;
+    input.push_back({rule.add(size, isKept ? FactorKind::Parallel : FactorKind::Whole)});
+    result.push_back({isKept ? input.back().front() : rule.add(padded, FactorKind::Whole)});
+  }
+  rule.operands.push_back(input);
+  if (getValue())
+    rule.operands.push_back(TensorFactors(getShape(getValue()).size()));
+  rule.results.push_back(result);
+  return rule;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

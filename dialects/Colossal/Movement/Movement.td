@@ -24,7 +24,7 @@ def Colossal_BroadcastOp : Colossal_Op<"broadcast"> {
   let hasFolder = 1;
 }
 
-def Colossal_SliceOp : Colossal_Op<"slice"> {
+def Colossal_SliceOp : Colossal_Op<"slice", [], ["buildLocal"]> {
   let summary = "element i of dimension d is input element starts[d] + i * steps[d]";
   let description = [{ One start and one step (which may be negative) per dimension; sizes are the result's. }];
   let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);

@@ -27,9 +27,22 @@ LogicalResult SoftmaxOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule NormalizeOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule NormalizeOp::getFactorRule() {
+  FactorRule rule = FactorRule::makePointwise(*this);
+  for (size_t d = getAxis(); d < rule.factors.size(); ++d)
+    rule.factors[d].kind = FactorKind::Whole;
+  return rule;
+}
 
-FactorRule SoftmaxOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+double NormalizeOp::getFlops() { return 8.0 * cast<RankedTensorType>(getType()).getNumElements(); }
+
+FactorRule SoftmaxOp::getFactorRule() {
+  FactorRule rule = FactorRule::makePointwise(*this);
+  rule.factors[getAxis()].kind = FactorKind::Whole;
+  return rule;
+}
+
+double SoftmaxOp::getFlops() { return 12.0 * cast<RankedTensorType>(getType()).getNumElements(); }
 
 //===----------------------------------------------------------------------===//
 // Emission

@@ -11,6 +11,8 @@
 #include <cmath>
 #include <optional>
 
+#include <limits>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -27,9 +29,80 @@ LogicalResult ResizeOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule PoolOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-FactorRule ResizeOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule PoolOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> input = getShape(getInput()), result = getShape(getResult());
+  rule.add(input[0], FactorKind::Parallel, "batch");
+  rule.add(input[1], FactorKind::Parallel, "channels");
+  TensorFactors inputDims = {{0}, {1}}, resultDims = {{0}, {1}};
+  unsigned rank = input.size() - 2;
+  static constexpr StringLiteral names[3][3] = {{"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
+  // A shard of a spatial dimension sees its padding as elements. That is right for maxima (-inf), for sums of powers (0),
+  // and for averages that count it; flat indices of maxima are of the whole input and stay whole.
+  for (unsigned d = 0; d < rank; ++d) {
+    int64_t low = getPads()[d], high = getPads()[rank + d];
+    int64_t window = getDilations()[d] * (getKernel()[d] - 1) + 1;
+    int64_t last = (result[2 + d] - 1) * getStrides()[d] + window; // end of the last window, in padded elements
+    bool isPadded = low > 0 || last > low + input[2 + d];
+    bool fits = last <= low + input[2 + d] + high;
+    bool isWhole = getIndices() || rank > 3 ||
+                   (getKind() == PoolKind::Average && isPadded && !(getCountIncludePad() && fits));
+    if (isWhole) {
+      inputDims.push_back({rule.add(input[2 + d], FactorKind::Whole)});
+      resultDims.push_back({rule.add(result[2 + d], FactorKind::Whole)});
+      continue;
+    }
+    unsigned factorIndex = rule.add(result[2 + d], FactorKind::Parallel, names[rank - 1][d]);
+    Factor &factor = rule.factors[factorIndex];
+    factor.refinable = false;
+    factor.operandSize = input[2 + d];
+    factor.stride = getStrides()[d];
+    factor.padLow = low;
+    factor.window = window;
+    factor.windowFill = getKind() == PoolKind::Max ? -std::numeric_limits<double>::infinity() : 0.0;
+    inputDims.push_back({factorIndex});
+    resultDims.push_back({factorIndex});
+  }
+  rule.operands.push_back(inputDims);
+  rule.results.assign(getNumResults(), resultDims);
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> PoolOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  FailureOr<SmallVector<Value>> results = cloneWithLocalTypes(*this, builder, context);
+  SmallVector<int64_t> pads(getPads());
+  const FactorRule &rule = context.rule();
+  unsigned rank = pads.size() / 2;
+  for (unsigned d = 0; d < rank; ++d)
+    if (context.isSplit(rule.operands[0][2 + d].front())) // the exchange has brought the padding as well
+      pads[d] = pads[rank + d] = 0;
+  cast<PoolOp>(results->front().getDefiningOp()).setPads(pads);
+  return results;
+}
+
+double PoolOp::getFlops() {
+  double flops = cast<RankedTensorType>(getResult().getType()).getNumElements();
+  for (int64_t size : getKernel())
+    flops *= size;
+  return flops;
+}
+
+FactorRule ResizeOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors input, result;
+  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
+    int64_t resized = getShape(getResult())[d];
+    bool isCropped = getRoi() && ((*getRoi())[d] != 0.0 || (*getRoi())[getShape(getInput()).size() + d] != 1.0);
+    bool isKept = size == resized && getScales()[d] == 1.0 && !isCropped;
+    input.push_back({rule.add(size, isKept ? FactorKind::Parallel : FactorKind::Whole)});
+    result.push_back({isKept ? input.back().front() : rule.add(resized, FactorKind::Whole)});
+  }
+  rule.operands.push_back(input);
+  rule.results.push_back(result);
+  return rule;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

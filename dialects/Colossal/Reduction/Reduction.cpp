@@ -32,13 +32,97 @@ LogicalResult TopKOp::verify() { return success(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ReduceOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-FactorRule ArgReduceOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+/// How partial results of a reduction over parts combine to that over all, or none where they do not.
+static std::optional<ReductionKind> getPartialKind(ReduceKind kind, Type type) {
+  switch (kind) {
+  case ReduceKind::Mean: // rounding of integer parts does not add up
+    return type.isInteger() ? std::nullopt : std::optional(ReductionKind::Sum);
+  case ReduceKind::Sum:
+  case ReduceKind::SumSquare:
+  case ReduceKind::L1:
+    return ReductionKind::Sum;
+  case ReduceKind::Prod:
+    return ReductionKind::Prod;
+  case ReduceKind::Max:
+    return type.isInteger(1) ? ReductionKind::Or : ReductionKind::Max;
+  case ReduceKind::Min:
+    return type.isInteger(1) ? ReductionKind::And : ReductionKind::Min;
+  case ReduceKind::L2:
+  case ReduceKind::LogSum:
+  case ReduceKind::LogSumExp:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
 
-FactorRule CumulateOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FactorRule ReduceOp::getFactorRule() {
+  FactorRule rule;
+  TensorFactors input, result;
+  std::optional<ReductionKind> partial = getPartialKind(getKind(), cast<RankedTensorType>(getType()).getElementType());
+  for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
+    unsigned factor = rule.add(size);
+    input.push_back({factor});
+    if (!llvm::is_contained(getAxes(), static_cast<int64_t>(d))) {
+      result.push_back({factor});
+      continue;
+    }
+    if (partial) {
+      rule.setReduction(factor, *partial);
+      rule.factors[factor].role = "k";
+    } else {
+      rule.factors[factor].kind = FactorKind::Whole;
+    }
+    if (getKeepdims())
+      result.emplace_back();
+  }
+  rule.operands.push_back(input);
+  rule.results.push_back(result);
+  return rule;
+}
 
-FactorRule TopKOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FailureOr<SmallVector<Value>> ReduceOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  FailureOr<SmallVector<Value>> results = cloneWithLocalTypes(*this, builder, context);
+  if (getKind() == ReduceKind::Mean && !getCount()) {
+    int64_t count = 1;
+    bool isSplit = false;
+    for (int64_t axis : getAxes()) {
+      count *= getShape(getInput())[axis];
+      isSplit |= context.isSplit(axis);
+    }
+    if (isSplit)
+      cast<ReduceOp>(results->front().getDefiningOp()).setCount(count);
+  }
+  return results;
+}
+
+double ReduceOp::getFlops() { return cast<RankedTensorType>(getInput().getType()).getNumElements(); }
+
+/// Input and results share all dimensions but `axis`, where they are whole.
+static FactorRule makeAlongAxis(Operation *op, int64_t axis, bool keepsAxis) {
+  FactorRule rule;
+  TensorFactors input, result;
+  for (auto [d, size] : llvm::enumerate(getShape(op->getOperand(0)))) {
+    bool isAxis = static_cast<int64_t>(d) == axis;
+    input.push_back({rule.add(size, isAxis ? FactorKind::Whole : FactorKind::Parallel)});
+    if (!isAxis)
+      result.push_back(input.back());
+    else if (keepsAxis) {
+      int64_t kept = getShape(op->getResult(0))[d];
+      result.push_back(kept == size ? input.back() : DimFactors{rule.add(kept, FactorKind::Whole)});
+    }
+  }
+  rule.operands.push_back(input);
+  rule.results.assign(op->getNumResults(), result);
+  return rule;
+}
+
+FactorRule ArgReduceOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), getKeepdims()); }
+
+FactorRule CumulateOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), true); }
+
+FactorRule TopKOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), true); }
 
 //===----------------------------------------------------------------------===//
 // Emission

@@ -35,13 +35,87 @@ OpFoldResult ConstantOp::fold(FoldAdaptor adaptor) { return getValue(); }
 // Sharding
 //===----------------------------------------------------------------------===//
 
-FactorRule ParameterOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+/// Every dimension of the result is a factor of that kind.
+static FactorRule makeFree(Operation *op, FactorKind kind) {
+  FactorRule rule;
+  TensorFactors result;
+  for (int64_t size : cast<RankedTensorType>(op->getResult(0).getType()).getShape())
+    result.push_back({rule.add(size, kind)});
+  rule.operands.resize(op->getNumOperands());
+  rule.results.push_back(result);
+  return rule;
+}
 
-FactorRule ConstantOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+// A parameter may be stored in any layout: the load program reads that box.
+FactorRule ParameterOp::getFactorRule() { return makeFree(*this, FactorKind::Parallel); }
 
-FactorRule IotaOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+FailureOr<SmallVector<Value>> ParameterOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  FailureOr<SmallVector<Value>> results = cloneWithLocalTypes(*this, builder, context);
+  results->front().getDefiningOp()->setAttr(kShardingAttrName, context.resultSharding(0));
+  return results;
+}
 
-FactorRule RandomOp::getFactorRule() { return FactorRule::makeWhole(*this); }
+double ParameterOp::getFlops() { return 0; }
+
+// One value everywhere has shards; of others each rank holds all, and takes its part at the use.
+FactorRule ConstantOp::getFactorRule() {
+  return makeFree(*this, getValue().isSplat() ? FactorKind::Parallel : FactorKind::Whole);
+}
+
+FailureOr<SmallVector<Value>> ConstantOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  ElementsAttr value = getValue();
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  if (value.isSplat() && type != getType())
+    value = DenseElementsAttr::get(type, value.getSplatValue<Attribute>());
+  return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, value)};
+}
+
+double ConstantOp::getFlops() { return 0; }
+
+FactorRule IotaOp::getFactorRule() {
+  FactorRule rule = makeFree(*this, FactorKind::Parallel);
+  rule.factors[getAxis()].indexed = true;
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> IotaOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  Value offset = getOffset() ? context.operand(0) : Value();
+  if (Value shard = context.getOffset(builder, getAxis()))
+    offset = offset ? arith::AddIOp::create(builder, getLoc(), offset, shard).getResult() : shard;
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{
+      IotaOp::create(builder, getLoc(), type, offset, getAxisAttr(), getStartAttr(), getStepAttr())};
+}
+
+// Values depend on the global index, which has one offset per dimension.
+FactorRule RandomOp::getFactorRule() {
+  FactorRule rule = makeFree(*this, FactorKind::Parallel);
+  for (Factor &factor : rule.factors)
+    factor.indexed = true;
+  if (getInput())
+    rule.operands.front() = rule.results.front();
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  unsigned first = getInput() ? 1 : 0;
+  SmallVector<Value> offsets;
+  bool isSplit = false;
+  for (unsigned d = 0; d < type.getRank(); ++d) {
+    Value offset = getOffsets().empty() ? Value() : context.operand(first + d);
+    if (Value shard = context.getOffset(builder, d)) {
+      isSplit = true;
+      offset = offset ? arith::AddIOp::create(builder, getLoc(), offset, shard).getResult() : shard;
+    }
+    offsets.push_back(offset ? offset : arith::ConstantIndexOp::create(builder, getLoc(), 0).getResult());
+  }
+  if (!isSplit && getOffsets().empty())
+    offsets.clear();
+  return SmallVector<Value>{RandomOp::create(builder, getLoc(), type, getKindAttr(),
+                                             getInput() ? context.operand(0) : Value(), offsets, getAAttr(), getBAttr(),
+                                             getSeedAttr(), getExtentsAttr())};
+}
 
 //===----------------------------------------------------------------------===//
 // Emission

@@ -1,6 +1,6 @@
 // Tensors that come from nowhere: parameters, constants, ranges, random values.
 
-def Colossal_ParameterOp : Colossal_Op<"parameter"> {
+def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops"]> {
   let summary = "a tensor named by the model";
   let description = [{
     `name` is the initializer's name in the model. Its bytes lie at `offset` of `file` (a path as the model gives it; empty
@@ -13,7 +13,7 @@ def Colossal_ParameterOp : Colossal_Op<"parameter"> {
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
-def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike]> {
+def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal", "getFlops"]> {
   let summary = "a small tensor known at compile time";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);
@@ -21,7 +21,7 @@ def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike]> {
   let hasFolder = 1;
 }
 
-def Colossal_IotaOp : Colossal_Op<"iota"> {
+def Colossal_IotaOp : Colossal_Op<"iota", [], ["buildLocal"]> {
   let summary = "start + step * index along one dimension";
   let description = [{ `offset` is added to the index (the first local element's global index). }];
   let arguments = (ins Optional<Index>:$offset, I64Attr:$axis, F64Attr:$start, F64Attr:$step);
@@ -34,7 +34,7 @@ def Colossal_RandomKind : Colossal_Enum<"RandomKind", "distribution", [
   I32EnumAttrCase<"Bernoulli", 3, "bernoulli">]>;
 def Colossal_RandomKindAttr : Colossal_EnumAttr<Colossal_RandomKind, "random_kind">;
 
-def Colossal_RandomOp : Colossal_Op<"random", [AttrSizedOperandSegments]> {
+def Colossal_RandomOp : Colossal_Op<"random", [AttrSizedOperandSegments], ["buildLocal"]> {
   let summary = "random values that depend on seed, op and global element index only";
   let description = [{
     uniform in [a, b), normal with mean a and deviation b, bernoulli with the probabilities in `input`. `extents` is the
