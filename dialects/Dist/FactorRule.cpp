@@ -114,14 +114,14 @@ std::string FactorRule::check(Operation *op) const {
 }
 
 ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
-                                         const Assignment &assignment) {
+                                         const Assignment &assignment, bool isOperand) {
   SmallVector<DimShardingAttr> dims;
   for (const DimFactors &dim : factors) {
     // Adjacent factors without axes merge, so that equal layouts are equal attributes.
     SmallVector<std::pair<int64_t, SmallVector<unsigned>>> parts;
     for (unsigned f : dim) {
       const Factor &factor = rule.factors[f];
-      int64_t size = factor.size;
+      int64_t size = isOperand && factor.operandSize >= 0 ? factor.operandSize : factor.size;
       bool split = f < assignment.size() && !assignment[f].empty();
       if (!split && size == 1)
         continue;

@@ -80,9 +80,10 @@ struct FactorRule {
 /// Which mesh axes (outer first) split each factor of a rule. Entry order is that of FactorRule::factors.
 using Assignment = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 6>;
 
-/// The sharding that `rule` and `assignment` ask of operand (or give result) `factors`, without partial axes.
+/// The sharding that `rule` and `assignment` ask of operand (or give result) `factors`, without partial axes. A windowed
+/// factor has its own extent in an operand, which is split into equal chunks until the exchange.
 ShardingAttr getSharding(mlir::MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
-                         const Assignment &assignment);
+                         const Assignment &assignment, bool isOperand = false);
 
 /// What an op's buildLocal may ask while it is rebuilt at local shapes. Factors are numbered as in the rule that the op
 /// itself gives; that an analysis may have cut a factor into a product of parts is hidden behind this class.

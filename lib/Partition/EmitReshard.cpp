@@ -1,0 +1,100 @@
+//===- EmitReshard.cpp - collectives of a resharding path -------------------===//
+#include "colossal/Partition/Resharding.h"
+
+#include "dialects/Colossal/Colossal.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+
+static shard::ReductionKind getShardReduction(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return shard::ReductionKind::Sum;
+  case ReductionKind::Max:
+    return shard::ReductionKind::Max;
+  case ReductionKind::Min:
+    return shard::ReductionKind::Min;
+  case ReductionKind::Prod:
+    return shard::ReductionKind::Product;
+  case ReductionKind::And:
+    return shard::ReductionKind::BitwiseAnd;
+  case ReductionKind::Or:
+    return shard::ReductionKind::BitwiseOr;
+  }
+  return shard::ReductionKind::Sum;
+}
+
+static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+static Value emitReshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  if (auto reshape = value.getDefiningOp<ReshapeOp>(); reshape && value.use_empty()) {
+    Value input = reshape.getInput();
+    reshape.erase();
+    value = input;
+  }
+  RankedTensorType type = withShape(value, shape);
+  return type == value.getType() ? value : ReshapeOp::create(builder, loc, type, value).getResult();
+}
+
+/// `value` with `dim` padded with zeros, or cropped, to `size` elements.
+static Value resizeDim(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
+  if (shape[dim] == size)
+    return value;
+  bool grows = shape[dim] < size;
+  shape[dim] = size;
+  SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
+  if (grows)
+    return PadOp::create(builder, loc, withShape(value, shape), value, Value(), zeros, PadMode::Constant);
+  return SliceOp::create(builder, loc, withShape(value, shape), value, zeros, ones);
+}
+
+Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local, const ReshardPath &path) {
+  auto grid = FlatSymbolRefAttr::get(builder.getContext(), kGridName);
+  for (const Move &move : path.moves) {
+    if (move.splitDim >= 0 || move.gatherDim >= 0)
+      local = emitReshape(builder, loc, local, move.exposed);
+    if (move.splitDim >= 0)
+      local = resizeDim(builder, loc, local, move.splitDim, move.splitSize);
+    SmallVector<int16_t> axes(move.axes.begin(), move.axes.end());
+    auto axesAttr = builder.getDenseI16ArrayAttr(axes);
+    SmallVector<int64_t> shape(cast<RankedTensorType>(local.getType()).getShape());
+    if (move.splitDim >= 0)
+      shape[move.splitDim] /= move.ranks;
+    switch (move.kind) {
+    case MoveKind::AllGather:
+      shape[move.gatherDim] *= move.ranks;
+      local = shard::AllGatherOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
+                                         builder.getIndexAttr(move.gatherDim));
+      break;
+    case MoveKind::AllReduce:
+      local = shard::AllReduceOp::create(
+          builder, loc, local.getType(), grid, axesAttr, local,
+          shard::ReductionKindAttr::get(builder.getContext(), getShardReduction(move.reduction)));
+      break;
+    case MoveKind::ReduceScatter:
+      local = shard::ReduceScatterOp::create(
+          builder, loc, withShape(local, shape), grid, axesAttr, local,
+          shard::ReductionKindAttr::get(builder.getContext(), getShardReduction(move.reduction)),
+          builder.getIndexAttr(move.splitDim));
+      break;
+    case MoveKind::AllToAll:
+      shape[move.gatherDim] *= move.ranks;
+      local = shard::AllToAllOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
+                                        builder.getIndexAttr(move.splitDim), builder.getIndexAttr(move.gatherDim));
+      break;
+    case MoveKind::Slice:
+      local = shard::AllSliceOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
+                                        builder.getIndexAttr(move.splitDim));
+      break;
+    }
+    if (move.gatherDim >= 0)
+      local = resizeDim(builder, loc, local, move.gatherDim, move.gatherSize);
+    local = emitReshape(builder, loc, local, move.result);
+  }
+  return local;
+}

@@ -1,0 +1,437 @@
+//===- Partition.cpp - from global to local tensors -------------------------===//
+//
+// Walks each function once, in order, and builds its local twin beside it: operands are brought to the layout that an
+// op's rule and assignment ask for (collectives, windows, padding), then the op builds its local version.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Partition/Partition.h"
+
+#include "dialects/Colossal/Colossal.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+
+namespace {
+/// A global value's local twin.
+struct Local {
+  Value value;
+  ShardingAttr sharding;
+  bool isZeroPadded = false; ///< its padding, if any, holds 0
+};
+
+bool isUneven(int64_t size, ArrayRef<unsigned> axes, MeshAttr mesh) {
+  int64_t total = getLocalSize(size, axes, mesh);
+  for (unsigned axis : axes)
+    total *= mesh.getAxisSize(axis);
+  return total != size;
+}
+
+bool hasPadding(ShardingAttr sharding, MeshAttr mesh) {
+  return llvm::any_of(sharding.getDims(), [&](DimShardingAttr dim) {
+    return llvm::any_of(dim.getFactors(), [&](FactorShardAttr factor) {
+      return isUneven(factor.getSize(), factor.getAxes(), mesh);
+    });
+  });
+}
+
+double getFill(PaddingFill fill) {
+  switch (fill) {
+  case PaddingFill::Any:
+  case PaddingFill::Zero:
+    return 0.0;
+  case PaddingFill::One:
+    return 1.0;
+  case PaddingFill::Lowest:
+    return -std::numeric_limits<double>::infinity();
+  case PaddingFill::Highest:
+    return std::numeric_limits<double>::infinity();
+  }
+  return 0.0;
+}
+
+/// Partitions one function.
+class FunctionPartitioner {
+public:
+  FunctionPartitioner(func::FuncOp function, MeshAttr mesh, Resharder &resharder)
+      : function(function), mesh(mesh), resharder(resharder), refinement(function), builder(function.getContext()) {}
+  LogicalResult run();
+
+private:
+  friend class OpContext;
+  func::FuncOp function;
+  MeshAttr mesh;
+  Resharder &resharder;
+  RefinementAnalysis refinement;
+  OpBuilder builder;
+  DenseMap<Value, Local> locals;
+  DenseMap<std::pair<Value, Attribute>, Value> resharded;
+  IRMapping scalars;
+
+  FailureOr<ShardingAttr> getBoundarySharding(Attribute given, Type type, const Twine &what);
+  RankedTensorType getLocalType(Type global, ShardingAttr sharding) const {
+    return RankedTensorType::get(sharding.getLocalShape(mesh), cast<RankedTensorType>(global).getElementType());
+  }
+  /// The local value of `global` in the layout `wanted`. Equal requests share one value.
+  FailureOr<Value> bring(Value global, ShardingAttr wanted, Operation *user);
+  LogicalResult partitionOp(ShardingRuleOpInterface op);
+};
+
+/// Builds one op; what its buildLocal sees.
+class OpContext : public LocalContext {
+public:
+  OpContext(FunctionPartitioner &parent, Operation *op, const RefinedRule &refined, Assignment assignment)
+      : parent(parent), op(op), refined(refined), assignment(std::move(assignment)) {}
+  LogicalResult prepareOperands();
+
+  const FactorRule &rule() const override { return refined.own; }
+  MeshAttr mesh() const override { return parent.mesh; }
+  Value operand(unsigned i) override { return operands[i]; }
+  int64_t localSize(unsigned factor) const override {
+    int64_t size = 1;
+    for (unsigned part : refined.parts[factor])
+      size *= getLocalSize(refined.rule.factors[part].size, assignment[part], parent.mesh);
+    return size;
+  }
+  SmallVector<int64_t> localResultShape(unsigned i) const override { return resultSharding(i).getLocalShape(parent.mesh); }
+  ShardingAttr resultSharding(unsigned i) const override { return getResultSharding(op, i, refined.rule, assignment); }
+  Value getOffset(OpBuilder &builder, unsigned factor) override;
+  SmallVector<unsigned> axes(unsigned factor) const override {
+    SmallVector<unsigned> all;
+    for (unsigned part : refined.parts[factor])
+      all.append(assignment[part].begin(), assignment[part].end());
+    return all;
+  }
+
+private:
+  FunctionPartitioner &parent;
+  Operation *op;
+  const RefinedRule &refined;
+  Assignment assignment;
+  SmallVector<Value> operands;
+
+  Value bringWindows(unsigned operand, Value value);
+  Value maskPadding(unsigned operand, Value value, bool isZeroPadded);
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Assignments and shardings
+//===----------------------------------------------------------------------===//
+
+MeshAttr colossal::dist::getMesh(ModuleOp module) {
+  if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttrName))
+    return mesh;
+  MLIRContext *context = module.getContext();
+  return MeshAttr::get(context, MeshAxisAttr::get(context, StringAttr::get(context, "x"), 1));
+}
+
+FailureOr<Assignment> colossal::dist::getAssignment(Operation *op, const FactorRule &rule, MeshAttr mesh) {
+  Assignment assignment(rule.factors.size());
+  Attribute given = op->getAttr(kAssignmentAttrName);
+  if (!given)
+    return assignment;
+  auto array = dyn_cast<ArrayAttr>(given);
+  if (!array || array.size() != rule.factors.size()) {
+    op->emitOpError() << "expected '" << kAssignmentAttrName << "' to be an array with one entry for each of the "
+                      << rule.factors.size() << " factors, found " << given;
+    return failure();
+  }
+  uint32_t seen = 0;
+  for (auto [f, entry] : llvm::enumerate(array)) {
+    auto axes = dyn_cast<DenseI64ArrayAttr>(entry);
+    if (!axes) {
+      op->emitOpError() << "expected entry " << f << " of '" << kAssignmentAttrName << "' to be an array of i64, found "
+                        << entry;
+      return failure();
+    }
+    for (int64_t axis : axes.asArrayRef()) {
+      if (axis < 0 || axis >= mesh.getNumAxes() || (seen >> axis & 1)) {
+        op->emitOpError() << "'" << kAssignmentAttrName << "' names mesh axis " << axis
+                          << (axis >= 0 && axis < mesh.getNumAxes() ? " twice" : ", which the mesh lacks");
+        return failure();
+      }
+      seen |= 1u << axis;
+      assignment[f].push_back(axis);
+    }
+    if (!assignment[f].empty() && rule.factors[f].kind == FactorKind::Whole) {
+      op->emitOpError() << "factor " << f << " of size " << rule.factors[f].size << " cannot be split";
+      return failure();
+    }
+  }
+  return assignment;
+}
+
+void colossal::dist::setAssignment(Operation *op, const Assignment &assignment) {
+  SmallVector<Attribute> entries;
+  for (const auto &axes : assignment)
+    entries.push_back(DenseI64ArrayAttr::get(op->getContext(), SmallVector<int64_t>(axes.begin(), axes.end())));
+  op->setAttr(kAssignmentAttrName, ArrayAttr::get(op->getContext(), entries));
+}
+
+ShardingAttr colossal::dist::getOperandSharding(Operation *op, unsigned operand, const FactorRule &rule,
+                                                const Assignment &assignment) {
+  return getSharding(op->getContext(), rule, rule.operands[operand], assignment, /*isOperand=*/true);
+}
+
+ShardingAttr colossal::dist::getResultSharding(Operation *op, unsigned result, const FactorRule &rule,
+                                               const Assignment &assignment) {
+  ShardingAttr sharding = getSharding(op->getContext(), rule, rule.results[result], assignment);
+  SmallVector<unsigned> partial;
+  ReductionKind kind = ReductionKind::Sum;
+  for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
+    if (factor.kind == FactorKind::Reduction && !axes.empty()) {
+      partial.append(axes.begin(), axes.end());
+      kind = factor.reduction;
+    }
+  llvm::sort(partial);
+  return ShardingAttr::get(op->getContext(), sharding.getDims(), partial, kind);
+}
+
+ShardRange colossal::dist::getShardRange(OpBuilder &builder, Location loc, int64_t size, ArrayRef<unsigned> axes,
+                                         MeshAttr mesh) {
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
+  ShardRange range{Value(), constant(size)};
+  int64_t chunk = size;
+  for (unsigned axis : axes) {
+    chunk = getLocalSize(chunk, axis, mesh);
+    Value coordinate = CoordinateOp::create(builder, loc, builder.getIndexType(), axis);
+    Value step = arith::MulIOp::create(builder, loc, coordinate, constant(chunk));
+    range.start = range.start ? arith::AddIOp::create(builder, loc, range.start, step).getResult() : step;
+    Value left = arith::SubIOp::create(builder, loc, range.valid, step);
+    range.valid = arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, left, constant(chunk)),
+                                         constant(0));
+  }
+  if (!range.start)
+    range.start = constant(0);
+  return range;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, Operation *user) {
+  const Local &local = locals.find(global)->second;
+  if (local.sharding == wanted)
+    return local.value;
+  Value &known = resharded[{global, wanted}];
+  if (known)
+    return known;
+  Type element = cast<RankedTensorType>(global.getType()).getElementType();
+  const ReshardPath *path = resharder.find(local.sharding, wanted, getElementBytes(element));
+  if (!path) {
+    user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of " << local.sharding;
+    return failure();
+  }
+  known = emitReshard(builder, global.getLoc(), local.value, *path);
+  return known;
+}
+
+LogicalResult OpContext::prepareOperands() {
+  for (auto [i, global] : llvm::enumerate(op->getOperands())) {
+    if (!isa<RankedTensorType>(global.getType())) {
+      operands.push_back(parent.scalars.lookup(global));
+      continue;
+    }
+    FailureOr<Value> value = parent.bring(global, getOperandSharding(op, i, refined.rule, assignment), op);
+    if (failed(value))
+      return failure();
+    const Local &local = parent.locals.find(global)->second;
+    bool isZeroPadded = local.isZeroPadded || !hasPadding(local.sharding, parent.mesh);
+    operands.push_back(maskPadding(i, bringWindows(i, *value), isZeroPadded));
+  }
+  return success();
+}
+
+Value OpContext::bringWindows(unsigned operand, Value value) {
+  OpBuilder &builder = parent.builder;
+  for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
+    if (dim.size() != 1 || assignment[dim.front()].empty() || refined.rule.factors[dim.front()].operandSize < 0)
+      continue;
+    const Factor &factor = refined.rule.factors[dim.front()];
+    ArrayRef<unsigned> axes = assignment[dim.front()];
+    auto constant = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, op->getLoc(), number); };
+    ShardRange source = getShardRange(builder, op->getLoc(), factor.operandSize, axes, parent.mesh);
+    ShardRange result = getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh);
+    Value first = arith::MulIOp::create(builder, op->getLoc(), result.start, constant(factor.stride));
+    first = arith::SubIOp::create(builder, op->getLoc(), first, constant(factor.padLow));
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[d] = (getLocalSize(factor.size, axes, parent.mesh) - 1) * factor.stride + factor.window;
+    value = ExchangeOp::create(builder, op->getLoc(), type.clone(shape), value, source.start, source.valid, first, d,
+                               SmallVector<int64_t>(axes.begin(), axes.end()), APFloat(factor.windowFill));
+  }
+  return value;
+}
+
+Value OpContext::maskPadding(unsigned operand, Value value, bool isZeroPadded) {
+  OpBuilder &builder = parent.builder;
+  // One op per kind of fill (there is hardly ever more than one).
+  for (PaddingFill fill : {PaddingFill::Zero, PaddingFill::One, PaddingFill::Lowest, PaddingFill::Highest}) {
+    if (fill == PaddingFill::Zero && isZeroPadded)
+      continue;
+    SmallVector<int64_t> extents, masked;
+    SmallVector<Value> valid;
+    for (const DimFactors &dim : refined.rule.operands[operand]) {
+      for (unsigned part : dim) {
+        const Factor &factor = refined.rule.factors[part];
+        ArrayRef<unsigned> axes = assignment[part];
+        if (factor.padding == fill && isUneven(factor.size, axes, parent.mesh)) {
+          masked.push_back(extents.size());
+          valid.push_back(getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh).valid);
+        }
+        extents.push_back(getLocalSize(factor.size, axes, parent.mesh));
+      }
+    }
+    if (!masked.empty())
+      value = MaskPaddingOp::create(builder, op->getLoc(), value.getType(), value, valid, extents, masked,
+                                    APFloat(getFill(fill)));
+  }
+  return value;
+}
+
+Value OpContext::getOffset(OpBuilder &builder, unsigned factor) {
+  unsigned outermost = refined.parts[factor].front();
+  if (assignment[outermost].empty())
+    return {};
+  const Factor &part = refined.rule.factors[outermost];
+  Value start = getShardRange(builder, op->getLoc(), part.size, assignment[outermost], parent.mesh).start;
+  int64_t inner = refined.own.factors[factor].size / part.size;
+  if (inner == 1)
+    return start;
+  return arith::MulIOp::create(builder, op->getLoc(), start, arith::ConstantIndexOp::create(builder, op->getLoc(), inner));
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+FailureOr<ShardingAttr> FunctionPartitioner::getBoundarySharding(Attribute given, Type type, const Twine &what) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape()) {
+    function.emitError() << what << " has type " << type << ", expected a ranked tensor of static shape";
+    return failure();
+  }
+  if (!given)
+    return ShardingAttr::getReplicated(function.getContext(), tensor.getShape());
+  auto sharding = dyn_cast<ShardingAttr>(given);
+  if (!sharding || ArrayRef<int64_t>(sharding.getGlobalShape()) != tensor.getShape() || sharding.isPartial()) {
+    function.emitError() << what << " has layout " << given << ", expected one of " << type << " without partial axes";
+    return failure();
+  }
+  auto isKnown = [&](unsigned axis) { return axis < mesh.getNumAxes(); };
+  for (DimShardingAttr dim : sharding.getDims())
+    for (FactorShardAttr factor : dim.getFactors())
+      if (!llvm::all_of(factor.getAxes(), isKnown)) {
+        function.emitError() << what << " has layout " << given << ", which names an axis that the mesh " << mesh
+                             << " lacks";
+        return failure();
+      }
+  return sharding;
+}
+
+LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
+  const RefinedRule &refined = refinement.get(op);
+  FailureOr<Assignment> assignment = getAssignment(op, refined.rule, mesh);
+  if (failed(assignment))
+    return failure();
+  OpContext context(*this, op, refined, *assignment);
+  if (failed(context.prepareOperands()))
+    return failure();
+  FailureOr<SmallVector<Value>> results = op.buildLocal(builder, context);
+  if (failed(results))
+    return failure();
+  for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(op->getResults(), *results))) {
+    auto [global, value] = pair;
+    ShardingAttr sharding = context.resultSharding(i);
+    if (value.getType() != getLocalType(global.getType(), sharding))
+      return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout " << sharding
+                               << " asks for " << getLocalType(global.getType(), sharding);
+    locals[global] = {value, sharding, isa<ParameterOp>(op)};
+  }
+  return success();
+}
+
+LogicalResult FunctionPartitioner::run() {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError() << "expected a function of one block";
+  Block &body = function.front();
+  auto terminator = dyn_cast<func::ReturnOp>(body.getTerminator());
+  if (!terminator)
+    return body.getTerminator()->emitOpError() << "cannot end a function that is partitioned";
+  SmallVector<ShardingAttr> resultShardings;
+  SmallVector<Type> argumentTypes, resultTypes;
+  auto twin = std::make_unique<Block>();
+  builder.setInsertionPointToStart(twin.get());
+  for (BlockArgument argument : body.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    FailureOr<ShardingAttr> sharding = getBoundarySharding(function.getArgAttr(i, kShardingAttrName), argument.getType(),
+                                                           "argument #" + Twine(i));
+    if (failed(sharding))
+      return failure();
+    argumentTypes.push_back(getLocalType(argument.getType(), *sharding));
+    locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding, false};
+    function.setArgAttr(i, kShardingAttrName, *sharding);
+  }
+  for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
+    FailureOr<ShardingAttr> sharding = getBoundarySharding(function.getResultAttr(i, kShardingAttrName), value.getType(),
+                                                           "result #" + Twine(i));
+    if (failed(sharding))
+      return failure();
+    resultShardings.push_back(*sharding);
+    resultTypes.push_back(getLocalType(value.getType(), *sharding));
+    function.setResultAttr(i, kShardingAttrName, *sharding);
+  }
+  for (Operation &op : body.without_terminator()) {
+    if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
+      if (failed(partitionOp(ruled)))
+        return failure();
+      continue;
+    }
+    auto isScalar = [](Type type) { return !isa<ShapedType>(type); };
+    if (!llvm::all_of(op.getOperandTypes(), isScalar) || !llvm::all_of(op.getResultTypes(), isScalar))
+      return op.emitOpError() << "has no sharding rule and cannot be partitioned";
+    builder.clone(op, scalars);
+  }
+  SmallVector<Value> results;
+  for (auto [global, sharding] : llvm::zip_equal(terminator.getOperands(), resultShardings)) {
+    FailureOr<Value> value = bring(global, sharding, terminator);
+    if (failed(value))
+      return failure();
+    results.push_back(*value);
+  }
+  func::ReturnOp::create(builder, terminator.getLoc(), results);
+  function.getBody().dropAllReferences();
+  function.getBody().getBlocks().clear();
+  function.getBody().push_back(twin.release());
+  function.setFunctionType(builder.getFunctionType(argumentTypes, resultTypes));
+  return success();
+}
+
+LogicalResult colossal::partition::partition(ModuleOp module, Resharder *resharder) {
+  MeshAttr mesh = getMesh(module);
+  Resharder own(mesh);
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  for (func::FuncOp function : functions) {
+    if (function.isExternal())
+      return function.emitError() << "a function without a body cannot be partitioned";
+    if (failed(FunctionPartitioner(function, mesh, resharder ? *resharder : own).run()))
+      return failure();
+  }
+  module->setAttr(kMeshAttrName, mesh);
+  if (!module.lookupSymbol(kGridName)) {
+    SmallVector<int64_t> shape;
+    for (MeshAxisAttr axis : mesh.getAxes())
+      shape.push_back(axis.getSize());
+    if (shape.empty())
+      shape.push_back(1);
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    shard::GridOp::create(builder, module.getLoc(), kGridName, shape);
+  }
+  return success();
+}

@@ -1,0 +1,166 @@
+//===- Refinement.cpp - dimensions as products of factors -------------------===//
+//
+// The fixpoint of Refinement.h: cuts spread from dimension to factor to dimension until nothing is new.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Partition/Refinement.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace colossal::dist;
+
+/// May a cut inside this factor let something through?
+static bool takesCuts(const Factor &factor) {
+  return factor.kind != FactorKind::Whole && factor.refinable && factor.operandSize < 0;
+}
+
+bool RefinementAnalysis::addCut(Cuts &chain, int64_t size, int64_t cut) {
+  if (cut <= 1 || cut >= size || size % cut != 0 || chain.size() >= kMaxCuts)
+    return false;
+  auto place = llvm::lower_bound(chain, cut);
+  if (place != chain.end() && (*place == cut || *place % cut != 0))
+    return false;
+  if (place != chain.begin() && cut % *(place - 1) != 0)
+    return false;
+  chain.insert(place, cut);
+  return true;
+}
+
+/// The extent of a factor in an operand (windowed factors have one of their own) or a result.
+static int64_t getExtent(const Factor &factor, bool isResult) {
+  return !isResult && factor.operandSize >= 0 ? factor.operandSize : factor.size;
+}
+
+SmallVector<RefinementAnalysis::Cuts> RefinementAnalysis::gatherFactorCuts(Operation *op, const FactorRule &rule) const {
+  SmallVector<Cuts> factorCuts(rule.factors.size());
+  auto gather = [&](ValueRange values, ArrayRef<TensorFactors> tensors, bool isResult) {
+    for (auto [value, dims] : llvm::zip_equal(values, tensors)) {
+      auto known = cuts.find(value);
+      if (known == cuts.end())
+        continue;
+      for (auto [d, factors] : llvm::enumerate(dims)) {
+        int64_t inner = 1;
+        for (unsigned f : llvm::reverse(factors)) {
+          int64_t size = getExtent(rule.factors[f], isResult);
+          if (takesCuts(rule.factors[f]))
+            for (int64_t cut : known->second[d])
+              if (cut % inner == 0)
+                addCut(factorCuts[f], size, cut / inner);
+          inner *= size;
+        }
+      }
+    }
+  };
+  gather(op->getOperands(), rule.operands, false);
+  gather(op->getResults(), rule.results, true);
+  return factorCuts;
+}
+
+void RefinementAnalysis::visit(Operation *op, const FactorRule &rule, SmallVectorImpl<Value> &changed) {
+  SmallVector<Cuts> factorCuts = gatherFactorCuts(op, rule);
+  // Give every dimension the bounds of its factors and the cuts inside them.
+  auto spread = [&](ValueRange values, ArrayRef<TensorFactors> tensors, bool isResult) {
+    for (auto [value, dims] : llvm::zip_equal(values, tensors)) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type)
+        continue;
+      SmallVector<Cuts, 4> &own = cuts[value];
+      own.resize(type.getRank());
+      bool isNew = false;
+      for (auto [d, factors] : llvm::enumerate(dims)) {
+        int64_t inner = 1;
+        for (unsigned f : llvm::reverse(factors)) {
+          for (int64_t cut : factorCuts[f])
+            isNew |= addCut(own[d], type.getDimSize(d), cut * inner);
+          inner *= getExtent(rule.factors[f], isResult);
+          isNew |= addCut(own[d], type.getDimSize(d), inner);
+        }
+      }
+      if (isNew)
+        changed.push_back(value);
+    }
+  };
+  spread(op->getOperands(), rule.operands, false);
+  spread(op->getResults(), rule.results, true);
+}
+
+RefinedRule RefinementAnalysis::refine(Operation *op, const FactorRule &own) const {
+  RefinedRule refined;
+  refined.own = own;
+  SmallVector<Cuts> factorCuts = gatherFactorCuts(op, own);
+  for (auto [f, factor] : llvm::enumerate(own.factors)) {
+    refined.parts.emplace_back();
+    int64_t outer = factor.size;
+    for (int64_t cut : llvm::reverse(factorCuts[f])) {
+      refined.parts.back().push_back(refined.rule.factors.size());
+      refined.rule.factors.push_back(factor);
+      refined.rule.factors.back().size = outer / cut;
+      outer = cut;
+    }
+    refined.parts.back().push_back(refined.rule.factors.size());
+    refined.rule.factors.push_back(factor);
+    refined.rule.factors.back().size = outer;
+    // An offset speaks of the outermost part only.
+    if (factor.indexed)
+      for (unsigned part : ArrayRef(refined.parts.back()).drop_front())
+        refined.rule.factors[part].kind = FactorKind::Whole;
+  }
+  auto rewrite = [&](ArrayRef<TensorFactors> from, SmallVectorImpl<TensorFactors> &to) {
+    for (const TensorFactors &dims : from) {
+      to.emplace_back();
+      for (const DimFactors &dim : dims) {
+        to.back().emplace_back();
+        for (unsigned f : dim)
+          to.back().back().append(refined.parts[f].begin(), refined.parts[f].end());
+      }
+    }
+  };
+  rewrite(own.operands, refined.rule.operands);
+  rewrite(own.results, refined.rule.results);
+  return refined;
+}
+
+RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
+  llvm::MapVector<Operation *, FactorRule> ownRules;
+  llvm::SetVector<Operation *> work;
+  for (Operation &op : function.getOps())
+    if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
+      ownRules.insert({&op, ruled.getFactorRule()});
+      work.insert(&op);
+    }
+  SmallVector<Value> changed;
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    changed.clear();
+    visit(op, ownRules.find(op)->second, changed);
+    for (Value value : changed) {
+      auto push = [&](Operation *neighbour) {
+        if (neighbour && ownRules.contains(neighbour))
+          work.insert(neighbour);
+      };
+      push(value.getDefiningOp());
+      for (Operation *user : value.getUsers())
+        push(user);
+    }
+  }
+  for (auto &[op, rule] : ownRules)
+    rules.try_emplace(op, refine(op, rule));
+}
+
+SmallVector<SmallVector<int64_t>> RefinementAnalysis::getParts(Value value) const {
+  SmallVector<SmallVector<int64_t>> parts;
+  auto type = cast<RankedTensorType>(value.getType());
+  auto known = cuts.find(value);
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    parts.emplace_back();
+    int64_t outer = type.getDimSize(d);
+    if (known != cuts.end())
+      for (int64_t cut : llvm::reverse(known->second[d])) {
+        parts.back().push_back(outer / cut);
+        outer = cut;
+      }
+    parts.back().push_back(outer);
+  }
+  return parts;
+}
