@@ -406,6 +406,10 @@ LogicalResult FunctionPartitioner::run() {
     results.push_back(*value);
   }
   func::ReturnOp::create(builder, terminator.getLoc(), results);
+  // Offsets and extents that nobody asked for.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*twin)))
+    if (isOpTriviallyDead(&op) && llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIndex(); }))
+      op.erase();
   function.getBody().dropAllReferences();
   function.getBody().getBlocks().clear();
   function.getBody().push_back(twin.release());

@@ -218,7 +218,9 @@ double PathSearch::getBytes(const State &state) const {
 
 int64_t PathSearch::getNextAxis(const State &state, unsigned d, unsigned f) const {
   ArrayRef<unsigned> have = state.dims[d][f].axes, want = to.dims[d][f].axes;
-  return have.size() < want.size() && want.take_front(have.size()) == have ? want[have.size()] : -1;
+  return have.size() < want.size() && want.take_front(have.size()) == have
+             ? static_cast<int64_t>(want[have.size()])
+             : -1;
 }
 
 void PathSearch::push(State next, Move move) {
