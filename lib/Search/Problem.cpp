@@ -37,7 +37,7 @@ bool isLegal(Cost cost) {
   return cost == kForbidden || (cost >= -kMaxCost && cost <= kMaxCost);
 }
 
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 52;
 
 std::string nodePlace(const Problem &problem, std::size_t i) {
   std::string place = "nodes[" + std::to_string(i) + "]";
@@ -66,13 +66,13 @@ std::string validateNodes(const Problem &problem) {
         if (use.bytes < 0)
           return place + ": " + std::to_string(use.bytes) + " bytes is negative";
         if (use.bytes > kMaxBytes || sum > kMaxBytes - use.bytes)
-          return place + ": bytes add up to more than 2^62";
+          return place + ": bytes add up to more than 2^52";
         sum += use.bytes;
       }
       largest = std::max(largest, sum);
     }
     if (total > kMaxBytes - largest)
-      return nodePlace(problem, i) + ": bytes of all nodes add up to more than 2^62";
+      return nodePlace(problem, i) + ": bytes of all nodes add up to more than 2^52";
     total += largest;
   }
   return "";
@@ -113,7 +113,7 @@ std::string validate(const Problem &problem) {
   if (problem.nodes.size() > (std::size_t{1} << 30))
     return "nodes: more than 2^30";
   if (problem.memoryLimit && (*problem.memoryLimit < 0 || *problem.memoryLimit > kMaxBytes))
-    return "memory_limit: " + std::to_string(*problem.memoryLimit) + " is outside 0..2^62";
+    return "memory_limit: " + std::to_string(*problem.memoryLimit) + " is outside 0..2^52";
   if (std::string error = validateNodes(problem); !error.empty())
     return error;
   const CostTable *last = nullptr; // neighbours in the list often share a table: look at its costs once

@@ -91,7 +91,7 @@ using Assignment = std::vector<std::int32_t>;
 /// Everything a solver relies on. Returns an empty string for a good problem, and otherwise one message that
 /// names the first place that is wrong, such as "edges[3]: table has 6 costs, its nodes have 2 x 4
 /// candidates". Checked: at least one candidate per node, at most 2^30 nodes, edges' nodes in range and
-/// distinct, table sizes, costs in range, bytes and limit not negative and their sum below 2^62.
+/// distinct, table sizes, costs in range, bytes and limit not negative and their sum below 2^52.
 std::string validate(const Problem &problem);
 
 } // namespace colossal::search

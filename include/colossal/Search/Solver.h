@@ -41,12 +41,13 @@ enum class StopReason {
 /// "optimal", "gap", "budget", "infeasible".
 const char *toString(StopReason reason);
 
-/// A better answer, as it is found.
+/// A better answer, as it is found, or a step done, told in `note`.
 struct Progress {
   double seconds = 0;
   Total cost = 0;
   bool feasible = false;
   std::optional<Total> lowerBound;
+  std::string note;
 };
 
 struct Solution {

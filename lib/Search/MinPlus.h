@@ -1,0 +1,13 @@
+// The one inner loop of the solvers: out[l] = min over k of in[k] + table[k][l]. Neighbours:
+// Neighborhood.cpp, Dual.cpp.
+#pragma once
+
+namespace colossal::search {
+
+/// `table` is rows x cols, row-major. `out` is overwritten. No two of them may overlap.
+void minPlus(const double *in, const double *table, int rows, int cols, double *out);
+
+/// Index of the first least in[k] + row[k]; `low` receives the value.
+int argMinSum(const double *in, const double *row, int count, double &low);
+
+} // namespace colossal::search

@@ -1,0 +1,112 @@
+// Large-neighbourhood local search on a core. A move frees a forest of nodes, the rest held fixed, and finds
+// its best choice by dynamic programming, memory being charged at a price per step; the price is bisected per
+// move, so that the best choice that fits is found, and prices rise where moves run into the limit. The
+// search owns all scratch memory: a move allocates nothing. One search belongs to one thread. Neighbours:
+// Core.h, Solver.cpp; Dual.h supplies prices.
+#pragma once
+
+#include "Core.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace colossal::search {
+
+/// A small, fast, seedable generator (splitmix64): the same everywhere, unlike the standard library's
+/// distributions.
+class Random {
+public:
+  explicit Random(std::uint64_t seed) : state(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  /// In [0, n), n > 0.
+  int below(int n) {
+    return static_cast<int>((static_cast<unsigned __int128>(next()) * static_cast<unsigned>(n)) >> 64);
+  }
+  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+private:
+  std::uint64_t state;
+};
+
+/// Cheaper is better among answers that fit; less excess is better among those that do not.
+struct Merit {
+  double excess = 0; ///< bytes over the limit, added over steps
+  double cost = 0;
+  bool operator<(const Merit &other) const {
+    return excess != other.excess ? excess < other.excess : cost < other.cost;
+  }
+};
+
+class NeighborhoodSearch {
+public:
+  NeighborhoodSearch(const Core &core, std::uint64_t seed);
+
+  /// Sets the current answer; the prices stay.
+  void assign(const std::vector<int> &x);
+  const std::vector<int> &current() const { return x; }
+  Merit merit() const { return {excess, cost}; }
+
+  /// Price of a byte at each step, in cost; empty steps cost nothing.
+  void setPrices(const std::vector<double> &prices);
+  const std::vector<double> &prices() const { return price; }
+
+  /// Chooses every node anew, a few forests of all nodes in turn, at the current prices, whether it fits or
+  /// not.
+  void sweep(int rounds);
+  /// Adjusts prices towards the limit by sweeps, from the current answer, until answers fit or `rounds` are
+  /// over; ends with the best answer met.
+  void approach(int rounds, const std::function<bool()> &stop);
+  /// Moves until `work` units are spent or `stop` says so (asked about every millisecond). Never makes
+  /// merit() worse.
+  void improve(std::uint64_t work, const std::function<bool()> &stop);
+
+  /// Units of work done so far: table entries touched, and steps of time.
+  std::uint64_t work() const { return spent; }
+
+private:
+  void chooseBlock();
+  bool addToBlock(int i);
+  void clearBlock();
+  int root(int i);
+  void growFrom(int seed, int target);
+  void orderBlock();
+  void gather();
+  void solveForest(double scale);
+  void priceBlock();
+  void refreshPrefix();
+  /// Change of merit if the block's nodes take `choice`; leaves the change of memory in `change` over [low,
+  /// high).
+  Merit evaluate();
+  void accept();
+  void move();
+  double nodeCost(int i, int k) const;
+  void recompute();
+
+  const Core &core;
+  Random random;
+  std::vector<int> x;
+  double cost = 0, excess = 0;
+  std::vector<double> held;  ///< bytes per step
+  std::vector<double> price; ///< per step
+  std::vector<double> prefix;
+  std::uint64_t spent = 0;
+  double typicalSize = 24;
+
+  // Block scratch.
+  std::vector<int> block, position, parentHalf, rootOf, order, byTime, timeRank, candidates;
+  std::vector<double> base, charge, table, message; ///< per block candidate
+  std::vector<int> baseFirst;                       ///< per block position
+  std::vector<int> choice, bestChoice;
+  std::vector<double> change;
+  int low = 0, high = 0;
+  bool blockHoldsMemory = false;
+  double changedCost = 0;
+  int worstStep = -1;
+};
+
+} // namespace colossal::search

@@ -1,0 +1,61 @@
+// Shrinks a problem without losing its optimum, and takes an answer for what remains back to the whole.
+//
+// The rules, each exact, run until none applies:
+//   R1  A candidate that is forbidden, or that some neighbour forbids altogether, is dropped.
+//   R2  Edges between the same nodes are added up; an edge over one node is added to the node; an edge over
+//   three or
+//       more nodes becomes a node whose candidates are the edge's allowed combinations.
+//   R3  A table that is a sum of a row part and a column part goes into the nodes.
+//   R4  Follower: where each candidate of a allows one candidate of b only, b is merged into a, its costs,
+//   edges and
+//       memory with it.
+//   R5  Dominated: a candidate is dropped where another of the same node costs no more whatever the
+//   neighbours choose
+//       and holds no more memory at any step.
+//   R6  A node without memory and with at most two neighbours is minimised out.
+//   R7  A step of time that cannot be over the limit is dropped, and one that is no fuller than its
+//   neighbour; bytes
+//       that every candidate of a node holds are taken off the limit.
+// R4 and R6 are the reductions of partitioned Boolean quadratic programs (Scholz and Eckstein, 2002), R5 is
+// dead-end elimination (Goldstein, 1994). Equal tables stay shared, so repeated blocks are reduced once.
+// Neighbours: Core.h is what comes out, Solver.cpp uses it.
+#pragma once
+
+#include "Core.h"
+#include "colossal/Search/Problem.h"
+
+#include <optional>
+#include <string>
+
+namespace colossal::search {
+
+class Reduction {
+public:
+  struct Options {
+    /// Treat forbidden choices as very dear instead: for problems that allow nothing.
+    bool relax = false;
+    /// Do not reduce, for tests.
+    bool none = false;
+  };
+  /// The problem must outlive the reduction.
+  Reduction(const Problem &problem, const Options &options);
+  ~Reduction();
+
+  /// Set where no assignment is allowed, with the reason.
+  const std::optional<std::string> &infeasible() const { return proof; }
+  const Core &core() const { return flat; }
+  /// Costs in the core are floor(cost / 2^shift). A bound of the core times 2^shift is a bound of the
+  /// problem, and with shift 0 the costs are equal.
+  int shift() const { return costShift; }
+  /// The whole assignment of which `x` is the core's part. Its cost is core().totalCost(x).
+  Assignment expand(const std::vector<int> &x) const;
+
+private:
+  struct Graph;
+  std::unique_ptr<Graph> graph;
+  Core flat;
+  int costShift = 0;
+  std::optional<std::string> proof;
+};
+
+} // namespace colossal::search

@@ -1,0 +1,107 @@
+// colossal-solve: a layout problem in, one candidate per node out. The last line on standard output is one
+// JSON object; progress goes to standard error. Exit codes: 0 a feasible answer, 1 none found, 2 bad use or
+// input, 3 the answer could not be written.
+#include "colossal/Search/ProblemText.h"
+#include "colossal/Search/Solver.h"
+#include "colossal/Search/Verifier.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+using namespace colossal::search;
+
+namespace {
+
+bool writeAssignment(const std::string &path, const Assignment &assignment) {
+  std::string temporary = path + ".partial";
+  {
+    std::ofstream out(temporary);
+    out << '[';
+    for (std::size_t i = 0; i < assignment.size(); ++i)
+      out << (i ? "," : "") << assignment[i];
+    out << "]\n";
+    if (!out.flush())
+      return false;
+  }
+  return std::rename(temporary.c_str(), path.c_str()) == 0;
+}
+
+void printResult(const Verdict &verdict, const Solution &solution, double seconds) {
+  // A forbidden choice counts as the contest counts it.
+  Total score = verdict.cost + static_cast<Total>(verdict.forbidden) * kMaxCost;
+  std::string bound = "null", gap = "null";
+  if (solution.lowerBound) {
+    bound = toString(*solution.lowerBound);
+    double difference = static_cast<double>(score - *solution.lowerBound);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g",
+                  score == 0 ? difference : difference / std::abs(static_cast<double>(score)));
+    gap = text;
+  }
+  std::printf("{\"score\":%s,\"bound\":%s,\"gap\":%s,\"seconds\":%.3f,\"peak_bytes\":%lld,\"stop\":\"%s\"}\n",
+              toString(score).c_str(), bound.c_str(), gap.c_str(), seconds,
+              static_cast<long long>(verdict.peakBytes), toString(solution.stop));
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  auto start = std::chrono::steady_clock::now();
+  auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  CLI::App app{
+      "Chooses one candidate per node of a layout problem at the least cost within its memory limit"};
+  std::string file, output;
+  Budget budget;
+  double limit = 0;
+  bool quiet = false;
+  app.add_option("FILE", file, "problem, .json or .json.gz")->required();
+  auto *time =
+      app.add_option("--time-limit", limit, "seconds, reading the file included")->check(CLI::PositiveNumber);
+  app.add_option("--work", budget.work, "search effort in place of time: repeatable on any machine")
+      ->excludes(time);
+  app.add_option("--threads", budget.threads, "threads (default 2)")
+      ->check(CLI::Range(1, 256))
+      ->default_val(2);
+  app.add_option("--seed", budget.seed, "seed of the random choices")->default_val(1);
+  app.add_option("--gap", budget.gap, "stop at this relative gap to the bound")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("-o,--output", output, "where to write the answer, a JSON list");
+  app.add_flag("--quiet", quiet, "no progress");
+  CLI11_PARSE(app, argc, argv);
+
+  ReadResult read = readProblem(file);
+  if (!read.error.empty()) {
+    std::fprintf(stderr, "colossal-solve: %s\n", read.error.c_str());
+    return 2;
+  }
+  if (!quiet)
+    std::fprintf(stderr, "read %zu nodes, %zu edges in %.2f s\n", read.problem.nodes.size(),
+                 read.problem.edges.size(), elapsed());
+  if (limit > 0) {
+    // Writing the answer and leaving take time too.
+    double reserve = 0.05 + 2e-6 * static_cast<double>(read.problem.nodes.size());
+    budget.seconds = std::max(0.01, limit - elapsed() - reserve);
+  }
+  Solution solution = solve(read.problem, budget, [&](const Progress &p) {
+    if (!quiet && !p.note.empty())
+      std::fprintf(stderr, "%8.2f s  %s\n", p.seconds, p.note.c_str());
+    else if (!quiet)
+      std::fprintf(stderr, "%8.2f s  %s%s  bound %s\n", p.seconds, toString(p.cost).c_str(),
+                   p.feasible ? "" : " (infeasible)", p.lowerBound ? toString(*p.lowerBound).c_str() : "-");
+  });
+  if (!output.empty() && !writeAssignment(output, solution.assignment)) {
+    std::fprintf(stderr, "colossal-solve: %s cannot be written\n", output.c_str());
+    return 3;
+  }
+  if (!solution.message.empty())
+    std::fprintf(stderr, "colossal-solve: %s\n", solution.message.c_str());
+  Verdict verdict = verify(read.problem, solution.assignment);
+  printResult(verdict, solution, elapsed());
+  std::fflush(stdout);
+  return verdict.feasible() ? 0 : 1;
+}
