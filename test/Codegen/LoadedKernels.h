@@ -28,6 +28,13 @@ inline Target testTarget() {
 class LoadedKernels {
 public:
   explicit LoadedKernels(const std::string &image) {
+    // For reading what was generated: objdump -d $COLOSSAL_SAVE_KERNELS.
+    if (const char *path = std::getenv("COLOSSAL_SAVE_KERNELS")) {
+      std::FILE *copy = std::fopen(path, "wb");
+      if (!copy || std::fwrite(image.data(), 1, image.size(), copy) != image.size())
+        throw std::runtime_error(std::string("cannot write ") + path);
+      std::fclose(copy);
+    }
     int file = memfd_create("kernels", 0);
     if (file < 0 || write(file, image.data(), image.size()) != ssize_t(image.size()))
       throw std::runtime_error("cannot write the kernels to memory");

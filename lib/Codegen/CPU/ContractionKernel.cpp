@@ -223,7 +223,7 @@ private:
     int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
     // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
     int64_t held =
-        std::max<int64_t>(1, target.cacheBytes() * 3 / 4 / std::max<int64_t>(1, blockRows * K * elementSize));
+        std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockRows * K * elementSize));
     if (packA && kBlocks == 1)
       held = 1;
     supers = divideUp(blocks, std::min(blocks, held));
@@ -441,6 +441,8 @@ private:
       Value aFirst = memory.add(aOffset, rowBases[0]);
       Value aBase = packA ? aScratch : tile.aMatrix;
       Value aAddress = memory.address(aBase, packA ? acc : spec.aType, aFirst);
+      if (spec.packed)
+        emitPrefetch(scope, tile, row, panelBase, memory.add(memory.mulConstant(outer, innerK), inner), ways);
       for (int64_t u = 0; u < ways; ++u) {
         SmallVector<Value> right;
         for (int64_t v = 0; v < vectors; ++v) {
@@ -503,6 +505,30 @@ private:
           sum = plus(scope, sum, sums[(u * count + r) * vectors + v]);
         memory.store(sum, sumAddress(scope, r, v));
       }
+  }
+
+  /// While one panel is used, the next one comes into the second-level cache: every pass of the rows over the
+  /// panel fetches its share. A single pass streams, and fetches a fixed distance ahead.
+  void emitPrefetch(Scope &scope, const Tile &tile, Value row, Value panelBase, Value k, int64_t ways) {
+    const int64_t line = 64;
+    int64_t bytes = panel.width() * elementBytes(spec.bType);
+    int64_t passes = std::max<int64_t>(1, std::min(M, blocksPerSuper * blockRows) / rows);
+    VectorMemory &memory = scope.memory;
+    Type byte = scope.b.getI8Type();
+    if (passes == 1) {
+      Value here = memory.address(panelBase, byte, memory.mulConstant(k, bytes));
+      for (int64_t ahead = 0; ahead < ways * bytes; ahead += line)
+        memory.prefetch(memory.address(here, byte, streamDistance + ahead), 3);
+      return;
+    }
+    // This pass's share begins pass-fold into the next panel; a step of k moves on by the share of one k.
+    int64_t share = divideUp(bytes, passes);
+    Value m = memory.divRem(memory.add(tile.m0, row), blocksPerSuper * blockRows).second;
+    Value pass = memory.divRem(m, rows).first;
+    Value offset = memory.add(memory.mulConstant(pass, K * share), memory.mulConstant(k, share));
+    Value next = memory.address(memory.address(panelBase, byte, K * bytes), byte, offset);
+    for (int64_t ahead = 0; ahead < ways * share; ahead += line)
+      memory.prefetch(memory.address(next, byte, ahead), 2);
   }
 
   Value multiplyAdd(Scope &scope, Value left, Value right, Value sum) {
@@ -572,6 +598,9 @@ private:
                                stridesOf(spec.m, &ContractionDim::c), stridesOf(spec.n, &ContractionDim::c)};
     storeAt(scope.b, scope.loc, target, value, function->pointer(cBuffer), strides, index);
   }
+
+  /// Bytes that a single pass over a panel fetches ahead: enough to cover the latency of memory.
+  static constexpr int64_t streamDistance = 16384;
 
   MLIRContext &context;
   const Target &target;

@@ -91,6 +91,18 @@ llvm::Expected<Target> Target::create(llvm::StringRef cpu) {
     result.vectorSize = 64;
   else if (result.has("avx2") && result.has("fma"))
     result.vectorSize = 32;
+  // Second-level cache of one core, from the makers' data sheets; 256 KiB is what the oldest have.
+  llvm::StringRef name = result.cpuName;
+  for (llvm::StringRef large : {"sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"})
+    if (name.starts_with(large))
+      result.cacheSize = 2 << 20;
+  for (llvm::StringRef large : {"skylake-avx512", "cascadelake", "cooperlake", "icelake-server", "znver4",
+                                "znver5", "alderlake", "raptorlake", "x86-64-v4"})
+    if (name == large)
+      result.cacheSize = 1 << 20;
+  for (llvm::StringRef medium : {"znver1", "znver2", "znver3", "icelake-client", "tigerlake", "x86-64-v3"})
+    if (name == medium)
+      result.cacheSize = 512 << 10;
   return result;
 }
 

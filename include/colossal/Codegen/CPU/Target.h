@@ -39,13 +39,13 @@ public:
   int64_t lanes(mlir::Type type) const;
 
   /// Bytes of the second-level cache that the blockings assume one core to have.
-  int64_t cacheBytes() const { return 1 << 20; }
+  int64_t cacheBytes() const { return cacheSize; }
 
 private:
   std::string tripleName, cpuName, features;
   llvm::StringSet<> enabled;
   std::vector<std::string> required;
-  int64_t vectorSize = 16;
+  int64_t vectorSize = 16, cacheSize = 256 << 10;
 };
 
 } // namespace colossal::cpu

@@ -1,0 +1,205 @@
+// Prints GFLOP/s of generated contractions beside oneDNN's matmul with packed weights, in the same run and
+// with the same threads. Usage: kernel-benchmark [threads] [cpu] [M]. The runs alternate, so that a busy
+// machine hurts both.
+#include "LoadedKernels.h"
+#include "colossal/Codegen/CPU/ContractionKernel.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/MLIRContext.h"
+#include "oneapi/dnnl/dnnl.hpp"
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <pthread.h>
+#include <thread>
+
+extern "C" void omp_set_num_threads(int);
+
+using namespace mlir;
+using namespace colossal::cpu;
+using namespace colossal::cpu::test;
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Threads that wait actively for the next launch and take tiles in chunks.
+class Pool {
+public:
+  explicit Pool(int threads) : threads(threads) {
+    for (int i = 1; i < threads; ++i)
+      workers.emplace_back([this, i] { work(i); });
+  }
+  ~Pool() {
+    stop = true;
+    ++generation;
+    for (std::thread &worker : workers)
+      worker.join();
+  }
+  void run(const std::function<void(int)> &job) {
+    current = &job;
+    left = threads - 1;
+    ++generation;
+    job(0);
+    while (left.load() != 0)
+      __builtin_ia32_pause();
+  }
+  const int threads;
+
+private:
+  void work(int index) {
+    int seen = 0;
+    for (;;) {
+      while (generation.load() == seen)
+        __builtin_ia32_pause();
+      ++seen;
+      if (stop)
+        return;
+      (*current)(index);
+      --left;
+    }
+  }
+  std::vector<std::thread> workers;
+  std::atomic<int> generation{0}, left{0};
+  std::atomic<bool> stop{false};
+  const std::function<void(int)> *current = nullptr;
+};
+
+/// A kernel with its buffers and a scratch for each thread.
+class Launch {
+public:
+  Launch(GeneratedKernel generated, const Target &target, std::vector<void *> buffers, Pool &pool)
+      : kernel(std::move(generated), target), pool(pool) {
+    for (int i = 0; i < pool.threads; ++i) {
+      arguments.push_back(buffers);
+      arguments.back().push_back(std::aligned_alloc(64, (kernel.scratchBytes + 4159) / 64 * 64));
+    }
+  }
+  void operator()() {
+    next = 0;
+    int64_t chunk = std::max<int64_t>(1, kernel.tiles / (pool.threads * 8));
+    if (pool.threads == 1)
+      chunk = kernel.tiles;
+    pool.run([&](int thread) {
+      for (;;) {
+        int64_t begin = next.fetch_add(chunk);
+        if (begin >= kernel.tiles)
+          return;
+        kernel.entry(arguments[thread].data(), params.data(), begin, std::min(kernel.tiles, begin + chunk));
+      }
+    });
+  }
+  std::vector<int64_t> params = {0, 0};
+
+private:
+  RunnableKernel kernel;
+  Pool &pool;
+  std::vector<std::vector<void *>> arguments;
+  std::atomic<int64_t> next{0};
+};
+
+/// Best times of the candidates, measured in turns.
+std::vector<double> bestOf(std::vector<std::function<void()>> candidates) {
+  std::vector<double> best(candidates.size(), 1e9);
+  std::vector<int> repeats;
+  for (auto &run : candidates) {
+    run();
+    double start = now();
+    run();
+    repeats.push_back(std::max(1, int(0.01 / (now() - start))));
+  }
+  for (double end = now() + 0.5; now() < end;)
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      double start = now();
+      for (int r = 0; r < repeats[i]; ++r)
+        candidates[i]();
+      best[i] = std::min(best[i], (now() - start) / repeats[i]);
+    }
+  return best;
+}
+
+struct Matrices {
+  std::vector<float> a, b, c, reference;
+};
+
+std::function<void()> oneDnnMatmul(dnnl::engine &engine, dnnl::stream &stream, int64_t m, int64_t n,
+                                   int64_t k, Matrices &data) {
+  using namespace dnnl;
+  using tag = memory::format_tag;
+  auto type = memory::data_type::f32;
+  memory::desc a({m, k}, type, tag::ab), any({k, n}, type, tag::any), plain({k, n}, type, tag::ab);
+  memory::desc c({m, n}, type, tag::ab);
+  matmul::primitive_desc description(matmul::desc(a, any, c), engine);
+  memory packed(description.weights_desc(), engine), source(plain, engine, data.b.data());
+  reorder(source, packed).execute(stream, source, packed);
+  memory left(a, engine, data.a.data()), result(c, engine, data.reference.data());
+  matmul primitive(description);
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, result}};
+  return [=, &stream]() mutable {
+    primitive.execute(stream, arguments);
+    stream.wait();
+  };
+}
+
+void benchmarkContraction(const Target &target, Pool &pool, int64_t m, int64_t n, int64_t k) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Type f32 = Float32Type::get(&context);
+  Matrices data;
+  data.a.resize(m * k), data.b.resize(k * n), data.c.resize(m * n), data.reference.resize(m * n);
+  uint32_t state = 1;
+  for (std::vector<float> *values : {&data.a, &data.b})
+    for (float &value : *values)
+      value = float(int32_t(state = state * 1664525u + 1013904223u)) / 2147483648.0f;
+
+  ContractionSpec spec;
+  spec.aType = spec.bType = spec.cType = spec.accumulate = f32;
+  spec.m = {{m, k, 0, n}}, spec.n = {{n, 0, 1, 1}}, spec.k = {{k, 1, n, 0}};
+  spec.packed = true;
+  std::vector<float> packed(packedElements(target, f32, f32, n, k) + 16);
+  float *aligned = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(packed.data()) + 63) / 64 * 64);
+  RunnableKernel(generatePackWeights(context, target, f32, f32, {}, spec.n, spec.k), target)
+      .run({data.b.data(), aligned});
+  double start = now();
+  GeneratedKernel generated = llvm::cantFail(generateContraction(context, target, spec));
+  double generation = now() - start;
+  Launch launch(std::move(generated), target, {data.a.data(), aligned, data.c.data()}, pool);
+  double compilation = now() - start - generation;
+
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  auto library = oneDnnMatmul(engine, stream, m, n, k, data);
+  std::vector<double> times = bestOf({[&] { launch(); }, library});
+  double error = 0;
+  for (int64_t i = 0; i < m * n; ++i)
+    error = std::max(error, double(std::fabs(data.c[i] - data.reference[i])));
+  double work = 2e-9 * double(m) * double(n) * double(k);
+  std::printf("%5ld x %5ld x %5ld  ours %7.1f  oneDNN %7.1f GFLOP/s  ratio %.2f  weights %6.1f GB/s  "
+              "difference %.1e  "
+              "generate %.1f compile+link %.1f ms\n",
+              m, k, n, work / times[0], work / times[1], times[1] / times[0], 4e-9 * double(n * k) / times[0],
+              error, generation * 1e3, compilation * 1e3);
+  std::fflush(stdout);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  Target target = llvm::cantFail(Target::create(argc > 2 ? argv[2] : "host"));
+  omp_set_num_threads(threads);
+  Pool pool(threads);
+  std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, target.cpu().c_str(),
+              target.vectorBytes());
+  for (int64_t m : {1, 16, 128, 512}) {
+    if (argc > 3 && std::atoi(argv[3]) != m)
+      continue;
+    for (auto [n, k] :
+         {std::pair<int64_t, int64_t>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}, {50257, 768}})
+      benchmarkContraction(target, pool, m, n, k);
+  }
+  return 0;
+}
