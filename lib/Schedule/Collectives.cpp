@@ -1,0 +1,192 @@
+//===- Collectives.cpp - collectives of tensors to collectives of bytes -----===//
+//
+// A collective along a dimension of a dense row-major tensor, written as blocks with strides: block j of the side that
+// holds all members' parts begins j parts further along that dimension.
+//
+//===----------------------------------------------------------------------===//
+#include "Collectives.h"
+
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+
+using namespace mlir;
+
+namespace colossal::schedule {
+namespace {
+
+/// Blocks of one collective, in elements.
+struct Blocks {
+  SmallVector<int64_t> sizes, srcStrides, dstStrides;
+  int64_t srcPeer = 0, dstPeer = 0;
+};
+
+SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+/// Block shape `sizes` inside the dense tensors `src` and `dst`; adjacent dimensions that are dense in both merge.
+Blocks makeBlocks(ArrayRef<int64_t> sizes, ArrayRef<int64_t> src, ArrayRef<int64_t> dst) {
+  SmallVector<int64_t> srcStrides = getStrides(src), dstStrides = getStrides(dst);
+  Blocks blocks;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1)
+      continue;
+    bool merges = !blocks.sizes.empty() && blocks.srcStrides.back() == srcStrides[i] * sizes[i] &&
+                  blocks.dstStrides.back() == dstStrides[i] * sizes[i];
+    if (merges) {
+      blocks.sizes.back() *= sizes[i];
+      blocks.srcStrides.back() = srcStrides[i];
+      blocks.dstStrides.back() = dstStrides[i];
+    } else {
+      blocks.sizes.push_back(sizes[i]);
+      blocks.srcStrides.push_back(srcStrides[i]);
+      blocks.dstStrides.push_back(dstStrides[i]);
+    }
+  }
+  if (blocks.sizes.empty()) {
+    blocks.sizes = {1};
+    blocks.srcStrides = blocks.dstStrides = {1};
+  }
+  return blocks;
+}
+
+FailureOr<dist::ReductionKind> getReduction(shard::ReductionKind kind) {
+  switch (kind) {
+  case shard::ReductionKind::Sum: return dist::ReductionKind::Sum;
+  case shard::ReductionKind::Max: return dist::ReductionKind::Max;
+  case shard::ReductionKind::Min: return dist::ReductionKind::Min;
+  case shard::ReductionKind::Product: return dist::ReductionKind::Prod;
+  case shard::ReductionKind::BitwiseAnd: return dist::ReductionKind::And;
+  case shard::ReductionKind::BitwiseOr: return dist::ReductionKind::Or;
+  default: return failure();
+  }
+}
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+class Lowering {
+public:
+  Lowering(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst)
+      : builder(builder), op(op), src(src), dst(dst) {}
+
+  LogicalResult run(function_ref<Value(Value)> scalars);
+
+private:
+  plan::CollectiveOp create(plan::CollectiveKind kind, ArrayRef<int64_t> axes, const Blocks &blocks,
+                            ValueRange operands = {}) {
+    Type element = cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
+    auto array = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
+    auto made = plan::CollectiveOp::create(
+        builder, op->getLoc(), plan::CollectiveKindAttr::get(builder.getContext(), kind), operands, array(axes),
+        dist::ReductionKindAttr(), TypeAttr::get(element), src, dst, array(blocks.sizes), array(blocks.srcStrides),
+        array(blocks.dstStrides), builder.getI64IntegerAttr(blocks.srcPeer), builder.getI64IntegerAttr(blocks.dstPeer),
+        IntegerAttr(), DenseI64ArrayAttr(), FloatAttr(), plan::BufferAttr());
+    return made;
+  }
+
+  LogicalResult reduce(plan::CollectiveKind kind, ArrayRef<int16_t> axes, const Blocks &blocks,
+                       shard::ReductionKind reduction) {
+    FailureOr<dist::ReductionKind> how = getReduction(reduction);
+    if (failed(how))
+      return op->emitOpError("has a reduction that plans do not have");
+    create(kind, widen(axes), blocks).setReductionAttr(dist::ReductionKindAttr::get(builder.getContext(), *how));
+    return success();
+  }
+
+  static SmallVector<int64_t> widen(ArrayRef<int16_t> axes) { return SmallVector<int64_t>(axes.begin(), axes.end()); }
+
+  OpBuilder &builder;
+  Operation *op;
+  plan::BufferAttr src, dst;
+};
+
+LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
+  Value input = op->getOperand(0), result = op->getResult(0);
+  SmallVector<int64_t> in(shapeOf(input)), out(shapeOf(result));
+  if (auto gather = dyn_cast<shard::AllGatherOp>(op)) {
+    int64_t dim = gather.getGatherAxis().getSExtValue();
+    Blocks blocks = makeBlocks(in, in, out);
+    blocks.dstPeer = in[dim] * getStrides(out)[dim];
+    create(plan::CollectiveKind::AllGather, widen(gather.getGridAxes()), blocks);
+    return success();
+  }
+  if (auto allReduce = dyn_cast<shard::AllReduceOp>(op))
+    return reduce(plan::CollectiveKind::AllReduce, allReduce.getGridAxes(), makeBlocks(in, in, in),
+                  allReduce.getReduction());
+  if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op)) {
+    int64_t dim = scatter.getScatterAxis().getSExtValue();
+    Blocks blocks = makeBlocks(out, in, out);
+    blocks.srcPeer = out[dim] * getStrides(in)[dim];
+    return reduce(plan::CollectiveKind::ReduceScatter, scatter.getGridAxes(), blocks, scatter.getReduction());
+  }
+  if (auto allToAll = dyn_cast<shard::AllToAllOp>(op)) {
+    int64_t split = allToAll.getSplitAxis().getSExtValue(), concat = allToAll.getConcatAxis().getSExtValue();
+    SmallVector<int64_t> block = in;
+    if (split == concat) {
+      // n blocks of the same dimension change places; in and out have the same shape.
+      dist::MeshAttr mesh = op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+      for (int16_t axis : allToAll.getGridAxes())
+        block[split] /= mesh.getAxisSize(axis);
+    } else {
+      block[split] = out[split];
+    }
+    Blocks blocks = makeBlocks(block, in, out);
+    blocks.srcPeer = block[split] * getStrides(in)[split];
+    blocks.dstPeer = block[concat] * getStrides(out)[concat];
+    create(plan::CollectiveKind::AllToAll, widen(allToAll.getGridAxes()), blocks);
+    return success();
+  }
+  if (auto exchange = dyn_cast<dist::ExchangeOp>(op)) {
+    int64_t dim = exchange.getDim(), outer = 1, inner = 1;
+    for (int64_t d = 0; d < static_cast<int64_t>(in.size()); ++d)
+      (d < dim ? outer : inner) *= d == dim ? 1 : in[d];
+    Value operands[] = {scalars(exchange.getSrcStart()), scalars(exchange.getSrcValid()),
+                        scalars(exchange.getDstStart())};
+    auto made = create(plan::CollectiveKind::Exchange, exchange.getAxes(), makeBlocks(in, in, in), operands);
+    made.setWindowAttr(builder.getDenseI64ArrayAttr({outer, inner, in[dim], out[dim]}));
+    made.setFillAttr(exchange.getFillAttr());
+    return success();
+  }
+  if (auto permute = dyn_cast<dist::PermuteOp>(op)) {
+    create(plan::CollectiveKind::Permute, permute.getAxes(), makeBlocks(in, in, in), scalars(permute.getSource()));
+    return success();
+  }
+  return op->emitOpError("is no collective");
+}
+
+} // namespace
+
+bool isCollective(Operation *op) {
+  return isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp, dist::ExchangeOp,
+             dist::PermuteOp>(op);
+}
+
+LogicalResult lowerCollective(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst,
+                              function_ref<Value(Value)> scalars) {
+  return Lowering(builder, op, src, dst).run(scalars);
+}
+
+FailureOr<SliceStart> getSliceStart(OpBuilder &builder, Operation *allSlice) {
+  auto slice = dyn_cast<shard::AllSliceOp>(allSlice);
+  auto mesh = allSlice->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  if (!slice || !mesh)
+    return failure();
+  Location loc = slice.getLoc();
+  SliceStart result;
+  result.dim = slice.getSliceAxis().getSExtValue();
+  // The member's rank in the group, row-major over the axes in their order.
+  Value member = arith::ConstantIndexOp::create(builder, loc, 0);
+  for (int16_t axis : slice.getGridAxes()) {
+    Value size = arith::ConstantIndexOp::create(builder, loc, mesh.getAxisSize(axis));
+    Value coordinate = dist::CoordinateOp::create(builder, loc, builder.getIndexType(), builder.getI64IntegerAttr(axis));
+    member = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, member, size), coordinate);
+  }
+  Value chunk = arith::ConstantIndexOp::create(builder, loc, shapeOf(slice.getResult())[result.dim]);
+  result.start = arith::MulIOp::create(builder, loc, member, chunk);
+  return result;
+}
+
+} // namespace colossal::schedule
