@@ -78,6 +78,7 @@ Reduction::~Reduction() = default;
 
 Reduction::Reduction(const Problem &problem, const Options &options) : graph(std::make_unique<Graph>()) {
   Graph &g = *graph;
+  isRelaxed = options.relax;
   costShift = chooseShift(problem, options.relax);
   // A forbidden choice taken as a cost must exceed what any allowed choice could win; beyond 2^53 sums may
   // round, which a problem without an allowed answer can bear.

@@ -47,6 +47,8 @@ public:
   /// Costs in the core are floor(cost / 2^shift). A bound of the core times 2^shift is a bound of the
   /// problem, and with shift 0 the costs are equal.
   int shift() const { return costShift; }
+  /// Whether forbidden choices were taken as costs, so that bounds of the core mean nothing.
+  bool relaxed() const { return isRelaxed; }
   /// The whole assignment of which `x` is the core's part. Its cost is core().totalCost(x).
   Assignment expand(const std::vector<int> &x) const;
 
@@ -55,6 +57,7 @@ private:
   std::unique_ptr<Graph> graph;
   Core flat;
   int costShift = 0;
+  bool isRelaxed = false;
   std::optional<std::string> proof;
 };
 

@@ -2,6 +2,7 @@
 // verifier. Neighbours: Solver.h has the contract; Reduction.h, Neighborhood.h do the work.
 #include "colossal/Search/Solver.h"
 
+#include "Dual.h"
 #include "Neighborhood.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
@@ -105,17 +106,41 @@ private:
       return;
     }
     auto stop = [this] { return outOfTime(); };
-    NeighborhoodSearch local(core, budget.seed);
-    local.approach(200, stop);
-    consider(reduction, local.current());
     std::uint64_t total = budget.work ? budget.work * 1000 : ~std::uint64_t{0};
     // Without any budget given, an effort in proportion to the problem.
     if (budget.work == 0 && budget.seconds == std::numeric_limits<double>::infinity())
       total = 2000 * core.cost.size() + 200'000'000;
-    while (local.work() < total && !outOfTime()) {
-      local.improve(std::min<std::uint64_t>(total - local.work(), 50'000'000), stop);
+    DualAscent dual(core);
+    NeighborhoodSearch local(core, budget.seed), trial(core, budget.seed + 1);
+    local.assign(std::vector<int>(core.nodes, 0));
+    std::uint64_t slice = 20 * core.cost.size() + 200'000;
+    double lastBound = -kBig;
+    while (dual.work() + local.work() + trial.work() < total && !outOfTime()) {
+      double target =
+          local.merit().excess == 0 ? local.merit().cost : std::numeric_limits<double>::infinity();
+      dual.run(slice, target, stop);
+      if (dual.bound() > lastBound) {
+        lastBound = dual.bound();
+        raiseBound(reduction, dual.exactBound());
+      }
+      trial.assign(dual.decoded());
+      trial.setPrices(dual.currentPrices());
+      trial.improve(slice, stop);
+      if (trial.merit() < local.merit())
+        local.assign(trial.current());
+      local.setPrices(dual.currentPrices());
+      local.improve(slice, stop);
       consider(reduction, local.current());
+      slice = std::min<std::uint64_t>(slice + slice / 8, 100'000'000);
     }
+  }
+
+  void raiseBound(const Reduction &reduction, std::optional<__int128> bound) {
+    if (!bound || reduction.relaxed())
+      return;
+    Total scaled = *bound << reduction.shift();
+    if (!solution.lowerBound || scaled > *solution.lowerBound)
+      solution.lowerBound = scaled;
   }
 
   void finish() {

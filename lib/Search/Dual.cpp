@@ -1,0 +1,243 @@
+// Message passing and prices. Neighbour: Dual.h.
+//
+// Writing M[j->i] for the message that arrives at i from j, every answer x costs
+//   sum_i theta_i(x_i) + sum_ij (T_ij(x_i, x_j) - M[j->i](x_i) - M[i->j](x_j)),  theta_i = cost_i + sum_j
+//   M[j->i],
+// whatever the messages are. Going backward, node i keeps (1 - lower_i * share_i) of theta_i and gives a
+// share to each edge to a lower neighbour; the message over that edge is then chosen so that the edge's least
+// cost is zero. The least cost of every node's remainder, and of every edge, add up to a bound.
+#include "Dual.h"
+
+#include "MinPlus.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace colossal::search {
+
+DualAscent::DualAscent(const Core &core)
+    : core(core), price(core.steps(), 0), bestPrice(price), direction(core.steps(), 0), priced(core.cost),
+      lower(core.nodes, 0), share(core.nodes, 1), prefix(core.steps() + 1, 0), held(core.steps() + 1, 0),
+      labels(core.nodes, 0), bestBound(-kBig) {
+  std::int64_t size = 0;
+  int most = 1;
+  messageFirst.reserve(core.halves.size());
+  for (int i = 0; i < core.nodes; ++i) {
+    int upper = 0;
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+      messageFirst.push_back(size);
+      size += core.candidates(i);
+      (core.halves[h].other < i ? lower[i] : upper) += 1;
+    }
+    share[i] = 1.0 / std::max(1, std::max(lower[i], upper));
+    most = std::max(most, core.candidates(i));
+  }
+  messages.assign(size, 0);
+  bestMessages = messages;
+  theta.resize(most);
+  part.resize(most);
+}
+
+void DualAscent::priceNodes() {
+  for (int t = 0; t < core.steps(); ++t)
+    prefix[t + 1] = prefix[t] + price[t];
+  for (std::size_t c = 0; c < core.cost.size(); ++c) {
+    double sum = core.cost[c];
+    for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p)
+      sum += core.pieces[p].bytes * (prefix[core.pieces[p].end] - prefix[core.pieces[p].begin]);
+    priced[c] = sum;
+  }
+  spent += core.cost.size() + core.pieces.size() + core.steps();
+}
+
+void DualAscent::gatherNode(int i, double *out) const {
+  int count = core.candidates(i);
+  std::copy_n(priced.data() + core.first[i], count, out);
+  for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+    const double *message = messages.data() + messageFirst[h];
+    for (int k = 0; k < count; ++k)
+      out[k] += message[k];
+  }
+}
+
+void DualAscent::forward() {
+  for (int i = 0; i < core.nodes; ++i) {
+    int rows = core.candidates(i);
+    gatherNode(i, theta.data());
+    // Decode: lower neighbours have chosen, upper ones speak through their messages.
+    for (int k = 0; k < rows; ++k)
+      part[k] = theta[k];
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+      const Core::Half &half = core.halves[h];
+      if (half.other > i)
+        break;
+      const double *row = half.from + static_cast<std::size_t>(labels[half.other]) * rows;
+      const double *message = messages.data() + messageFirst[h];
+      for (int k = 0; k < rows; ++k)
+        part[k] += row[k] - message[k];
+    }
+    labels[i] = static_cast<int>(std::min_element(part.begin(), part.begin() + rows) - part.begin());
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+      const Core::Half &half = core.halves[h];
+      if (half.other < i)
+        continue;
+      const double *incoming = messages.data() + messageFirst[h];
+      for (int k = 0; k < rows; ++k)
+        part[k] = share[i] * theta[k] - incoming[k];
+      int cols = core.candidates(half.other);
+      double *out = messages.data() + messageFirst[half.reverse];
+      minPlus(part.data(), core.halves[half.reverse].from, rows, cols, out);
+      double low = *std::min_element(out, out + cols);
+      for (int l = 0; l < cols; ++l)
+        out[l] -= low;
+      spent += static_cast<std::uint64_t>(rows) * cols;
+    }
+  }
+}
+
+double DualAscent::backward() {
+  double bound = core.offset;
+  for (int i = core.nodes; i-- > 0;) {
+    int rows = core.candidates(i);
+    gatherNode(i, theta.data());
+    double least = *std::min_element(theta.begin(), theta.begin() + rows);
+    bound += (1 - lower[i] * share[i]) * least;
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+      const Core::Half &half = core.halves[h];
+      if (half.other > i)
+        break;
+      const double *incoming = messages.data() + messageFirst[h];
+      for (int k = 0; k < rows; ++k)
+        part[k] = share[i] * theta[k] - incoming[k];
+      int cols = core.candidates(half.other);
+      double *out = messages.data() + messageFirst[half.reverse];
+      minPlus(part.data(), core.halves[half.reverse].from, rows, cols, out);
+      double low = *std::min_element(out, out + cols);
+      for (int l = 0; l < cols; ++l)
+        out[l] -= low;
+      bound += low;
+      spent += static_cast<std::uint64_t>(rows) * cols;
+    }
+  }
+  for (int t = 0; t < core.steps(); ++t)
+    bound -= price[t] * core.capacity[t];
+  return bound;
+}
+
+void DualAscent::movePrices(double bound, double target) {
+  std::fill(held.begin(), held.end(), 0);
+  for (int i = 0; i < core.nodes; ++i) {
+    int c = core.first[i] + labels[i];
+    for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p) {
+      held[core.pieces[p].begin] += core.pieces[p].bytes;
+      held[core.pieces[p].end] -= core.pieces[p].bytes;
+    }
+  }
+  double sum = 0, norm = 0;
+  for (int t = 0; t < core.steps(); ++t) {
+    sum += held[t];
+    double g = sum - core.capacity[t];
+    direction[t] = 0.6 * direction[t] + 0.4 * g;
+    // Prices at zero that would fall do not count.
+    if (price[t] > 0 || direction[t] > 0)
+      norm += direction[t] * direction[t];
+  }
+  if (norm == 0)
+    return;
+  double scale = std::fabs(bound) + 1;
+  double reach = std::min(target - bound, 0.1 * scale);
+  reach = std::max(reach, 1e-6 * scale);
+  double step = stepFactor * reach / norm;
+  for (int t = 0; t < core.steps(); ++t)
+    price[t] = std::max(0.0, price[t] + step * direction[t]);
+}
+
+void DualAscent::run(std::uint64_t work, double target, const std::function<bool()> &stop) {
+  std::uint64_t end = spent + work;
+  while (spent < end && !stop()) {
+    priceNodes();
+    forward();
+    double bound = backward();
+    ++count;
+    if (bound > bestBound) {
+      if (bound > bestBound + 1e-6 * (std::fabs(bound) + 1))
+        sinceBest = 0;
+      bestBound = bound;
+      bestPrice = price;
+      bestMessages = messages;
+    } else if (++sinceBest > 20 && core.steps() > 0) {
+      sinceBest = 0;
+      stepFactor = std::max(1e-4, stepFactor * 0.6);
+      // Start again from the best prices; the messages are as good as any.
+      price = bestPrice;
+      messages = bestMessages;
+      std::fill(direction.begin(), direction.end(), 0);
+    }
+    if (core.steps() > 0 && count > 3)
+      movePrices(bound, target);
+  }
+}
+
+std::optional<__int128> DualAscent::exactBound() const {
+  // Prices as whole multiples of 2^-fraction.
+  double total = 1;
+  for (double p : bestPrice)
+    total += p;
+  int fraction = std::min(40, 58 - std::ilogb(total));
+  if (fraction < 0)
+    return std::nullopt;
+  std::vector<__int128> sum(core.steps() + 1, 0);
+  __int128 paid = 0;
+  for (int t = 0; t < core.steps(); ++t) {
+    __int128 p = static_cast<std::int64_t>(std::ldexp(bestPrice[t], fraction));
+    sum[t + 1] = sum[t] + p;
+    paid += p * static_cast<__int128>(core.capacity[t]);
+  }
+  constexpr double kExact = 0x1p51;
+  std::vector<double> whole(bestMessages.size());
+  for (std::size_t m = 0; m < whole.size(); ++m) {
+    whole[m] = std::floor(bestMessages[m]);
+    if (!(std::fabs(whole[m]) < kExact))
+      return std::nullopt;
+  }
+  __int128 bound = static_cast<__int128>(core.offset) - ((paid + (__int128{1} << fraction) - 1) >> fraction);
+  std::vector<double> theta(part.size()), given(part.size()), in(part.size()), out(part.size());
+  for (int i = 0; i < core.nodes; ++i) {
+    int rows = core.candidates(i);
+    for (int k = 0; k < rows; ++k) {
+      int c = core.first[i] + k;
+      __int128 memory = 0;
+      for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p)
+        memory += static_cast<__int128>(core.pieces[p].bytes) *
+                  (sum[core.pieces[p].end] - sum[core.pieces[p].begin]);
+      // Charging less than the price keeps the bound a bound.
+      double charged = static_cast<double>(std::min<__int128>(memory >> fraction, __int128{1} << 50));
+      theta[k] = core.cost[c] + charged;
+      for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h)
+        theta[k] += whole[messageFirst[h] + k];
+      if (!(std::fabs(theta[k]) < kExact))
+        return std::nullopt;
+      given[k] = std::floor(share[i] * theta[k]);
+    }
+    double least = 4 * kBig;
+    for (int k = 0; k < rows; ++k)
+      least = std::min(least, theta[k] - lower[i] * given[k]);
+    bound += static_cast<__int128>(least);
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+      const Core::Half &half = core.halves[h];
+      if (half.other > i)
+        break;
+      for (int k = 0; k < rows; ++k)
+        in[k] = given[k] - whole[messageFirst[h] + k];
+      int cols = core.candidates(half.other);
+      minPlus(in.data(), core.halves[half.reverse].from, rows, cols, out.data());
+      double low = 4 * kBig;
+      for (int l = 0; l < cols; ++l)
+        low = std::min(low, out[l] - whole[messageFirst[half.reverse] + l]);
+      bound += static_cast<__int128>(low);
+    }
+  }
+  return bound;
+}
+
+} // namespace colossal::search

@@ -1,0 +1,58 @@
+// A lower bound by block-coordinate ascent on the dual: sequential tree-reweighted message passing
+// (Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization", 2006) over the core's
+// tables, with the memory limit of each step moved into the costs at a price (Lagrangian relaxation), the
+// prices following a deflected subgradient whose length is Polyak's. Each pass also decodes an answer, a
+// start for local search. Neighbours: Core.h, Solver.cpp, Neighborhood.h (which uses the prices).
+#pragma once
+
+#include "Core.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace colossal::search {
+
+class DualAscent {
+public:
+  explicit DualAscent(const Core &core);
+
+  /// Passes until `work` is spent or `stop`. `target` is the cost of the best answer known, or infinity.
+  void run(std::uint64_t work, double target, const std::function<bool()> &stop);
+
+  /// The best bound seen, as floating point computed it.
+  double bound() const { return bestBound; }
+  /// The bound of the best messages and prices in exact arithmetic on whole numbers; none where they are too
+  /// large for it.
+  std::optional<__int128> exactBound() const;
+
+  /// Cost of a byte at each step, at the best bound.
+  const std::vector<double> &prices() const { return bestPrice; }
+  const std::vector<double> &currentPrices() const { return price; }
+  /// The answer decoded in the last forward pass. It need not fit.
+  const std::vector<int> &decoded() const { return labels; }
+  std::uint64_t work() const { return spent; }
+  std::uint64_t passes() const { return count; }
+
+private:
+  void priceNodes();
+  void gatherNode(int i, double *out) const;
+  void forward();
+  double backward();
+  void movePrices(double bound, double target);
+
+  const Core &core;
+  std::vector<double> price, bestPrice, direction;
+  std::vector<double> priced;             ///< per candidate: cost plus memory at the prices
+  std::vector<std::int64_t> messageFirst; ///< per half edge: the message that arrives at its node
+  std::vector<double> messages, bestMessages;
+  std::vector<int> lower;    ///< per node: neighbours before it
+  std::vector<double> share; ///< per node: 1 / max(neighbours before, neighbours after)
+  std::vector<double> theta, part, prefix, held;
+  std::vector<int> labels;
+  double bestBound, stepFactor = 1;
+  int sinceBest = 0;
+  std::uint64_t spent = 0, count = 0;
+};
+
+} // namespace colossal::search
