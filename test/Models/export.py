@@ -42,7 +42,7 @@ def write_model(recipe, path, external):
         if recipe.exporter == "script":
             torch.onnx.export(recipe.module, example, str(path), dynamo=False, dynamic_axes=recipe.axes, **options)
         else:
-            shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes} for axes in recipe.axes.values())
+            shapes = tuple(recipe.axes.values())  # symbolic dimensions by name
             variadic = isinstance(recipe.module, (architectures.Fields, architectures.DecodeStep))
             torch.onnx.export(recipe.module, example, str(path), dynamo=True, dynamic_shapes=(shapes,) if variadic else shapes,
                               external_data=external, verbose=False, **options)
