@@ -1,0 +1,301 @@
+// Shared-memory collectives: every member publishes its call, all meet, each does its share of the work straight
+// between the members' buffers, all meet again. Two barriers a collective, no staging, no copy but the result's.
+#include "runtime/comm/Local.h"
+
+#include "runtime/comm/Blocks.h"
+#include "runtime/comm/Reduce.h"
+#include "runtime/execute/Wait.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace colossal::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Meeting point of one group's members.
+struct Meeting {
+  explicit Meeting(std::vector<uint32_t> ranks) : members(std::move(ranks)), calls(members.size()), rounds(members.size()) {}
+
+  const std::vector<uint32_t> members;
+  std::vector<const CollectiveCall *> calls;
+  std::vector<std::string> strings;
+  std::vector<std::atomic<uint64_t>> rounds; // how many barriers each member has reached, to tell who is missing
+  alignas(64) std::atomic<uint32_t> arrived{0};
+  alignas(64) WaitWord generation;
+
+  Status meet(uint32_t self, unsigned spins, Abort &abort) {
+    if (abort.raised())
+      return abort.status();
+    const uint64_t round = rounds[self].fetch_add(1, std::memory_order_relaxed) + 1;
+    uint32_t seen = generation.load();
+    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members.size()) {
+      arrived.store(0, std::memory_order_relaxed);
+      generation.increment();
+      return {};
+    }
+    if (generation.waitWhile(seen, spins, 1))
+      return {};
+    const Clock::time_point deadline = Clock::now() + abort.timeout;
+    while (!generation.waitWhile(seen, 0, 20)) {
+      if (abort.raised())
+        return abort.status();
+      if (Clock::now() > deadline)
+        return {Code::Timeout, "waited " + std::to_string(abort.timeout.count() / 1000.0).substr(0, 6) + " s for rank" + missing(round)};
+    }
+    return {};
+  }
+
+  std::string missing(uint64_t round) const {
+    std::string names;
+    for (size_t m = 0; m < members.size(); ++m)
+      if (rounds[m].load(std::memory_order_relaxed) < round)
+        names += (names.empty() ? " " : ", ") + std::to_string(members[m]);
+    return names.empty() ? "s that arrived in the meantime" : names;
+  }
+};
+
+struct LocalGroup : Group {
+  std::shared_ptr<Meeting> meeting;
+};
+
+struct Mailbox {
+  std::deque<std::vector<std::byte>> letters;
+};
+
+struct World {
+  World(uint32_t ranks, unsigned spins, Abort &abort) : ranks(ranks), spins(spins), abort(abort) {
+    std::vector<uint32_t> all(ranks);
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      all[rank] = rank;
+    everyone = std::make_shared<Meeting>(std::move(all));
+    everyone->strings.resize(ranks);
+  }
+  const uint32_t ranks;
+  const unsigned spins;
+  Abort &abort;
+  std::shared_ptr<Meeting> everyone;
+  std::mutex mutex;
+  std::map<std::pair<uint32_t, std::vector<uint32_t>>, std::shared_ptr<Meeting>> meetings; // by channel and members
+  std::map<std::array<uint32_t, 3>, Mailbox> mail; // from, to, tag
+  uint64_t posted = 0;
+  WaitWord delivered;
+};
+
+class Exchange {
+public:
+  Exchange(const CollectiveCall &call, const Meeting &meeting)
+      : call(call), calls(meeting.calls), members(static_cast<uint32_t>(meeting.members.size())), self(call.group->self),
+        bytes(elementSize(call.type)) {}
+
+  void run() {
+    if (call.kind == CollectiveKind::Exchange)
+      return exchange();
+    StridedBlock block(call.sizes, call.srcStrides, call.dstStrides);
+    switch (call.kind) {
+    case CollectiveKind::AllReduce: {
+      // Each member reduces one slice and gives it to all; slices end on cache lines.
+      uint64_t slice = (block.elements() + members - 1) / members;
+      slice = (slice + 63) / 64 * 64;
+      uint64_t begin = std::min(block.elements(), self * slice);
+      reduce(block, begin, std::min(block.elements(), begin + slice), 0, true);
+      return;
+    }
+    case CollectiveKind::ReduceScatter:
+      reduce(block, 0, block.elements(), self * call.srcPeerStride, false);
+      return;
+    case CollectiveKind::AllGather:
+      // Begin with oneself, so that members do not all read the same one.
+      for (uint32_t step = 0; step < members; ++step) {
+        uint32_t peer = (self + step) % members;
+        copyBlock(block, calls[peer]->src, call.dst + peer * call.dstPeerStride * bytes, bytes);
+      }
+      return;
+    case CollectiveKind::AllToAll:
+      for (uint32_t step = 0; step < members; ++step) {
+        uint32_t peer = (self + step) % members;
+        copyBlock(block, calls[peer]->src + self * call.srcPeerStride * bytes,
+                  call.dst + peer * call.dstPeerStride * bytes, bytes);
+      }
+      return;
+    case CollectiveKind::Broadcast:
+      if (self != call.root || call.src != call.dst)
+        copyBlock(block, calls[call.root]->src, call.dst, bytes);
+      return;
+    case CollectiveKind::Permute: {
+      int64_t source = call.sources[self];
+      if (source >= 0)
+        copyBlock(block, calls[static_cast<size_t>(source)]->src, call.dst, bytes);
+      else
+        block.forRows(0, block.elements(), [&](uint64_t, uint64_t to, uint64_t, uint64_t length) {
+          std::memset(call.dst + to * bytes, 0, length * bytes);
+        });
+      return;
+    }
+    case CollectiveKind::Exchange:
+      return;
+    }
+  }
+
+private:
+  void reduce(const StridedBlock &block, uint64_t begin, uint64_t end, uint64_t offset, bool toAll) {
+    std::vector<const std::byte *> sources(members);
+    block.forRows(begin, end, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+      for (uint64_t done = 0; done < length; done += reduceChunk) {
+        uint64_t count = std::min(reduceChunk, length - done);
+        for (uint32_t member = 0; member < members; ++member)
+          sources[member] = calls[member]->src + (offset + from + done) * bytes;
+        std::byte *mine = call.dst + (to + done) * bytes;
+        reduceElements(call.type, call.reduction, sources.data(), members, mine, count);
+        for (uint32_t member = 0; toAll && member < members; ++member)
+          if (member != self)
+            std::memcpy(calls[member]->dst + (to + done) * bytes, mine, count * bytes);
+      }
+    });
+  }
+
+  void exchange() {
+    const CollectiveCall::Window &window = call.window;
+    const uint64_t place = window.inner * bytes;
+    for (const WindowPiece &piece : windowPieces(window, self)) {
+      if (piece.member < 0) {
+        fillWindow(window, call.type, call.dst, piece.to, piece.length);
+        continue;
+      }
+      const std::byte *src = calls[static_cast<size_t>(piece.member)]->src;
+      for (uint64_t outer = 0; outer < window.outer; ++outer)
+        std::memcpy(call.dst + (outer * window.dstExtent + static_cast<uint64_t>(piece.to)) * place,
+                    src + (outer * window.srcExtent + static_cast<uint64_t>(piece.from)) * place,
+                    static_cast<uint64_t>(piece.length) * place);
+    }
+  }
+
+  const CollectiveCall &call;
+  const std::vector<const CollectiveCall *> &calls;
+  const uint32_t members, self;
+  const uint64_t bytes;
+};
+
+class LocalCommunicator : public Communicator {
+public:
+  LocalCommunicator(std::shared_ptr<World> world, uint32_t rank) : world(std::move(world)), self(rank) {}
+
+  uint32_t rank() const override { return self; }
+  uint32_t size() const override { return world->ranks; }
+
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) override {
+    auto found = std::find(members.begin(), members.end(), self);
+    if (found == members.end())
+      return {Code::Internal, "a rank asked for a group that it is not in"};
+    auto made = std::make_shared<LocalGroup>();
+    made->members = members;
+    made->self = static_cast<uint32_t>(found - members.begin());
+    std::lock_guard<std::mutex> lock(world->mutex);
+    std::shared_ptr<Meeting> &meeting = world->meetings[{channel, members}];
+    if (!meeting)
+      meeting = std::make_shared<Meeting>(members);
+    made->meeting = meeting;
+    group = std::move(made);
+    return {};
+  }
+
+  Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
+    if (queue.immediate())
+      return transfer(*call);
+    return queue.enqueue([this, call = std::move(call)] { return transfer(*call); });
+  }
+
+  Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
+    return queue.enqueue([=] {
+      const auto *begin = static_cast<const std::byte *>(data);
+      std::vector<std::byte> letter(begin, begin + bytes);
+      {
+        std::lock_guard<std::mutex> lock(world->mutex);
+        world->mail[{self, peer, tag}].letters.push_back(std::move(letter));
+        world->posted += bytes;
+      }
+      world->delivered.increment();
+      return Status();
+    });
+  }
+
+  Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
+    return queue.enqueue([=]() -> Status {
+      const Clock::time_point deadline = Clock::now() + world->abort.timeout;
+      for (;;) {
+        uint32_t seen = world->delivered.load();
+        std::vector<std::byte> letter;
+        bool found = false;
+        {
+          std::lock_guard<std::mutex> lock(world->mutex);
+          Mailbox &box = world->mail[{peer, self, tag}];
+          if ((found = !box.letters.empty())) {
+            letter = std::move(box.letters.front());
+            box.letters.pop_front();
+            world->posted -= letter.size();
+          }
+        }
+        if (found) {
+          if (letter.size() != bytes)
+            return {Code::RankFailed, "rank " + std::to_string(peer) + " sent " + std::to_string(letter.size()) +
+                                          " bytes where " + std::to_string(bytes) + " were expected"};
+          std::memcpy(data, letter.data(), bytes);
+          return {};
+        }
+        world->delivered.waitWhile(seen, world->spins, 20);
+        if (world->abort.raised())
+          return world->abort.status();
+        if (Clock::now() > deadline)
+          return {Code::Timeout, "waited too long for a message from rank " + std::to_string(peer)};
+      }
+    });
+  }
+
+  uint64_t stagingBytes() const override {
+    std::lock_guard<std::mutex> lock(world->mutex);
+    return world->posted;
+  }
+
+  Status barrier() override { return world->everyone->meet(self, world->spins, world->abort); }
+
+  void terminate(int) override {}
+
+  Status gather(const std::string &mine, std::vector<std::string> &all) override {
+    Meeting &meeting = *world->everyone;
+    meeting.strings[self] = mine;
+    COLOSSAL_RETURN_IF_ERROR(meeting.meet(self, world->spins, world->abort));
+    all.clear();
+    if (self == 0)
+      all = meeting.strings;
+    return meeting.meet(self, world->spins, world->abort);
+  }
+
+private:
+  Status transfer(const CollectiveCall &call) {
+    Meeting &meeting = *static_cast<LocalGroup *>(call.group)->meeting;
+    meeting.calls[call.group->self] = &call;
+    COLOSSAL_RETURN_IF_ERROR(meeting.meet(call.group->self, world->spins, world->abort));
+    Exchange(call, meeting).run();
+    return meeting.meet(call.group->self, world->spins, world->abort);
+  }
+
+  std::shared_ptr<World> world;
+  uint32_t self;
+};
+
+} // namespace
+
+std::vector<std::unique_ptr<Communicator>> createLocalCommunicators(uint32_t ranks, unsigned spins, Abort &abort) {
+  auto world = std::make_shared<World>(ranks, spins, abort);
+  std::vector<std::unique_ptr<Communicator>> handles;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    handles.push_back(std::make_unique<LocalCommunicator>(world, rank));
+  return handles;
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,50 @@
+// Plug-ins: where they are looked for, and what is said where they are missing.
+#include "runtime/comm/Open.h"
+
+#include "runtime/comm/Local.h"
+
+#include <dlfcn.h>
+
+namespace colossal::runtime {
+
+Status openPlugin(const std::string &name, const std::string &purpose, void *&handle) {
+  std::string file = "lib" + name + ".so";
+  std::vector<std::string> candidates;
+  Dl_info info;
+  if (::dladdr(reinterpret_cast<void *>(&openPlugin), &info) != 0 && info.dli_fname) {
+    std::string self = info.dli_fname;
+    std::string folder = self.find('/') == std::string::npos ? "." : self.substr(0, self.rfind('/'));
+    candidates = {folder + "/" + file, folder + "/../lib/" + file, folder + "/colossal/" + file};
+  }
+  candidates.push_back(file);
+  std::string reasons;
+  for (const std::string &candidate : candidates) {
+    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle)
+      return {};
+    std::string reason = ::dlerror();
+    // "No such file" of the plug-in itself says nothing; a missing library under it does.
+    if (reason.rfind(candidate, 0) != 0 || candidate == file)
+      reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  return {Code::Unsupported, purpose + " cannot be used here: " + reasons};
+}
+
+Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
+                         std::vector<std::unique_ptr<Communicator>> &communicators) {
+  if (name == "local") {
+    communicators = createLocalCommunicators(ranks, spins, abort);
+    return {};
+  }
+  if (name != "mpi")
+    return {Code::InvalidArgument, "there is no communicator '" + name + "'; there are: local, mpi"};
+  void *handle = nullptr;
+  COLOSSAL_RETURN_IF_ERROR(openPlugin("colossal-comm-" + name, "communicator '" + name + "'", handle));
+  auto create = reinterpret_cast<CreateCommunicator>(::dlsym(handle, "colossalCreateCommunicator"));
+  if (!create)
+    return {Code::Unsupported, "the plug-in of communicator '" + name + "' is of another version"};
+  communicators.resize(1);
+  return create(ranks, abort, communicators[0]);
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,42 @@
+// The CPU as a device. A queue is either immediate (work runs in the calls, on the caller and the rank's thread pool)
+// or a thread of its own that works through a list; launches on any of them share one pool, one at a time.
+#ifndef COLOSSAL_RUNTIME_CPU_CPUDEVICE_H
+#define COLOSSAL_RUNTIME_CPU_CPUDEVICE_H
+
+#include "runtime/cpu/ThreadPool.h"
+#include "runtime/device/Device.h"
+#include "runtime/execute/Abort.h"
+
+#include <mutex>
+
+namespace colossal::runtime {
+
+class CpuDevice : public Device {
+public:
+  /// `spins` as in ThreadPool. `abort` ends waits and outlives the device.
+  CpuDevice(unsigned threads, unsigned spins, Abort &abort);
+  ~CpuDevice() override;
+
+  std::unique_ptr<Queue> createQueue(bool asynchronous) override;
+  std::unique_ptr<Event> createEvent() override;
+  unsigned threads() const override { return pool.threads(); }
+  Status reserveTileScratch(uint64_t bytes) override;
+  uint64_t scratchBytes() const override { return scratchStride * pool.threads(); }
+
+  /// Runs a launch on the pool and returns when it is done.
+  Status run(const KernelLaunch &launch);
+  Abort &abort() { return aborted; }
+  unsigned spins() const { return spinCount; }
+
+private:
+  Abort &aborted;
+  unsigned spinCount;
+  ThreadPool pool;
+  std::mutex busy; // launches of several queues take turns
+  std::byte *scratch = nullptr;
+  uint64_t scratchStride = 0;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_CPU_CPUDEVICE_H

@@ -1,0 +1,42 @@
+// The one flag that ends all ranks of a process: the first failure is kept, and every wait in the runtime looks here.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_ABORT_H
+#define COLOSSAL_RUNTIME_EXECUTE_ABORT_H
+
+#include "colossal/Plan/Status.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+namespace colossal::runtime {
+
+using plan::Code;
+using plan::Status;
+
+class Abort {
+public:
+  bool raised() const { return flag.load(std::memory_order_acquire); }
+  /// Keeps `status` if it is the first; later ones are consequences.
+  void raise(Status status) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (flag.load(std::memory_order_relaxed))
+      return;
+    first = std::move(status);
+    flag.store(true, std::memory_order_release);
+  }
+  Status status() const {
+    std::lock_guard<std::mutex> lock(mutex);
+    return first;
+  }
+  /// Longest that one wait for another rank may last.
+  std::chrono::milliseconds timeout{600000};
+
+private:
+  std::atomic<bool> flag{false};
+  mutable std::mutex mutex;
+  Status first;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_ABORT_H

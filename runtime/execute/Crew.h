@@ -1,0 +1,43 @@
+// The threads that carry a process's ranks, and the watch over them: a rank that fails or stops making progress ends
+// all in bounded time.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_CREW_H
+#define COLOSSAL_RUNTIME_EXECUTE_CREW_H
+
+#include "runtime/execute/Rank.h"
+#include "runtime/execute/Wait.h"
+
+#include <functional>
+#include <thread>
+
+namespace colossal::runtime {
+
+class Crew {
+public:
+  /// `spins`: how long threads wait awake between jobs.
+  Crew(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins);
+  /// Joins the threads. Must not be called when `lost`.
+  ~Crew();
+
+  /// Runs `job` on every rank's thread and returns when all are done, or when the run was given up. Then `lost` tells
+  /// whether a rank's thread is still stuck: neither the crew nor what it uses may be destroyed.
+  Status run(const std::function<Status(Rank &)> &job);
+  bool lost() const { return stuck; }
+  void interrupt() { interrupted.store(true); }
+
+private:
+  void work(size_t index);
+  void watch(uint64_t &progress, std::chrono::steady_clock::time_point &since);
+
+  std::vector<std::unique_ptr<Rank>> &ranks;
+  Rank::Shared &shared;
+  unsigned spins;
+  const std::function<Status(Rank &)> *job = nullptr;
+  WaitWord generation, finished;
+  std::atomic<bool> stopping{false}, interrupted{false};
+  bool stuck = false;
+  std::vector<std::thread> threads;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_CREW_H

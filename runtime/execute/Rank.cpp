@@ -1,0 +1,284 @@
+// The interpreter: walks resolved steps, enqueues each on its queue, orders by events.
+#include "runtime/execute/Rank.h"
+
+#include "runtime/execute/Step.h"
+#include "runtime/validate/Validate.h"
+
+#include <set>
+
+namespace colossal::runtime {
+
+namespace {
+
+/// Calls `visit` with every instruction of a body, nested ones too.
+template <class Visit>
+void forInstructions(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, Visit visit) {
+  for (const plan::Instruction &instruction : body) {
+    visit(instruction);
+    if (instruction.has_repeat())
+      forInstructions(instruction.repeat().body(), visit);
+    if (instruction.has_predicate())
+      forInstructions(instruction.predicate().body(), visit);
+  }
+}
+
+template <class Visit>
+void forInstructions(const plan::Plan &plan, Visit visit) {
+  for (const plan::Program &program : plan.programs())
+    forInstructions(program.body(), visit);
+  for (const plan::Function &function : plan.functions())
+    forInstructions(function.body(), visit);
+}
+
+std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const std::string &owner,
+                   const std::string &prefix, const plan::Instruction *wanted) {
+  for (int i = 0; i < body.size(); ++i) {
+    const plan::Instruction &instruction = body.Get(i);
+    std::string path = prefix + std::to_string(i);
+    if (&instruction == wanted)
+      return describeInstruction(owner, path, instruction);
+    std::string found;
+    if (instruction.has_repeat())
+      found = findIn(instruction.repeat().body(), owner, path + ".", wanted);
+    else if (instruction.has_predicate())
+      found = findIn(instruction.predicate().body(), owner, path + ".", wanted);
+    if (!found.empty())
+      return found;
+  }
+  return {};
+}
+
+} // namespace
+
+std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction) {
+  if (!instruction)
+    return {};
+  for (const plan::Program &program : plan.programs())
+    if (std::string found = findIn(program.body(), "program '" + program.name() + "'", "", instruction); !found.empty())
+      return found;
+  for (const plan::Function &function : plan.functions())
+    if (std::string found = findIn(function.body(), "function '" + function.name() + "'", "", instruction);
+        !found.empty())
+      return found;
+  return {};
+}
+
+CrashContext &crashContext() {
+  thread_local CrashContext context;
+  return context;
+}
+
+Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, std::unique_ptr<Communicator> theCommunicator)
+    : shared(shared), plan(*shared.plan), device(std::move(theDevice)), communicator(std::move(theCommunicator)),
+      place(plan::meshCoordinates(plan.mesh(), communicator->rank())) {}
+
+Rank::~Rank() = default;
+
+Status Rank::prepare() {
+  COLOSSAL_RETURN_IF_ERROR(arenas.allocate(plan));
+  uint64_t tileScratch = 0;
+  uint32_t eventCount = 0;
+  bool asynchronous = false;
+  for (const plan::Program &program : plan.programs())
+    eventCount = std::max(eventCount, program.events());
+  forInstructions(plan, [&](const plan::Instruction &instruction) {
+    asynchronous |= instruction.queue() == 1;
+    tileScratch = std::max(tileScratch, instruction.launch().tile_scratch());
+  });
+  COLOSSAL_RETURN_IF_ERROR(device->reserveTileScratch(tileScratch));
+  queues[0] = device->createQueue(false);
+  if (asynchronous)
+    queues[1] = device->createQueue(true);
+  // Event numbers may be sparse; only those that are signalled exist.
+  events.resize(static_cast<size_t>(std::min<uint32_t>(eventCount, 1u << 24)) + 1);
+  Status status;
+  forInstructions(plan, [&](const plan::Instruction &instruction) {
+    if (instruction.signals() >= events.size())
+      status = {Code::Unsupported, "the plan uses more than 2^24 events"};
+    else if (instruction.signals() && !events[instruction.signals()])
+      events[instruction.signals()] = device->createEvent();
+  });
+  COLOSSAL_RETURN_IF_ERROR(status);
+  COLOSSAL_RETURN_IF_ERROR(createGroups());
+  for (const plan::Function &function : plan.functions()) {
+    functions.push_back(std::make_unique<Body>());
+    COLOSSAL_RETURN_IF_ERROR(resolve(function.body(), *functions.back()));
+  }
+  for (const plan::Program &program : plan.programs()) {
+    programs.push_back(std::make_unique<Body>());
+    COLOSSAL_RETURN_IF_ERROR(resolve(program.body(), *programs.back()));
+  }
+  return {};
+}
+
+Status Rank::createGroups() {
+  // Every rank walks the same text, so the groups are made in the same order everywhere.
+  std::set<std::pair<std::vector<uint32_t>, uint32_t>> wanted;
+  forInstructions(plan, [&](const plan::Instruction &instruction) {
+    if (instruction.has_collective())
+      wanted.insert({{instruction.collective().axes().begin(), instruction.collective().axes().end()},
+                     instruction.queue()});
+  });
+  for (const auto &[axes, queue] : wanted)
+    COLOSSAL_RETURN_IF_ERROR(communicator->createGroup(plan::groupMembers(plan.mesh(), axes, rank()), queue,
+                                                       groups[{axes, queue}]));
+  return {};
+}
+
+uint64_t Rank::libraryBytes() const {
+  uint64_t bytes = 0;
+  for (const std::unique_ptr<LibraryRoutine> &routine : routines)
+    bytes += routine->privateBytes();
+  return bytes;
+}
+
+std::string Rank::traceJson() const {
+  std::string list = traces[0].json(plan, rank(), 0);
+  if (queues[1])
+    list += ",\n" + traces[1].json(plan, rank(), 1);
+  return list;
+}
+
+std::byte *Rank::at(const plan::BufferRef &ref, const Counters &counters) const {
+  std::byte *address = arenas.base(ref.arena()) + ref.offset();
+  for (int depth = 0; depth < ref.strides_size(); ++depth)
+    address += ref.strides(depth) * counters[static_cast<size_t>(depth)];
+  return address;
+}
+
+Status Rank::run(int program) {
+  crashContext() = {static_cast<int>(rank()), &position};
+  if (shared.trace)
+    for (Trace &trace : traces)
+      trace.clear();
+  Counters counters;
+  Status status = execute(*programs[static_cast<size_t>(program)], counters);
+  for (std::unique_ptr<Queue> &queue : queues)
+    if (queue)
+      if (Status late = queue->synchronize(); status.ok() && !late.ok())
+        status = std::move(late);
+  if (!status.ok())
+    status = std::move(status).withRank(static_cast<int>(rank())).withInstruction(locateInstruction(plan, current()));
+  position.store(nullptr, std::memory_order_relaxed);
+  crashContext() = {};
+  return status;
+}
+
+Status Rank::execute(Body &body, Counters &counters) {
+  for (Step &step : body.steps)
+    if (Status status = executeStep(step, counters); __builtin_expect(!status.ok(), 0))
+      return status;
+  return {};
+}
+
+Status Rank::executeStep(Step &step, Counters &counters) {
+  const plan::Instruction &origin = *step.origin;
+  position.store(&origin, std::memory_order_relaxed);
+  steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (__builtin_expect(shared.abort.raised(), 0))
+    return shared.abort.status();
+  Queue &queue = *queues[step.queue];
+  for (Event *event : step.waits)
+    COLOSSAL_RETURN_IF_ERROR(queue.wait(*event));
+  // A span of a nested body would cover those of its instructions; only leaves are recorded.
+  const bool traced = shared.trace && step.kind < Step::Call;
+  int64_t begin = 0;
+  Trace &trace = traces[step.queue];
+  std::shared_ptr<int64_t> lateBegin;
+  if (traced) {
+    begin = traceClock();
+    if (!queue.immediate()) {
+      lateBegin = std::make_shared<int64_t>(0);
+      COLOSSAL_RETURN_IF_ERROR(queue.enqueue([lateBegin] {
+        *lateBegin = traceClock();
+        return Status();
+      }));
+    }
+  }
+  if (Status status = executeKind(step, counters, queue); __builtin_expect(!status.ok(), 0))
+    return std::move(status).withInstruction(locateInstruction(plan, &origin));
+  if (traced && queue.immediate())
+    trace.add(&origin, begin, traceClock());
+  else if (traced)
+    COLOSSAL_RETURN_IF_ERROR(queue.enqueue([lateBegin, &trace, &origin] {
+      trace.add(&origin, *lateBegin, traceClock());
+      return Status();
+    }));
+  return step.signals ? queue.record(*step.signals) : Status();
+}
+
+Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
+  const plan::Instruction &origin = *step.origin;
+  switch (step.kind) {
+  case Step::Launch:
+    if (step.dynamic)
+      COLOSSAL_RETURN_IF_ERROR(fillLaunch(step, counters));
+    return queue.launch(step.launch);
+  case Step::Library: {
+    if (step.dynamic)
+      for (size_t i = 0; i < step.buffers.size(); ++i)
+        step.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
+    if (queue.immediate())
+      return step.routine->run(step.buffers.data());
+    return queue.enqueue([routine = step.routine, buffers = step.buffers] { return routine->run(buffers.data()); });
+  }
+  case Step::Collective: {
+    sentBytes += step.collectiveBytes;
+    std::shared_ptr<CollectiveCall> call = step.collective;
+    if (step.dynamic) {
+      call = std::make_shared<CollectiveCall>(*call);
+      COLOSSAL_RETURN_IF_ERROR(fillCollective(origin.collective(), counters, *call));
+    }
+    return communicator->collective(std::move(call), queue);
+  }
+  case Step::Copy:
+    return executeCopy(origin.copy(), counters, queue);
+  case Step::Send:
+  case Step::Receive: {
+    int64_t peer;
+    const bool sends = step.kind == Step::Send;
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, counters, peer));
+    if (peer < 0)
+      return {};
+    if (sends)
+      return communicator->send(at(origin.send().src(), counters), origin.send().src().bytes(),
+                                static_cast<uint32_t>(peer), origin.send().tag(), queue);
+    return communicator->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
+                                 static_cast<uint32_t>(peer), origin.recv().tag(), queue);
+  }
+  case Step::Call:
+    return execute(*functions[origin.call().function()], counters);
+  case Step::Repeat: {
+    const size_t depth = counters.size();
+    counters.push_back(0);
+    for (uint64_t i = 0; i < origin.repeat().count(); ++i) {
+      counters[depth] = static_cast<int64_t>(i);
+      COLOSSAL_RETURN_IF_ERROR(execute(*step.body, counters));
+    }
+    counters.pop_back();
+    return {};
+  }
+  case Step::Predicate: {
+    int64_t condition;
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(origin.predicate().condition(), place, counters, condition));
+    return condition != 0 ? execute(*step.body, counters) : Status();
+  }
+  }
+  return {Code::Internal, "a step of no kind"};
+}
+
+Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue) {
+  std::byte *destination = at(copy.dst(), counters);
+  if (copy.has_buffer())
+    return queue.copy(destination, at(copy.buffer(), counters), copy.dst().bytes());
+  if (copy.has_data())
+    return queue.copy(destination, shared.data.data + copy.data().offset(), copy.data().bytes());
+  ResolvedBox box;
+  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, counters, box));
+  return queue.enqueue([this, parameter = copy.parameter().parameter(), box, destination] {
+    return shared.weights.read(parameter, box, destination);
+  });
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,108 @@
+// One rank: its arenas, its queues, and the programs resolved to addresses. The interpreter of instructions.
+//
+// Invariant: everything that can be known at load is resolved at load (addresses, parameters, groups, routines), so a
+// run only walks an array, and allocates nothing unless an instruction depends on a repeat's counter.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_RANK_H
+#define COLOSSAL_RUNTIME_EXECUTE_RANK_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/device/Library.h"
+#include "runtime/execute/Abort.h"
+#include "runtime/execute/Memory.h"
+#include "runtime/execute/Modules.h"
+#include "runtime/execute/Trace.h"
+#include "runtime/execute/Weights.h"
+
+#include "colossal/Plan/Container.h"
+
+#include <atomic>
+#include <map>
+
+namespace colossal::runtime {
+
+class Rank {
+public:
+  /// What all ranks of a process share; outlives them.
+  struct Shared {
+    const plan::Plan *plan = nullptr;
+    plan::ByteView data;
+    Modules modules;
+    Weights weights;
+    Abort abort;
+    bool trace = false;
+  };
+
+  Rank(Shared &shared, std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator);
+  ~Rank();
+
+  /// Allocates arenas and resolves all programs. Ranks call it at the same time: it creates the groups.
+  Status prepare();
+  /// Runs a program's instructions to their end.
+  Status run(int program);
+
+  uint32_t rank() const { return communicator->rank(); }
+  const std::vector<int64_t> &coordinates() const { return place; }
+  std::byte *address(const plan::BufferRef &ref) const { return arenas.base(ref.arena()) + ref.offset(); }
+  Communicator &comm() { return *communicator; }
+  const Arenas &memory() const { return arenas; }
+  const Device &deviceInfo() const { return *device; }
+  uint64_t libraryBytes() const;
+  /// Bytes that this rank sent in collectives since load, by the closed formulas of docs/PlanFormat.md.
+  uint64_t collectiveBytes() const { return sentBytes; }
+
+  /// The instruction being run, for watchdogs and crash reports; null between runs.
+  const plan::Instruction *current() const { return position.load(std::memory_order_relaxed); }
+  uint64_t progress() const { return steps.load(std::memory_order_relaxed); }
+  std::string traceJson() const;
+
+private:
+  struct Step;
+  struct Body;
+  using Counters = std::vector<int64_t>;
+
+  Status resolve(const google::protobuf::RepeatedPtrField<plan::Instruction> &instructions, Body &body);
+  Status resolveStep(const plan::Instruction &instruction, Step &step);
+  Status resolveLaunch(const plan::Launch &launch, Step &step);
+  Status resolveLibrary(const plan::LibraryCall &call, Step &step);
+  Status fillLaunch(Step &step, const Counters &counters);
+  Status fillCollective(const plan::Collective &collective, const Counters &counters, CollectiveCall &call);
+  Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue, std::shared_ptr<Group> &group);
+  Status createGroups();
+  std::byte *at(const plan::BufferRef &ref, const Counters &counters) const;
+
+  Status execute(Body &body, Counters &counters);
+  Status executeStep(Step &step, Counters &counters);
+  Status executeKind(Step &step, Counters &counters, Queue &queue);
+  Status executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue);
+
+  Shared &shared;
+  const plan::Plan &plan;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+  std::vector<int64_t> place;
+  Arenas arenas;
+  std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue
+  std::vector<std::unique_ptr<Body>> programs, functions;
+  std::vector<std::unique_ptr<Event>> events; // index 0 unused
+  std::vector<std::unique_ptr<LibraryRoutine>> routines;
+  std::map<std::string, LibraryRoutine *> routineByDescriptor;
+  std::unique_ptr<Queue> queues[2];
+  Trace traces[2];
+  uint64_t sentBytes = 0;
+  std::atomic<const plan::Instruction *> position{nullptr};
+  std::atomic<uint64_t> steps{0};
+};
+
+/// Where an instruction stands in the plan, in words; searched by address.
+std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction);
+
+/// What the calling thread's rank is doing, for a handler of fatal signals; -1 and null outside runs.
+struct CrashContext {
+  int rank = -1;
+  const std::atomic<const plan::Instruction *> *position = nullptr;
+};
+CrashContext &crashContext();
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_RANK_H

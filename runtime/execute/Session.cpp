@@ -1,0 +1,310 @@
+// Opening a plan and running its programs, seen from the process that holds the ranks.
+#include "runtime/execute/Session.h"
+
+#include "runtime/comm/Open.h"
+#include "runtime/cpu/CpuDevice.h"
+#include "runtime/execute/Crew.h"
+#include "runtime/validate/Validate.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <sched.h>
+
+namespace colossal::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+unsigned availableCores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(std::max(1, CPU_COUNT(&set)))
+                                                       : std::max(1u, std::thread::hardware_concurrency());
+}
+
+/// Processes of this run on this machine, as launchers tell.
+unsigned localProcesses() {
+  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
+    if (const char *value = std::getenv(name))
+      if (unsigned count = static_cast<unsigned>(std::strtoul(value, nullptr, 10)))
+        return count;
+  return 1;
+}
+
+const char *lifeName(plan::Arena::Life life) {
+  constexpr const char *names[] = {"?", "weights", "state", "activations", "io", "workspace"};
+  return names[life];
+}
+
+template <class T>
+const T *findNamed(const google::protobuf::RepeatedPtrField<T> &rows, const std::string &name) {
+  for (const T &row : rows)
+    if (row.name() == name)
+      return &row;
+  return nullptr;
+}
+
+/// Why `inputs` are not those of `program`; converts types in place where the program's name and shape fit.
+Status fits(const plan::Program &program, plan::ByteView data, Tensors &inputs) {
+  std::string problems;
+  auto problem = [&](const std::string &text) { problems += (problems.empty() ? "" : "; ") + text; };
+  auto check = [&](const auto &expected, Tensor &given) {
+    std::vector<uint64_t> shape(expected.shape().begin(), expected.shape().end());
+    Status status;
+    if (given.shape != shape)
+      status = {Code::InvalidArgument, "it has shape " + describeType(given)};
+    else
+      status = convertTo(expected.type(), given);
+    if (!status.ok())
+      problem("input '" + expected.name() + "' must be " + describeType(expected.type(), shape) + ": " + status.message());
+    return status.ok();
+  };
+  for (const plan::Binding &binding : program.inputs()) {
+    auto given = inputs.find(binding.name());
+    if (given == inputs.end())
+      problem("input '" + binding.name() + "' is missing");
+    else
+      check(binding, given->second);
+  }
+  for (auto &[name, tensor] : inputs) {
+    if (findNamed(program.inputs(), name))
+      continue;
+    const plan::FixedInput *fixed = findNamed(program.fixed_inputs(), name);
+    if (!fixed)
+      problem("there is no input '" + name + "'");
+    else if (check(*fixed, tensor) && std::memcmp(tensor.bytes.data(), data.data + fixed->offset(), fixed->bytes()) != 0)
+      problem("input '" + name + "' was fixed when the plan was compiled, and now has other values");
+  }
+  return problems.empty() ? Status() : Status(Code::InvalidArgument, problems);
+}
+
+} // namespace
+
+struct Session::Core {
+  plan::PlanFile file;
+  Rank::Shared shared;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::unique_ptr<Crew> crew; // after the ranks: it goes first
+  std::vector<Communicator *> communicators;
+  uint32_t rankCount = 1;
+  unsigned threads = 1;
+
+  Status open(const std::string &path, const SessionOptions &options);
+  Status start(const SessionOptions &options);
+  Status scatter(const plan::Program &program, const Tensors &inputs, Rank &rank);
+};
+
+Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
+
+Session::~Session() {
+  // A stuck thread still uses all of it; memory is left to the end of the process then.
+  if (core && core->crew && core->crew->lost())
+    (void)core.release();
+}
+
+const plan::Plan &Session::plan() const { return core->file.plan(); }
+uint32_t Session::ranks() const { return core->rankCount; }
+unsigned Session::threads() const { return core->threads; }
+bool Session::root() const { return core->ranks[0]->rank() == 0; }
+void Session::interrupt() { core->crew->interrupt(); }
+void Session::terminateOthers(int exitCode) { core->ranks[0]->comm().terminate(exitCode); }
+uint64_t Session::collectiveBytes() const { return core->ranks[0]->collectiveBytes(); }
+
+uint64_t Session::arenaBytes() const {
+  uint64_t bytes = 0;
+  for (const plan::Arena &arena : plan().arenas())
+    bytes += arena.bytes();
+  return bytes;
+}
+
+Status Session::open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session) {
+  std::unique_ptr<Session> opened(new Session(std::make_unique<Core>()));
+  COLOSSAL_RETURN_IF_ERROR(opened->core->open(path, options));
+  session = std::move(opened);
+  return {};
+}
+
+Status Session::Core::open(const std::string &path, const SessionOptions &options) {
+  COLOSSAL_RETURN_IF_ERROR(plan::PlanFile::open(path, options.checkOwner, file));
+  COLOSSAL_RETURN_IF_ERROR(validatePlan(file.plan(), file.code(), file.data()));
+  COLOSSAL_RETURN_IF_ERROR(checkTarget(file.plan().target()));
+  rankCount = static_cast<uint32_t>(plan::meshRanks(file.plan().mesh()));
+  shared.plan = &file.plan();
+  shared.data = file.data();
+  shared.trace = options.trace;
+  shared.abort.timeout = options.timeout;
+  shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
+  COLOSSAL_RETURN_IF_ERROR(shared.modules.load(file.plan(), file.code()));
+  return start(options);
+}
+
+Status Session::Core::start(const SessionOptions &options) {
+  const bool oneProcess = options.communicator == "local";
+  const unsigned cores = availableCores();
+  const unsigned sharers = oneProcess ? rankCount : localProcesses();
+  // A launcher that binds its processes has divided the cores already.
+  const bool divided = !oneProcess && cores < std::thread::hardware_concurrency();
+  threads = options.threads ? options.threads : std::max(1u, divided ? cores : cores / sharers);
+  const uint64_t busy = uint64_t(threads) * (divided ? 1 : sharers);
+  // Spinning pays while every thread has a core, and harms as soon as one has not.
+  const unsigned spins = busy <= cores ? 20000 : 20;
+
+  std::vector<std::unique_ptr<Communicator>> handles;
+  COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));
+  for (std::unique_ptr<Communicator> &handle : handles)
+    ranks.push_back(std::make_unique<Rank>(shared, std::make_unique<CpuDevice>(threads, spins, shared.abort),
+                                           std::move(handle)));
+  crew = std::make_unique<Crew>(ranks, shared, spins);
+  COLOSSAL_RETURN_IF_ERROR(crew->run([](Rank &rank) { return rank.prepare(); }));
+  for (int program = 0; program < file.plan().programs_size(); ++program)
+    if (file.plan().programs(program).role() == plan::Program::LOAD)
+      COLOSSAL_RETURN_IF_ERROR(crew->run([program](Rank &rank) { return rank.run(program); }));
+  shared.weights.close();
+  return {};
+}
+
+std::string describeInputs(const plan::Program &program) {
+  std::string text;
+  for (const plan::Binding &binding : program.inputs())
+    text += "  " + binding.name() + ": " +
+            describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
+  for (const plan::FixedInput &input : program.fixed_inputs())
+    text += "  " + input.name() + ": " + describeType(input.type(), {input.shape().begin(), input.shape().end()}) +
+            " (fixed when compiled)\n";
+  return text.empty() ? "  (no inputs)\n" : text;
+}
+
+Status Session::select(Tensors &inputs, int &selected) const {
+  std::string reasons;
+  for (int program = 0; program < plan().programs_size(); ++program) {
+    const plan::Program &candidate = plan().programs(program);
+    if (candidate.role() == plan::Program::LOAD)
+      continue;
+    Tensors converted = inputs;
+    Status status = fits(candidate, core->shared.data, converted);
+    if (status.ok()) {
+      inputs = std::move(converted);
+      selected = program;
+      return {};
+    }
+    reasons += "\nprogram '" + candidate.name() + "': " + status.message() + ". It takes\n" + describeInputs(candidate);
+  }
+  return {Code::InvalidArgument, "the inputs fit no program of the plan" + reasons};
+}
+
+Status Session::Core::scatter(const plan::Program &program, const Tensors &inputs, Rank &rank) {
+  for (const plan::Binding &binding : program.inputs()) {
+    ResolvedBox box;
+    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank.coordinates(), {}, box));
+    box.toShard(inputs.at(binding.name()).bytes.data(), rank.address(binding.buffer()),
+                plan::elementBytes(binding.type()));
+  }
+  return {};
+}
+
+Status Session::run(int program, const Tensors &inputs, double *seconds) {
+  Clock::time_point begin, end;
+  Status status = core->crew->run([&](Rank &rank) {
+    COLOSSAL_RETURN_IF_ERROR(core->scatter(plan().programs(program), inputs, rank));
+    COLOSSAL_RETURN_IF_ERROR(rank.comm().barrier());
+    if (&rank == core->ranks[0].get())
+      begin = Clock::now();
+    COLOSSAL_RETURN_IF_ERROR(rank.run(program));
+    COLOSSAL_RETURN_IF_ERROR(rank.comm().barrier());
+    if (&rank == core->ranks[0].get())
+      end = Clock::now();
+    return Status();
+  });
+  if (status.ok() && seconds)
+    *seconds = std::chrono::duration<double>(end - begin).count();
+  return status;
+}
+
+Status Session::outputs(int program, Tensors &outputs) {
+  const plan::Program &which = plan().programs(program);
+  outputs.clear();
+  for (const plan::Binding &binding : which.outputs()) {
+    const uint64_t size = plan::elementBytes(binding.type());
+    Tensor tensor;
+    tensor.type = binding.type();
+    tensor.shape.assign(binding.shape().begin(), binding.shape().end());
+    uint64_t elements;
+    if (!tensorElements(tensor.type, tensor.shape, elements))
+      return {Code::InvalidPlan, "output '" + binding.name() + "' is too large"};
+    if (root())
+      tensor.bytes.resize(elements * size);
+    // Of ranks with equal boxes the first gives the values.
+    std::vector<ResolvedBox> boxes;
+    std::vector<bool> gives(ranks(), true);
+    for (uint32_t rank = 0; rank < ranks(); ++rank) {
+      ResolvedBox box;
+      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), {}, box));
+      for (const ResolvedBox &earlier : boxes)
+        gives[rank] = gives[rank] && !earlier.sameElements(box);
+      boxes.push_back(std::move(box));
+    }
+    if (core->ranks.size() == ranks()) {
+      for (uint32_t rank = 0; rank < ranks(); ++rank)
+        if (gives[rank])
+          boxes[rank].fromShard(core->ranks[rank]->address(binding.buffer()), tensor.bytes.data(), size);
+    } else {
+      Rank &own = *core->ranks[0];
+      std::vector<std::string> shards;
+      COLOSSAL_RETURN_IF_ERROR(own.comm().gather(
+          gives[own.rank()] ? boxes[own.rank()].pack(own.address(binding.buffer()), size) : std::string(), shards));
+      for (size_t rank = 0; rank < shards.size(); ++rank)
+        if (gives[rank])
+          boxes[rank].unpack(shards[rank], tensor.bytes.data(), size);
+    }
+    if (!root())
+      continue;
+    if (tensor.type == plan::BF16)
+      COLOSSAL_RETURN_IF_ERROR(convertTo(plan::F32, tensor));
+    outputs.emplace(binding.name(), std::move(tensor));
+  }
+  return {};
+}
+
+Status Session::memory(std::vector<RankMemory> &report) {
+  using nlohmann::json;
+  std::vector<std::string> texts;
+  for (const std::unique_ptr<Rank> &rank : core->ranks) {
+    json rows = json::array();
+    for (int arena = 0; arena < plan().arenas_size(); ++arena)
+      rows.push_back({std::string(lifeName(plan().arenas(arena).life())) + " (" + plan().arenas(arena).name() + ")",
+                      plan().arenas(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
+    auto also = [&](const char *kind, uint64_t bytes) {
+      if (bytes)
+        rows.push_back({kind, bytes, bytes});
+    };
+    also("tile scratch", rank->deviceInfo().scratchBytes());
+    also("library", rank->libraryBytes());
+    also("staging", rank->comm().stagingBytes());
+    texts.push_back(rows.dump());
+  }
+  if (core->ranks.size() != ranks())
+    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->comm().gather(std::string(texts[0]), texts));
+  report.clear();
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    RankMemory memory;
+    memory.rank = static_cast<uint32_t>(rank);
+    for (const json &row : json::parse(texts[rank]))
+      memory.rows.push_back({row[0], row[1], row[2]});
+    report.push_back(std::move(memory));
+  }
+  return {};
+}
+
+Status Session::trace(std::string &file) {
+  std::vector<std::string> lists;
+  for (const std::unique_ptr<Rank> &rank : core->ranks)
+    lists.push_back(rank->traceJson());
+  if (core->ranks.size() != ranks())
+    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->comm().gather(std::string(lists[0]), lists));
+  file = traceFile(lists);
+  return {};
+}
+
+} // namespace colossal::runtime

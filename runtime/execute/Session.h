@@ -1,0 +1,82 @@
+// A plan, loaded and ready to run: the ranks of this process, their threads, and what enters and leaves them.
+//
+// Opening checks the file, validates the plan, allocates every arena, loads code and weights. A run scatters the inputs
+// to the ranks, executes the program and leaves the outputs in the ranks, from where `outputs` collects them. With the
+// local communicator one process holds all ranks; with mpi it holds its own.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_SESSION_H
+#define COLOSSAL_RUNTIME_EXECUTE_SESSION_H
+
+#include "runtime/execute/Rank.h"
+#include "runtime/io/Tensor.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::runtime {
+
+struct SessionOptions {
+  std::string communicator = "local"; ///< or "mpi"
+  unsigned threads = 0;               ///< per rank; 0: the cores that this process may use, shared among its ranks
+  std::string weights;                ///< where weight files lie now; empty: where the plan says
+  std::optional<uint64_t> randomWeights;
+  std::chrono::milliseconds timeout{600000}; ///< without any progress, before a run is given up
+  bool checkOwner = true;
+  bool trace = false;
+};
+
+/// Memory of one rank by arena, planned and in use now; and what lies beside the arenas.
+struct RankMemory {
+  uint32_t rank = 0;
+  struct Row {
+    std::string kind;
+    uint64_t planned = 0, measured = 0;
+  };
+  std::vector<Row> rows;
+};
+
+class Session {
+public:
+  static Status open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session);
+  ~Session();
+
+  const plan::Plan &plan() const;
+  uint32_t ranks() const;
+  unsigned threads() const;
+  /// Whether this process holds rank 0, which reports and gathers.
+  bool root() const;
+
+  /// The program whose inputs have the names and shapes of `inputs`. Fixed inputs may be given and must then be equal.
+  /// Where none fits, the message lists what each program takes. Converts types that the file formats lack.
+  Status select(Tensors &inputs, int &program) const;
+  /// Runs a program once. `seconds` (optional) is the time from all ranks' start to all ranks' end, without scattering.
+  Status run(int program, const Tensors &inputs, double *seconds = nullptr);
+  /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
+  Status outputs(int program, Tensors &outputs);
+
+  /// May be called from a signal handler or another thread: ends the run in progress.
+  void interrupt();
+
+  /// Of all ranks, at the root; every process must call these.
+  Status memory(std::vector<RankMemory> &report);
+  Status trace(std::string &file);
+  uint64_t arenaBytes() const;       ///< per rank, as planned
+  uint64_t collectiveBytes() const;  ///< sent by this process's first rank since load
+  /// Ends the ranks of other processes too, after an error here. Does not return if there are any.
+  void terminateOthers(int exitCode);
+
+private:
+  struct Core;
+  explicit Session(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core;
+};
+
+/// "name: f32[2,3]" for each input of a program, one a line.
+std::string describeInputs(const plan::Program &program);
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_SESSION_H

@@ -1,0 +1,37 @@
+// An instruction resolved for one rank; the interpreter's array element.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_STEP_H
+#define COLOSSAL_RUNTIME_EXECUTE_STEP_H
+
+#include "runtime/execute/Rank.h"
+
+namespace colossal::runtime {
+
+struct Rank::Body {
+  std::vector<Step> steps;
+};
+
+struct Rank::Step {
+  /// Leaves first; those from Call on hold other instructions.
+  enum Kind : uint8_t { Launch, Library, Collective, Copy, Send, Receive, Call, Repeat, Predicate };
+
+  Kind kind = Launch;
+  uint8_t queue = 0;
+  /// Whether addresses or parameters depend on a repeat's counter and are computed at each run.
+  bool dynamic = false;
+  const plan::Instruction *origin = nullptr;
+  std::vector<Event *> waits;
+  Event *signals = nullptr;
+
+  KernelLaunch launch; // its arrays are the two below
+  std::vector<void *> buffers;
+  std::vector<int64_t> params;
+  LibraryRoutine *routine = nullptr;
+  std::shared_ptr<CollectiveCall> collective;
+  std::shared_ptr<Group> group;
+  uint64_t collectiveBytes = 0; // what this rank sends in it
+  std::unique_ptr<Body> body;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_STEP_H

@@ -1,0 +1,120 @@
+// Weight files, mapped on first use and checked against the recorded size.
+#include "runtime/execute/Weights.h"
+
+#include "runtime/execute/RandomValues.h"
+
+#include "colossal/Plan/DataType.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace colossal::runtime {
+
+namespace {
+
+bool isFolder(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
+
+} // namespace
+
+void Weights::configure(const plan::Plan &thePlan, plan::ByteView section, std::string planFolder, std::string movedTo,
+                        std::optional<uint64_t> randomSeed) {
+  plan = &thePlan;
+  data = section;
+  folder = std::move(planFolder);
+  moved = std::move(movedTo);
+  seed = randomSeed;
+  mappings.resize(static_cast<size_t>(plan->files_size()));
+}
+
+void Weights::close() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (Mapping &mapping : mappings) {
+    if (mapping.base)
+      ::munmap(mapping.base, mapping.bytes);
+    mapping = {};
+  }
+}
+
+Status Weights::map(uint32_t file, const std::byte *&base) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Mapping &mapping = mappings[file];
+  base = static_cast<const std::byte *>(mapping.base);
+  if (base)
+    return {};
+  const plan::WeightFile &recorded = plan->files(static_cast<int>(file));
+  std::string path = recorded.path();
+  if (moved.empty()) {
+    if (path[0] != '/')
+      path = folder + "/" + path;
+  } else if (isFolder(moved)) {
+    // The recorded path below the folder if it is there, else the file's own name.
+    std::string below = moved + "/" + recorded.path();
+    path = path[0] != '/' && exists(below) ? below : moved + "/" + path.substr(path.rfind('/') + 1);
+  } else if (plan->files_size() == 1) {
+    path = moved;
+  } else {
+    return {Code::InvalidArgument, "the plan reads " + std::to_string(plan->files_size()) +
+                                       " weight files; --weights must name the folder that holds them"};
+  }
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return {errno == ENOENT ? Code::NotFound : Code::Io,
+            "cannot open weight file " + path + ": " + std::strerror(errno) + " (--weights says where it is now)"};
+  struct stat info;
+  Status status;
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+    status = {Code::Io, "weight file " + path + " is not a regular file"};
+  else if (static_cast<uint64_t>(info.st_size) != recorded.bytes())
+    status = {Code::InvalidArgument, "weight file " + path + " has " + std::to_string(info.st_size) +
+                                         " bytes; when the plan was compiled it had " +
+                                         std::to_string(recorded.bytes())};
+  else if (info.st_size > 0) {
+    void *mapped = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapped == MAP_FAILED)
+      status = {Code::Io, "cannot map weight file " + path + ": " + std::strerror(errno)};
+    else
+      mapping = {mapped, static_cast<uint64_t>(info.st_size)};
+  }
+  ::close(fd);
+  base = static_cast<const std::byte *>(mapping.base);
+  return status;
+}
+
+Status Weights::read(uint32_t index, const ResolvedBox &box, std::byte *shard) {
+  const plan::Parameter &parameter = plan->parameters(static_cast<int>(index));
+  const uint64_t size = plan::elementBytes(parameter.type());
+  if (parameter.inlined()) {
+    box.toShard(data.data + parameter.offset(), shard, size);
+    return {};
+  }
+  if (seed) {
+    if (box.padded())
+      std::memset(shard, 0, box.localBytes(size));
+    RandomValues values = RandomValues::weights(*seed, parameter.name(), parameter.type(),
+                                                {parameter.shape().begin(), parameter.shape().end()});
+    StridedBlock block = box.block();
+    block.forRows(0, block.elements(), [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+      values.fill(box.globalOffset() + from, length, shard + to * size);
+    });
+    return {};
+  }
+  if (box.validElements() == 0) {
+    std::memset(shard, 0, box.localBytes(size));
+    return {};
+  }
+  const std::byte *base = nullptr;
+  COLOSSAL_RETURN_IF_ERROR(map(parameter.file(), base));
+  box.toShard(base + parameter.offset(), shard, size);
+  return {};
+}
+
+} // namespace colossal::runtime

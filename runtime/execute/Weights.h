@@ -1,0 +1,51 @@
+// Where parameters come from: mapped weight files, the plan's data section, or a random generator. A rank touches only
+// the pages of its boxes.
+#ifndef COLOSSAL_RUNTIME_EXECUTE_WEIGHTS_H
+#define COLOSSAL_RUNTIME_EXECUTE_WEIGHTS_H
+
+#include "runtime/execute/Boxes.h"
+
+#include "colossal/Plan/Container.h"
+
+#include <mutex>
+#include <optional>
+
+namespace colossal::runtime {
+
+class Weights {
+public:
+  Weights() = default;
+  Weights(const Weights &) = delete;
+  Weights &operator=(const Weights &) = delete;
+  ~Weights() { close(); }
+
+  /// `folder` is the plan's. `moved`, if not empty, is where the weights lie now: a folder that holds files of the
+  /// recorded names, or the file itself where the plan has one. With a seed no file is opened. Files are opened at
+  /// first use, and their size must be the recorded one.
+  void configure(const plan::Plan &plan, plan::ByteView data, std::string folder, std::string moved,
+                 std::optional<uint64_t> randomSeed);
+
+  /// Fills a shard with a parameter's box; padding is zero. Any rank's thread may call it.
+  Status read(uint32_t parameter, const ResolvedBox &box, std::byte *shard);
+
+  /// Unmaps the files; a later read maps them again.
+  void close();
+
+private:
+  struct Mapping {
+    void *base = nullptr;
+    uint64_t bytes = 0;
+  };
+  Status map(uint32_t file, const std::byte *&base);
+
+  const plan::Plan *plan = nullptr;
+  plan::ByteView data;
+  std::string folder, moved;
+  std::optional<uint64_t> seed;
+  std::mutex mutex;
+  std::vector<Mapping> mappings;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_EXECUTE_WEIGHTS_H

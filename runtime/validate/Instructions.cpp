@@ -1,0 +1,254 @@
+// Instructions in the order they run: references, events, calls, and what is written against what is read.
+#include "runtime/validate/Checker.h"
+
+#include "colossal/Plan/DataType.h"
+
+#include <algorithm>
+
+namespace colossal::runtime {
+
+namespace {
+constexpr unsigned maxCallDepth = 64;
+constexpr size_t maxRepeatDepth = 8;
+constexpr uint64_t maxRepeatCount = uint64_t(1) << 32;
+constexpr int maxLaunchBuffers = 255;
+constexpr uint64_t maxTileScratch = uint64_t(1) << 30;
+} // namespace
+
+std::string instructionKind(const plan::Instruction &instruction) {
+  using I = plan::Instruction;
+  switch (instruction.kind_case()) {
+  case I::kLaunch:
+    return "launch";
+  case I::kLibrary:
+    return instruction.library().routine();
+  case I::kCollective: {
+    std::string name = plan::Collective::Kind_Name(instruction.collective().kind());
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    return name.empty() ? "collective" : name;
+  }
+  case I::kSend:
+    return "send";
+  case I::kRecv:
+    return "recv";
+  case I::kCopy:
+    return "copy";
+  case I::kCall:
+    return "call";
+  case I::kRepeat:
+    return "repeat";
+  case I::kPredicate:
+    return "predicate";
+  case I::KIND_NOT_SET:
+    break;
+  }
+  return "nothing";
+}
+
+std::string describeInstruction(const std::string &owner, const std::string &path,
+                                const plan::Instruction &instruction) {
+  std::string text = owner + ", instruction " + path + " (" + instructionKind(instruction);
+  if (!instruction.source().empty())
+    text += "; from " + instruction.source();
+  return text + ")";
+}
+
+Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Place &place) {
+  for (int i = 0; i < body.size(); ++i) {
+    std::string path = place.prefix + std::to_string(i);
+    Status status = checkInstruction(body.Get(i), place, path);
+    if (!status.ok())
+      return std::move(status).withInstruction(describeInstruction(place.owner, path, body.Get(i)));
+  }
+  return {};
+}
+
+Status Checker::checkInstruction(const plan::Instruction &instruction, const Place &place, const std::string &path) {
+  COLOSSAL_RETURN_IF_ERROR(spend(1));
+  if (instruction.queue() > 1)
+    return invalid("there is no queue " + std::to_string(instruction.queue()));
+  for (uint32_t event : instruction.waits())
+    if (signalled.count(event) == 0)
+      return invalid("it waits for event " + std::to_string(event) + ", which no earlier instruction signals");
+  COLOSSAL_RETURN_IF_ERROR(checkKind(instruction, place, path));
+  if (uint32_t event = instruction.signals()) {
+    if (event > events)
+      return invalid("it signals event " + std::to_string(event) + " of " + std::to_string(events));
+    auto [found, fresh] = signalledBy.emplace(event, &instruction);
+    if (!fresh && found->second != &instruction)
+      return invalid("event " + std::to_string(event) + " is signalled by another instruction too");
+    signalled.insert(event);
+  }
+  return {};
+}
+
+Status Checker::checkKind(const plan::Instruction &instruction, const Place &place, const std::string &path) {
+  using I = plan::Instruction;
+  Place inner = place;
+  inner.prefix = path + ".";
+  switch (instruction.kind_case()) {
+  case I::kLaunch:
+    return checkLaunch(instruction.launch(), place);
+  case I::kLibrary:
+    return checkLibrary(instruction.library(), place);
+  case I::kCollective:
+    return checkCollective(instruction.collective(), place);
+  case I::kSend:
+    return checkPeer(instruction.send().src(), instruction.send().peer(), place, false);
+  case I::kRecv:
+    return checkPeer(instruction.recv().dst(), instruction.recv().peer(), place, true);
+  case I::kCopy:
+    return checkCopy(instruction.copy(), place);
+  case I::kCall:
+    return checkCall(instruction.call(), place);
+  case I::kRepeat:
+    if (instruction.repeat().count() > maxRepeatCount)
+      return invalid("it repeats more than 2^32 times");
+    if (place.counts.size() >= maxRepeatDepth)
+      return invalid("repeats are nested deeper than " + std::to_string(maxRepeatDepth));
+    inner.counts.push_back(instruction.repeat().count());
+    return walk(instruction.repeat().body(), inner);
+  case I::kPredicate:
+    COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, place.counts,
+                                    [](const std::vector<int64_t> &) { return Status(); }));
+    inner.predicated = true;
+    return walk(instruction.predicate().body(), inner);
+  case I::KIND_NOT_SET:
+    break;
+  }
+  return {Code::Unsupported, "an instruction of a kind that this runtime does not know"};
+}
+
+Status Checker::checkCall(const plan::Call &call, const Place &place) {
+  if (call.function() >= static_cast<uint32_t>(plan.functions_size()))
+    return invalid("there is no function " + std::to_string(call.function()));
+  if (call.function() < place.function)
+    return invalid("a function may only call later ones");
+  if (place.depth >= maxCallDepth)
+    return invalid("calls are nested deeper than " + std::to_string(maxCallDepth));
+  if (!visited[place.predicated].insert({call.function(), place.counts}).second)
+    return {};
+  const plan::Function &function = plan.functions(static_cast<int>(call.function()));
+  Place inner = place;
+  inner.owner = "function '" + function.name() + "'";
+  inner.prefix.clear();
+  inner.function = call.function() + 1;
+  inner.depth = place.depth + 1;
+  return walk(function.body(), inner);
+}
+
+Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
+  if (launch.kernel() >= static_cast<uint32_t>(plan.kernels_size()))
+    return invalid("there is no kernel " + std::to_string(launch.kernel()));
+  const plan::Kernel &kernel = plan.kernels(static_cast<int>(launch.kernel()));
+  if (static_cast<uint32_t>(launch.buffers_size()) != kernel.buffers() ||
+      static_cast<uint32_t>(launch.params_size()) != kernel.params())
+    return invalid("kernel '" + kernel.symbol() + "' takes " + std::to_string(kernel.buffers()) + " buffers and " +
+                   std::to_string(kernel.params()) + " parameters, and is given " +
+                   std::to_string(launch.buffers_size()) + " and " + std::to_string(launch.params_size()));
+  if (launch.buffers_size() > maxLaunchBuffers)
+    return invalid("it has more than " + std::to_string(maxLaunchBuffers) + " buffers");
+  if (launch.writes() > static_cast<uint32_t>(launch.buffers_size()))
+    return invalid("it writes more buffers than it has");
+  if (launch.tiles() > maxExtent || launch.tile_scratch() > maxTileScratch)
+    return invalid("its tiles or their scratch are out of range");
+  for (const plan::Expr &param : launch.params())
+    COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(param, static_cast<unsigned>(plan.mesh().axes_size()),
+                                             static_cast<unsigned>(place.counts.size())));
+  const int firstWritten = launch.buffers_size() - static_cast<int>(launch.writes());
+  std::vector<bool> both(launch.buffers_size());
+  for (uint32_t index : launch.also_written()) {
+    if (index >= static_cast<uint32_t>(launch.buffers_size()))
+      return invalid("it says that buffer " + std::to_string(index) + " is written too, and has no such buffer");
+    both[index] = true;
+  }
+  for (int i = 0; i < launch.buffers_size(); ++i)
+    COLOSSAL_RETURN_IF_ERROR(
+        checkRef(launch.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten || both[i]));
+  COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(launch.buffers_size()) * launch.writes()));
+  // Sharing is declared by `also_written`, which names a buffer whose place a written one takes.
+  for (int written = firstWritten; written < launch.buffers_size(); ++written)
+    for (int other = 0; other < written; ++other)
+      if (!both[other] && overlap(launch.buffers(written), launch.buffers(other), place.counts))
+        return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " + std::to_string(other));
+  return {};
+}
+
+Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) {
+  if (call.routine() != "convolution" && call.routine() != "convolution.pack")
+    return {Code::Unsupported, "this runtime has no library routine '" + call.routine() + "'"};
+  ConvolutionBytes bytes;
+  COLOSSAL_RETURN_IF_ERROR(checkConvolution(call.convolution(), bytes));
+  std::vector<uint64_t> least;
+  uint32_t writes = 1;
+  if (call.routine() == "convolution") {
+    least = {bytes.input, 0}; // the packed weight's and the scratchpad's sizes are the library's, checked at load
+    if (call.convolution().bias())
+      least.push_back(bytes.bias);
+    least.insert(least.end(), {0, bytes.output});
+    writes = 2;
+  } else {
+    least = {bytes.weight, 0};
+  }
+  if (static_cast<size_t>(call.buffers_size()) != least.size() || call.writes() != writes)
+    return invalid("routine '" + call.routine() + "' takes " + std::to_string(least.size()) + " buffers and writes " +
+                   std::to_string(writes) + ", and is given " + std::to_string(call.buffers_size()) + " and " +
+                   std::to_string(call.writes()));
+  const int firstWritten = call.buffers_size() - static_cast<int>(writes);
+  for (int i = 0; i < call.buffers_size(); ++i) {
+    COLOSSAL_RETURN_IF_ERROR(checkRef(call.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten));
+    if (call.buffers(i).bytes() < least[i])
+      return invalid("buffer " + std::to_string(i) + " has " + std::to_string(call.buffers(i).bytes()) +
+                     " bytes and needs " + std::to_string(least[i]));
+    if (call.buffers(i).offset() % 4 != 0)
+      return invalid("buffer " + std::to_string(i) + " is not aligned");
+    for (int other = 0; other < i && i >= firstWritten; ++other)
+      if (overlap(call.buffers(i), call.buffers(other), place.counts))
+        return invalid("buffer " + std::to_string(i) + " is written and overlaps buffer " + std::to_string(other));
+  }
+  return {};
+}
+
+Status Checker::checkCopy(const plan::Copy &copy, const Place &place) {
+  COLOSSAL_RETURN_IF_ERROR(checkRef(copy.dst(), "its destination", place, true));
+  switch (copy.source_case()) {
+  case plan::Copy::kBuffer:
+    COLOSSAL_RETURN_IF_ERROR(checkRef(copy.buffer(), "its source", place, false));
+    if (copy.buffer().bytes() != copy.dst().bytes())
+      return invalid("its source has " + std::to_string(copy.buffer().bytes()) + " bytes, its destination " +
+                     std::to_string(copy.dst().bytes()));
+    if (overlap(copy.buffer(), copy.dst(), place.counts))
+      return invalid("its source and destination overlap");
+    return {};
+  case plan::Copy::kParameter: {
+    const plan::Copy::FromParameter &from = copy.parameter();
+    if (from.parameter() >= static_cast<uint32_t>(plan.parameters_size()))
+      return invalid("there is no parameter " + std::to_string(from.parameter()));
+    const plan::Parameter &parameter = plan.parameters(static_cast<int>(from.parameter()));
+    if (copy.dst().offset() % plan::elementBytes(parameter.type()) != 0)
+      return invalid("its destination is not aligned to the parameter's elements");
+    return checkBox(from.box(), parameter.shape(), parameter.type(), copy.dst(), place.counts);
+  }
+  case plan::Copy::kData:
+    if (copy.data().offset() > data.size || copy.data().bytes() > data.size - copy.data().offset())
+      return invalid("its source lies outside the data section");
+    if (copy.data().bytes() != copy.dst().bytes())
+      return invalid("its source has " + std::to_string(copy.data().bytes()) + " bytes, its destination " +
+                     std::to_string(copy.dst().bytes()));
+    return {};
+  case plan::Copy::SOURCE_NOT_SET:
+    break;
+  }
+  return invalid("it has no source");
+}
+
+Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Place &place, bool written) {
+  COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", place, written));
+  return forAll({&peer}, place.counts, [&](const std::vector<int64_t> &values) {
+    if (values[0] >= static_cast<int64_t>(ranks))
+      return invalid("peer " + std::to_string(values[0]) + " of " + std::to_string(ranks) + " ranks");
+    return Status();
+  });
+}
+
+} // namespace colossal::runtime

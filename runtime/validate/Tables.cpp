@@ -1,0 +1,225 @@
+// The plan's tables: mesh, arenas, weight files, parameters, code, and the tensors that enter and leave programs.
+#include "runtime/validate/Checker.h"
+
+#include "colossal/Plan/DataType.h"
+
+#include <cctype>
+#include <cstring>
+#include <elf.h>
+
+namespace colossal::runtime {
+
+namespace {
+
+template <class Repeated>
+std::string indexed(const char *table, const Repeated &rows, int index) {
+  return std::string(table) + " " + std::to_string(index) + " of " + std::to_string(rows.size()) + ": ";
+}
+
+bool within(uint64_t offset, uint64_t bytes, uint64_t size) { return offset <= size && bytes <= size - offset; }
+
+/// Enough of the ELF rules that the dynamic loader reads nothing outside the image.
+Status checkElf(const std::byte *image, uint64_t bytes) {
+  Elf64_Ehdr header;
+  if (bytes < sizeof header)
+    return invalid("the image is too small for an ELF object");
+  std::memcpy(&header, image, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB)
+    return invalid("the image is no 64-bit little-endian ELF object");
+  if (header.e_type != ET_DYN)
+    return invalid("the image is no shared object");
+#if defined(__x86_64__)
+  if (header.e_machine != EM_X86_64)
+    return {Code::Unsupported, "the image is for another machine"};
+#endif
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 ||
+      !within(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr), bytes))
+    return invalid("the image's program headers lie outside it");
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, image + header.e_phoff + i * sizeof segment, sizeof segment);
+    if (segment.p_type != PT_NULL && !within(segment.p_offset, segment.p_filesz, bytes))
+      return invalid("a segment lies outside the image");
+    if (segment.p_type == PT_LOAD && (segment.p_filesz > segment.p_memsz || segment.p_memsz > maxExtent))
+      return invalid("a segment has impossible sizes");
+    if (segment.p_type == PT_INTERP)
+      return invalid("the image asks for an interpreter");
+  }
+  return {};
+}
+
+} // namespace
+
+Status Checker::checkTables() {
+  if (plan.version() == 0 || plan.version() > plan::schemaVersion)
+    return {Code::Unsupported, "the plan has schema version " + std::to_string(plan.version()) +
+                                   "; this runtime reads up to " + std::to_string(plan::schemaVersion)};
+  if (plan.mesh().axes_size() > 16)
+    return invalid("the mesh has more than 16 axes");
+  ranks = plan::meshRanks(plan.mesh());
+  if (ranks == 0 || ranks > maxRanks)
+    return invalid("the mesh has an empty axis or more than " + std::to_string(maxRanks) + " ranks");
+  COLOSSAL_RETURN_IF_ERROR(checkArenas());
+  COLOSSAL_RETURN_IF_ERROR(checkParameters());
+  return checkCode();
+}
+
+Status Checker::checkArenas() {
+  for (int i = 0; i < plan.arenas_size(); ++i) {
+    const plan::Arena &arena = plan.arenas(i);
+    std::string where = indexed("arena", plan.arenas(), i);
+    if (arena.space() != plan::Arena::DEVICE && arena.space() != plan::Arena::PINNED_HOST)
+      return {Code::Unsupported, where + "this runtime has no such memory space (" + std::to_string(arena.space()) + ")"};
+    if (arena.life() < plan::Arena::WEIGHTS || arena.life() > plan::Arena::WORKSPACE)
+      return invalid(where + "unknown life " + std::to_string(arena.life()));
+    if (arena.bytes() > maxExtent)
+      return invalid(where + std::to_string(arena.bytes()) + " bytes are more than any rank has");
+    if (arena.alignment() < 64 || (arena.alignment() & (arena.alignment() - 1)) != 0 || arena.alignment() > 1u << 30)
+      return invalid(where + "alignment " + std::to_string(arena.alignment()) + " is no power of two from 64 up");
+  }
+  return {};
+}
+
+Status Checker::checkParameters() {
+  for (int i = 0; i < plan.files_size(); ++i)
+    if (plan.files(i).path().empty() || plan.files(i).path().find('\0') != std::string::npos)
+      return invalid(indexed("weight file", plan.files(), i) + "it has no proper path");
+  std::set<std::string> names;
+  for (int i = 0; i < plan.parameters_size(); ++i) {
+    const plan::Parameter &parameter = plan.parameters(i);
+    std::string where = indexed("parameter", plan.parameters(), i) + "'" + parameter.name() + "': ";
+    if (!names.insert(parameter.name()).second)
+      return invalid(where + "the name is taken");
+    uint64_t elements;
+    uint64_t size = plan::elementBytes(parameter.type());
+    if (size == 0 || parameter.shape_size() > maxDims || !productWithin(parameter.shape(), elements))
+      return invalid(where + "its type or shape is not valid");
+    if (elements > maxExtent / size || elements * size != parameter.bytes())
+      return invalid(where + "its shape needs " + std::to_string(elements) + " elements of " + std::to_string(size) +
+                     " bytes, it has " + std::to_string(parameter.bytes()) + " bytes");
+    if (parameter.inlined()) {
+      if (!within(parameter.offset(), parameter.bytes(), data.size))
+        return invalid(where + "it lies outside the data section");
+    } else {
+      if (parameter.file() >= static_cast<uint32_t>(plan.files_size()))
+        return invalid(where + "there is no weight file " + std::to_string(parameter.file()));
+      if (!within(parameter.offset(), parameter.bytes(), plan.files(static_cast<int>(parameter.file())).bytes()))
+        return invalid(where + "it lies outside its file");
+    }
+  }
+  return {};
+}
+
+Status Checker::checkCode() {
+  for (int i = 0; i < plan.modules_size(); ++i) {
+    const plan::Module &module = plan.modules(i);
+    if (!within(module.offset(), module.bytes(), code.size))
+      return invalid(indexed("module", plan.modules(), i) + "it lies outside the code section");
+    if (Status status = checkElf(code.data + module.offset(), module.bytes()); !status.ok())
+      return {status.code(), indexed("module", plan.modules(), i) + status.message()};
+  }
+  for (int i = 0; i < plan.kernels_size(); ++i) {
+    const plan::Kernel &kernel = plan.kernels(i);
+    if (kernel.module() >= static_cast<uint32_t>(plan.modules_size()))
+      return invalid(indexed("kernel", plan.kernels(), i) + "there is no module " + std::to_string(kernel.module()));
+    bool plain = !kernel.symbol().empty() && kernel.symbol().size() < 1024;
+    for (unsigned char c : kernel.symbol())
+      plain = plain && (std::isalnum(c) || c == '_' || c == '.' || c == '$');
+    if (!plain)
+      return invalid(indexed("kernel", plan.kernels(), i) + "its symbol is not a name");
+  }
+  return {};
+}
+
+Status Checker::checkBinding(const plan::Binding &binding, bool output) {
+  Place place;
+  COLOSSAL_RETURN_IF_ERROR(checkRef(binding.buffer(), "its buffer", place, !output));
+  uint64_t size = plan::elementBytes(binding.type());
+  if (size == 0)
+    return invalid("its type is not valid");
+  if (binding.buffer().offset() % size != 0)
+    return invalid("its buffer is not aligned to its elements");
+  COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), {}));
+  if (!output)
+    return {};
+  // The ranks' boxes, equal ones once, must hold as many elements as the tensor has: none is lost, none given twice.
+  std::vector<const plan::Expr *> exprs;
+  uint64_t elements = 1, held = 0;
+  for (const plan::BoxDim &dim : binding.box().dims()) {
+    exprs.push_back(&dim.start());
+    exprs.push_back(&dim.valid());
+    elements *= dim.global();
+  }
+  std::set<std::vector<int64_t>> boxes;
+  COLOSSAL_RETURN_IF_ERROR(forAll(exprs, {}, [&](const std::vector<int64_t> &values) {
+    uint64_t volume = 1;
+    for (size_t i = 1; i < values.size(); i += 2)
+      volume *= static_cast<uint64_t>(values[i]);
+    if (boxes.insert(values).second)
+      held += volume;
+    return held > elements ? invalid("the ranks' boxes overlap without being equal") : Status();
+  }));
+  if (held != elements)
+    return invalid("the ranks hold " + std::to_string(held) + " of its " + std::to_string(elements) + " elements");
+  return {};
+}
+
+Status Checker::checkProgram(const plan::Program &program) {
+  Place place;
+  place.owner = "program '" + program.name() + "'";
+  auto failed = [&](const std::string &what, const Status &status) {
+    return Status(status.code(), place.owner + ", " + what + ": " + status.message());
+  };
+  if (program.role() < plan::Program::LOAD || program.role() > plan::Program::STEP)
+    return invalid(place.owner + ": unknown role");
+  place.loading = program.role() == plan::Program::LOAD;
+  std::set<std::string> inputs, outputs;
+  for (const plan::Binding &binding : program.inputs()) {
+    Status status = inputs.insert(binding.name()).second ? checkBinding(binding, false) : invalid("the name is taken");
+    if (!status.ok())
+      return failed("input '" + binding.name() + "'", status);
+  }
+  for (const plan::Binding &binding : program.outputs()) {
+    Status status = outputs.insert(binding.name()).second ? checkBinding(binding, true) : invalid("the name is taken");
+    if (!status.ok())
+      return failed("output '" + binding.name() + "'", status);
+  }
+  for (const plan::FixedInput &input : program.fixed_inputs()) {
+    uint64_t elements = 0, size = plan::elementBytes(input.type());
+    Status status;
+    if (!inputs.insert(input.name()).second)
+      status = invalid("the name is taken");
+    else if (size == 0 || input.shape_size() > maxDims || !productWithin(input.shape(), elements) ||
+             elements > maxExtent / size || elements * size != input.bytes())
+      status = invalid("its type, shape and bytes do not agree");
+    else if (!within(input.offset(), input.bytes(), data.size))
+      status = invalid("it lies outside the data section");
+    if (!status.ok())
+      return failed("fixed input '" + input.name() + "'", status);
+  }
+  events = program.events();
+  signalledBy.clear();
+  signalled.clear();
+  visited[0].clear();
+  visited[1].clear();
+  return walk(program.body(), place);
+}
+
+Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data) {
+  Checker checker(plan, code, data);
+  COLOSSAL_RETURN_IF_ERROR(checker.checkTables());
+  std::set<std::string> names;
+  int loads = 0;
+  for (const plan::Program &program : plan.programs()) {
+    if (program.name().empty() || !names.insert(program.name()).second)
+      return invalid("program '" + program.name() + "': the name is empty or taken");
+    loads += program.role() == plan::Program::LOAD;
+    COLOSSAL_RETURN_IF_ERROR(checker.checkProgram(program));
+  }
+  if (loads != 1)
+    return invalid("there are " + std::to_string(loads) + " load programs; there must be one");
+  return {};
+}
+
+} // namespace colossal::runtime

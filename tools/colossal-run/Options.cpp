@@ -1,0 +1,144 @@
+// The options, their help, and the files that --input names.
+#include "Options.h"
+
+#include "runtime/io/Npy.h"
+#include "runtime/io/TensorProto.h"
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+namespace colossal::runtime {
+
+namespace {
+
+constexpr const char *introduction =
+    "Runs a plan that colossal-compile made: loads each rank's shards, gives them the inputs, runs the program whose\n"
+    "input shapes match, and collects the outputs.\n\n"
+    "A plan holds machine code, so whoever runs a plan runs a program: it is refused if others may write to it.";
+
+constexpr const char *closing =
+    "Examples:\n"
+    "  colossal-run gpt2.cplan --print-inputs\n"
+    "  colossal-run gpt2.cplan --input inputs.npz --output outputs.npz\n"
+    "  colossal-run gpt2.cplan --input inputs.npz --expect outputs.npz --rtol 1e-4\n"
+    "  colossal-run gpt2.cplan --random-inputs 1 --random-weights 1 --benchmark 50 --json\n"
+    "  mpirun -n 4 colossal-run gpt2.cplan --comm mpi --input inputs.npz --output outputs.npz\n\n"
+    "Exit codes:\n"
+    "  0    success                        5    not supported here (version, CPU, library)\n"
+    "  1    outputs differ from --expect   6    a rank failed, or memory ran out\n"
+    "  2    wrong options or inputs        7    no progress within --timeout\n"
+    "  3    a file cannot be used          130  interrupted\n"
+    "  4    the plan is refused";
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+} // namespace
+
+ExitCode exitCodeOf(const Status &status) {
+  switch (status.code()) {
+  case Code::Ok:
+    return Success;
+  case Code::InvalidArgument:
+    return BadUsage;
+  case Code::NotFound:
+  case Code::Io:
+    return FileProblem;
+  case Code::Permission:
+  case Code::InvalidPlan:
+    return PlanRefused;
+  case Code::Unsupported:
+    return NotSupported;
+  case Code::Timeout:
+    return RunHung;
+  case Code::Interrupted:
+    return WasInterrupted;
+  case Code::OutOfMemory:
+  case Code::RankFailed:
+  case Code::Internal:
+    break;
+  }
+  return RunFailed;
+}
+
+bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
+  CLI::App app(introduction, "colossal-run");
+  app.footer(closing);
+  app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION + ", reads plans up to version " +
+                                        std::to_string(plan::schemaVersion));
+  double timeout = 600;
+  uint64_t randomWeights = 0, randomInputs = 0;
+  app.add_option("PLAN", options.plan, "The plan file")->required();
+  app.add_option("--comm", options.session.communicator,
+                 "How ranks talk: local (threads of this process) or mpi (one process a rank, under mpirun or srun)")
+      ->check(CLI::IsMember({"local", "mpi"}))
+      ->capture_default_str();
+  app.add_option("--input", options.inputs,
+                 "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable");
+  app.add_option("--output", options.output, "Write the outputs to this .npz file");
+  app.add_option("--expect", options.expect,
+                 "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
+                 "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
+  app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->capture_default_str();
+  app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->capture_default_str();
+  app.add_option("--weights", options.session.weights,
+                 "Where the weight files lie now: their folder, or the file itself if it is the only one");
+  auto *weightsSeed =
+      app.add_option("--random-weights", randomWeights, "Fill weights from this seed instead of files; equal on any mesh");
+  auto *inputsSeed = app.add_option("--random-inputs", randomInputs,
+                                    "Fill the inputs that are not given from this seed (integers are 0 or 1)");
+  app.add_option("--program", options.program, "The program to run, where inputs are random and several would do");
+  app.add_option("--threads", options.session.threads, "Threads of each rank (default: this machine's cores / its ranks)")
+      ->check(CLI::Range(1u, 1024u));
+  app.add_option("--benchmark", options.benchmark, "Run this many times after a warm-up; print minimum and median")
+      ->check(CLI::Range(1u, 100000000u));
+  app.add_option("--timeout", timeout, "Seconds without progress after which all ranks are ended")
+      ->check(CLI::Range(0.1, 1e7))
+      ->capture_default_str();
+  app.add_option("--trace", options.trace, "Write when each instruction ran, as JSON for ui.perfetto.dev");
+  app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
+  app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
+  app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
+  app.add_flag("--json", options.json, "Print the results as one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    exitCode = app.exit(error) == 0 ? Success : BadUsage;
+    return false;
+  }
+  options.session.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
+  options.session.trace = !options.trace.empty();
+  if (*weightsSeed)
+    options.session.randomWeights = randomWeights;
+  if (*inputsSeed)
+    options.randomInputs = randomInputs;
+  return true;
+}
+
+Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs) {
+  for (const std::string &argument : arguments) {
+    // A name may hold '=' (few do), a path as well; the file's ending decides.
+    size_t equals = argument.find('=');
+    if (endsWith(argument, ".npz") && (equals == std::string::npos || ::access(argument.c_str(), F_OK) == 0)) {
+      Tensors read;
+      COLOSSAL_RETURN_IF_ERROR(readNpz(argument, read));
+      for (auto &[name, tensor] : read)
+        if (!inputs.emplace(name, std::move(tensor)).second)
+          return {Code::InvalidArgument, "input '" + name + "' is given twice"};
+      continue;
+    }
+    if (equals == std::string::npos || (!endsWith(argument, ".npy") && !endsWith(argument, ".pb")))
+      return {Code::InvalidArgument,
+              "--input " + argument + ": expected FILE.npz, NAME=FILE.npy or NAME=FILE.pb"};
+    std::string name = argument.substr(0, equals), path = argument.substr(equals + 1);
+    Tensor tensor;
+    COLOSSAL_RETURN_IF_ERROR(endsWith(path, ".npy") ? readNpy(path, tensor) : readTensorProto(path, tensor));
+    if (!inputs.emplace(name, std::move(tensor)).second)
+      return {Code::InvalidArgument, "input '" + name + "' is given twice"};
+  }
+  return {};
+}
+
+} // namespace colossal::runtime

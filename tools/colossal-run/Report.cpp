@@ -1,0 +1,90 @@
+// Comparison and tables.
+#include "Report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace colossal::runtime {
+
+std::vector<OutputError> compareOutputs(const Tensors &got, const Tensors &want, double rtol, double atol) {
+  std::vector<OutputError> errors;
+  for (const auto &[name, expected] : want) {
+    OutputError error;
+    error.name = name;
+    auto found = got.find(name);
+    if (found == got.end()) {
+      error.problem = "the plan has no such output";
+    } else if (found->second.shape != expected.shape) {
+      error.problem = "it is " + describeType(found->second) + ", expected was " + describeType(expected);
+    } else {
+      std::vector<double> a = toDoubles(found->second), b = toDoubles(expected);
+      double largest = 0;
+      for (size_t e = 0; e < b.size(); ++e) {
+        if (std::isfinite(b[e]))
+          largest = std::max(largest, std::abs(b[e]));
+        bool same = a[e] == b[e] || (std::isnan(a[e]) && std::isnan(b[e]));
+        double difference = same ? 0 : std::abs(a[e] - b[e]);
+        if (std::isnan(difference))
+          difference = INFINITY;
+        error.absolute = std::max(error.absolute, difference);
+      }
+      error.relative = error.absolute == 0 ? 0 : error.absolute / largest;
+      error.pass = error.absolute <= atol + rtol * largest;
+    }
+    errors.push_back(std::move(error));
+  }
+  return errors;
+}
+
+std::string memoryText(const MemoryReport &report) {
+  std::string text = "rank  kind                                  planned bytes   measured bytes\n";
+  uint64_t allPlanned = 0, allMeasured = 0;
+  for (const RankMemory &rank : report.ranks) {
+    uint64_t planned = 0, measured = 0;
+    auto line = [&](const std::string &kind, uint64_t plannedBytes, uint64_t measuredBytes) {
+      char row[256];
+      std::snprintf(row, sizeof row, "%4u  %-36s %14llu %16llu\n", rank.rank, kind.substr(0, 36).c_str(),
+                    static_cast<unsigned long long>(plannedBytes), static_cast<unsigned long long>(measuredBytes));
+      text += row;
+    };
+    for (const RankMemory::Row &row : rank.rows) {
+      line(row.kind, row.planned, row.measured);
+      planned += row.planned;
+      measured += row.measured;
+    }
+    line("total", planned, measured);
+    allPlanned += planned;
+    allMeasured += measured;
+  }
+  text += "all ranks: planned " + std::to_string(allPlanned) + ", measured " + std::to_string(allMeasured) + " bytes\n";
+  text += "this process: at most " + std::to_string(report.processPeakAnonymous) +
+          " bytes of anonymous memory above its start\n";
+  return text;
+}
+
+nlohmann::json memoryJson(const MemoryReport &report) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankMemory &rank : report.ranks) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const RankMemory::Row &row : rank.rows)
+      rows.push_back({{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
+    ranks.push_back({{"rank", rank.rank}, {"kinds", rows}});
+  }
+  return {{"ranks", ranks}, {"process_peak_anonymous_bytes", report.processPeakAnonymous}};
+}
+
+std::string bindingsText(const plan::Plan &plan) {
+  std::string text;
+  for (const plan::Program &program : plan.programs()) {
+    if (program.role() == plan::Program::LOAD)
+      continue;
+    text += "program '" + program.name() + "' takes\n" + describeInputs(program) + "and gives\n";
+    for (const plan::Binding &binding : program.outputs())
+      text += "  " + binding.name() + ": " +
+              describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
+  }
+  return text;
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,34 @@
+// What colossal-run tells after a run: errors against expected outputs, times, memory; as text or as JSON.
+#ifndef COLOSSAL_TOOLS_COLOSSAL_RUN_REPORT_H
+#define COLOSSAL_TOOLS_COLOSSAL_RUN_REPORT_H
+
+#include "runtime/execute/Session.h"
+
+#include <nlohmann/json.hpp>
+
+namespace colossal::runtime {
+
+/// The error of one output. `relative` is the greatest |got - want| over the greatest |want|; equal infinities and NaN at
+/// the same place are no error.
+struct OutputError {
+  std::string name;
+  double absolute = 0, relative = 0;
+  bool pass = false;
+  std::string problem; ///< missing, or another shape
+};
+std::vector<OutputError> compareOutputs(const Tensors &got, const Tensors &want, double rtol, double atol);
+
+/// Process memory above what it was at the start, beside the ranks' account.
+struct MemoryReport {
+  std::vector<RankMemory> ranks;
+  uint64_t processPeakAnonymous = 0;
+};
+std::string memoryText(const MemoryReport &report);
+nlohmann::json memoryJson(const MemoryReport &report);
+
+/// The programs' inputs and outputs.
+std::string bindingsText(const plan::Plan &plan);
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_RUN_REPORT_H
