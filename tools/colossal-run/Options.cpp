@@ -76,7 +76,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       ->check(CLI::IsMember({"local", "mpi"}))
       ->capture_default_str();
   app.add_option("--input", options.inputs,
-                 "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable");
+                 "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
+      ->allow_extra_args(false);
   app.add_option("--output", options.output, "Write the outputs to this .npz file");
   app.add_option("--expect", options.expect,
                  "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"

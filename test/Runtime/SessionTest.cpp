@@ -1,0 +1,249 @@
+// Whole runs on the local communicator: scatter, launches, collectives, repeats, functions, gather.
+#include "PlanBuilder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+using namespace colossal;
+using namespace colossal::runtime;
+
+namespace {
+
+Tensors ramp(const std::string &name, uint64_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0f);
+  return {{name, floats({count}, values)}};
+}
+
+/// Opens, runs once and collects.
+Tensors runOnce(const PlanBuilder &builder, Tensors inputs, SessionOptions options = {}) {
+  std::unique_ptr<Session> session;
+  Status status = builder.open(session, options);
+  EXPECT_TRUE(status.ok()) << status.describe();
+  if (!status.ok())
+    return {};
+  int program = -1;
+  status = session->select(inputs, program);
+  EXPECT_TRUE(status.ok()) << status.describe();
+  if (!status.ok())
+    return {};
+  status = session->run(program, inputs);
+  EXPECT_TRUE(status.ok()) << status.describe();
+  Tensors outputs;
+  EXPECT_TRUE(session->outputs(program, outputs).ok());
+  return outputs;
+}
+
+} // namespace
+
+TEST(Session, launchesOnShards) {
+  // 37 elements over 4 ranks: 10 each, the last with 7 and 3 of padding.
+  PlanBuilder builder({4});
+  builder.input("x", plan::F32, {37}, builder.box({37}, 0, 0), 0);
+  builder.output("y", plan::F32, {37}, builder.box({37}, 0, 0), 64);
+  uint32_t scale = builder.kernel("scale", 2, 3);
+  builder.launch(scale, {builder.buffer(2, 0, 40), builder.buffer(2, 64, 40)}, 1,
+                 {constant(2), coordinate(0), constant(10)}, 1);
+  std::vector<float> y = floatsOf(runOnce(builder, ramp("x", 37))["y"]);
+  ASSERT_EQ(y.size(), 37u);
+  for (int i = 0; i < 37; ++i)
+    EXPECT_EQ(y[i], 2.0f * i + i / 10) << i;
+}
+
+TEST(Session, anyNumberOfThreadsGivesTheSameBits) {
+  for (unsigned threads : {1u, 2u, 5u}) {
+    PlanBuilder builder;
+    builder.input("x", plan::F32, {1000}, builder.box({1000}), 0);
+    builder.output("y", plan::F32, {1000}, builder.box({1000}), 4096);
+    uint32_t scale = builder.kernel("scale", 2, 3);
+    builder.launch(scale, {builder.buffer(2, 0, 4000), builder.buffer(2, 4096, 4000)}, 1,
+                   {constant(3), constant(1), constant(1000)}, 63);
+    SessionOptions options;
+    options.threads = threads;
+    std::vector<float> y = floatsOf(runOnce(builder, ramp("x", 1000), options)["y"]);
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_EQ(y[i], 3.0f * i + 1) << i << " with " << threads << " threads";
+  }
+}
+
+TEST(Session, threadsHaveTheirOwnScratch) {
+  PlanBuilder builder;
+  builder.output("y", plan::F32, {200}, builder.box({200}), 0);
+  uint32_t kernel = builder.kernel("useScratch", 1, 1);
+  builder.launch(kernel, {builder.buffer(2, 0, 800)}, 1, {constant(100)}, 200).set_tile_scratch(400);
+  SessionOptions options;
+  options.threads = 3;
+  std::vector<float> y = floatsOf(runOnce(builder, {}, options)["y"]);
+  for (int i = 0; i < 200; ++i)
+    ASSERT_EQ(y[i], 100.0f * i);
+}
+
+TEST(Session, collectiveAndEventsOverTwoQueues) {
+  // Each rank scales its copy by its number + 1; the all-reduce on queue 1 waits for it, the last launch for the sum.
+  PlanBuilder builder({3});
+  builder.input("x", plan::F32, {5}, builder.box({5}), 0);
+  builder.output("y", plan::F32, {5}, builder.box({5}), 64);
+  uint32_t scale = builder.kernel("scale", 2, 3);
+  builder.launch(scale, {builder.buffer(2, 0, 20), builder.buffer(1, 0, 20)}, 1,
+                 {binary(plan::Expr::ADD, coordinate(0), constant(1)), constant(0), constant(5)}, 1);
+  builder.infer().mutable_body(0)->set_signals(1);
+  plan::Instruction &reduce = builder.add("/sum");
+  reduce.set_queue(1);
+  reduce.add_waits(1);
+  reduce.set_signals(2);
+  plan::Collective &c = *reduce.mutable_collective();
+  c.set_kind(plan::Collective::ALL_REDUCE);
+  c.set_reduction(plan::Collective::SUM);
+  c.set_type(plan::F32);
+  c.add_axes(0);
+  *c.mutable_src() = builder.buffer(1, 0, 20);
+  *c.mutable_dst() = builder.buffer(1, 0, 20);
+  c.add_sizes(5);
+  c.add_src_strides(1);
+  c.add_dst_strides(1);
+  builder.launch(scale, {builder.buffer(1, 0, 20), builder.buffer(2, 64, 20)}, 1, {constant(1), constant(0), constant(5)},
+                 1);
+  builder.infer().mutable_body(2)->add_waits(2);
+  std::vector<float> y = floatsOf(runOnce(builder, ramp("x", 5))["y"]);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(y[i], 6.0f * i);
+}
+
+TEST(Session, functionsInRepeatsSeeTheCounter) {
+  // for i < 4: call { y += x[i] } with x strided by the counter; twice, in an outer repeat.
+  PlanBuilder builder;
+  builder.input("x", plan::F32, {4, 8}, builder.box({4, 8}), 0);
+  builder.output("y", plan::F32, {8}, builder.box({8}), 256);
+  uint32_t accumulate = builder.kernel("accumulate", 2, 0);
+  uint32_t scale = builder.kernel("scale", 2, 3);
+  builder.launch(scale, {builder.buffer(2, 0, 32), builder.buffer(2, 256, 32)}, 1,
+                 {constant(0), constant(0), constant(8)}, 1);
+  plan::Function &function = *builder.plan.add_functions();
+  function.set_name("layer");
+  plan::Launch &launch = *function.add_body()->mutable_launch();
+  launch.set_kernel(accumulate);
+  *launch.add_buffers() = builder.buffer(2, 0, 32, {0, 32});
+  *launch.add_buffers() = builder.buffer(2, 256, 32);
+  launch.set_writes(1);
+  launch.set_tiles(8);
+  plan::Repeat &outer = *builder.add().mutable_repeat();
+  outer.set_count(2);
+  plan::Repeat &inner = *outer.add_body()->mutable_repeat();
+  inner.set_count(4);
+  inner.add_body()->mutable_call()->set_function(0);
+  std::vector<float> values(32);
+  std::iota(values.begin(), values.end(), 0.0f);
+  std::vector<float> y = floatsOf(runOnce(builder, {{"x", floats({4, 8}, values)}})["y"]);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(y[i], 2.0f * (48 + 4 * i));
+}
+
+TEST(Session, sendsAndReceivesInARing) {
+  PlanBuilder builder({3});
+  builder.input("x", plan::F32, {3}, builder.box({3}, 0, 0), 0);
+  builder.output("y", plan::F32, {3}, builder.box({3}, 0, 0), 64);
+  auto next = [](int64_t step) {
+    return binary(plan::Expr::MOD, binary(plan::Expr::ADD, coordinate(0), constant(step)), constant(3));
+  };
+  plan::Send &send = *builder.add().mutable_send();
+  *send.mutable_src() = builder.buffer(2, 0, 4);
+  *send.mutable_peer() = next(1);
+  plan::Recv &receive = *builder.add().mutable_recv();
+  *receive.mutable_dst() = builder.buffer(2, 64, 4);
+  *receive.mutable_peer() = next(-1);
+  EXPECT_EQ(floatsOf(runOnce(builder, ramp("x", 3))["y"]), (std::vector<float>{2, 0, 1}));
+}
+
+TEST(Session, readsOnlyBoxesOfWeightFiles) {
+  PlanBuilder builder({2});
+  std::vector<float> values(24);
+  std::iota(values.begin(), values.end(), 0.0f);
+  std::string folder = builder.path("weights");
+  {
+    std::ofstream file(folder, std::ios::binary);
+    file.write("skip", 4);
+    file.write(reinterpret_cast<const char *>(values.data()), 96);
+  }
+  plan::WeightFile &file = *builder.plan.add_files();
+  file.set_path(folder.substr(folder.rfind('/') + 1));
+  file.set_bytes(100);
+  plan::Parameter &parameter = *builder.plan.add_parameters();
+  parameter.set_name("w");
+  parameter.set_type(plan::F32);
+  parameter.add_shape(4);
+  parameter.add_shape(6);
+  parameter.set_offset(4);
+  parameter.set_bytes(96);
+  plan::Copy &copy = *builder.load().add_body()->mutable_copy();
+  *copy.mutable_parameter()->mutable_box() = builder.box({4, 6}, 1, 0);
+  *copy.mutable_dst() = builder.buffer(0, 128, 48);
+  builder.output("y", plan::F32, {4, 6}, builder.box({4, 6}, 1, 0), 0);
+  plan::Copy &out = *builder.add().mutable_copy();
+  *out.mutable_buffer() = builder.buffer(0, 128, 48);
+  *out.mutable_dst() = builder.buffer(2, 0, 48);
+  EXPECT_EQ(floatsOf(runOnce(builder, {})["y"]), values);
+
+  SessionOptions random;
+  random.randomWeights = 7;
+  std::vector<float> drawn = floatsOf(runOnce(builder, {}, random)["y"]);
+  PlanBuilder whole;
+  whole.plan.mutable_files()->CopyFrom(builder.plan.files());
+  whole.plan.mutable_parameters()->CopyFrom(builder.plan.parameters());
+  plan::Copy &copyAll = *whole.load().add_body()->mutable_copy();
+  *copyAll.mutable_parameter()->mutable_box() = whole.box({4, 6});
+  *copyAll.mutable_dst() = whole.buffer(0, 0, 96);
+  whole.output("y", plan::F32, {4, 6}, whole.box({4, 6}), 0);
+  plan::Copy &outAll = *whole.add().mutable_copy();
+  *outAll.mutable_buffer() = whole.buffer(0, 0, 96);
+  *outAll.mutable_dst() = whole.buffer(2, 0, 96);
+  EXPECT_EQ(floatsOf(runOnce(whole, {}, random)["y"]), drawn) << "random weights depend on the mesh";
+
+  std::ofstream(folder, std::ios::app) << "longer";
+  std::unique_ptr<Session> session;
+  Status status = builder.open(session);
+  EXPECT_EQ(status.code(), Code::InvalidArgument) << status.describe();
+  EXPECT_NE(status.message().find("106 bytes"), std::string::npos) << status.describe();
+  std::remove(folder.c_str());
+}
+
+TEST(Session, inputsThatFitNoProgramAreListed) {
+  PlanBuilder builder;
+  builder.input("x", plan::F32, {2, 3}, builder.box({2, 3}), 0);
+  std::unique_ptr<Session> session;
+  ASSERT_TRUE(builder.open(session).ok());
+  int program;
+  Tensors none, extra = {{"x", floats({2, 3}, std::vector<float>(6))}, {"z", floats({1}, {0})}};
+  Status status = session->select(none, program);
+  EXPECT_NE(status.message().find("'x' is missing"), std::string::npos);
+  EXPECT_NE(status.message().find("x: f32[2,3]"), std::string::npos);
+  EXPECT_NE(session->select(extra, program).message().find("no input 'z'"), std::string::npos);
+}
+
+TEST(Session, aHangingRankEndsAllAndIsNamed) {
+  PlanBuilder builder({2});
+  uint32_t hang = builder.kernel("hang", 0, 2);
+  builder.launch(hang, {}, 0, {coordinate(0), constant(1)}, 1);
+  builder.infer().mutable_body(0)->set_source("/stuck/Op");
+  plan::Collective &c = *builder.add("/sum").mutable_collective();
+  c.set_kind(plan::Collective::ALL_REDUCE);
+  c.set_reduction(plan::Collective::SUM);
+  c.set_type(plan::F32);
+  c.add_axes(0);
+  *c.mutable_src() = builder.buffer(1, 0, 4);
+  *c.mutable_dst() = builder.buffer(1, 0, 4);
+  SessionOptions options;
+  options.timeout = std::chrono::milliseconds(300);
+  // In a child, which ends with the thread that cannot be stopped.
+  EXPECT_EXIT(
+      {
+        std::unique_ptr<Session> session;
+        if (!builder.open(session, options).ok())
+          ::_exit(1);
+        Status status = session->run(1, {});
+        std::fprintf(stderr, "%s\n", status.describe().c_str());
+        ::_exit(status.code() == Code::Timeout ? 7 : 2);
+      },
+      ::testing::ExitedWithCode(7), "rank 1.*/stuck/Op|rank 0.*for rank 1");
+}
