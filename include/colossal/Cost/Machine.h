@@ -1,0 +1,85 @@
+// A machine as data: what one device does, and the levels of network over many. Read from JSON
+// (docs/CostModel.md has every key), or by the name of a file that is built in. No IR and no backend:
+// CostModel.h turns it into seconds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace colossal::cost {
+
+/// Element types by the rate they are computed at. Integers narrower than 32 bits use `i8`, others `i32`.
+enum class DataType { F64, F32, TF32, BF16, F16, F8, I32, I8 };
+/// "f64", "f32", "tf32", "bf16", "f16", "f8", "i32", "i8".
+const char *toString(DataType type);
+
+struct Device {
+  std::string name;
+  /// Peak multiply-and-add rate in FLOP/s (an add and a multiply are two). f32 is always there; a type that
+  /// is not runs at the rate of f32.
+  std::map<DataType, double> peakFlops;
+  /// Capacity in bytes.
+  std::int64_t memoryBytes = 0;
+  /// Bytes/s between the device's main memory and its processor.
+  double memoryBandwidth = 0;
+  /// Seconds from one kernel's end to the next one's start when both are queued.
+  double launchSeconds = 0;
+  /// The parts of the peaks that large contractions, and streaming kernels, reach: in (0, 1].
+  double computeEfficiency = 1;
+  double memoryEfficiency = 1;
+
+  double flops(DataType type) const;
+};
+
+/// A level connects `units` units of the level below it; the innermost level's units are devices.
+/// Example: 16 nodes of 8 devices are {"nvlink", 8 units} and {"infiniband", 16 units}.
+struct Level {
+  std::string name;
+  int units = 1;
+  /// Seconds for a message of no bytes between two units.
+  double latencySeconds = 0;
+  /// Bytes/s that one unit sends while it receives as many; the devices inside the unit share it.
+  double bandwidth = 0;
+  /// Bytes/s of all the level's units together, where they share one medium (the memory of a host); 0: no
+  /// such limit.
+  double sharedBandwidth = 0;
+};
+
+/// A path from a device to something slower: host memory, a disk.
+struct Link {
+  double latencySeconds = 0;
+  double bandwidth = 0;
+};
+
+struct Machine {
+  std::string name;
+  std::string description;
+  Device device;
+  /// Innermost first. At least one.
+  std::vector<Level> levels;
+  Link hostLink;
+  Link disk;
+
+  /// Product of the levels' units.
+  std::int64_t devices() const;
+};
+
+struct MachineResult {
+  Machine machine;
+  /// Empty on success; otherwise names the place, as in "levels[1].bandwidth: must be above 0, is -3".
+  std::string error;
+};
+
+/// Unknown keys are errors.
+MachineResult parseMachine(std::string_view json);
+/// A file if `nameOrPath` names one (it contains '/' or ends in ".json"), else a built-in machine. An unknown
+/// name's error lists the known ones.
+MachineResult loadMachine(const std::string &nameOrPath);
+/// The names of the built-in machines, sorted.
+std::vector<std::string> machineNames();
+std::string printMachine(const Machine &machine);
+
+} // namespace colossal::cost

@@ -1,0 +1,254 @@
+// Reads, checks and prints machine descriptions. Neighbours: Machine.h has the contract, machines/ the
+// built-in files.
+#include "colossal/Cost/Machine.h"
+
+#include "EmbeddedMachines.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace colossal::cost {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::pair<DataType, const char *> kTypes[] = {
+    {DataType::F64, "f64"}, {DataType::F32, "f32"}, {DataType::TF32, "tf32"}, {DataType::BF16, "bf16"},
+    {DataType::F16, "f16"}, {DataType::F8, "f8"},   {DataType::I32, "i32"},   {DataType::I8, "i8"}};
+
+/// Walks an object and names the place of the first thing that is wrong.
+class Checker {
+public:
+  std::string error;
+
+  bool fail(const std::string &place, const std::string &what) {
+    if (error.empty())
+      error = (place.empty() ? "machine" : place) + ": " + what;
+    return false;
+  }
+  bool object(const json &value, const std::string &place, std::initializer_list<const char *> keys) {
+    if (!value.is_object())
+      return fail(place, "must be an object");
+    for (const auto &item : value.items())
+      if (std::find_if(keys.begin(), keys.end(), [&](const char *k) { return item.key() == k; }) ==
+          keys.end())
+        return fail(place, "unknown key '" + item.key() + "'");
+    return true;
+  }
+  const json *member(const json &value, const std::string &place, const char *key) {
+    auto found = value.find(key);
+    if (found == value.end()) {
+      fail(place, std::string("'") + key + "' is missing");
+      return nullptr;
+    }
+    return &*found;
+  }
+  double number(const json &value, const std::string &place, const char *key, double low, bool open,
+                double high) {
+    const json *entry = member(value, place, key);
+    std::string where = place.empty() ? key : place + "." + key;
+    if (!entry)
+      return 0;
+    if (!entry->is_number()) {
+      fail(where, "must be a number");
+      return 0;
+    }
+    double x = entry->get<double>();
+    if (!(open ? x > low : x >= low) || !(x <= high)) {
+      std::ostringstream text;
+      text << "must be " << (open ? "above " : "at least ") << low << " and at most " << high << ", is " << x;
+      fail(where, text.str());
+    }
+    return x;
+  }
+  std::string string(const json &value, const std::string &place, const char *key) {
+    const json *entry = member(value, place, key);
+    if (!entry)
+      return "";
+    if (!entry->is_string()) {
+      fail(place.empty() ? key : place + "." + key, "must be a string");
+      return "";
+    }
+    return entry->get<std::string>();
+  }
+};
+
+constexpr double kHuge = 1e21;
+
+void readDevice(Checker &check, const json &value, Device &device) {
+  const std::string place = "device";
+  if (!check.object(value, place,
+                    {"name", "peak_flops", "memory_bytes", "memory_bandwidth", "launch_seconds",
+                     "compute_efficiency", "memory_efficiency"}))
+    return;
+  device.name = check.string(value, place, "name");
+  if (const json *peaks = check.member(value, place, "peak_flops")) {
+    if (!peaks->is_object()) {
+      check.fail("device.peak_flops", "must be an object");
+      return;
+    }
+    for (const auto &item : peaks->items()) {
+      auto type =
+          std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto &t) { return item.key() == t.second; });
+      if (type == std::end(kTypes))
+        check.fail("device.peak_flops", "unknown type '" + item.key() + "'");
+      else
+        device.peakFlops[type->first] =
+            check.number(*peaks, "device.peak_flops", type->second, 0, true, kHuge);
+    }
+    if (!device.peakFlops.count(DataType::F32))
+      check.fail("device.peak_flops", "'f32' is missing");
+  }
+  device.memoryBytes = static_cast<std::int64_t>(check.number(value, place, "memory_bytes", 0, true, 1e18));
+  device.memoryBandwidth = check.number(value, place, "memory_bandwidth", 0, true, kHuge);
+  device.launchSeconds = check.number(value, place, "launch_seconds", 0, false, 1);
+  device.computeEfficiency = check.number(value, place, "compute_efficiency", 0, true, 1);
+  device.memoryEfficiency = check.number(value, place, "memory_efficiency", 0, true, 1);
+}
+
+void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
+  if (!value.is_array() || value.empty()) {
+    check.fail("levels", "must be an array of at least one level");
+    return;
+  }
+  for (std::size_t k = 0; k < value.size(); ++k) {
+    std::string place = "levels[" + std::to_string(k) + "]";
+    if (!check.object(value[k], place, {"name", "units", "latency_seconds", "bandwidth", "shared_bandwidth"}))
+      return;
+    Level &level = levels.emplace_back();
+    level.name = check.string(value[k], place, "name");
+    double units = check.number(value[k], place, "units", 1, false, 1 << 24);
+    if (units != std::floor(units))
+      check.fail(place + ".units", "must be a whole number");
+    level.units = static_cast<int>(units);
+    level.latencySeconds = check.number(value[k], place, "latency_seconds", 0, false, 10);
+    level.bandwidth = check.number(value[k], place, "bandwidth", 0, true, kHuge);
+    if (value[k].contains("shared_bandwidth"))
+      level.sharedBandwidth = check.number(value[k], place, "shared_bandwidth", 0, true, kHuge);
+  }
+}
+
+void readLink(Checker &check, const json &value, const char *key, Link &link) {
+  if (!value.contains(key))
+    return;
+  if (!check.object(value[key], key, {"latency_seconds", "bandwidth"}))
+    return;
+  link.latencySeconds = check.number(value[key], key, "latency_seconds", 0, false, 10);
+  link.bandwidth = check.number(value[key], key, "bandwidth", 0, true, kHuge);
+}
+
+} // namespace
+
+const char *toString(DataType type) {
+  for (auto &[known, name] : kTypes)
+    if (known == type)
+      return name;
+  return "";
+}
+
+double Device::flops(DataType type) const {
+  auto found = peakFlops.find(type);
+  if (found == peakFlops.end())
+    found = peakFlops.find(DataType::F32);
+  return found == peakFlops.end() ? 0 : found->second;
+}
+
+std::int64_t Machine::devices() const {
+  std::int64_t count = 1;
+  for (const Level &level : levels)
+    count *= level.units;
+  return count;
+}
+
+MachineResult parseMachine(std::string_view text) {
+  MachineResult result;
+  json value = json::parse(text.begin(), text.end(), nullptr, false);
+  Checker check;
+  if (value.is_discarded()) {
+    check.fail("", "is not JSON");
+  } else if (check.object(value, "", {"name", "description", "device", "levels", "host_link", "disk"})) {
+    result.machine.name = check.string(value, "", "name");
+    if (value.contains("description"))
+      result.machine.description = check.string(value, "", "description");
+    if (const json *device = check.member(value, "", "device"))
+      readDevice(check, *device, result.machine.device);
+    if (const json *levels = check.member(value, "", "levels"))
+      readLevels(check, *levels, result.machine.levels);
+    readLink(check, value, "host_link", result.machine.hostLink);
+    readLink(check, value, "disk", result.machine.disk);
+    double devices = 1;
+    for (const Level &level : result.machine.levels)
+      devices *= level.units;
+    if (devices > 1e9)
+      check.fail("levels", "more than 10^9 devices");
+  }
+  result.error = check.error;
+  return result;
+}
+
+MachineResult loadMachine(const std::string &nameOrPath) {
+  bool isPath = nameOrPath.find('/') != std::string::npos ||
+                (nameOrPath.size() > 5 && nameOrPath.compare(nameOrPath.size() - 5, 5, ".json") == 0);
+  MachineResult result;
+  if (isPath) {
+    std::ifstream in(nameOrPath, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    if (!in.is_open() || in.bad())
+      result.error = "cannot be read";
+    else
+      result = parseMachine(text);
+    if (!result.error.empty())
+      result.error = nameOrPath + ": " + result.error;
+    return result;
+  }
+  for (int k = 0; k < embeddedMachineCount; ++k)
+    if (nameOrPath == embeddedMachines[k].name)
+      return parseMachine(embeddedMachines[k].json);
+  result.error = "no machine is named '" + nameOrPath + "'; there are";
+  for (const std::string &name : machineNames())
+    result.error += " " + name;
+  return result;
+}
+
+std::vector<std::string> machineNames() {
+  std::vector<std::string> names;
+  for (int k = 0; k < embeddedMachineCount; ++k)
+    names.push_back(embeddedMachines[k].name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string printMachine(const Machine &machine) {
+  json device{{"name", machine.device.name},
+              {"memory_bytes", machine.device.memoryBytes},
+              {"memory_bandwidth", machine.device.memoryBandwidth},
+              {"launch_seconds", machine.device.launchSeconds},
+              {"compute_efficiency", machine.device.computeEfficiency},
+              {"memory_efficiency", machine.device.memoryEfficiency}};
+  for (const auto &[type, flops] : machine.device.peakFlops)
+    device["peak_flops"][toString(type)] = flops;
+  json out{{"name", machine.name}, {"description", machine.description}, {"device", device}};
+  for (const Level &level : machine.levels) {
+    json entry{{"name", level.name},
+               {"units", level.units},
+               {"latency_seconds", level.latencySeconds},
+               {"bandwidth", level.bandwidth}};
+    if (level.sharedBandwidth > 0)
+      entry["shared_bandwidth"] = level.sharedBandwidth;
+    out["levels"].push_back(entry);
+  }
+  auto link = [&](const char *key, const Link &l) {
+    if (l.bandwidth > 0)
+      out[key] = {{"latency_seconds", l.latencySeconds}, {"bandwidth", l.bandwidth}};
+  };
+  link("host_link", machine.hostLink);
+  link("disk", machine.disk);
+  return out.dump(2) + "\n";
+}
+
+} // namespace colossal::cost

@@ -1,0 +1,48 @@
+// Machine files: the built-in ones are good and print back, and a wrong one is refused with the place named.
+#include "colossal/Cost/Machine.h"
+
+#include <gtest/gtest.h>
+
+using namespace colossal::cost;
+
+namespace {
+
+TEST(Machine, EveryBuiltInFileReadsAndPrintsBack) {
+  ASSERT_GE(machineNames().size(), 10u);
+  for (const std::string &name : machineNames()) {
+    MachineResult read = loadMachine(name);
+    ASSERT_EQ(read.error, "") << name;
+    EXPECT_EQ(read.machine.name, name);
+    MachineResult again = parseMachine(printMachine(read.machine));
+    ASSERT_EQ(again.error, "") << name;
+    EXPECT_EQ(printMachine(again.machine), printMachine(read.machine)) << name;
+  }
+}
+
+TEST(Machine, UnknownNameListsTheKnownOnes) {
+  std::string error = loadMachine("h1000").error;
+  EXPECT_NE(error.find("'h1000'"), std::string::npos);
+  EXPECT_NE(error.find("v100-dgx1"), std::string::npos);
+  EXPECT_NE(loadMachine("/nowhere/at-all.json").error.find("/nowhere/at-all.json"), std::string::npos);
+}
+
+TEST(Machine, MistakesAreNamedWithTheirPlace) {
+  std::string good = printMachine(loadMachine("h100").machine);
+  auto broken = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return parseMachine(text).error;
+  };
+  EXPECT_EQ(parseMachine("{").error, "machine: is not JSON");
+  EXPECT_EQ(broken("\"units\": 8", "\"units\": 0"), "levels[0].units: must be at least 1 and at most 1.67772e+07, is 0");
+  EXPECT_EQ(broken("\"units\": 8", "\"units\": 2.5"), "levels[0].units: must be a whole number");
+  EXPECT_EQ(broken("\"launch_seconds\"", "\"launch\""), "device: unknown key 'launch'");
+  EXPECT_EQ(broken("\"f32\"", "\"f33\""), "device.peak_flops: unknown type 'f33'");
+  EXPECT_EQ(broken("\"name\": \"infiniband\",", ""), "levels[1]: 'name' is missing");
+  EXPECT_EQ(broken("\"compute_efficiency\": 0.65", "\"compute_efficiency\": \"high\""),
+            "device.compute_efficiency: must be a number");
+}
+
+} // namespace
