@@ -257,6 +257,25 @@ SmallVector<int64_t> ShardingAttr::getLocalShape(MeshAttr mesh) const {
   return shape;
 }
 
+DimShardingAttr colossal::dist::makeDimSharding(MLIRContext *context,
+                                                ArrayRef<std::pair<int64_t, ArrayRef<unsigned>>> parts) {
+  SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> merged;
+  for (auto [size, axes] : parts) {
+    if (axes.empty() && size == 1)
+      continue;
+    if (axes.empty() && !merged.empty() && merged.back().second.empty())
+      merged.back().first *= size;
+    else
+      merged.push_back({size, axes});
+  }
+  if (merged.empty())
+    merged.push_back({1, {}});
+  SmallVector<FactorShardAttr> factors;
+  for (auto [size, axes] : merged)
+    factors.push_back(FactorShardAttr::get(context, size, axes));
+  return DimShardingAttr::get(context, factors);
+}
+
 int64_t colossal::dist::getLocalSize(int64_t size, ArrayRef<unsigned> axes, MeshAttr mesh) {
   for (unsigned axis : axes) {
     int64_t n = mesh.getAxisSize(axis);

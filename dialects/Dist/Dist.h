@@ -31,6 +31,11 @@ inline constexpr llvm::StringLiteral kShardingAttrName = "dist.sharding";
 /// Discardable attribute of an op after search: ArrayAttr with one array of axis indices per factor of its refined rule.
 inline constexpr llvm::StringLiteral kAssignmentAttrName = "dist.assignment";
 
+/// A dimension in the form that DimShardingAttr asks for: `parts` are (size, axes), outermost first; adjacent parts
+/// without axes are merged and parts of size 1 without axes dropped.
+DimShardingAttr makeDimSharding(mlir::MLIRContext *context,
+                                llvm::ArrayRef<std::pair<int64_t, llvm::ArrayRef<unsigned>>> parts);
+
 /// The chunk that `axes` of `mesh` give one rank of a factor of `size`: ceil division, once per axis.
 int64_t getLocalSize(int64_t size, llvm::ArrayRef<unsigned> axes, MeshAttr mesh);
 

@@ -117,25 +117,13 @@ ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule 
                                          const Assignment &assignment, bool isOperand) {
   SmallVector<DimShardingAttr> dims;
   for (const DimFactors &dim : factors) {
-    // Adjacent factors without axes merge, so that equal layouts are equal attributes.
-    SmallVector<std::pair<int64_t, SmallVector<unsigned>>> parts;
+    SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> parts;
     for (unsigned f : dim) {
       const Factor &factor = rule.factors[f];
       int64_t size = isOperand && factor.operandSize >= 0 ? factor.operandSize : factor.size;
-      bool split = f < assignment.size() && !assignment[f].empty();
-      if (!split && size == 1)
-        continue;
-      if (!split && !parts.empty() && parts.back().second.empty())
-        parts.back().first *= size;
-      else
-        parts.push_back({size, split ? SmallVector<unsigned>(assignment[f].begin(), assignment[f].end()) : SmallVector<unsigned>()});
+      parts.push_back({size, f < assignment.size() ? ArrayRef<unsigned>(assignment[f]) : ArrayRef<unsigned>()});
     }
-    if (parts.empty())
-      parts.push_back({1, {}});
-    SmallVector<FactorShardAttr> attrs;
-    for (auto &[size, axes] : parts)
-      attrs.push_back(FactorShardAttr::get(context, size, axes));
-    dims.push_back(DimShardingAttr::get(context, attrs));
+    dims.push_back(makeDimSharding(context, parts));
   }
   return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
 }

@@ -72,7 +72,9 @@ private:
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   IRMapping scalars;
 
-  FailureOr<ShardingAttr> getBoundarySharding(Attribute given, Type type, const Twine &what);
+  /// The layout `given` (replicated where it is null) of an argument, result or parameter; `emitError` begins a message.
+  FailureOr<ShardingAttr> getBoundarySharding(Attribute given, Type type,
+                                              llvm::function_ref<InFlightDiagnostic()> emitError);
   RankedTensorType getLocalType(Type global, ShardingAttr sharding) const {
     return RankedTensorType::get(sharding.getLocalShape(mesh), cast<RankedTensorType>(global).getElementType());
   }
@@ -84,8 +86,10 @@ private:
 /// Builds one op; what its buildLocal sees.
 class OpContext : public LocalContext {
 public:
-  OpContext(FunctionPartitioner &parent, Operation *op, const RefinedRule &refined, Assignment assignment)
-      : parent(parent), op(op), refined(refined), assignment(std::move(assignment)) {}
+  /// `stored`: the layout that the op, a parameter, was given outright; null otherwise.
+  OpContext(FunctionPartitioner &parent, Operation *op, const RefinedRule &refined, Assignment assignment,
+            ShardingAttr stored)
+      : parent(parent), op(op), refined(refined), assignment(std::move(assignment)), stored(stored) {}
   LogicalResult prepareOperands();
 
   const FactorRule &rule() const override { return refined.own; }
@@ -98,7 +102,9 @@ public:
     return size;
   }
   SmallVector<int64_t> localResultShape(unsigned i) const override { return resultSharding(i).getLocalShape(parent.mesh); }
-  ShardingAttr resultSharding(unsigned i) const override { return getResultSharding(op, i, refined.rule, assignment); }
+  ShardingAttr resultSharding(unsigned i) const override {
+    return stored ? stored : getResultSharding(op, i, refined.rule, assignment);
+  }
   Value getOffset(OpBuilder &builder, unsigned factor) override;
   SmallVector<unsigned> axes(unsigned factor) const override {
     SmallVector<unsigned> all;
@@ -112,6 +118,7 @@ private:
   Operation *op;
   const RefinedRule &refined;
   Assignment assignment;
+  ShardingAttr stored;
   SmallVector<Value> operands;
 
   Value bringWindows(unsigned operand, Value value);
@@ -311,27 +318,28 @@ Value OpContext::getOffset(OpBuilder &builder, unsigned factor) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-FailureOr<ShardingAttr> FunctionPartitioner::getBoundarySharding(Attribute given, Type type, const Twine &what) {
+FailureOr<ShardingAttr>
+FunctionPartitioner::getBoundarySharding(Attribute given, Type type,
+                                         llvm::function_ref<InFlightDiagnostic()> emitError) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape()) {
-    function.emitError() << what << " has type " << type << ", expected a ranked tensor of static shape";
+    emitError() << "has type " << type << ", expected a ranked tensor of static shape";
     return failure();
   }
   if (!given)
     return ShardingAttr::getReplicated(function.getContext(), tensor.getShape());
   auto sharding = dyn_cast<ShardingAttr>(given);
   if (!sharding || ArrayRef<int64_t>(sharding.getGlobalShape()) != tensor.getShape() || sharding.isPartial()) {
-    function.emitError() << what << " has layout " << given << ", expected one of " << type << " without partial axes";
+    emitError() << "has layout " << given << ", expected one of " << type << " without partial axes";
     return failure();
   }
-  auto isKnown = [&](unsigned axis) { return axis < mesh.getNumAxes(); };
   for (DimShardingAttr dim : sharding.getDims())
     for (FactorShardAttr factor : dim.getFactors())
-      if (!llvm::all_of(factor.getAxes(), isKnown)) {
-        function.emitError() << what << " has layout " << given << ", which names an axis that the mesh " << mesh
-                             << " lacks";
-        return failure();
-      }
+      for (unsigned axis : factor.getAxes())
+        if (axis >= mesh.getNumAxes()) {
+          emitError() << "has layout " << given << ", which names an axis that the mesh " << mesh << " lacks";
+          return failure();
+        }
   return sharding;
 }
 
@@ -340,7 +348,16 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   FailureOr<Assignment> assignment = getAssignment(op, refined.rule, mesh);
   if (failed(assignment))
     return failure();
-  OpContext context(*this, op, refined, *assignment);
+  ShardingAttr stored;
+  if (Attribute given = op->getAttr(kShardingAttrName); given && isa<ParameterOp>(op)) {
+    FailureOr<ShardingAttr> checked = getBoundarySharding(given, op->getResult(0).getType(), [&] {
+      return op->emitOpError();
+    });
+    if (failed(checked))
+      return failure();
+    stored = *checked;
+  }
+  OpContext context(*this, op, refined, *assignment, stored);
   if (failed(context.prepareOperands()))
     return failure();
   FailureOr<SmallVector<Value>> results = op.buildLocal(builder, context);
@@ -370,8 +387,9 @@ LogicalResult FunctionPartitioner::run() {
   builder.setInsertionPointToStart(twin.get());
   for (BlockArgument argument : body.getArguments()) {
     unsigned i = argument.getArgNumber();
-    FailureOr<ShardingAttr> sharding = getBoundarySharding(function.getArgAttr(i, kShardingAttrName), argument.getType(),
-                                                           "argument #" + Twine(i));
+    FailureOr<ShardingAttr> sharding =
+        getBoundarySharding(function.getArgAttr(i, kShardingAttrName), argument.getType(),
+                            [&] { return function.emitError() << "argument #" << i << " "; });
     if (failed(sharding))
       return failure();
     argumentTypes.push_back(getLocalType(argument.getType(), *sharding));
@@ -379,8 +397,9 @@ LogicalResult FunctionPartitioner::run() {
     function.setArgAttr(i, kShardingAttrName, *sharding);
   }
   for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
-    FailureOr<ShardingAttr> sharding = getBoundarySharding(function.getResultAttr(i, kShardingAttrName), value.getType(),
-                                                           "result #" + Twine(i));
+    FailureOr<ShardingAttr> sharding =
+        getBoundarySharding(function.getResultAttr(i, kShardingAttrName), value.getType(),
+                            [&, i = i] { return function.emitError() << "result #" << i << " "; });
     if (failed(sharding))
       return failure();
     resultShardings.push_back(*sharding);

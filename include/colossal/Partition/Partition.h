@@ -47,7 +47,7 @@ using dist::kShardingAttrName;
 /// Partitions all functions of `module` over its mesh. `resharder` chooses collectives; null: by bytes sent.
 ///
 /// Before: global types. Layouts are in `dist.assignment` of ops (factors as RefinementAnalysis numbers them) and
-/// `dist.sharding` of function arguments and results.
+/// `dist.sharding` of function arguments and results, and of parameters, where it goes before an assignment.
 ///
 /// After:
 ///  - every tensor is one rank's shard, of the padded shape ShardingAttr::getLocalShape. All ranks run the same code;
