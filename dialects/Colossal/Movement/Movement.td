@@ -1,6 +1,6 @@
 // Ops that move elements and compute nothing.
 
-def Colossal_ReshapeOp : Colossal_Op<"reshape"> {
+def Colossal_ReshapeOp : Colossal_Op<"reshape", [], ["getFlops"]> {
   let summary = "the same elements, row-major, under another shape";
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$result);

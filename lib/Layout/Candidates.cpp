@@ -1,0 +1,72 @@
+//===- Candidates.cpp - the layouts worth trying for one op -----------------===//
+#include "Candidates.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, MeshAttr mesh, double padding) {
+  int64_t ranks = 1;
+  for (unsigned axis : axes)
+    ranks *= mesh.getAxisSize(axis);
+  if (factor.size < ranks || (factor.operandSize >= 0 && factor.operandSize < ranks))
+    return false;
+  return getLocalSize(factor.size, axes, mesh) * ranks <= factor.size * (1.0 + padding);
+}
+
+std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, MeshAttr mesh,
+                                                     const CandidateLimits &limits) {
+  std::vector<Assignment> found{Assignment(rule.factors.size())};
+  std::vector<unsigned> unused{0};
+  auto mixesReductions = [&](const Assignment &assignment) {
+    std::optional<ReductionKind> kind;
+    for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
+      if (factor.kind == FactorKind::Reduction && !axes.empty()) {
+        if (kind && *kind != factor.reduction)
+          return true;
+        kind = factor.reduction;
+      }
+    return false;
+  };
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    if (mesh.getAxisSize(axis) == 1)
+      continue;
+    size_t before = found.size();
+    for (size_t i = 0; i < before; ++i) {
+      for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+        if (factor.kind == FactorKind::Whole)
+          continue;
+        Assignment next = found[i];
+        next[f].push_back(axis);
+        if (!isWorthSplitting(factor, next[f], mesh, limits.padding) || mixesReductions(next))
+          continue;
+        found.push_back(next);
+        unused.push_back(unused[i]);
+      }
+      ++unused[i];
+    }
+  }
+  // Too many: keep those that use the most axes, but always the replicated one.
+  for (unsigned allowed = mesh.getNumAxes(); found.size() > limits.count && allowed > 0; --allowed) {
+    size_t kept = 1;
+    for (size_t i = 1; i < found.size(); ++i)
+      if (unused[i] < allowed) {
+        found[kept] = found[i];
+        unused[kept++] = unused[i];
+      }
+    if (kept == 1)
+      break;
+    found.resize(kept);
+    unused.resize(kept);
+  }
+  return found;
+}
+
+double layout::getLocalShare(const FactorRule &rule, const Assignment &assignment, MeshAttr mesh) {
+  double share = 1.0;
+  for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
+    if (!axes.empty() && factor.size > 0)
+      share *= static_cast<double>(getLocalSize(factor.size, axes, mesh)) / factor.size;
+  return share;
+}

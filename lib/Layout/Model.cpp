@@ -1,0 +1,441 @@
+//===- Model.cpp - a module as a layout problem -----------------------------===//
+#include "Model.h"
+
+#include "Names.h"
+#include "dialects/Colossal/Colossal.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+static RankedTensorType getTensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+double Model::getLocalBytes(ShardingAttr sharding, Type element) const {
+  double bytes = getElementBytes(element);
+  for (int64_t size : sharding.getLocalShape(mesh))
+    bytes *= size;
+  return bytes;
+}
+
+static ArrayAttr toArray(MLIRContext *context, ArrayRef<ShardingAttr> layouts) {
+  return ArrayAttr::get(context, SmallVector<Attribute>(layouts.begin(), layouts.end()));
+}
+
+/// Work-free ops of one operand are views: their result lies in the operand's memory.
+static bool isView(Operation *op) {
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  return ruled && op->getNumOperands() == 1 && op->getNumResults() == 1 && ruled.getFlops() == 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+void Model::numberSteps() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (Operation &op : function.front())
+      steps[&op] = end++;
+    for (Operation &op : llvm::reverse(function.front())) {
+      for (Value operand : op.getOperands()) {
+        int64_t &last = lastUse[operand];
+        last = std::max(last, steps[&op] + 1);
+        if (isView(&op)) // users of a view use what it shows; they were seen before, as this goes backwards
+          last = std::max(last, lastUse[op.getResult(0)]);
+      }
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
+  problem.nodes.push_back({info.name, std::move(candidates)});
+  nodes.push_back(std::move(info));
+  return nodes.size() - 1;
+}
+
+LogicalResult Model::applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
+                                     RankedTensorType type, std::vector<Pin> &pins, Location loc) const {
+  for (Pin &pin : pins) {
+    if (!pin.matches(names))
+      continue;
+    ShardingAttr pinned = pin.getSharding(type.getContext(), type.getShape());
+    if (!pinned)
+      continue;
+    pin.isUsed = true;
+    layouts = {pinned};
+  }
+  return success();
+}
+
+LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
+  const RefinedRule &refined = getRule(op);
+  std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh);
+  std::vector<std::string> names = getNames(op->getLoc());
+  names.push_back(name.str());
+  ShardingAttr pinnedResult;
+  const Pin *resultPin = nullptr;
+  for (Pin &pin : pins) {
+    if (!pin.matches(names))
+      continue;
+    if (std::optional<Assignment> pinned = pin.getAssignment(refined)) {
+      pin.isUsed = true;
+      assignments = {*pinned};
+      pinnedResult = {};
+    } else if (op->getNumResults() > 0) {
+      if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
+        pinnedResult = asked;
+        resultPin = &pin;
+      }
+    }
+  }
+  if (pinnedResult) {
+    std::vector<Assignment> fitting;
+    for (const Assignment &assignment : assignments)
+      if (getResultSharding(op, 0, refined.rule, assignment) == pinnedResult)
+        fitting.push_back(assignment);
+    if (fitting.empty())
+      return op->emitError() << "'" << name << "': pin '" << resultPin->text << "' cannot be met: no layout of this op "
+                             << "gives " << printSharding(pinnedResult, mesh);
+    resultPin->isUsed = true;
+    assignments = fitting;
+  }
+
+  NodeInfo info;
+  info.name = name.str();
+  info.function = op->getParentOfType<func::FuncOp>();
+  info.ops = {op};
+  std::vector<search::Candidate> candidates;
+  SmallVector<SmallVector<ShardingAttr>> resultLists(op->getNumResults()), operandLists(op->getNumOperands());
+  double flops = cast<ShardingRuleOpInterface>(op).getFlops();
+  double elements = countResultElements(op);
+  for (const Assignment &assignment : assignments) {
+    search::Candidate candidate;
+    double bytes = 0;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      if (!type)
+        continue;
+      operandLists[i].push_back(getOperandSharding(op, i, refined.rule, assignment));
+      // Light ops are fused with what makes their operands; heavy ones read them from memory.
+      if (flops > 4 * elements)
+        bytes += getLocalBytes(operandLists[i].back(), type.getElementType());
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      resultLists[i].push_back(getResultSharding(op, i, refined.rule, assignment));
+      double local = getLocalBytes(resultLists[i].back(), getTensor(result).getElementType());
+      bytes += local;
+      if (!isView(op))
+        candidate.memory.push_back({steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
+    }
+    double seconds = 0;
+    if (flops > 0)
+      seconds = costs.getComputeSeconds(flops * getLocalShare(refined.rule, assignment, mesh), bytes,
+                                        getTensor(op->getResult(0)).getElementType());
+    info.seconds.push_back(seconds);
+    candidate.cost = search::costFromSeconds(seconds);
+    candidates.push_back(std::move(candidate));
+  }
+  info.assignments = std::move(assignments);
+  int node = addNode(std::move(info), std::move(candidates));
+  opNodes[op] = node;
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    sources[result] = {node, toArray(op->getContext(), resultLists[i])};
+  for (auto &list : operandLists)
+    wants[op].push_back(toArray(op->getContext(), list));
+  return success();
+}
+
+/// `layout` with each unused axis on the outermost free place of the largest dimension that it divides.
+static ShardingAttr spreadUnusedAxes(ShardingAttr layout, MeshAttr mesh) {
+  uint32_t used = 0;
+  for (DimShardingAttr dim : layout.getDims())
+    for (FactorShardAttr factor : dim.getFactors())
+      for (unsigned axis : factor.getAxes())
+        used |= 1u << axis;
+  SmallVector<SmallVector<std::pair<int64_t, SmallVector<unsigned>>>> dims;
+  for (DimShardingAttr dim : layout.getDims()) {
+    dims.emplace_back();
+    for (FactorShardAttr factor : dim.getFactors())
+      dims.back().push_back({factor.getSize(), SmallVector<unsigned>(factor.getAxes())});
+  }
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    int64_t ranks = mesh.getAxisSize(axis), best = 0;
+    std::pair<int64_t, SmallVector<unsigned>> *place = nullptr;
+    for (auto &dim : dims)
+      for (auto &factor : dim) {
+        int64_t split = 1;
+        for (unsigned other : factor.second)
+          split *= mesh.getAxisSize(other);
+        int64_t local = factor.first / split;
+        if (factor.first % (split * ranks) == 0 && local > best) {
+          best = local;
+          place = &factor;
+        }
+      }
+    if (!(used >> axis & 1) && place && ranks > 1)
+      place->second.push_back(axis);
+  }
+  SmallVector<DimShardingAttr> attrs;
+  for (auto &dim : dims) {
+    SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> parts;
+    for (auto &[size, axes] : dim)
+      parts.push_back({size, axes});
+    attrs.push_back(makeDimSharding(mesh.getContext(), parts));
+  }
+  return ShardingAttr::get(mesh.getContext(), attrs, {}, ReductionKind::Sum);
+}
+
+std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, bool spread) const {
+  llvm::SetVector<ShardingAttr> layouts;
+  layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), getTensor(values.front()).getShape()));
+  for (Value value : values)
+    for (OpOperand &use : value.getUses())
+      if (auto found = wants.find(use.getOwner()); found != wants.end())
+        for (Attribute want : found->second[use.getOperandNumber()])
+          layouts.insert(cast<ShardingAttr>(want));
+  if (spread)
+    for (ShardingAttr layout : std::vector<ShardingAttr>(layouts.begin(), layouts.end()))
+      layouts.insert(spreadUnusedAxes(layout, mesh));
+  return std::vector<ShardingAttr>(layouts.begin(), layouts.end());
+}
+
+int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish) {
+  std::vector<search::Candidate> candidates;
+  for (ShardingAttr layout : info.layouts) {
+    int64_t bytes = getLocalBytes(layout, type.getElementType());
+    candidates.push_back({0, {{begin, finish, bytes}}});
+  }
+  info.seconds.assign(candidates.size(), 0.0);
+  return addNode(std::move(info), std::move(candidates));
+}
+
+LogicalResult Model::addParameters(std::vector<Pin> &pins) {
+  llvm::MapVector<StringRef, SmallVector<ParameterOp, 1>> byName;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto parameter : function.getOps<ParameterOp>())
+      byName[parameter.getName()].push_back(parameter);
+  for (auto &[name, ops] : byName) {
+    NodeInfo info;
+    info.kind = NodeInfo::Kind::Parameter;
+    info.name = name.str();
+    SmallVector<Value> values;
+    for (ParameterOp op : ops) {
+      if (op.getType() != ops.front().getType())
+        return op.emitError() << "parameter '" << name << "' has type " << op.getType() << " here and "
+                              << ops.front().getType() << " elsewhere";
+      info.ops.push_back(op);
+      values.push_back(op.getResult());
+    }
+    auto type = cast<RankedTensorType>(ops.front().getType());
+    info.layouts = getDemands(values, memoryLimit.has_value());
+    std::vector<std::string> names{info.name};
+    if (auto aliases = ops.front().getAliasesAttr())
+      for (Attribute alias : aliases)
+        names.push_back(cast<StringAttr>(alias).str());
+    if (failed(applyTensorPins(info.layouts, names, type, pins, ops.front().getLoc())))
+      return failure();
+    ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
+    int node = addTensorNode(std::move(info), type, 0, end);
+    for (Value value : values)
+      sources[value] = {node, layouts};
+  }
+  return success();
+}
+
+/// The model's name of an argument or result, or its place.
+static std::string getBoundaryName(Attribute name, StringRef what, unsigned index) {
+  if (auto text = dyn_cast_or_null<StringAttr>(name))
+    return text.str();
+  return (what + std::to_string(index)).str();
+}
+
+LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
+  for (BlockArgument argument : function.getArguments()) {
+    NodeInfo info;
+    info.kind = NodeInfo::Kind::Argument;
+    info.function = function;
+    info.index = argument.getArgNumber();
+    info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
+    info.layouts = getDemands(argument, false);
+    RankedTensorType type = getTensor(argument);
+    if (failed(applyTensorPins(info.layouts, info.name, type, pins, argument.getLoc())))
+      return failure();
+    ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
+    Block &body = function.front();
+    sources[argument] = {addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1),
+                         layouts};
+  }
+  return success();
+}
+
+LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
+  Operation *terminator = function.front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    NodeInfo info;
+    info.kind = NodeInfo::Kind::Result;
+    info.function = function;
+    info.index = i;
+    info.name = getBoundaryName(function.getResultAttr(i, "colossal.name"), "result", i);
+    RankedTensorType type = getTensor(value);
+    // Whatever the producer offers, without its partial sums: the runtime takes outputs as they lie.
+    llvm::SetVector<ShardingAttr> layouts;
+    layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
+    for (Attribute have : sources[value].layouts)
+      layouts.insert(ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
+    info.layouts.assign(layouts.begin(), layouts.end());
+    if (failed(applyTensorPins(info.layouts, info.name, type, pins, value.getLoc())))
+      return failure();
+    ArrayAttr want = toArray(mesh.getContext(), info.layouts);
+    int node = addTensorNode(std::move(info), type, steps[terminator], steps[terminator] + 1);
+    transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Edges
+//===----------------------------------------------------------------------===//
+
+std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAttr want, unsigned elementBytes,
+                                                         unsigned sharers) {
+  auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers}];
+  if (table)
+    return table;
+  auto costsOf = std::make_shared<search::CostTable>();
+  for (Attribute from : have)
+    for (Attribute to : want) {
+      const ReshardPath *path = resharder.find(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes);
+      costsOf->push_back(path ? search::costFromSeconds(path->cost / sharers) : search::kForbidden);
+    }
+  table = costsOf;
+  return table;
+}
+
+/// With a memory limit, the copy of a parameter that a use brings in another layout than the stored one counts while it
+/// lives. The copy is a node of its own between parameter and user: in the stored layout at no cost, or copied.
+void Model::addParameterUse(const Transfer &transfer, int64_t step) {
+  llvm::SetVector<Attribute> asked(transfer.want.begin(), transfer.want.end());
+  unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
+  NodeInfo info;
+  info.kind = NodeInfo::Kind::Copy;
+  info.name = nodes[transfer.from].name;
+  std::vector<search::Candidate> candidates;
+  auto toCopy = std::make_shared<search::CostTable>(), toUse = std::make_shared<search::CostTable>();
+  for (bool isCopied : {false, true})
+    for (Attribute layout : asked) {
+      auto sharding = cast<ShardingAttr>(layout);
+      info.layouts.push_back(sharding);
+      int64_t bytes = getLocalBytes(sharding, getTensor(transfer.value).getElementType());
+      candidates.push_back({});
+      if (isCopied)
+        candidates.back().memory.push_back({step, step + 1, bytes});
+    }
+  for (Attribute have : transfer.have)
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      bool isCopied = i >= asked.size(), isSame = have == info.layouts[i];
+      const ReshardPath *path = isSame || !isCopied
+                                    ? nullptr
+                                    : resharder.find(cast<ShardingAttr>(have), info.layouts[i], elementBytes);
+      if (isCopied)
+        toCopy->push_back(path ? search::costFromSeconds(path->cost) : search::kForbidden);
+      else
+        toCopy->push_back(isSame ? 0 : search::kForbidden);
+    }
+  for (ShardingAttr layout : info.layouts)
+    for (Attribute want : transfer.want)
+      toUse->push_back(layout == want ? 0 : search::kForbidden);
+  info.seconds.assign(candidates.size(), 0.0);
+  int node = addNode(std::move(info), std::move(candidates));
+  problem.addEdge(transfer.from, node, toCopy);
+  problem.addEdge(node, transfer.to, toUse);
+}
+
+void Model::addTransfers(func::FuncOp function) {
+  for (Operation &op : function.front().without_terminator()) {
+    auto found = opNodes.find(&op);
+    if (found == opNodes.end())
+      continue;
+    for (auto [i, operand] : llvm::enumerate(op.getOperands()))
+      if (auto source = sources.find(operand); source != sources.end())
+        transfers.push_back({operand, source->second.node, found->second, source->second.layouts, wants[&op][i],
+                             static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
+  }
+}
+
+LogicalResult Model::build(std::vector<Pin> &pins) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal() || !function.getBody().hasOneBlock())
+      return function.emitError() << "expected a function of one block";
+    for (Operation &op : function.front().without_terminator())
+      if (!isa<ShardingRuleOpInterface>(op))
+        return op.emitOpError() << "has no sharding rule, so that no layout can be searched for it";
+    refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
+  }
+  numberSteps();
+  problem.memoryLimit = memoryLimit;
+  for (auto &[function, refinement] : refinements) {
+    llvm::DenseMap<Operation *, std::string> names = getUniqueNames(function);
+    for (Operation &op : function.front().without_terminator())
+      if (!isa<ParameterOp>(op) && failed(addOp(&op, names[&op], pins)))
+        return failure();
+  }
+  if (failed(addParameters(pins)))
+    return failure();
+  for (auto &[function, refinement] : refinements)
+    if (failed(addArguments(function, pins)) || failed(addResults(function, pins)))
+      return failure();
+  bool isMet = true;
+  for (const Pin &pin : pins)
+    if (!pin.isUsed) {
+      module.emitError() << "pin '" << pin.text << "' matches no op or tensor that can be laid out so";
+      isMet = false;
+    }
+  if (!isMet)
+    return failure();
+  for (auto &[function, refinement] : refinements)
+    addTransfers(function);
+  // Uses of one value that ask for the same layouts mostly choose the same, and then share one transfer.
+  std::map<std::pair<void *, const void *>, unsigned> sharers;
+  for (const Transfer &transfer : transfers)
+    ++sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}];
+  for (const Transfer &transfer : transfers) {
+    if (transfer.isParameter && memoryLimit) {
+      addParameterUse(transfer, steps[nodes[transfer.to].ops.front()]);
+      continue;
+    }
+    auto table = getTable(transfer.have, transfer.want, getElementBytes(getTensor(transfer.value).getElementType()),
+                          sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
+    if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
+      problem.addEdge(transfer.from, transfer.to, table);
+  }
+  return success();
+}
+
+void Model::apply(const search::Assignment &chosen) {
+  for (auto [i, node] : llvm::enumerate(nodes)) {
+    int32_t candidate = chosen[i];
+    switch (node.kind) {
+    case NodeInfo::Kind::Op:
+      setAssignment(node.ops.front(), node.assignments[candidate]);
+      break;
+    case NodeInfo::Kind::Parameter:
+      for (Operation *op : node.ops)
+        op->setAttr(kShardingAttrName, node.layouts[candidate]);
+      break;
+    case NodeInfo::Kind::Argument:
+      node.function.setArgAttr(node.index, kShardingAttrName, node.layouts[candidate]);
+      break;
+    case NodeInfo::Kind::Result:
+      node.function.setResultAttr(node.index, kShardingAttrName, node.layouts[candidate]);
+      break;
+    case NodeInfo::Kind::Copy:
+      break;
+    }
+  }
+}

@@ -1,0 +1,111 @@
+//===- Model.h - a module as a layout problem -------------------------------===//
+//
+// One node for each op, parameter, function argument and result; candidates are layouts; edges carry what it costs to
+// bring a value from where it is made to where it is used. Neighbours: search::Problem (what it builds), Layout.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_LAYOUT_MODEL_H
+#define COLOSSAL_LIB_LAYOUT_MODEL_H
+
+#include "Candidates.h"
+#include "Costs.h"
+#include "Pins.h"
+
+#include "colossal/Search/Problem.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+#include <optional>
+
+namespace colossal::layout {
+
+/// What a node of the problem is in the module.
+struct NodeInfo {
+  enum class Kind { Op, Parameter, Argument, Result, Copy };
+  Kind kind = Kind::Op;
+  std::string name;
+  mlir::func::FuncOp function;                 ///< not of parameters, which functions may share
+  llvm::SmallVector<mlir::Operation *, 1> ops; ///< the op, or all parameter ops of one name
+  unsigned index = 0;                          ///< of the argument or result
+  std::vector<dist::Assignment> assignments;   ///< per candidate of an op
+  std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
+  std::vector<double> seconds;                 ///< per candidate: computing
+};
+
+/// Where an operand comes from and what its user may ask for.
+struct Transfer {
+  mlir::Value value;
+  int from = 0, to = 0;        ///< nodes
+  mlir::ArrayAttr have, want;  ///< per candidate of each, a ShardingAttr
+  bool isParameter = false;
+};
+
+class Model {
+public:
+  Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit)
+      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit),
+        resharder(mesh, [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
+          return costs.getMoveSeconds(kind, bytes, axes);
+        }) {}
+
+  /// Builds the problem. Fails, with diagnostics, where a pin matches nothing or cannot be met.
+  mlir::LogicalResult build(std::vector<Pin> &pins);
+  search::Problem problem;
+
+  /// Writes the chosen candidates into the module.
+  void apply(const search::Assignment &chosen);
+
+  const std::vector<NodeInfo> &getNodes() const { return nodes; }
+  const std::vector<Transfer> &getTransfers() const { return transfers; }
+  const dist::RefinedRule &getRule(mlir::Operation *op) const {
+    return refinements.find(op->getParentOfType<mlir::func::FuncOp>())->second->get(op);
+  }
+  dist::Resharder &getResharder() { return resharder; }
+  dist::MeshAttr getMesh() const { return mesh; }
+  /// Bytes of one rank's shard.
+  double getLocalBytes(dist::ShardingAttr sharding, mlir::Type element) const;
+
+private:
+  mlir::ModuleOp module;
+  dist::MeshAttr mesh;
+  const Costs &costs;
+  std::optional<int64_t> memoryLimit;
+  dist::Resharder resharder;
+  std::vector<NodeInfo> nodes;
+  std::vector<Transfer> transfers;
+  llvm::MapVector<mlir::func::FuncOp, std::unique_ptr<dist::RefinementAnalysis>> refinements;
+  struct Source {
+    int node = -1;
+    mlir::ArrayAttr layouts; ///< per candidate
+  };
+  llvm::DenseMap<mlir::Value, Source> sources;
+  llvm::DenseMap<mlir::Operation *, int> opNodes;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::ArrayAttr>> wants; ///< per op and operand
+  std::map<std::tuple<const void *, const void *, unsigned, unsigned>, std::shared_ptr<const search::CostTable>> tables;
+  /// First time step of each op; the step after the last use of each value.
+  llvm::DenseMap<mlir::Operation *, int64_t> steps;
+  llvm::DenseMap<mlir::Value, int64_t> lastUse;
+  int64_t end = 0;
+
+  void numberSteps();
+  mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
+  mlir::LogicalResult addParameters(std::vector<Pin> &pins);
+  mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  mlir::LogicalResult addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  void addTransfers(mlir::func::FuncOp function);
+  void addParameterUse(const Transfer &transfer, int64_t step);
+  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once; with `spread`,
+  /// each also with its unused axes laid onto the largest dimensions.
+  std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values, bool spread) const;
+  /// Reduces `layouts` to what pins ask for.
+  mlir::LogicalResult applyTensorPins(std::vector<dist::ShardingAttr> &layouts, llvm::ArrayRef<std::string> names,
+                                      mlir::RankedTensorType type, std::vector<Pin> &pins, mlir::Location loc) const;
+  int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
+  int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
+  std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want, unsigned elementBytes,
+                                                    unsigned sharers);
+};
+
+} // namespace colossal::layout
+
+#endif // COLOSSAL_LIB_LAYOUT_MODEL_H

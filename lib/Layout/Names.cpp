@@ -1,0 +1,98 @@
+//===- Names.cpp - what pins and reports call ops and factors ---------------===//
+#include "Names.h"
+
+#include "dialects/Colossal/Colossal.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+static void collectNames(Location location, std::vector<std::string> &names) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    std::string text = name.getName().str();
+    if (text != "-" && !text.empty() && !llvm::is_contained(names, text))
+      names.push_back(text);
+    collectNames(name.getChildLoc(), names);
+  } else if (auto fused = dyn_cast<FusedLoc>(location)) {
+    for (Location part : fused.getLocations())
+      collectNames(part, names);
+  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    collectNames(call.getCallee(), names);
+  }
+}
+
+std::vector<std::string> layout::getNames(Location location) {
+  std::vector<std::string> names;
+  collectNames(location, names);
+  return names;
+}
+
+llvm::DenseMap<Operation *, std::string> layout::getUniqueNames(func::FuncOp function) {
+  llvm::DenseMap<Operation *, std::string> unique;
+  llvm::StringMap<unsigned> seen;
+  for (Operation &op : function.getOps()) {
+    if (!isa<ShardingRuleOpInterface>(op))
+      continue;
+    std::string name;
+    if (auto parameter = dyn_cast<ParameterOp>(op)) {
+      name = parameter.getName().str();
+    } else {
+      std::vector<std::string> names = getNames(op.getLoc());
+      name = names.empty() ? op.getName().stripDialect().str() : names.front();
+    }
+    if (unsigned count = ++seen[name]; count > 1)
+      name += "#" + std::to_string(count);
+    unique[&op] = name;
+  }
+  return unique;
+}
+
+std::vector<std::string> layout::getFactorNames(const RefinedRule &refined) {
+  auto roleOf = [](const Factor &factor) { return factor.role.empty() ? StringRef("d") : factor.role; };
+  llvm::StringMap<unsigned> total, seen;
+  for (const Factor &factor : refined.own.factors)
+    ++total[roleOf(factor)];
+  std::vector<std::string> names(refined.rule.factors.size());
+  for (auto [f, factor] : llvm::enumerate(refined.own.factors)) {
+    std::string name = roleOf(factor).str();
+    if (factor.role.empty() || total[name] > 1)
+      name += std::to_string(seen[roleOf(factor)]++);
+    ArrayRef<unsigned> parts = refined.parts[f];
+    for (auto [i, part] : llvm::enumerate(parts))
+      names[part] = parts.size() == 1 ? name : name + "." + std::to_string(i);
+  }
+  return names;
+}
+
+static std::string printAxes(ArrayRef<unsigned> axes, MeshAttr mesh) {
+  std::string text;
+  for (unsigned axis : axes)
+    text += (text.empty() ? "" : "+") + mesh.getAxes()[axis].getName().str();
+  return text;
+}
+
+std::string layout::printSharding(ShardingAttr sharding, MeshAttr mesh) {
+  std::string text = "[";
+  for (auto [d, dim] : llvm::enumerate(sharding.getDims())) {
+    text += d ? "," : "";
+    for (auto [f, factor] : llvm::enumerate(dim.getFactors())) {
+      text += (f ? "*" : "") + std::to_string(factor.getSize());
+      if (!factor.getAxes().empty())
+        text += ":" + printAxes(factor.getAxes(), mesh);
+    }
+  }
+  text += "]";
+  if (sharding.isPartial())
+    text += " partial(" + printAxes(sharding.getPartialAxes(), mesh) + ")";
+  return text;
+}
+
+std::string layout::printAssignment(const RefinedRule &refined, const Assignment &assignment, MeshAttr mesh) {
+  std::vector<std::string> names = getFactorNames(refined);
+  std::string text;
+  for (auto [f, axes] : llvm::enumerate(assignment))
+    if (!axes.empty())
+      text += (text.empty() ? "" : ",") + names[f] + ":" + printAxes(axes, mesh);
+  return text.empty() ? "replicated" : text;
+}

@@ -1,0 +1,200 @@
+//===- Pins.cpp - layouts that the user fixes -------------------------------===//
+#include "Pins.h"
+
+#include "Names.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+bool Pin::matches(ArrayRef<std::string> names) const {
+  return llvm::any_of(names, [&](const std::string &candidate) {
+    return literal ? candidate == *literal : std::regex_match(candidate, name);
+  });
+}
+
+ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) const {
+  if (form == Form::Replicated)
+    return ShardingAttr::getReplicated(context, shape);
+  if (form != Form::Dims || dims.size() != shape.size())
+    return {};
+  SmallVector<DimShardingAttr> attrs;
+  for (auto [parts, size] : llvm::zip_equal(dims, shape)) {
+    int64_t known = 1;
+    unsigned open = 0;
+    for (const Part &part : parts) {
+      known *= part.size < 0 ? 1 : part.size;
+      open += part.size < 0;
+    }
+    if (open > 1 || known == 0 || size % known != 0 || (open == 0 && known != size))
+      return {};
+    SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> factors;
+    for (const Part &part : parts)
+      factors.push_back({part.size < 0 ? size / known : part.size, part.axes});
+    attrs.push_back(makeDimSharding(context, factors));
+  }
+  return ShardingAttr::get(context, attrs, {}, ReductionKind::Sum);
+}
+
+std::optional<Assignment> Pin::getAssignment(const RefinedRule &refined) const {
+  Assignment assignment(refined.rule.factors.size());
+  if (form == Form::Replicated)
+    return assignment;
+  if (form != Form::Factors)
+    return std::nullopt;
+  std::vector<std::string> names = getFactorNames(refined);
+  for (const auto &[factor, axes] : factors) {
+    // A factor that is seen as a product goes by its own name too: then its outermost part is meant.
+    auto found = llvm::find(names, factor);
+    if (found == names.end())
+      found = llvm::find(names, factor + ".0");
+    if (found == names.end())
+      return std::nullopt;
+    unsigned index = found - names.begin();
+    if (refined.rule.factors[index].kind == FactorKind::Whole)
+      return std::nullopt;
+    assignment[index].assign(axes.begin(), axes.end());
+  }
+  return assignment;
+}
+
+namespace {
+/// Reads LAYOUT.
+class LayoutParser {
+public:
+  LayoutParser(StringRef text, MeshAttr mesh) : rest(text), mesh(mesh) {}
+  bool parse(Pin &pin);
+  std::string error;
+
+private:
+  StringRef rest;
+  MeshAttr mesh;
+  uint32_t seen = 0;
+
+  bool fail(const Twine &message) {
+    error = message.str();
+    return false;
+  }
+  StringRef takeName() { return take([](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }); }
+  StringRef take(llvm::function_ref<bool(char)> isPart) {
+    StringRef taken = rest.take_while(isPart);
+    rest = rest.drop_front(taken.size());
+    return taken;
+  }
+  bool parseAxes(SmallVectorImpl<unsigned> &axes);
+  bool parseDim(std::vector<Pin::Part> &parts);
+};
+} // namespace
+
+bool LayoutParser::parseAxes(SmallVectorImpl<unsigned> &axes) {
+  do {
+    StringRef name = takeName();
+    int64_t axis = mesh.findAxis(name);
+    if (axis < 0) {
+      std::string known;
+      for (MeshAxisAttr each : mesh.getAxes())
+        known += (known.empty() ? "" : ", ") + each.getName().str();
+      return fail("'" + name + "' is no axis of the mesh (" + known + ")");
+    }
+    if (seen >> axis & 1)
+      return fail("axis '" + name + "' stands twice");
+    seen |= 1u << axis;
+    axes.push_back(axis);
+  } while (rest.consume_front("+"));
+  return true;
+}
+
+bool LayoutParser::parseDim(std::vector<Pin::Part> &parts) {
+  do {
+    Pin::Part &part = parts.emplace_back();
+    if (rest.consume_front("-"))
+      continue;
+    if (!rest.empty() && isdigit(static_cast<unsigned char>(rest.front()))) {
+      if (rest.consumeInteger(10, part.size) || part.size < 1)
+        return fail("a factor's size must be a positive number");
+      if (!rest.consume_front(":"))
+        continue;
+    }
+    if (!parseAxes(part.axes))
+      return false;
+  } while (rest.consume_front("*"));
+  return true;
+}
+
+bool LayoutParser::parse(Pin &pin) {
+  if (rest == "replicated") {
+    pin.form = Pin::Form::Replicated;
+    return true;
+  }
+  if (rest.consume_front("[")) {
+    pin.form = Pin::Form::Dims;
+    if (rest.consume_front("]"))
+      return rest.empty() || fail("unexpected '" + rest + "' at the end");
+    do {
+      if (!parseDim(pin.dims.emplace_back()))
+        return false;
+    } while (rest.consume_front(","));
+    if (!rest.consume_front("]"))
+      return fail("expected ',' or ']' at '" + rest + "'");
+  } else {
+    pin.form = Pin::Form::Factors;
+    do {
+      StringRef factor = takeName();
+      if (factor.empty() || !rest.consume_front(":"))
+        return fail("expected FACTOR:AXES, [DIMS] or replicated at '" + rest + "'");
+      pin.factors.push_back({factor.str(), {}});
+      if (!parseAxes(pin.factors.back().second))
+        return false;
+    } while (rest.consume_front(","));
+  }
+  return rest.empty() || fail("unexpected '" + rest + "' at the end");
+}
+
+static constexpr StringLiteral kSpecial = "\\^$.|?*+()[]{}";
+
+/// The name that an expression without operators stands for.
+static std::optional<std::string> getLiteral(StringRef expression) {
+  std::string name;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] == '\\' && i + 1 < expression.size() && kSpecial.contains(expression[i + 1]))
+      ++i;
+    else if (kSpecial.contains(expression[i]))
+      return std::nullopt;
+    name += expression[i];
+  }
+  return name;
+}
+
+std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std::string &error) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos) {
+    error = "pin '" + text + "' is not of the form REGEX=LAYOUT";
+    return std::nullopt;
+  }
+  Pin pin;
+  pin.text = text;
+  try {
+    pin.name = std::regex(text.substr(0, equals), std::regex::ECMAScript | std::regex::optimize);
+  } catch (const std::regex_error &) {
+    error = "pin '" + text + "': '" + text.substr(0, equals) + "' is no regular expression";
+    return std::nullopt;
+  }
+  pin.literal = getLiteral(StringRef(text).take_front(equals));
+  LayoutParser parser(StringRef(text).drop_front(equals + 1), mesh);
+  if (!parser.parse(pin)) {
+    error = "pin '" + text + "': " + parser.error;
+    return std::nullopt;
+  }
+  return pin;
+}
+
+std::string layout::escapeName(StringRef name) {
+  std::string escaped;
+  for (char c : name) {
+    if (kSpecial.contains(c))
+      escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}

@@ -1,0 +1,49 @@
+//===- Pins.h - layouts that the user fixes ---------------------------------===//
+//
+// "REGEX=LAYOUT" as docs/Layouts.md specifies it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_LAYOUT_PINS_H
+#define COLOSSAL_LIB_LAYOUT_PINS_H
+
+#include "colossal/Partition/Refinement.h"
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace colossal::layout {
+
+struct Pin {
+  enum class Form { Factors, Dims, Replicated };
+  std::string text; ///< as given, for messages
+  std::regex name;
+  std::optional<std::string> literal; ///< the only name that matches, where the expression is one name
+  Form form = Form::Replicated;
+  /// Form::Factors: factor names and the axes on each.
+  std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;
+  /// Form::Dims: per dimension its parts, outermost first; size -1 stands for what the other parts leave.
+  struct Part {
+    int64_t size = -1;
+    llvm::SmallVector<unsigned, 2> axes;
+  };
+  std::vector<std::vector<Part>> dims;
+  mutable bool isUsed = false;
+
+  /// Does the whole of one of `names` match?
+  bool matches(llvm::ArrayRef<std::string> names) const;
+  /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
+  dist::ShardingAttr getSharding(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape) const;
+  /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or cannot split it.
+  std::optional<dist::Assignment> getAssignment(const dist::RefinedRule &refined) const;
+};
+
+/// Parses a pin; on failure returns none and says in `error` what is wrong, with the pin.
+std::optional<Pin> parsePin(const std::string &text, dist::MeshAttr mesh, std::string &error);
+/// `name` as a regular expression that matches nothing else.
+std::string escapeName(llvm::StringRef name);
+
+} // namespace colossal::layout
+
+#endif // COLOSSAL_LIB_LAYOUT_PINS_H
