@@ -59,8 +59,9 @@ int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
   return nodes.size() - 1;
 }
 
-LogicalResult Model::applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
-                                     RankedTensorType type, std::vector<Pin> &pins, Location loc) const {
+/// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
+static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names, RankedTensorType type,
+                            std::vector<Pin> &pins) {
   for (Pin &pin : pins) {
     if (!pin.matches(names))
       continue;
@@ -70,7 +71,6 @@ LogicalResult Model::applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRe
     pin.isUsed = true;
     layouts = {pinned};
   }
-  return success();
 }
 
 LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
@@ -238,8 +238,7 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
     if (auto aliases = ops.front().getAliasesAttr())
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).str());
-    if (failed(applyTensorPins(info.layouts, names, type, pins, ops.front().getLoc())))
-      return failure();
+    applyTensorPins(info.layouts, names, type, pins);
     ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, 0, end);
     for (Value value : values)
@@ -255,7 +254,7 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
-LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
+void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
   for (BlockArgument argument : function.getArguments()) {
     NodeInfo info;
     info.kind = NodeInfo::Kind::Argument;
@@ -264,17 +263,15 @@ LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins)
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
     info.layouts = getDemands(argument, false);
     RankedTensorType type = getTensor(argument);
-    if (failed(applyTensorPins(info.layouts, info.name, type, pins, argument.getLoc())))
-      return failure();
+    applyTensorPins(info.layouts, info.name, type, pins);
     ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
     Block &body = function.front();
     sources[argument] = {addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1),
                          layouts};
   }
-  return success();
 }
 
-LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
+void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
   Operation *terminator = function.front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     NodeInfo info;
@@ -289,13 +286,11 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     for (Attribute have : sources[value].layouts)
       layouts.insert(ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
     info.layouts.assign(layouts.begin(), layouts.end());
-    if (failed(applyTensorPins(info.layouts, info.name, type, pins, value.getLoc())))
-      return failure();
+    applyTensorPins(info.layouts, info.name, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, steps[terminator], steps[terminator] + 1);
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -387,9 +382,10 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   }
   if (failed(addParameters(pins)))
     return failure();
-  for (auto &[function, refinement] : refinements)
-    if (failed(addArguments(function, pins)) || failed(addResults(function, pins)))
-      return failure();
+  for (auto &[function, refinement] : refinements) {
+    addArguments(function, pins);
+    addResults(function, pins);
+  }
   bool isMet = true;
   for (const Pin &pin : pins)
     if (!pin.isUsed) {

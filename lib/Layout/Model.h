@@ -90,16 +90,13 @@ private:
   void numberSteps();
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
-  mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
-  mlir::LogicalResult addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  void addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  void addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addTransfers(mlir::func::FuncOp function);
   void addParameterUse(const Transfer &transfer, int64_t step);
   /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once; with `spread`,
   /// each also with its unused axes laid onto the largest dimensions.
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values, bool spread) const;
-  /// Reduces `layouts` to what pins ask for.
-  mlir::LogicalResult applyTensorPins(std::vector<dist::ShardingAttr> &layouts, llvm::ArrayRef<std::string> names,
-                                      mlir::RankedTensorType type, std::vector<Pin> &pins, mlir::Location loc) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
   std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want, unsigned elementBytes,

@@ -1,4 +1,5 @@
 // colossal-opt: every pass and phase by name, on MLIR text, for tests and for people who look inside.
+#include "colossal/Layout/Layout.h"
 #include "colossal/Partition/Partition.h"
 #include "dialects/Colossal/Colossal.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  colossal::layout::registerPasses();
   colossal::partition::registerPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Colossal's passes, one by one\n", registry));
 }

@@ -32,6 +32,9 @@ struct LayoutReport {
 /// nothing fits the memory: by how much, and where it goes.
 mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options, LayoutReport &report);
 
+/// Registers `--colossal-search-layouts`.
+void registerPasses();
+
 } // namespace colossal::layout
 
 #endif // COLOSSAL_LAYOUT_LAYOUT_H

@@ -1,0 +1,71 @@
+//===- Layout.cpp - which mesh axes split what ------------------------------===//
+//
+// The search phase from end to end: pins, problem, solver, and the answer written back.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Layout/Layout.h"
+
+#include "Model.h"
+#include "Report.h"
+#include "colossal/Search/Solver.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+/// Work of one search: repeatable, and some seconds on the largest models.
+static constexpr uint64_t kWork = 40000;
+/// Share of a device's memory that is left to what the search does not see: workspace, alignment, packed edges.
+static constexpr int64_t kReserveDivisor = 16;
+
+static LogicalResult explainMisfit(ModuleOp module, const Model &model, const search::Solution &solution,
+                                   uint64_t memory) {
+  if (solution.forbidden > 0)
+    return module.emitError() << "no layout brings every value to where it is used: " << solution.message;
+  int64_t limit = *model.problem.memoryLimit;
+  InFlightDiagnostic diagnostic =
+      module.emitError() << "the model does not fit: " << printBytes(memory) << " per device are given, of which "
+                         << printBytes(limit) << " can be planned, and the best layout found needs "
+                         << printBytes(solution.peakBytes) << ", " << printBytes(solution.peakBytes - limit)
+                         << " too much";
+  diagnostic.attachNote(module.getLoc()) << describeMemory(model, solution.assignment);
+  double ranks = model.getMesh().getNumRanks() * static_cast<double>(solution.peakBytes) / std::max<int64_t>(limit, 1);
+  diagnostic.attachNote(module.getLoc()) << "a mesh of about " << static_cast<int64_t>(std::ceil(ranks))
+                                         << " devices, or more memory, or a smaller batch would make it fit";
+  return diagnostic;
+}
+
+LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
+  MeshAttr mesh = getMesh(module);
+  std::vector<Pin> pins;
+  for (const std::string &text : options.pins) {
+    std::string error;
+    std::optional<Pin> pin = parsePin(text, mesh, error);
+    if (!pin)
+      return module.emitError() << error;
+    pins.push_back(std::move(*pin));
+  }
+  std::string error;
+  std::unique_ptr<Costs> costs = Costs::create(options.machine, mesh, error);
+  if (!costs)
+    return module.emitError() << error;
+  // Where everything fits everywhere, no memory need be counted.
+  uint64_t memory = options.memoryBytes ? options.memoryBytes : costs->getMemoryBytes();
+  std::optional<int64_t> limit;
+  if (memory)
+    limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
+
+  Model model(module, mesh, *costs, limit);
+  if (failed(model.build(pins)))
+    return failure();
+  search::Budget budget;
+  budget.work = kWork;
+  search::Solution solution = search::solve(model.problem, budget);
+  if (!solution.feasible)
+    return solution.assignment.empty() ? LogicalResult(module.emitError() << solution.message)
+                                       : explainMisfit(module, model, solution, memory);
+  model.apply(solution.assignment);
+  describe(model, solution, report);
+  return success();
+}
