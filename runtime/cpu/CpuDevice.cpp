@@ -213,10 +213,17 @@ Status CpuDevice::reserveTileScratch(uint64_t bytes) {
   return {};
 }
 
+void CpuDevice::runTiles(int64_t tiles, ThreadPool::Body body, void *context) {
+  if (runner)
+    runner(pool.threads(), tiles, body, context);
+  else
+    pool.run(tiles, body, context);
+}
+
 Status CpuDevice::run(const KernelLaunch &launch) {
   std::lock_guard<std::mutex> lock(busy);
   if (launch.tileScratch == 0) {
-    pool.run(
+    runTiles(
         static_cast<int64_t>(launch.tiles),
         [](void *context, unsigned, int64_t begin, int64_t end) {
           const auto &launch = *static_cast<const KernelLaunch *>(context);
@@ -228,7 +235,7 @@ Status CpuDevice::run(const KernelLaunch &launch) {
   if (launch.tileScratch > scratchStride || launch.bufferCount >= maxBuffers)
     return {Code::Internal, "a launch's scratch was not reserved"};
   LaunchContext context = {&launch, scratch, scratchStride};
-  pool.run(
+  runTiles(
       static_cast<int64_t>(launch.tiles),
       [](void *argument, unsigned thread, int64_t begin, int64_t end) {
         const auto &context = *static_cast<const LaunchContext *>(argument);

@@ -4,7 +4,7 @@
 #define COLOSSAL_RUNTIME_CPU_CPUDEVICE_H
 
 #include "runtime/cpu/ThreadPool.h"
-#include "runtime/device/Device.h"
+#include "runtime/device/Library.h"
 #include "runtime/execute/Abort.h"
 
 #include <mutex>
@@ -21,6 +21,7 @@ public:
   std::unique_ptr<Event> createEvent() override;
   unsigned threads() const override { return pool.threads(); }
   Status reserveTileScratch(uint64_t bytes) override;
+  void shareThreadsWithLibrary() override { runner = libraryThreads(); }
   uint64_t scratchBytes() const override { return scratchStride * pool.threads(); }
 
   /// Runs a launch on the pool and returns when it is done.
@@ -32,6 +33,8 @@ private:
   Abort &aborted;
   unsigned spinCount;
   ThreadPool pool;
+  ParallelRunner runner = nullptr; // instead of the pool, where library routines bring threads of their own
+  void runTiles(int64_t tiles, ThreadPool::Body body, void *context);
   std::mutex busy; // launches of several queues take turns
   std::byte *scratch = nullptr;
   uint64_t scratchStride = 0;

@@ -72,6 +72,8 @@ public:
   virtual unsigned threads() const = 0;
   /// Sets aside scratch for launches of up to `bytes` per thread; called at load, so that no run allocates.
   virtual Status reserveTileScratch(uint64_t bytes) = 0;
+  /// Tells that a plan's library routines run on this device beside launches.
+  virtual void shareThreadsWithLibrary() = 0;
   /// Bytes of memory that the device itself holds (tile scratch), for the account of memory.
   virtual uint64_t scratchBytes() const = 0;
 };

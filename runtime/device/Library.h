@@ -17,6 +17,13 @@ public:
   virtual uint64_t privateBytes() const { return 0; }
 };
 
+/// Runs tiles on the library's own threads; the arguments are ThreadPool::run's, with the number of threads.
+using ParallelRunner = void (*)(unsigned threads, int64_t tiles, void (*body)(void *, unsigned, int64_t, int64_t),
+                                void *context);
+/// The library's, so that launches and library calls of a rank share threads instead of competing for cores. Null where
+/// the library cannot be opened.
+ParallelRunner libraryThreads();
+
 /// Prepares a validated call for a rank with `threads` threads.
 Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads, std::unique_ptr<LibraryRoutine> &routine);
 

@@ -108,6 +108,8 @@ Status Rank::prepare() {
     programs.push_back(std::make_unique<Body>());
     COLOSSAL_RETURN_IF_ERROR(resolve(program.body(), *programs.back()));
   }
+  if (!routines.empty())
+    device->shareThreadsWithLibrary();
   return {};
 }
 
