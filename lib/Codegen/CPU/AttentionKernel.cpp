@@ -126,10 +126,11 @@ private:
     blockRows = roundUp(divideUp(std::max<int64_t>(1, rows), std::max<int64_t>(1, blocks)),
                         std::max<int64_t>(1, rowStep));
     rowBlocks = divideUp(rows, blockRows);
-    packValues = spec.type != acc || spec.vStrides[3] != 1;
     valueVectors = divideUp(std::max<int64_t>(1, spec.valueWidth), lanes);
     valueRow = valueVectors * lanes;
-    // Rows of the value product: as many registers as the row of the output leaves.
+    // Rows far apart share few sets of the first-level cache: a dense copy is repaid by a few rows of
+    // queries.
+    packValues = spec.type != acc || spec.vStrides[3] != 1 || (rows > 16 && spec.vStrides[2] != valueRow);
     tiles = spec.valueWidth == 0 ? 0 : heads * rowBlocks;
 
     int64_t size = elementBytes(acc), place = 0;
@@ -283,9 +284,9 @@ private:
 
   /// Register tiles of queries times K transposed.
   void emitScores(Scope &scope, const Tile &tile, Value key) {
-    loop(scope, scope.memory.constant(0), tile.stepCount, rowStep, [&](Scope &scope, Value row) {
-      loop(scope, scope.memory.constant(0), scope.memory.constant(keyBlock), panel.width(),
-           [&](Scope &scope, Value column) {
+    loop(scope, scope.memory.constant(0), scope.memory.constant(keyBlock), panel.width(),
+         [&](Scope &scope, Value column) {
+           loop(scope, scope.memory.constant(0), tile.stepCount, rowStep, [&](Scope &scope, Value row) {
              VectorMemory &memory = scope.memory;
              Value keys = at(scope, keyScratch, memory.mulConstant(memory.add(key, column), spec.width));
              Value queries = at(scope, queryScratch, memory.mulConstant(row, queryRow));
@@ -313,34 +314,27 @@ private:
                  memory.store(product.getResult(r * panel.vectors + v),
                               memory.address(scores, acc, r * keyBlock + v * lanes));
            });
-    });
+         });
   }
 
-  /// Scores of a few rows: partial sums of `lanes` keys, transposed and added.
+  /// Scores of a few rows, one key at a time: K is read once, in place.
   void emitScoresByDots(Scope &scope, const Tile &tile, Value key, Value count) {
-    loop(scope, scope.memory.constant(0), count, lanes, [&](Scope &scope, Value column) {
+    loop(scope, scope.memory.constant(0), count, 1, [&](Scope &scope, Value column) {
       VectorMemory &memory = scope.memory;
-      SmallVector<Value> keyRows;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        Value index = memory.addConstant(memory.add(key, column), lane);
-        if (spec.keys % lanes != 0 || spec.validKeysParam || spec.causal)
-          index = memory.minConstant(index, spec.keys - 1);
-        keyRows.push_back(memory.address(tile.keys, spec.type, memory.mulConstant(index, spec.kStrides[2])));
-      }
-      for (int64_t row = 0; row < rows; ++row) {
-        SmallVector<Value> sums(lanes, memory.zero(acc, lanes));
-        for (int64_t first = 0; first < spec.width; first += lanes) {
+      Value source =
+          memory.address(tile.keys, spec.type, memory.mulConstant(memory.add(key, column), spec.kStrides[2]));
+      SmallVector<Value> sums(rows);
+      for (int64_t first = 0; first < spec.width; first += lanes) {
+        Value values = loadRow(scope, source, 1, first, spec.width);
+        for (int64_t row = 0; row < rows; ++row) {
           Value query = memory.load(memory.address(queryScratch, acc, row * queryRow + first), acc, lanes);
-          for (int64_t lane = 0; lane < lanes; ++lane)
-            sums[lane] =
-                multiplyAdd(scope, query, loadRow(scope, keyRows[lane], 1, first, spec.width), sums[lane]);
+          sums[row] = sums[row] ? multiplyAdd(scope, query, values, sums[row])
+                                : arith::MulFOp::create(scope.b, scope.loc, query, values).getResult();
         }
-        memory.transpose(sums);
-        for (int64_t distance = lanes / 2; distance >= 1; distance /= 2)
-          for (int64_t lane = 0; lane < distance; ++lane)
-            sums[lane] = arith::AddFOp::create(scope.b, scope.loc, sums[lane], sums[lane + distance]);
-        memory.store(sums[0], at(scope, scoreScratch, column, row * keyBlock));
       }
+      auto plus = [&](Value l, Value r) -> Value { return arith::AddFOp::create(scope.b, scope.loc, l, r); };
+      for (int64_t row = 0; row < rows; ++row)
+        memory.store(reduce(scope, sums[row], plus), at(scope, scoreScratch, column, row * keyBlock));
     });
   }
 

@@ -156,9 +156,6 @@ public:
       return llvm::createStringError("kernel " + symbol.str() + ": " + what.str() +
                                      " failed: " + diagnostics);
     };
-    bool dump = std::getenv("COLOSSAL_DUMP_KERNELS");
-    if (dump)
-      module.dump();
     if (failed(lowerToLLVMDialect(module)))
       return failure("lowering to the LLVM dialect");
     llvm::LLVMContext llvmContext;
@@ -187,8 +184,6 @@ public:
       function.setDoesNotThrow();
     }
     optimize(*translated);
-    if (dump)
-      translated->print(llvm::errs(), nullptr);
 
     llvm::SmallVector<char, 0> object;
     llvm::raw_svector_ostream stream(object);

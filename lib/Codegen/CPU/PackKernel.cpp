@@ -72,15 +72,8 @@ public:
   void emit(const KRange &range) {
     ArrayRef<ContractionDim> outerDims = k.drop_back();
     bool byColumns = n.size() == 1 && n[0].b == 1;
-    // Transposing reads whole vectors along k, of any column.
-    bool byRows =
-        !byColumns && k.back().b == 1 && k.back().size >= panel.lanes && llvm::isPowerOf2_64(panel.lanes);
+    bool byRows = !byColumns && k.back().b == 1 && panel.width() % block == 0;
     VectorMemory memory(b, loc, target);
-    SmallVector<SmallVector<Value>> laneOffsets;
-    if (!byColumns)
-      for (int64_t v = 0; v < panel.vectors; ++v)
-        laneOffsets.push_back(columnOffsets(v));
-
     scf::ForOp::create(b, loc, range.outerBegin, range.outerEnd, memory.constant(1), ValueRange(),
                        [&](OpBuilder &inner, Location, Value outer, ValueRange) {
                          PanelPacker nested(*this, inner);
@@ -93,29 +86,25 @@ public:
                          if (byColumns)
                            nested.copyColumns(range, sourceOffset, position);
                          else if (byRows)
-                           nested.transposeRows(range, sourceOffset, position, laneOffsets);
+                           nested.transposeRows(range, sourceOffset, position);
                          else
-                           nested.gatherColumns(range, sourceOffset, position, laneOffsets);
+                           nested.copyElements(range, range.innerBegin, sourceOffset, position);
                          scf::YieldOp::create(inner, loc);
                        });
   }
 
 private:
+  static constexpr int64_t block = 4; // rows and columns transposed at a time
+
   PanelPacker(const PanelPacker &other, OpBuilder &inner)
       : b(inner), loc(other.loc), target(other.target), panel(other.panel), n(other.n), k(other.k),
         source(other.source), sourceType(other.sourceType), destination(other.destination),
         destinationType(other.destinationType), n0(other.n0), columns(other.columns) {}
 
-  /// Offsets in the source of the columns of vector `v` of the panel, i64 scalars.
-  SmallVector<Value> columnOffsets(int64_t v) {
-    VectorMemory memory(b, loc, target);
-    SmallVector<Value> result;
-    for (int64_t lane = 0; lane < panel.lanes; ++lane) {
-      Value column = memory.minConstant(memory.addConstant(n0, v * panel.lanes + lane), columns - 1);
-      result.push_back(
-          memory.linearize(memory.delinearize(column, sizesOf(n)), stridesOf(n, &ContractionDim::b)));
-    }
-    return result;
+  /// Offset in the source of a column of the panel; columns beyond N give the last one.
+  Value columnOffset(VectorMemory &memory, Value column) {
+    Value index = memory.minConstant(memory.add(n0, column), columns - 1);
+    return memory.linearize(memory.delinearize(index, sizesOf(n)), stridesOf(n, &ContractionDim::b));
   }
 
   /// position of row `inner` (absolute) in the destination, in elements
@@ -173,47 +162,52 @@ private:
         });
   }
 
-  void transposeRows(const KRange &range, Value sourceOffset, Value position,
-                     ArrayRef<SmallVector<Value>> laneOffsets) {
+  /// Blocks of 4 columns by 4 k's, transposed in registers; a cache line of k's of all columns at a time.
+  /// Larger blocks are hardly faster, but the many shuffles in one block take LLVM tens of milliseconds to
+  /// select.
+  void transposeRows(const KRange &range, Value sourceOffset, Value position) {
     VectorMemory memory(b, loc, target);
     Value count = arith::SubIOp::create(b, loc, range.innerEnd, range.innerBegin);
-    Value whole = memory.mulConstant(memory.divRem(count, panel.lanes).first, panel.lanes);
-    Value middle = memory.add(range.innerBegin, whole);
-    loop(b, range.innerBegin, middle, panel.lanes, [&](OpBuilder &b, Value inner) {
+    Value middle = memory.add(range.innerBegin, memory.mulConstant(memory.divRem(count, block).first, block));
+    loop(b, range.innerBegin, middle, 4 * block, [&](OpBuilder &b, Value chunk) {
       VectorMemory memory(b, loc, target);
-      Value from = memory.add(sourceOffset, inner);
-      Value to = destinationOffset(memory, b, range, position, inner);
-      for (int64_t v = 0; v < panel.vectors; ++v) {
-        SmallVector<Value> rows;
-        for (Value column : laneOffsets[v]) {
-          Value row = memory.load(memory.address(source, sourceType, memory.add(from, column)), sourceType,
-                                  panel.lanes);
-          rows.push_back(memory.convert(row, destinationType, isUnsignedElement(sourceType)));
-        }
-        memory.transpose(rows);
-        for (int64_t row = 0; row < panel.lanes; ++row)
-          memory.store(rows[row],
-                       memory.address(destination, destinationType,
-                                      memory.addConstant(to, row * panel.width() + v * panel.lanes)));
-      }
+      Value chunkEnd = memory.min(memory.addConstant(chunk, 4 * block), middle);
+      loop(b, memory.constant(0), memory.constant(panel.width()), block, [&](OpBuilder &b, Value column) {
+        VectorMemory memory(b, loc, target);
+        SmallVector<Value> sources;
+        for (int64_t i = 0; i < block; ++i)
+          sources.push_back(memory.add(sourceOffset, columnOffset(memory, memory.addConstant(column, i))));
+        loop(b, chunk, chunkEnd, block, [&](OpBuilder &b, Value inner) {
+          VectorMemory memory(b, loc, target);
+          SmallVector<Value> rows;
+          for (Value offset : sources) {
+            Value row =
+                memory.load(memory.address(source, sourceType, memory.add(offset, inner)), sourceType, block);
+            rows.push_back(memory.convert(row, destinationType, isUnsignedElement(sourceType)));
+          }
+          memory.transpose(rows);
+          Value to = memory.add(destinationOffset(memory, b, range, position, inner), column);
+          for (int64_t i = 0; i < block; ++i)
+            memory.store(rows[i], memory.address(memory.address(destination, destinationType, to),
+                                                 destinationType, i * panel.width()));
+        });
+      });
     });
-    KRange rest = {range.outerBegin, range.outerEnd, middle, range.innerEnd};
-    gatherColumns(rest, sourceOffset, memory.add(position, whole), laneOffsets);
+    copyElements(range, middle, sourceOffset, position);
   }
 
-  void gatherColumns(const KRange &range, Value sourceOffset, Value position,
-                     ArrayRef<SmallVector<Value>> laneOffsets) {
-    SmallVector<Value> offsets;
-    for (ArrayRef<Value> lanes : laneOffsets)
-      offsets.push_back(
-          vector::FromElementsOp::create(b, loc, VectorType::get({panel.lanes}, b.getI64Type()), lanes));
-    loop(b, range.innerBegin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {
+  /// Element by element, from the k `begin` on.
+  void copyElements(const KRange &range, Value begin, Value sourceOffset, Value position) {
+    VectorMemory memory(b, loc, target);
+    loop(b, memory.constant(0), memory.constant(panel.width()), 1, [&](OpBuilder &b, Value column) {
       VectorMemory memory(b, loc, target);
-      Value from = memory.add(sourceOffset, memory.mulConstant(inner, k.back().b));
-      Value row = memory.address(source, sourceType, from);
-      Value to = destinationOffset(memory, b, range, position, inner);
-      for (int64_t v = 0; v < panel.vectors; ++v)
-        store(memory, memory.gather(row, sourceType, offsets[v]), memory.addConstant(to, v * panel.lanes));
+      Value from = memory.add(sourceOffset, columnOffset(memory, column));
+      loop(b, begin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {
+        VectorMemory memory(b, loc, target);
+        Value offset = memory.add(from, memory.mulConstant(inner, k.back().b));
+        Value value = memory.load(memory.address(source, sourceType, offset), sourceType, 1);
+        store(memory, value, memory.add(destinationOffset(memory, b, range, position, inner), column));
+      });
     });
   }
 

@@ -1,7 +1,8 @@
 // Prints GFLOP/s of generated contractions beside oneDNN's matmul with packed weights, in the same run and
-// with the same threads. Usage: kernel-benchmark [threads] [cpu] [M]. The runs alternate, so that a busy
+// with the same threads. Usage: kernel-benchmark [threads] [cpu] [M; 0: attention only] [queries]. The runs alternate, so that a busy
 // machine hurts both.
 #include "LoadedKernels.h"
+#include "colossal/Codegen/CPU/AttentionKernel.h"
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
@@ -185,6 +186,42 @@ void benchmarkContraction(const Target &target, Pool &pool, int64_t m, int64_t n
   std::fflush(stdout);
 }
 
+/// Attention over views of one fused projection [sequence, 3, heads, width], beside the arithmetic that it must do.
+void benchmarkAttention(const Target &target, Pool &pool, int64_t heads, int64_t queries, int64_t keys, int64_t width,
+                        bool causal) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  AttentionSpec spec;
+  spec.type = Float32Type::get(&context);
+  spec.queryHeads = spec.keyHeads = heads;
+  spec.queries = queries, spec.keys = keys, spec.width = spec.valueWidth = width;
+  int64_t row = 3 * heads * width;
+  spec.qStrides = spec.kStrides = spec.vStrides = {keys * row, width, row, 1};
+  spec.outStrides = {queries * heads * width, width, heads * width, 1};
+  spec.scale = 1 / std::sqrt(double(width));
+  spec.causal = causal, spec.causalOffset = keys - queries;
+  std::vector<float> fused(keys * row), out(queries * heads * width);
+  uint32_t state = 1;
+  for (float &value : fused)
+    value = float(int32_t(state = state * 1664525u + 1013904223u)) / 2147483648.0f;
+  double start = now();
+  GeneratedKernel generated = llvm::cantFail(generateAttention(context, target, spec));
+  double generation = now() - start;
+  int64_t scratch = generated.scratchBytes;
+  Launch launch(std::move(generated), target,
+                {fused.data() + (keys - queries) * row, fused.data() + heads * width, fused.data() + 2 * heads * width,
+                 out.data()},
+                pool);
+  double compilation = now() - start - generation;
+  double time = bestOf({[&] { launch(); }})[0];
+  double pairs = causal ? double(queries) * double(2 * keys - queries + 1) / 2 : double(queries) * double(keys);
+  double work = 4e-9 * double(heads) * pairs * double(width);
+  std::printf("attention %ld heads %5ld x %5ld x %3ld%s  %8.1f us  %6.1f GFLOP/s  keys and values %6.1f GB/s  scratch %ld "
+              "KiB  generate %.1f compile+link %.1f ms\n",
+              heads, queries, keys, width, causal ? " causal" : "       ", time * 1e6, work / time,
+              8e-9 * double(heads * keys * width) / time, scratch / 1024, generation * 1e3, compilation * 1e3);
+  std::fflush(stdout);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -194,6 +231,10 @@ int main(int argc, char **argv) {
   Pool pool(threads);
   std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, target.cpu().c_str(),
               target.vectorBytes());
+  for (int64_t queries : {1, 128, 512, 2048})
+    for (bool causal : {true, false})
+      if (argc <= 3 || (std::atoi(argv[3]) == 0 && (argc <= 4 || std::atoi(argv[4]) == queries)))
+        benchmarkAttention(target, pool, 12, queries, queries == 1 ? 512 : queries, 64, causal);
   for (int64_t m : {1, 16, 128, 512}) {
     if (argc > 3 && std::atoi(argv[3]) != m)
       continue;
