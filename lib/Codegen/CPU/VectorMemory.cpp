@@ -151,6 +151,9 @@ Value VectorMemory::prefixMask(int64_t width, Value count) {
 
 Value VectorMemory::load(Value address, Type element, int64_t width, Value mask) {
   element = storageType(element);
+  if (element.isBF16())
+    return arith::BitcastOp::create(b, loc, vectorOf(element, width),
+                                    load(address, b.getI16Type(), width, mask));
   Type type = vectorOf(element, width);
   unsigned alignment = elementBytes(element);
   if (!mask)
@@ -159,7 +162,15 @@ Value VectorMemory::load(Value address, Type element, int64_t width, Value mask)
                                     b.getI32IntegerAttr(alignment), UnitAttr());
 }
 
+// LLVM calls a library function for some bf16 operations that only move bits; i16 has none.
+Value VectorMemory::withoutBfloat(Value value) {
+  if (!getElementTypeOrSelf(value).isBF16())
+    return value;
+  return arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), widthOf(value.getType())), value);
+}
+
 void VectorMemory::store(Value value, Value address, Value mask) {
+  value = withoutBfloat(value);
   unsigned alignment = elementBytes(getElementTypeOrSelf(value));
   if (mask)
     LLVM::MaskedStoreOp::create(b, loc, value, address, mask, b.getI32IntegerAttr(alignment));
@@ -175,6 +186,9 @@ static Value laneAddresses(OpBuilder &b, Location loc, Value address, Type eleme
 Value VectorMemory::gather(Value address, Type element, Value offsets, Value mask) {
   element = storageType(element);
   int64_t width = widthOf(offsets.getType());
+  if (element.isBF16())
+    return arith::BitcastOp::create(b, loc, vectorOf(element, width),
+                                    gather(address, b.getI16Type(), offsets, mask));
   if (width == 1)
     return load(this->address(address, element, offsets), element, 1);
   if (!mask)
@@ -185,6 +199,7 @@ Value VectorMemory::gather(Value address, Type element, Value offsets, Value mas
 }
 
 void VectorMemory::scatter(Value value, Value address, Value offsets, Value mask) {
+  value = withoutBfloat(value);
   Type element = getElementTypeOrSelf(value);
   int64_t width = widthOf(offsets.getType());
   if (width == 1)

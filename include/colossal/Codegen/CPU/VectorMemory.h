@@ -67,6 +67,7 @@ public:
   void transpose(llvm::MutableArrayRef<mlir::Value> rows);
 
 private:
+  mlir::Value withoutBfloat(mlir::Value value);
   mlir::Value bfloatFromFloat(mlir::Value value);
   mlir::Value floatFromBfloat(mlir::Value value);
   mlir::Value halfFromFloat(mlir::Value value);
