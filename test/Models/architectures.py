@@ -170,6 +170,12 @@ class PlainGPT(torch.nn.Module):
         return self.head(self.norm(x))
 
 
+def stack(layers):
+    """Equal blocks, to measure how compile time grows with their number."""
+    make = lambda batch, seq: (tokens(1000, batch, seq),)
+    return Recipe(PlainGPT(1000, 256, 4, layers, 128), {"input_ids": TOKENS}, ["logits"], make, [(1, 128)], "script", 17)
+
+
 def plain(real):
     sizes = (50257, 768, 12, 12, 1024) if real else (499, 60, 6, 3, 64)
     return Recipe(PlainGPT(*sizes), {"input_ids": TOKENS}, ["logits"], lambda batch, seq: (tokens(sizes[0], batch, seq),),
@@ -294,6 +300,7 @@ TINY = {
     "mobilenet": mobilenet, "convnext": convnext, "swin": swin, "unet": unet,
 }
 REAL = {
+    "stack-12": lambda real: stack(12), "stack-96": lambda real: stack(96),
     "gpt2": gpt2, "bert": bert, "vit": vit, "resnet": resnet, "llama": llama, "plain": plain, "minilm": minilm, "gpt2-decode": gpt2_decode,
     "gpt2-medium": lambda real: gpt2(real, n_embd=1024, n_layer=24, n_head=16),
     "vit-large": lambda real: vit(real, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096),

@@ -1,0 +1,142 @@
+// Runs the node tests of ONNX through our compiler and runtime, and compares the outcome of each with a list.
+//
+// The list names every test that does not pass, with its outcome and reason; a line that is missing, superfluous or
+// different fails the run, so that the list always tells the truth.
+#include "Workers.h"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <thread>
+
+using namespace colossal::conformance;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Arguments {
+  std::string tests, expected, report, mesh = "1";
+  std::vector<std::string> names;
+  unsigned workers = std::max(1u, std::thread::hardware_concurrency()), seconds = 120;
+  bool update = false, verbose = false;
+};
+
+std::vector<std::string> listTests(const Arguments &arguments) {
+  std::vector<std::string> folders;
+  for (const fs::directory_entry &entry : fs::directory_iterator(arguments.tests)) {
+    std::string name = entry.path().filename().string();
+    bool chosen = arguments.names.empty();
+    for (const std::string &part : arguments.names)
+      chosen |= name.find(part) != std::string::npos;
+    if (chosen && fs::exists(entry.path() / "model.onnx"))
+      folders.push_back(entry.path().string());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+std::string lineOf(const std::string &name, const Result &result) {
+  return name + ": " + outcomeName(result.outcome) + (result.reason.empty() ? "" : ": " + result.reason);
+}
+
+/// Reports the lines in which the outcome and the list differ; returns how many tests are concerned.
+size_t compareWithList(const Arguments &arguments, const std::set<std::string> &found, const std::map<std::string, Result> &results) {
+  std::set<std::string> expected, concerned;
+  std::ifstream file(arguments.expected);
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#' && results.count(line.substr(0, line.find(':'))))
+      expected.insert(line);
+  auto report = [&](const char *what, const std::string &line) {
+    std::cout << what << line << "\n";
+    concerned.insert(line.substr(0, line.find(':')));
+  };
+  for (const std::string &line : found)
+    if (!expected.count(line))
+      report("not in the list: ", line);
+  for (const std::string &line : expected)
+    if (!found.count(line))
+      report("in the list, but not so: ", line);
+  return concerned.size();
+}
+
+void writeReport(const std::string &path, const std::map<std::string, Result> &results, const std::map<Outcome, size_t> &counts) {
+  std::ofstream out(path);
+  out << "| outcome | tests |\n|---|---|\n";
+  for (const auto &[outcome, count] : counts)
+    out << "| " << outcomeName(outcome) << " | " << count << " |\n";
+  std::map<std::string, size_t> reasons;
+  for (const auto &[name, result] : results)
+    if (result.outcome != Outcome::Passed)
+      ++reasons[result.reason];
+  std::vector<std::pair<size_t, std::string>> sorted;
+  for (const auto &[reason, count] : reasons)
+    sorted.emplace_back(count, reason);
+  std::sort(sorted.rbegin(), sorted.rend());
+  out << "\n| tests | reason |\n|---|---|\n";
+  for (const auto &[count, reason] : sorted)
+    out << "| " << count << " | " << reason << " |\n";
+}
+
+int run(const Arguments &arguments) {
+  std::vector<std::string> folders = listTests(arguments);
+  if (folders.empty()) {
+    std::cerr << "no test in " << arguments.tests << " matches\n";
+    return 2;
+  }
+  RunOptions options;
+  options.mesh = arguments.mesh;
+  options.scratch = (fs::temp_directory_path() / ("conformance-" + std::to_string(::getpid()))).string();
+  std::map<std::string, Result> results = runAll(folders, options, arguments.workers, arguments.seconds);
+  fs::remove_all(options.scratch);
+
+  std::map<Outcome, size_t> counts;
+  std::set<std::string> lines;
+  size_t bound = 0;
+  for (const auto &[name, result] : results) {
+    ++counts[result.outcome];
+    bound += result.outcome == Outcome::Passed && result.valuesBound;
+    if (result.outcome != Outcome::Passed)
+      lines.insert(lineOf(name, result));
+    if (arguments.verbose)
+      std::cout << lineOf(name, result) << "\n";
+  }
+  std::cout << results.size() << " node tests:";
+  for (const auto &[outcome, count] : counts)
+    std::cout << " " << count << " " << outcomeName(outcome);
+  std::cout << " (" << bound << " of the passed with values bound at compile time)\n";
+  if (!arguments.report.empty())
+    writeReport(arguments.report, results, counts);
+  if (arguments.expected.empty())
+    return 0;
+  if (arguments.update) {
+    std::ofstream out(arguments.expected);
+    out << "# ONNX node tests that do not pass, with outcome and reason; written by `conformance --update`.\n";
+    for (const std::string &line : lines)
+      out << line << "\n";
+    return 0;
+  }
+  size_t different = compareWithList(arguments, lines, results);
+  std::cout << different << " tests differ from " << arguments.expected << "\n";
+  return different ? 1 : 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Arguments arguments;
+  CLI::App app("Runs ONNX node tests through the compiler and the runtime.", "conformance");
+  app.add_option("--tests", arguments.tests, "folder of node tests: onnx/backend/test/data/node")->required();
+  app.add_option("--expected", arguments.expected, "list of the tests that do not pass");
+  app.add_flag("--update", arguments.update, "write the list instead of comparing with it");
+  app.add_option("--report", arguments.report, "write counts and reasons as Markdown");
+  app.add_option("--mesh", arguments.mesh, "mesh to compile for")->capture_default_str();
+  app.add_option("--workers", arguments.workers)->capture_default_str();
+  app.add_option("--seconds", arguments.seconds, "limit for one test")->capture_default_str();
+  app.add_flag("--verbose", arguments.verbose, "print every test");
+  app.add_option("NAME", arguments.names, "only tests whose name contains one of these");
+  CLI11_PARSE(app, argc, argv);
+  return run(arguments);
+}
