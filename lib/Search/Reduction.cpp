@@ -23,24 +23,59 @@ std::string Reduction::Graph::describe(int i) const {
   return static_cast<std::size_t>(i) < originals ? "node " + std::to_string(i) : "a tie of several nodes";
 }
 
-void Reduction::Graph::run() {
+void Reduction::Graph::run(const std::function<bool()> &stop) {
+  // Dominance compares all pairs of candidates, so it waits until the cheap rules have nothing left to do.
+  std::vector<char> compared(nodes.size(), 0);
   for (std::size_t i = 0; i < nodes.size(); ++i)
     enqueue(static_cast<int>(i));
-  // Leaves first: a queue taken from the front, so that a whole star shrinks before its hub is looked at.
-  for (std::size_t next = 0; next < queue.size() && !infeasible; ++next) {
-    int i = queue[next];
-    nodes[i].queued = false;
-    if (!nodes[i].alive)
+  std::vector<int> round;
+  for (bool cheap = true; !infeasible;) {
+    // Whole rounds, in the order of the nodes: leaves and hubs both change at most once a round.
+    round.swap(queue);
+    queue.clear();
+    for (int i : round)
+      nodes[i].queued = false;
+    if (round.empty()) {
+      if (!cheap)
+        break;
+      for (std::size_t i = 0; i < nodes.size() && !stop(); ++i)
+        if (nodes[i].alive && !compared[i]) {
+          compared[i] = 1;
+          cleanEdges(static_cast<int>(i));
+          dropDominated(static_cast<int>(i));
+        }
+      cheap = !queue.empty();
+      if (!cheap)
+        break;
       continue;
-    cleanEdges(i);
-    if (dropForbidden(i) || simplifyEdges(i) || minimiseOut(i) || mergeFollower(i) || dropDominated(i))
-      enqueue(i);
-    if (next > (1u << 16) && next * 2 > queue.size()) {
-      queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(next) + 1);
-      next = static_cast<std::size_t>(-1);
+    }
+    for (int i : round) {
+      if (!nodes[i].alive || infeasible)
+        continue;
+      if (stop())
+        return;
+      cleanEdges(i);
+      compared[i] = 0;
+      if (dropForbidden(i) || simplifyEdges(i) || minimiseOut(i) || mergeFollower(i))
+        enqueue(i);
     }
   }
-  queue.clear();
+}
+
+void Reduction::Graph::forgetTables() {
+  interned.clear();
+  transposes.clear();
+  splits.clear();
+  followMaps.clear();
+  dead.clear();
+  minimised.clear();
+  edges = {};
+  queue = {};
+  for (Node &node : nodes) {
+    node.cost = {};
+    node.pieces = {};
+    node.edges = {};
+  }
 }
 
 namespace {
@@ -159,14 +194,14 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
   if (proof && !options.relax)
     return;
   if (!options.none) {
-    g.run();
+    g.run(options.stop);
     if (g.infeasible && !proof)
       proof = g.reason;
     if (proof && !options.relax)
       return;
     tighten();
     // Nodes that lost their last piece of memory may now be minimised out.
-    g.run();
+    g.run(options.stop);
   }
 
   // Flat.
@@ -216,6 +251,7 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
   }
   std::sort(flat.tables.begin(), flat.tables.end());
   flat.tables.erase(std::unique(flat.tables.begin(), flat.tables.end()), flat.tables.end());
+  g.forgetTables();
 }
 
 Assignment Reduction::expand(const std::vector<int> &x) const {

@@ -24,6 +24,7 @@
 #include "Core.h"
 #include "colossal/Search/Problem.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,8 @@ public:
     bool relax = false;
     /// Do not reduce, for tests.
     bool none = false;
+    /// Asked now and then: true ends the reducing, what is left is then larger.
+    std::function<bool()> stop = [] { return false; };
   };
   /// The problem must outlive the reduction.
   Reduction(const Problem &problem, const Options &options);

@@ -5,6 +5,7 @@
 #include "Reduction.h"
 #include "Timeline.h"
 
+#include <functional>
 #include <unordered_map>
 
 namespace colossal::search {
@@ -45,7 +46,10 @@ struct Reduction::Graph {
   TablePtr intern(Table table);
 
   void enqueue(int i);
-  void run();
+  /// Applies the rules until none applies, or `stop` says that time is up.
+  void run(const std::function<bool()> &stop);
+  /// Frees all but the trail and what tells which nodes are left.
+  void forgetTables();
 
   // Rules; each returns whether it changed the node.
   bool dropForbidden(int i);
@@ -72,6 +76,7 @@ private:
     std::vector<double> row, col;
   };
   const Split &split(const TablePtr &table);
+  const std::vector<int> &deadRows(const TablePtr &table);
   /// follower: entry per row, the one allowed column, or empty where some row allows several.
   const std::vector<int> &uniqueColumns(const TablePtr &table);
   void follow(int leader, int follower, int edge, const std::vector<int> &map);
@@ -80,7 +85,7 @@ private:
   std::unordered_map<std::uint64_t, std::vector<TablePtr>> interned;
   std::unordered_map<const Table *, TablePtr> transposes;
   std::unordered_map<const Table *, Split> splits;
-  std::unordered_map<const Table *, std::vector<int>> followMaps;
+  std::unordered_map<const Table *, std::vector<int>> followMaps, dead;
   struct Minimised {
     TablePtr first, second, result;
     std::vector<double> cost;

@@ -116,18 +116,23 @@ void Reduction::Graph::keepOnly(int i, const std::vector<int> &kept) {
   enqueue(i);
 }
 
+const std::vector<int> &Reduction::Graph::deadRows(const TablePtr &table) {
+  auto [found, fresh] = dead.try_emplace(table.get());
+  if (fresh)
+    for (int r = 0; r < table->rows; ++r)
+      if (std::all_of(table->row(r), table->row(r) + table->cols, isBig))
+        found->second.push_back(r);
+  return found->second;
+}
+
 bool Reduction::Graph::dropForbidden(int i) {
   Node &node = nodes[i];
   std::vector<char> bad(node.cost.size(), 0);
   for (std::size_t k = 0; k < bad.size(); ++k)
     bad[k] = isBig(node.cost[k]);
-  for (int e : node.edges) {
-    TablePtr table = facing(e, i);
-    for (int r = 0; r < table->rows; ++r) {
-      const double *row = table->row(r);
-      bad[r] |= std::all_of(row, row + table->cols, isBig);
-    }
-  }
+  for (int e : node.edges)
+    for (int r : deadRows(facing(e, i)))
+      bad[r] = 1;
   std::vector<int> kept;
   for (std::size_t k = 0; k < bad.size(); ++k)
     if (!bad[k])
@@ -248,34 +253,38 @@ void Reduction::Graph::follow(int leader, int follower, int edge, const std::vec
     rows.costs.reserve(map.size() * old->cols);
     for (int k : map)
       rows.costs.insert(rows.costs.end(), old->row(k), old->row(k) + old->cols);
-    cleanEdges(other);
     addEdge(leader, other, intern(std::move(rows)));
   }
   from.pieces.clear();
   from.cost.clear();
-  cleanEdges(leader);
   enqueue(leader);
 }
 
 /// R4, for followers of node i. A follower with fewer candidates than its leader makes the tables of its
 /// other edges larger; it is merged only where that costs little.
 bool Reduction::Graph::mergeFollower(int i) {
+  bool changed = false;
   for (std::size_t n = 0; n < nodes[i].edges.size(); ++n) {
     int e = nodes[i].edges[n];
-    const std::vector<int> map = uniqueColumns(facing(e, i));
+    if (!edges[e].table)
+      continue;
+    const std::vector<int> &map = uniqueColumns(facing(e, i));
     if (map.empty())
       continue;
     int j = otherEnd(e, i);
     double mine = nodes[i].cost.size(), its = nodes[j].cost.size(), growth = 0;
-    for (int f : nodes[j].edges)
-      if (f != e && edges[f].table)
-        growth += (mine - its) * nodes[otherEnd(f, j)].cost.size();
+    if (mine > its)
+      for (int f : nodes[j].edges)
+        if (f != e && edges[f].table)
+          growth += (mine - its) * nodes[otherEnd(f, j)].cost.size();
     if (growth > 4 * mine * its + 1000)
       continue;
-    follow(i, j, e, map);
-    return true;
+    follow(i, j, e, std::vector<int>(map));
+    changed = true;
   }
-  return false;
+  if (changed)
+    cleanEdges(i);
+  return changed;
 }
 
 bool Reduction::Graph::dropDominated(int i) {
@@ -365,8 +374,6 @@ bool Reduction::Graph::minimise2(int i) {
   trail.push_back({Step::Minimise2, i, p, q, entry.choice, static_cast<int>(cols)});
   node.alive = false;
   edges[e].table = edges[f].table = nullptr;
-  cleanEdges(p);
-  cleanEdges(q);
   addEdge(p, q, entry.result);
   return true;
 }
@@ -401,7 +408,6 @@ bool Reduction::Graph::minimiseOut(int i) {
   trail.push_back({Step::Minimise1, i, p, 0, std::make_shared<const std::vector<int>>(std::move(choice)), 0});
   node.alive = false;
   edges[e].table = nullptr;
-  cleanEdges(p);
   enqueue(p);
   return true;
 }
