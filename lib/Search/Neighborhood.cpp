@@ -314,6 +314,74 @@ void NeighborhoodSearch::accept() {
   }
 }
 
+void NeighborhoodSearch::forgetChange() {
+  if (low < high)
+    std::fill(change.begin() + low, change.begin() + high + 1, 0);
+}
+
+void NeighborhoodSearch::absorb(const std::vector<int> &other) {
+  for (int start = 0; start < core.nodes; ++start) {
+    if (x[start] == other[start] || position[start] >= 0)
+      continue;
+    order.clear();
+    order.push_back(start);
+    position[start] = 0;
+    for (std::size_t n = 0; n < order.size(); ++n)
+      for (int h = core.halfFirst[order[n]]; h < core.halfFirst[order[n] + 1]; ++h) {
+        int j = core.halves[h].other;
+        if (x[j] != other[j] && position[j] < 0) {
+          position[j] = static_cast<int>(order.size());
+          order.push_back(j);
+        }
+      }
+    // Not a forest: the edges among the changed nodes are added up here, and evaluate() sees none.
+    double among = 0;
+    int size = 0;
+    for (std::size_t n = 0; n < order.size(); ++n) {
+      int i = order[n];
+      std::size_t count = core.candidates(i);
+      block.push_back(i);
+      baseFirst[n] = size;
+      choice[n] = other[i];
+      parentHalf[i] = -1;
+      double *out = base.data() + size;
+      size += static_cast<int>(count);
+      out[x[i]] = core.cost[core.first[i] + x[i]];
+      out[other[i]] = core.cost[core.first[i] + other[i]];
+      for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
+        const Core::Half &half = core.halves[h];
+        const double *row = half.from + x[half.other] * count;
+        if (position[half.other] < 0 || x[half.other] == other[half.other]) {
+          out[x[i]] += row[x[i]];
+          out[other[i]] += row[other[i]];
+        } else if (half.other < i) {
+          among += half.from[other[half.other] * count + other[i]] - row[x[i]];
+        }
+      }
+    }
+    baseFirst[order.size()] = size;
+    Merit now = evaluate();
+    now.cost += among;
+    changedCost += among;
+    if (now < merit())
+      accept();
+    forgetChange();
+    for (int i : order)
+      if (x[i] == other[i])
+        position[i] = -1;
+    if (x[start] != other[start]) {
+      // Left as it was; keep it marked so that it is looked at once.
+      for (int i : order)
+        position[i] = 0;
+      rejected.insert(rejected.end(), order.begin(), order.end());
+    }
+    block.clear();
+  }
+  for (int i : rejected)
+    position[i] = -1;
+  rejected.clear();
+}
+
 void NeighborhoodSearch::clearBlock() {
   for (int i : block) {
     position[i] = -1;
@@ -326,10 +394,6 @@ void NeighborhoodSearch::move() {
   chooseBlock();
   orderBlock();
   gather();
-  auto forgetChange = [&] {
-    if (low < high)
-      std::fill(change.begin() + low, change.begin() + high + 1, 0);
-  };
   if (!blockHoldsMemory || core.steps() == 0) {
     solveForest(0);
     evaluate();

@@ -65,6 +65,9 @@ public:
   /// merit() worse.
   void improve(std::uint64_t work, const std::function<bool()> &stop);
 
+  /// Takes over from another answer each connected set of nodes that differs, where that makes merit() better.
+  void absorb(const std::vector<int> &other);
+
   /// Units of work done so far: table entries touched, and steps of time.
   std::uint64_t work() const { return spent; }
 
@@ -77,6 +80,7 @@ private:
   void orderBlock();
   void gather();
   void solveForest(double scale);
+  void forgetChange();
   void priceBlock();
   void refreshPrefix();
   /// Change of merit if the block's nodes take `choice`; leaves the change of memory in `change` over [low,
@@ -98,7 +102,7 @@ private:
   double typicalSize = 24;
 
   // Block scratch.
-  std::vector<int> block, position, parentHalf, rootOf, order, byTime, timeRank, candidates;
+  std::vector<int> block, position, parentHalf, rootOf, order, byTime, timeRank, candidates, rejected;
   std::vector<double> base, charge, table, message; ///< per block candidate
   std::vector<int> baseFirst;                       ///< per block position
   std::vector<int> choice, bestChoice;

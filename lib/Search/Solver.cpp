@@ -2,8 +2,7 @@
 // verifier. Neighbours: Solver.h has the contract; Reduction.h, Neighborhood.h do the work.
 #include "colossal/Search/Solver.h"
 
-#include "Dual.h"
-#include "Neighborhood.h"
+#include "Portfolio.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
 
@@ -41,7 +40,9 @@ public:
       return s;
     }
     {
-      Reduction reduction(problem, {});
+      Reduction::Options options;
+      options.stop = [this] { return elapsed() > 0.3 * budget.seconds && budget.work == 0; };
+      Reduction reduction(problem, options);
       if (!reduction.infeasible()) {
         search(reduction);
       } else {
@@ -52,6 +53,7 @@ public:
       // Nothing allowed is known: find what breaks the rules least.
       Reduction::Options relaxed;
       relaxed.relax = true;
+      relaxed.stop = [this] { return elapsed() > 0.6 * budget.seconds && budget.work == 0; };
       Reduction reduction(problem, relaxed);
       search(reduction);
     }
@@ -106,33 +108,29 @@ private:
       return;
     }
     auto stop = [this] { return outOfTime(); };
-    std::uint64_t total = budget.work ? budget.work * 1000 : ~std::uint64_t{0};
+    total = budget.work ? budget.work * 1000 : ~std::uint64_t{0};
     // Without any budget given, an effort in proportion to the problem.
     if (budget.work == 0 && budget.seconds == std::numeric_limits<double>::infinity())
       total = 2000 * core.cost.size() + 200'000'000;
-    DualAscent dual(core);
-    NeighborhoodSearch local(core, budget.seed), trial(core, budget.seed + 1);
-    local.assign(std::vector<int>(core.nodes, 0));
-    std::uint64_t slice = 20 * core.cost.size() + 200'000;
-    double lastBound = -kBig;
-    while (dual.work() + local.work() + trial.work() < total && !outOfTime()) {
-      double target =
-          local.merit().excess == 0 ? local.merit().cost : std::numeric_limits<double>::infinity();
-      dual.run(slice, target, stop);
-      if (dual.bound() > lastBound) {
-        lastBound = dual.bound();
-        raiseBound(reduction, dual.exactBound());
-      }
-      trial.assign(dual.decoded());
-      trial.setPrices(dual.currentPrices());
-      trial.improve(slice, stop);
-      if (trial.merit() < local.merit())
-        local.assign(trial.current());
-      local.setPrices(dual.currentPrices());
-      local.improve(slice, stop);
-      consider(reduction, local.current());
-      slice = std::min<std::uint64_t>(slice + slice / 8, 100'000'000);
+    Portfolio portfolio(core, budget, stop);
+    // Answers are expanded and judged when they are better by enough to matter, and at the end.
+    while (portfolio.work() < total && !outOfTime() && !proven()) {
+      portfolio.round(total - portfolio.work());
+      if (portfolio.boundRose())
+        raiseBound(reduction, portfolio.exactBound());
+      if (portfolio.answerImproved())
+        consider(reduction, portfolio.best());
     }
+    if (solution.assignment.empty())
+      consider(reduction, portfolio.best());
+  }
+
+  bool proven() const {
+    if (!solution.feasible || !solution.lowerBound)
+      return false;
+    Total gap = solution.cost - *solution.lowerBound;
+    Total size = solution.cost < 0 ? -solution.cost : solution.cost;
+    return static_cast<double>(gap) <= budget.gap * static_cast<double>(size);
   }
 
   void raiseBound(const Reduction &reduction, std::optional<__int128> bound) {
@@ -147,7 +145,9 @@ private:
     Solution &s = solution;
     s.seconds = elapsed();
     if (s.feasible) {
-      s.stop = s.lowerBound && *s.lowerBound >= s.cost ? StopReason::Optimal : StopReason::Budget;
+      s.stop = s.lowerBound && *s.lowerBound >= s.cost ? StopReason::Optimal
+               : proven()                             ? StopReason::Gap
+                                                      : StopReason::Budget;
       return;
     }
     s.lowerBound.reset();
@@ -170,6 +170,7 @@ private:
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   Solution solution;
   std::int64_t excess = 0;
+  std::uint64_t total = 0;
   std::string proof;
 };
 

@@ -1,0 +1,102 @@
+// Rounds of tasks and what they tell each other. Neighbour: Portfolio.h.
+#include "Portfolio.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+namespace colossal::search {
+
+namespace {
+
+/// Runs tasks 0..count-1 on up to `threads` threads, each task whole on one of them.
+void runTasks(int count, int threads, const std::function<void(int)> &task) {
+  std::atomic<int> next{0};
+  auto work = [&] {
+    for (int k = next++; k < count; k = next++)
+      task(k);
+  };
+  std::vector<std::thread> others;
+  for (int k = 1; k < std::min(threads, count); ++k)
+    others.emplace_back(work);
+  work();
+  for (std::thread &other : others)
+    other.join();
+}
+
+} // namespace
+
+Portfolio::Portfolio(const Core &core, const Budget &budget, std::function<bool()> stop)
+    : core(core), budget(budget), stop(std::move(stop)), dual(core), bestX(core.nodes, 0), lastBound(-kBig),
+      slice(10 * core.cost.size() + 200'000) {
+  searches.reserve(3);
+  for (std::uint64_t k = 0; k < 3; ++k)
+    searches.emplace_back(core, budget.seed * 0x9e3779b97f4a7c15ULL + k);
+  bestMerit = searches[0].merit();
+}
+
+std::uint64_t Portfolio::work() const {
+  std::uint64_t sum = dual.work();
+  for (const NeighborhoodSearch &search : searches)
+    sum += search.work();
+  return sum;
+}
+
+void Portfolio::round(std::uint64_t work) {
+  std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / 4));
+  double target = bestMerit.excess == 0 ? bestMerit.cost : std::numeric_limits<double>::infinity();
+  // A dual that has stopped rising gets every eighth round.
+  bool ascend = dualQuiet < 30 || rounds % 8 == 0;
+  runTasks(4, budget.threads, [&](int task) {
+    if (task == 0)
+      ascend ? dual.run(part, target, stop) : searches[2].improve(part, stop);
+    else if (task < 3 || ascend)
+      searches[task - 1].improve(part, stop);
+  });
+  exchange();
+  ++rounds;
+  slice = std::min<std::uint64_t>(slice + slice / 10, 40'000'000);
+}
+
+void Portfolio::exchange() {
+  rose = dual.bound() > lastBound;
+  dualQuiet = dual.bound() > lastBound + 1e-6 * std::fabs(lastBound) ? 0 : dualQuiet + 1;
+  lastBound = dual.bound();
+
+  improved = false;
+  Merit before = bestMerit;
+  for (NeighborhoodSearch &search : searches)
+    if (search.merit() < bestMerit) {
+      bestMerit = search.merit();
+      bestX = search.current();
+      improved = true;
+    }
+  (void)before;
+  searches[0].setPrices(dual.currentPrices());
+  if (searches[0].current() != bestX)
+    searches[0].assign(bestX);
+  // The second search starts from where the first stands, with other random choices; what both find is put together.
+  std::vector<int> second = searches[1].current();
+  if (rounds > 0 && searches[1].merit().excess == 0)
+    searches[0].absorb(second);
+  if (searches[0].merit() < bestMerit) {
+    bestMerit = searches[0].merit();
+    bestX = searches[0].current();
+    improved = true;
+  }
+  searches[1].setPrices(dual.currentPrices());
+  searches[1].assign(bestX);
+  // The third starts from what the dual decodes; where that has not led anywhere for a while, from the best answer.
+  bool trialWon = searches[2].merit().excess == bestMerit.excess && searches[2].merit().cost == bestMerit.cost;
+  failedTrials = trialWon ? 0 : failedTrials + 1;
+  searches[2].setPrices(dual.currentPrices());
+  if (failedTrials < 8 || rounds % 4 == 0) {
+    searches[2].assign(dual.decoded());
+  } else {
+    searches[0].absorb(searches[2].current());
+    searches[2].assign(bestX);
+  }
+}
+
+} // namespace colossal::search

@@ -1,0 +1,43 @@
+// The searches that share one core, run in rounds. A round has a fixed number of tasks, each with its own state and
+// its own amount of work; between rounds, on one thread, they exchange prices, answers and bounds. So the answer
+// depends on the work done and never on how many threads did it.
+// Neighbours: Dual.h, Neighborhood.h; Solver.cpp runs it.
+#pragma once
+
+#include "Dual.h"
+#include "Neighborhood.h"
+#include "colossal/Search/Solver.h"
+
+namespace colossal::search {
+
+class Portfolio {
+public:
+  Portfolio(const Core &core, const Budget &budget, std::function<bool()> stop);
+
+  /// One round of at most about `work` units.
+  void round(std::uint64_t work);
+
+  std::uint64_t work() const;
+  const std::vector<int> &best() const { return bestX; }
+  bool answerImproved() const { return improved; }
+  bool boundRose() const { return rose; }
+  std::optional<__int128> exactBound() const { return dual.exactBound(); }
+
+private:
+  void exchange();
+
+  const Core &core;
+  const Budget &budget;
+  std::function<bool()> stop;
+  DualAscent dual;
+  std::vector<NeighborhoodSearch> searches; ///< the first holds the best answer
+  std::vector<int> bestX;
+  Merit bestMerit;
+  double lastBound;
+  bool improved = false, rose = false, stalled = false;
+  int rounds = 0, failedTrials = 0, quietRounds = 0, dualQuiet = 0;
+  bool trialNext = true;
+  std::uint64_t slice;
+};
+
+} // namespace colossal::search
