@@ -78,7 +78,7 @@ int NeighborhoodSearch::root(int i) {
 
 /// Adds i unless it would close a cycle.
 bool NeighborhoodSearch::addToBlock(int i) {
-  if (position[i] >= 0)
+  if (position[i] >= 0 || i == frozen)
     return false;
   int degree = core.halfFirst[i + 1] - core.halfFirst[i];
   spent += degree;
@@ -128,6 +128,16 @@ void NeighborhoodSearch::chooseBlock() {
   int size = static_cast<int>(3 * std::exp(random.unit() * std::log(typicalSize * 8 / 3)));
   size = std::max(2, std::min(size, core.nodes));
   int seed = random.below(core.nodes);
+  if (focus >= 0) {
+    // Near the node in focus: itself, or one or two steps away.
+    seed = focus;
+    size = std::max(2, size / 4);
+    for (int steps = random.below(3); steps > 0; --steps) {
+      int degree = core.halfFirst[seed + 1] - core.halfFirst[seed];
+      if (degree > 0)
+        seed = core.halves[core.halfFirst[seed] + random.below(degree)].other;
+    }
+  }
   bool far = core.steps() > 0 && random.below(2);
   if (!far) {
     growFrom(seed, size);
@@ -302,8 +312,11 @@ Merit NeighborhoodSearch::evaluate() {
 
 /// Takes the choice that evaluate() has just looked at.
 void NeighborhoodSearch::accept() {
-  for (std::size_t n = 0; n < order.size(); ++n)
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    if (journaling && x[order[n]] != choice[n])
+      journal.emplace_back(order[n], x[order[n]]);
     x[order[n]] = choice[n];
+  }
   cost += changedCost;
   for (int t = low; t < high; ++t) {
     if (change[t] == 0)
@@ -459,6 +472,65 @@ void NeighborhoodSearch::move() {
   clearBlock();
 }
 
+void NeighborhoodSearch::kick() {
+  int i = random.below(core.nodes), count = core.candidates(i);
+  if (count < 2)
+    return;
+  int forced = random.below(count - 1);
+  forced += forced >= x[i];
+  Merit before = merit();
+  double costBefore = cost, excessBefore = excess;
+  journal.clear();
+  journaling = true;
+  // The node takes another candidate, and a forest around it the best that goes with that.
+  int size = 2 + random.below(static_cast<int>(typicalSize));
+  growFrom(i, size);
+  orderBlock();
+  gather();
+  priceBlock();
+  for (int k = 0; k < count; ++k)
+    if (k != forced)
+      base[baseFirst[position[i]] + k] += kBig;
+  solveForest(1);
+  for (int k = 0; k < count; ++k)
+    if (k != forced)
+      base[baseFirst[position[i]] + k] -= kBig;
+  gather();
+  evaluate();
+  bool allowed = changedCost < kBig / 4;
+  if (allowed)
+    accept();
+  forgetChange();
+  clearBlock();
+  if (allowed) {
+    focus = frozen = i;
+    for (int n = 0; n < 3; ++n)
+      move();
+    frozen = -1;
+    for (int n = 0; n < 5; ++n)
+      move();
+    focus = -1;
+  }
+  journaling = false;
+  if (!(before < merit()))
+    return;
+  // Worse than before: take it all back.
+  for (std::size_t n = journal.size(); n-- > 0;) {
+    auto [node, old] = journal[n];
+    if (x[node] == old)
+      continue;
+    for (int sign = -1; sign <= 1; sign += 2) {
+      int c = core.first[node] + (sign < 0 ? x[node] : old);
+      for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p)
+        for (int t = core.pieces[p].begin; t < core.pieces[p].end; ++t)
+          held[t] += sign * core.pieces[p].bytes;
+    }
+    x[node] = old;
+  }
+  cost = costBefore;
+  excess = excessBefore;
+}
+
 void NeighborhoodSearch::sweep(int rounds) {
   for (int r = 0; r < rounds; ++r) {
     int start = random.below(core.nodes);
@@ -518,7 +590,10 @@ void NeighborhoodSearch::improve(std::uint64_t work, const std::function<bool()>
         break;
       ask = spent + 500000;
     }
-    move();
+    if (kicks && excess == 0 && random.below(4) == 0)
+      kick();
+    else
+      move();
     spent += 20;
   }
   recompute();

@@ -65,7 +65,11 @@ public:
   /// merit() worse.
   void improve(std::uint64_t work, const std::function<bool()> &stop);
 
-  /// Takes over from another answer each connected set of nodes that differs, where that makes merit() better.
+  /// Whether improve() also tries forced changes with repair around them (iterated local search).
+  void setKicks(bool on) { kicks = on; }
+
+  /// Takes over from another answer each connected set of nodes that differs, where that makes merit()
+  /// better.
   void absorb(const std::vector<int> &other);
 
   /// Units of work done so far: table entries touched, and steps of time.
@@ -88,6 +92,7 @@ private:
   Merit evaluate();
   void accept();
   void move();
+  void kick();
   double nodeCost(int i, int k) const;
   void recompute();
 
@@ -100,6 +105,7 @@ private:
   std::vector<double> prefix;
   std::uint64_t spent = 0;
   double typicalSize = 24;
+  bool kicks = true;
 
   // Block scratch.
   std::vector<int> block, position, parentHalf, rootOf, order, byTime, timeRank, candidates, rejected;
@@ -111,6 +117,11 @@ private:
   bool blockHoldsMemory = false;
   double changedCost = 0;
   int worstStep = -1;
+
+  // A kick in progress.
+  int focus = -1, frozen = -1;
+  bool journaling = false;
+  std::vector<std::pair<int, int>> journal; ///< node and the candidate it had
 };
 
 } // namespace colossal::search

@@ -76,7 +76,8 @@ void Portfolio::exchange() {
   searches[0].setPrices(dual.currentPrices());
   if (searches[0].current() != bestX)
     searches[0].assign(bestX);
-  // The second search starts from where the first stands, with other random choices; what both find is put together.
+  // The second search starts from where the first stands, with other random choices; what both find is put
+  // together.
   std::vector<int> second = searches[1].current();
   if (rounds > 0 && searches[1].merit().excess == 0)
     searches[0].absorb(second);
@@ -87,8 +88,10 @@ void Portfolio::exchange() {
   }
   searches[1].setPrices(dual.currentPrices());
   searches[1].assign(bestX);
-  // The third starts from what the dual decodes; where that has not led anywhere for a while, from the best answer.
-  bool trialWon = searches[2].merit().excess == bestMerit.excess && searches[2].merit().cost == bestMerit.cost;
+  // The third starts from what the dual decodes; where that has not led anywhere for a while, from the best
+  // answer.
+  bool trialWon =
+      searches[2].merit().excess == bestMerit.excess && searches[2].merit().cost == bestMerit.cost;
   failedTrials = trialWon ? 0 : failedTrials + 1;
   searches[2].setPrices(dual.currentPrices());
   if (failedTrials < 8 || rounds % 4 == 0) {

@@ -1,7 +1,7 @@
-// The searches that share one core, run in rounds. A round has a fixed number of tasks, each with its own state and
-// its own amount of work; between rounds, on one thread, they exchange prices, answers and bounds. So the answer
-// depends on the work done and never on how many threads did it.
-// Neighbours: Dual.h, Neighborhood.h; Solver.cpp runs it.
+// The searches that share one core, run in rounds. A round has a fixed number of tasks, each with its own
+// state and its own amount of work; between rounds, on one thread, they exchange prices, answers and bounds.
+// So the answer depends on the work done and never on how many threads did it. Neighbours: Dual.h,
+// Neighborhood.h; Solver.cpp runs it.
 #pragma once
 
 #include "Dual.h"

@@ -146,8 +146,8 @@ private:
     s.seconds = elapsed();
     if (s.feasible) {
       s.stop = s.lowerBound && *s.lowerBound >= s.cost ? StopReason::Optimal
-               : proven()                             ? StopReason::Gap
-                                                      : StopReason::Budget;
+               : proven()                              ? StopReason::Gap
+                                                       : StopReason::Budget;
       return;
     }
     s.lowerBound.reset();
