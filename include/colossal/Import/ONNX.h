@@ -1,0 +1,77 @@
+//===- ONNX.h - from an ONNX file to the colossal dialect -------------------===//
+//
+// The import phase. Dimensions are bound, shape arithmetic is folded, functions are inlined, and decomposed patterns are
+// recognised, so that what comes out is one function of static tensors. Weights stay in their files: parameters name the
+// bytes. All errors are diagnostics of the context.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_IMPORT_ONNX_H
+#define COLOSSAL_IMPORT_ONNX_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace colossal {
+
+/// Argument and result attribute of the imported function: the name of the model's input or output.
+inline constexpr llvm::StringLiteral kOnnxNameAttr = "colossal.name";
+/// Attribute of the imported function: dictionary from the inputs bound at compile time to their contents.
+inline constexpr llvm::StringLiteral kBoundInputsAttr = "colossal.bound_inputs";
+/// Attribute of the imported function: dictionary from the model's symbolic dimensions to their values.
+inline constexpr llvm::StringLiteral kBoundDimsAttr = "colossal.bound_dims";
+
+/// Contents of a model input, fixed at compile time. Exactly one of the three is given.
+struct InputContents {
+  /// A number, `true`, `false`, or nested lists of them: `3`, `[1, 2]`, `[[0.5], [1.5]]`. Takes the input's type.
+  std::string literal;
+  /// A file: `.npy`, or a serialized TensorProto (`.pb`).
+  std::string file;
+  /// A serialized onnx.TensorProto.
+  std::string tensorProto;
+};
+
+struct ImportOptions {
+  std::string modelPath;
+  /// Values of symbolic dimensions.
+  std::map<std::string, int64_t> dims;
+  /// Shapes of inputs, by name; they bind the symbolic dimensions that the model names there.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  std::map<std::string, InputContents> values;
+  /// Recognise decomposed LayerNorm, RMSNorm, GELU, SiLU, attention and rotary embedding.
+  bool recognisePatterns = true;
+  std::string functionName = "main";
+};
+
+/// Imports the model. Fails, with diagnostics, where a file cannot be read, a dimension is not bound, an operator is not
+/// supported (one message for all of them), or a shape depends on what is only known at run time.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext *context, const ImportOptions &options);
+
+/// One dimension of a model input: a size, or a name to be bound (empty where the model gives none: bind the shape).
+struct InputDim {
+  int64_t size = -1;
+  std::string name;
+};
+struct ModelInput {
+  std::string name;
+  std::string type; ///< element type as MLIR writes it, or ONNX's name of a type that is not supported
+  bool hasShape = false;
+  std::vector<InputDim> shape;
+};
+/// The inputs that a user gives (initializers are not listed).
+mlir::FailureOr<std::vector<ModelInput>> listInputs(mlir::MLIRContext *context, const std::string &modelPath);
+
+/// One supported operator; versions are those of the domain's operator set. `last` is 0 where it is still current.
+struct SupportedOperator {
+  std::string domain, name;
+  int64_t first = 1, last = 0;
+};
+/// Sorted by domain, name and version.
+std::vector<SupportedOperator> listOperators();
+
+} // namespace colossal
+
+#endif // COLOSSAL_IMPORT_ONNX_H

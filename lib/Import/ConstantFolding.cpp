@@ -1,0 +1,410 @@
+//===- ConstantFolding.cpp - colossal ops on host tensors -------------------===//
+//
+// The ops that occur in shape arithmetic and in the making of masks and tables: elementwise, movement, indexing,
+// reductions, ranges. Everything else is left to run time.
+//
+//===----------------------------------------------------------------------===//
+#include "ElementwiseEvaluation.h"
+#include "HostTensor.h"
+
+#include "dialects/Colossal/Colossal.h"
+#include "llvm/ADT/DenseMap.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (int i = int(shape.size()) - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * shape[i + 1];
+  return strides;
+}
+
+/// Calls `body(index, flat)` for every index of `shape` in row-major order.
+template <typename Body> void forEachIndex(ArrayRef<int64_t> shape, Body body) {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  SmallVector<int64_t> index(shape.size(), 0);
+  for (int64_t flat = 0; flat < count; ++flat) {
+    body(ArrayRef<int64_t>(index), flat);
+    for (int d = int(shape.size()) - 1; d >= 0 && ++index[d] == shape[d]; --d)
+      index[d] = 0;
+  }
+}
+
+void copyElement(HostTensor &to, int64_t i, const HostTensor &from, int64_t j) {
+  if (to.isFloat())
+    to.floats[i] = from.floats[from.splat ? 0 : j];
+  else
+    to.ints[i] = from.ints[from.splat ? 0 : j];
+}
+
+using Results = std::optional<std::vector<HostTensor>>;
+
+Results single(HostTensor tensor) {
+  std::vector<HostTensor> results;
+  results.push_back(std::move(tensor));
+  return results;
+}
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// An input as a splat of another type.
+Results resplat(const HostTensor &input, RankedTensorType type) {
+  HostTensor result(type, true);
+  copyElement(result, 0, input, 0);
+  return single(result);
+}
+
+/// result[index] = input[f(index)], where f gives a flat position or -1 for `fill`.
+template <typename Place>
+Results rearrange(const HostTensor &input, RankedTensorType type, Place place, const HostTensor *fill = nullptr) {
+  HostTensor result(type);
+  bool valid = true;
+  forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    int64_t from = place(index);
+    if (from >= 0 && from < input.count())
+      copyElement(result, flat, input, from);
+    else if (from == -1 && fill)
+      copyElement(result, flat, *fill, 0);
+    else if (from != -1)
+      valid = false;
+  });
+  return valid ? single(std::move(result)) : std::nullopt;
+}
+
+Results evaluateMovement(Operation *op, ArrayRef<HostTensor> in, RankedTensorType type) {
+  ArrayRef<int64_t> shape = type.getShape();
+  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+    HostTensor result = in[0];
+    result.type = type;
+    return single(std::move(result));
+  }
+  if (isa<TransposeOp, BroadcastOp, SliceOp>(op) && in[0].splat)
+    return resplat(in[0], type);
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    auto strides = getStrides(in[0].type.getShape());
+    return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+      int64_t at = 0;
+      for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
+        at += index[i] * strides[from];
+      return at;
+    });
+  }
+  if (isa<BroadcastOp>(op)) {
+    auto strides = getStrides(in[0].type.getShape());
+    return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+      int64_t at = 0, skip = index.size() - strides.size();
+      for (size_t d = 0; d < strides.size(); ++d)
+        at += in[0].type.getDimSize(d) == 1 ? 0 : index[d + skip] * strides[d];
+      return at;
+    });
+  }
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    auto strides = getStrides(in[0].type.getShape());
+    return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+      int64_t at = 0;
+      for (size_t d = 0; d < strides.size(); ++d)
+        at += (slice.getStarts()[d] + index[d] * slice.getSteps()[d]) * strides[d];
+      return at;
+    });
+  }
+  if (auto pad = dyn_cast<PadOp>(op)) {
+    if (pad.getMode() != PadMode::Constant)
+      return std::nullopt;
+    auto strides = getStrides(in[0].type.getShape());
+    HostTensor zero(RankedTensorType::get({}, type.getElementType()));
+    return rearrange(
+        in[0], type,
+        [&](ArrayRef<int64_t> index) {
+          int64_t at = 0;
+          for (size_t d = 0; d < strides.size(); ++d) {
+            int64_t i = index[d] - pad.getLow()[d];
+            if (i < 0 || i >= in[0].type.getDimSize(d))
+              return int64_t(-1);
+            at += i * strides[d];
+          }
+          return at;
+        },
+        in.size() > 1 ? &in[1] : &zero);
+  }
+  auto concat = cast<ConcatOp>(op);
+  HostTensor result(type);
+  auto strides = getStrides(shape);
+  int64_t start = 0;
+  for (const HostTensor &part : in) {
+    forEachIndex(part.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+      int64_t at = start * strides[concat.getAxis()];
+      for (size_t d = 0; d < strides.size(); ++d)
+        at += index[d] * strides[d];
+      copyElement(result, at, part, flat);
+    });
+    start += part.type.getDimSize(concat.getAxis());
+  }
+  return single(std::move(result));
+}
+
+Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorType type) {
+  const HostTensor &data = in[0], &indices = in[1];
+  ArrayRef<int64_t> dataShape = data.type.getShape();
+  auto strides = getStrides(dataShape), indexStrides = getStrides(indices.type.getShape());
+  auto wrap = [&](int64_t i, int64_t size) { return i < 0 ? i + size : i; };
+  if (auto gather = dyn_cast<GatherOp>(op)) {
+    if (gather.getOffset())
+      return std::nullopt;
+    int64_t axis = gather.getAxis(), extra = indices.type.getRank();
+    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
+      int64_t place = 0, at = 0;
+      for (int64_t d = 0; d < extra; ++d)
+        place += index[axis + d] * indexStrides[d];
+      for (int64_t d = 0; d < data.type.getRank(); ++d) {
+        int64_t i = d < axis ? index[d] : d > axis ? index[d + extra - 1] : wrap(indices.getInt(place), dataShape[d]);
+        if (i < 0 || i >= dataShape[d])
+          return int64_t(-2);
+        at += i * strides[d];
+      }
+      return at;
+    });
+  }
+  if (auto gather = dyn_cast<GatherElementsOp>(op)) {
+    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
+      int64_t place = 0, at = 0;
+      for (size_t d = 0; d < index.size(); ++d)
+        place += index[d] * indexStrides[d];
+      for (size_t d = 0; d < index.size(); ++d) {
+        int64_t i = int64_t(d) == int64_t(gather.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
+        if (i < 0 || i >= dataShape[d])
+          return int64_t(-2);
+        at += i * strides[d];
+      }
+      return at;
+    });
+  }
+  int64_t depth = indices.type.getShape().back(), outer = indices.type.getRank() - 1;
+  if (auto gather = dyn_cast<GatherNDOp>(op)) {
+    int64_t batch = gather.getBatchDims();
+    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
+      int64_t place = 0, at = 0;
+      for (int64_t d = 0; d < outer; ++d)
+        place += index[d] * indexStrides[d];
+      for (int64_t d = 0; d < data.type.getRank(); ++d) {
+        int64_t i = d < batch           ? index[d]
+                    : d < batch + depth ? wrap(indices.getInt(place + d - batch), dataShape[d])
+                                        : index[outer + d - batch - depth];
+        if (i < 0 || i >= dataShape[d])
+          return int64_t(-2);
+        at += i * strides[d];
+      }
+      return at;
+    });
+  }
+  auto reduction = isa<ScatterNDOp>(op) ? cast<ScatterNDOp>(op).getReduction() : cast<ScatterElementsOp>(op).getReduction();
+  if (reduction != ScatterReduction::None)
+    return std::nullopt;
+  HostTensor result = data.expanded();
+  const HostTensor &updates = in[2];
+  bool valid = true;
+  forEachIndex(updates.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    int64_t at = 0, place = 0;
+    if (auto scatter = dyn_cast<ScatterElementsOp>(op)) {
+      for (size_t d = 0; d < index.size(); ++d)
+        place += index[d] * indexStrides[d];
+      for (size_t d = 0; d < index.size(); ++d) {
+        int64_t i = int64_t(d) == int64_t(scatter.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
+        valid &= i >= 0 && i < dataShape[d];
+        at += i * strides[d];
+      }
+    } else {
+      for (int64_t d = 0; d < outer; ++d)
+        place += index[d] * indexStrides[d];
+      for (int64_t d = 0; d < data.type.getRank(); ++d) {
+        int64_t i = d < depth ? wrap(indices.getInt(place + d), dataShape[d]) : index[outer + d - depth];
+        valid &= i >= 0 && i < dataShape[d];
+        at += i * strides[d];
+      }
+    }
+    if (valid)
+      copyElement(result, at, updates, flat);
+  });
+  return valid ? single(std::move(result)) : std::nullopt;
+}
+
+Results evaluateReduce(ReduceOp op, const HostTensor &input, RankedTensorType type) {
+  ReduceKind kind = op.getKind();
+  if (kind > ReduceKind::Min && kind != ReduceKind::SumSquare)
+    return std::nullopt;
+  HostTensor result(type);
+  bool isFloat = input.isFloat();
+  int64_t count = result.count() ? input.count() / result.count() : 0;
+  std::vector<int64_t> seen(result.count(), 0);
+  SmallVector<int64_t> kept;
+  for (int64_t d = 0; d < input.type.getRank(); ++d)
+    if (!llvm::is_contained(op.getAxes(), d))
+      kept.push_back(d);
+  forEachIndex(input.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    int64_t at = 0;
+    for (int64_t d : kept)
+      at = at * input.type.getDimSize(d) + index[d];
+    bool first = seen[at]++ == 0;
+    auto combine = [&](auto old, auto value) {
+      switch (kind) {
+      case ReduceKind::Prod:
+        return first ? value : decltype(value)(old * value);
+      case ReduceKind::Max:
+        return first ? value : std::max(old, value);
+      case ReduceKind::Min:
+        return first ? value : std::min(old, value);
+      case ReduceKind::SumSquare:
+        return decltype(value)((first ? 0 : old) + value * value);
+      default:
+        return decltype(value)((first ? 0 : old) + value);
+      }
+    };
+    if (isFloat)
+      result.floats[at] = combine(result.floats[at], input.getFloat(flat));
+    else
+      result.ints[at] = combine(result.ints[at], input.getInt(flat));
+  });
+  for (int64_t i = 0; i < result.count(); ++i) {
+    if (seen[i] == 0 && kind != ReduceKind::Sum && kind != ReduceKind::SumSquare)
+      return std::nullopt;
+    if (isFloat)
+      result.setFloat(i, kind == ReduceKind::Mean ? result.floats[i] / count : result.floats[i]);
+    else
+      result.setInt(i, kind == ReduceKind::Mean ? result.ints[i] / count : result.ints[i]);
+  }
+  return single(std::move(result));
+}
+
+Results evaluateScan(CumulateOp op, const HostTensor &input, RankedTensorType type) {
+  HostTensor result(type);
+  auto strides = getStrides(type.getShape());
+  int64_t axis = op.getAxis(), size = type.getDimSize(axis), stride = strides[axis];
+  bool product = op.getProduct();
+  forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    if (index[axis] != 0)
+      return;
+    double total = product;
+    int64_t whole = product;
+    for (int64_t k = 0; k < size; ++k) {
+      int64_t at = flat + (op.getReverse() ? size - 1 - k : k) * stride;
+      auto write = [&] { input.isFloat() ? result.setFloat(at, total) : result.setInt(at, whole); };
+      if (op.getExclusive())
+        write();
+      if (input.isFloat())
+        total = product ? total * input.getFloat(at) : total + input.getFloat(at);
+      else
+        whole = product ? whole * input.getInt(at) : whole + input.getInt(at);
+      if (!op.getExclusive())
+        write();
+    }
+  });
+  return single(std::move(result));
+}
+
+Results evaluateArgReduce(ArgReduceOp op, const HostTensor &input, RankedTensorType type) {
+  HostTensor result(type);
+  auto strides = getStrides(input.type.getShape());
+  int64_t axis = op.getAxis(), size = input.type.getDimSize(axis), next = 0;
+  forEachIndex(input.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    if (index[axis] != 0)
+      return;
+    int64_t best = 0;
+    for (int64_t k = 1; k < size; ++k) {
+      double value = input.getFloat(flat + k * strides[axis]), old = input.getFloat(flat + best * strides[axis]);
+      if (op.getMinimum() ? value < old : value > old)
+        best = k;
+      else if (value == old && op.getSelectLast())
+        best = k;
+    }
+    int64_t inner = strides[axis], outer = flat / (inner * size);
+    result.ints[outer * inner + flat % inner] = best;
+    ++next;
+  });
+  return single(std::move(result));
+}
+
+HostTensor evaluateIota(IotaOp op, RankedTensorType type) {
+  HostTensor result(type);
+  forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
+    int64_t i = index[op.getAxis()];
+    double value = op.getStart().convertToDouble() + op.getStep().convertToDouble() * double(i);
+    result.isFloat() ? result.setFloat(flat, value) : result.setInt(flat, int64_t(value));
+  });
+  return result;
+}
+
+} // namespace
+
+Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) {
+  if (op->getNumResults() != 1)
+    return std::nullopt;
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!type || !type.getElementType().isIntOrFloat())
+    return std::nullopt;
+  bool splats = llvm::all_of(operands, [](const HostTensor &t) { return t.splat || t.count() == 1; }) && !operands.empty();
+  if (splats && type.getNumElements() > 1 && isa<ElementwiseOp, BroadcastOp, TransposeOp, ReshapeOp, SliceOp>(op)) {
+    if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+      return evaluateElementwise(elementwise, operands, type, /*splat=*/true);
+    if (!isa<ReshapeOp>(op) || operands[0].splat)
+      return resplat(operands[0], type);
+  }
+  if (type.getNumElements() > limit)
+    return std::nullopt;
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    return evaluateElementwise(elementwise, operands, type, /*splat=*/false);
+  if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, PadOp>(op))
+    return evaluateMovement(op, operands, type);
+  if (isa<GatherOp, GatherElementsOp, GatherNDOp, ScatterElementsOp, ScatterNDOp>(op))
+    return evaluateIndexing(op, operands, type);
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return evaluateReduce(reduce, operands[0], type);
+  if (auto scan = dyn_cast<CumulateOp>(op))
+    return evaluateScan(scan, operands[0], type);
+  if (auto reduce = dyn_cast<ArgReduceOp>(op))
+    return evaluateArgReduce(reduce, operands[0], type);
+  if (auto iota = dyn_cast<IotaOp>(op); iota && !iota.getOffset())
+    return single(evaluateIota(iota, type));
+  return std::nullopt;
+}
+
+static std::optional<HostTensor> evaluate(Value value, ParameterReader reader, int64_t limit,
+                                          llvm::DenseMap<Value, std::optional<HostTensor>> &known) {
+  auto found = known.find(value);
+  if (found != known.end())
+    return found->second;
+  std::optional<HostTensor> result;
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
+    result = HostTensor::fromAttr(constant.getValue());
+  } else if (isa_and_nonnull<ParameterOp>(op)) {
+    if (reader && typeOf(value).getNumElements() <= limit)
+      result = reader(op);
+  } else if (op && op->getNumResults() == 1 && isa_and_nonnull<ColossalDialect>(op->getDialect()) && !isa<RandomOp>(op)) {
+    std::vector<HostTensor> operands;
+    bool all = true;
+    for (Value operand : op->getOperands()) {
+      auto one = evaluate(operand, reader, limit, known);
+      if (!(all = one.has_value()))
+        break;
+      operands.push_back(std::move(*one));
+    }
+    if (all)
+      if (auto results = evaluateOp(op, operands, limit))
+        result = std::move(results->front());
+  }
+  known[value] = result;
+  return result;
+}
+
+std::optional<HostTensor> evaluate(Value value, ParameterReader reader, int64_t limit) {
+  llvm::DenseMap<Value, std::optional<HostTensor>> known;
+  return evaluate(value, reader, limit, known);
+}
+
+} // namespace colossal

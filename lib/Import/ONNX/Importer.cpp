@@ -1,0 +1,386 @@
+//===- Importer.cpp - the walk over an ONNX graph ---------------------------===//
+//
+// Nodes in the model's order, which ONNX requires to be topological; only those that an output depends on. Functions are
+// inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp, unsupported operators are collected in
+// Unsupported.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "Importer.h"
+
+#include "colossal/Import/OnnxNames.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace colossal::onnx_import {
+
+std::string getNodeName(const onnx::NodeProto &node) {
+  if (!node.name().empty())
+    return node.name();
+  for (const std::string &output : node.output())
+    if (!output.empty())
+      return node.op_type() + ":" + output;
+  return node.op_type();
+}
+
+Importer::Importer(MLIRContext *context, const ImportOptions &options, ModelFile &file)
+    : ctx(context), options(options), file(file), builder(context) {
+  for (const auto &set : file.proto().opset_import())
+    versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+}
+
+Location Importer::locationOf(StringRef tensor) { return makeOnnxLocation(ctx, "", {tensor}); }
+Location Importer::modelLocation() { return FileLineColLoc::get(ctx, options.modelPath, 0, 0); }
+
+std::optional<HostTensor> Importer::evaluate(Value value) {
+  auto read = [&](Operation *op) -> std::optional<HostTensor> {
+    const onnx::TensorProto *tensor = tensorOf.lookup(op);
+    if (!tensor)
+      return std::nullopt;
+    auto bytes = file.findBytes(*tensor);
+    if (!bytes) {
+      consumeError(bytes.takeError());
+      return std::nullopt;
+    }
+    auto attr = readTensor(ctx, *tensor, *bytes);
+    if (!attr) {
+      consumeError(attr.takeError());
+      return std::nullopt;
+    }
+    return HostTensor::fromAttr(*attr);
+  };
+  return colossal::evaluate(value, read);
+}
+
+StringRef Importer::findDynamicSource(Value value) {
+  SmallVector<Value> work = {value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
+      return name ? name.getValue() : "";
+    }
+    llvm::append_range(work, next.getDefiningOp()->getOperands());
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> Importer::lookup(Scope &scope, StringRef name) {
+  for (Scope *at = &scope; at; at = const_cast<Scope *>(at->parent)) {
+    auto value = at->values.find(name);
+    if (value != at->values.end())
+      return value->second;
+    auto initializer = at->initializers.find(name);
+    if (initializer != at->initializers.end()) {
+      auto made = importTensor(*initializer->second, name, true);
+      if (succeeded(made))
+        at->values[name] = *made;
+      return made;
+    }
+  }
+  return Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+/// Names that a node reads, those that its subgraphs capture included.
+static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) {
+  for (const std::string &input : node.input())
+    reads.insert(input);
+  for (const auto &attribute : node.attribute())
+    if (attribute.has_g()) {
+      for (const auto &inner : attribute.g().node())
+        collectReads(inner, reads);
+      for (const auto &output : attribute.g().output())
+        reads.insert(output.name());
+    }
+}
+
+/// Adds to `wanted` all names that the tensors in it depend on.
+static void closeOverNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, llvm::StringSet<> &wanted) {
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+    if (llvm::any_of(node->output(), [&](const std::string &name) { return !name.empty() && wanted.contains(name); }))
+      collectReads(*node, wanted);
+}
+
+static bool isWanted(const onnx::NodeProto &node, const llvm::StringSet<> *wanted) {
+  return !wanted ||
+         llvm::any_of(node.output(), [&](const std::string &name) { return !name.empty() && wanted->contains(name); });
+}
+
+const onnx::FunctionProto *Importer::findFunction(const onnx::NodeProto &node) const {
+  for (const auto &function : file.proto().functions())
+    if (function.name() == node.op_type() && function.domain() == node.domain() &&
+        (function.overload() == node.overload()))
+      return &function;
+  return nullptr;
+}
+
+static int64_t getVersion(const OperatorSets &versions, const std::string &domain) {
+  auto found = versions.find(domain == "ai.onnx" ? "" : domain);
+  return found == versions.end() ? 0 : found->second;
+}
+
+void Importer::collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                                  const OperatorSets &sets, const llvm::StringSet<> *wanted, unsigned level) {
+  if (level > 64)
+    return; // recursion is reported where it is inlined
+  for (const auto &node : nodes) {
+    if (!isWanted(node, wanted))
+      continue;
+    if (const onnx::FunctionProto *callee = findFunction(node)) {
+      OperatorSets inner;
+      for (const auto &set : callee->opset_import())
+        inner[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+      collectUnsupported(callee->node(), inner, nullptr, level + 1);
+      continue;
+    }
+    int64_t version = getVersion(sets, node.domain());
+    if (findOperator(node.domain(), node.op_type(), version))
+      continue;
+    Unsupported &entry = unsupported[{node.domain(), node.op_type(), version}];
+    if (entry.count++ == 0)
+      entry.firstNode = getNodeName(node);
+  }
+}
+
+LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
+                                    const llvm::StringSet<> *wanted) {
+  Scope *outer = current;
+  current = &scope;
+  LogicalResult result = success();
+  for (const auto &node : nodes) {
+    if (!isWanted(node, wanted))
+      continue;
+    const onnx::FunctionProto *callee = findFunction(node);
+    result = callee ? importCall(node, *callee, scope) : importNode(node, scope);
+    if (failed(result))
+      break;
+  }
+  current = outer;
+  return result;
+}
+
+LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
+  SmallVector<StringRef> outputs(proto.output().begin(), proto.output().end());
+  GraphBuilder graph(builder, makeOnnxLocation(ctx, getNodeName(proto), outputs));
+  SmallVector<Value> inputs;
+  for (const std::string &name : proto.input()) {
+    FailureOr<Value> value = name.empty() ? FailureOr<Value>(Value()) : lookup(scope, name);
+    if (failed(value))
+      return failure();
+    if (!*value && !name.empty())
+      return emitError(graph.loc()) << "node '" << getNodeName(proto) << "' reads '" << name
+                                    << "', which no earlier node, input or initializer gives";
+    inputs.push_back(*value);
+  }
+  int64_t version = getVersion(*scope.versions, proto.domain());
+  const OperatorRow *row = findOperator(proto.domain(), proto.op_type(), version);
+  if (!row)
+    return emitError(graph.loc()) << "operator '" << proto.op_type() << "' (domain '" << proto.domain() << "', version "
+                                  << version << ") of node '" << getNodeName(proto) << "' is not supported";
+  Node node(*this, proto, version, graph, inputs);
+  if (failed(row->function(node)))
+    return failure();
+  for (auto [i, name] : llvm::enumerate(proto.output())) {
+    if (name.empty())
+      continue;
+    if (!node.outputs[i])
+      return node.error() << "output " << i << " ('" << name << "') is not supported";
+    scope.values[name] = node.outputs[i];
+  }
+  return success();
+}
+
+/// The function's node with references to the function's attributes replaced by what the call gives.
+static onnx::NodeProto substituteAttributes(const onnx::NodeProto &body, const onnx::NodeProto &call,
+                                            const onnx::FunctionProto &function) {
+  onnx::NodeProto node = body;
+  node.clear_attribute();
+  for (const auto &attribute : body.attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      onnx::AttributeProto *copy = node.add_attribute();
+      *copy = attribute;
+      if (attribute.has_g())
+        for (auto &inner : *copy->mutable_g()->mutable_node())
+          inner = substituteAttributes(onnx::NodeProto(inner), call, function);
+      continue;
+    }
+    auto find = [&](const auto &attributes) {
+      for (const auto &given : attributes)
+        if (given.name() == attribute.ref_attr_name()) {
+          onnx::AttributeProto *copy = node.add_attribute();
+          *copy = given;
+          copy->set_name(attribute.name());
+          return true;
+        }
+      return false;
+    };
+    if (!find(call.attribute()))
+      find(function.attribute_proto());
+  }
+  return node;
+}
+
+LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::FunctionProto &callee, Scope &scope) {
+  Location loc = makeOnnxLocation(ctx, getNodeName(call), {});
+  if (++depth > 64)
+    return emitError(loc) << "function '" << callee.name() << "' calls itself, or calls are nested too deeply";
+  if (call.input_size() > callee.input_size() || call.output_size() > callee.output_size())
+    return emitError(loc) << "node '" << getNodeName(call) << "' has more inputs or outputs than function '"
+                          << callee.name() << "'";
+  OperatorSets sets;
+  for (const auto &set : callee.opset_import())
+    sets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  Scope inner;
+  inner.versions = &sets;
+  // An optional input that is not given is an empty name inside the body.
+  llvm::StringSet<> absent;
+  for (int i = 0; i < callee.input_size(); ++i) {
+    if (i >= call.input_size() || call.input(i).empty()) {
+      absent.insert(callee.input(i));
+      continue;
+    }
+    auto value = lookup(scope, call.input(i));
+    if (failed(value))
+      return failure();
+    if (!*value)
+      return emitError(loc) << "node '" << getNodeName(call) << "' reads '" << call.input(i)
+                            << "', which no earlier node, input or initializer gives";
+    inner.values[callee.input(i)] = *value;
+  }
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  for (const auto &body : callee.node()) {
+    onnx::NodeProto *node = nodes.Add();
+    *node = substituteAttributes(body, call, callee);
+    node->set_name(getNodeName(call) + "/" + getNodeName(body));
+    for (std::string &input : *node->mutable_input())
+      if (absent.contains(input))
+        input.clear();
+  }
+  llvm::StringSet<> wanted;
+  for (int i = 0; i < call.output_size(); ++i)
+    if (!call.output(i).empty())
+      wanted.insert(callee.output(i));
+  closeOverNodes(nodes, wanted);
+  if (failed(importNodes(nodes, inner, &wanted)))
+    return failure();
+  for (int i = 0; i < call.output_size(); ++i) {
+    if (call.output(i).empty())
+      continue;
+    auto value = lookup(inner, callee.output(i));
+    if (failed(value))
+      return failure();
+    if (!*value)
+      return emitError(loc) << "function '" << callee.name() << "' does not give its output '" << callee.output(i) << "'";
+    scope.values[call.output(i)] = *value;
+  }
+  --depth;
+  return success();
+}
+
+FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph, ArrayRef<Value> inputs) {
+  if (++depth > 64)
+    return emitError(modelLocation()) << "subgraphs are nested too deeply";
+  Scope scope;
+  scope.parent = current;
+  scope.versions = current->versions;
+  for (const auto &initializer : graph.initializer())
+    scope.initializers[initializer.name()] = &initializer;
+  for (auto [input, value] : llvm::zip(graph.input(), inputs))
+    scope.values[input.name()] = value;
+  llvm::StringSet<> wanted;
+  for (const auto &output : graph.output())
+    wanted.insert(output.name());
+  closeOverNodes(graph.node(), wanted);
+  if (failed(importNodes(graph.node(), scope, &wanted)))
+    return failure();
+  SmallVector<Value> outputs;
+  for (const auto &output : graph.output()) {
+    auto value = lookup(scope, output.name());
+    if (failed(value))
+      return failure();
+    if (!*value)
+      return emitError(modelLocation()) << "a subgraph does not give its output '" << output.name() << "'";
+    outputs.push_back(*value);
+  }
+  --depth;
+  return outputs;
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+LogicalResult Importer::checkOperators() {
+  constexpr int64_t kOldest = 7, kNewest = 27;
+  int64_t version = getVersion(versions, "");
+  if (version && (version < kOldest || version > kNewest))
+    return emitError(modelLocation()) << "the model has operator set " << version << "; " << kOldest << " to " << kNewest
+                                      << " are supported";
+  llvm::StringSet<> wanted;
+  for (const auto &output : file.proto().graph().output())
+    wanted.insert(output.name());
+  closeOverNodes(file.proto().graph().node(), wanted);
+  collectUnsupported(file.proto().graph().node(), versions, &wanted, 0);
+  if (unsupported.empty())
+    return success();
+  auto diagnostic = emitError(modelLocation()) << unsupported.size() << " operator"
+                                               << (unsupported.size() == 1 ? " is" : "s are") << " not supported:";
+  for (const auto &[key, entry] : unsupported) {
+    const auto &[domain, name, set] = key;
+    diagnostic << "\n  " << (domain.empty() ? "ai.onnx" : domain) << "." << name << ", version " << set << ": "
+               << entry.count << " node" << (entry.count == 1 ? "" : "s") << ", the first is '" << entry.firstNode << "'";
+  }
+  return diagnostic;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
+  if (failed(checkOperators()))
+    return failure();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(modelLocation());
+  builder.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(builder, modelLocation(), options.functionName, builder.getFunctionType({}, {}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  const onnx::GraphProto &graph = file.proto().graph();
+  Scope scope;
+  scope.versions = &versions;
+  current = &scope;
+  for (const auto &initializer : graph.initializer())
+    scope.initializers[initializer.name()] = &initializer;
+  if (failed(bindInputs()))
+    return failure();
+  llvm::StringSet<> wanted;
+  for (const auto &output : graph.output())
+    wanted.insert(output.name());
+  closeOverNodes(graph.node(), wanted);
+  if (failed(importNodes(graph.node(), scope, &wanted)))
+    return failure();
+  SmallVector<Value> results;
+  for (const auto &output : graph.output()) {
+    auto value = lookup(scope, output.name());
+    if (failed(value))
+      return failure();
+    if (!*value)
+      return emitError(modelLocation()) << "output '" << output.name() << "' is given by no node";
+    results.push_back(*value);
+  }
+  func::ReturnOp::create(builder, modelLocation(), results);
+  function.setFunctionType(builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+  for (int i = 0; i < graph.output_size(); ++i)
+    function.setResultAttr(i, kOnnxNameAttr, builder.getStringAttr(graph.output(i).name()));
+  if (failed(verify(*module)))
+    return failure();
+  return module;
+}
+
+} // namespace colossal::onnx_import

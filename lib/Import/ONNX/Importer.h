@@ -1,0 +1,103 @@
+//===- Importer.h - the walk over an ONNX graph -----------------------------===//
+//
+// Holds what is known while a model is imported: the file, the values of tensors by scope, the parameters made so far.
+// Operators (Operator.h) see it through Node. A scope is a graph, a subgraph (which sees its parent's names) or the body
+// of a function (which sees only its inputs).
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H
+#define COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H
+
+#include "ModelFile.h"
+#include "Operator.h"
+#include "colossal/Import/ONNX.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace colossal::onnx_import {
+
+/// A node's name, or its operator and first output where the model gives none.
+std::string getNodeName(const onnx::NodeProto &node);
+/// The MLIR type of an ONNX element type; null where it is not supported.
+mlir::Type getElementType(mlir::MLIRContext *context, int32_t onnxType);
+/// The values of a tensor whose dense bytes (if it has them) are `bytes`. Errors: counts that do not fit, types that are
+/// not supported.
+llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context, const onnx::TensorProto &tensor,
+                                                   const std::optional<TensorBytes> &bytes);
+/// Contents given by the user for an input of `type` (an element type, and a shape where known).
+llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element);
+
+using OperatorSets = std::map<std::string, int64_t>;
+
+struct Scope {
+  const Scope *parent = nullptr;
+  const OperatorSets *versions = nullptr;
+  llvm::StringMap<mlir::Value> values;
+  llvm::StringMap<const onnx::TensorProto *> initializers;
+};
+
+class Importer {
+public:
+  Importer(mlir::MLIRContext *context, const ImportOptions &options, ModelFile &file);
+
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+  mlir::MLIRContext *context() { return ctx; }
+  /// Compile-time value of a tensor, parameters included.
+  std::optional<HostTensor> evaluate(mlir::Value value);
+  /// The name of the model input that `value` depends on, or "".
+  llvm::StringRef findDynamicSource(mlir::Value value);
+
+  /// The value of tensor `name`, made from its initializer at first use; null where there is none.
+  mlir::FailureOr<mlir::Value> lookup(Scope &scope, llvm::StringRef name);
+  /// Makes a constant or a parameter from `tensor`. `isInitializer`: it may be a weight.
+  mlir::FailureOr<mlir::Value> importTensor(const onnx::TensorProto &tensor, llvm::StringRef name, bool isInitializer);
+  /// Imports the nodes of a subgraph of `node`'s graph with `inputs` for its inputs; gives its outputs.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> importSubgraph(const onnx::GraphProto &graph,
+                                                                 llvm::ArrayRef<mlir::Value> inputs);
+
+private:
+  mlir::LogicalResult checkOperators();
+  void collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                          const OperatorSets &versions, const llvm::StringSet<> *wanted, unsigned depth);
+  mlir::LogicalResult bindInputs();
+  mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
+                                  const llvm::StringSet<> *wanted);
+  mlir::LogicalResult importNode(const onnx::NodeProto &node, Scope &scope);
+  mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, Scope &scope);
+  const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name, mlir::RankedTensorType type,
+                              const std::optional<TensorBytes> &bytes, mlir::ElementsAttr data);
+  mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+  mlir::Location locationOf(llvm::StringRef tensor);
+  mlir::Location modelLocation();
+
+  mlir::MLIRContext *ctx;
+  const ImportOptions &options;
+  ModelFile &file;
+  OperatorSets versions;
+  mlir::OpBuilder builder;
+  mlir::func::FuncOp function;
+  Scope *current = nullptr;
+  unsigned depth = 0;
+  std::map<std::string, int64_t> dims;
+  mlir::Operation *lastSource = nullptr; ///< constants and parameters stand at the function's top, in order
+
+  struct KnownParameter {
+    ParameterOp op;
+    mlir::RankedTensorType type;
+    llvm::ArrayRef<uint8_t> bytes;
+  };
+  llvm::DenseMap<uint64_t, std::vector<KnownParameter>> parametersByHash;
+  llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
+
+  struct Unsupported {
+    int64_t count = 0;
+    std::string firstNode;
+  };
+  std::map<std::tuple<std::string, std::string, int64_t>, Unsupported> unsupported;
+};
+
+} // namespace colossal::onnx_import
+
+#endif // COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H

@@ -1,0 +1,364 @@
+//===- ModelFile.cpp - an ONNX file and the bytes of its tensors ------------===//
+//
+// The reduced copy of the file that protobuf parses holds, in place of a large payload, an unknown-to-ONNX varint field
+// (number kPlaceField of TensorProto) with the payload's number in a list of places. Protobuf keeps unknown fields, so
+// that the mark stays with its tensor wherever that tensor is moved or copied.
+//
+//===----------------------------------------------------------------------===//
+#include "ModelFile.h"
+
+#include "google/protobuf/io/coded_stream.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace llvm;
+
+namespace colossal::onnx_import {
+
+template <typename... Args> static Error fail(const char *format, const Args &...args) {
+  return createStringError(std::errc::invalid_argument, format, args...);
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<MappedFile>> MappedFile::map(int descriptor, const std::string &path) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor);
+    return fail("'%s' is not a regular file", path.c_str());
+  }
+  std::unique_ptr<MappedFile> file(new MappedFile);
+  file->size = status.st_size;
+  if (file->size) {
+    void *address = mmap(nullptr, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) {
+      close(descriptor);
+      return fail("cannot map '%s': %s", path.c_str(), strerror(errno));
+    }
+    file->data = static_cast<const uint8_t *>(address);
+  }
+  close(descriptor);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data)
+    munmap(const_cast<uint8_t *>(data), size);
+}
+
+Expected<std::unique_ptr<MappedFile>> MappedFile::open(const std::string &path) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0)
+    return fail("cannot open '%s': %s", path.c_str(), strerror(errno));
+  return map(descriptor, path);
+}
+
+Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &folder, StringRef relative) {
+  std::string shown = relative.str();
+  if (relative.empty() || relative.starts_with("/") || relative.contains('\0'))
+    return fail("external data path '%s' is not a relative path", shown.c_str());
+  int current = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (current < 0)
+    return fail("cannot open the model's folder '%s': %s", folder.c_str(), strerror(errno));
+  while (true) {
+    auto [part, rest] = relative.split('/');
+    relative = rest;
+    if (part == "..") {
+      close(current);
+      return fail("external data path '%s' leaves the model's folder", shown.c_str());
+    }
+    bool last = relative.empty();
+    if (part.empty() || part == ".") {
+      if (!last)
+        continue;
+      close(current);
+      return fail("external data path '%s' names no file", shown.c_str());
+    }
+    int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
+    int next = openat(current, part.str().c_str(), flags);
+    int error = errno;
+    close(current);
+    if (next < 0)
+      return fail("cannot open external data '%s': %s", shown.c_str(),
+                  error == ELOOP ? "it is, or lies behind, a symbolic link" : strerror(error));
+    current = next;
+    if (last)
+      break;
+  }
+  struct stat status;
+  if (fstat(current, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink != 1) {
+    close(current);
+    return fail("external data '%s' has several names (hard links)", shown.c_str());
+  }
+  return map(current, shown);
+}
+
+//===----------------------------------------------------------------------===//
+// The wire format
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+constexpr unsigned kPlaceField = 536870911; // the greatest field number; ONNX uses small ones
+constexpr uint64_t kLargePayload = 1; // smaller payloads are parsed in place
+
+/// Which messages lie in a field of a message: the walk descends to tensors, and copies all else.
+enum class Message { Other, Model, Graph, Node, Attribute, Tensor };
+
+Message getField(Message message, unsigned number) {
+  switch (message) {
+  case Message::Model:
+    return number == 7 ? Message::Graph : Message::Other;
+  case Message::Graph:
+    return number == 1 ? Message::Node : number == 5 ? Message::Tensor : Message::Other;
+  case Message::Node:
+    return number == 5 ? Message::Attribute : Message::Other;
+  case Message::Attribute:
+    return number == 5 ? Message::Tensor : Message::Other;
+  default:
+    return Message::Other;
+  }
+}
+
+/// Copies a message without its large payloads.
+class WireReducer {
+public:
+  WireReducer(ArrayRef<uint8_t> file, std::vector<std::pair<uint64_t, uint64_t>> &places)
+      : file(file), places(places) {}
+
+  bool reduce(Message message, uint64_t begin, uint64_t end, std::string &out) {
+    uint64_t at = begin;
+    while (at < end) {
+      uint64_t start = at, tag, length = 0;
+      if (!readVarint(at, end, tag))
+        return false;
+      unsigned number = tag >> 3;
+      switch (tag & 7) {
+      case 0:
+        if (!readVarint(at, end, length))
+          return false;
+        break;
+      case 1:
+        at += 8;
+        break;
+      case 5:
+        at += 4;
+        break;
+      case 2:
+        if (!readVarint(at, end, length) || length > end - at)
+          return false;
+        if (!copyField(message, number, start, at, length, out))
+          return false;
+        at += length;
+        continue;
+      default: // groups are not used by ONNX
+        return false;
+      }
+      if (at > end)
+        return false;
+      if (number != kPlaceField)
+        copy(start, at, out);
+    }
+    return true;
+  }
+
+private:
+  bool readVarint(uint64_t &at, uint64_t end, uint64_t &value) {
+    value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (at >= end)
+        return false;
+      uint8_t byte = file[at++];
+      value |= uint64_t(byte & 0x7f) << shift;
+      if (!(byte & 0x80))
+        return true;
+    }
+    return false;
+  }
+
+  void copy(uint64_t begin, uint64_t end, std::string &out) {
+    out.append(reinterpret_cast<const char *>(file.data()) + begin, end - begin);
+  }
+
+  static void writeVarint(uint64_t value, std::string &out) {
+    while (value >= 0x80) {
+      out.push_back(char(value | 0x80));
+      value >>= 7;
+    }
+    out.push_back(char(value));
+  }
+
+  bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length, std::string &out) {
+    Message inner = getField(message, number);
+    if (inner != Message::Other) {
+      std::string reduced;
+      if (!reduce(inner, at, at + length, reduced))
+        return false;
+      writeVarint((uint64_t(number) << 3) | 2, out);
+      writeVarint(reduced.size(), out);
+      out += reduced;
+      return true;
+    }
+    // float_data 4, raw_data 9, double_data 10
+    if (message == Message::Tensor && (number == 9 || number == 4 || number == 10) && length >= kLargePayload) {
+      writeVarint(uint64_t(kPlaceField) << 3, out);
+      writeVarint(places.size(), out);
+      places.push_back({at, length});
+      return true;
+    }
+    copy(start, at + length, out);
+    return true;
+  }
+
+  ArrayRef<uint8_t> file;
+  std::vector<std::pair<uint64_t, uint64_t>> &places;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
+  auto file = MappedFile::open(path);
+  if (!file)
+    return file.takeError();
+  std::unique_ptr<ModelFile> model(new ModelFile);
+  model->file = std::move(*file);
+  size_t slash = path.rfind('/');
+  model->folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  ArrayRef<uint8_t> bytes = model->file->bytes();
+  std::string reduced;
+  if (!WireReducer(bytes, model->places).reduce(Message::Model, 0, bytes.size(), reduced))
+    return fail("'%s' is not an ONNX model: its encoding is damaged", path.c_str());
+  if (reduced.size() >= (uint64_t(1) << 31))
+    return fail("'%s' holds more than 2 GiB besides its weights", path.c_str());
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(reduced.data()), reduced.size());
+  stream.SetTotalBytesLimit(INT_MAX);
+  if (!model->model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    return fail("'%s' is not an ONNX model: it cannot be parsed", path.c_str());
+  if (!model->model.has_graph() || model->model.opset_import_size() == 0)
+    return fail("'%s' is not an ONNX model: it has no graph or no operator set", path.c_str());
+  return model;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+int64_t getElementBytes(int32_t type) {
+  switch (type) {
+  case onnx::TensorProto::BOOL:
+  case onnx::TensorProto::INT8:
+  case onnx::TensorProto::UINT8:
+    return 1;
+  case onnx::TensorProto::INT16:
+  case onnx::TensorProto::UINT16:
+  case onnx::TensorProto::FLOAT16:
+  case onnx::TensorProto::BFLOAT16:
+    return 2;
+  case onnx::TensorProto::INT32:
+  case onnx::TensorProto::UINT32:
+  case onnx::TensorProto::FLOAT:
+    return 4;
+  case onnx::TensorProto::INT64:
+  case onnx::TensorProto::UINT64:
+  case onnx::TensorProto::DOUBLE:
+    return 8;
+  default:
+    return 0;
+  }
+}
+
+Expected<int64_t> countElements(const onnx::TensorProto &tensor) {
+  int64_t count = 1;
+  bool empty = false;
+  for (int64_t dim : tensor.dims()) {
+    if (dim < 0)
+      return fail("tensor '%s' has a negative dimension", tensor.name().c_str());
+    empty |= dim == 0;
+    if (dim && count > (int64_t(1) << 40) / dim)
+      return fail("tensor '%s' has too many elements", tensor.name().c_str());
+    count *= dim ? dim : 1;
+  }
+  return empty ? 0 : count;
+}
+
+static Expected<int64_t> parseEntry(const onnx::TensorProto &tensor, StringRef value) {
+  int64_t number;
+  if (value.getAsInteger(10, number) || number < 0)
+    return fail("external data of tensor '%s': '%s' is not an offset or length", tensor.name().c_str(),
+                value.str().c_str());
+  return number;
+}
+
+Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProto &tensor) {
+  auto count = countElements(tensor);
+  if (!count)
+    return count.takeError();
+  int64_t expected = *count * getElementBytes(tensor.data_type());
+  TensorBytes found;
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    int64_t length = -1;
+    for (const auto &entry : tensor.external_data()) {
+      if (entry.key() == "location") {
+        found.file = entry.value();
+      } else if (entry.key() == "offset" || entry.key() == "length") {
+        auto number = parseEntry(tensor, entry.value());
+        if (!number)
+          return number.takeError();
+        (entry.key() == "offset" ? found.offset : length) = *number;
+      }
+    }
+    auto &mapped = external[found.file];
+    if (!mapped) {
+      auto opened = MappedFile::openBelow(folder, found.file);
+      if (!opened)
+        return fail("tensor '%s': %s", tensor.name().c_str(), toString(opened.takeError()).c_str());
+      mapped = std::move(*opened);
+    }
+    int64_t size = mapped->bytes().size();
+    if (found.offset > size || expected > size - found.offset || (length >= 0 && length > size - found.offset))
+      return fail("tensor '%s': external data '%s' is too short", tensor.name().c_str(), found.file.c_str());
+    if (length >= 0 && length != expected)
+      return fail("tensor '%s' needs %lld bytes, its external data gives %lld", tensor.name().c_str(),
+                  (long long)expected, (long long)length);
+    found.bytes = mapped->bytes().slice(found.offset, expected);
+    return std::optional<TensorBytes>(found);
+  }
+  // The schema is compiled for protobuf's lite runtime, which keeps unknown fields as their encoding.
+  const std::string &unknown = tensor.unknown_fields();
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(unknown.data()), unknown.size());
+  bool marked = false;
+  while (uint32_t tag = stream.ReadTag()) {
+    uint64_t place;
+    if (tag != kPlaceField << 3) {
+      // Fields of a newer ONNX: skipped.
+      uint32_t length;
+      bool skipped = (tag & 7) == 0   ? stream.ReadVarint64(&place)
+                     : (tag & 7) == 1 ? stream.Skip(8)
+                     : (tag & 7) == 5 ? stream.Skip(4)
+                                      : (tag & 7) == 2 && stream.ReadVarint32(&length) && stream.Skip(length);
+      if (!skipped)
+        break;
+      continue;
+    }
+    if (!stream.ReadVarint64(&place) || place >= places.size())
+      break;
+    if (marked)
+      return fail("tensor '%s' holds its data twice", tensor.name().c_str());
+    marked = true;
+    auto [offset, length] = places[place];
+    found.offset = offset;
+    if (int64_t(length) != expected)
+      return fail("tensor '%s' needs %lld bytes, the file gives %llu", tensor.name().c_str(), (long long)expected,
+                  (unsigned long long)length);
+    found.bytes = file->bytes().slice(offset, length);
+  }
+  if (!marked)
+    return std::nullopt;
+  return std::optional<TensorBytes>(found);
+}
+
+} // namespace colossal::onnx_import

@@ -1,0 +1,77 @@
+//===- ModelFile.h - an ONNX file and the bytes of its tensors --------------===//
+//
+// Maps a model file and parses it without copying its weights: while the wire format is walked, the dense payloads of
+// tensors (raw_data, packed float_data and double_data) are left out of what protobuf sees, and their places in the
+// file are recorded. External data is opened here too. Everything in a model is untrusted: lengths, offsets and paths are
+// checked before they are used.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_IMPORT_ONNX_MODELFILE_H
+#define COLOSSAL_LIB_IMPORT_ONNX_MODELFILE_H
+
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Error.h"
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::onnx_import {
+
+/// Bytes of a file mapped read-only.
+class MappedFile {
+public:
+  /// Maps the regular file `path`, opened as a user gives it (links are followed).
+  static llvm::Expected<std::unique_ptr<MappedFile>> open(const std::string &path);
+  /// Maps `relative`, which a model names, below folder `folder`. Refused: absolute paths, `..`, links on the way,
+  /// files with several names (hard links), and whatever is not a regular file. The file checked is the file mapped.
+  static llvm::Expected<std::unique_ptr<MappedFile>> openBelow(const std::string &folder, llvm::StringRef relative);
+  ~MappedFile();
+  MappedFile(const MappedFile &) = delete;
+
+  llvm::ArrayRef<uint8_t> bytes() const { return {data, size}; }
+
+private:
+  MappedFile() = default;
+  static llvm::Expected<std::unique_ptr<MappedFile>> map(int descriptor, const std::string &path);
+  const uint8_t *data = nullptr;
+  size_t size = 0;
+};
+
+/// Where a tensor's dense little-endian bytes lie.
+struct TensorBytes {
+  std::string file; ///< as the model gives it; empty for the model's own file
+  int64_t offset = 0;
+  llvm::ArrayRef<uint8_t> bytes;
+};
+
+class ModelFile {
+public:
+  /// Maps and parses `path`. Errors say what is wrong with the file.
+  static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path);
+
+  const onnx::ModelProto &proto() const { return model; }
+  /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null otherwise, where
+  /// its values are in the proto's own fields. The number of bytes is checked against the shape. Errors: a payload of
+  /// another size, external data that may not or cannot be read.
+  llvm::Expected<std::optional<TensorBytes>> findBytes(const onnx::TensorProto &tensor);
+
+private:
+  std::string folder;
+  std::unique_ptr<MappedFile> file;
+  onnx::ModelProto model;
+  std::vector<std::pair<uint64_t, uint64_t>> places; // offset and length of payloads left out of `model`
+  std::map<std::string, std::unique_ptr<MappedFile>> external;
+};
+
+/// Number of elements of a shape; an error if a dimension is negative or the product overflows or exceeds 2^40.
+llvm::Expected<int64_t> countElements(const onnx::TensorProto &tensor);
+/// Bytes of an element of an ONNX type, 0 where it has no whole number of bytes.
+int64_t getElementBytes(int32_t onnxType);
+
+} // namespace colossal::onnx_import
+
+#endif // COLOSSAL_LIB_IMPORT_ONNX_MODELFILE_H

@@ -1,0 +1,24 @@
+//===- ONNX.cpp - the import phase ------------------------------------------===//
+//
+// File to ops, then normalization, recognition of patterns, and the removal of what is not used.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Import/ONNX.h"
+
+#include "../Patterns/Patterns.h"
+#include "Importer.h"
+
+using namespace mlir;
+
+FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, const ImportOptions &options) {
+  context->loadDialect<ColossalDialect, func::FuncDialect>();
+  auto file = onnx_import::ModelFile::open(options.modelPath);
+  if (!file)
+    return emitError(FileLineColLoc::get(context, options.modelPath, 0, 0)) << toString(file.takeError());
+  auto module = onnx_import::Importer(context, options, **file).run();
+  if (failed(module))
+    return failure();
+  if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
+    return failure();
+  return module;
+}

