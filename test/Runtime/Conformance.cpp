@@ -1,0 +1,364 @@
+// Every kind, type, odd size, sub-mesh, empty shard and in-place form, against definitions.
+#include "Conformance.h"
+
+#include "colossal/Plan/Expr.h"
+#include "runtime/comm/Reduce.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+namespace colossal::runtime {
+
+namespace {
+
+using Kind = CollectiveKind;
+using Type = ElementType;
+constexpr std::byte untouched{0xAB};
+
+/// The element that member `member` holds at place `place`, small and exact in every type.
+double valueAt(uint64_t member, uint64_t place, Type type, uint64_t salt) {
+  uint64_t hash = (member * 1315423911u) ^ (place * 2654435761u) ^ (salt * 97u);
+  hash ^= hash >> 15;
+  if (type == Type::Bool)
+    return static_cast<double>(hash % 3 == 0);
+  const bool hasSign = type == Type::F32 || type == Type::F64 || type == Type::F16 || type == Type::BF16 ||
+                       (type >= Type::I8 && type <= Type::I64);
+  return static_cast<double>(hash % 4) - (hasSign ? 1 : 0);
+}
+
+void put(Type type, double value, std::byte *out) { fillElements(type, value, out, 1); }
+
+std::vector<std::byte> content(uint64_t member, uint64_t places, Type type, uint64_t salt) {
+  std::vector<std::byte> bytes(places * elementSize(type));
+  for (uint64_t place = 0; place < places; ++place)
+    put(type, valueAt(member, place, type, salt), bytes.data() + place * elementSize(type));
+  return bytes;
+}
+
+double combine(Reduction op, double a, double b) {
+  switch (op) {
+  case Reduction::Max:
+    return std::max(a, b);
+  case Reduction::Min:
+    return std::min(a, b);
+  case Reduction::Prod:
+    return a * b;
+  case Reduction::And:
+    return a != 0 && b != 0;
+  case Reduction::Or:
+    return a != 0 || b != 0;
+  default:
+    return a + b;
+  }
+}
+
+/// A block's shape in source and destination, in elements.
+struct Layout {
+  const char *name;
+  std::vector<uint64_t> sizes, srcStrides, dstStrides;
+  uint64_t srcPeer, dstPeer;
+  uint64_t places; // of either buffer, enough for 8 peers
+};
+
+const Layout layouts[] = {
+    {"one element", {1}, {1}, {1}, 1, 1, 8},
+    {"empty", {3, 0}, {5, 1}, {5, 1}, 5, 5, 64},
+    {"odd", {37}, {1}, {1}, 37, 41, 400},
+    {"rows of columns", {5, 3}, {24, 1}, {40, 1}, 3, 5, 300},
+    {"transposed", {3, 7}, {1, 3}, {7, 1}, 21, 21, 200},
+    {"three dimensions", {2, 3, 5}, {160, 7, 1}, {300, 50, 10}, 21, 1, 800},
+    {"long", {3001}, {1}, {1}, 3001, 3001, 8 * 3001},
+};
+
+class Suite {
+public:
+  Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes, uint64_t &checks)
+      : communicator(communicator), queue(queue), event(device.createEvent()), checks(checks) {
+    for (uint32_t size : axes)
+      mesh.add_axes()->set_size(size);
+  }
+
+  std::string run() {
+    // All sets of axes, in both orders where there are two.
+    const auto count = static_cast<uint32_t>(mesh.axes_size());
+    std::vector<std::vector<uint32_t>> sets = {{}};
+    for (uint32_t mask = 1; mask < 1u << count; ++mask) {
+      std::vector<uint32_t> set;
+      for (uint32_t axis = 0; axis < count; ++axis)
+        if (mask >> axis & 1)
+          set.push_back(axis);
+      sets.push_back(set);
+      if (set.size() == 2)
+        sets.push_back({set[1], set[0]});
+    }
+    for (const std::vector<uint32_t> &set : sets) {
+      std::vector<uint32_t> members = plan::groupMembers(mesh, set, communicator.rank());
+      if (Status status = communicator.createGroup(members, 0, group); !status.ok())
+        return status.describe();
+      if (group->members != members || group->members[group->self] != communicator.rank())
+        return "the group has other members than asked for";
+      size = static_cast<uint32_t>(members.size());
+      blocks();
+      permutes();
+      windows();
+      order();
+      if (!problem.empty())
+        return problem;
+    }
+    messages();
+    return problem;
+  }
+
+private:
+  static std::vector<Type> types() {
+    return {Type::F32, Type::F64, Type::F16, Type::BF16, Type::I8,  Type::I16, Type::I32,
+            Type::I64, Type::U8,  Type::U16, Type::U32,  Type::U64, Type::Bool};
+  }
+  static std::vector<Reduction> reductions(Type type) {
+    if (type == Type::Bool)
+      return {Reduction::And, Reduction::Or, Reduction::Max, Reduction::Min};
+    return {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod};
+  }
+
+  void fail(const std::string &what) {
+    if (problem.empty())
+      problem = what + ", " + std::to_string(size) + " members, rank " + std::to_string(communicator.rank());
+  }
+
+  /// Runs the call and compares all of `dst` with `want`.
+  void expect(const std::shared_ptr<CollectiveCall> &call, std::vector<std::byte> &dst,
+              const std::vector<std::byte> &want, const std::string &what) {
+    ++checks;
+    Status status = communicator.collective(call, queue);
+    if (status.ok())
+      status = queue.record(*event);
+    if (status.ok())
+      status = event->synchronize();
+    if (!status.ok())
+      return fail(what + ": " + status.describe());
+    if (dst != want)
+      fail(what + ": wrong values");
+  }
+
+  /// Calls visit(source place, destination place) for each element of the block.
+  static void forElements(const Layout &layout, const std::function<void(uint64_t, uint64_t)> &visit) {
+    uint64_t total = 1;
+    for (uint64_t extent : layout.sizes)
+      total *= extent;
+    for (uint64_t e = 0; e < total; ++e) {
+      uint64_t rest = e, src = 0, dst = 0;
+      for (size_t d = layout.sizes.size(); d-- > 0;) {
+        src += rest % layout.sizes[d] * layout.srcStrides[d];
+        dst += rest % layout.sizes[d] * layout.dstStrides[d];
+        rest /= layout.sizes[d];
+      }
+      visit(src, dst);
+    }
+  }
+
+  std::shared_ptr<CollectiveCall> newCall(Kind kind, Type type, const Layout &layout) {
+    auto call = std::make_shared<CollectiveCall>();
+    call->kind = kind;
+    call->type = type;
+    call->group = group.get();
+    call->sizes = layout.sizes;
+    call->srcStrides = layout.srcStrides;
+    call->dstStrides = layout.dstStrides;
+    return call;
+  }
+
+  void blocks() {
+    for (Kind kind : {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Broadcast})
+      for (const Layout &layout : layouts)
+        for (Type type : types()) {
+          const bool reduces = kind == Kind::AllReduce || kind == Kind::ReduceScatter;
+          for (Reduction op : reduces ? reductions(type) : std::vector<Reduction>{Reduction::None}) {
+            // The long one is about slices, not about types.
+            if (layout.places > 10000 && type != Type::F32 && type != Type::BF16 && type != Type::I8)
+              continue;
+            block(kind, layout, type, op, false);
+            if ((kind == Kind::AllReduce || kind == Kind::Broadcast) && layout.srcStrides == layout.dstStrides)
+              block(kind, layout, type, op, true);
+            if (!problem.empty())
+              return;
+          }
+        }
+  }
+
+  void block(Kind kind, const Layout &layout, Type type, Reduction op, bool inPlace) {
+    const uint64_t bytes = elementSize(type), salt = static_cast<uint64_t>(kind) * 16 + static_cast<uint64_t>(type);
+    const uint32_t self = group->self, root = size - 1;
+    auto call = newCall(kind, type, layout);
+    call->reduction = op;
+    call->root = root;
+    const bool srcBlocks = kind == Kind::ReduceScatter || kind == Kind::AllToAll;
+    const bool dstBlocks = kind == Kind::AllGather || kind == Kind::AllToAll;
+    call->srcPeerStride = srcBlocks ? layout.srcPeer : 0;
+    call->dstPeerStride = dstBlocks ? layout.dstPeer : 0;
+    std::vector<std::byte> src = content(self, layout.places, type, salt), dst(src.size(), untouched), want;
+    if (inPlace)
+      dst = src;
+    want = dst;
+    auto set = [&](uint64_t place, double value) { put(type, value, want.data() + place * bytes); };
+    forElements(layout, [&](uint64_t from, uint64_t to) {
+      switch (kind) {
+      case Kind::AllReduce:
+      case Kind::ReduceScatter: {
+        uint64_t place = from + self * call->srcPeerStride;
+        double total = valueAt(0, place, type, salt);
+        for (uint32_t member = 1; member < size; ++member)
+          total = combine(op, total, valueAt(member, place, type, salt));
+        return set(to, total);
+      }
+      case Kind::Broadcast:
+        return set(to, valueAt(root, from, type, salt));
+      default:
+        for (uint32_t peer = 0; peer < size; ++peer)
+          set(to + peer * call->dstPeerStride, valueAt(peer, from + self * call->srcPeerStride, type, salt));
+      }
+    });
+    call->src = inPlace ? dst.data() : src.data();
+    call->dst = dst.data();
+    expect(call, dst, want,
+           "kind " + std::to_string(static_cast<int>(kind)) + ", type " + std::to_string(static_cast<int>(type)) +
+               ", reduction " + std::to_string(static_cast<int>(op)) + ", " + layout.name +
+               (inPlace ? ", in place" : ""));
+  }
+
+  void permutes() {
+    // A rotation, everyone from the last, zeros for some, and oneself.
+    for (int pattern = 0; pattern < 4; ++pattern)
+      for (const Layout &layout : layouts) {
+        auto call = newCall(Kind::Permute, Type::I16, layout);
+        for (uint32_t member = 0; member < size; ++member)
+          call->sources.push_back(pattern == 0   ? (member + 1) % size
+                                  : pattern == 1 ? size - 1
+                                  : pattern == 2 ? (member % 2 ? int64_t(member) - 1 : -1)
+                                                 : member);
+        std::vector<std::byte> src = content(group->self, layout.places, Type::I16, 7);
+        std::vector<std::byte> dst(src.size(), untouched), want = dst;
+        const int64_t source = call->sources[group->self];
+        forElements(layout, [&](uint64_t from, uint64_t to) {
+          put(Type::I16, source < 0 ? 0 : valueAt(static_cast<uint64_t>(source), from, Type::I16, 7), want.data() + 2 * to);
+        });
+        call->src = src.data();
+        call->dst = dst.data();
+        expect(call, dst, want, "permute pattern " + std::to_string(pattern) + ", " + layout.name);
+      }
+  }
+
+  void windows() {
+    // Shards of `extent` of a dimension of `total`, with a halo on each side; the last shards are short or empty.
+    struct Shape {
+      int64_t extent, total, before, after;
+    };
+    for (Shape shape : {Shape{4, 4 * int64_t(size), 1, 1}, Shape{5, 5 * int64_t(size) - 3, 2, 1}, Shape{3, 4, 0, 0},
+                        Shape{2, 2 * int64_t(size), 5, 5}, Shape{4, 3, 1, 2}})
+      for (Type type : {Type::F32, Type::BF16, Type::U8})
+        for (double fill : {0.0, 3.0}) {
+          auto call = newCall(Kind::Exchange, type, layouts[0]);
+          auto &w = call->window;
+          w.outer = 3;
+          w.inner = 2;
+          w.srcExtent = static_cast<uint64_t>(shape.extent);
+          w.dstExtent = static_cast<uint64_t>(shape.extent + shape.before + shape.after);
+          w.fill = fill;
+          for (int64_t member = 0; member < size; ++member) {
+            w.srcStart.push_back(member * shape.extent);
+            w.srcValid.push_back(std::max<int64_t>(0, std::min(shape.extent, shape.total - member * shape.extent)));
+            w.dstStart.push_back(member * shape.extent - shape.before);
+          }
+          const uint64_t bytes = elementSize(type);
+          std::vector<std::byte> src = content(group->self, 6 * w.srcExtent, type, 5);
+          std::vector<std::byte> dst(6 * w.dstExtent * bytes, untouched), want = dst;
+          for (uint64_t outer = 0; outer < 3; ++outer)
+            for (uint64_t place = 0; place < w.dstExtent; ++place)
+              for (uint64_t inner = 0; inner < 2; ++inner) {
+                const int64_t global = w.dstStart[group->self] + static_cast<int64_t>(place);
+                double value = fill;
+                if (global >= 0 && global < std::min(shape.total, shape.extent * int64_t(size))) {
+                  const auto member = static_cast<uint64_t>(global / shape.extent);
+                  const auto within = static_cast<uint64_t>(global % shape.extent);
+                  value = valueAt(member, (outer * w.srcExtent + within) * 2 + inner, type, 5);
+                }
+                put(type, value, want.data() + ((outer * w.dstExtent + place) * 2 + inner) * bytes);
+              }
+          call->src = src.data();
+          call->dst = dst.data();
+          expect(call, dst, want, "exchange of " + std::to_string(shape.extent) + " of " + std::to_string(shape.total));
+        }
+  }
+
+  /// Sums of floats that depend on the order must be in the order of members, on everyone, every time.
+  void order() {
+    for (uint64_t count : {7u, 5000u})
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        Layout layout = {"order", {count}, {1}, {1}, 0, 0, count};
+        auto call = newCall(Kind::AllReduce, Type::F32, layout);
+        call->reduction = Reduction::Sum;
+        auto value = [](uint64_t member, uint64_t place) {
+          return std::ldexp(1.0f + static_cast<float>((place * 31 + member * 17) % 101) / 103, static_cast<int>((member * 5 + place) % 9));
+        };
+        std::vector<std::byte> src(count * 4), dst(count * 4, untouched), want(count * 4);
+        for (uint64_t place = 0; place < count; ++place) {
+          float mine = value(group->self, place), total = value(0, place);
+          for (uint32_t member = 1; member < size; ++member)
+            total += value(member, place);
+          std::memcpy(src.data() + place * 4, &mine, 4);
+          std::memcpy(want.data() + place * 4, &total, 4);
+        }
+        call->src = src.data();
+        call->dst = dst.data();
+        expect(call, dst, want, "order of a sum");
+      }
+  }
+
+  void messages() {
+    const uint32_t ranks = communicator.size(), self = communicator.rank();
+    for (uint64_t bytes : {0u, 1u, 100003u}) {
+      std::vector<std::byte> out(bytes, std::byte(self)), in(bytes, untouched);
+      std::vector<std::byte> second(bytes, std::byte(self + 100)), inSecond(bytes, untouched);
+      const uint32_t next = (self + 1) % ranks, before = (self + ranks - 1) % ranks;
+      ++checks;
+      // Tags, not the order of sending, tell messages apart.
+      Status status = communicator.send(out.data(), bytes, next, 3, queue);
+      for (auto step : {communicator.send(second.data(), bytes, next, 4, queue),
+                        communicator.receive(inSecond.data(), bytes, before, 4, queue),
+                        communicator.receive(in.data(), bytes, before, 3, queue), queue.record(*event),
+                        event->synchronize()})
+        if (status.ok())
+          status = step;
+      if (!status.ok())
+        return fail("send and receive: " + status.describe());
+      if (in != std::vector<std::byte>(bytes, std::byte(before)) ||
+          inSecond != std::vector<std::byte>(bytes, std::byte(before + 100)))
+        fail("send and receive: wrong bytes");
+    }
+    std::vector<std::string> all;
+    Status status = communicator.gather(std::string(self * 1000, static_cast<char>('a' + self)), all);
+    if (!status.ok() || all.size() != (self == 0 ? ranks : 0))
+      return fail("gather");
+    for (uint32_t rank = 0; rank < all.size(); ++rank)
+      if (all[rank] != std::string(rank * 1000, static_cast<char>('a' + rank)))
+        fail("gather: wrong strings");
+  }
+
+  Communicator &communicator;
+  Queue &queue;
+  std::unique_ptr<Event> event;
+  uint64_t &checks;
+  plan::Mesh mesh;
+  std::shared_ptr<Group> group;
+  uint32_t size = 1;
+  std::string problem;
+};
+
+} // namespace
+
+std::string runConformance(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
+                           uint64_t &checks) {
+  return Suite(communicator, device, queue, axes, checks).run();
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,110 @@
+// Runs the conformance suite:  communicator-conformance local|late|mpi AXISxAXIS...
+// `late` is local behind a queue of its own and a delay, so that every call returns before its transfer is complete.
+#include "Conformance.h"
+
+#include "runtime/comm/Local.h"
+#include "runtime/comm/Open.h"
+#include "runtime/cpu/CpuDevice.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace colossal::runtime;
+
+namespace {
+
+/// Completes late: each transfer begins some time after the call has returned.
+class LateCommunicator : public Communicator {
+public:
+  explicit LateCommunicator(std::unique_ptr<Communicator> inner) : inner(std::move(inner)) {}
+  uint32_t rank() const override { return inner->rank(); }
+  uint32_t size() const override { return inner->size(); }
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) override {
+    return inner->createGroup(members, channel, group);
+  }
+  Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
+    COLOSSAL_RETURN_IF_ERROR(delay(queue));
+    return inner->collective(std::move(call), queue);
+  }
+  Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
+    COLOSSAL_RETURN_IF_ERROR(delay(queue));
+    return inner->send(data, bytes, peer, tag, queue);
+  }
+  Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
+    COLOSSAL_RETURN_IF_ERROR(delay(queue));
+    return inner->receive(data, bytes, peer, tag, queue);
+  }
+  uint64_t stagingBytes() const override { return inner->stagingBytes(); }
+  Status barrier() override { return inner->barrier(); }
+  Status gather(const std::string &mine, std::vector<std::string> &all) override { return inner->gather(mine, all); }
+  void terminate(int exitCode) override { inner->terminate(exitCode); }
+
+private:
+  Status delay(Queue &queue) {
+    const auto pause = std::chrono::microseconds(20 + (++calls * 7 + rank() * 13) % 80);
+    return queue.enqueue([pause] {
+      std::this_thread::sleep_for(pause);
+      return Status();
+    });
+  }
+  std::unique_ptr<Communicator> inner;
+  uint32_t calls = 0;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s local|late|mpi AXISxAXIS...\n", argv[0]);
+    return 2;
+  }
+  const std::string kind = argv[1];
+  std::vector<uint32_t> axes;
+  uint32_t ranks = 1;
+  for (const char *at = argv[2]; *at;) {
+    char *end;
+    axes.push_back(static_cast<uint32_t>(std::strtoul(at, &end, 10)));
+    ranks *= axes.back();
+    at = *end ? end + 1 : end;
+  }
+  Abort abort;
+  abort.timeout = std::chrono::seconds(60);
+  std::vector<std::unique_ptr<Communicator>> handles;
+  Status status = openCommunicators(kind == "late" ? "local" : kind, ranks, 50, abort, handles);
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+    return 5;
+  }
+  std::vector<std::string> problems(handles.size());
+  std::vector<uint64_t> checks(handles.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < handles.size(); ++i)
+    threads.emplace_back([&, i] {
+      CpuDevice device(1, 50, abort);
+      std::unique_ptr<Queue> queue = device.createQueue(kind == "late");
+      if (kind == "late")
+        handles[i] = std::make_unique<LateCommunicator>(std::move(handles[i]));
+      problems[i] = runConformance(*handles[i], device, *queue, axes, checks[i]);
+      if (!problems[i].empty())
+        abort.raise({Code::RankFailed, problems[i]});
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  bool failed = false;
+  for (const std::string &problem : problems)
+    if (!problem.empty()) {
+      std::fprintf(stderr, "%s\n", problem.c_str());
+      failed = true;
+    }
+  if (failed) {
+    handles[0]->terminate(1);
+    return 1;
+  }
+  if (handles[0]->rank() == 0)
+    std::printf("%s %s: %llu collectives on each rank agree with their definitions\n", argv[1], argv[2],
+                static_cast<unsigned long long>(checks[0]));
+  return 0;
+}
