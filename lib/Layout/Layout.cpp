@@ -36,6 +36,21 @@ static LogicalResult explainMisfit(ModuleOp module, const Model &model, const se
   return diagnostic;
 }
 
+/// Bytes of all tensors of the module, each counted once and whole.
+static double countAllBytes(ModuleOp module) {
+  double bytes = 0;
+  module.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        bytes += static_cast<double>(tensor.getNumElements()) * getElementBytes(tensor.getElementType());
+    if (auto function = dyn_cast<func::FuncOp>(op))
+      for (Type type : function.getArgumentTypes())
+        if (auto tensor = dyn_cast<RankedTensorType>(type))
+          bytes += static_cast<double>(tensor.getNumElements()) * getElementBytes(tensor.getElementType());
+  });
+  return bytes;
+}
+
 LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
   std::vector<Pin> pins;
@@ -46,17 +61,18 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
       return module.emitError() << error;
     pins.push_back(std::move(*pin));
   }
-  std::string error;
-  std::unique_ptr<Costs> costs = Costs::create(options.machine, mesh, error);
-  if (!costs)
-    return module.emitError() << error;
-  // Where everything fits everywhere, no memory need be counted.
-  uint64_t memory = options.memoryBytes ? options.memoryBytes : costs->getMemoryBytes();
-  std::optional<int64_t> limit;
-  if (memory)
-    limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
-
-  Model model(module, mesh, *costs, limit);
+  cost::MachineResult machine = cost::loadMachine(options.machine.empty() ? "cpu" : options.machine);
+  if (!machine.error.empty())
+    return module.emitError() << machine.error;
+  if (mesh.getNumRanks() > machine.machine.devices())
+    return module.emitError() << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name
+                              << "' " << machine.machine.devices() << " devices";
+  Costs costs(machine.machine, mesh);
+  uint64_t memory = options.memoryBytes ? options.memoryBytes : costs.getMemoryBytes();
+  int64_t limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
+  // Where all tensors at once fit on each device, no memory need be counted.
+  bool isTight = countAllBytes(module) > static_cast<double>(limit);
+  Model model(module, mesh, costs, isTight ? std::optional(limit) : std::nullopt);
   if (failed(model.build(pins)))
     return failure();
   search::Budget budget;

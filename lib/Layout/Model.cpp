@@ -73,6 +73,22 @@ static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::st
   }
 }
 
+/// What bringing the windows of an operand takes: the elements that its neighbours' shards hold.
+double Model::getExchangeSeconds(const FactorRule &rule, const Assignment &assignment, unsigned operand,
+                                 ShardingAttr sharding, RankedTensorType type) const {
+  double seconds = 0;
+  for (auto [d, dim] : llvm::enumerate(rule.operands[operand])) {
+    if (dim.size() != 1 || rule.factors[dim.front()].operandSize < 0 || assignment[dim.front()].empty())
+      continue;
+    const Factor &factor = rule.factors[dim.front()];
+    double chunk = getLocalSize(factor.operandSize, assignment[dim.front()], mesh);
+    double window = (getLocalSize(factor.size, assignment[dim.front()], mesh) - 1.0) * factor.stride + factor.window;
+    double slab = getLocalBytes(sharding, type.getElementType()) / chunk;
+    seconds += costs.getExchangeSeconds(std::max(window - chunk, 1.0) * slab, assignment[dim.front()]);
+  }
+  return seconds;
+}
+
 LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
   std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh);
@@ -113,18 +129,19 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
   std::vector<search::Candidate> candidates;
   SmallVector<SmallVector<ShardingAttr>> resultLists(op->getNumResults()), operandLists(op->getNumOperands());
   double flops = cast<ShardingRuleOpInterface>(op).getFlops();
-  double elements = countResultElements(op);
+  bool isHeavy = flops > 4 * countResultElements(op);
   for (const Assignment &assignment : assignments) {
     search::Candidate candidate;
-    double bytes = 0;
+    double bytes = 0, exchange = 0;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       auto type = dyn_cast<RankedTensorType>(operand.getType());
       if (!type)
         continue;
       operandLists[i].push_back(getOperandSharding(op, i, refined.rule, assignment));
       // Light ops are fused with what makes their operands; heavy ones read them from memory.
-      if (flops > 4 * elements)
+      if (isHeavy)
         bytes += getLocalBytes(operandLists[i].back(), type.getElementType());
+      exchange += getExchangeSeconds(refined.rule, assignment, i, operandLists[i].back(), type);
     }
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       resultLists[i].push_back(getResultSharding(op, i, refined.rule, assignment));
@@ -133,10 +150,10 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
       if (!isView(op))
         candidate.memory.push_back({steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
     }
-    double seconds = 0;
+    double seconds = exchange;
     if (flops > 0)
-      seconds = costs.getComputeSeconds(flops * getLocalShare(refined.rule, assignment, mesh), bytes,
-                                        getTensor(op->getResult(0)).getElementType());
+      seconds += costs.getComputeSeconds(flops * getLocalShare(refined.rule, assignment, mesh), bytes,
+                                         getTensor(op->getResult(0)).getElementType(), isHeavy ? 1 : 0);
     info.seconds.push_back(seconds);
     candidate.cost = search::costFromSeconds(seconds);
     candidates.push_back(std::move(candidate));

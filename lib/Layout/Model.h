@@ -88,6 +88,8 @@ private:
   int64_t end = 0;
 
   void numberSteps();
+  double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment, unsigned operand,
+                            dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
   void addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
