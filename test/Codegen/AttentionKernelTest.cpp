@@ -136,9 +136,9 @@ protected:
 };
 
 TEST_F(AttentionTest, Sizes) {
-  for (int64_t queries : {1, 2, 7, 33, 130})
-    for (int64_t keys : {1, 17, 128, 200, 300})
-      for (int64_t width : {8, 64, 72})
+  for (int64_t queries : {1, 7, 130})
+    for (int64_t keys : {1, 17, 128, 300})
+      for (int64_t width : {8, 72})
         check(dense(1, 2, 2, queries, keys, width, width));
 }
 

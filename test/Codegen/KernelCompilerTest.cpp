@@ -68,6 +68,18 @@ TEST(KernelCompiler, UnknownFunctionsAreNamed) {
   EXPECT_NE(llvm::toString(image.takeError()).find("not_a_libm_function"), std::string::npos);
 }
 
+TEST(KernelCompiler, InvalidKernelsAreReported) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Target target = testTarget();
+  KernelFunction kernel(context, {});
+  func::ReturnOp::create(kernel.builder(), kernel.loc(), ValueRange{kernel.begin()});
+  KernelCompiler compiler(target, 0);
+  std::string symbol = compiler.add(kernel.module(), "bad");
+  llvm::Expected<std::string> image = compiler.finish();
+  ASSERT_FALSE(bool(image));
+  EXPECT_NE(llvm::toString(image.takeError()).find(symbol), std::string::npos);
+}
+
 TEST(Target, NamesAndFeatures) {
   Target avx512 = llvm::cantFail(Target::create("skylake-avx512"));
   EXPECT_EQ(avx512.vectorBytes(), 64);

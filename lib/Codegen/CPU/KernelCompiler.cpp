@@ -18,6 +18,7 @@
 #include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -321,6 +322,15 @@ KernelCompiler::~KernelCompiler() {
 std::string KernelCompiler::add(ModuleOp module, StringRef name) {
   Implementation &state = *implementation;
   ++state.added;
+  std::string invalid;
+  {
+    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+      llvm::raw_string_ostream(invalid) << diagnostic << "\n";
+      return success();
+    });
+    if (succeeded(verify(module)))
+      invalid.clear();
+  }
   std::string text = textOf(module);
   std::string symbol = symbolFor(name, text, state.target);
   auto [known, inserted] = state.symbols.try_emplace(symbolFor("", text, state.target), symbol);
@@ -331,6 +341,10 @@ std::string KernelCompiler::add(ModuleOp module, StringRef name) {
     std::lock_guard<std::mutex> lock(state.mutex);
     state.jobs.push_back({std::move(text), symbol, "", ""});
     job = &state.jobs.back();
+    if (!invalid.empty()) {
+      job->error = "kernel " + symbol + " is invalid: " + invalid;
+      return symbol;
+    }
     if (!state.threads.empty()) {
       state.queue.push_back(job);
       ++state.pending;
