@@ -5,6 +5,7 @@
 // the row and kept in registers, and results are written by a last loop. Vectors run along the innermost dimension of
 // the first result that has more than one element, within the row or across rows.
 //
+// A shard.all_slice has its start in the argument `start_argument` (an attribute, counted among the index arguments).
 // Buffers of the kernel: the function's tensor arguments, its results, then the scratch. Params: its index arguments.
 #ifndef COLOSSAL_CODEGEN_CPU_FUSEDKERNEL_H
 #define COLOSSAL_CODEGEN_CPU_FUSEDKERNEL_H

@@ -340,6 +340,9 @@ llvm::Expected<GeneratedKernel> FusedGenerator::run() {
       e.bindScalar(argument, kernel.param(param++));
     }
   }
+  for (Operation &op : function.getBody().front())
+    if (auto start = op.getAttrOfType<IntegerAttr>("start_argument"))
+      e.bindScalar(op.getResult(0), kernel.param(start.getInt()));
   for (auto [output, place] : llvm::zip(results(), spec.outputs))
     outputViews.push_back({kernel.pointer(buffer++), elementTypeOf(output), place.strides});
   if (space) {

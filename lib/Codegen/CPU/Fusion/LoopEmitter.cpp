@@ -3,6 +3,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
@@ -138,6 +140,12 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
     return choose(paddingMask(op, index), [&] { return pull(padding.getInput(), index); },
                   [&] { return scalar(element, padding.getFill().convertToDouble()); });
   }
+  if (auto slice = dyn_cast_or_null<shard::AllSliceOp>(op)) {
+    SmallVector<Lane> in(index);
+    unsigned axis = slice.getSliceAxis().getZExtValue();
+    in[axis] = add(in[axis], uniform(scalarOperand(tensor)));
+    return pull(slice.getInput(), in);
+  }
   if (auto emission = dyn_cast_or_null<ElementEmissionOpInterface>(op))
     if (Value value = emission.emitElement(*this, cast<OpResult>(tensor).getResultNumber(), index))
       return value;
@@ -184,8 +192,9 @@ Value LoopEmitter::paddingMask(Operation *op, ArrayRef<Lane> index) {
 Value LoopEmitter::scalarOperand(Value value) {
   if (auto found = scalars.find(value); found != scalars.end())
     return found->second;
-  if (auto known = constantOf(value))
-    return accesses.constant(*known);
+  if (isa<IndexType>(value.getType()))
+    if (auto known = constantOf(value))
+      return accesses.constant(*known);
   fail("an index value is not given to the kernel");
   return accesses.constant(0);
 }

@@ -1,0 +1,102 @@
+//===- FunctionLowering.h - a function of local tensors to steps ------------===//
+//
+// Walks fusion groups in order, finds where their operands lie, makes a kernel for each and appends its step. What
+// depends on parameters only is lowered into the load program when something asks for it, and lies in the weights arena.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_SCHEDULE_FUNCTIONLOWERING_H
+#define COLOSSAL_SCHEDULE_FUNCTIONLOWERING_H
+
+#include "Groups.h"
+#include "Program.h"
+
+#include "colossal/Codegen/CPU/ContractionKernel.h"
+#include "colossal/Codegen/CPU/FusedKernel.h"
+#include "dialects/Colossal/Colossal.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace colossal::schedule {
+
+class FunctionLowering {
+public:
+  FunctionLowering(mlir::func::FuncOp function, Shared &shared);
+  mlir::FailureOr<Program> run();
+
+private:
+  /// Where steps go: the program of the function, or the load program.
+  struct Place {
+    Program *program = nullptr;
+    llvm::DenseMap<mlir::Value, View> views;
+    bool load = false;
+  };
+
+  // Values
+  bool isLoadable(mlir::Value value);
+  /// Cheap to make in place: ranges and splats, also seen through movements.
+  bool isFree(mlir::Value value);
+  /// Text that names what a loadable value holds, whatever the function.
+  std::string keyOf(mlir::Value value);
+  /// Where a value lies; lowers what must be loaded, copies what no view can say.
+  mlir::FailureOr<View> viewOf(mlir::Value value, Place &place);
+  mlir::FailureOr<View> denseViewOf(mlir::Value value, Place &place);
+  /// The same without lowering anything: only if it lies somewhere or can be seen as a view of what does.
+  std::optional<View> existingView(mlir::Value value, Place &place);
+  mlir::FailureOr<View> persist(mlir::Value value);
+  mlir::FailureOr<View> loadTemporary(mlir::Value value);
+  mlir::LogicalResult loadInto(mlir::Value value, unsigned storage);
+  unsigned newStorage(Place &place, Life life, int64_t bytes);
+  unsigned newWeight(int64_t bytes);
+  View allocate(mlir::Value value, Place &place);
+  llvm::SmallVector<unsigned> memoryOrder(mlir::Value value);
+  Access accessOf(const View &view, mlir::RankedTensorType type, bool writes);
+
+  // Groups
+  mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, Place &place, bool fuse);
+  mlir::LogicalResult lowerGroup(Group &group, Place &place);
+  mlir::LogicalResult lowerFused(Group &group, Place &place);
+  mlir::LogicalResult lowerContraction(Group &group, Place &place);
+  mlir::LogicalResult lowerAttention(AttentionOp op, Place &place);
+  mlir::LogicalResult lowerCollectiveStep(mlir::Operation *op, Place &place);
+  /// Copies a value in memory into a dense storage.
+  mlir::LogicalResult copy(const View &from, mlir::RankedTensorType type, const View &to, Place &place,
+                           mlir::Location loc);
+
+  /// A group as a function of its own, and what its arguments are.
+  struct Outline {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    mlir::func::FuncOp function;
+    llvm::SmallVector<View> inputs; ///< per tensor argument
+    llvm::SmallVector<mlir::RankedTensorType> types;
+    llvm::SmallVector<mlir::Value> scalars; ///< per index argument
+  };
+  mlir::FailureOr<Outline> outline(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs, Place &place,
+                                   mlir::Operation *routine);
+  struct CachedKernel {
+    std::string symbol;
+    int64_t tiles, scratch;
+    unsigned buffers, params;
+  };
+  CachedKernel addKernel(cpu::GeneratedKernel &kernel, llvm::StringRef name);
+  void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
+              llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place);
+  mlir::FailureOr<View> packedWeight(mlir::Value weight, mlir::Type accumulate,
+                                     llvm::ArrayRef<cpu::ContractionDim> batch, llvm::ArrayRef<cpu::ContractionDim> n,
+                                     llvm::ArrayRef<cpu::ContractionDim> k, const View &view);
+
+  mlir::func::FuncOp function;
+  Shared &shared;
+  mlir::MLIRContext *context;
+  Program program;
+  Place runPlace, loadPlace;
+  llvm::DenseMap<mlir::Value, bool> loadable;
+  llvm::DenseMap<mlir::Value, std::string> keys;
+  llvm::DenseSet<mlir::Value> returned; ///< values already bound to an output
+  llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
+};
+
+} // namespace colossal::schedule
+
+#endif // COLOSSAL_SCHEDULE_FUNCTIONLOWERING_H

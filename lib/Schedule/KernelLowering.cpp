@@ -1,0 +1,589 @@
+//===- KernelLowering.cpp - groups to kernels and launches ------------------===//
+#include "FunctionLowering.h"
+#include "Collectives.h"
+
+#include "colossal/Codegen/CPU/AttentionKernel.h"
+#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "lib/Codegen/CPU/Fusion/LoopEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// "add" of colossal.elementwise add, "softmax" of colossal.softmax: what a trace shows.
+static std::string shortName(Operation *op) {
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    return stringifyElementwiseKind(elementwise.getKind()).str();
+  return op->getName().stripDialect().str();
+}
+
+FunctionLowering::CachedKernel FunctionLowering::addKernel(cpu::GeneratedKernel &kernel, StringRef name) {
+  std::string symbol = shared.compiler.add(*kernel.module, name);
+  shared.kernels[symbol] = {kernel.buffers + (kernel.scratchBytes != 0), kernel.params};
+  return {symbol, kernel.tiles, kernel.scratchBytes, kernel.buffers, kernel.params};
+}
+
+void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,
+                              ArrayRef<Value> scalars, Location loc, Place &place) {
+  auto reference = FlatSymbolRefAttr::get(context, kernel.symbol);
+  SmallVector<Value> operands(scalars);
+  int64_t tiles = kernel.tiles, scratch = kernel.scratch;
+  place.program->steps.push_back(
+      {SmallVector<Access>(accesses), false, loc,
+       [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &mapping) -> Operation * {
+         SmallVector<Value> params;
+         for (Value scalar : operands)
+           params.push_back(mapping.lookup(scalar));
+         SmallVector<Attribute> attributes(buffers.begin(), buffers.end());
+         return plan::LaunchOp::create(b, loc, reference, params, b.getArrayAttr(attributes),
+                                       b.getI64IntegerAttr(writes), b.getI64IntegerAttr(tiles),
+                                       b.getI64IntegerAttr(scratch), DenseI64ArrayAttr());
+       },
+       operands});
+}
+
+//===----------------------------------------------------------------------===//
+// Fused groups
+//===----------------------------------------------------------------------===//
+
+FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operation *> ops, ValueRange outputs,
+                                                               Place &place, Operation *routine) {
+  Outline result;
+  OpBuilder b(context);
+  Location loc = b.getUnknownLoc();
+  result.module = ModuleOp::create(loc);
+  b.setInsertionPointToEnd(result.module->getBody());
+  result.function = func::FuncOp::create(b, loc, "group", b.getFunctionType({}, {}));
+  Block *block = result.function.addEntryBlock();
+  b.setInsertionPointToEnd(block);
+  IRMapping mapping;
+  llvm::DenseMap<Operation *, bool> inGroup;
+  for (Operation *op : ops)
+    inGroup[op] = true;
+  if (routine)
+    for (Value value : routine->getResults())
+      mapping.map(value, block->addArgument(value.getType(), loc)); // stands for the sums in registers
+
+  bool failedAny = false;
+  auto addScalar = [&](Value source) {
+    for (auto [i, known] : llvm::enumerate(result.scalars))
+      if (known == source)
+        return (int64_t)i;
+    result.scalars.push_back(source);
+    return (int64_t)result.scalars.size() - 1;
+  };
+  // Index arguments follow the tensors'; until all tensors are known they are numbered by attributes of their users.
+  SmallVector<std::tuple<Operation *, unsigned, int64_t>> scalarUses;
+  auto cloneOp = [&](auto import, Operation *op) {
+    OperationState state(loc, op->getName().getStringRef());
+    SmallVector<std::pair<unsigned, int64_t>> pending;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (isa<RankedTensorType>(operand.getType())) {
+        state.operands.push_back(import(import, operand));
+      } else {
+        pending.push_back({i, addScalar(operand)});
+        state.operands.push_back(Value());
+      }
+    }
+    Value zero;
+    for (auto [i, number] : pending) {
+      if (!zero)
+        zero = arith::ConstantIndexOp::create(b, loc, 0);
+      state.operands[i] = zero;
+    }
+    state.addTypes(op->getResultTypes());
+    SmallVector<NamedAttribute> attributes;
+    for (NamedAttribute attribute : op->getAttrs())
+      if (!attribute.getName().strref().starts_with("dist.") && !attribute.getName().strref().starts_with("colossal."))
+        attributes.push_back(attribute);
+    state.addAttributes(attributes);
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    Operation *clone = b.create(state);
+    for (auto [i, number] : pending)
+      scalarUses.push_back({clone, i, number});
+    if (auto start = sliceStarts.find(op); start != sliceStarts.end())
+      clone->setAttr("start_argument", b.getI64IntegerAttr(addScalar(start->second)));
+    mapping.map(op->getResults(), clone->getResults());
+    return clone;
+  };
+  auto import = [&](auto self, Value value) -> Value {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    Operation *def = value.getDefiningOp();
+    if (def && inGroup.count(def))
+      return cloneOp(self, def)->getResult(cast<OpResult>(value).getResultNumber());
+    if (isFree(value))
+      return cloneOp(self, def)->getResult(0);
+    if (def && isMovement(def)) {
+      Value base = value;
+      while (base.getDefiningOp() && isMovement(base.getDefiningOp()) && !mapping.contains(base) &&
+             !inGroup.count(base.getDefiningOp()))
+        base = base.getDefiningOp()->getOperand(0);
+      bool inside = mapping.contains(base) || (base.getDefiningOp() && inGroup.count(base.getDefiningOp()));
+      if (inside || (!place.load && isLoadable(value) ? false : !existingView(value, place) && (place.load || !isLoadable(value)) && existingView(base, place)))
+        return cloneOp(self, def)->getResult(0);
+    }
+    auto view = viewOf(value, place);
+    if (failed(view)) {
+      failedAny = true;
+      return Value();
+    }
+    Value argument = block->addArgument(value.getType(), loc);
+    result.inputs.push_back(*view);
+    result.types.push_back(tensorOf(value));
+    mapping.map(value, argument);
+    return argument;
+  };
+  for (Operation *op : ops) {
+    if (op == routine)
+      continue;
+    if (op->getNumResults() && !mapping.contains(op->getResult(0)))
+      cloneOp(import, op);
+    if (failedAny)
+      return failure();
+  }
+  SmallVector<Value> results;
+  for (Value output : outputs)
+    results.push_back(import(import, output));
+  if (failedAny)
+    return failure();
+  for (auto [i, scalar] : llvm::enumerate(result.scalars)) {
+    Value argument = block->addArgument(b.getIndexType(), loc);
+    for (auto [user, operand, number] : scalarUses)
+      if (number == (int64_t)i)
+        user->setOperand(operand, argument);
+  }
+  func::ReturnOp::create(b, loc, results);
+  result.function.setFunctionType(b.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  // Constants and ops that fell out of use are no part of the group's text.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (op.use_empty() && isPure(&op) && op.getNumResults())
+      op.erase();
+  return result;
+}
+
+LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
+  SmallVector<Value> outputs;
+  for (Value output : group.outputs)
+    if (tensorOf(output).getNumElements() != 0)
+      outputs.push_back(output);
+    else
+      allocate(output, place);
+  if (outputs.empty())
+    return success();
+  Operation *first = group.ops.front();
+  auto outlined = outline(group.ops, outputs, place, nullptr);
+  if (failed(outlined))
+    return failure();
+  cpu::FusedSpec spec;
+  spec.function = outlined->function;
+  for (const View &view : outlined->inputs)
+    spec.inputs.push_back({view.strides, true});
+  SmallVector<View> places;
+  for (Value output : outputs) {
+    places.push_back(allocate(output, place));
+    spec.outputs.push_back({places.back().strides, true});
+  }
+  auto kernel = cpu::generateFused(*context, shared.target, spec);
+  if (!kernel) {
+    std::string problem = llvm::toString(kernel.takeError());
+    if (group.ops.size() == 1)
+      return first->emitOpError("cannot be generated for this target: ") << problem;
+    // One op at a time; what was to stay in registers is stored.
+    for (Value output : outputs)
+      place.views.erase(output);
+    for (Operation *op : group.ops) {
+      Group single;
+      single.ops.push_back(op);
+      for (Value result : op->getResults())
+        if (isa<RankedTensorType>(result.getType()))
+          single.outputs.push_back(result);
+      if (failed(lowerFused(single, place)))
+        return failure();
+    }
+    return success();
+  }
+  std::string name = shortName(group.ops.back());
+  if (group.ops.size() > 1)
+    name = shortName(first) + "_" + name;
+  SmallVector<Access> accesses;
+  for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
+    accesses.push_back(accessOf(view, type, false));
+  for (auto [view, output] : llvm::zip(places, outputs))
+    accesses.push_back(accessOf(view, tensorOf(output), true));
+  launch(addKernel(*kernel, name), accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place);
+  return success();
+}
+
+LogicalResult FunctionLowering::copy(const View &from, RankedTensorType type, const View &to, Place &place,
+                                     Location loc) {
+  Access source = accessOf(from, type, false), target = accessOf(to, type, true);
+  if (isDense(from, type.getShape()) && isDense(to, type.getShape())) {
+    place.program->steps.push_back({{source, target}, false, loc,
+                                    [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
+                                      return plan::CopyOp::create(b, loc, buffers[0], buffers[1]);
+                                    },
+                                    {}});
+    return success();
+  }
+  OpBuilder b(context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
+  b.setInsertionPointToEnd(module->getBody());
+  auto function = func::FuncOp::create(b, b.getUnknownLoc(), "group", b.getFunctionType({type}, {type}));
+  b.setInsertionPointToEnd(function.addEntryBlock());
+  func::ReturnOp::create(b, b.getUnknownLoc(), function.getArguments());
+  cpu::FusedSpec spec{function, {{from.strides, true}}, {{to.strides, true}}};
+  auto kernel = cpu::generateFused(*context, shared.target, spec);
+  if (!kernel)
+    return emitError(loc, "a copy cannot be generated: ") << llvm::toString(kernel.takeError());
+  launch(addKernel(*kernel, "copy"), {source, target}, 1, {}, loc, place);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+static Type accumulateTypeOf(Type a, Type result) {
+  MLIRContext *context = a.getContext();
+  if (a.isF64())
+    return a;
+  if (isa<FloatType>(a))
+    return Float32Type::get(context);
+  return IntegerType::get(context, result.getIntOrFloatBitWidth() <= 32 ? 32 : 64);
+}
+
+FailureOr<View> FunctionLowering::packedWeight(Value weight, Type accumulate, ArrayRef<cpu::ContractionDim> batch,
+                                               ArrayRef<cpu::ContractionDim> n, ArrayRef<cpu::ContractionDim> k,
+                                               const View &view) {
+  RankedTensorType type = tensorOf(weight);
+  std::string key = "packed " + keyOf(weight);
+  int64_t count = 1, columns = 1, depth = 1;
+  auto describe = [&](ArrayRef<cpu::ContractionDim> dims, int64_t &product) {
+    for (const cpu::ContractionDim &dim : dims) {
+      product *= dim.size;
+      key += " " + std::to_string(dim.size) + ":" + std::to_string(dim.b);
+    }
+    key += ";";
+  };
+  describe(batch, count);
+  describe(n, columns);
+  describe(k, depth);
+  auto [entry, isNew] = shared.weightOf.try_emplace(key);
+  if (!isNew)
+    return View{entry->second, 0, {1}};
+  int64_t elements = cpu::packedElements(shared.target, type.getElementType(), accumulate, columns, depth) * count;
+  View packed{newWeight(elements * cpu::elementBytes(type.getElementType())), 0, {1}};
+  shared.weightOf[key] = packed.storage;
+  cpu::GeneratedKernel kernel =
+      cpu::generatePackWeights(*context, shared.target, type.getElementType(), accumulate, batch, n, k);
+  Access to{packed.storage, 0, shared.weights[packed.storage - kWeightBase].bytes, true};
+  launch(addKernel(kernel, "pack"), {accessOf(view, type, false), to}, 1, {}, weight.getLoc(), loadPlace);
+  return packed;
+}
+
+/// Neighbours that follow each other in all three operands become one dimension.
+static void mergeDims(SmallVector<cpu::ContractionDim> &dims, bool ignoreB) {
+  for (unsigned i = 0; i + 1 < dims.size();) {
+    const cpu::ContractionDim &outer = dims[i], inner = dims[i + 1];
+    auto follows = [&](int64_t o, int64_t in) { return o == in * inner.size; };
+    if (follows(outer.a, inner.a) && follows(outer.c, inner.c) && (ignoreB || follows(outer.b, inner.b))) {
+      dims[i] = {outer.size * inner.size, inner.a, inner.b, inner.c};
+      dims.erase(dims.begin() + i + 1);
+    } else {
+      ++i;
+    }
+  }
+}
+
+LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
+  auto op = cast<ContractOp>(group.routine);
+  SmallVector<Operation *> epilogue;
+  for (Operation *member : group.ops)
+    if (member != op.getOperation())
+      epilogue.push_back(member);
+  Value main = group.outputs.front();
+  auto separately = [&]() -> LogicalResult {
+    if (epilogue.empty())
+      return lowerFused(group, place);
+    for (Value output : group.outputs)
+      place.views.erase(output);
+    Group first;
+    first.ops.push_back(op);
+    first.outputs.push_back(op.getResult());
+    first.routine = op;
+    if (failed(lowerContraction(first, place)))
+      return failure();
+    Group rest;
+    rest.ops = epilogue;
+    rest.outputs = group.outputs;
+    return lowerFused(rest, place);
+  };
+  if (tensorOf(op.getResult()).getNumElements() == 0 || tensorOf(op.getLhs()).getNumElements() == 0)
+    return separately();
+
+  // The weight stands on the right, where it can be packed.
+  Value lhs = op.getLhs(), rhs = op.getRhs();
+  SmallVector<int64_t> lhsDims(op.getLhsDims()), rhsDims(op.getRhsDims());
+  if (!place.load && isLoadable(lhs) && !isLoadable(rhs)) {
+    std::swap(lhs, rhs);
+    std::swap(lhsDims, rhsDims);
+  }
+  bool packs = !place.load && isLoadable(rhs) && !isLoadable(lhs);
+  auto a = viewOf(lhs, place), b = viewOf(rhs, packs ? loadPlace : place);
+  if (failed(a) || failed(b))
+    return failure();
+  FailureOr<Outline> outlined = outline(epilogue, epilogue.empty() ? ValueRange() : ValueRange(group.outputs), place, op);
+  if (failed(outlined))
+    return failure();
+  SmallVector<View> places;
+  for (Value output : group.outputs)
+    places.push_back(allocate(output, place));
+
+  struct Label {
+    int64_t size = 1, a = 0, b = 0, c = 0;
+    bool inA = false, inB = false, inC = false;
+  };
+  llvm::MapVector<int64_t, Label> labels;
+  for (auto [i, label] : llvm::enumerate(op.getResultDims())) {
+    labels[label].c = places[0].strides[i];
+    labels[label].inC = true;
+    labels[label].size = tensorOf(op.getResult()).getDimSize(i);
+  }
+  for (auto [i, label] : llvm::enumerate(lhsDims)) {
+    labels[label].a = a->strides[i];
+    labels[label].inA = true;
+    labels[label].size = tensorOf(lhs).getDimSize(i);
+  }
+  for (auto [i, label] : llvm::enumerate(rhsDims)) {
+    labels[label].b = b->strides[i];
+    labels[label].inB = true;
+    labels[label].size = tensorOf(rhs).getDimSize(i);
+  }
+  cpu::ContractionSpec spec;
+  SmallVector<int64_t> order[4]; // labels of batch, m, n, k
+  for (auto &[label, dim] : labels) {
+    if (dim.size == 1)
+      continue;
+    unsigned kind = !dim.inC ? 3 : dim.inA && dim.inB ? 0 : dim.inA ? 1 : 2;
+    order[kind].push_back(label);
+  }
+  auto sortBy = [&](SmallVector<int64_t> &list, auto stride) {
+    llvm::stable_sort(list, [&](int64_t x, int64_t y) { return stride(labels[x]) > stride(labels[y]); });
+  };
+  for (unsigned kind = 0; kind < 3; ++kind)
+    sortBy(order[kind], [](const Label &l) { return l.c; });
+  sortBy(order[3], [](const Label &l) { return l.a; });
+  SmallVector<cpu::ContractionDim> *lists[4] = {&spec.batch, &spec.m, &spec.n, &spec.k};
+  for (unsigned kind = 0; kind < 4; ++kind) {
+    for (int64_t label : order[kind]) {
+      const Label &dim = labels[label];
+      lists[kind]->push_back({dim.size, dim.a, dim.b, dim.c});
+    }
+    if (kind > 0 || !packs)
+      mergeDims(*lists[kind], false);
+  }
+  spec.aType = elementTypeOf(lhs);
+  spec.bType = elementTypeOf(rhs);
+  spec.cType = elementTypeOf(main);
+  spec.accumulate = accumulateTypeOf(spec.aType, elementTypeOf(op.getResult()));
+  View right = *b;
+  int64_t rightBytes = 0;
+  if (packs) {
+    auto packed = packedWeight(rhs, spec.accumulate, spec.batch, spec.n, spec.k, *b);
+    if (failed(packed))
+      return failure();
+    right = *packed;
+    spec.packed = true;
+    int64_t columns = 1, depth = 1;
+    for (auto &dim : spec.n)
+      columns *= dim.size;
+    for (auto &dim : spec.k)
+      depth *= dim.size;
+    int64_t stride = cpu::packedElements(shared.target, spec.bType, spec.accumulate, columns, depth);
+    for (cpu::ContractionDim &dim : llvm::reverse(spec.batch)) {
+      dim.b = stride;
+      stride *= dim.size;
+    }
+    rightBytes = shared.weights[right.storage - kWeightBase].bytes;
+    // The packed matrix is row-major over n and k: their strides no longer matter.
+    mergeDims(spec.n, true);
+  }
+  for (const View &view : outlined->inputs)
+    spec.extraInputs.push_back({cpu::storageType(outlined->types[spec.extraInputs.size()].getElementType()), {}, view.strides, true});
+  for (auto [i, view] : llvm::enumerate(ArrayRef<View>(places).drop_front()))
+    spec.extraOutputs.push_back({cpu::storageType(elementTypeOf(group.outputs[i + 1])), {}, view.strides, true});
+  for (auto [i, extra] : llvm::enumerate(spec.extraInputs))
+    extra.shape.assign(outlined->types[i].getShape().begin(), outlined->types[i].getShape().end());
+  for (auto [i, extra] : llvm::enumerate(spec.extraOutputs))
+    extra.shape.assign(tensorOf(group.outputs[i + 1]).getShape().begin(), tensorOf(group.outputs[i + 1]).getShape().end());
+  spec.params = outlined->scalars.size();
+
+  std::string problem;
+  if (!epilogue.empty()) {
+    ArrayRef<int64_t> resultDims = op.getResultDims(), resultShape = shapeOf(op.getResult());
+    unsigned width = shared.target.vectorBytes() / 4;
+    spec.epilogue = [&, width](OpBuilder &builder, Location loc, Value sums, const cpu::EpilogueIndex &at) -> Value {
+      (void)width;
+      cpu::LoopEmitter e(builder, loc, shared.target, at.width);
+      e.setMask(at.mask);
+      // The index of each label from the linear ones of its kind.
+      llvm::DenseMap<int64_t, Lane> where;
+      Value zero = e.vectorMemory().constant(0);
+      auto batchLinear = [&]() -> Lane {
+        Lane linear = e.constant(0);
+        for (auto [value, dim] : llvm::zip(at.batch, spec.batch))
+          linear = e.add(e.mul(linear, dim.size), e.uniform(value));
+        return linear;
+      };
+      Lane linear[3] = {batchLinear(), e.uniform(at.mLinear ? at.mLinear : zero),
+                        Lane{at.nLinear ? at.nLinear : zero, at.width == 1 ? 0 : 1, {}, at.width}};
+      for (unsigned kind = 0; kind < 3; ++kind) {
+        SmallVector<int64_t> sizes;
+        for (int64_t label : order[kind])
+          sizes.push_back(labels[label].size);
+        for (auto [label, lane] : llvm::zip(order[kind], delinearize(e, linear[kind], sizes)))
+          where[label] = lane;
+      }
+      SmallVector<Lane> index;
+      for (auto [i, label] : llvm::enumerate(resultDims))
+        index.push_back(resultShape[i] == 1 ? e.constant(0) : where[label]);
+      Block &block = outlined->function.getBody().front();
+      Type resultType = elementTypeOf(op.getResult());
+      Value converted = e.convert(sums, spec.accumulate, resultType);
+      e.bindCode(block.getArgument(0), [&, converted](ArrayRef<Lane> asked) {
+        for (auto [i, lane] : llvm::enumerate(asked))
+          if (resultShape[i] != 1 && (lane.base != index[i].base || lane.vector != index[i].vector))
+            e.fail("an epilogue reads its contraction at another place");
+        return converted;
+      });
+      unsigned next = 2, param = 0, tensor = 0;
+      for (BlockArgument argument : block.getArguments().drop_front()) {
+        if (isa<RankedTensorType>(argument.getType()))
+          e.bindMemory(argument, {at.kernel.pointer(next++), elementTypeOf(argument), outlined->inputs[tensor++].strides});
+        else
+          e.bindScalar(argument, at.kernel.param(param++));
+      }
+      for (Operation &member : block)
+        if (auto start = member.getAttrOfType<IntegerAttr>("start_argument"))
+          e.bindScalar(member.getResult(0), at.kernel.param(start.getInt()));
+      SmallVector<Value> values;
+      for (Value output : block.getTerminator()->getOperands())
+        values.push_back(e.load(output, index));
+      for (unsigned i = 1; i < values.size(); ++i)
+        e.store(values[i], {at.kernel.pointer(next + i), elementTypeOf(group.outputs[i]), places[i].strides}, index);
+      if (!e.error().empty())
+        problem = e.error();
+      Value value = values[0];
+      if (elementTypeOf(main).isInteger(1))
+        value = e.convert(value, elementTypeOf(main), IntegerType::get(context, 8));
+      return at.width == 1 ? value : e.widen(value);
+    };
+    if (elementTypeOf(main).isInteger(1))
+      spec.cType = IntegerType::get(context, 8);
+  }
+  auto kernel = cpu::generateContraction(*context, shared.target, spec);
+  if (!kernel || !problem.empty()) {
+    if (!kernel)
+      llvm::consumeError(kernel.takeError());
+    return separately();
+  }
+  SmallVector<Access> accesses{accessOf(*a, tensorOf(lhs), false),
+                               packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false)};
+  for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
+    accesses.push_back(accessOf(view, type, false));
+  for (auto [view, output] : llvm::zip(places, group.outputs))
+    accesses.push_back(accessOf(view, tensorOf(output), true));
+  launch(addKernel(*kernel, epilogue.empty() ? "contract" : "contract_" + shortName(epilogue.back())), accesses,
+         places.size(), outlined->scalars, op.getLoc(), place);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
+  RankedTensorType queryType = tensorOf(op.getQuery()), keyType = tensorOf(op.getKey());
+  RankedTensorType valueType = tensorOf(op.getValue()), resultType = tensorOf(op.getResult());
+  if (resultType.getNumElements() == 0) {
+    allocate(op.getResult(), place);
+    return success();
+  }
+  std::string problem;
+  for (bool dense : {false, true}) {
+    auto lie = [&](Value value) { return dense ? denseViewOf(value, place) : viewOf(value, place); };
+    auto q = lie(op.getQuery()), k = lie(op.getKey()), v = lie(op.getValue());
+    if (failed(q) || failed(k) || failed(v))
+      return failure();
+    View out = allocate(op.getResult(), place);
+    cpu::AttentionSpec spec;
+    spec.type = queryType.getElementType();
+    spec.batch = queryType.getDimSize(0);
+    spec.queryHeads = queryType.getDimSize(1);
+    spec.keyHeads = keyType.getDimSize(1);
+    spec.queries = queryType.getDimSize(2);
+    spec.keys = keyType.getDimSize(2);
+    spec.width = queryType.getDimSize(3);
+    spec.valueWidth = valueType.getDimSize(3);
+    auto strides = [](const View &view) {
+      std::array<int64_t, 4> result;
+      llvm::copy(view.strides, result.begin());
+      return result;
+    };
+    spec.qStrides = strides(*q);
+    spec.kStrides = strides(*k);
+    spec.vStrides = strides(*v);
+    spec.outStrides = strides(out);
+    spec.scale = op.getScale().convertToDouble();
+    if (double cap = op.getSoftcap().convertToDouble(); cap != 0)
+      spec.softcap = cap;
+    spec.causal = op.getCausal();
+    spec.causalOffset = op.getCausalOffset();
+    spec.emptyRow = op.getGuard() ? cpu::AttentionSpec::EmptyRow::Zero : cpu::AttentionSpec::EmptyRow::NaN;
+    SmallVector<Access> accesses{accessOf(*q, queryType, false), accessOf(*k, keyType, false),
+                                 accessOf(*v, valueType, false)};
+    SmallVector<Value> scalars;
+    if (op.getCausal() && op.getQueryOffset()) {
+      spec.causalOffsetParam = true;
+      OpBuilder b(op);
+      Value offset = op.getQueryOffset();
+      if (op.getCausalOffset())
+        offset = arith::AddIOp::create(b, op.getLoc(), offset,
+                                       arith::ConstantIndexOp::create(b, op.getLoc(), op.getCausalOffset()));
+      scalars.push_back(offset);
+    }
+    if (op.getKeyCount()) {
+      spec.validKeysParam = true;
+      scalars.push_back(op.getKeyCount());
+    }
+    if (Value mask = op.getMask()) {
+      auto lies = lie(mask);
+      if (failed(lies))
+        return failure();
+      RankedTensorType type = tensorOf(mask);
+      spec.mask = type.getElementType().isInteger(1) ? cpu::AttentionSpec::Mask::Boolean
+                                                     : cpu::AttentionSpec::Mask::Additive;
+      spec.maskType = type.getElementType();
+      for (int64_t d = 0; d < type.getRank(); ++d)
+        spec.maskStrides[4 - type.getRank() + d] = type.getDimSize(d) == 1 ? 0 : lies->strides[d];
+      accesses.push_back(accessOf(*lies, type, false));
+    }
+    accesses.push_back(accessOf(out, resultType, true));
+    auto kernel = cpu::generateAttention(*context, shared.target, spec);
+    if (!kernel) {
+      problem = llvm::toString(kernel.takeError());
+      place.views.erase(op.getResult());
+      continue;
+    }
+    launch(addKernel(*kernel, "attention"), accesses, 1, scalars, op.getLoc(), place);
+    return success();
+  }
+  return op.emitOpError("cannot be generated for this target: ") << problem;
+}
