@@ -18,6 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::string seconds(std::chrono::milliseconds span) {
+  return std::to_string(span.count() / 1000) + "." + std::to_string(span.count() % 1000 / 100);
+}
+
 /// Meeting point of one group's members.
 struct Meeting {
   explicit Meeting(std::vector<uint32_t> ranks) : members(std::move(ranks)), calls(members.size()), rounds(members.size()) {}
@@ -46,7 +50,7 @@ struct Meeting {
       if (abort.raised())
         return abort.status();
       if (Clock::now() > deadline)
-        return {Code::Timeout, "waited " + std::to_string(abort.timeout.count() / 1000.0).substr(0, 6) + " s for rank" + missing(round)};
+        return {Code::Timeout, "waited " + seconds(abort.timeout) + " s for rank" + missing(round)};
     }
     return {};
   }

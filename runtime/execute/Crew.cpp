@@ -9,7 +9,7 @@ namespace colossal::runtime {
 namespace {
 using Clock = std::chrono::steady_clock;
 // What ranks get to notice an abort before they count as stuck.
-constexpr std::chrono::seconds grace(5);
+constexpr std::chrono::seconds grace(2);
 } // namespace
 
 Crew::Crew(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins)
@@ -67,10 +67,19 @@ Status Crew::run(const std::function<Status(Rank &)> &work) {
       abortedAt = Clock::now();
     if (Clock::now() - abortedAt > grace) {
       stuck = true;
-      return shared.abort.status();
+      return whoIsStuck(shared.abort.status());
     }
   }
   return shared.abort.raised() ? shared.abort.status() : Status();
+}
+
+Status Crew::whoIsStuck(Status status) const {
+  std::string message = status.message();
+  for (const std::unique_ptr<Rank> &rank : ranks)
+    if (const plan::Instruction *instruction = rank->current())
+      message += "; rank " + std::to_string(rank->rank()) + " does not come back from " +
+                 locateInstruction(*shared.plan, instruction);
+  return Status(status.code(), message).withRank(status.rank()).withInstruction(status.instruction());
 }
 
 void Crew::watch(uint64_t &progress, Clock::time_point &since) {

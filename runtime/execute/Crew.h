@@ -26,6 +26,7 @@ public:
 
 private:
   void work(size_t index);
+  Status whoIsStuck(Status status) const;
   void watch(uint64_t &progress, std::chrono::steady_clock::time_point &since);
 
   std::vector<std::unique_ptr<Rank>> &ranks;

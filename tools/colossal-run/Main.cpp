@@ -59,7 +59,8 @@ void onCrash(int signal) {
 }
 
 int report(const Status &status) {
-  std::cerr << "colossal-run: " << status.describe() << std::endl;
+  // One write, so that the lines of several processes do not mix.
+  std::cerr << "colossal-run: " + status.describe() + "\n" << std::flush;
   return exitCodeOf(status);
 }
 
