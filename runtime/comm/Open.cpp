@@ -14,8 +14,9 @@ Status openPlugin(const std::string &name, const std::string &purpose, void *&ha
   if (::dladdr(reinterpret_cast<void *>(&openPlugin), &info) != 0 && info.dli_fname) {
     std::string self = info.dli_fname;
     std::string folder = self.find('/') == std::string::npos ? "." : self.substr(0, self.rfind('/'));
-    candidates = {folder + "/" + file, folder + "/../lib/" + file, folder + "/colossal/" + file};
+    candidates = {folder + "/" + file, folder + "/../lib/" + file};
   }
+  candidates.push_back(std::string(COLOSSAL_PLUGIN_FOLDER) + "/" + file);
   candidates.push_back(file);
   std::string reasons;
   for (const std::string &candidate : candidates) {

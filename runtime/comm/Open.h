@@ -15,7 +15,7 @@ namespace colossal::runtime {
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
                          std::vector<std::unique_ptr<Communicator>> &communicators);
 
-/// Opens lib<name>.so beside this program or library, in ../lib, or where the system looks.
+/// Opens lib<name>.so beside this program or library, in ../lib, where this was installed, or where the system looks.
 Status openPlugin(const std::string &name, const std::string &purpose, void *&handle);
 
 /// A plug-in exports this under the name colossalCreateCommunicator. It is called once.

@@ -1,0 +1,119 @@
+/* The runtime as a C library: load a plan, set inputs, run, get outputs.
+ *
+ *   colossal_session *s;
+ *   if (colossal_open("model.cplan", NULL, &s) != COLOSSAL_OK)
+ *     fprintf(stderr, "%s\n", colossal_last_error());
+ *
+ * All ranks of the plan run as threads of the calling process, or, with communicator "mpi", each process of an MPI run
+ * holds its own rank and all make the same calls. A session is used by one thread at a time, except where stated.
+ * A plan holds machine code: whoever opens one runs it. */
+#ifndef COLOSSAL_RUNTIME_H
+#define COLOSSAL_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(COLOSSAL_BUILDING_LIBRARY)
+#define COLOSSAL_API __attribute__((visibility("default")))
+#else
+#define COLOSSAL_API
+#endif
+
+/* What a call returns; colossal_last_error() has the words. */
+typedef enum colossal_status {
+  COLOSSAL_OK = 0,
+  COLOSSAL_INVALID_ARGUMENT = 1, /* names, types or shapes that fit no program */
+  COLOSSAL_NOT_FOUND = 2,        /* a file or name */
+  COLOSSAL_IO = 3,
+  COLOSSAL_PERMISSION = 4,   /* others may write to the plan */
+  COLOSSAL_INVALID_PLAN = 5, /* damaged, or breaks a rule of the format */
+  COLOSSAL_UNSUPPORTED = 6,  /* version, CPU feature, library or communicator */
+  COLOSSAL_OUT_OF_MEMORY = 7,
+  COLOSSAL_RANK_FAILED = 8,
+  COLOSSAL_TIMEOUT = 9,
+  COLOSSAL_INTERRUPTED = 10,
+  COLOSSAL_INTERNAL = 11
+} colossal_status;
+
+/* Element types, as in the plan. 16-bit floats are given and taken as their bits, except that outputs of type bf16 come
+ * as f32. */
+typedef enum colossal_type {
+  COLOSSAL_F32 = 1,
+  COLOSSAL_F64 = 2,
+  COLOSSAL_F16 = 3,
+  COLOSSAL_BF16 = 4,
+  COLOSSAL_I8 = 5,
+  COLOSSAL_I16 = 6,
+  COLOSSAL_I32 = 7,
+  COLOSSAL_I64 = 8,
+  COLOSSAL_U8 = 9,
+  COLOSSAL_U16 = 10,
+  COLOSSAL_U32 = 11,
+  COLOSSAL_U64 = 12,
+  COLOSSAL_BOOL = 13 /* one byte, 0 or 1 */
+} colossal_type;
+
+typedef struct colossal_session colossal_session;
+
+/* Zero-initialize, set `size` to sizeof(colossal_options), then what differs from the default. */
+typedef struct colossal_options {
+  size_t size;
+  const char *communicator; /* "local" (default) or "mpi" */
+  unsigned threads;         /* of each rank; 0: the machine's cores divided by its ranks */
+  const char *weights;      /* folder or file where the weights lie now; NULL: where the plan says */
+  double timeout_seconds;   /* without progress before a run is given up; 0: 600 */
+} colossal_options;
+
+/* A tensor of a program. Name and shape belong to the session. */
+typedef struct colossal_tensor {
+  const char *name;
+  colossal_type type;
+  size_t rank;
+  const uint64_t *shape;
+  size_t bytes; /* of the dense, row-major elements */
+} colossal_tensor;
+
+/* The library's version, "major.minor.patch". */
+COLOSSAL_API const char *colossal_version(void);
+/* Why the last call of this thread failed, naming the rank and the instruction where there is one. */
+COLOSSAL_API const char *colossal_last_error(void);
+
+/* Checks the plan, allocates all memory, loads code and weights. `options` may be NULL. */
+COLOSSAL_API colossal_status colossal_open(const char *plan, const colossal_options *options,
+                                           colossal_session **session);
+COLOSSAL_API void colossal_close(colossal_session *session);
+
+/* Programs, one for each binding of dimensions, and what each takes and gives. Out of range: COLOSSAL_INVALID_ARGUMENT. */
+COLOSSAL_API size_t colossal_program_count(const colossal_session *session);
+COLOSSAL_API const char *colossal_program_name(const colossal_session *session, size_t program);
+COLOSSAL_API size_t colossal_input_count(const colossal_session *session, size_t program);
+COLOSSAL_API size_t colossal_output_count(const colossal_session *session, size_t program);
+COLOSSAL_API colossal_status colossal_input(const colossal_session *session, size_t program, size_t index,
+                                            colossal_tensor *tensor);
+COLOSSAL_API colossal_status colossal_output(const colossal_session *session, size_t program, size_t index,
+                                             colossal_tensor *tensor);
+
+/* Copies an input; it stays set for later runs until it is set again or all are cleared. */
+COLOSSAL_API colossal_status colossal_set_input(colossal_session *session, const char *name, colossal_type type,
+                                                size_t rank, const uint64_t *shape, const void *data);
+COLOSSAL_API void colossal_clear_inputs(colossal_session *session);
+
+/* Runs the program whose inputs have the names, types and shapes of those set. `program` (may be NULL) tells which. */
+COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *program);
+
+/* An output of the last run; `data` belongs to the session and is valid until the next run. With mpi, rank 0 has it. */
+COLOSSAL_API colossal_status colossal_get_output(colossal_session *session, const char *name, colossal_tensor *tensor,
+                                                 const void **data);
+
+/* Ends the run in progress with COLOSSAL_INTERRUPTED; from any thread or signal handler. The session cannot run again. */
+COLOSSAL_API void colossal_interrupt(colossal_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COLOSSAL_RUNTIME_H */
