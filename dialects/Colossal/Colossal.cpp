@@ -4,7 +4,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/MaskPadding.h"
+#include "dialects/Dist/Dist.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -20,6 +24,7 @@ using namespace colossal;
 #include "dialects/Colossal/ColossalOps.cpp.inc"
 
 void ColossalDialect::initialize() {
+  attachMaskPaddingEmission(*getContext());
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Colossal/ColossalOps.cpp.inc"

@@ -56,6 +56,29 @@ SmallVector<Lane> colossal::delinearize(ElementEmitter &emitter, Lane linear, Ar
   return index;
 }
 
+SmallVector<Lane> colossal::reshapeIndex(ElementEmitter &emitter, ArrayRef<Lane> index, ArrayRef<int64_t> from,
+                                             ArrayRef<int64_t> to) {
+  SmallVector<Lane> out(to.size(), emitter.constant(0));
+  unsigned i = 0, o = 0;
+  while (i < from.size() && o < to.size()) {
+    unsigned iEnd = i + 1, oEnd = o + 1;
+    int64_t a = from[i], b = to[o];
+    while (a != b) {
+      if (a < b && iEnd < from.size())
+        a *= from[iEnd++];
+      else if (oEnd < to.size())
+        b *= to[oEnd++];
+      else
+        break;
+    }
+    Lane linear = linearize(emitter, index.slice(i, iEnd - i), from.slice(i, iEnd - i));
+    llvm::copy(delinearize(emitter, linear, to.slice(o, oEnd - o)), out.begin() + o);
+    i = iEnd;
+    o = oEnd;
+  }
+  return out;
+}
+
 //===----------------------------------------------------------------------===//
 // Element
 //===----------------------------------------------------------------------===//

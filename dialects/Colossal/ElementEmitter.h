@@ -77,9 +77,11 @@ public:
   /// lane >= low && lane < high, as i1 or vector of i1.
   virtual mlir::Value inRange(Lane lane, int64_t low, int64_t high) = 0;
 
-  /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean).
+  /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean, true unless 0). Floats
+  /// round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does not fit wraps, by
+  /// conversion to i32 (types below 32 bits) or i64 (ui32) and truncation.
   virtual mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) = 0;
-  /// A constant of a tensor element type, scalar.
+  /// A constant of a tensor element type, scalar; integers modulo 2^width.
   virtual mlir::Value scalar(mlir::Type element, double value) = 0;
   virtual mlir::Value math(MathFunction function, mlir::Value x) = 0;
   virtual mlir::Value pow(mlir::Value base, mlir::Value exponent) = 0;
@@ -145,6 +147,10 @@ llvm::SmallVector<Lane> broadcastIndex(ElementEmitter &emitter, llvm::ArrayRef<L
 /// Row-major linear index, and back.
 Lane linearize(ElementEmitter &emitter, llvm::ArrayRef<Lane> index, llvm::ArrayRef<int64_t> shape);
 llvm::SmallVector<Lane> delinearize(ElementEmitter &emitter, Lane linear, llvm::ArrayRef<int64_t> shape);
+/// The index into shape `to` of the element that stands at `index` of shape `from`, both with the same elements in
+/// row-major order. Works on runs of dimensions with equal products, so that dimensions that correspond pass unchanged.
+llvm::SmallVector<Lane> reshapeIndex(ElementEmitter &emitter, llvm::ArrayRef<Lane> index, llvm::ArrayRef<int64_t> from,
+                                     llvm::ArrayRef<int64_t> to);
 
 } // namespace colossal
 

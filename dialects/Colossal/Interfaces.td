@@ -13,7 +13,7 @@ def ElementEmissionOpInterface : OpInterface<"ElementEmissionOpInterface"> {
   let methods = [
     InterfaceMethod<[{
       Emits the value of `result` at `index` (one Lane per dimension): a scalar, or a vector of `emitter.lanes()` elements
-      if some lane varies. Operands are read through `emitter.load`, loops are opened through `emitter.reduce`. Returns a
+      if some lane varies (a scalar also then where all lanes have the same value). Operands are read through `emitter.load`, loops are opened through `emitter.reduce`. Returns a
       null Value, having emitted nothing, where this op is computed by a routine of its own (contraction, convolution,
       attention) and not element by element.
     }], "::mlir::Value", "emitElement",

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -103,8 +105,68 @@ FactorRule RotaryOp::getFactorRule() {
 // Emission
 //===----------------------------------------------------------------------===//
 
-// Attention has a kernel of its own.
-Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+/// One score: scale, softcap, mask, then what is not visible (causal, beyond the keys) is -inf.
+static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane> index, Lane keyHead, Lane key,
+                         Element visible, Value zero) {
+  Type type = elementTypeOf(op.getQuery()), inner = computeType(type);
+  Value dot = emitter.reduce(shapeOf(op.getQuery()).back(), zero, [&](Value d, ValueRange sum) -> SmallVector<Value> {
+    Lane at = emitter.uniform(d);
+    Element q(emitter, emitter.load(op.getQuery(), {index[0], index[1], index[2], at}), type);
+    Element k(emitter, emitter.load(op.getKey(), {index[0], keyHead, key, at}), type);
+    return {(Element(emitter, sum[0], inner) + q.to(inner) * k.to(inner)).get()};
+  })[0];
+  Element score(emitter, dot, inner), hidden = score.like(-std::numeric_limits<double>::infinity());
+  score = score * score.like(op.getScale().convertToDouble());
+  if (double cap = op.getSoftcap().convertToDouble())
+    score = (score / score.like(cap)).apply(MathFunction::Tanh) * score.like(cap);
+  if (Value mask = op.getMask()) {
+    Type maskType = elementTypeOf(mask);
+    SmallVector<Lane> at{index[0], index[1], index[2], key};
+    Element m(emitter, emitter.load(mask, broadcastIndex(emitter, at, mask)), maskType);
+    score = maskType.isInteger(1) ? m.select(score, hidden) : score + m.to(inner);
+  }
+  return visible.select(score, hidden);
+}
+
+/// Online softmax over the keys, for types and shapes that have no kernel of their own: O(keys * width) an element.
+Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getResult()), inner = computeType(type), i64 = emitter.builder().getI64Type();
+  ArrayRef<int64_t> key = shapeOf(getKey());
+  Lane keyHead = emitter.floorDiv(index[1], shapeOf(getQuery())[1] / key[1]);
+  double infinity = std::numeric_limits<double>::infinity();
+  auto carried = [&](Value value) -> Value {
+    if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+      return value;
+    return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
+                                       VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+  };
+  Value zero = carried(emitter.scalar(inner, 0)), lowest = carried(emitter.scalar(inner, -infinity));
+  auto sums = emitter.reduce(key[2], {lowest, zero, zero}, [&](Value counter, ValueRange state) -> SmallVector<Value> {
+    Element maximum(emitter, state[0], inner), total(emitter, state[1], inner), sum(emitter, state[2], inner);
+    Element at(emitter, counter, i64), visible = at == at;
+    if (getCausal()) {
+      Element query(emitter, emitter.toValue(index[2], i64), i64);
+      Element last = query + query.like(static_cast<int64_t>(getCausalOffset()));
+      if (getQueryOffset())
+        last = last + Element(emitter, emitter.scalarOperand(getQueryOffset()), i64);
+      visible = at <= last;
+    }
+    if (getKeyCount())
+      visible = visible & (at < Element(emitter, emitter.scalarOperand(getKeyCount()), i64));
+    Element score = emitScore(emitter, *this, index, keyHead, emitter.uniform(counter), visible, zero);
+    Element greatest = maximum.max(score), low = greatest.like(-infinity);
+    Element shift = (greatest == low).select(greatest.like(0), greatest);
+    Element keep = (maximum - shift).apply(MathFunction::Exp), weight = (score - shift).apply(MathFunction::Exp);
+    // What lies under a hidden key may be anything.
+    Element value(emitter, emitter.load(getValue(), {index[0], keyHead, emitter.uniform(counter), index[3]}), type);
+    Element term = visible.select(weight * value.to(inner), weight.like(0));
+    return {carried(greatest.get()), carried((total * keep + weight).get()), carried((sum * keep + term).get())};
+  });
+  Element maximum(emitter, sums[0], inner), y = Element(emitter, sums[2], inner) / Element(emitter, sums[1], inner);
+  if (getGuard())
+    y = (maximum == maximum.like(-infinity)).select(y.like(0), y);
+  return y.to(type).get();
+}
 
 Value RotaryOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();

@@ -18,8 +18,8 @@ def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], 
                        DefaultValuedAttr<BoolAttr, "false">:$guard);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    `(` $query `,` $key `,` $value (`,` `mask` $mask^)? (`,` `query_offset` $query_offset^)?
-    (`,` `key_count` $key_count^)? `)` attr-dict
+    `(` $query `,` $key `,` $value (`,` `mask` $mask^)? (`query_offset` $query_offset^)?
+    (`key_count` $key_count^)? `)` attr-dict
     `:` `(` type($query) `,` type($key) `,` type($value) (`,` type($mask)^)? `)` `->` type($result)
   }];
 }

@@ -43,9 +43,13 @@ namespace {
 Element roundWith(Element x, MathFunction function) { return x.isFloat() ? x.apply(function) : x; }
 
 Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
-  auto param = [&](unsigned i) { return x.like(i < params.size() ? params[i] : 0.0); };
+  auto param = [&](unsigned i, double standard) { return x.like(i < params.size() ? params[i] : standard); };
   Element zero = x.like(0), one = x.like(1);
-  auto expm1 = [](Element v) { return v.apply(MathFunction::Exp) - v.like(1); };
+  // e^v - 1 for v <= 0, without the cancellation near 0.
+  auto expm1 = [](Element v) {
+    Element t = (v * v.like(0.5)).apply(MathFunction::Tanh);
+    return (t + t) / (v.like(1) - t);
+  };
   switch (kind) {
   case ElementwiseKind::Abs: return x.abs();
   case ElementwiseKind::Neg: return x.isFloat() ? x.like(-0.0) - x : -x;
@@ -74,22 +78,23 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
     return x.isUnsigned() ? positive : (x < zero).select(x.like(-1), positive);
   }
   case ElementwiseKind::Relu: return x.max(zero);
-  case ElementwiseKind::LeakyRelu: return (x < zero).select(x * param(0), x);
-  case ElementwiseKind::Elu: return (x < zero).select(expm1(x) * param(0), x);
-  case ElementwiseKind::Selu: return (x <= zero).select(expm1(x) * param(0), x) * param(1);
-  case ElementwiseKind::Celu: return (x < zero).select(expm1(x / param(0)) * param(0), x);
+  case ElementwiseKind::LeakyRelu: return (x < zero).select(x * param(0, 0.01), x);
+  case ElementwiseKind::Elu: return (x < zero).select(expm1(x) * param(0, 1), x);
+  case ElementwiseKind::Selu:
+    return (x <= zero).select(expm1(x) * param(0, 1.67326319217681884765625), x) * param(1, 1.05070102214813232421875);
+  case ElementwiseKind::Celu: return (x < zero).select(expm1(x / param(0, 1)) * param(0, 1), x);
   case ElementwiseKind::Sigmoid: return x.apply(MathFunction::Sigmoid);
-  case ElementwiseKind::HardSigmoid: return (x * param(0) + param(1)).min(one).max(zero);
+  case ElementwiseKind::HardSigmoid: return (x * param(0, 0.2) + param(1, 0.5)).min(one).max(zero);
   case ElementwiseKind::HardSwish: return x * (x * x.like(1.0 / 6) + x.like(0.5)).min(one).max(zero);
   case ElementwiseKind::Softplus: return x.apply(MathFunction::Softplus);
   case ElementwiseKind::Softsign: return x / (one + x.abs());
-  case ElementwiseKind::ThresholdedRelu: return (param(0) < x).select(x, zero);
+  case ElementwiseKind::ThresholdedRelu: return (param(0, 1) < x).select(x, zero);
   case ElementwiseKind::Gelu: return x.apply(MathFunction::GeluErf);
   case ElementwiseKind::GeluTanh: return x.apply(MathFunction::GeluTanh);
   case ElementwiseKind::Swish:
     if (params.empty() || params[0] == 1.0)
       return x.apply(MathFunction::Silu);
-    return x * (x * param(0)).apply(MathFunction::Sigmoid);
+    return x * (x * param(0, 1)).apply(MathFunction::Sigmoid);
   case ElementwiseKind::Mish: return x * x.apply(MathFunction::Softplus).apply(MathFunction::Tanh);
   case ElementwiseKind::Shrink: {
     double lambda = params.empty() ? 0.5 : params[0], bias = params.size() < 2 ? 0.0 : params[1];
@@ -112,24 +117,55 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   }
 }
 
+/// base ^ exponent of integers, modulo 2^width, by squaring; negative exponents give the truncated quotient 1 / base^-n.
+Element emitIntegerPow(ElementEmitter &emitter, Element base, Element exponent) {
+  Type type = base.elementType(), counts = exponent.elementType();
+  OpBuilder &b = emitter.builder();
+  Value carried[] = {base.like(1).get(), base.get(), exponent.get()};
+  emitter.unify(carried);
+  auto step = [&](Value, ValueRange values) -> SmallVector<Value> {
+    Element power(emitter, values[0], type), square(emitter, values[1], type), rest(emitter, values[2], counts);
+    Element isOdd = (rest & rest.like(1)) != rest.like(0);
+    Value shift[] = {rest.get(), rest.like(1).get()};
+    emitter.unify(shift);
+    return {isOdd.select(power * square, power).get(), (square * square).get(),
+            arith::ShRUIOp::create(b, emitter.loc(), shift[0], shift[1])};
+  };
+  Element power(emitter, emitter.reduce(counts.getIntOrFloatBitWidth(), carried, step)[0], type);
+  if (exponent.isUnsigned())
+    return power;
+  Element one = base.like(1), fraction = (base == one).select(one, base.like(0));
+  if (!base.isUnsigned()) {
+    Element isOdd = (exponent & exponent.like(1)) != exponent.like(0);
+    fraction = (base == base.like(-1)).select(isOdd.select(base, one), fraction);
+  }
+  return (exponent < exponent.like(0)).select(fraction, power);
+}
+
 /// base ^ exponent, in the base's type. Small constant exponents need no logarithm.
 Element emitPow(ElementEmitter &emitter, Element base, Element exponent) {
   Type type = base.elementType();
+  base = base.to(computeType(type));
   FloatAttr constant;
+  IntegerAttr integer;
+  if (matchPattern(exponent.get(), m_Constant(&integer)) && integer.getValue().getSExtValue() == 2)
+    return (base * base).to(type);
+  if (!base.isFloat() && !exponent.isFloat())
+    return emitIntegerPow(emitter, base, exponent);
   if (base.isFloat() && matchPattern(exponent.get(), m_Constant(&constant))) {
     double value = constant.getValueAsDouble();
     if (value == 1.0)
-      return base;
+      return base.to(type);
     if (value == 2.0)
-      return base * base;
+      return (base * base).to(type);
     if (value == 3.0)
-      return base * base * base;
-    if (value == 0.5)
-      return base.apply(MathFunction::Sqrt);
+      return (base * base * base).to(type);
+    if (value == 0.5) // pow(-0, 0.5) is +0
+      return (base + base.like(0)).apply(MathFunction::Sqrt).to(type);
     if (value == -1.0)
-      return base.like(1) / base;
+      return (base.like(1) / base).to(type);
     if (value == -0.5)
-      return base.apply(MathFunction::Rsqrt);
+      return (base + base.like(0)).apply(MathFunction::Rsqrt).to(type);
   }
   Type inner = base.isFloat() ? computeType(type) : Float64Type::get(type.getContext());
   Value values[] = {base.to(inner).get(), exponent.to(inner).get()};
@@ -155,7 +191,6 @@ Element emitBinary(ElementEmitter &emitter, ElementwiseKind kind, Element a, Ele
   case ElementwiseKind::Sub: return a - b;
   case ElementwiseKind::Mul: return a * b;
   case ElementwiseKind::Div: return a / b;
-  case ElementwiseKind::Pow: return emitPow(emitter, a, b);
   case ElementwiseKind::Mod: return a.modulo(b);
   case ElementwiseKind::Fmod: return a.remainder(b);
   case ElementwiseKind::Max: return a.max(b);
@@ -190,10 +225,15 @@ Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, Array
   case ElementwiseKind::Clip: return in[0].max(in[1]).min(in[2]).get();
   default: break;
   }
+  if (getKind() == ElementwiseKind::Pow)
+    return emitPow(emitter, in[0], in[1]).get();
+  // Intermediate results of one op are not rounded to f16.
+  for (Element &x : in)
+    x = x.to(computeType(x.elementType()));
+  Element value = in[0];
   if (in.size() == 1)
-    return emitUnary(getKind(), in[0], params).get();
-  Element value = emitBinary(emitter, getKind(), in[0], in[1]);
-  for (unsigned i = 2; i < in.size(); ++i)
+    value = emitUnary(getKind(), in[0], params);
+  for (unsigned i = 1; i < in.size(); ++i)
     value = emitBinary(emitter, getKind(), value, in[i]);
-  return value.get();
+  return value.to(elementTypeOf(getResult())).get();
 }

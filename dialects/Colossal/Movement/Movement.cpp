@@ -212,30 +212,6 @@ FactorRule PadOp::getFactorRule() {
 // Emission
 //===----------------------------------------------------------------------===//
 
-/// Index of the input for an index of the result, group by group: runs of dimensions with equal products.
-static SmallVector<Lane> reshapeIndex(ElementEmitter &emitter, ArrayRef<Lane> index, ArrayRef<int64_t> from,
-                                      ArrayRef<int64_t> to) {
-  SmallVector<Lane> out(to.size(), emitter.constant(0));
-  unsigned i = 0, o = 0;
-  while (i < from.size() && o < to.size()) {
-    unsigned iEnd = i + 1, oEnd = o + 1;
-    int64_t a = from[i], b = to[o];
-    while (a != b) {
-      if (a < b && iEnd < from.size())
-        a *= from[iEnd++];
-      else if (oEnd < to.size())
-        b *= to[oEnd++];
-      else
-        break;
-    }
-    Lane linear = linearize(emitter, index.slice(i, iEnd - i), from.slice(i, iEnd - i));
-    llvm::copy(delinearize(emitter, linear, to.slice(o, oEnd - o)), out.begin() + o);
-    i = iEnd;
-    o = oEnd;
-  }
-  return out;
-}
-
 Value ReshapeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   return emitter.load(getInput(), reshapeIndex(emitter, index, shapeOf(getResult()), shapeOf(getInput())));
 }
@@ -264,6 +240,8 @@ Value ConcatOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   for (Value input : getInputs())
     if (shapeOf(input)[axis] != 0)
       inputs.push_back(input);
+  if (inputs.empty())
+    return emitter.scalar(elementTypeOf(getResult()), 0);
   auto part = [&](auto self, unsigned i, int64_t start) -> Value {
     auto read = [&] {
       SmallVector<Lane> in(index);

@@ -129,9 +129,7 @@ Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<
     return {(Element(emitter, acc[0], inner) + (at(counter) - maximum).apply(MathFunction::Exp)).get()};
   })[0], inner);
   Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner) - maximum;
-  if (getLog())
-    return (x - sum.apply(MathFunction::Log)).to(type).get();
-  Element y = x.apply(MathFunction::Exp) / sum;
+  Element y = getLog() ? x - sum.apply(MathFunction::Log) : x.apply(MathFunction::Exp) / sum;
   if (getGuard())
     y = (maximum == maximum.like(-std::numeric_limits<double>::infinity())).select(y.like(0), y);
   return y.to(type).get();

@@ -212,7 +212,8 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
 }
 
 namespace {
-/// Where along one dimension a resized element samples: an input coordinate, f64 so that large images keep precision.
+/// Where along one dimension a resized element samples: an input coordinate. Computed in f32, as ONNX Runtime does, so
+/// that ties fall to the same side; weights are f64.
 struct Sampling {
   ElementEmitter &emitter;
   mutable ResizeOp op;
@@ -227,8 +228,8 @@ struct Sampling {
     return (*op.getRoi())[d + (end ? shapeOf(op.getInput()).size() : 0)];
   }
   Element coordinate(Lane lane) const {
-    Type i64 = emitter.builder().getI64Type(), f64 = emitter.builder().getF64Type();
-    Element x = Element(emitter, emitter.toValue(lane, i64), i64).to(f64);
+    Type i64 = emitter.builder().getI64Type(), f32 = emitter.builder().getF32Type();
+    Element x = Element(emitter, emitter.toValue(lane, i64), i64).to(f32);
     StringRef mode = op.getCoordinates();
     if (mode == "asymmetric")
       return x / x.like(scale());
@@ -242,6 +243,8 @@ struct Sampling {
         return x.like(0.5 * (start + end));
       return x * x.like(end - start) / x.like(double(out() - 1)) + x.like(start);
     }
+    if (mode == "tf_half_pixel_for_nn")
+      return (x + x.like(0.5)) / x.like(scale());
     Element half = (x + x.like(0.5)) / x.like(scale()) - x.like(0.5);
     if (mode == "half_pixel_symmetric") {
       double exact = scale() * in(), adjustment = double(out()) / exact, center = in() / 2.0;
@@ -292,7 +295,7 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
     bool crops = getCoordinates() == "tf_crop_and_resize" && (sampling.roi(false) != 0.0 || sampling.roi(true) != 1.0);
     if (input[d] == shapeOf(getResult())[d] && sampling.scale() == 1.0 && !crops)
       continue;
-    Element x = sampling.coordinate(index[d]);
+    Element x = sampling.coordinate(index[d]).to(f64);
     if (getCoordinates() == "tf_crop_and_resize") {
       Element out = (x < x.like(0)) | (x.like(double(input[d] - 1)) < x);
       outside = outside ? (Element(emitter, outside, boolean) | out).get() : out.get();
@@ -354,7 +357,8 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   if (outside)
     value = Element(emitter, outside, boolean)
                 .select(value.like(getExtrapolation().convertToDouble()), value);
+  // Integers truncate what is exact to f32, and round after antialiasing, as ONNX Runtime does.
   if (!isa<FloatType>(type))
-    value = value.apply(MathFunction::RoundEven);
+    value = getAntialias() ? value.apply(MathFunction::RoundEven) : value.to(emitter.builder().getF32Type());
   return value.to(type).get();
 }

@@ -297,29 +297,42 @@ Value CumulateOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
   return Element(emitter, total, inner).to(type).get();
 }
 
+/// x at place i comes before y at place j: greater (or less) values, then lower places. NaN counts as the greatest.
+static Element comesBefore(bool largest, Element x, Element i, Element y, Element j) {
+  Element before = largest ? y < x : x < y, isTie = x == y;
+  if (x.isFloat()) {
+    Element xIsNaN = x != x, yIsNaN = y != y;
+    before = before | (largest ? xIsNaN & !yIsNaN : yIsNaN & !xIsNaN);
+    isTie = isTie | (xIsNaN & yIsNaN);
+  }
+  return before | (isTie & (i < j));
+}
+
 Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  // The element of which exactly index[axis] others come earlier in the order.
-  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis];
+  // Takes the first of the elements that come after the one taken before, up to the rank wanted: O(k n) for each result.
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis], k = shapeOf(getValues())[axis];
   Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type();
-  SmallVector<Lane> in(index), other(index);
+  SmallVector<Lane> in(index);
   Element rank(emitter, emitter.toValue(index[axis], i64), i64);
   in[axis] = emitter.constant(0);
   Value first = carriedLike(emitter, emitter.load(getInput(), in), index);
-  Value zero = matched(emitter, emitter.scalar(i64, 0), first);
-  auto found = emitter.reduce(extent, {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
-    in[axis] = emitter.uniform(counter);
-    Element x(emitter, emitter.load(getInput(), in), type), place(emitter, counter, i64);
-    Value before = emitter.reduce(extent, zero, [&](Value j, ValueRange count) -> SmallVector<Value> {
-      other[axis] = emitter.uniform(j);
-      Element y(emitter, emitter.load(getInput(), other), type), at(emitter, j, i64), total(emitter, count[0], i64);
-      Element earlier = (getLargest() ? x < y : y < x) | ((x == y) & (at < place));
-      return {matched(emitter, earlier.select(total + total.like(1), total).get(), count[0])};
-    })[0];
-    Element here = Element(emitter, before, i64) == rank;
-    return {matched(emitter, here.select(x, {emitter, carried[0], type}).get(), carried[0]),
-            matched(emitter, here.select(place, {emitter, carried[1], i64}).get(), carried[1])};
+  Value none = matched(emitter, emitter.scalar(i64, -1), first);
+  auto taken = emitter.reduce(k, {first, none}, [&](Value step, ValueRange previous) -> SmallVector<Value> {
+    Element last(emitter, previous[0], type), lastPlace(emitter, previous[1], i64);
+    auto next = emitter.reduce(extent, {first, none}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+      in[axis] = emitter.uniform(counter);
+      Element x(emitter, emitter.load(getInput(), in), type), at(emitter, counter, i64);
+      Element best(emitter, carried[0], type), place(emitter, carried[1], i64);
+      Element isLeft = (lastPlace == at.like(-1)) | comesBefore(getLargest(), last, lastPlace, x, at);
+      Element isBetter = (place == at.like(-1)) | comesBefore(getLargest(), x, at, best, place);
+      Element takes = isLeft & isBetter;
+      return {matched(emitter, takes.select(x, best).get(), first), matched(emitter, takes.select(at, place).get(), first)};
+    });
+    Element goesOn = Element(emitter, step, i64) <= rank;
+    return {matched(emitter, goesOn.select({emitter, next[0], type}, last).get(), first),
+            matched(emitter, goesOn.select({emitter, next[1], i64}, lastPlace).get(), first)};
   });
   if (result == 0)
-    return found[0];
-  return Element(emitter, found[1], i64).to(elementTypeOf(getIndices())).get();
+    return taken[0];
+  return Element(emitter, taken[1], i64).to(elementTypeOf(getIndices())).get();
 }

@@ -187,7 +187,11 @@ Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   double a = getA().convertToDouble(), b = getB().convertToDouble();
   Element u = uniform(0);
   switch (getKind()) {
-  case RandomKind::Uniform: return (u * u.like(b - a) + u.like(a)).to(type).get();
+  case RandomKind::Uniform: {
+    // Rounding may reach the excluded end.
+    Element x = (u * u.like(b - a) + u.like(a)).to(type);
+    return (x < x.like(b)).select(x, x.like(a)).get();
+  }
   case RandomKind::Bernoulli: {
     Element p = Element(emitter, emitter.load(getInput(), index), elementTypeOf(getInput())).to(f64);
     return (u < p).to(type).get();

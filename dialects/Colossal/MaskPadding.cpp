@@ -1,0 +1,48 @@
+//===- MaskPadding.cpp ------------------------------------------------------===//
+//
+// The refined index of an element tells whether it is padding.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/Colossal/MaskPadding.h"
+
+#include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Reduction/Accumulate.h"
+#include "dialects/Dist/Dist.h"
+
+using namespace mlir;
+using namespace colossal;
+
+/// `fill` as an element of `type`: beyond an integer's range its least or greatest value, for i1 true unless 0.
+static Element makeFill(ElementEmitter &emitter, Type type, double fill) {
+  if (type.isInteger(1))
+    fill = fill != 0;
+  if (isa<FloatType>(type))
+    return {emitter, emitter.scalar(type, fill), type};
+  Element highest = highestOf(emitter, type);
+  unsigned digits = type.getIntOrFloatBitWidth() - (type.isUnsignedInteger() || type.isInteger(1) ? 0 : 1);
+  if (fill >= std::ldexp(1.0, digits))
+    return highest;
+  return {emitter, emitter.scalar(type, std::max(fill, lowestOf(type))), type};
+}
+
+namespace {
+struct MaskPaddingEmission
+    : ElementEmissionOpInterface::ExternalModel<MaskPaddingEmission, dist::MaskPaddingOp> {
+  Value emitElement(Operation *operation, ElementEmitter &emitter, unsigned, ArrayRef<Lane> index) const {
+    auto op = cast<dist::MaskPaddingOp>(operation);
+    Type type = elementTypeOf(op.getInput()), i64 = emitter.builder().getI64Type();
+    SmallVector<Lane> refined = reshapeIndex(emitter, index, shapeOf(op.getInput()), op.getExtents());
+    Element value(emitter, emitter.load(op.getInput(), index), type);
+    Element fill = makeFill(emitter, type, op.getFill().convertToDouble());
+    for (auto [dim, valid] : llvm::zip_equal(op.getMasked(), op.getValid())) {
+      Element at(emitter, emitter.toValue(refined[dim], i64), i64);
+      value = (at < Element(emitter, emitter.scalarOperand(valid), i64)).select(value, fill);
+    }
+    return value.get();
+  }
+};
+} // namespace
+
+void colossal::attachMaskPaddingEmission(MLIRContext &context) {
+  dist::MaskPaddingOp::attachInterface<MaskPaddingEmission>(context);
+}
