@@ -419,13 +419,16 @@ void NeighborhoodSearch::move() {
   priceBlock();
   // Bisect the price: too low does not fit, too high costs too much.
   double cheap = 0, dear = -1, scale = random.below(4) ? 1.0 : 0.0;
+  // Over the limit, memory first: now and then whatever it costs.
+  if (excess > 0)
+    scale = std::ldexp(1.0, 10 * random.below(4));
   bool found = false;
   Merit best = merit();
   double bestDelta = 0;
   for (int trial = 0; trial < 6; ++trial) {
     solveForest(scale);
     Merit now = evaluate();
-    bool fits = now.excess <= excess;
+    bool fits = excess > 0 ? now.excess < excess : now.excess <= 0;
     bool better = excess > 0
                       ? now.excess < best.excess || (now.excess == best.excess && now.cost <= best.cost)
                       : fits && now.cost <= best.cost;
@@ -582,14 +585,29 @@ void NeighborhoodSearch::approach(int rounds, const std::function<bool()> &stop)
   assign(bestX);
 }
 
+/// Where the current answer is over the limit, memory is too cheap.
+void NeighborhoodSearch::raisePrices() {
+  double size = 1;
+  for (int t = 0; t < core.steps(); ++t)
+    size = std::max(size, held[t]);
+  double least = 1e-3 * (std::fabs(cost < kBig / 4 ? cost : 0) + 1) / size;
+  for (int t = 0; t < core.steps(); ++t)
+    if (held[t] > core.capacity[t])
+      price[t] = std::min(1e15, 1.25 * price[t] + least);
+  refreshPrefix();
+}
+
 void NeighborhoodSearch::improve(std::uint64_t work, const std::function<bool()> &stop) {
   std::uint64_t end = spent + work, ask = spent;
+  int moves = 0;
   while (spent < end) {
     if (spent >= ask) {
       if (stop())
         break;
       ask = spent + 500000;
     }
+    if (excess > 0 && moves++ % 64 == 0)
+      raisePrices();
     if (kicks && excess == 0 && random.below(4) == 0)
       kick();
     else

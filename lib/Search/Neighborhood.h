@@ -93,6 +93,7 @@ private:
   void accept();
   void move();
   void kick();
+  void raisePrices();
   double nodeCost(int i, int k) const;
   void recompute();
 

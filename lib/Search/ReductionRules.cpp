@@ -224,6 +224,9 @@ const std::vector<int> &Reduction::Graph::uniqueColumns(const TablePtr &table) {
       }
       map[r] = c;
     }
+    // A row that allows nothing is R1's to drop, first.
+    if (!map.empty() && map[r] < 0)
+      map.clear();
   }
   return followMaps[table.get()] = std::move(map);
 }
@@ -298,6 +301,8 @@ bool Reduction::Graph::dropDominated(int i) {
   std::vector<TablePtr> tables;
   for (int e : node.edges)
     tables.push_back(facing(e, i));
+  for (auto &pieces : node.pieces)
+    normalizePieces(pieces);
   std::vector<char> gone(count, 0);
   bool any = false;
   for (int k = 0; k < count; ++k)

@@ -1,0 +1,84 @@
+// Neighbour: random-problems.h.
+#include "random-problems.h"
+
+#include "colossal/Search/Verifier.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace colossal::search {
+
+Problem randomProblem(const Recipe &recipe, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  auto cost = [&]() -> Cost {
+    if (below(100) < recipe.forbidden)
+      return kForbidden;
+    return below(recipe.largest + recipe.largest / 4 + 1) - recipe.largest / 4;
+  };
+  Problem problem;
+  std::int64_t sum = 0;
+  for (int i = 0; i < recipe.nodes; ++i) {
+    Node &node = problem.nodes.emplace_back();
+    std::int64_t begin = below(8), end = begin + below(5);
+    for (std::int64_t k = 1 + below(recipe.candidates); k > 0; --k) {
+      Candidate &candidate = node.candidates.emplace_back();
+      candidate.cost = below(10) ? std::abs(cost() % 100) : cost();
+      // Mostly one interval a node, as a tensor has, sometimes recomputed: several.
+      for (std::int64_t pieces = recipe.memory ? 1 + (below(5) == 0) : 0; pieces > 0; --pieces) {
+        std::int64_t bytes = below(10);
+        candidate.memory.push_back({begin, end, bytes});
+        sum += bytes;
+        if (below(4) == 0) {
+          begin = below(8);
+          end = begin + below(5);
+        }
+      }
+    }
+  }
+  if (recipe.memory)
+    problem.memoryLimit = sum / 6 + below(sum / 3 + 1);
+  for (int e = 0; e < recipe.edges; ++e) {
+    std::vector<std::int32_t> nodes(recipe.nodes);
+    std::iota(nodes.begin(), nodes.end(), 0);
+    std::shuffle(nodes.begin(), nodes.end(), random);
+    nodes.resize(std::min<std::size_t>(nodes.size(), 1 + (below(4) ? 1 : below(recipe.widest))));
+    std::size_t size = 1;
+    for (std::int32_t node : nodes)
+      size *= problem.nodes[node].candidates.size();
+    auto table = std::make_shared<CostTable>();
+    bool follower = nodes.size() == 2 && below(100) < recipe.followers;
+    for (std::size_t k = 0; k < size; ++k) {
+      std::size_t cols = problem.nodes[nodes.back()].candidates.size();
+      bool matches = (k / cols) % cols == k % cols;
+      table->push_back(follower && !matches ? kForbidden : cost());
+    }
+    if (e > 0 && below(4) == 0 && problem.edges.back().table->size() == size)
+      table = std::const_pointer_cast<CostTable>(problem.edges.back().table);
+    problem.edges.push_back({nodes, table});
+  }
+  return problem;
+}
+
+std::optional<Total> enumerate(const Problem &problem) {
+  Assignment x(problem.nodes.size(), 0);
+  std::optional<Total> best;
+  while (true) {
+    Verdict verdict = verify(problem, x);
+    if (verdict.feasible() && (!best || verdict.cost < *best))
+      best = verdict.cost;
+    std::size_t i = 0;
+    for (; i < x.size(); ++i) {
+      if (++x[i] < static_cast<std::int32_t>(problem.nodes[i].candidates.size()))
+        break;
+      x[i] = 0;
+    }
+    if (i == x.size())
+      return best;
+  }
+}
+
+} // namespace colossal::search

@@ -1,0 +1,25 @@
+// Random small problems of every shape the format allows, and enumeration as their judge.
+#pragma once
+
+#include "colossal/Search/Problem.h"
+
+#include <optional>
+
+namespace colossal::search {
+
+struct Recipe {
+  int nodes = 5;
+  int candidates = 3;
+  int edges = 6;
+  int widest = 3;     ///< nodes of an edge, at most
+  int forbidden = 10; ///< per cent of costs that are forbidden
+  int followers = 30; ///< per cent of pairwise edges that are a permutation, all else forbidden
+  bool memory = true;
+  Cost largest = 20; ///< costs are drawn from [-largest / 4, largest]
+};
+Problem randomProblem(const Recipe &recipe, std::uint64_t seed);
+
+/// The least cost of a feasible assignment, by trying all; none where there is none.
+std::optional<Total> enumerate(const Problem &problem);
+
+} // namespace colossal::search

@@ -1,0 +1,96 @@
+// The reductions keep the optimum: what enumeration finds before them, enumeration of the core finds after
+// them.
+#include "Reduction.h"
+#include "colossal/Search/ProblemText.h"
+#include "colossal/Search/Verifier.h"
+#include "random-problems.h"
+
+#include <gtest/gtest.h>
+
+using namespace colossal::search;
+
+namespace {
+
+struct CoreOptimum {
+  std::optional<double> cost;
+  std::vector<int> x;
+};
+
+CoreOptimum enumerateCore(const Core &core) {
+  CoreOptimum best;
+  std::vector<int> x(core.nodes, 0);
+  while (true) {
+    std::vector<double> held(core.steps(), 0);
+    for (int i = 0; i < core.nodes; ++i)
+      for (auto p = core.pieceFirst[core.first[i] + x[i]]; p < core.pieceFirst[core.first[i] + x[i] + 1]; ++p)
+        for (int t = core.pieces[p].begin; t < core.pieces[p].end; ++t)
+          held[t] += core.pieces[p].bytes;
+    bool fits = true;
+    for (int t = 0; t < core.steps(); ++t)
+      fits &= held[t] <= core.capacity[t];
+    double cost = core.totalCost(x);
+    if (fits && !isBig(cost) && (!best.cost || cost < *best.cost)) {
+      best.cost = cost;
+      best.x = x;
+    }
+    int i = 0;
+    for (; i < core.nodes; ++i) {
+      if (++x[i] < core.candidates(i))
+        break;
+      x[i] = 0;
+    }
+    if (i == core.nodes)
+      return best;
+  }
+}
+
+class ReductionKeepsTheOptimum : public ::testing::TestWithParam<Recipe> {};
+
+TEST_P(ReductionKeepsTheOptimum, OnRandomProblems) {
+  int feasible = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    Problem problem = randomProblem(GetParam(), seed);
+    ASSERT_EQ(validate(problem), "");
+    std::optional<Total> expected = enumerate(problem);
+    feasible += expected.has_value();
+    Reduction reduction(problem, {});
+    if (reduction.infeasible()) {
+      EXPECT_FALSE(expected) << seed << ": " << *reduction.infeasible() << "\n" << printProblem(problem);
+      continue;
+    }
+    CoreOptimum found = enumerateCore(reduction.core());
+    ASSERT_EQ(found.cost.has_value(), expected.has_value()) << seed << "\n" << printProblem(problem);
+    if (!expected)
+      continue;
+    Verdict verdict = verify(problem, reduction.expand(found.x));
+    EXPECT_TRUE(verdict.feasible()) << seed << "\n" << printProblem(problem);
+    EXPECT_TRUE(verdict.cost == *expected)
+        << seed << ": " << toString(verdict.cost) << " is not " << toString(*expected) << "\n"
+        << printProblem(problem);
+    EXPECT_EQ(*found.cost, static_cast<double>(verdict.cost));
+  }
+  EXPECT_GT(feasible, 40) << "the recipe makes too few feasible problems to show anything";
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, ReductionKeepsTheOptimum,
+                         ::testing::Values(Recipe{5, 3, 6, 3, 10, 30, true, 20},
+                                           Recipe{7, 3, 8, 2, 5, 60, true, 20},
+                                           Recipe{6, 4, 9, 2, 0, 0, true, 5},
+                                           Recipe{6, 3, 7, 4, 10, 20, false, 20},
+                                           Recipe{7, 3, 12, 2, 0, 0, false, 1000}));
+
+TEST(Reduction, ChainsWithoutMemoryVanish) {
+  Problem problem;
+  auto table = std::make_shared<CostTable>(CostTable{0, 3, 2, 1, 4, 0, 5, 1, 2});
+  for (int i = 0; i < 200; ++i) {
+    problem.nodes.push_back({"", {{1, {}}, {0, {}}, {2, {}}}});
+    if (i > 0)
+      problem.addEdge(i - 1, i, table);
+    if (i > 1)
+      problem.addEdge(i - 2, i, table);
+  }
+  Reduction reduction(problem, {});
+  EXPECT_EQ(reduction.core().nodes, 0) << "a graph of treewidth two";
+}
+
+} // namespace
