@@ -115,10 +115,67 @@ static bool refineTo(Dim &dim, ArrayRef<int64_t> cuts) {
   return true;
 }
 
+namespace {
+/// A factor of size 1 that carries axes (all but one rank hold padding only), at the cut where it stands.
+struct Unit {
+  int64_t cut;
+  SmallVector<unsigned, 2> axes;
+};
+} // namespace
+
+static SmallVector<Unit, 2> takeUnits(Dim &dim) {
+  SmallVector<Unit, 2> units;
+  Dim rest;
+  int64_t inner = 1;
+  for (const Place &place : llvm::reverse(dim)) {
+    if (place.size == 1)
+      units.push_back({inner, place.axes});
+    else
+      rest.insert(rest.begin(), place);
+    inner *= place.size;
+  }
+  dim = rest;
+  return units;
+}
+
+/// Puts units back into both dimensions at their cuts; units of one dimension face empty ones of the other.
+static bool putUnits(Dim &a, Dim &b, ArrayRef<Unit> ofA, ArrayRef<Unit> ofB) {
+  Dim newA, newB;
+  size_t placed = 0;
+  int64_t inner = 1;
+  auto putAt = [&](int64_t cut) {
+    SmallVector<Place, 2> onA, onB;
+    for (const Unit &unit : ofA)
+      if (unit.cut == cut)
+        onA.push_back({1, unit.axes});
+    for (const Unit &unit : ofB)
+      if (unit.cut == cut)
+        onB.push_back({1, unit.axes});
+    placed += onA.size() + onB.size();
+    size_t count = std::max(onA.size(), onB.size());
+    onA.resize(count, {1, {}});
+    onB.resize(count, {1, {}});
+    newA.insert(newA.begin(), onA.rbegin(), onA.rend());
+    newB.insert(newB.begin(), onB.rbegin(), onB.rend());
+  };
+  putAt(1);
+  for (size_t i = a.size(); i-- > 0;) {
+    newA.insert(newA.begin(), a[i]);
+    newB.insert(newB.begin(), b[i]);
+    inner *= a[i].size;
+    putAt(inner);
+  }
+  a = newA;
+  b = newB;
+  return placed == ofA.size() + ofB.size();
+}
+
 /// Brings the two layouts of a dimension to the same factors. False where they have none in common.
 static bool unify(Dim &a, Dim &b) {
   SmallVector<int64_t, 8> cuts;
-  for (const Dim *dim : {&a, &b}) {
+  Dim refinedA = a, refinedB = b;
+  SmallVector<Unit, 2> ofA = takeUnits(refinedA), ofB = takeUnits(refinedB);
+  for (const Dim *dim : {&refinedA, &refinedB}) {
     int64_t inner = 1;
     for (const Place &place : llvm::reverse(*dim)) {
       if (place.size == 0)
@@ -129,13 +186,7 @@ static bool unify(Dim &a, Dim &b) {
   }
   llvm::sort(cuts, std::greater<>());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  // Factors of size 1 that carry an axis would share a cut with their neighbour.
-  for (const Dim *dim : {&a, &b})
-    for (const Place &place : *dim)
-      if (place.size == 1 && dim->size() > 1)
-        return false;
-  Dim refinedA = a, refinedB = b;
-  if (!refineTo(refinedA, cuts) || !refineTo(refinedB, cuts))
+  if (!refineTo(refinedA, cuts) || !refineTo(refinedB, cuts) || !putUnits(refinedA, refinedB, ofA, ofB))
     return false;
   a = refinedA;
   b = refinedB;
@@ -358,8 +409,10 @@ void PathSearch::expand() {
         gather(d, f, f);
         // A run of fully split factors is gathered by one collective.
         auto isDigit = [&, d = d](unsigned g) {
-          return g < state.dims[d].size() && state.dims[d][g].axes.size() == 1 && localSize(state.dims[d][g]) == 1 &&
-                 state.dims[d][g].axes != to.dims[d][g].axes;
+          if (g >= state.dims[d].size() || state.dims[d][g].axes.size() != 1)
+            return false;
+          const Place &place = state.dims[d][g];
+          return place.size == mesh.getAxisSize(place.axes.front()) && place.axes != to.dims[d][g].axes;
         };
         for (unsigned last = f + 1; isDigit(f) && isDigit(last); ++last)
           gather(d, f, last);

@@ -52,7 +52,7 @@ FactorRule GatherOp::getFactorRule() {
     }
     bool isBoolean = cast<RankedTensorType>(getType()).getElementType().isInteger(1);
     rule.setReduction(factor, isBoolean ? ReductionKind::Or : ReductionKind::Sum);
-    rule.factors[factor].padding = PaddingFill::Any; // no index points there
+    // Padding is read as 0: split unevenly over two axes, it has the indices of the next shard's elements.
     rule.factors[factor].indexed = true;
     result.append(indices.begin(), indices.end());
   }
