@@ -25,7 +25,7 @@ static std::string shortName(Operation *op) {
 
 FunctionLowering::CachedKernel FunctionLowering::addKernel(cpu::GeneratedKernel &kernel, StringRef name) {
   std::string symbol = shared.compiler.add(*kernel.module, name);
-  shared.kernels[symbol] = {kernel.buffers + (kernel.scratchBytes != 0), kernel.params};
+  shared.kernels[symbol] = {kernel.buffers, kernel.params};
   return {symbol, kernel.tiles, kernel.scratchBytes, kernel.buffers, kernel.params};
 }
 

@@ -1,108 +1,126 @@
-// colossal-opt: every pass and phase by name, on an ONNX model or MLIR text, for tests and for people who look inside.
-#include "colossal/Import/ONNX.h"
-#include "colossal/Layout/Layout.h"
-#include "colossal/Partition/Partition.h"
-#include "dialects/Colossal/Colossal.h"
+//===- main.cpp - colossal-opt ----------------------------------------------===//
+//
+// Every pass and phase by name, on ONNX or MLIR, for tests and for people who look inside:
+//
+//   colossal-opt gpt2.onnx --dim batch=1 --dim seq=128 --mesh 2x2 --colossal-pipeline=to=partition
+//   colossal-opt block.mlir --colossal-partition
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Compiler/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Error.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
+using namespace colossal;
+namespace cl = llvm::cl;
 
-static llvm::cl::OptionCategory onnxCategory("ONNX input");
-static llvm::cl::list<std::string> dims("dim", llvm::cl::cat(onnxCategory), llvm::cl::value_desc("NAME=VALUE"),
-                                        llvm::cl::desc("binds a symbolic dimension"));
-static llvm::cl::list<std::string> shapes("shape", llvm::cl::cat(onnxCategory), llvm::cl::value_desc("INPUT=AxBxC"),
-                                          llvm::cl::desc("gives an input's shape"));
-static llvm::cl::list<std::string> values("value", llvm::cl::cat(onnxCategory),
-                                          llvm::cl::value_desc("INPUT=LITERAL or INPUT=FILE"),
-                                          llvm::cl::desc("fixes an input's contents: a nested list, a .npy or a .pb file"));
-static llvm::cl::opt<bool> noPatterns("no-patterns", llvm::cl::cat(onnxCategory),
-                                      llvm::cl::desc("leave decomposed ops as the model has them"));
+static cl::OptionCategory category("Colossal");
+static cl::list<std::string> dims("dim", cl::desc("NAME=VALUE binds a symbolic dimension of an ONNX model"),
+                                  cl::cat(category));
+static cl::list<std::string> shapes("shape", cl::desc("INPUT=2x3x4 binds an input's shape"), cl::cat(category));
+static cl::list<std::string> values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"),
+                                    cl::cat(category));
+static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2"), cl::init("1"),
+                                 cl::cat(category));
+static cl::opt<uint64_t> memory("memory", cl::desc("memory limit of a device in bytes"), cl::init(0),
+                                cl::cat(category));
+static cl::opt<std::string> machine("machine", cl::desc("machine file or name"), cl::cat(category));
+static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md"), cl::cat(category));
+static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
+                                cl::cat(category));
+static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
+                                      cl::cat(category));
 
-/// The options as the import phase takes them; an error message where one cannot be read.
-static llvm::Error readOptions(colossal::ImportOptions &options) {
-  auto bad = [](const std::string &text) {
-    return llvm::createStringError(std::errc::invalid_argument, "'%s' is not NAME=VALUE", text.c_str());
+static LogicalResult readOptions(const std::string &path, CompileOptions &options) {
+  auto complain = [](const llvm::Twine &text) {
+    llvm::errs() << "colossal-opt: " << text << "\n";
+    return failure();
   };
-  for (const std::string &text : dims) {
-    auto [name, value] = StringRef(text).rsplit('=');
+  options.import.modelPath = path;
+  options.import.recognisePatterns = !noPatterns;
+  options.mesh = mesh;
+  options.layout.memoryBytes = memory;
+  options.layout.machine = machine;
+  options.layout.pins = pins;
+  options.schedule.targetCpu = targetCpu;
+  for (StringRef text : dims) {
+    auto [name, value] = text.rsplit('=');
     int64_t size;
-    if (name.empty() || value.getAsInteger(10, size))
-      return bad(text);
-    options.dims[name.str()] = size;
+    if (name.empty() || value.getAsInteger(10, size) || size < 0)
+      return complain("--dim '" + text + "' is not of the form NAME=VALUE");
+    options.import.dims[name.str()] = size;
   }
-  for (const std::string &text : shapes) {
-    auto [name, value] = StringRef(text).rsplit('=');
-    std::vector<int64_t> &shape = options.shapes[name.str()];
+  for (StringRef text : shapes) {
+    auto [name, list] = text.rsplit('=');
     SmallVector<StringRef> parts;
-    value.split(parts, 'x', -1, /*KeepEmpty=*/false);
-    for (StringRef part : parts)
-      if (shape.emplace_back(); name.empty() || part.getAsInteger(10, shape.back()))
-        return bad(text);
+    list.split(parts, list.contains('x') ? 'x' : ',');
+    std::vector<int64_t> &shape = options.import.shapes[name.str()];
+    for (StringRef part : parts) {
+      shape.emplace_back();
+      if (part.getAsInteger(10, shape.back()) || shape.back() < 0)
+        return complain("--shape '" + text + "' is not of the form INPUT=2x3x4");
+    }
   }
-  for (const std::string &text : values) {
-    auto [name, value] = StringRef(text).split('=');
-    if (name.empty() || value.empty())
-      return bad(text);
-    bool isFile = value.ends_with(".npy") || value.ends_with(".pb");
-    (isFile ? options.values[name.str()].file : options.values[name.str()].literal) = value.str();
+  for (StringRef text : values) {
+    auto [name, value] = text.split('=');
+    InputContents contents;
+    (value.ends_with(".npy") || value.ends_with(".pb") ? contents.file : contents.literal) = value.str();
+    options.import.values[name.str()] = contents;
   }
-  options.recognisePatterns = !noPatterns;
-  return llvm::Error::success();
+  return success();
 }
 
-/// Imports `path` and gives the module as text.
-static FailureOr<std::string> importModel(const std::string &path) {
-  colossal::ImportOptions options;
-  options.modelPath = path;
-  if (llvm::Error error = readOptions(options)) {
-    llvm::errs() << "colossal-opt: " << toString(std::move(error)) << "\n";
-    return failure();
-  }
-  MLIRContext context;
-  auto module = colossal::importOnnx(&context, options);
-  if (failed(module))
-    return failure();
+/// The model imported and printed, for MlirOptMain to read: names stay in the locations.
+static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &options, DialectRegistry &registry) {
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  CompileResult result;
+  if (failed(compile(&context, options, Phase::Import, result)))
+    return nullptr;
+  FailureOr<dist::MeshAttr> meshAttr = parseMesh(&context, options.mesh);
+  if (failed(meshAttr))
+    return nullptr;
+  (*result.module)->setAttr(dist::kMeshAttrName, *meshAttr);
   std::string text;
   llvm::raw_string_ostream stream(text);
-  OpPrintingFlags flags;
-  (*module)->print(stream, flags.enableDebugInfo());
-  return text;
+  result.module->print(stream, OpPrintingFlags().enableDebugInfo(true));
+  return llvm::MemoryBuffer::getMemBufferCopy(text, options.import.modelPath);
 }
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  static CompileOptions options;
   DialectRegistry registry;
-  registry.insert<colossal::ColossalDialect, colossal::dist::DistDialect, arith::ArithDialect, func::FuncDialect,
-                  shard::ShardDialect>();
+  registerDialects(registry);
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();
-  colossal::layout::registerPasses();
-  colossal::partition::registerPasses();
-  auto [input, output] = registerAndParseCLIOptions(argc, argv, "Colossal's passes, one by one\n", registry);
-  if (!StringRef(input).ends_with(".onnx"))
-    return asMainReturnCode(MlirOptMain(argc, argv, input, output, registry));
-  auto text = importModel(input);
-  std::string message;
-  auto file = openOutputFile(output, &message);
-  if (failed(text) || !file) {
-    llvm::errs() << message;
+  registerPhases(options);
+  auto [input, output] = registerAndParseCLIOptions(argc, argv, "Colossal's passes and phases, one by one", registry);
+  if (failed(readOptions(input, options)))
+    return 2;
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> buffer;
+  if (StringRef(input).ends_with(".onnx"))
+    buffer = importAsText(options, registry);
+  else if (!(buffer = openInputFile(input, &error)))
+    llvm::errs() << "colossal-opt: " << error << "\n";
+  if (!buffer)
+    return 1;
+  auto file = openOutputFile(output, &error);
+  if (!file) {
+    llvm::errs() << "colossal-opt: " << error << "\n";
     return 1;
   }
-  MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
-  auto result = MlirOptMain(file->os(), llvm::MemoryBuffer::getMemBuffer(*text, input), registry, config);
-  if (succeeded(result))
-    file->keep();
-  return asMainReturnCode(result);
+  if (failed(MlirOptMain(file->os(), std::move(buffer), registry, MlirOptMainConfig::createFromCLOptions())))
+    return 1;
+  file->keep();
+  return 0;
 }

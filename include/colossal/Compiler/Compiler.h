@@ -1,0 +1,72 @@
+//===- Compiler.h - the road from an ONNX file to a plan --------------------===//
+//
+// The phases in order, each an entry point for a test (runPhases). colossal-compile is a thin shell over this library,
+// colossal-opt runs the same phases on modules.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_COMPILER_COMPILER_H
+#define COLOSSAL_COMPILER_COMPILER_H
+
+#include "colossal/Import/ONNX.h"
+#include "colossal/Import/OnnxNames.h"
+#include "colossal/Layout/Layout.h"
+#include "colossal/Plan/Plan.pb.h"
+#include "colossal/Schedule/Schedule.h"
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal {
+
+/// How far to go. Each phase includes those before it.
+enum class Phase { Import, Search, Partition, Schedule, Plan };
+
+/// "import", "search", "partition", "schedule", "plan"; none for other names.
+std::optional<Phase> parsePhase(llvm::StringRef name);
+llvm::StringRef getPhaseName(Phase phase);
+
+struct CompileOptions {
+  ImportOptions import;                                   ///< dims holds the dimensions with one value
+  std::map<std::string, std::vector<int64_t>> manyDims;   ///< dimensions with several values: a program for each combination
+  std::string mesh = "1";                                 ///< "AxB" or "data=2,model=2"
+  layout::LayoutOptions layout;
+  schedule::ScheduleOptions schedule;
+  std::string planPath;                                   ///< where the plan will lie: weight paths are relative to it
+  std::string commandLine;                                ///< recorded in the plan
+  /// Called at the beginning of each phase, for progress.
+  std::function<void(llvm::StringRef)> progress;
+};
+
+struct CompileResult {
+  mlir::OwningOpRef<mlir::ModuleOp> module;  ///< after the last phase that ran
+  layout::LayoutReport layout;
+  schedule::GeneratedCode code;
+  plan::Plan plan;
+  std::string data;                          ///< the plan's data section
+};
+
+/// All dialects that any phase makes.
+void registerDialects(mlir::DialectRegistry &registry);
+
+/// Parses "4", "2x2", "data=2,model=4"; axes without names are called x, y, z. Fails with a diagnostic.
+mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::StringRef text);
+
+/// Compiles up to and including `last`. Fails with diagnostics of the context.
+mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &options, Phase last,
+                            CompileResult &result);
+
+/// Runs the phases after `from` up to `last` on a module that stands after `from`; what compile does after import.
+mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from, Phase last,
+                              CompileResult &result);
+
+/// Writes the plan file of a result that reached Phase::Plan; empty on success, otherwise the error.
+std::string writePlanFile(const CompileResult &result, const std::string &path);
+
+} // namespace colossal
+
+#endif // COLOSSAL_COMPILER_COMPILER_H

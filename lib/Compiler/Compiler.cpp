@@ -1,0 +1,180 @@
+//===- Compiler.cpp - the road from an ONNX file to a plan ------------------===//
+//
+// Calls the phases in order and carries what lies beside the IR: reports, the code image, the data section.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Compiler/Compiler.h"
+
+#include "colossal/Partition/Partition.h"
+#include "colossal/Plan/Container.h"
+#include "colossal/Plan/Emit.h"
+#include "dialects/Colossal/Colossal.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+namespace colossal {
+
+static constexpr StringRef kPhaseNames[] = {"import", "search", "partition", "schedule", "plan"};
+
+std::optional<Phase> parsePhase(StringRef name) {
+  for (auto [i, phase] : llvm::enumerate(kPhaseNames))
+    if (phase == name)
+      return static_cast<Phase>(i);
+  return std::nullopt;
+}
+
+StringRef getPhaseName(Phase phase) { return kPhaseNames[static_cast<unsigned>(phase)]; }
+
+void registerDialects(DialectRegistry &registry) {
+  registry.insert<ColossalDialect, dist::DistDialect, plan::PlanDialect, arith::ArithDialect, func::FuncDialect,
+                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect,
+                  vector::VectorDialect>();
+}
+
+FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
+  Location loc = UnknownLoc::get(context);
+  auto fail = [&](const Twine &why) {
+    emitError(loc) << "--mesh '" << text << "': " << why
+                   << "; write sizes as 2x2, or names and sizes as data=2,model=4";
+    return failure();
+  };
+  bool named = text.contains('=');
+  SmallVector<StringRef> parts;
+  text.split(parts, named ? ',' : 'x');
+  static constexpr StringRef defaults[] = {"x", "y", "z"};
+  if (parts.size() > 3)
+    return fail("at most three axes are supported");
+  SmallVector<dist::MeshAxisAttr> axes;
+  int64_t ranks = 1;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    StringRef name = defaults[i], size = part;
+    if (named)
+      std::tie(name, size) = part.split('=');
+    int64_t value;
+    if (name.trim().empty() || size.trim().getAsInteger(10, value) || value < 1 || value > 65536)
+      return fail("'" + part + "' is not an axis of 1 to 65536 ranks");
+    for (dist::MeshAxisAttr other : axes)
+      if (other.getName() == name.trim())
+        return fail("axis '" + name.trim() + "' is given twice");
+    if ((ranks *= value) > (1 << 20))
+      return fail("more than 2^20 ranks");
+    axes.push_back(dist::MeshAxisAttr::get(context, StringAttr::get(context, name.trim()), value));
+  }
+  return dist::MeshAttr::get(context, axes);
+}
+
+/// Imports one function per combination of the dimensions with several values, into one module.
+static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
+  std::vector<ImportOptions> bindings{options.import};
+  for (const auto &[name, values] : options.manyDims) {
+    std::vector<ImportOptions> next;
+    for (const ImportOptions &binding : bindings)
+      for (int64_t value : values) {
+        next.push_back(binding);
+        next.back().dims[name] = value;
+        if (values.size() > 1)
+          next.back().functionName += "_" + name + std::to_string(value);
+      }
+    bindings = std::move(next);
+  }
+  OwningOpRef<ModuleOp> all;
+  for (const ImportOptions &binding : bindings) {
+    FailureOr<OwningOpRef<ModuleOp>> one = importOnnx(context, binding);
+    if (failed(one))
+      return failure();
+    if (!all) {
+      all = std::move(*one);
+      continue;
+    }
+    for (auto function : llvm::make_early_inc_range((*one)->getOps<func::FuncOp>())) {
+      function->remove();
+      all->push_back(function);
+    }
+  }
+  return all;
+}
+
+static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options, CompileResult &result) {
+  switch (phase) {
+  case Phase::Import:
+    return success();
+  case Phase::Search:
+    return layout::searchLayouts(module, options.layout, result.layout);
+  case Phase::Partition:
+    return partition::partition(module);
+  case Phase::Schedule:
+    return schedule::schedule(module, options.schedule, result.code);
+  case Phase::Plan: {
+    plan::EmitOptions emit;
+    emit.modelPath = options.import.modelPath;
+    emit.planPath = options.planPath;
+    emit.triple = result.code.triple;
+    emit.cpu = result.code.cpu;
+    emit.features = result.code.features;
+    emit.report.set_compiler_version(COLOSSAL_VERSION);
+    emit.report.set_model_path(options.import.modelPath);
+    emit.report.set_command_line(options.commandLine);
+    emit.report.set_layouts(result.layout.pins);
+    emit.report.set_summary(result.layout.summary);
+    if (failed(plan::emitPlan(module, emit, result.plan, result.data)))
+      return failure();
+    plan::Module &code = *result.plan.add_modules();
+    code.set_offset(0);
+    code.set_bytes(result.code.image.size());
+    return success();
+  }
+  }
+  return failure();
+}
+
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase last,
+                        CompileResult &result) {
+  if (!module->hasAttr(dist::kMeshAttrName)) {
+    FailureOr<dist::MeshAttr> mesh = parseMesh(module.getContext(), options.mesh);
+    if (failed(mesh))
+      return failure();
+    module->setAttr(dist::kMeshAttrName, *mesh);
+  }
+  for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
+    auto phase = static_cast<Phase>(i);
+    if (options.progress)
+      options.progress(getPhaseName(phase));
+    if (failed(runPhase(phase, module, options, result)))
+      return failure();
+    if (phase != Phase::Plan && failed(verify(module)))
+      return module.emitError("the module is not valid after phase '")
+             << getPhaseName(phase) << "'; this is a defect of the compiler";
+  }
+  return success();
+}
+
+LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last, CompileResult &result) {
+  if (failed(parseMesh(context, options.mesh)))
+    return failure();
+  if (options.progress)
+    options.progress(getPhaseName(Phase::Import));
+  FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options);
+  if (failed(module))
+    return failure();
+  result.module = std::move(*module);
+  return runPhases(*result.module, options, Phase::Import, last, result);
+}
+
+std::string writePlanFile(const CompileResult &result, const std::string &path) {
+  auto view = [](const std::string &bytes) {
+    return plan::ByteView{reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()};
+  };
+  plan::Status status = plan::writePlan(path, result.plan, view(result.code.image), view(result.data));
+  return status.ok() ? "" : status.message();
+}
+
+} // namespace colossal

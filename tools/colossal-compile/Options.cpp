@@ -1,0 +1,158 @@
+//===- Options.cpp - the command line of colossal-compile -------------------===//
+#include "Options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+static const char *const kHelp = R"(Compiles an ONNX model for a mesh of devices, ahead of time.
+
+Examples:
+  colossal-compile gpt2.onnx --print-inputs
+  colossal-compile gpt2.onnx --mesh 2x2 --dim batch=4 --dim seq=128 -o gpt2.cplan
+  colossal-compile gpt2.onnx --mesh data=2,model=2 --dim batch=1,4,8 --dim seq=128 --memory 512MiB
+  colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
+
+The plan is run by colossal-run. Weights stay in the model's files; the plan says which part each rank reads.)";
+
+static const char *const kFooter = R"(
+Exit codes: 0 compiled; 1 the model cannot be compiled as asked (the message says why); 2 the command line is wrong.)";
+
+namespace {
+
+[[noreturn]] void fail(const std::string &text) { throw CLI::ValidationError(text); }
+
+int64_t parseInteger(const std::string &text, const std::string &what) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(what + ": '" + text + "' is not an integer");
+  return value;
+}
+
+/// "NAME=REST"; the name may hold anything but '='.
+std::pair<std::string, std::string> splitPair(const std::string &text, const std::string &option) {
+  size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0)
+    fail(option + ": '" + text + "' is not of the form NAME=VALUE");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::vector<int64_t> parseList(const std::string &text, char separator, const std::string &what) {
+  std::vector<int64_t> values;
+  std::stringstream stream(text);
+  for (std::string item; std::getline(stream, item, separator);)
+    values.push_back(parseInteger(item, what));
+  return values;
+}
+
+/// "1073741824", "512MiB", "2GB", "1.5GiB".
+uint64_t parseBytes(const std::string &text) {
+  size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception &) {
+    fail("--memory: '" + text + "' is not a size such as 512MiB");
+  }
+  std::string unit = text.substr(used);
+  const std::map<std::string, double> units = {
+      {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 1024.},
+      {"M", 1048576.}, {"G", 1073741824.}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
+  auto found = units.find(unit);
+  if (found == units.end() || !(value > 0) || value * found->second > 9e18)
+    fail("--memory: '" + text + "' is not a size such as 512MiB");
+  return static_cast<uint64_t>(value * found->second);
+}
+
+struct RawOptions {
+  std::vector<std::string> dims, shapes, values, pins;
+  std::string memory, emit = "plan";
+};
+
+void interpret(const RawOptions &raw, Options &options) {
+  colossal::CompileOptions &compile = options.compile;
+  for (const std::string &text : raw.dims) {
+    auto [name, list] = splitPair(text, "--dim");
+    std::vector<int64_t> values = parseList(list, ',', "--dim " + name);
+    if (values.empty())
+      fail("--dim " + name + " has no value");
+    for (int64_t value : values)
+      if (value < 0)
+        fail("--dim " + name + ": " + std::to_string(value) + " is negative");
+    compile.manyDims[name] = values;
+  }
+  for (const std::string &text : raw.shapes) {
+    auto [name, list] = splitPair(text, "--shape");
+    compile.import.shapes[name] = parseList(list, list.find('x') != std::string::npos ? 'x' : ',', "--shape " + name);
+  }
+  for (const std::string &text : raw.values) {
+    size_t at = text.find('=');
+    if (at == std::string::npos || at == 0)
+      fail("--value: '" + text + "' is not of the form INPUT=LITERAL or INPUT=FILE");
+    colossal::InputContents contents;
+    std::string value = text.substr(at + 1);
+    auto endsWith = [&](const std::string &end) {
+      return value.size() > end.size() && value.compare(value.size() - end.size(), end.size(), end) == 0;
+    };
+    (endsWith(".npy") || endsWith(".pb") ? contents.file : contents.literal) = value;
+    compile.import.values[text.substr(0, at)] = contents;
+  }
+  if (!raw.memory.empty())
+    compile.layout.memoryBytes = parseBytes(raw.memory);
+  compile.layout.pins = raw.pins;
+  auto phase = colossal::parsePhase(raw.emit);
+  if (!phase)
+    fail("--emit: '" + raw.emit + "' is not a phase; phases are import, search, partition, schedule, plan");
+  options.last = *phase;
+}
+
+} // namespace
+
+int parseOptions(int argc, char **argv, Options &options) {
+  CLI::App app(kHelp, "colossal-compile");
+  RawOptions raw;
+  colossal::CompileOptions &compile = options.compile;
+  app.add_option("MODEL", compile.import.modelPath, "the ONNX file");
+  app.add_option("-o,--output", options.output, "the plan file; default: the model's name with .cplan, in this folder");
+  app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
+  app.add_option("--dim", raw.dims, "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->delimiter('\0');
+  app.add_option("--shape", raw.shapes, "INPUT=2x3x4 binds an input's shape")->expected(1)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--value", raw.values,
+                 "INPUT=LITERAL (3, [1,2]) or INPUT=FILE (.npy, .pb) binds an input's contents")->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--memory", raw.memory, "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)");
+  app.add_option("--machine", compile.layout.machine, "machine description: a file, or a name (default: this CPU)");
+  app.add_option("--pin", raw.pins, "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--explain", options.explain, "print what was split how, and what it costs");
+  app.add_flag("--as-pins", options.asPins, "with --explain: print the layout as pins that give the same plan");
+  app.add_flag("--print-inputs", options.printInputs, "list the model's inputs and what must be bound, and stop");
+  app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
+  app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, search, partition, schedule");
+  app.add_option("--target-cpu", compile.schedule.targetCpu, "LLVM's name of the CPU to compile for (default: this host)");
+  app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
+  app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);
+  app.footer(kFooter);
+  try {
+    app.parse(argc, argv);
+    if (!options.listOperators && compile.import.modelPath.empty())
+      throw CLI::RequiredError("MODEL");
+    interpret(raw, options);
+  } catch (const CLI::Success &success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError &error) {
+    std::cerr << "colossal-compile: " << error.what() << "\nRun colossal-compile --help for the options.\n";
+    return 2;
+  }
+  for (int i = 0; i < argc; ++i)
+    compile.commandLine += (i ? " " : "") + std::string(argv[i]);
+  if (options.output.empty()) {
+    std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);
+    size_t dot = name.rfind(".onnx");
+    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) + ".cplan";
+  }
+  compile.planPath = options.output;
+  return -1;
+}

@@ -1,0 +1,20 @@
+//===- Options.h - the command line of colossal-compile ---------------------===//
+#ifndef COLOSSAL_TOOLS_COLOSSAL_COMPILE_OPTIONS_H
+#define COLOSSAL_TOOLS_COLOSSAL_COMPILE_OPTIONS_H
+
+#include "colossal/Compiler/Compiler.h"
+
+#include <string>
+
+/// What the user asked for.
+struct Options {
+  colossal::CompileOptions compile;
+  std::string output;
+  colossal::Phase last = colossal::Phase::Plan;
+  bool explain = false, asPins = false, printInputs = false, listOperators = false, quiet = false;
+};
+
+/// Parses the command line. Returns -1 to go on, otherwise the exit code (help and version print and give 0).
+int parseOptions(int argc, char **argv, Options &options);
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_COMPILE_OPTIONS_H

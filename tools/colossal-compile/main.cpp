@@ -1,0 +1,105 @@
+//===- main.cpp - colossal-compile ------------------------------------------===//
+//
+// ONNX file in, plan out. The work is lib/Compiler's.
+//
+//===----------------------------------------------------------------------===//
+#include "Options.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace colossal;
+
+static void printDiagnostic(Diagnostic &diagnostic) {
+  llvm::StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
+                             : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
+                                                                                       : "note";
+  OnnxNames names = getOnnxNames(diagnostic.getLocation());
+  llvm::errs() << "colossal-compile: " << severity << ": ";
+  if (!names.nodes.empty())
+    llvm::errs() << "node '" << names.nodes.front() << "': ";
+  llvm::errs() << diagnostic.str() << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    printDiagnostic(note);
+}
+
+static int printInputs(MLIRContext &context, const std::string &path) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(&context, path);
+  if (failed(inputs))
+    return 1;
+  for (const ModelInput &input : *inputs) {
+    llvm::outs() << input.name << ": " << input.type << " [";
+    for (auto [i, dim] : llvm::enumerate(input.shape)) {
+      llvm::outs() << (i ? ", " : "");
+      if (dim.size >= 0)
+        llvm::outs() << dim.size;
+      else
+        llvm::outs() << (dim.name.empty() ? "?" : dim.name);
+    }
+    llvm::outs() << "]" << (input.hasShape ? "" : " (no shape: bind it with --shape)") << "\n";
+  }
+  return 0;
+}
+
+static void printOperators() {
+  for (const SupportedOperator &op : listOperators()) {
+    llvm::outs() << (op.domain.empty() ? "ai.onnx" : op.domain) << " " << op.name << " " << op.first << "-";
+    if (op.last)
+      llvm::outs() << op.last;
+    llvm::outs() << "\n";
+  }
+}
+
+int main(int argc, char **argv) {
+  Options options;
+  if (int code = parseOptions(argc, argv, options); code >= 0)
+    return code;
+  if (options.listOperators)
+    return printOperators(), 0;
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+    printDiagnostic(diagnostic);
+    return success();
+  });
+  if (options.printInputs)
+    return printInputs(context, options.compile.import.modelPath);
+
+  auto begin = std::chrono::steady_clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  if (!options.quiet)
+    options.compile.progress = [&](llvm::StringRef phase) {
+      llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << phase << "\n";
+    };
+  Phase last = options.asPins ? Phase::Search : options.last;
+  CompileResult result;
+  if (failed(compile(&context, options.compile, last, result)))
+    return 1;
+  if (options.asPins) {
+    llvm::outs() << result.layout.pins;
+    return 0;
+  }
+  if (last != Phase::Plan) {
+    result.module->print(llvm::outs(), OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(64));
+    llvm::outs() << "\n";
+    return 0;
+  }
+  if (std::string error = writePlanFile(result, options.output); !error.empty()) {
+    llvm::errs() << "colossal-compile: error: " << error << "\n";
+    return 1;
+  }
+  if (options.explain)
+    llvm::outs() << result.layout.explanation;
+  if (!options.quiet) {
+    llvm::outs() << result.layout.summary;
+    llvm::outs() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
+                                 result.code.kernels, result.code.image.size(), seconds());
+  }
+  return 0;
+}

@@ -1,0 +1,9 @@
+// colossal-lsp-server: completion, hover and diagnostics of the project's dialects in editors.
+#include "colossal/Compiler/Compiler.h"
+#include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  colossal::registerDialects(registry);
+  return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
+}
