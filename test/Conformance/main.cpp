@@ -4,6 +4,7 @@
 // different fails the run, so that the list always tells the truth.
 #include "Workers.h"
 
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
