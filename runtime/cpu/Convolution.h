@@ -3,16 +3,12 @@
 #ifndef COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 #define COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 
-#include "colossal/Plan/Status.h"
+#include "colossal/Plan/Routines.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-namespace colossal::plan {
-class Convolution;
-}
 
 namespace colossal::runtime {
 
@@ -46,11 +42,6 @@ public:
 /// Unsupported where the library has no such convolution (type, algorithm or activation).
 Status createConvolution(const ConvolutionDescriptor &descriptor, unsigned threads,
                          std::unique_ptr<ConvolutionRoutine> &routine);
-
-/// Bytes of the packed weight and of the scratchpad of a convolution on this host with `threads` threads. The packed
-/// size also suffices for hosts with narrower vectors. A runtime with more threads adds scratch of its own.
-Status queryConvolution(const plan::Convolution &convolution, unsigned threads, uint64_t &packedBytes,
-                        uint64_t &scratchBytes);
 
 /// Runs body(context, thread, begin, end) over chunks of [0, tiles) on the library's threads, so that launches and
 /// library calls of one rank share them.
