@@ -108,14 +108,22 @@ SmallVector<unsigned> FunctionLowering::memoryOrder(Value value) {
   std::optional<SmallVector<unsigned>> wanted;
   for (Operation *user : value.getUsers()) {
     auto transpose = dyn_cast<TransposeOp>(user);
-    if (!transpose)
-      return order;
-    SmallVector<unsigned> asks(transpose.getPermutation().begin(), transpose.getPermutation().end());
-    if (wanted && *wanted != asks)
-      return order;
+    SmallVector<unsigned> asks = order;
+    if (transpose)
+      asks.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
+    if (!transpose || (wanted && *wanted != asks)) {
+      wanted.reset();
+      break;
+    }
     wanted = asks;
   }
-  return wanted ? *wanted : order;
+  if (wanted)
+    return *wanted;
+  if (isChannelsLast(value)) {
+    order.erase(order.begin() + 1);
+    order.push_back(1);
+  }
+  return order;
 }
 
 View FunctionLowering::allocate(Value value, Place &place) {
@@ -323,9 +331,11 @@ LogicalResult FunctionLowering::lowerOps(ArrayRef<Operation *> ops, Place &place
     return lowerFused(group, place);
   }
   Grouping grouping(ops, fuse);
-  for (Group *group : grouping.order())
+  for (Group *group : grouping.order()) {
     if (failed(lowerGroup(*group, place)))
       return failure();
+    done.insert(group->ops.begin(), group->ops.end());
+  }
   return success();
 }
 
@@ -339,8 +349,24 @@ LogicalResult FunctionLowering::lowerGroup(Group &group, Place &place) {
       return lowerAttention(attention, place);
     if (isCollective(group.routine))
       return lowerCollectiveStep(group.routine, place);
+    auto called = lowerConvolution(group, place);
+    if (failed(called))
+      return failure();
+    return *called ? success() : lowerSeparately(group, place);
   }
   return lowerFused(group, place);
+}
+
+LogicalResult FunctionLowering::lowerSeparately(Group &group, Place &place) {
+  if (group.ops.size() == 1)
+    return lowerFused(group, place);
+  Group first, rest;
+  first.routine = group.routine;
+  first.ops.push_back(group.routine);
+  llvm::append_range(first.outputs, group.routine->getResults());
+  llvm::copy_if(group.ops, std::back_inserter(rest.ops), [&](Operation *op) { return op != group.routine; });
+  rest.outputs = group.outputs;
+  return success(succeeded(lowerGroup(first, place)) && succeeded(lowerFused(rest, place)));
 }
 
 LogicalResult FunctionLowering::lowerCollectiveStep(Operation *op, Place &place) {

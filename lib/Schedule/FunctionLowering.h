@@ -59,6 +59,14 @@ private:
   mlir::LogicalResult lowerFused(Group &group, Place &place);
   mlir::LogicalResult lowerContraction(Group &group, Place &place);
   mlir::LogicalResult lowerAttention(AttentionOp op, Place &place);
+  /// True if a library call was made of it; false where the library cannot do it.
+  mlir::FailureOr<bool> lowerConvolution(Group &group, Place &place);
+  /// Lies with the channels innermost: what convolutions read and write.
+  bool isChannelsLast(mlir::Value value);
+  /// Its memory may be written: all ops that read it have been lowered.
+  bool isDead(mlir::Value value);
+  /// The group in pieces: its routine, then what followed it.
+  mlir::LogicalResult lowerSeparately(Group &group, Place &place);
   mlir::LogicalResult lowerCollectiveStep(mlir::Operation *op, Place &place);
   /// Copies a value in memory into a dense storage.
   mlir::LogicalResult copy(const View &from, mlir::RankedTensorType type, const View &to, Place &place,
@@ -95,6 +103,8 @@ private:
   llvm::DenseMap<mlir::Value, std::string> keys;
   llvm::DenseSet<mlir::Value> returned; ///< values already bound to an output
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
+  llvm::DenseMap<mlir::Value, bool> channelsLast;
+  llvm::DenseSet<mlir::Operation *> done; ///< ops whose steps have been made
 };
 
 } // namespace colossal::schedule

@@ -228,6 +228,17 @@ void Grouping::place(Operation *op) {
       groupOf[op] = group;
       return;
     }
+    if (isa<ConvOp, ConvTransposeOp>(op) && !group->routine && group->reduced.empty() && group->outputs.size() == 1) {
+      SmallVector<Operation *> after(group->ops);
+      llvm::sort(after, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
+      if (alignedIn(group, uses, result) && fitsConvolution(op, after)) {
+        group->routine = op;
+        group->ops.push_back(op);
+        group->aligned[op] = true;
+        groupOf[op] = group;
+        return;
+      }
+    }
   }
   // One of the users' kernels may store the value for the others, if none of them must run before it.
   if (kind == OpClass::Point && (memory || users.size() > 1)) {

@@ -25,6 +25,8 @@ enum class OpClass {
   None     ///< movements, constants, parameters, index arithmetic
 };
 OpClass classify(mlir::Operation *op);
+/// Whether the library can do `ops` (in order) on the result of a convolution.
+bool fitsConvolution(mlir::Operation *convolution, llvm::ArrayRef<mlir::Operation *> ops);
 
 struct Group {
   llvm::SmallVector<mlir::Operation *> ops;        ///< program order

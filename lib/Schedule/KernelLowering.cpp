@@ -310,20 +310,9 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       epilogue.push_back(member);
   Value main = group.outputs.front();
   auto separately = [&]() -> LogicalResult {
-    if (epilogue.empty())
-      return lowerFused(group, place);
     for (Value output : group.outputs)
       place.views.erase(output);
-    Group first;
-    first.ops.push_back(op);
-    first.outputs.push_back(op.getResult());
-    first.routine = op;
-    if (failed(lowerContraction(first, place)))
-      return failure();
-    Group rest;
-    rest.ops = epilogue;
-    rest.outputs = group.outputs;
-    return lowerFused(rest, place);
+    return lowerSeparately(group, place);
   };
   if (tensorOf(op.getResult()).getNumElements() == 0 || tensorOf(op.getLhs()).getNumElements() == 0)
     return separately();

@@ -65,6 +65,7 @@ struct Shared {
   mlir::ModuleOp module;
   const cpu::Target &target;
   cpu::KernelCompiler &compiler;
+  unsigned rankThreads;
   std::vector<Storage> weights;
   llvm::StringMap<unsigned> weightOf;            ///< text of a computation from parameters -> index in `weights`
   llvm::StringMap<std::string> parameterSymbols; ///< text of a parameter -> symbol
