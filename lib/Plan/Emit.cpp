@@ -278,7 +278,7 @@ void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
     conv.mutable_activation_args()->Add(args->begin(), args->end());
   conv.set_transposed(op.getTransposed());
   conv.set_algorithm(op.getAlgorithm().str());
-  out.set_writes(1);
+  out.set_writes(op.getPack() ? 1 : 2); // the packed weight; the scratchpad and the output
 }
 
 LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out, Program &program) {
