@@ -25,6 +25,7 @@ std::optional<SmallVector<int64_t>> broadcastShapes(ArrayRef<int64_t> a, ArrayRe
 }
 
 Value GraphBuilder::finish(Operation *op) {
+  auto erase = [&] { rewriter ? rewriter->eraseOp(op) : op->erase(); };
   std::vector<HostTensor> operands;
   // A range stays an op unless it has one element: what needs its values evaluates it on demand.
   bool constant = !isa<IotaOp>(op) || typeOf(op->getResult(0)).getNumElements() == 1;
@@ -40,13 +41,13 @@ Value GraphBuilder::finish(Operation *op) {
   }
   if (constant) {
     if (auto results = evaluateOp(op, operands, kFoldLimit)) {
-      op->erase();
+      erase();
       return this->constant(results->front());
     }
   }
   SmallVector<Value> folded;
   if (succeeded(builder.tryFold(op, folded)) && !folded.empty()) {
-    op->erase();
+    erase();
     return folded.front();
   }
   return op->getResult(0);

@@ -10,6 +10,7 @@
 
 #include "HostTensor.h"
 #include "dialects/Colossal/Colossal.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace colossal {
 
@@ -23,6 +24,9 @@ public:
   using Type = mlir::Type;
 
   GraphBuilder(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), location(loc) {}
+  /// In a rewrite, which must know of every op that goes.
+  GraphBuilder(mlir::RewriterBase &rewriter, mlir::Location loc)
+      : builder(rewriter), location(loc), rewriter(&rewriter) {}
 
   mlir::OpBuilder &ops() { return builder; }
   mlir::Location loc() const { return location; }
@@ -90,6 +94,7 @@ public:
 private:
   mlir::OpBuilder &builder;
   mlir::Location location;
+  mlir::RewriterBase *rewriter = nullptr;
 };
 
 /// Results of more elements than this are left to run time even if constant (unless all elements are equal).

@@ -32,13 +32,25 @@ LogicalResult PadOp::verify() { return success(); }
 // Folding
 //===----------------------------------------------------------------------===//
 
-OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) { return {}; }
+// What changes nothing goes. Constants are folded by the import phase, which bounds their size.
 
-OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) { return {}; }
+OpFoldResult ReshapeOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
-OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) { return {}; }
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  for (auto [i, d] : llvm::enumerate(getPermutation()))
+    if (int64_t(i) != d)
+      return {};
+  return getInput();
+}
 
-OpFoldResult SliceOp::fold(FoldAdaptor adaptor) { return {}; }
+OpFoldResult BroadcastOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  bool whole = getInput().getType() == getType();
+  for (auto [start, step] : llvm::zip(getStarts(), getSteps()))
+    whole &= start == 0 && step == 1;
+  return whole ? getInput() : OpFoldResult();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

@@ -27,10 +27,19 @@ static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &
   return applyPatternsGreedily(module, std::move(patterns), config);
 }
 
+/// Removes what nothing uses (apply does that) and what is computed twice.
 LogicalResult normalizeModel(ModuleOp module) {
-  return success(succeeded(apply(module, populateNormalizePatterns)) && succeeded(simplify(module)));
+  if (failed(apply(module, populateNormalizePatterns)) || failed(simplify(module)))
+    return failure();
+  return apply(module, populateNormalizePatterns);
 }
 
-LogicalResult recognisePatterns(ModuleOp module) { return success(); }
+LogicalResult recognisePatterns(ModuleOp module) {
+  for (auto populate : {populateActivationPatterns, populateNormalizationPatterns, populateRotaryPatterns,
+                        populateAttentionPatterns, populateNormalizePatterns})
+    if (failed(apply(module, populate)))
+      return failure();
+  return simplify(module);
+}
 
 } // namespace colossal

@@ -1,0 +1,356 @@
+//===- Attention.cpp - softmax attention from its parts ---------------------===//
+//
+// softmax(scale Q K^T + mask) V, with the scale on either operand or on the product, multiplied or divided; masks added or
+// selected; keys and values repeated for grouped heads; zeros in place of the NaN of rows that see nothing.
+//
+// Masks that select between 0 and -inf become booleans; their causal part becomes an attribute. Where the hidden value is
+// a finite lowest number, a row that sees nothing averages over all keys: booleans cannot say that, so such a mask stays a
+// number unless it is causal alone, when every row sees a key.
+//
+//===----------------------------------------------------------------------===//
+#include "Matching.h"
+#include "Patterns.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+/// Guards written out: where(isnan(p), 0, p) of a softmax.
+struct RecogniseGuard : OpRewritePattern<ElementwiseOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
+    if (op.getKind() != ElementwiseKind::Select || !isSplat(op.getInputs()[1], 0))
+      return failure();
+    auto isNaN = matchKind(op.getInputs()[0], ElementwiseKind::IsNaN);
+    auto softmax = op.getInputs()[2].getDefiningOp<SoftmaxOp>();
+    if (!isNaN || !softmax || isNaN.getInputs()[0] != softmax.getResult() || softmax.getLog())
+      return failure();
+    GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {softmax.getResult(), isNaN.getResult()}));
+    rewriter.replaceOp(op, b.softmax(softmax.getInput(), softmax.getAxis(), false, true));
+    return success();
+  }
+};
+
+/// The operand without constant factors, which go to `scale`; movement ops in between are kept.
+Value peelScale(Value value, double &scale, GraphBuilder &b) {
+  if (auto op = value.getDefiningOp<ElementwiseOp>()) {
+    auto parts = matchWithSplat(op);
+    bool div = op.getKind() == ElementwiseKind::Div && parts && parts->first == op.getInputs()[0];
+    if (parts && parts->second != 0 && parts->first.getType() == value.getType() &&
+        (op.getKind() == ElementwiseKind::Mul || div)) {
+      scale *= div ? 1.0 / parts->second : parts->second;
+      return peelScale(parts->first, scale, b);
+    }
+    return value;
+  }
+  double inner = 1;
+  if (auto transpose = value.getDefiningOp<TransposeOp>()) {
+    Value source = peelScale(transpose.getInput(), inner, b);
+    if (source == transpose.getInput())
+      return value;
+    scale *= inner;
+    return b.transpose(source, transpose.getPermutation());
+  }
+  if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+    Value source = peelScale(reshape.getInput(), inner, b);
+    if (source == reshape.getInput())
+      return value;
+    scale *= inner;
+    return b.reshape(source, GraphBuilder::shapeOf(value));
+  }
+  return value;
+}
+
+/// A contraction operand [..] with the dimensions in the order of `wanted` labels; a batch label that is missing becomes
+/// a dimension of size 1.
+Value arrange(Value value, ArrayRef<int64_t> labels, ArrayRef<int64_t> wanted, GraphBuilder &b) {
+  SmallVector<int64_t> permutation, missing;
+  for (auto [d, label] : llvm::enumerate(wanted)) {
+    auto *at = llvm::find(labels, label);
+    if (at == labels.end())
+      missing.push_back(d);
+    else
+      permutation.push_back(at - labels.begin());
+  }
+  if (permutation.size() != labels.size())
+    return {};
+  bool moved = false;
+  for (auto [d, from] : llvm::enumerate(permutation))
+    moved |= int64_t(d) != from;
+  if (moved) {
+    // A transpose of a transpose is one.
+    if (auto inner = value.getDefiningOp<TransposeOp>()) {
+      for (int64_t &d : permutation)
+        d = inner.getPermutation()[d];
+      value = inner.getInput();
+    }
+    bool identity = true;
+    for (auto [d, from] : llvm::enumerate(permutation))
+      identity &= int64_t(d) == from;
+    value = identity ? value : b.transpose(value, permutation);
+  }
+  return b.unsqueeze(value, missing);
+}
+
+/// k of [B, Hk, S, D] repeated to [B, Hk * G, S, D], and G.
+std::pair<Value, int64_t> matchRepeatedHeads(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  auto broadcast = reshape ? reshape.getInput().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!broadcast)
+    return {value, 1};
+  auto wide = GraphBuilder::shapeOf(broadcast.getResult()), narrow = GraphBuilder::shapeOf(broadcast.getInput());
+  auto flat = GraphBuilder::shapeOf(value);
+  if (wide.size() != 5 || narrow.size() != 5 || flat.size() != 4 || narrow[2] != 1 || flat[1] != wide[1] * wide[2] ||
+      flat[0] != wide[0] || flat.take_back(2) != wide.take_back(2))
+    return {value, 1};
+  for (unsigned d : {0, 1, 3, 4})
+    if (narrow[d] != wide[d])
+      return {value, 1};
+  return {broadcast.getInput(), wide[2]}; // reshaped to rank 4 by the caller
+}
+
+/// One thing added to, or hiding places of, the scores.
+struct MaskTerm {
+  Value added;     ///< the term as a number, if it is one
+  Value condition; ///< true: visible; null where the term is not of that form
+  bool inverted = false;
+  double hidden = 0; ///< what hidden places hold
+};
+
+struct Scores {
+  Value query, key; ///< as the contraction has them
+  ContractOp contract;
+  double scale = 1, softcap = 0;
+  SmallVector<MaskTerm> terms;
+  SmallVector<Value> passed;
+};
+
+constexpr double kLowest = -1e30;
+
+/// select(c, 0, -inf) and select(c, -inf, 0).
+MaskTerm readTerm(Value value) {
+  MaskTerm term;
+  term.added = value;
+  auto select = matchKind(stripBroadcast(value), ElementwiseKind::Select);
+  if (!select)
+    return term;
+  for (bool inverted : {false, true}) {
+    auto hidden = matchSplat(select.getInputs()[inverted ? 1 : 2]);
+    if (hidden && *hidden <= kLowest && isSplat(select.getInputs()[inverted ? 2 : 1], 0)) {
+      term.condition = select.getInputs()[0];
+      term.inverted = inverted;
+      term.hidden = *hidden;
+    }
+  }
+  return term;
+}
+
+/// Walks from the softmax's input to the contraction. Only what has the scores' full shape is walked.
+bool matchScores(Value value, Scores &scores, unsigned depth) {
+  if (depth == 0)
+    return false;
+  if (auto contract = value.getDefiningOp<ContractOp>()) {
+    scores.contract = contract;
+    return true;
+  }
+  auto op = value.getDefiningOp<ElementwiseOp>();
+  if (!op)
+    return false;
+  auto walk = [&](Value next) {
+    if (next.getType() != value.getType())
+      return false;
+    Scores attempt = scores;
+    attempt.passed.push_back(value);
+    if (!matchScores(next, attempt, depth - 1))
+      return false;
+    scores = std::move(attempt);
+    return true;
+  };
+  switch (op.getKind()) {
+  case ElementwiseKind::Add:
+    for (unsigned i : {0, 1})
+      if (scores.scale == 1 && scores.softcap == 0 && walk(op.getInputs()[i])) {
+        scores.terms.push_back(readTerm(op.getInputs()[1 - i]));
+        return true;
+      }
+    return false;
+  case ElementwiseKind::Select: {
+    for (unsigned i : {1, 2}) {
+      auto hidden = matchSplat(op.getInputs()[3 - i]);
+      if (!hidden || *hidden > kLowest || scores.scale != 1 || scores.softcap != 0 || !walk(op.getInputs()[i]))
+        continue;
+      MaskTerm term;
+      term.condition = op.getInputs()[0];
+      term.inverted = i == 2;
+      term.hidden = *hidden;
+      scores.terms.push_back(term);
+      return true;
+    }
+    return false;
+  }
+  case ElementwiseKind::Mul:
+  case ElementwiseKind::Div: {
+    auto parts = matchWithSplat(op);
+    if (!parts || parts->second == 0 || (op.getKind() == ElementwiseKind::Div && parts->first != op.getInputs()[0]))
+      return false;
+    // c tanh(s / c)
+    auto tanh = matchKind(parts->first, ElementwiseKind::Tanh);
+    if (tanh && op.getKind() == ElementwiseKind::Mul && scores.scale == 1 && scores.softcap == 0) {
+      scores.softcap = parts->second;
+      scores.scale = parts->second; // the division by the cap that follows takes it back
+      return walk(tanh.getInputs()[0]);
+    }
+    scores.scale *= op.getKind() == ElementwiseKind::Div ? 1.0 / parts->second : parts->second;
+    return walk(parts->first);
+  }
+  default:
+    return false;
+  }
+}
+
+void collectConjuncts(Value condition, SmallVectorImpl<Value> &conjuncts) {
+  Value inner = stripBroadcast(condition);
+  if (auto both = matchKind(inner, ElementwiseKind::And)) {
+    collectConjuncts(both.getInputs()[0], conjuncts);
+    collectConjuncts(both.getInputs()[1], conjuncts);
+    return;
+  }
+  conjuncts.push_back(condition);
+}
+
+struct RecogniseAttention : OpRewritePattern<ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ContractOp op, PatternRewriter &rewriter) const override {
+    auto softmax = op.getLhs().getDefiningOp<SoftmaxOp>();
+    ArrayRef<int64_t> p = op.getLhsDims();
+    if (!softmax || softmax.getLog() || p.size() != 4 || softmax.getAxis() != 3)
+      return failure();
+    Scores scores;
+    if (!matchScores(softmax.getInput(), scores, 12))
+      return failure();
+    // Labels of P [b, h, q, k] in both contractions: the first must give them in this order.
+    ContractOp first = scores.contract;
+    ArrayRef<int64_t> s = first.getResultDims();
+    if (s.size() != 4 || first.getResult().getType() != op.getLhs().getType())
+      return failure();
+    int64_t d = -1;
+    for (int64_t label : first.getLhsDims())
+      if (!llvm::is_contained(s, label)) {
+        if (d >= 0)
+          return failure();
+        d = label;
+      }
+    int64_t v = -1;
+    for (int64_t label : op.getResultDims())
+      if (!llvm::is_contained(p, label))
+        v = label;
+    bool sides = llvm::is_contained(first.getLhsDims(), s[2]) && llvm::is_contained(first.getRhsDims(), s[3]) &&
+                 !llvm::is_contained(first.getRhsDims(), s[2]) && !llvm::is_contained(first.getLhsDims(), s[3]);
+    if (d < 0 || v < 0 || !sides || op.getResultDims() != ArrayRef<int64_t>{p[0], p[1], p[2], v} ||
+        llvm::is_contained(op.getRhsDims(), p[2]) || !llvm::is_contained(op.getRhsDims(), p[3]))
+      return failure();
+
+    GraphBuilder b(rewriter, attentionLocation(op, softmax, scores));
+    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), {s[0], s[1], s[2], d}, b);
+    Value key = peelScale(first.getRhs(), scores.scale, b);
+    key = arrange(key, first.getRhsDims(), {s[0], s[1], s[3], d}, b);
+    Value value = arrange(op.getRhs(), op.getRhsDims(), {p[0], p[1], p[3], v}, b);
+    if (!query || !key || !value || GraphBuilder::elementOf(query) != GraphBuilder::elementOf(op.getResult()))
+      return failure();
+    auto [narrowKey, keyGroup] = matchRepeatedHeads(key);
+    auto [narrowValue, valueGroup] = matchRepeatedHeads(value);
+    auto narrow = [&](Value x) {
+      auto shape = GraphBuilder::shapeOf(x);
+      return shape.size() == 5 ? b.squeeze(x, {2}) : x;
+    };
+    if (keyGroup == valueGroup && keyGroup > 1) {
+      key = narrow(narrowKey);
+      value = narrow(narrowValue);
+    }
+    auto q = GraphBuilder::shapeOf(query), k = GraphBuilder::shapeOf(key), w = GraphBuilder::shapeOf(value);
+    if (q[0] != k[0] || q[0] != w[0] || k[1] != w[1] || k[2] != w[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
+      return failure();
+    Mask mask = makeMask(scores, q[2], k[2], op.getLhs().getType(), b);
+    Value result = AttentionOp::create(rewriter, b.loc(), op.getType(), query, key, value, mask.value, Value(), Value(),
+                                       APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
+                                       APFloat(scores.softcap), softmax.getGuard());
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+
+private:
+  struct Mask {
+    Value value;
+    bool causal = false;
+    int64_t offset = 0;
+  };
+
+  static Location attentionLocation(ContractOp op, SoftmaxOp softmax, Scores &scores) {
+    SmallVector<Value> parts = {scores.contract.getResult()};
+    parts.append(scores.passed.rbegin(), scores.passed.rend());
+    parts.push_back(softmax.getResult());
+    return fuseLocations(op.getLoc(), parts);
+  }
+
+  static Mask makeMask(const Scores &scores, int64_t queries, int64_t keys, Type scoreType, GraphBuilder &b) {
+    Mask mask;
+    SmallVector<Value> visible;
+    bool booleans = true, finite = false;
+    for (const MaskTerm &term : scores.terms) {
+      booleans &= term.condition != nullptr;
+      finite |= term.condition && std::isfinite(term.hidden);
+    }
+    for (const MaskTerm &term : scores.terms) {
+      if (!booleans)
+        break;
+      if (term.inverted) {
+        visible.push_back(b.unary(ElementwiseKind::Not, term.condition));
+        continue;
+      }
+      SmallVector<Value> conjuncts;
+      collectConjuncts(term.condition, conjuncts);
+      for (Value conjunct : conjuncts) {
+        auto offset = matchCausal(conjunct);
+        auto shape = GraphBuilder::shapeOf(stripBroadcast(conjunct));
+        bool whole = shape.size() >= 2 && shape.back() == keys && shape[shape.size() - 2] == queries;
+        if (!offset || !whole) {
+          visible.push_back(stripBroadcast(conjunct));
+        } else if (*offset < keys - 1) {
+          mask.offset = mask.causal ? std::min(mask.offset, *offset) : *offset;
+          mask.causal = true;
+        }
+      }
+    }
+    // With a finite hidden value, booleans are right only where every row sees a key.
+    if (booleans && (!finite || (visible.empty() && (!mask.causal || mask.offset >= 0)))) {
+      for (Value one : visible)
+        mask.value = mask.value ? b.elementwise(ElementwiseKind::And, {mask.value, one}) : one;
+      return mask;
+    }
+    mask = Mask();
+    Type element = cast<RankedTensorType>(scoreType).getElementType();
+    for (const MaskTerm &term : scores.terms) {
+      Value added = term.added;
+      if (!added) {
+        Value zero = b.scalar(element, 0), hidden = b.scalar(element, term.hidden);
+        added = b.select(term.condition, term.inverted ? hidden : zero, term.inverted ? zero : hidden);
+      }
+      added = stripBroadcast(added);
+      mask.value = mask.value ? b.add(mask.value, added) : added;
+    }
+    return mask;
+  }
+};
+
+} // namespace
+
+void populateAttentionPatterns(RewritePatternSet &patterns) {
+  patterns.add<RecogniseGuard, RecogniseAttention>(patterns.getContext());
+}
+
+} // namespace colossal
