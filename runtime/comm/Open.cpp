@@ -4,6 +4,7 @@
 #include "runtime/comm/Local.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 namespace colossal::runtime {
 
@@ -13,8 +14,13 @@ Status openPlugin(const std::string &name, const std::string &purpose, void *&ha
   Dl_info info;
   if (::dladdr(reinterpret_cast<void *>(&openPlugin), &info) != 0 && info.dli_fname) {
     std::string self = info.dli_fname;
-    std::string folder = self.find('/') == std::string::npos ? "." : self.substr(0, self.rfind('/'));
-    candidates = {folder + "/" + file, folder + "/../lib/" + file};
+    // A program found by way of PATH is known here by its bare name.
+    char path[4096];
+    if (self.find('/') == std::string::npos)
+      if (ssize_t length = ::readlink("/proc/self/exe", path, sizeof path); length > 0)
+        self.assign(path, length);
+    if (size_t slash = self.rfind('/'); slash != std::string::npos)
+      candidates = {self.substr(0, slash) + "/" + file, self.substr(0, slash) + "/../lib/" + file};
   }
   candidates.push_back(std::string(COLOSSAL_PLUGIN_FOLDER) + "/" + file);
   candidates.push_back(file);
