@@ -1,0 +1,81 @@
+#!/bin/sh
+# colossal-run from outside: exit codes, messages, files, failing and hanging ranks, and no process left behind.
+#   colossal-run.sh BIN_FOLDER SCRATCH_FOLDER [MPIEXEC]
+bin=$1 scratch=$2 mpiexec=$3
+rm -rf "$scratch" && mkdir -p "$scratch/hang" "$scratch/crash" || exit 1
+cd "$scratch" || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+failures=0
+
+# expect CODE PATTERN COMMAND...: the exit code, and a pattern that the output must hold.
+expect() {
+  code=$1 pattern=$2
+  shift 2
+  "$@" > log 2>&1
+  got=$?
+  if [ $got -ne "$code" ] || { [ -n "$pattern" ] && ! grep -q -e "$pattern" log; }; then
+    echo "FAIL: $*"
+    echo "  exit code $got, expected $code; expected to find: $pattern"
+    sed 's/^/  | /' log
+    failures=$((failures + 1))
+  fi
+}
+
+"$bin/write-plan" plan.cplan && "$bin/write-plan" hang/plan.cplan hang && "$bin/write-plan" crash/plan.cplan crash || exit 1
+run="$bin/colossal-run"
+
+expect 0 'Exit codes' "$run" --help
+expect 0 'reads plans up to version' "$run" --version
+expect 0 'x: f32\[8,6\]' "$run" plan.cplan --print-inputs
+expect 0 'all_reduce sum over b' "$run" plan.cplan --dump-plan
+expect 2 "input 'x' is missing" "$run" plan.cplan
+expect 2 'expected FILE.npz' "$run" plan.cplan --input other.txt
+expect 2 '' "$run" plan.cplan --no-such-option
+expect 3 'cannot open' "$run" missing.cplan
+expect 3 'cannot open' "$run" plan.cplan --input missing.npz
+
+expect 0 '' "$run" plan.cplan --random-inputs 1 --output one.npz
+expect 0 'y: worst error 0 absolute' "$run" plan.cplan --random-inputs 1 --expect one.npz
+expect 1 'FAIL' "$run" plan.cplan --random-inputs 2 --expect one.npz
+expect 0 '"collective_bytes":108' "$run" plan.cplan --random-inputs 1 --benchmark 5 --json
+expect 0 'planned bytes' "$run" plan.cplan --random-inputs 1 --memory
+expect 0 '' "$run" plan.cplan --random-inputs 1 --trace trace.json
+expect 0 '/sum/Add' cat trace.json
+expect 2 "no input 'y'" "$run" plan.cplan --input one.npz
+expect 3 'cannot open weight file' "$run" plan.cplan --random-inputs 1 --weights /nonexistent
+mkdir moved && mv w.bin moved/
+expect 3 'says where it is now' "$run" plan.cplan --random-inputs 1
+expect 0 'ok' "$run" plan.cplan --random-inputs 1 --expect one.npz --weights moved
+expect 0 'ok' "$run" plan.cplan --random-inputs 1 --expect one.npz --weights moved/w.bin
+expect 1 'z: worst error' "$run" plan.cplan --random-inputs 1 --expect one.npz --random-weights 5
+mv moved/w.bin .
+
+cp plan.cplan open.cplan && chmod o+w open.cplan
+expect 4 'may be written' "$run" open.cplan --random-inputs 1
+head -c 3000 plan.cplan > short.cplan
+expect 4 'should have' "$run" short.cplan --random-inputs 1
+
+expect 7 '/faulty/Op' "$run" hang/plan.cplan --random-inputs 1 --timeout 1
+expect 139 'rank 3 crashed in an instruction from /faulty/Op' sh -c "'$run' crash/plan.cplan --random-inputs 1; exit \$?"
+"$run" hang/plan.cplan --random-inputs 1 > log 2>&1 &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+[ $? -eq 130 ] || { echo "FAIL: Ctrl-C does not end a hanging run"; failures=$((failures + 1)); }
+
+if [ -n "$mpiexec" ]; then
+  mpi="$mpiexec --oversubscribe -n"
+  expect 0 'z: worst error 0 absolute' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --expect one.npz
+  expect 1 'FAIL' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 2 --expect one.npz
+  expect 2 'MPI started 2 processes' $mpi 2 "$run" plan.cplan --comm mpi --random-inputs 1
+  expect 7 '/faulty/Op' $mpi 4 "$run" hang/plan.cplan --comm mpi --random-inputs 1 --timeout 1
+  expect 139 'rank 3 crashed in an instruction from /faulty/Op' $mpi 4 "$run" crash/plan.cplan --comm mpi --random-inputs 1
+fi
+sleep 0.2
+if pgrep -f "$run .*$(basename "$scratch")" > /dev/null 2>&1; then
+  echo "FAIL: processes are left behind"
+  failures=$((failures + 1))
+fi
+[ $failures -eq 0 ] && echo "all as expected"
+exit $failures
