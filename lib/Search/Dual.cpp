@@ -167,7 +167,8 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
       bestMessages = messages;
     } else if (++sinceBest > 20 && core.steps() > 0) {
       sinceBest = 0;
-      stepFactor = std::max(1e-4, stepFactor * 0.6);
+      // Shorter steps, until they lead nowhere: then long ones again, which leave a stuck place now and then.
+      stepFactor = stepFactor < 2e-3 ? 0.5 : stepFactor * 0.6;
       // Start again from the best prices; the messages are as good as any.
       price = bestPrice;
       messages = bestMessages;
