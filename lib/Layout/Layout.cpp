@@ -22,10 +22,10 @@ static constexpr int64_t kReserveDivisor = 16;
 static LogicalResult explainMisfit(ModuleOp module, const Model &model, const search::Solution &solution,
                                    uint64_t memory) {
   if (solution.forbidden > 0)
-    return module.emitError() << "no layout brings every value to where it is used: " << solution.message;
+    return emitError(module.getLoc()) << "no layout brings every value to where it is used: " << solution.message;
   int64_t limit = *model.problem.memoryLimit;
   InFlightDiagnostic diagnostic =
-      module.emitError() << "the model does not fit: " << printBytes(memory) << " per device are given, of which "
+      emitError(module.getLoc()) << "the model does not fit: " << printBytes(memory) << " per device are given, of which "
                          << printBytes(limit) << " can be planned, and the best layout found needs "
                          << printBytes(solution.peakBytes) << ", " << printBytes(solution.peakBytes - limit)
                          << " too much";
@@ -58,14 +58,14 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
     std::string error;
     std::optional<Pin> pin = parsePin(text, mesh, error);
     if (!pin)
-      return module.emitError() << error;
+      return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));
   }
   cost::MachineResult machine = cost::loadMachine(options.machine.empty() ? "cpu" : options.machine);
   if (!machine.error.empty())
-    return module.emitError() << machine.error;
+    return emitError(module.getLoc()) << machine.error;
   if (mesh.getNumRanks() > machine.machine.devices())
-    return module.emitError() << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name
+    return emitError(module.getLoc()) << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name
                               << "' " << machine.machine.devices() << " devices";
   Costs costs(machine.machine, mesh);
   uint64_t memory = options.memoryBytes ? options.memoryBytes : costs.getMemoryBytes();
@@ -79,7 +79,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   budget.work = kWork;
   search::Solution solution = search::solve(model.problem, budget);
   if (!solution.feasible)
-    return solution.assignment.empty() ? LogicalResult(module.emitError() << solution.message)
+    return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)
                                        : explainMisfit(module, model, solution, memory);
   model.apply(solution.assignment);
   describe(model, solution, report);

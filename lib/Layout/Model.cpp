@@ -116,7 +116,7 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
       if (getResultSharding(op, 0, refined.rule, assignment) == pinnedResult)
         fitting.push_back(assignment);
     if (fitting.empty())
-      return op->emitError() << "'" << name << "': pin '" << resultPin->text << "' cannot be met: no layout of this op "
+      return emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text << "' cannot be met: no layout of this op "
                              << "gives " << printSharding(pinnedResult, mesh);
     resultPin->isUsed = true;
     assignments = fitting;
@@ -147,7 +147,9 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
       resultLists[i].push_back(getResultSharding(op, i, refined.rule, assignment));
       double local = getLocalBytes(resultLists[i].back(), getTensor(result).getElementType());
       bytes += local;
-      if (!isView(op))
+      // A returned value is written where outputs lie, which its Result node counts.
+      bool isReturned = llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+      if (!isView(op) && !isReturned)
         candidate.memory.push_back({steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
     }
     double seconds = exchange;
@@ -244,7 +246,7 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
     SmallVector<Value> values;
     for (ParameterOp op : ops) {
       if (op.getType() != ops.front().getType())
-        return op.emitError() << "parameter '" << name << "' has type " << op.getType() << " here and "
+        return emitError(op.getLoc()) << "parameter '" << name << "' has type " << op.getType() << " here and "
                               << ops.front().getType() << " elsewhere";
       info.ops.push_back(op);
       values.push_back(op.getResult());
@@ -305,7 +307,7 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, info.name, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
-    int node = addTensorNode(std::move(info), type, steps[terminator], steps[terminator] + 1);
+    int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1);
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
   }
 }
@@ -406,7 +408,7 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   bool isMet = true;
   for (const Pin &pin : pins)
     if (!pin.isUsed) {
-      module.emitError() << "pin '" << pin.text << "' matches no op or tensor that can be laid out so";
+      emitError(module.getLoc()) << "pin '" << pin.text << "' matches no op or tensor that can be laid out so";
       isMet = false;
     }
   if (!isMet)
