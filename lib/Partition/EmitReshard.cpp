@@ -30,14 +30,19 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-static Value emitReshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
-  if (auto reshape = value.getDefiningOp<ReshapeOp>(); reshape && value.use_empty()) {
-    Value input = reshape.getInput();
-    reshape.erase();
-    value = input;
+/// `value` under another shape. A reshape that this path itself has just made (`own`) is replaced; others may be what the
+/// program goes on with, though nothing uses them yet.
+static Value emitReshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape, ReshapeOp &own) {
+  if (own && value == own.getResult()) {
+    value = own.getInput();
+    own.erase();
   }
+  own = {};
   RankedTensorType type = withShape(value, shape);
-  return type == value.getType() ? value : ReshapeOp::create(builder, loc, type, value).getResult();
+  if (type == value.getType())
+    return value;
+  own = ReshapeOp::create(builder, loc, type, value);
+  return own;
 }
 
 /// `value` with `dim` padded with zeros, or cropped, to `size` elements.
@@ -55,9 +60,10 @@ static Value resizeDim(OpBuilder &builder, Location loc, Value value, int64_t di
 
 Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local, const ReshardPath &path) {
   auto grid = FlatSymbolRefAttr::get(builder.getContext(), kGridName);
+  ReshapeOp own;
   for (const Move &move : path.moves) {
     if (move.splitDim >= 0 || move.gatherDim >= 0)
-      local = emitReshape(builder, loc, local, move.exposed);
+      local = emitReshape(builder, loc, local, move.exposed, own);
     if (move.splitDim >= 0)
       local = resizeDim(builder, loc, local, move.splitDim, move.splitSize);
     SmallVector<int16_t> axes(move.axes.begin(), move.axes.end());
@@ -94,7 +100,7 @@ Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local,
     }
     if (move.gatherDim >= 0)
       local = resizeDim(builder, loc, local, move.gatherDim, move.gatherSize);
-    local = emitReshape(builder, loc, local, move.result);
+    local = emitReshape(builder, loc, local, move.result, own);
   }
   return local;
 }
