@@ -9,7 +9,7 @@ import lit.formats
 config.name = "Colossal"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["CMakeLists.txt", "Models", "Inputs", "Benchmark"]
+config.excludes = ["CMakeLists.txt", "Models", "Inputs", "Benchmark", "cases"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.colossal_build, "test", "lit")
 

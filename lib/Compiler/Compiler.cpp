@@ -127,9 +127,11 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     emit.report.set_summary(result.layout.summary);
     if (failed(plan::emitPlan(module, emit, result.plan, result.data)))
       return failure();
-    plan::Module &code = *result.plan.add_modules();
-    code.set_offset(0);
-    code.set_bytes(result.code.image.size());
+    if (!result.code.image.empty()) {
+      plan::Module &code = *result.plan.add_modules();
+      code.set_offset(0);
+      code.set_bytes(result.code.image.size());
+    }
     return success();
   }
   }
