@@ -7,7 +7,7 @@
 #include "FunctionLowering.h"
 
 #include "colossal/Plan/Plan.pb.h"
-#include "runtime/cpu/Convolution.h"
+#include "colossal/Plan/Routines.h"
 
 using namespace mlir;
 using namespace colossal;

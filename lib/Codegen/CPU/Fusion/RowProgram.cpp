@@ -261,9 +261,10 @@ void RowProgram::emitReduce(ReduceOp op) {
     value = reduceFinish(op.getKind(), fold(op.getKind(), inner, input), op.getCount().value_or(rowSize()), result);
   }
   SmallVector<Lane> here = rowIndex(shapeOf(op.getResult()));
-  e.bindCode(op.getResult(), [this, here, total = value->get()](ArrayRef<Lane> index) {
-    for (auto [at, expected] : llvm::zip(index, here))
-      if (at.base != expected.base || at.vector != expected.vector || at.stride != expected.stride)
+  e.bindCode(op.getResult(), [this, here, op, total = value->get()](ArrayRef<Lane> index) mutable {
+    // A dimension of one element has one index, however it is written.
+    for (auto [at, expected, size] : llvm::zip(index, here, shapeOf(op.getResult())))
+      if (size != 1 && (at.base != expected.base || at.vector != expected.vector || at.stride != expected.stride))
         e.fail("a reduction is read at another row");
     return total;
   });
