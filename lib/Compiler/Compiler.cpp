@@ -127,6 +127,10 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     emit.report.set_summary(result.layout.summary);
     if (failed(plan::emitPlan(module, emit, result.plan, result.data)))
       return failure();
+    for (plan::Program &program : *result.plan.mutable_programs())
+      if (auto seconds = result.layout.predictedByFunction.find(program.name());
+          seconds != result.layout.predictedByFunction.end())
+        program.set_predicted_seconds(seconds->second);
     if (!result.code.image.empty()) {
       plan::Module &code = *result.plan.add_modules();
       code.set_offset(0);

@@ -146,6 +146,9 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     if (!path)
       continue;
     communication += path->cost;
+    Value value = transfer.value;
+    auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
+    report.predictedByFunction[function.getName().str()] += path->cost;
     for (const Move &move : path->moves) {
       double sent = getSentBytes(move.kind, move.bytes, move.ranks);
       if (move.kind == MoveKind::Slice)
@@ -161,6 +164,9 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   for (auto [i, node] : llvm::enumerate(model.getNodes())) {
     int32_t candidate = chosen[i];
     compute += node.seconds[candidate];
+    if (!node.ops.empty())
+      report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] +=
+          node.seconds[candidate];
     if (node.kind == NodeInfo::Kind::Copy)
       continue;
     std::string layout = printLayout(model, node, candidate);

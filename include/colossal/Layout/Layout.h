@@ -9,6 +9,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LayoutReport {
   std::string summary;      ///< a few lines: per repeated block, layout, memory by kind, bytes by collective, time
   std::string explanation;  ///< the same, op by op
   double predictedSeconds = 0;
+  std::map<std::string, double> predictedByFunction;  ///< the same, function by function
 };
 
 /// Searches layouts for all functions of `module` (whose `dist.mesh` attribute is set): parameters that several
