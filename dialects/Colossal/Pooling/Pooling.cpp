@@ -236,7 +236,8 @@ struct Sampling {
     if (mode == "pytorch_half_pixel" && out() <= 1)
       return x.like(0);
     if (mode == "align_corners")
-      return out() == 1 ? x.like(0) : x * x.like(double(in() - 1)) / x.like(double(out() - 1));
+      // The resized length counts before it is rounded down, as in ONNX's definition.
+      return out() == 1 ? x.like(0) : x * x.like(double(in() - 1)) / x.like(scale() * double(in()) - 1);
     if (mode == "tf_crop_and_resize") {
       double last = double(in() - 1), start = roi(false) * last, end = roi(true) * last;
       if (out() == 1)
