@@ -5,6 +5,7 @@
 #include "runtime/execute/Session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -95,7 +96,14 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
     if (options.timeout_seconds > 0)
       wanted.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(options.timeout_seconds, 1e9) * 1000));
     auto made = std::make_unique<colossal_session>();
-    COLOSSAL_RETURN_IF_ERROR(Session::open(plan, wanted, made->session));
+    if (Status status = Session::open(plan, wanted, made->session); !status.ok()) {
+      if (made->session) {
+        // Under MPI the failure of one process is that of all; this call does not return.
+        std::fprintf(stderr, "%s\n", status.describe().c_str());
+        made->session->terminateOthers(1);
+      }
+      return status;
+    }
     const plan::Plan &opened = made->session->plan();
     for (int i = 0; i < opened.programs_size(); ++i) {
       const plan::Program &program = opened.programs(i);

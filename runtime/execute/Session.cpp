@@ -46,17 +46,17 @@ const T *findNamed(const google::protobuf::RepeatedPtrField<T> &rows, const std:
   return nullptr;
 }
 
-/// Why `inputs` are not those of `program`; converts types in place where the program's name and shape fit.
-Status fits(const plan::Program &program, plan::ByteView data, Tensors &inputs) {
+/// Why `inputs` are not those of `program`. What fits after a change of type is put into `converted`.
+Status fits(const plan::Program &program, plan::ByteView data, const Tensors &inputs, Tensors &converted) {
   std::string problems;
   auto problem = [&](const std::string &text) { problems += (problems.empty() ? "" : "; ") + text; };
-  auto check = [&](const auto &expected, Tensor &given) {
+  auto check = [&](const auto &expected, const Tensor &given) {
     std::vector<uint64_t> shape(expected.shape().begin(), expected.shape().end());
     Status status;
     if (given.shape != shape)
       status = {Code::InvalidArgument, "it has shape " + describeType(given)};
-    else
-      status = convertTo(expected.type(), given);
+    else if (given.type != expected.type())
+      status = convertTo(expected.type(), converted[expected.name()] = given);
     if (!status.ok())
       problem("input '" + expected.name() + "' must be " + describeType(expected.type(), shape) + ": " + status.message());
     return status.ok();
@@ -68,13 +68,15 @@ Status fits(const plan::Program &program, plan::ByteView data, Tensors &inputs) 
     else
       check(binding, given->second);
   }
-  for (auto &[name, tensor] : inputs) {
+  for (const auto &[name, tensor] : inputs) {
     if (findNamed(program.inputs(), name))
       continue;
     const plan::FixedInput *fixed = findNamed(program.fixed_inputs(), name);
     if (!fixed)
       problem("there is no input '" + name + "'");
-    else if (check(*fixed, tensor) && std::memcmp(tensor.bytes.data(), data.data + fixed->offset(), fixed->bytes()) != 0)
+    else if (check(*fixed, tensor) && fixed->bytes() != 0 &&
+             std::memcmp((converted.count(name) ? converted[name] : tensor).bytes.data(), data.data + fixed->offset(),
+                         fixed->bytes()) != 0)
       problem("input '" + name + "' was fixed when the plan was compiled, and now has other values");
   }
   return problems.empty() ? Status() : Status(Code::InvalidArgument, problems);
@@ -121,9 +123,12 @@ uint64_t Session::arenaBytes() const {
 
 Status Session::open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session) {
   std::unique_ptr<Session> opened(new Session(std::make_unique<Core>()));
-  COLOSSAL_RETURN_IF_ERROR(opened->core->open(path, options));
-  session = std::move(opened);
-  return {};
+  Status status = opened->core->open(path, options);
+  // Ranks in other processes wait for this one: the caller must be able to end them.
+  const bool othersWait = !opened->core->ranks.empty() && opened->core->ranks.size() != opened->ranks();
+  if (status.ok() || othersWait)
+    session = std::move(opened);
+  return status;
 }
 
 Status Session::Core::open(const std::string &path, const SessionOptions &options) {
@@ -182,10 +187,11 @@ Status Session::select(Tensors &inputs, int &selected) const {
     const plan::Program &candidate = plan().programs(program);
     if (candidate.role() == plan::Program::LOAD)
       continue;
-    Tensors converted = inputs;
-    Status status = fits(candidate, core->shared.data, converted);
+    Tensors converted;
+    Status status = fits(candidate, core->shared.data, inputs, converted);
     if (status.ok()) {
-      inputs = std::move(converted);
+      for (auto &[name, tensor] : converted)
+        inputs[name] = std::move(tensor);
       selected = program;
       return {};
     }

@@ -40,6 +40,8 @@ struct RankMemory {
 
 class Session {
 public:
+  /// After a failure with ranks in other processes `session` is set nevertheless, and good for one thing: report the
+  /// failure, then call terminateOthers.
   static Status open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session);
   ~Session();
 

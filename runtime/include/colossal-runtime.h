@@ -82,7 +82,8 @@ COLOSSAL_API const char *colossal_version(void);
 /* Why the last call of this thread failed, naming the rank and the instruction where there is one. */
 COLOSSAL_API const char *colossal_last_error(void);
 
-/* Checks the plan, allocates all memory, loads code and weights. `options` may be NULL. */
+/* Checks the plan, allocates all memory, loads code and weights. `options` may be NULL. With mpi, what fails here after
+ * MPI has started is printed and ends all processes of the run. */
 COLOSSAL_API colossal_status colossal_open(const char *plan, const colossal_options *options,
                                            colossal_session **session);
 COLOSSAL_API void colossal_close(colossal_session *session);

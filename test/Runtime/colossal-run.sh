@@ -69,6 +69,7 @@ if [ -n "$mpiexec" ]; then
   expect 0 'z: worst error 0 absolute' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --expect one.npz
   expect 1 'FAIL' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 2 --expect one.npz
   expect 2 'MPI started 2 processes' $mpi 2 "$run" plan.cplan --comm mpi --random-inputs 1
+  expect 3 'cannot open weight file' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --weights /nonexistent
   expect 7 '/faulty/Op' $mpi 4 "$run" hang/plan.cplan --comm mpi --random-inputs 1 --timeout 1
   expect 139 'rank 3 crashed in an instruction from /faulty/Op' $mpi 4 "$run" crash/plan.cplan --comm mpi --random-inputs 1
 fi

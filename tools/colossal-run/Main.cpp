@@ -131,11 +131,14 @@ Status runAll(const Options &options, Session &session, uint64_t startAnonymous,
     results.collectiveBytes = session.collectiveBytes() - before;
   }
   std::sort(results.seconds.begin(), results.seconds.end());
-  results.memory.processPeakAnonymous = processMemory().anonymous - std::min(processMemory().anonymous, startAnonymous);
+  // Arenas stay and nothing else grows in a run, so the end of the runs is the peak; collecting outputs comes after.
+  const uint64_t now = processMemory().anonymous;
+  results.memory.processPeakAnonymous = now - std::min(now, startAnonymous);
   COLOSSAL_RETURN_IF_ERROR(session.memory(results.memory.ranks));
   if (!options.trace.empty())
     COLOSSAL_RETURN_IF_ERROR(writeTrace(session, options.trace));
-  COLOSSAL_RETURN_IF_ERROR(session.outputs(program, outputs));
+  if (!options.output.empty() || !options.expect.empty())
+    COLOSSAL_RETURN_IF_ERROR(session.outputs(program, outputs));
   if (!session.root())
     return {};
   if (!options.output.empty())
@@ -215,6 +218,8 @@ int main(int argc, char **argv) {
   if (Status status = Session::open(options.plan, options.session, session); !status.ok()) {
     exitCode = report(status);
     // Ranks that could not be stopped, or other processes that wait for this one, must not keep it alive.
+    if (session)
+      session->terminateOthers(exitCode);
     ::_exit(exitCode);
   }
   active = session.get();

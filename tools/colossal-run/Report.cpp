@@ -58,8 +58,8 @@ std::string memoryText(const MemoryReport &report) {
     allMeasured += measured;
   }
   text += "all ranks: planned " + std::to_string(allPlanned) + ", measured " + std::to_string(allMeasured) + " bytes\n";
-  text += "this process: at most " + std::to_string(report.processPeakAnonymous) +
-          " bytes of anonymous memory above its start\n";
+  text += "this process: " + std::to_string(report.processPeakAnonymous) +
+          " bytes of anonymous memory above its start, at most, in load and runs\n";
   return text;
 }
 
