@@ -119,7 +119,7 @@ Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name,
 
 FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringRef name, bool isInitializer) {
   auto report = [&](llvm::Error error) -> InFlightDiagnostic {
-    return emitError(locationOf(name)) << "tensor '" << name << "': " << toString(std::move(error));
+    return emitError(locationOf(name)) << toString(std::move(error)); // it names the tensor
   };
   Type element = getElementType(ctx, tensor.data_type());
   if (!element)

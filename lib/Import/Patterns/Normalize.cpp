@@ -303,11 +303,29 @@ private:
   }
 };
 
+/// A parameter that is transposed to be contracted is contracted as it lies: an order of labels.
+struct ContractTransposedParameter : OpRewritePattern<ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ContractOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getRhs().getDefiningOp<TransposeOp>();
+    if (!transpose || !transpose.getInput().getDefiningOp<ParameterOp>())
+      return failure();
+    SmallVector<int64_t> labels(op.getRhsDims().size());
+    for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
+      labels[from] = op.getRhsDims()[i];
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getRhsMutable().assign(transpose.getInput());
+      op.setRhsDims(labels);
+    });
+    return success();
+  }
+};
+
 } // namespace
 
 void populateNormalizePatterns(RewritePatternSet &patterns) {
   patterns.add<ComposeReshapes, ComposeTransposes, ComposeSlices, TransposeInsideReshapes, BroadcastToReshape,
-               BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast>(patterns.getContext());
+               BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast, ContractTransposedParameter>(patterns.getContext());
 }
 
 } // namespace colossal

@@ -1,0 +1,155 @@
+"""Writes small ONNX models for the import tests: make_model.py NAME OUT.onnx"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper as h, numpy_helper as nh
+
+F, I = TensorProto.FLOAT, TensorProto.INT64
+
+
+def save(path, nodes, inputs, outputs, initializers=(), opset=17, functions=(), domains=()):
+    graph = h.make_graph(nodes, "g", inputs, outputs, [nh.from_array(v, k) for k, v in dict(initializers).items()])
+    opsets = [h.make_opsetid("", opset)] + [h.make_opsetid(d, 1) for d in domains]
+    onnx.save(h.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=8), path)
+
+
+def value(name, shape, kind=F):
+    return h.make_tensor_value_info(name, kind, shape)
+
+
+def f(x):
+    return np.array(x, np.float32)
+
+
+def gelu(path, variant):
+    """0.5 x (1 + erf(x / sqrt 2)) in four orders of operands."""
+    c = {"half": f(0.5), "one": f(1), "root": f(np.sqrt(2)), "inverse": f(np.sqrt(0.5))}
+    n = h.make_node
+    head = {
+        0: [n("Div", ["x", "root"], ["u"]), n("Erf", ["u"], ["e"]), n("Add", ["e", "one"], ["s"])],
+        1: [n("Mul", ["inverse", "x"], ["u"]), n("Erf", ["u"], ["e"]), n("Add", ["one", "e"], ["s"])],
+    }[variant % 2]
+    tail = {
+        0: [n("Mul", ["x", "s"], ["p"]), n("Mul", ["p", "half"], ["y"])],
+        1: [n("Mul", ["x", "half"], ["p"]), n("Mul", ["s", "p"], ["y"])],
+        2: [n("Mul", ["half", "s"], ["p"]), n("Mul", ["p", "x"], ["y"])],
+    }[variant % 3]
+    save(path, head + tail, [value("x", [2, 8])], [value("y", [2, 8])], c)
+
+
+def not_gelu(path):
+    """0.5 x (1 + erf(x / 2)): near, but another function."""
+    c = {"half": f(0.5), "one": f(1), "root": f(2)}
+    n = h.make_node
+    save(path, [n("Div", ["x", "root"], ["u"]), n("Erf", ["u"], ["e"]), n("Add", ["e", "one"], ["s"]),
+                n("Mul", ["x", "s"], ["p"]), n("Mul", ["p", "half"], ["y"])], [value("x", [2, 8])], [value("y", [2, 8])], c)
+
+
+def layernorm(path, variant):
+    n = h.make_node
+    c = {"two": f(2), "eps": f(1e-6), "scale": np.linspace(0.5, 2, 8, dtype=np.float32), "bias": np.linspace(-1, 1, 8, dtype=np.float32)}
+    nodes = [n("ReduceMean", ["x"], ["m"], axes=[-1]), n("Sub", ["x", "m"], ["d"])]
+    nodes += [n("Pow", ["d", "two"], ["q"])] if variant == 0 else [n("Mul", ["d", "d"], ["q"])]
+    nodes += [n("ReduceMean", ["q"], ["v"], axes=[-1]), n("Add", ["v", "eps"] if variant == 0 else ["eps", "v"], ["w"]), n("Sqrt", ["w"], ["r"])]
+    if variant == 0:
+        nodes += [n("Div", ["d", "r"], ["z"]), n("Mul", ["z", "scale"], ["zs"]), n("Add", ["zs", "bias"], ["y"])]
+    else:
+        nodes += [n("Reciprocal", ["r"], ["i"]), n("Mul", ["i", "d"], ["z"]), n("Mul", ["scale", "z"], ["zs"]), n("Add", ["bias", "zs"], ["y"])]
+    save(path, nodes, [value("x", [3, 8])], [value("y", [3, 8])], c)
+
+
+def attention(path, scale="score", mask="none", guard=False, heads=4):
+    """Softmax attention of 4 query heads, with `heads` key heads repeated."""
+    n, c = h.make_node, {"s": f(0.25), "r": f(0.5), "d": f(4), "zero": f(0), "inf": f(-np.inf), "low": f(np.finfo(np.float32).min)}
+    inputs = [value("q", [2, 4, 6, 16]), value("k", [2, heads, 6, 16]), value("v", [2, heads, 6, 16])]
+    nodes, q, k, v = [], "q", "k", "v"
+    if heads != 4:
+        c |= {"five": np.array([2, heads, 4 // heads, 6, 16]), "four": np.array([2, 4, 6, 16]), "two": np.array([2])}
+        for t in "kv":
+            nodes += [n("Unsqueeze", [t, "two"], [t + "1"]), n("Expand", [t + "1", "five"], [t + "2"]), n("Reshape", [t + "2", "four"], [t + "3"])]
+        k, v = "k3", "v3"
+    nodes += [n("Transpose", [k], ["kt"], perm=[0, 1, 3, 2])]
+    kt = "kt"
+    if scale == "both":
+        nodes += [n("Mul", [q, "r"], ["qs"]), n("Mul", ["kt", "r"], ["ks"])]
+        q, kt = "qs", "ks"
+    nodes += [n("MatMul", [q, kt], ["p0"])]
+    p = "p0"
+    if scale == "score":
+        nodes += [n("Mul", ["s", p], ["p1"])]
+        p = "p1"
+    elif scale == "div":
+        nodes += [n("Div", [p, "d"], ["p1"])]
+        p = "p1"
+    if mask in ("causal", "causal-low"):
+        c |= {"start": np.array(0), "end": np.array(6), "one": np.array(1), "col": np.array([0]), "row": np.array([1])}
+        nodes += [n("Range", ["start", "end", "one"], ["i"]), n("Unsqueeze", ["i", "col"], ["j"]), n("Unsqueeze", ["i", "row"], ["iq"]),
+                  n("LessOrEqual", ["j", "iq"], ["see"]), n("Where", ["see", "zero", "inf" if mask == "causal" else "low"], ["m"]), n("Add", [p, "m"], ["p2"])]
+        p = "p2"
+    elif mask == "bool":
+        inputs += [value("keep", [2, 1, 1, 6], TensorProto.BOOL)]
+        nodes += [n("Where", ["keep", p, "inf"], ["p2"])]
+        p = "p2"
+    elif mask == "float":
+        inputs += [value("bias", [4, 6, 6])]
+        nodes += [n("Add", ["bias", p], ["p2"])]
+        p = "p2"
+    nodes += [n("Softmax", [p], ["w"], axis=-1)]
+    w = "w"
+    if guard:
+        nodes += [n("IsNaN", [w], ["nan"]), n("Where", ["nan", "zero", w], ["w1"])]
+        w = "w1"
+    save(path, nodes + [n("MatMul", [w, v], ["y"])], inputs, [value("y", [2, 4, 6, 16])], c)
+
+
+def unsupported(path):
+    n = h.make_node
+    save(path, [n("Frobnicate", ["x"], ["a"], name="first", domain="com.example"), n("Frobnicate", ["a"], ["b"], domain="com.example"),
+                n("DeformConv", ["b", "b", "b"], ["y"], name="deform")], [value("x", [1, 1, 4, 4])], [value("y", None)], opset=19, domains=["com.example"])
+
+
+def dynamic(path):
+    save(path, [h.make_node("Reshape", ["x", "shape"], ["y"], name="reshape")],
+         [value("x", ["batch", 6]), value("shape", [2], I)], [value("y", None)])
+
+
+def external(path, location):
+    save(path, [h.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", [4])], {"w": np.arange(4, dtype=np.float32)})
+    model = onnx.load(path)
+    tensor = model.graph.initializer[0]
+    with open(os.path.join(os.path.dirname(path), "weights.bin"), "wb") as file:
+        file.write(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", location
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+
+
+def function(path):
+    """A function with an attribute, called twice; an If whose condition folds."""
+    n = h.make_node
+    body = n("LeakyRelu", ["a"], ["b"])
+    body.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    fn = h.make_function("local", "Leak", ["a"], ["b"], [body], [h.make_opsetid("", 17)], ["slope"])
+    branch = lambda op: h.make_graph([n(op, ["r"], ["o"])], op, [], [value("o", [4])])
+    save(path, [n("Leak", ["x"], ["r"], domain="local", slope=0.25), n("Shape", ["x"], ["s"]), n("Equal", ["s", "four"], ["e"]),
+                n("Squeeze", ["e"], ["c"]), n("If", ["c"], ["y"], then_branch=branch("Exp"), else_branch=branch("Log"))],
+         [value("x", [4])], [value("y", [4])], {"four": np.array([4])}, functions=[fn], domains=["local"])
+
+
+def tied(path):
+    """A head tied to the embedding, transposed; and two biases that are equal because they are zero."""
+    w = np.arange(12, dtype=np.float32).reshape(4, 3)
+    n = h.make_node
+    save(path, [n("Gather", ["table", "ids"], ["e"]), n("Add", ["e", "b1"], ["e1"]), n("Add", ["e1", "b2"], ["e2"]), n("MatMul", ["e2", "head"], ["y"])],
+         [value("ids", [5], I)], [value("y", [5, 4])], {"table": w, "head": np.ascontiguousarray(w.T), "b1": np.zeros(3, np.float32), "b2": np.zeros(3, np.float32)})
+
+
+name, out, *rest = sys.argv[1:]
+arguments = [int(r) if r.isdigit() else r for r in rest if "=" not in r]
+options = {k: (v == "True" if v in ("True", "False") else int(v) if v.isdigit() else v) for k, v in (r.split("=") for r in rest if "=" in r)}
+globals()[name](out, *arguments, **options)
