@@ -1,6 +1,7 @@
 //===- FunctionLowering.cpp - where values lie, and the walk over groups ----===//
 #include "FunctionLowering.h"
 #include "Collectives.h"
+#include "Prepare.h"
 
 #include "colossal/Codegen/CPU/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -392,6 +393,7 @@ LogicalResult FunctionLowering::lowerCollectiveStep(Operation *op, Place &place)
 }
 
 FailureOr<Program> FunctionLowering::run() {
+  prepare(function);
   Block &body = function.getBody().front();
   // Ops that nobody reads would only cost time.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))

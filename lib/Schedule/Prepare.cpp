@@ -1,0 +1,189 @@
+//===- Prepare.cpp - reshapes out of the way of fusion ----------------------===//
+//
+// Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between a product
+// and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction above, whose labels
+// say the same; the reshapes that it leaves on operands are views.
+//
+//===----------------------------------------------------------------------===//
+#include "Prepare.h"
+
+#include "dialects/Colossal/Colossal.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+namespace {
+/// Dimensions [fromBegin, fromEnd) of one shape hold the same elements as [toBegin, toEnd) of the other.
+struct Run {
+  unsigned fromBegin, fromEnd, toBegin, toEnd;
+};
+} // namespace
+
+static std::optional<SmallVector<Run>> runsOf(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  SmallVector<Run> runs;
+  unsigned i = 0, o = 0;
+  while (i < from.size() && o < to.size()) {
+    Run run{i, i + 1, o, o + 1};
+    int64_t a = from[i], b = to[o];
+    if (a == 0 || b == 0)
+      return std::nullopt;
+    while (a != b) {
+      if (a < b && run.fromEnd < from.size())
+        a *= from[run.fromEnd++];
+      else if (b < a && run.toEnd < to.size())
+        b *= to[run.toEnd++];
+      else
+        return std::nullopt;
+    }
+    runs.push_back(run);
+    i = run.fromEnd;
+    o = run.toEnd;
+  }
+  // What is left over has size 1 and belongs to the last run.
+  if (runs.empty() || llvm::any_of(from.drop_front(i), [](int64_t s) { return s != 1; }) ||
+      llvm::any_of(to.drop_front(o), [](int64_t s) { return s != 1; }))
+    return std::nullopt;
+  runs.back().fromEnd = from.size();
+  runs.back().toEnd = to.size();
+  return runs;
+}
+
+static Value reshapeTo(OpBuilder &b, Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  return ReshapeOp::create(b, value.getLoc(), type.clone(shape), value);
+}
+
+/// The operand of an elementwise op for the op's result in another shape.
+static std::optional<SmallVector<int64_t>> operandShape(Value operand, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
+                                                        ArrayRef<Run> runs) {
+  SmallVector<int64_t> shape(from.size() - shapeOf(operand).size(), 1), result;
+  llvm::append_range(shape, shapeOf(operand));
+  for (const Run &run : runs) {
+    bool full = true, ones = true;
+    for (unsigned d = run.fromBegin; d < run.fromEnd; ++d) {
+      full &= shape[d] == from[d];
+      ones &= shape[d] == 1;
+    }
+    if (!full && !ones)
+      return std::nullopt;
+    for (unsigned d = run.toBegin; d < run.toEnd; ++d)
+      result.push_back(full ? to[d] : 1);
+  }
+  return result;
+}
+
+/// Whether a single-use chain of elementwise ops leads from `value` up to a contraction.
+static bool leadsToContraction(Value value, unsigned depth = 0) {
+  Operation *op = value.getDefiningOp();
+  if (!op || depth > 16 || !value.hasOneUse())
+    return false;
+  if (isa<ContractOp>(op))
+    return true;
+  return isa<ElementwiseOp>(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
+           return operand.getType() == value.getType() && leadsToContraction(operand, depth + 1);
+         });
+}
+
+static bool climb(ReshapeOp reshape) {
+  auto op = reshape.getInput().getDefiningOp<ElementwiseOp>();
+  if (!op || !leadsToContraction(reshape.getInput()))
+    return false;
+  ArrayRef<int64_t> from = shapeOf(reshape.getInput()), to = shapeOf(reshape.getResult());
+  auto runs = runsOf(from, to);
+  if (!runs)
+    return false;
+  SmallVector<SmallVector<int64_t>> shapes;
+  for (Value operand : op.getInputs()) {
+    auto shape = operandShape(operand, from, to, *runs);
+    if (!shape)
+      return false;
+    shapes.push_back(*shape);
+  }
+  OpBuilder b(reshape);
+  SmallVector<Value> operands;
+  for (auto [operand, shape] : llvm::zip(op.getInputs(), shapes))
+    operands.push_back(reshapeTo(b, operand, shape));
+  auto moved = ElementwiseOp::create(b, op.getLoc(), reshape.getResult().getType(), op.getKind(), operands,
+                                     op.getParamsAttr());
+  reshape.getResult().replaceAllUsesWith(moved.getResult());
+  reshape.erase();
+  op.erase();
+  return true;
+}
+
+/// An operand with some of its labels' dimensions replaced: labels `old`, which must follow each other, become `fresh`.
+static bool replaceLabels(SmallVector<int64_t> &labels, SmallVector<int64_t> &shape, ArrayRef<int64_t> old,
+                          ArrayRef<int64_t> fresh, ArrayRef<int64_t> sizes) {
+  auto first = llvm::find(labels, old.front());
+  if (first == labels.end())
+    return llvm::none_of(old, [&](int64_t label) { return llvm::is_contained(labels, label); });
+  unsigned at = first - labels.begin();
+  if (at + old.size() > labels.size() || ArrayRef<int64_t>(labels).slice(at, old.size()) != old)
+    return false;
+  labels.erase(labels.begin() + at, labels.begin() + at + old.size());
+  shape.erase(shape.begin() + at, shape.begin() + at + old.size());
+  labels.insert(labels.begin() + at, fresh.begin(), fresh.end());
+  shape.insert(shape.begin() + at, sizes.begin(), sizes.end());
+  return true;
+}
+
+static bool absorb(ReshapeOp reshape) {
+  auto op = reshape.getInput().getDefiningOp<ContractOp>();
+  if (!op || !op.getResult().hasOneUse())
+    return false;
+  ArrayRef<int64_t> from = shapeOf(op.getResult()), to = shapeOf(reshape.getResult());
+  auto runs = runsOf(from, to);
+  if (!runs)
+    return false;
+  SmallVector<int64_t> lhs(op.getLhsDims()), rhs(op.getRhsDims()), result;
+  SmallVector<int64_t> lhsShape(shapeOf(op.getLhs())), rhsShape(shapeOf(op.getRhs()));
+  int64_t next = 0;
+  for (ArrayRef<int64_t> dims : {op.getLhsDims(), op.getRhsDims()})
+    for (int64_t label : dims)
+      next = std::max(next, label + 1);
+  for (const Run &run : *runs) {
+    ArrayRef<int64_t> old = op.getResultDims().slice(run.fromBegin, run.fromEnd - run.fromBegin);
+    if (old.size() == 1 && run.toEnd - run.toBegin == 1) {
+      result.push_back(old[0]);
+      continue;
+    }
+    SmallVector<int64_t> fresh, sizes(to.slice(run.toBegin, run.toEnd - run.toBegin));
+    for (unsigned d = run.toBegin; d < run.toEnd; ++d)
+      fresh.push_back(next++);
+    if (!replaceLabels(lhs, lhsShape, old, fresh, sizes) || !replaceLabels(rhs, rhsShape, old, fresh, sizes))
+      return false;
+    llvm::append_range(result, fresh);
+  }
+  // A label that only the result has would be a dimension of size 1 made from nothing.
+  for (int64_t label : result)
+    if (!llvm::is_contained(lhs, label) && !llvm::is_contained(rhs, label))
+      return false;
+  OpBuilder b(op);
+  auto moved = ContractOp::create(b, op.getLoc(), reshape.getResult().getType(), reshapeTo(b, op.getLhs(), lhsShape),
+                                  reshapeTo(b, op.getRhs(), rhsShape), lhs, rhs, result);
+  reshape.getResult().replaceAllUsesWith(moved.getResult());
+  reshape.erase();
+  op.erase();
+  return true;
+}
+
+void schedule::prepare(func::FuncOp function) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<ReshapeOp> reshapes;
+    function.walk([&](ReshapeOp op) { reshapes.push_back(op); });
+    for (ReshapeOp reshape : reshapes) {
+      Value input = reshape.getInput();
+      // Reshapes of reshapes are one.
+      if (auto inner = input.getDefiningOp<ReshapeOp>()) {
+        reshape.getInputMutable().assign(inner.getInput());
+        input = inner.getInput();
+        changed = true;
+      }
+      changed |= absorb(reshape) || climb(reshape);
+    }
+  }
+}
