@@ -197,7 +197,16 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
   descriptor.set_transposed(transposed);
   descriptor.set_algorithm("direct");
   uint64_t packedBytes = 0, scratchBytes = 0;
-  if (!runtime::queryConvolution(descriptor, shared.rankThreads, packedBytes, scratchBytes).ok()) {
+  // The library's layouts depend on the number of threads, which is chosen when the plan is run: room for each of the
+  // usual ones.
+  bool known = true;
+  for (unsigned threads : {1u, 2u, 4u, 8u, 16u, shared.rankThreads}) {
+    uint64_t packed = 0, scratch = 0;
+    known = known && runtime::queryConvolution(descriptor, threads, packed, scratch).ok();
+    packedBytes = std::max(packedBytes, packed);
+    scratchBytes = std::max(scratchBytes, scratch);
+  }
+  if (!known) {
     if (!post->residual)
       place.views.erase(result);
     else
