@@ -207,10 +207,7 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
     scratchBytes = std::max(scratchBytes, scratch);
   }
   if (!known) {
-    if (!post->residual)
-      place.views.erase(result);
-    else
-      place.views.erase(result);
+    place.views.erase(result);
     return false;
   }
 
