@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);
+  context.printOpOnDiagnostic(false); // messages name nodes; a dump of the module helps nobody
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
     printDiagnostic(diagnostic);
