@@ -1,0 +1,27 @@
+// The subcommands of colossal-cost. Each has a file of its own: it adds itself to the program's options and,
+// when it is chosen, sets `run`, which main calls once all options are read. Neighbour: main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace colossal::tool {
+
+enum ExitCode {
+  Success = 0,
+  Failed = 1,       ///< a check that was asked for did not hold
+  BadUsage = 2,     ///< wrong options
+  FileProblem = 3,  ///< a file cannot be read or written
+  BadInput = 4,     ///< a table or a machine file is refused; the message names the place
+  NotSupported = 5, ///< not possible on this machine
+};
+
+struct Action {
+  /// Does the work of the chosen subcommand and returns an exit code.
+  std::function<int()> run;
+};
+
+void addMachines(CLI::App &app, Action &action);
+
+} // namespace colossal::tool

@@ -1,0 +1,39 @@
+// colossal-cost: what a machine is, and what a model and a layout would take on it. Neighbours: one file a
+// subcommand, listed in Subcommands.h; lib/Cost does the work.
+#include "Subcommands.h"
+
+#include <cstdio>
+
+using namespace colossal::tool;
+
+namespace {
+
+constexpr const char *kIntroduction = "The cost model: machine descriptions, and predicted time and memory "
+                                      "of training runs. docs/CostModel.md has the\n"
+                                      "methods, and their errors against published measurements.";
+
+constexpr const char *kExitCodes = "Run colossal-cost SUBCOMMAND --help for the options of one.\n\n"
+                                   "Exit codes:\n"
+                                   "  0  success                      3  a file cannot be read or written\n"
+                                   "  1  a requested check failed     4  a table or machine file is refused\n"
+                                   "  2  wrong options                5  not possible on this machine";
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app(kIntroduction, "colossal-cost");
+  Action action;
+  addMachines(app, action);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "colossal-cost " COLOSSAL_VERSION);
+  app.footer(kExitCodes);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError &error) {
+    std::fprintf(stderr, "colossal-cost: %s\nRun colossal-cost --help for the subcommands.\n", error.what());
+    return BadUsage;
+  }
+  return action.run();
+}
