@@ -75,14 +75,15 @@ FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
 /// Imports one function per combination of the dimensions with several values, into one module.
 static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
   std::vector<ImportOptions> bindings{options.import};
-  for (const auto &[name, values] : options.manyDims) {
+  for (const auto &[names, values] : options.manyDims) {
     std::vector<ImportOptions> next;
     for (const ImportOptions &binding : bindings)
       for (int64_t value : values) {
         next.push_back(binding);
-        next.back().dims[name] = value;
+        for (const std::string &name : names)
+          next.back().dims[name] = value;
         if (values.size() > 1)
-          next.back().functionName += "_" + name + std::to_string(value);
+          next.back().functionName += "_" + names.front() + std::to_string(value);
       }
     bindings = std::move(next);
   }

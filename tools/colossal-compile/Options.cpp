@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <set>
 
 static const char *const kHelp = R"(Compiles an ONNX model for a mesh of devices, ahead of time.
 
@@ -71,6 +72,7 @@ struct RawOptions {
 
 void interpret(const RawOptions &raw, Options &options) {
   colossal::CompileOptions &compile = options.compile;
+  std::set<std::string> seen;
   for (const std::string &text : raw.dims) {
     auto [name, list] = splitPair(text, "--dim");
     std::vector<int64_t> values = parseList(list, ',', "--dim " + name);
@@ -79,7 +81,15 @@ void interpret(const RawOptions &raw, Options &options) {
     for (int64_t value : values)
       if (value < 0)
         fail("--dim " + name + ": " + std::to_string(value) + " is negative");
-    compile.manyDims[name] = values;
+    colossal::DimValues dim;
+    dim.values = values;
+    std::stringstream stream(name);
+    for (std::string one; std::getline(stream, one, ',');) {
+      if (!seen.insert(one).second)
+        fail("--dim " + one + " is given twice; several values are written " + one + "=1,4,8");
+      dim.names.push_back(one);
+    }
+    compile.manyDims.push_back(dim);
   }
   for (const std::string &text : raw.shapes) {
     auto [name, list] = splitPair(text, "--shape");
@@ -115,7 +125,8 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("MODEL", compile.import.modelPath, "the ONNX file");
   app.add_option("-o,--output", options.output, "the plan file; default: the model's name with .cplan, in this folder");
   app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
-  app.add_option("--dim", raw.dims, "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value")
+  app.add_option("--dim", raw.dims, "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; NAME,NAME=VALUE binds "
+                               "several names alike")
       ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->delimiter('\0');
   app.add_option("--shape", raw.shapes, "INPUT=2x3x4 binds an input's shape")->expected(1)->multi_option_policy(
       CLI::MultiOptionPolicy::TakeAll);

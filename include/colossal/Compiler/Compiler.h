@@ -30,9 +30,16 @@ enum class Phase { Import, Search, Partition, Schedule, Plan };
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 
+/// Dimensions that are bound together (exporters may name the same batch differently in each input) and their values,
+/// at least one; each value makes a program.
+struct DimValues {
+  std::vector<std::string> names;
+  std::vector<int64_t> values;
+};
+
 struct CompileOptions {
   ImportOptions import;                                   ///< dims holds the dimensions with one value
-  std::map<std::string, std::vector<int64_t>> manyDims;   ///< dimensions with several values: a program for each combination
+  std::vector<DimValues> manyDims;                        ///< a program for each combination of their values
   std::string mesh = "1";                                 ///< "AxB" or "data=2,model=2"
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule;

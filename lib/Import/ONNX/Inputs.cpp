@@ -43,6 +43,7 @@ LogicalResult Importer::bindInputs() {
       auto diagnostic = report() << "the model's inputs have no dimension named '" << name << "'; they have:";
       for (const std::string &known : dimNames)
         diagnostic << " '" << known << "'";
+      diagnostic << " (--print-inputs shows where; --shape INPUT=... binds an input without names)";
     }
     if (value < 0)
       report() << "dimension '" << name << "' cannot be " << value;
