@@ -84,7 +84,7 @@ void readDevice(Checker &check, const json &value, Device &device) {
   const std::string place = "device";
   if (!check.object(value, place,
                     {"name", "peak_flops", "memory_bytes", "memory_bandwidth", "launch_seconds",
-                     "compute_efficiency", "memory_efficiency"}))
+                     "compute_efficiency", "memory_efficiency", "compute_units"}))
     return;
   device.name = check.string(value, place, "name");
   if (const json *peaks = check.member(value, place, "peak_flops")) {
@@ -109,6 +109,8 @@ void readDevice(Checker &check, const json &value, Device &device) {
   device.launchSeconds = check.number(value, place, "launch_seconds", 0, false, 1);
   device.computeEfficiency = check.number(value, place, "compute_efficiency", 0, true, 1);
   device.memoryEfficiency = check.number(value, place, "memory_efficiency", 0, true, 1);
+  if (value.contains("compute_units"))
+    device.computeUnits = static_cast<int>(check.number(value, place, "compute_units", 1, false, 1 << 20));
 }
 
 void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
@@ -142,6 +144,32 @@ void readLink(Checker &check, const json &value, const char *key, Link &link) {
   link.bandwidth = check.number(value[key], key, "bandwidth", 0, true, kHuge);
 }
 
+/// {"NAME": {"value": ..., "unit": "...", "meaning": "..."}}: names, units and ranges are those of
+/// `fittedConstants`.
+void readFitted(Checker &check, const json &value, FittedConstants &fitted) {
+  if (!value.is_object()) {
+    check.fail("fitted", "must be an object");
+    return;
+  }
+  for (const auto &item : value.items()) {
+    std::string place = "fitted." + item.key();
+    const auto &known = fittedConstants();
+    auto info = std::find_if(known.begin(), known.end(), [&](const auto &i) { return item.key() == i.name; });
+    if (info == known.end()) {
+      check.fail("fitted", "unknown constant '" + item.key() + "'");
+      return;
+    }
+    if (!check.object(item.value(), place, {"value", "unit", "meaning"}))
+      return;
+    double x = check.number(item.value(), place, "value", info->low, false, info->high);
+    std::string unit = check.string(item.value(), place, "unit");
+    if (check.error.empty() && unit != info->unit)
+      check.fail(place + ".unit", std::string("must be '") + info->unit + "', is '" + unit + "'");
+    check.string(item.value(), place, "meaning");
+    fitted.set(info->name, x);
+  }
+}
+
 } // namespace
 
 const char *toString(DataType type) {
@@ -171,7 +199,8 @@ MachineResult parseMachine(std::string_view text) {
   Checker check;
   if (value.is_discarded()) {
     check.fail("", "is not JSON");
-  } else if (check.object(value, "", {"name", "description", "device", "levels", "host_link", "disk"})) {
+  } else if (check.object(value, "",
+                          {"name", "description", "device", "levels", "host_link", "disk", "fitted"})) {
     result.machine.name = check.string(value, "", "name");
     if (value.contains("description"))
       result.machine.description = check.string(value, "", "description");
@@ -181,6 +210,8 @@ MachineResult parseMachine(std::string_view text) {
       readLevels(check, *levels, result.machine.levels);
     readLink(check, value, "host_link", result.machine.hostLink);
     readLink(check, value, "disk", result.machine.disk);
+    if (value.contains("fitted"))
+      readFitted(check, value["fitted"], result.machine.fitted);
     double devices = 1;
     for (const Level &level : result.machine.levels)
       devices *= level.units;
@@ -232,6 +263,8 @@ std::string printMachine(const Machine &machine) {
               {"memory_efficiency", machine.device.memoryEfficiency}};
   for (const auto &[type, flops] : machine.device.peakFlops)
     device["peak_flops"][toString(type)] = flops;
+  if (machine.device.computeUnits > 0)
+    device["compute_units"] = machine.device.computeUnits;
   json out{{"name", machine.name}, {"description", machine.description}, {"device", device}};
   for (const Level &level : machine.levels) {
     json entry{{"name", level.name},
@@ -248,6 +281,9 @@ std::string printMachine(const Machine &machine) {
   };
   link("host_link", machine.hostLink);
   link("disk", machine.disk);
+  for (const FittedConstantInfo &info : fittedConstants())
+    if (auto found = machine.fitted.stated().find(info.name); found != machine.fitted.stated().end())
+      out["fitted"][info.name] = {{"value", found->second}, {"unit", info.unit}, {"meaning", info.meaning}};
   return out.dump(2) + "\n";
 }
 

@@ -3,6 +3,8 @@
 // CostModel.h turns it into seconds.
 #pragma once
 
+#include "colossal/Cost/FittedConstants.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,6 +32,9 @@ struct Device {
   /// The parts of the peaks that large contractions, and streaming kernels, reach: in (0, 1].
   double computeEfficiency = 1;
   double memoryEfficiency = 1;
+  /// Processors that tiles of a contraction are spread over (streaming multiprocessors, cores); 0: unknown,
+  /// work is taken to divide evenly.
+  int computeUnits = 0;
 
   double flops(DataType type) const;
 };
@@ -62,6 +67,8 @@ struct Machine {
   std::vector<Level> levels;
   Link hostLink;
   Link disk;
+  /// What was fitted for this machine.
+  FittedConstants fitted;
 
   /// Product of the levels' units.
   std::int64_t devices() const;

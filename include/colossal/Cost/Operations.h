@@ -1,0 +1,98 @@
+// Seconds for lists of operations on one device of a machine: the level at which a search over layouts and
+// the predictions for published models meet. The caller states what each operation does; shapes are those of
+// the rank's own part. No IR. Neighbours: CostModel.h prices collectives, Training.h builds the lists of a
+// transformer.
+#pragma once
+
+#include "colossal/Cost/CostModel.h"
+
+#include <vector>
+
+namespace colossal::cost {
+
+enum class OpKind {
+  /// `batch` products of [m, k] by [k, n]. A convolution is one with m = images * output pixels, n = output
+  /// channels, k = input channels * window.
+  Contraction,
+  /// Attention in one kernel with running softmax: batch = sequences * heads, m = queries, n = keys, k =
+  /// width of a
+  /// head. Its two products count; scores never reach main memory. `passes` 1 forward, 2.5 backward.
+  FusedAttention,
+  /// Bound by main memory: pointwise, normalization, softmax, copies, optimizer.
+  Streaming
+};
+
+/// One operation on one device.
+struct OpWork {
+  OpKind kind = OpKind::Streaming;
+  DataType type = DataType::F16;
+  double batch = 1, m = 0, n = 0, k = 0;
+  /// Bytes read and written in main memory. 0 for a contraction or fused attention: each operand and the
+  /// result once.
+  double bytes = 0;
+  /// Part of the products that is computed: 0.5 under a causal mask.
+  double fraction = 1;
+  /// How often the work is done: 2.5 for the backward pass of fused attention.
+  double passes = 1;
+  /// Kernels launched.
+  double launches = 1;
+
+  /// Two for each multiply and add.
+  double flops() const;
+};
+
+OpWork contraction(double batch, double m, double n, double k, DataType type);
+OpWork streaming(double bytes, double launches = 1);
+
+struct CollectiveWork {
+  Collective kind = Collective::AllReduce;
+  /// As CostModel::seconds wants them.
+  double bytes = 0;
+  Group group;
+  /// How many of them, one after the other.
+  double count = 1;
+};
+
+/// What runs in one go: the forward pass of a layer, or its backward pass.
+struct OpList {
+  std::vector<OpWork> ops;
+  /// Those that the next operation waits for.
+  std::vector<CollectiveWork> collectives;
+};
+
+/// Where a list's time goes, in seconds.
+struct ListTime {
+  double compute = 0;    ///< the device's kernels
+  double launch = 0;     ///< the host's launches
+  double collective = 0; ///< communication that nothing hides
+  /// The host launches ahead while the device computes: the slower one decides.
+  double total() const { return (compute > launch ? compute : launch) + collective; }
+};
+
+class OperationCost {
+public:
+  /// `hostLaunchSeconds` below 0: the machine's constant, a training framework's. A compiled plan launches
+  /// faster.
+  explicit OperationCost(const CostModel &model, double hostLaunchSeconds = -1);
+
+  /// Device time of one operation, launching not counted.
+  ///
+  /// A contraction is cut into tiles of 256x128, 128x128, 128x64 or 64x64 (the best is taken), spread over
+  /// the device's compute units in whole waves. A tile of m x n over k takes 2 m n (k + fill) / (peak /
+  /// units) operations' time, divided by gemm_efficiency and by 1 / (1 + load/m + load/n). Not below the time
+  /// of its bytes.
+  double seconds(const OpWork &op) const;
+  ListTime seconds(const OpList &list) const;
+  double seconds(const CollectiveWork &work) const;
+
+  const CostModel &model() const { return cost; }
+
+private:
+  double contractionSeconds(const OpWork &op) const;
+
+  const CostModel &cost;
+  double hostLaunch;
+  double gemmEfficiency, gemmFill, gemmTileLoad, streamingEfficiency, kernelSeconds;
+};
+
+} // namespace colossal::cost

@@ -1,0 +1,38 @@
+// The list of constants that are fitted. Neighbours: FittedConstants.h; docs/CostModel.md says how each was
+// fitted.
+#include "colossal/Cost/FittedConstants.h"
+
+namespace colossal::cost {
+
+const std::vector<FittedConstantInfo> &fittedConstants() {
+  static const std::vector<FittedConstantInfo> table = {
+      {"gemm_efficiency", "1", "part of the peak rate that large contractions sustain", 0.75, 0.01, 1},
+      {"gemm_fill", "elements of k", "work a tile spends on filling its pipeline and on its epilogue", 192, 0,
+       1e5},
+      {"gemm_tile_load", "elements",
+       "cost of loading a tile's edges: a tile of m x n works at 1/(1 + c/m + c/n)", 16, 0, 1e4},
+      {"streaming_efficiency", "1", "part of the memory bandwidth that memory-bound kernels reach", 0.85,
+       0.01, 1},
+      {"kernel_seconds", "s", "a kernel's start and end on the device, even when the next is queued", 2e-6, 0,
+       1},
+      {"host_launch_seconds", "s", "time of the host to launch one kernel of a training framework", 1e-5, 0,
+       1},
+      {"straggler", "1", "slowdown of a synchronous step for each doubling of the number of nodes", 0, 0, 1},
+      {"exposed_gradient", "1",
+       "part of a gradient reduction that runs beside the backward pass and still delays it", 0.3, 0, 1},
+      {"reserved_bytes", "B", "device memory of contexts, communicators and fragments", 2e9, 0, 1e12},
+  };
+  return table;
+}
+
+double FittedConstants::operator[](std::string_view name) const {
+  auto stated = values.find(std::string(name));
+  if (stated != values.end())
+    return stated->second;
+  for (const FittedConstantInfo &info : fittedConstants())
+    if (name == info.name)
+      return info.fallback;
+  return 0;
+}
+
+} // namespace colossal::cost

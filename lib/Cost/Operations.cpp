@@ -1,0 +1,120 @@
+// Device time of operations, and of lists of them. Neighbour: Operations.h has the formulas.
+#include "colossal/Cost/Operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace colossal::cost {
+
+namespace {
+
+double elementBytes(DataType type) {
+  switch (type) {
+  case DataType::F64:
+    return 8;
+  case DataType::F32:
+  case DataType::TF32:
+  case DataType::I32:
+    return 4;
+  case DataType::BF16:
+  case DataType::F16:
+    return 2;
+  case DataType::F8:
+  case DataType::I8:
+    return 1;
+  }
+  return 4;
+}
+
+struct Tile {
+  double m, n;
+};
+constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
+
+} // namespace
+
+double OpWork::flops() const {
+  if (kind == OpKind::Streaming)
+    return 0;
+  return (kind == OpKind::FusedAttention ? 4 : 2) * batch * m * n * k * fraction * passes;
+}
+
+OpWork contraction(double batch, double m, double n, double k, DataType type) {
+  OpWork op;
+  op.kind = OpKind::Contraction;
+  op.type = type;
+  op.batch = batch;
+  op.m = m;
+  op.n = n;
+  op.k = k;
+  return op;
+}
+
+OpWork streaming(double bytes, double launches) {
+  OpWork op;
+  op.bytes = bytes;
+  op.launches = launches;
+  return op;
+}
+
+OperationCost::OperationCost(const CostModel &model, double hostLaunchSeconds) : cost(model) {
+  const FittedConstants &fitted = model.machine().fitted;
+  hostLaunch = hostLaunchSeconds < 0 ? fitted["host_launch_seconds"] : hostLaunchSeconds;
+  gemmEfficiency = fitted["gemm_efficiency"];
+  gemmFill = fitted["gemm_fill"];
+  gemmTileLoad = fitted["gemm_tile_load"];
+  streamingEfficiency = fitted["streaming_efficiency"];
+  kernelSeconds = fitted["kernel_seconds"];
+}
+
+double OperationCost::contractionSeconds(const OpWork &op) const {
+  const Device &device = cost.machine().device;
+  double rate = device.flops(op.type) * gemmEfficiency;
+  double units = device.computeUnits;
+  double best = 0;
+  for (const Tile &tile : kTiles) {
+    double tiles = op.batch * std::ceil(op.m / tile.m) * std::ceil(op.n / tile.n) * op.fraction;
+    if (units > 0)
+      tiles = std::ceil(tiles / units) * units;
+    double work = tiles * 2 * tile.m * tile.n * (op.k + gemmFill);
+    double seconds = work / rate * (1 + gemmTileLoad / tile.m + gemmTileLoad / tile.n);
+    if (best == 0 || seconds < best)
+      best = seconds;
+  }
+  return best * op.passes;
+}
+
+double OperationCost::seconds(const OpWork &op) const {
+  const Device &device = cost.machine().device;
+  double bytes = op.bytes;
+  if (op.kind != OpKind::Streaming && bytes == 0) {
+    double elements =
+        op.kind == OpKind::Contraction ? op.m * op.k + op.k * op.n + op.m * op.n : 2 * (op.m + op.n) * op.k;
+    bytes = op.batch * elements * elementBytes(op.type) * op.passes;
+  }
+  double memory = bytes / (device.memoryBandwidth * streamingEfficiency);
+  double compute = 0;
+  if (op.kind == OpKind::Contraction)
+    compute = contractionSeconds(op);
+  else if (op.kind == OpKind::FusedAttention)
+    // Softmax between the two products keeps the matrix units waiting about a third of the time.
+    compute = op.flops() / (device.flops(op.type) * gemmEfficiency) * 1.5;
+  return std::max(memory, compute) + op.launches * kernelSeconds;
+}
+
+double OperationCost::seconds(const CollectiveWork &work) const {
+  return work.count * cost.seconds(work.kind, work.bytes, work.group);
+}
+
+ListTime OperationCost::seconds(const OpList &list) const {
+  ListTime time;
+  for (const OpWork &op : list.ops) {
+    time.compute += seconds(op);
+    time.launch += op.launches * hostLaunch;
+  }
+  for (const CollectiveWork &work : list.collectives)
+    time.collective += seconds(work);
+  return time;
+}
+
+} // namespace colossal::cost
