@@ -19,6 +19,7 @@ config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
 config.substitutions += [
     ("%models", os.path.join(config.test_source_root, "Models")),
     ("%python", config.python),
+    ("%tools", os.path.join(os.path.dirname(config.test_source_root), "tools")),
 ]
 
 # A runtime-only build has no compiler to test.

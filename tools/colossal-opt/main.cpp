@@ -35,6 +35,8 @@ static cl::opt<std::string> machine("machine", cl::desc("machine file or name"),
 static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md"), cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
+static cl::opt<bool> missingWeights("allow-missing-weights",
+                                    cl::desc("import a model whose external data is not there"), cl::cat(category));
 static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
                                       cl::cat(category));
 
@@ -45,6 +47,7 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   };
   options.import.modelPath = path;
   options.import.recognisePatterns = !noPatterns;
+  options.import.allowMissingWeights = missingWeights;
   options.mesh = mesh;
   options.layout.memoryBytes = memory;
   options.layout.machine = machine;

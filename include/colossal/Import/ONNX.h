@@ -43,6 +43,9 @@ struct ImportOptions {
   std::map<std::string, InputContents> values;
   /// Recognise decomposed LayerNorm, RMSNorm, GELU, SiLU, attention and rotary embedding.
   bool recognisePatterns = true;
+  /// Import a model whose files of external data are not there: its parameters have places, but no contents. For plans that
+  /// are never run. Initializers at one place of such a file are one parameter.
+  bool allowMissingWeights = false;
   std::string functionName = "main";
 };
 

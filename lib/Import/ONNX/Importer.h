@@ -68,6 +68,7 @@ private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name, mlir::RankedTensorType type,
                               const std::optional<TensorBytes> &bytes, mlir::ElementsAttr data);
+  mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   mlir::Location locationOf(llvm::StringRef tensor);
   mlir::Location modelLocation();
@@ -89,6 +90,7 @@ private:
     llvm::ArrayRef<uint8_t> bytes;
   };
   llvm::DenseMap<uint64_t, std::vector<KnownParameter>> parametersByHash;
+  std::map<std::pair<std::string, int64_t>, ParameterOp> parametersByPlace; ///< of files that are not there
   llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
 
   struct Unsupported {

@@ -57,20 +57,20 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::open(const std::string &path) 
   return map(descriptor, path);
 }
 
-Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &folder, StringRef relative) {
+Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &folder, StringRef relative,
+                                                            bool *absent) {
   std::string shown = relative.str();
   if (relative.empty() || relative.starts_with("/") || relative.contains('\0'))
     return fail("external data path '%s' is not a relative path", shown.c_str());
+  for (StringRef part : llvm::split(relative, '/'))
+    if (part == "..")
+      return fail("external data path '%s' leaves the model's folder", shown.c_str());
   int current = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (current < 0)
     return fail("cannot open the model's folder '%s': %s", folder.c_str(), strerror(errno));
   while (true) {
     auto [part, rest] = relative.split('/');
     relative = rest;
-    if (part == "..") {
-      close(current);
-      return fail("external data path '%s' leaves the model's folder", shown.c_str());
-    }
     bool last = relative.empty();
     if (part.empty() || part == ".") {
       if (!last)
@@ -82,6 +82,10 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &f
     int next = openat(current, part.str().c_str(), flags);
     int error = errno;
     close(current);
+    if (next < 0 && error == ENOENT && absent) {
+      *absent = true;
+      return nullptr;
+    }
     if (next < 0)
       return fail("cannot open external data '%s': %s", shown.c_str(),
                   error == ELOOP ? "it is, or lies behind, a symbolic link" : strerror(error));
@@ -311,19 +315,27 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
         (entry.key() == "offset" ? found.offset : length) = *number;
       }
     }
-    auto &mapped = external[found.file];
-    if (!mapped) {
-      auto opened = MappedFile::openBelow(folder, found.file);
-      if (!opened)
+    auto [place, isNew] = external.try_emplace(found.file);
+    if (isNew || (!place->second && !allowMissing)) {
+      bool absent = false;
+      auto opened = MappedFile::openBelow(folder, found.file, allowMissing ? &absent : nullptr);
+      if (!opened) {
+        external.erase(place);
         return fail("tensor '%s': %s", tensor.name().c_str(), toString(opened.takeError()).c_str());
-      mapped = std::move(*opened);
+      }
+      place->second = std::move(*opened);
     }
-    int64_t size = mapped->bytes().size();
-    if (found.offset > size || expected > size - found.offset || (length >= 0 && length > size - found.offset))
-      return fail("tensor '%s': external data '%s' is too short", tensor.name().c_str(), found.file.c_str());
+    const std::unique_ptr<MappedFile> &mapped = place->second;
     if (length >= 0 && length != expected)
       return fail("tensor '%s' needs %lld bytes, its external data gives %lld", tensor.name().c_str(),
                   (long long)expected, (long long)length);
+    if (!mapped) {
+      found.missing = true;
+      return std::optional<TensorBytes>(found);
+    }
+    int64_t size = mapped->bytes().size();
+    if (found.offset > size || expected > size - found.offset)
+      return fail("tensor '%s': external data '%s' is too short", tensor.name().c_str(), found.file.c_str());
     found.bytes = mapped->bytes().slice(found.offset, expected);
     return std::optional<TensorBytes>(found);
   }

@@ -28,7 +28,9 @@ public:
   static llvm::Expected<std::unique_ptr<MappedFile>> open(const std::string &path);
   /// Maps `relative`, which a model names, below folder `folder`. Refused: absolute paths, `..`, links on the way,
   /// files with several names (hard links), and whatever is not a regular file. The file checked is the file mapped.
-  static llvm::Expected<std::unique_ptr<MappedFile>> openBelow(const std::string &folder, llvm::StringRef relative);
+  /// With `absent`, a file that does not exist (the path being allowed) sets it and gives null, not an error.
+  static llvm::Expected<std::unique_ptr<MappedFile>> openBelow(const std::string &folder, llvm::StringRef relative,
+                                                               bool *absent = nullptr);
   ~MappedFile();
   MappedFile(const MappedFile &) = delete;
 
@@ -46,6 +48,7 @@ struct TensorBytes {
   std::string file; ///< as the model gives it; empty for the model's own file
   int64_t offset = 0;
   llvm::ArrayRef<uint8_t> bytes;
+  bool missing = false; ///< the file is not there (ModelFile::setAllowMissing); `bytes` is empty
 };
 
 class ModelFile {
@@ -54,6 +57,8 @@ public:
   static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path);
 
   const onnx::ModelProto &proto() const { return model; }
+  /// Whether external data whose file does not exist is described (TensorBytes::missing) and not an error.
+  void setAllowMissing(bool allow) { allowMissing = allow; }
   /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null otherwise, where
   /// its values are in the proto's own fields. The number of bytes is checked against the shape. Errors: a payload of
   /// another size, external data that may not or cannot be read.
@@ -65,6 +70,7 @@ private:
   onnx::ModelProto model;
   std::vector<std::pair<uint64_t, uint64_t>> places; // offset and length of payloads left out of `model`
   std::map<std::string, std::unique_ptr<MappedFile>> external;
+  bool allowMissing = false;
 };
 
 /// Number of elements of a shape; an error if a dimension is negative or the product overflows or exceeds 2^40.

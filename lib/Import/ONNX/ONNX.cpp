@@ -15,6 +15,7 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
   auto file = onnx_import::ModelFile::open(options.modelPath);
   if (!file)
     return emitError(FileLineColLoc::get(context, options.modelPath, 0, 0)) << toString(file.takeError());
+  (*file)->setAllowMissing(options.allowMissingWeights);
   auto module = onnx_import::Importer(context, options, **file).run();
   if (failed(module))
     return failure();

@@ -69,6 +69,24 @@ bool equal(const MatrixView &a, const MatrixView &b) {
 
 } // namespace
 
+static void addAlias(ParameterOp op, StringRef name) {
+  Builder builder(op.getContext());
+  SmallVector<Attribute> aliases;
+  if (auto old = op.getAliasesAttr())
+    llvm::append_range(aliases, old);
+  aliases.push_back(builder.getStringAttr(name));
+  op.setAliasesAttr(builder.getArrayAttr(aliases));
+}
+
+/// Where the contents are not there to compare, tensors at one place of one file are equal.
+Value Importer::findSamePlace(StringRef name, RankedTensorType type, const TensorBytes &bytes) {
+  auto found = parametersByPlace.find({bytes.file, bytes.offset});
+  if (found == parametersByPlace.end() || found->second.getType() != type)
+    return {};
+  addAlias(found->second, name);
+  return found->second.getResult();
+}
+
 Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
   if (type.getNumElements() < 2 || isUniform(bytes, bytes.size() / type.getNumElements()))
     return {};
@@ -86,11 +104,7 @@ Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_
       if (known.type.getElementType() != type.getElementType() || known.type.getShape() != ArrayRef<int64_t>(shape) ||
           !equal(view, MatrixView(known.type, known.bytes, false)))
         continue;
-      SmallVector<Attribute> aliases;
-      if (auto old = known.op.getAliasesAttr())
-        llvm::append_range(aliases, old);
-      aliases.push_back(builder.getStringAttr(name));
-      known.op.setAliasesAttr(builder.getArrayAttr(aliases));
+      addAlias(known.op, name);
       if (!transposed)
         return known.op.getResult();
       GraphBuilder graph(builder, locationOf(name));
@@ -103,7 +117,7 @@ Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_
 Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
                                 const std::optional<TensorBytes> &bytes, ElementsAttr data) {
   if (bytes)
-    if (Value known = findEqual(name, type, bytes->bytes))
+    if (Value known = bytes->missing ? findSamePlace(name, type, *bytes) : findEqual(name, type, bytes->bytes))
       return known;
   int64_t size = type.getNumElements() * getElementBytes(tensor.data_type());
   auto parameter = ParameterOp::create(builder, locationOf(name), type, builder.getStringAttr(name),
@@ -111,7 +125,9 @@ Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name,
                                        builder.getI64IntegerAttr(bytes ? bytes->offset : 0),
                                        builder.getI64IntegerAttr(size), data, ArrayAttr());
   tensorOf[parameter] = &tensor;
-  if (bytes && type.getNumElements() >= 2)
+  if (bytes && bytes->missing)
+    parametersByPlace.insert({{bytes->file, bytes->offset}, parameter});
+  else if (bytes && type.getNumElements() >= 2)
     parametersByHash[sample(MatrixView(type, bytes->bytes, false), type, type.getShape())].push_back(
         {parameter, type, bytes->bytes});
   return parameter.getResult();

@@ -84,6 +84,9 @@ llvm::Expected<DenseElementsAttr> readTensor(MLIRContext *context, const onnx::T
   if (!count)
     return count.takeError();
   auto type = RankedTensorType::get(ArrayRef<int64_t>(tensor.dims().data(), tensor.dims_size()), element);
+  if (bytes && bytes->missing)
+    return fail("the value of tensor '%s' shapes the computation, but its external data '%s' is not there",
+                tensor.name().c_str(), bytes->file.c_str());
   if (bytes)
     return fromBytes(type, bytes->bytes);
   int64_t width = getElementBytes(tensor.data_type());

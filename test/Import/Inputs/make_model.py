@@ -149,6 +149,32 @@ def tied(path):
          [value("ids", [5], I)], [value("y", [5, 4])], {"table": w, "head": np.ascontiguousarray(w.T), "b1": np.zeros(3, np.float32), "b2": np.zeros(3, np.float32)})
 
 
+def elsewhere(name, shape, location, kind=F, offset=0):
+    tensor = TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
+    for key, entry in (("location", location), ("offset", offset), ("length", int(np.prod(shape)) * (8 if kind == I else 4))):
+        tensor.external_data.add(key=key, value=str(entry))
+    return tensor
+
+
+def missing(path, nodes, initializers):
+    graph = h.make_graph(nodes, "g", [value("x", [2, 8])], [value("y", [2, 8])], initializers)
+    with open(path, "wb") as file:
+        file.write(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8).SerializeToString())
+
+
+def missing_escape(path):
+    missing(path, [h.make_node("MatMul", ["x", "w"], ["y"])], [elsewhere("w", [8, 8], "folder/../../weights")])
+
+
+def missing_tied(path):
+    missing(path, [h.make_node("MatMul", ["x", "first"], ["a"]), h.make_node("MatMul", ["a", "second"], ["y"])],
+            [elsewhere("first", [8, 8], "weights"), elsewhere("second", [8, 8], "weights")])
+
+
+def missing_shape(path):
+    missing(path, [h.make_node("Reshape", ["x", "shape"], ["y"])], [elsewhere("shape", [2], "weights", I)])
+
+
 name, out, *rest = sys.argv[1:]
 arguments = [int(r) if r.isdigit() else r for r in rest if "=" not in r]
 options = {k: (v == "True" if v in ("True", "False") else int(v) if v.isdigit() else v) for k, v in (r.split("=") for r in rest if "=" in r)}
