@@ -2,7 +2,10 @@
 #include "colossal/Cost/CostModel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 namespace colossal::cost {
 
@@ -23,6 +26,14 @@ const char *toString(Collective kind) {
   }
   return "";
 }
+
+struct CostModel::GraphCache {
+  std::mutex mutex;
+  std::map<std::array<int, 4>, GraphBandwidth> known; // by level, size, stride, active units
+};
+
+CostModel::CostModel(Machine machine)
+    : description(std::move(machine)), graphs(std::make_shared<GraphCache>()) {}
 
 double CostModel::seconds(const Work &work) const {
   const Device &device = description.device;
@@ -49,48 +60,93 @@ double CostModel::bytesMoved(Collective kind, double bytes, int size) {
   return 0;
 }
 
+GraphBandwidth CostModel::graphBandwidth(std::size_t index, int size, int stride, int active) const {
+  const Level &level = description.levels[index];
+  std::array<int, 4> key{static_cast<int>(index), size, stride, active};
+  std::lock_guard<std::mutex> lock(graphs->mutex);
+  auto [entry, isNew] = graphs->known.try_emplace(key);
+  if (!isNew)
+    return entry->second;
+  GraphBandwidth worst;
+  for (int g = 0; g < std::max(1, active / size); ++g) {
+    std::vector<int> members;
+    for (int m = 0; m < size; ++m)
+      members.push_back(g / stride * size * stride + g % stride + m * stride);
+    if (members.back() >= level.units && g > 0)
+      break;
+    for (int &member : members)
+      member %= level.units;
+    GraphBandwidth own = measureGraph(level.links, level.units, members);
+    if (g == 0 || own.ring < worst.ring)
+      worst.ring = own.ring, worst.rings = own.rings;
+    worst.allToAll = g == 0 ? own.allToAll : std::min(worst.allToAll, own.allToAll);
+    worst.neighbour = g == 0 ? own.neighbour : std::min(worst.neighbour, own.neighbour);
+  }
+  return entry->second = worst;
+}
+
 double CostModel::seconds(Collective kind, double bytes, const Group &group) const {
   if (group.size <= 1)
     return 0;
   double total = 0;
   std::int64_t unit = 1;    // devices in one unit of the level at hand
   std::int64_t reached = 1; // members of the group inside one such unit
-  std::int64_t span = static_cast<std::int64_t>(group.size - 1) * group.stride + 1;
+  std::int64_t stride = std::max(1, group.stride);
+  std::int64_t span = (group.size - 1) * stride + 1;
   for (std::size_t k = 0; k < description.levels.size() && reached < group.size; ++k) {
     const Level &level = description.levels[k];
     std::int64_t whole = unit * level.units;
     bool last = k + 1 == description.levels.size() || whole >= span;
-    std::int64_t inside = last ? group.size : std::max<std::int64_t>(1, whole / group.stride);
+    std::int64_t inside = last ? group.size : std::max<std::int64_t>(1, whole / stride);
     inside = std::max(reached, std::min<std::int64_t>(inside, group.size));
     std::int64_t n = (inside + reached - 1) / reached;
     std::int64_t active = std::max(1, group.active);
     if (n > 1) {
       // What a device gets of its unit's bandwidth, and of the medium that all units share.
-      double share = level.bandwidth / static_cast<double>(std::min(active, unit));
+      double unitBandwidth = level.bandwidth;
+      double steps = std::ceil(std::log2(static_cast<double>(n)));
+      int rings = 1;
+      if (!level.links.empty() && n <= level.units) {
+        int apart =
+            static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(1, stride / unit), level.units));
+        int units = static_cast<int>(std::min<std::int64_t>(std::max(n, active / unit), level.units));
+        GraphBandwidth graph = graphBandwidth(k, static_cast<int>(n), apart, units);
+        rings = std::max(1, graph.rings);
+        unitBandwidth = kind == Collective::AllToAll  ? graph.allToAll
+                        : kind == Collective::Permute ? graph.neighbour
+                                                      : graph.ring;
+        steps = static_cast<double>(n - 1);
+      }
+      double share = unitBandwidth / static_cast<double>(std::min(active, unit));
       if (level.sharedBandwidth > 0)
         share = std::min(share, level.sharedBandwidth / static_cast<double>(std::min(active, whole)));
-      double steps = std::ceil(std::log2(static_cast<double>(n)));
-      double part =
-          bytes / static_cast<double>(reached); // what the levels below have left to move per device
-      double moved = part * static_cast<double>(n - 1) / static_cast<double>(n) / share;
+      double others = static_cast<double>(n - 1) / static_cast<double>(n);
+      // What the levels below have left to move per device; exchanges do not shrink there.
+      bool scatters =
+          kind != Collective::AllToAll && kind != Collective::Permute && kind != Collective::Broadcast;
+      double part = scatters ? bytes / static_cast<double>(reached) : bytes;
+      double factor =
+          part / static_cast<double>(n * rings) < level.smallStepBytes ? level.smallStepFactor : 1;
+      double pass = level.localBandwidth > 0 ? part / level.localBandwidth : 0;
       switch (kind) {
       case Collective::AllReduce:
-        total += 2 * (steps * level.latencySeconds + moved);
+        total +=
+            level.startSeconds + 2 * (steps * level.latencySeconds + part * others * factor / share) + pass;
         break;
       case Collective::AllGather:
       case Collective::ReduceScatter:
-        total += steps * level.latencySeconds + moved;
+        total +=
+            level.startSeconds + steps * level.latencySeconds + part * others * factor / share + pass / 2;
         break;
       case Collective::AllToAll:
-        // Each device sends to every unit directly; the bytes do not shrink inside the levels below.
-        total += static_cast<double>(n - 1) * level.latencySeconds +
-                 bytes * static_cast<double>(n - 1) / static_cast<double>(n) / share;
+        total += level.startSeconds + static_cast<double>(n - 1) * level.latencySeconds +
+                 part * others * factor / share;
         break;
       case Collective::Broadcast:
-        total += steps * level.latencySeconds + bytes / share;
+        total += level.startSeconds + steps * level.latencySeconds + part * factor / share;
         break;
       case Collective::Permute:
-        total = level.latencySeconds + bytes / share;
+        total = level.startSeconds + level.latencySeconds + part * factor / share;
         break;
       }
     }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 namespace colossal::cost {
@@ -79,6 +80,8 @@ public:
 };
 
 constexpr double kHuge = 1e21;
+/// Rings are searched for in graphs of at most so many units.
+constexpr int kMaxGraphUnits = 64;
 
 void readDevice(Checker &check, const json &value, Device &device) {
   const std::string place = "device";
@@ -113,6 +116,54 @@ void readDevice(Checker &check, const json &value, Device &device) {
     device.computeUnits = static_cast<int>(check.number(value, place, "compute_units", 1, false, 1 << 20));
 }
 
+int readWhole(Checker &check, const json &value, const std::string &where, double low, double high) {
+  if (!value.is_number_integer() || value.get<double>() < low || value.get<double>() > high) {
+    std::ostringstream text;
+    text << "must be a whole number from " << low << " to " << high;
+    check.fail(where, text.str());
+    return static_cast<int>(low);
+  }
+  return value.get<int>();
+}
+
+void readLinks(Checker &check, const json &value, const std::string &place, int units, LinkGraph &graph) {
+  if (!check.object(value, place, {"bandwidth", "switches", "forward_factor", "pairs"}))
+    return;
+  if (units > kMaxGraphUnits) {
+    check.fail(place,
+               "is for at most " + std::to_string(kMaxGraphUnits) + " units; give 'bandwidth' instead");
+    return;
+  }
+  graph.bandwidth = check.number(value, place, "bandwidth", 0, true, kHuge);
+  if (value.contains("switches"))
+    graph.switches = readWhole(check, value["switches"], place + ".switches", 0, kMaxGraphUnits);
+  if (value.contains("forward_factor"))
+    graph.forwardFactor = check.number(value, place, "forward_factor", 1, false, 1000);
+  const json *pairs = check.member(value, place, "pairs");
+  if (!pairs)
+    return;
+  if (!pairs->is_array() || pairs->empty() || pairs->size() > kMaxGraphUnits * kMaxGraphUnits) {
+    check.fail(place + ".pairs", "must be an array of [from, to, links]");
+    return;
+  }
+  for (std::size_t e = 0; e < pairs->size(); ++e) {
+    const json &pair = (*pairs)[e];
+    std::string where = place + ".pairs[" + std::to_string(e) + "]";
+    if (!pair.is_array() || pair.size() != 3) {
+      check.fail(where, "must be [from, to, links]");
+      return;
+    }
+    graph.edges.push_back({readWhole(check, pair[0], where + "[0]", 0, 2 * kMaxGraphUnits),
+                           readWhole(check, pair[1], where + "[1]", 0, 2 * kMaxGraphUnits),
+                           readWhole(check, pair[2], where + "[2]", 1, 1000)});
+  }
+  if (!check.error.empty())
+    return;
+  std::string wrong = checkGraph(graph, units, place);
+  if (!wrong.empty())
+    check.error = wrong;
+}
+
 void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
   if (!value.is_array() || value.empty()) {
     check.fail("levels", "must be an array of at least one level");
@@ -120,7 +171,9 @@ void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
   }
   for (std::size_t k = 0; k < value.size(); ++k) {
     std::string place = "levels[" + std::to_string(k) + "]";
-    if (!check.object(value[k], place, {"name", "units", "latency_seconds", "bandwidth", "shared_bandwidth"}))
+    if (!check.object(value[k], place,
+                      {"name", "units", "latency_seconds", "start_seconds", "bandwidth", "links",
+                       "shared_bandwidth", "local_bandwidth", "small_step_bytes", "small_step_factor"}))
       return;
     Level &level = levels.emplace_back();
     level.name = check.string(value[k], place, "name");
@@ -129,9 +182,27 @@ void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
       check.fail(place + ".units", "must be a whole number");
     level.units = static_cast<int>(units);
     level.latencySeconds = check.number(value[k], place, "latency_seconds", 0, false, 10);
-    level.bandwidth = check.number(value[k], place, "bandwidth", 0, true, kHuge);
-    if (value[k].contains("shared_bandwidth"))
-      level.sharedBandwidth = check.number(value[k], place, "shared_bandwidth", 0, true, kHuge);
+    auto optional = [&](const char *key, double &into, double low, bool open, double high) {
+      if (value[k].contains(key))
+        into = check.number(value[k], place, key, low, open, high);
+    };
+    if (value[k].contains("links")) {
+      if (value[k].contains("bandwidth"))
+        check.fail(place, "has both 'links' and 'bandwidth'; the second follows from the first");
+      readLinks(check, value[k]["links"], place + ".links", level.units, level.links);
+      if (!check.error.empty())
+        return;
+      std::vector<int> all(level.units);
+      std::iota(all.begin(), all.end(), 0);
+      level.bandwidth = measureGraph(level.links, level.units, all).ring;
+    } else {
+      level.bandwidth = check.number(value[k], place, "bandwidth", 0, true, kHuge);
+    }
+    optional("start_seconds", level.startSeconds, 0, false, 10);
+    optional("shared_bandwidth", level.sharedBandwidth, 0, true, kHuge);
+    optional("local_bandwidth", level.localBandwidth, 0, true, kHuge);
+    optional("small_step_bytes", level.smallStepBytes, 0, false, kHuge);
+    optional("small_step_factor", level.smallStepFactor, 0, true, 1000);
   }
 }
 
@@ -144,15 +215,56 @@ void readLink(Checker &check, const json &value, const char *key, Link &link) {
   link.bandwidth = check.number(value[key], key, "bandwidth", 0, true, kHuge);
 }
 
+/// The value at a key such as "levels[0].links.bandwidth"; null where there is none.
+const json *find(const json &value, const std::string &key) {
+  const json *at = &value;
+  for (std::size_t begin = 0; begin < key.size();) {
+    std::size_t end = key.find_first_of(".[", begin);
+    std::string part = key.substr(begin, end - begin);
+    if (!part.empty()) {
+      if (part.back() == ']' && at->is_array()) {
+        std::size_t index = 0;
+        for (char c : part.substr(0, part.size() - 1))
+          index = c >= '0' && c <= '9' && index < 1000000 ? index * 10 + static_cast<std::size_t>(c - '0')
+                                                          : 1000001;
+        if (part.size() < 2 || index >= at->size())
+          return nullptr;
+        at = &(*at)[index];
+      } else if (at->is_object() && at->contains(part)) {
+        at = &(*at)[part];
+      } else {
+        return nullptr;
+      }
+    }
+    if (end == std::string::npos)
+      break;
+    begin = end + 1;
+  }
+  return at;
+}
+
 /// {"NAME": {"value": ..., "unit": "...", "meaning": "..."}}: names, units and ranges are those of
-/// `fittedConstants`.
-void readFitted(Checker &check, const json &value, FittedConstants &fitted) {
-  if (!value.is_object()) {
-    check.fail("fitted", "must be an object");
+/// `fittedConstants`. A name with a '.' is a key of the file instead, whose value stands there.
+void readFitted(Checker &check, const json &file, Machine &machine) {
+  const json &value = file["fitted"];
+  if (!value.is_object() || value.size() > kMaxFittedConstants) {
+    check.fail("fitted",
+               "must be an object of at most " + std::to_string(kMaxFittedConstants) + " constants");
     return;
   }
   for (const auto &item : value.items()) {
     std::string place = "fitted." + item.key();
+    if (item.key().find('.') != std::string::npos) {
+      if (!check.object(item.value(), place, {"unit", "meaning", "source"}))
+        return;
+      const json *named = find(file, item.key());
+      if (!named || !named->is_number())
+        check.fail(place, "is no number of this file");
+      machine.fittedKeys.push_back({item.key(), check.string(item.value(), place, "unit"),
+                                    check.string(item.value(), place, "meaning"),
+                                    check.string(item.value(), place, "source")});
+      continue;
+    }
     const auto &known = fittedConstants();
     auto info = std::find_if(known.begin(), known.end(), [&](const auto &i) { return item.key() == i.name; });
     if (info == known.end()) {
@@ -166,7 +278,7 @@ void readFitted(Checker &check, const json &value, FittedConstants &fitted) {
     if (check.error.empty() && unit != info->unit)
       check.fail(place + ".unit", std::string("must be '") + info->unit + "', is '" + unit + "'");
     check.string(item.value(), place, "meaning");
-    fitted.set(info->name, x);
+    machine.fitted.set(info->name, x);
   }
 }
 
@@ -211,7 +323,7 @@ MachineResult parseMachine(std::string_view text) {
     readLink(check, value, "host_link", result.machine.hostLink);
     readLink(check, value, "disk", result.machine.disk);
     if (value.contains("fitted"))
-      readFitted(check, value["fitted"], result.machine.fitted);
+      readFitted(check, value, result.machine);
     double devices = 1;
     for (const Level &level : result.machine.levels)
       devices *= level.units;
@@ -267,12 +379,27 @@ std::string printMachine(const Machine &machine) {
     device["compute_units"] = machine.device.computeUnits;
   json out{{"name", machine.name}, {"description", machine.description}, {"device", device}};
   for (const Level &level : machine.levels) {
-    json entry{{"name", level.name},
-               {"units", level.units},
-               {"latency_seconds", level.latencySeconds},
-               {"bandwidth", level.bandwidth}};
-    if (level.sharedBandwidth > 0)
-      entry["shared_bandwidth"] = level.sharedBandwidth;
+    json entry{{"name", level.name}, {"units", level.units}, {"latency_seconds", level.latencySeconds}};
+    if (level.links.empty()) {
+      entry["bandwidth"] = level.bandwidth;
+    } else {
+      json &links = entry["links"] = {{"bandwidth", level.links.bandwidth}, {"pairs", json::array()}};
+      if (level.links.switches > 0)
+        links["switches"] = level.links.switches;
+      if (level.links.forwardFactor > 1)
+        links["forward_factor"] = level.links.forwardFactor;
+      for (const GraphEdge &edge : level.links.edges)
+        links["pairs"].push_back({edge.from, edge.to, edge.count});
+    }
+    auto optional = [&](const char *key, double x, double absent) {
+      if (x != absent)
+        entry[key] = x;
+    };
+    optional("start_seconds", level.startSeconds, 0);
+    optional("shared_bandwidth", level.sharedBandwidth, 0);
+    optional("local_bandwidth", level.localBandwidth, 0);
+    optional("small_step_bytes", level.smallStepBytes, 0);
+    optional("small_step_factor", level.smallStepFactor, 1);
     out["levels"].push_back(entry);
   }
   auto link = [&](const char *key, const Link &l) {
@@ -284,6 +411,8 @@ std::string printMachine(const Machine &machine) {
   for (const FittedConstantInfo &info : fittedConstants())
     if (auto found = machine.fitted.stated().find(info.name); found != machine.fitted.stated().end())
       out["fitted"][info.name] = {{"value", found->second}, {"unit", info.unit}, {"meaning", info.meaning}};
+  for (const FittedKey &key : machine.fittedKeys)
+    out["fitted"][key.key] = {{"unit", key.unit}, {"meaning", key.meaning}, {"source", key.source}};
   return out.dump(2) + "\n";
 }
 

@@ -15,7 +15,15 @@ Machine roundMachine() {
   machine.device.memoryBandwidth = 100;
   machine.device.launchSeconds = 0.5;
   machine.device.computeEfficiency = 0.5;
-  machine.levels = {{"inside", 4, 1, 100, 0}, {"between", 2, 10, 40, 0}};
+  auto addLevel = [&](const char *name, int units, double latency, double bandwidth) {
+    Level &level = machine.levels.emplace_back();
+    level.name = name;
+    level.units = units;
+    level.latencySeconds = latency;
+    level.bandwidth = bandwidth;
+  };
+  addLevel("inside", 4, 1, 100);
+  addLevel("between", 2, 10, 40);
   return machine;
 }
 
@@ -51,6 +59,26 @@ TEST(CostModel, SharedMediaAreSharedByAllThatAreActive) {
   CostModel model(machine);
   EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 400, Group{4, 1, 4}), 2 + 300 / 25.0);
   EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 400, Group{2, 1, 2}), 1 + 200 / 50.0);
+}
+
+TEST(CostModel, LevelsWithLinksGoRoundTheirRings) {
+  Machine machine = roundMachine();
+  Level &inside = machine.levels[0];
+  inside.links.edges = {{0, 1, 1}, {1, 2, 1}, {2, 3, 1}, {3, 0, 1}};
+  inside.links.bandwidth = 50;
+  inside.startSeconds = 7;
+  inside.localBandwidth = 200;
+  CostModel model(machine);
+  // Two rings of 50 B/s, three steps of a second each way, and 400 bytes passed over at 200 B/s.
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllReduce, 400, Group{4, 1, 4}),
+                   7 + 2 * (3 * 1 + 300 / 100.0) + 2);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 400, Group{4, 1, 4}), 7 + 3 * 1 + 300 / 100.0 + 1);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 400, Group{4, 1, 4}), 7 + 1 + 400 / 50.0);
+  inside.smallStepBytes = 51;
+  inside.smallStepFactor = 3;
+  // A step carries 400 / (4 devices * 2 rings) = 50 bytes.
+  EXPECT_DOUBLE_EQ(CostModel(machine).seconds(Collective::AllReduce, 400, Group{4, 1, 4}),
+                   7 + 2 * (3 + 9) + 2);
 }
 
 TEST(CostModel, VolumesAreTheClosedFormulas) {

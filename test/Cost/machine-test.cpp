@@ -36,13 +36,39 @@ TEST(Machine, MistakesAreNamedWithTheirPlace) {
     return parseMachine(text).error;
   };
   EXPECT_EQ(parseMachine("{").error, "machine: is not JSON");
-  EXPECT_EQ(broken("\"units\": 8", "\"units\": 0"), "levels[0].units: must be at least 1 and at most 1.67772e+07, is 0");
+  EXPECT_EQ(broken("\"units\": 8", "\"units\": 0"),
+            "levels[0].units: must be at least 1 and at most 1.67772e+07, is 0");
   EXPECT_EQ(broken("\"units\": 8", "\"units\": 2.5"), "levels[0].units: must be a whole number");
   EXPECT_EQ(broken("\"launch_seconds\"", "\"launch\""), "device: unknown key 'launch'");
   EXPECT_EQ(broken("\"f32\"", "\"f33\""), "device.peak_flops: unknown type 'f33'");
   EXPECT_EQ(broken("\"name\": \"infiniband\",", ""), "levels[1]: 'name' is missing");
   EXPECT_EQ(broken("\"compute_efficiency\": 0.65", "\"compute_efficiency\": \"high\""),
             "device.compute_efficiency: must be a number");
+}
+
+TEST(Machine, MistakesInLinksAndConstantsAreNamed) {
+  std::string good = printMachine(loadMachine("a100-80-sxm").machine);
+  auto broken = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return parseMachine(text).error;
+  };
+  EXPECT_EQ(broken("\"links\": {", "\"bandwidth\": 3, \"links\": {"),
+            "levels[0]: has both 'links' and 'bandwidth'; the second follows from the first");
+  EXPECT_EQ(broken("\"switches\": 1", "\"switches\": -1"),
+            "levels[0].links.switches: must be a whole number from 0 to 64");
+  EXPECT_EQ(broken("\"pairs\": [", "\"pairs\": [[0, 77, 1],"),
+            "levels[0].links.pairs[0]: there is no node 77; there are 8 units and 1 switches");
+  EXPECT_EQ(broken("\"pairs\": [", "\"pairs\": [[0, 1],"),
+            "levels[0].links.pairs[0]: must be [from, to, links]");
+  EXPECT_EQ(broken("\"pairs\": [", "\"pairs\": [[0, 1, 0.5],"),
+            "levels[0].links.pairs[0][2]: must be a whole number from 1 to 1000");
+  EXPECT_EQ(broken("\"levels[0].latency_seconds\"", "\"levels[7].latency_seconds\""),
+            "fitted.levels[7].latency_seconds: is no number of this file");
+  EXPECT_EQ(broken("\"units\": 8", "\"units\": 4"),
+            "levels[0].links.pairs[0]: there is no node 8; there are 4 units and 1 switches");
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 
 #include "colossal/Cost/Machine.h"
 
-#include <utility>
+#include <memory>
 
 namespace colossal::cost {
 
@@ -38,21 +38,34 @@ struct Group {
   int active = 1;
 };
 
+/// Immutable apart from a cache that locks itself, so threads may share one; copies share the cache.
 class CostModel {
 public:
-  explicit CostModel(Machine machine) : description(std::move(machine)) {}
+  explicit CostModel(Machine machine);
   const Machine &machine() const { return description; }
 
   /// Roofline (Williams, Waterman and Patterson, 2009): the larger of computing and moving bytes, at the
   /// device's efficiencies, plus the launches.
   double seconds(const Work &work) const;
 
-  /// Level by level, innermost first. Over the n units of a level with latency a, of whose bandwidth each
-  /// device gets b, a reduce-scatter or an all-gather of B bytes takes ceil(log2 n) a + (n-1)/n B/b
-  /// (recursive halving and doubling: Thakur, Rabenseifner and Gropp, 2005, section 4); an all-reduce is one
-  /// of each. A level works on what the levels below have scattered. An all-to-all takes (n-1) a + (n-1)/n
-  /// B/b, a broadcast ceil(log2 n) a + B/b, a permute a + B/b over the outermost level that it crosses. Zero
-  /// for a group of one.
+  /// Seconds of one collective: the only entry point for the time of communication, inside a node and between
+  /// nodes.
+  ///
+  /// Level by level, innermost first; a level works on what the levels below have scattered (B bytes here).
+  /// Over the n units of a level with start time s, latency a, of whose bandwidth each device gets b:
+  ///
+  ///   reduce-scatter, all-gather   s + k a + (n-1)/n B f/b + B/(2 c)     an all-reduce is both, with one s
+  ///   all-to-all                   s + (n-1) a + (n-1)/n B f/b           of the whole tensor on every level
+  ///   broadcast                    s + k a + B f/b
+  ///   permute                      s + a + B f/b                         over the outermost level that it
+  ///   crosses
+  ///
+  /// k is n-1 where the level has links, over whose rings the parts travel (Patarasu and Yuan, 2009),
+  /// otherwise ceil(log2 n) (recursive halving and doubling: Thakur, Rabenseifner and Gropp, 2005, section
+  /// 4). b is the bandwidth of the rings that the links of these devices give (LinkGraph.h), or the unit's
+  /// bandwidth divided by the devices of the unit that run such collectives at the same time, and no more
+  /// than an equal part of a shared medium. f is the factor of small steps, c the pass over the device's own
+  /// memory. Zero for a group of one.
   double seconds(Collective kind, double bytes, const Group &group) const;
 
   /// Bytes that each device of a group sends (and receives): (n-1)/n B for all-gather, reduce-scatter and
@@ -60,7 +73,13 @@ public:
   static double bytesMoved(Collective kind, double bytes, int size);
 
 private:
+  struct GraphCache;
+  /// The worst of the groups of `size` units, `stride` apart, of the first `active` units of a level with
+  /// links.
+  GraphBandwidth graphBandwidth(std::size_t level, int size, int stride, int active) const;
+
   Machine description;
+  std::shared_ptr<GraphCache> graphs;
 };
 
 } // namespace colossal::cost

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "colossal/Cost/FittedConstants.h"
+#include "colossal/Cost/LinkGraph.h"
 
 #include <cstdint>
 #include <map>
@@ -44,14 +45,39 @@ struct Device {
 struct Level {
   std::string name;
   int units = 1;
-  /// Seconds for a message of no bytes between two units.
+  /// Seconds for a message of no bytes between two units: each step of a collective takes it.
   double latencySeconds = 0;
-  /// Bytes/s that one unit sends while it receives as many; the devices inside the unit share it.
+  /// Seconds that a collective takes apart from its steps: launch, entry and exit. Once a collective.
+  double startSeconds = 0;
+  /// Bytes/s that one unit sends while it receives as many; the devices inside the unit share it. Where
+  /// `links` are given it follows from them, for all units together.
   double bandwidth = 0;
+  /// The links between the units; empty where every unit has `bandwidth` to all others together.
+  LinkGraph links;
   /// Bytes/s of all the level's units together, where they share one medium (the memory of a host); 0: no
   /// such limit.
   double sharedBandwidth = 0;
+  /// Bytes/s at which a device passes over its own tensor in an all-reduce (reading, adding, copying out) on
+  /// top of what it sends; half of the pass falls to reduce-scatter, half to all-gather. 0: hidden behind the
+  /// sending.
+  double localBandwidth = 0;
+  /// Steps of fewer bytes than this on one ring go by a protocol for small messages, whose time per byte is
+  /// `smallStepFactor` times the other's. A step carries the tensor's bytes / (units * rings).
+  double smallStepBytes = 0;
+  double smallStepFactor = 1;
 };
+
+/// A number of a machine file that was fitted to measurements, not taken from a data sheet.
+struct FittedKey {
+  /// Where it stands, as in "levels[0].start_seconds".
+  std::string key;
+  std::string unit;
+  std::string meaning;
+  /// What it was fitted to.
+  std::string source;
+};
+/// More in one file are refused: with enough constants anything fits.
+constexpr int kMaxFittedConstants = 15;
 
 /// A path from a device to something slower: host memory, a disk.
 struct Link {
@@ -69,6 +95,8 @@ struct Machine {
   Link disk;
   /// What was fitted for this machine.
   FittedConstants fitted;
+  /// Numbers of the description itself that were fitted. At most kMaxFittedConstants together with `fitted`.
+  std::vector<FittedKey> fittedKeys;
 
   /// Product of the levels' units.
   std::int64_t devices() const;
