@@ -82,12 +82,10 @@ private:
   };
   mlir::FailureOr<Outline> outline(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs, Place &place,
                                    mlir::Operation *routine);
-  struct CachedKernel {
-    std::string symbol;
-    int64_t tiles, scratch;
-    unsigned buffers, params;
-  };
-  CachedKernel addKernel(cpu::GeneratedKernel &kernel, llvm::StringRef name);
+  /// The kernel of `key`, generated at its first use; null where it cannot be, for the reason in `problem` (which is
+  /// empty where the attempt was an earlier one).
+  const CachedKernel *getKernel(const KernelKey &key, llvm::StringRef name, std::string &problem,
+                                llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate);
   void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
               llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place);
   mlir::FailureOr<View> packedWeight(mlir::Value weight, mlir::Type accumulate,

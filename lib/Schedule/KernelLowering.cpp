@@ -2,7 +2,6 @@
 #include "FunctionLowering.h"
 #include "Collectives.h"
 
-#include "colossal/Codegen/CPU/AttentionKernel.h"
 #include "colossal/Codegen/CPU/VectorMemory.h"
 #include "lib/Codegen/CPU/Fusion/LoopEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,10 +22,20 @@ static std::string shortName(Operation *op) {
   return op->getName().stripDialect().str();
 }
 
-FunctionLowering::CachedKernel FunctionLowering::addKernel(cpu::GeneratedKernel &kernel, StringRef name) {
-  std::string symbol = shared.compiler.add(*kernel.module, name);
-  shared.kernels[symbol] = {kernel.buffers, kernel.params};
-  return {symbol, kernel.tiles, kernel.scratchBytes, kernel.buffers, kernel.params};
+const CachedKernel *FunctionLowering::getKernel(const KernelKey &key, StringRef name, std::string &problem,
+                                                llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate) {
+  auto [entry, isNew] = shared.generated.try_emplace(key);
+  if (isNew) {
+    llvm::Expected<cpu::GeneratedKernel> kernel = generate();
+    if (kernel) {
+      std::string symbol = shared.compiler.add(*kernel->module, name);
+      shared.kernels[symbol] = {kernel->buffers, kernel->params};
+      entry->second = CachedKernel{symbol, kernel->tiles, kernel->scratchBytes, kernel->buffers, kernel->params};
+    } else {
+      problem = llvm::toString(kernel.takeError());
+    }
+  }
+  return entry->second ? &*entry->second : nullptr;
 }
 
 void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,
@@ -190,9 +199,17 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
     places.push_back(allocate(output, place));
     spec.outputs.push_back({places.back().strides, true});
   }
-  auto kernel = cpu::generateFused(*context, shared.target, spec);
+  KernelKey key(KernelKey::Kind::Fused);
+  key.add(outlined->function);
+  for (const auto *buffers : {&spec.inputs, &spec.outputs})
+    for (const cpu::FusedBuffer &buffer : *buffers)
+      key.add(buffer.strides);
+  std::string name = shortName(group.ops.back()), problem;
+  if (group.ops.size() > 1)
+    name = shortName(first) + "_" + name;
+  const CachedKernel *kernel =
+      getKernel(key, name, problem, [&] { return cpu::generateFused(*context, shared.target, spec); });
   if (!kernel) {
-    std::string problem = llvm::toString(kernel.takeError());
     if (group.ops.size() == 1)
       return first->emitOpError("cannot be generated for this target: ") << problem;
     // One op at a time; what was to stay in registers is stored.
@@ -209,15 +226,12 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
     }
     return success();
   }
-  std::string name = shortName(group.ops.back());
-  if (group.ops.size() > 1)
-    name = shortName(first) + "_" + name;
   SmallVector<Access> accesses;
   for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(addKernel(*kernel, name), accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place);
+  launch(*kernel, accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place);
   return success();
 }
 
@@ -232,17 +246,21 @@ LogicalResult FunctionLowering::copy(const View &from, RankedTensorType type, co
                                     {}});
     return success();
   }
-  OpBuilder b(context);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
-  b.setInsertionPointToEnd(module->getBody());
-  auto function = func::FuncOp::create(b, b.getUnknownLoc(), "group", b.getFunctionType({type}, {type}));
-  b.setInsertionPointToEnd(function.addEntryBlock());
-  func::ReturnOp::create(b, b.getUnknownLoc(), function.getArguments());
-  cpu::FusedSpec spec{function, {{from.strides, true}}, {{to.strides, true}}};
-  auto kernel = cpu::generateFused(*context, shared.target, spec);
+  std::string problem;
+  KernelKey key(KernelKey::Kind::Copy);
+  key.add(Type(type)).add(from.strides).add(to.strides);
+  const CachedKernel *kernel = getKernel(key, "copy", problem, [&] {
+    OpBuilder b(context);
+    OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
+    b.setInsertionPointToEnd(module->getBody());
+    auto function = func::FuncOp::create(b, b.getUnknownLoc(), "group", b.getFunctionType({type}, {type}));
+    b.setInsertionPointToEnd(function.addEntryBlock());
+    func::ReturnOp::create(b, b.getUnknownLoc(), function.getArguments());
+    return cpu::generateFused(*context, shared.target, {function, {{from.strides, true}}, {{to.strides, true}}});
+  });
   if (!kernel)
-    return emitError(loc, "a copy cannot be generated: ") << llvm::toString(kernel.takeError());
-  launch(addKernel(*kernel, "copy"), {source, target}, 1, {}, loc, place);
+    return emitError(loc, "a copy cannot be generated") << (problem.empty() ? "" : ": ") << problem;
+  launch(*kernel, {source, target}, 1, {}, loc, place);
   return success();
 }
 
@@ -281,10 +299,14 @@ FailureOr<View> FunctionLowering::packedWeight(Value weight, Type accumulate, Ar
   int64_t elements = cpu::packedElements(shared.target, type.getElementType(), accumulate, columns, depth) * count;
   View packed{newWeight(elements * cpu::elementBytes(type.getElementType())), 0, {1}};
   shared.weightOf[key] = packed.storage;
-  cpu::GeneratedKernel kernel =
-      cpu::generatePackWeights(*context, shared.target, type.getElementType(), accumulate, batch, n, k);
+  std::string problem;
+  KernelKey spec(KernelKey::Kind::Pack);
+  spec.add(type.getElementType()).add(accumulate).add(batch).add(n).add(k);
+  const CachedKernel *kernel = getKernel(spec, "pack", problem, [&]() -> llvm::Expected<cpu::GeneratedKernel> {
+    return cpu::generatePackWeights(*context, shared.target, type.getElementType(), accumulate, batch, n, k);
+  });
   Access to{packed.storage, 0, shared.weights[packed.storage - kWeightBase].bytes, true};
-  launch(addKernel(kernel, "pack"), {accessOf(view, type, false), to}, 1, {}, weight.getLoc(), loadPlace);
+  launch(*kernel, {accessOf(view, type, false), to}, 1, {}, weight.getLoc(), loadPlace);
   return packed;
 }
 
@@ -414,12 +436,18 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     extra.shape.assign(tensorOf(group.outputs[i + 1]).getShape().begin(), tensorOf(group.outputs[i + 1]).getShape().end());
   spec.params = outlined->scalars.size();
 
+  KernelKey key(KernelKey::Kind::Contraction);
+  key.add(op.getOperation()).add(lhs.getType()).add(rhs.getType()).add(int64_t(lhs == op.getLhs())).add(int64_t(packs));
+  key.add(a->strides).add(b->strides).add(outlined->function);
+  for (const View &view : outlined->inputs)
+    key.add(view.strides);
+  for (auto [view, output] : llvm::zip_equal(places, group.outputs))
+    key.add(output.getType()).add(view.strides);
+
   std::string problem;
+  ArrayRef<int64_t> resultDims = op.getResultDims(), resultShape = shapeOf(op.getResult());
   if (!epilogue.empty()) {
-    ArrayRef<int64_t> resultDims = op.getResultDims(), resultShape = shapeOf(op.getResult());
-    unsigned width = shared.target.vectorBytes() / 4;
-    spec.epilogue = [&, width](OpBuilder &builder, Location loc, Value sums, const cpu::EpilogueIndex &at) -> Value {
-      (void)width;
+    spec.epilogue = [&](OpBuilder &builder, Location loc, Value sums, const cpu::EpilogueIndex &at) -> Value {
       cpu::LoopEmitter e(builder, loc, shared.target, at.width);
       e.setMask(at.mask);
       // The index of each label from the linear ones of its kind.
@@ -477,102 +505,22 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     if (elementTypeOf(main).isInteger(1))
       spec.cType = IntegerType::get(context, 8);
   }
-  auto kernel = cpu::generateContraction(*context, shared.target, spec);
-  if (!kernel || !problem.empty()) {
-    if (!kernel)
-      llvm::consumeError(kernel.takeError());
+  std::string name = epilogue.empty() ? "contract" : "contract_" + shortName(epilogue.back()), reason;
+  const CachedKernel *kernel = getKernel(key, name, reason, [&]() -> llvm::Expected<cpu::GeneratedKernel> {
+    auto generated = cpu::generateContraction(*context, shared.target, spec);
+    if (generated && !problem.empty())
+      return llvm::createStringError(problem);
+    return generated;
+  });
+  if (!kernel)
     return separately();
-  }
   SmallVector<Access> accesses{accessOf(*a, tensorOf(lhs), false),
                                packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false)};
   for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, group.outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(addKernel(*kernel, epilogue.empty() ? "contract" : "contract_" + shortName(epilogue.back())), accesses,
+  launch(*kernel, accesses,
          places.size(), outlined->scalars, op.getLoc(), place);
   return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
-  RankedTensorType queryType = tensorOf(op.getQuery()), keyType = tensorOf(op.getKey());
-  RankedTensorType valueType = tensorOf(op.getValue()), resultType = tensorOf(op.getResult());
-  if (resultType.getNumElements() == 0) {
-    allocate(op.getResult(), place);
-    return success();
-  }
-  std::string problem;
-  for (bool dense : {false, true}) {
-    auto lie = [&](Value value) { return dense ? denseViewOf(value, place) : viewOf(value, place); };
-    auto q = lie(op.getQuery()), k = lie(op.getKey()), v = lie(op.getValue());
-    if (failed(q) || failed(k) || failed(v))
-      return failure();
-    View out = allocate(op.getResult(), place);
-    cpu::AttentionSpec spec;
-    spec.type = queryType.getElementType();
-    spec.batch = queryType.getDimSize(0);
-    spec.queryHeads = queryType.getDimSize(1);
-    spec.keyHeads = keyType.getDimSize(1);
-    spec.queries = queryType.getDimSize(2);
-    spec.keys = keyType.getDimSize(2);
-    spec.width = queryType.getDimSize(3);
-    spec.valueWidth = valueType.getDimSize(3);
-    auto strides = [](const View &view) {
-      std::array<int64_t, 4> result;
-      llvm::copy(view.strides, result.begin());
-      return result;
-    };
-    spec.qStrides = strides(*q);
-    spec.kStrides = strides(*k);
-    spec.vStrides = strides(*v);
-    spec.outStrides = strides(out);
-    spec.scale = op.getScale().convertToDouble();
-    if (double cap = op.getSoftcap().convertToDouble(); cap != 0)
-      spec.softcap = cap;
-    spec.causal = op.getCausal();
-    spec.causalOffset = op.getCausalOffset();
-    spec.emptyRow = op.getGuard() ? cpu::AttentionSpec::EmptyRow::Zero : cpu::AttentionSpec::EmptyRow::NaN;
-    SmallVector<Access> accesses{accessOf(*q, queryType, false), accessOf(*k, keyType, false),
-                                 accessOf(*v, valueType, false)};
-    SmallVector<Value> scalars;
-    if (op.getCausal() && op.getQueryOffset()) {
-      spec.causalOffsetParam = true;
-      OpBuilder b(op);
-      Value offset = op.getQueryOffset();
-      if (op.getCausalOffset())
-        offset = arith::AddIOp::create(b, op.getLoc(), offset,
-                                       arith::ConstantIndexOp::create(b, op.getLoc(), op.getCausalOffset()));
-      scalars.push_back(offset);
-    }
-    if (op.getKeyCount()) {
-      spec.validKeysParam = true;
-      scalars.push_back(op.getKeyCount());
-    }
-    if (Value mask = op.getMask()) {
-      auto lies = lie(mask);
-      if (failed(lies))
-        return failure();
-      RankedTensorType type = tensorOf(mask);
-      spec.mask = type.getElementType().isInteger(1) ? cpu::AttentionSpec::Mask::Boolean
-                                                     : cpu::AttentionSpec::Mask::Additive;
-      spec.maskType = type.getElementType();
-      for (int64_t d = 0; d < type.getRank(); ++d)
-        spec.maskStrides[4 - type.getRank() + d] = type.getDimSize(d) == 1 ? 0 : lies->strides[d];
-      accesses.push_back(accessOf(*lies, type, false));
-    }
-    accesses.push_back(accessOf(out, resultType, true));
-    auto kernel = cpu::generateAttention(*context, shared.target, spec);
-    if (!kernel) {
-      problem = llvm::toString(kernel.takeError());
-      place.views.erase(op.getResult());
-      continue;
-    }
-    launch(addKernel(*kernel, "attention"), accesses, 1, scalars, op.getLoc(), place);
-    return success();
-  }
-  return op.emitOpError("cannot be generated for this target: ") << problem;
 }

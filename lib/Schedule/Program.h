@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_SCHEDULE_PROGRAM_H
 #define COLOSSAL_SCHEDULE_PROGRAM_H
 
+#include "KernelCache.h"
 #include "Views.h"
 #include "colossal/Codegen/CPU/KernelCompiler.h"
 #include "colossal/Codegen/CPU/KernelFunction.h"
@@ -71,6 +72,7 @@ struct Shared {
   llvm::StringMap<std::string> parameterSymbols; ///< text of a parameter -> symbol
   llvm::StringMap<std::pair<int64_t, int64_t>> kernels; ///< symbol -> buffers, params
   Program load;
+  KernelCache generated;
 };
 
 /// Storages of all programs are numbered together: those of `Shared::weights` from here on.
