@@ -13,13 +13,14 @@ const std::vector<FittedConstantInfo> &fittedConstants() {
        "cost of loading a tile's edges: a tile of m x n works at 1/(1 + c/m + c/n)", 16, 0, 1e4},
       {"streaming_efficiency", "1", "part of the memory bandwidth that memory-bound kernels reach", 0.85,
        0.01, 1},
-      {"kernel_seconds", "s", "a kernel's start and end on the device, even when the next is queued", 2e-6, 0,
-       1},
       {"host_launch_seconds", "s", "time of the host to launch one kernel of a training framework", 1e-5, 0,
        1},
       {"straggler", "1", "slowdown of a synchronous step for each doubling of the number of nodes", 0, 0, 1},
       {"exposed_gradient", "1",
        "part of a gradient reduction that runs beside the backward pass and still delays it", 0.3, 0, 1},
+      {"sharded_parameter_bandwidth", "B/s",
+       "what a device receives while parameters kept over many nodes are gathered; 0: as the network allows",
+       0, 0, 1e15},
       {"reserved_bytes", "B", "device memory of contexts, communicators and fragments", 2e9, 0, 1e12},
   };
   return table;

@@ -64,7 +64,7 @@ OperationCost::OperationCost(const CostModel &model, double hostLaunchSeconds) :
   gemmFill = fitted["gemm_fill"];
   gemmTileLoad = fitted["gemm_tile_load"];
   streamingEfficiency = fitted["streaming_efficiency"];
-  kernelSeconds = fitted["kernel_seconds"];
+  kernelSeconds = model.machine().device.launchSeconds;
 }
 
 double OperationCost::contractionSeconds(const OpWork &op) const {

@@ -23,5 +23,6 @@ struct Action {
 };
 
 void addMachines(CLI::App &app, Action &action);
+void addPredict(CLI::App &app, Action &action);
 
 } // namespace colossal::tool

@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   CLI::App app(kIntroduction, "colossal-cost");
   Action action;
   addMachines(app, action);
+  addPredict(app, action);
   app.require_subcommand(1);
   app.set_version_flag("--version", "colossal-cost " COLOSSAL_VERSION);
   app.footer(kExitCodes);

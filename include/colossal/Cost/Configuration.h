@@ -1,0 +1,71 @@
+// What a row of a table asks: a training step of some model in some layout, a collective, one layer, or the
+// memory of the first stage. Columns are known by name; docs/CostModel.md lists them. Neighbours: Table.h
+// reads the cells, Training.h answers.
+#pragma once
+
+#include "colossal/Cost/Table.h"
+#include "colossal/Cost/Training.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace colossal::cost {
+
+enum class Question {
+  Nothing,    ///< no column describes a model, a layout or a collective
+  Step,       ///< a training step
+  AllReduce,  ///< of size_B bytes over n_gpus
+  Layer,      ///< one layer's forward and backward pass
+  StageMemory ///< parameters and activations of the first stage, by kind of recompute
+};
+
+/// Where a table comes from, as far as its columns show: it decides what a missing column means.
+enum class Origin { General, ZeroBubble, Sc21, TorchTitan, Korthikanti, LayerTimes, Collectives, Alpa, None };
+
+struct Configuration {
+  Question question = Question::Nothing;
+  ModelDimensions model;
+  TrainingLayout layout;
+  /// Of the collective.
+  double bytes = 0;
+  /// Devices of the row: tp * cp * dp * pp, or of the collective.
+  int devices = 1;
+  /// "a100", "v100", ...: the kind of device that the row names; empty: the table's machine.
+  std::string device;
+  /// StageMemory: rows in percent of the baseline rather than in GiB.
+  bool percent = false;
+  /// "line 7: column 'tp': ..." if the row is refused.
+  std::string error;
+};
+
+class ConfigurationReader {
+public:
+  /// `error()` names the columns that are not known.
+  explicit ConfigurationReader(const Table &table);
+  const std::string &error() const { return problem; }
+  Origin origin() const { return source; }
+  /// True if a column holds measured memory.
+  bool asksForMemory() const;
+
+  Configuration read(std::size_t row);
+  /// What was assumed for missing columns and empty cells so far, as "recompute" -> "full".
+  const std::map<std::string, std::string> &defaults() const { return assumed; }
+
+private:
+  friend class RowReader;
+  const Table &table;
+  Origin source = Origin::None;
+  std::string problem;
+  std::map<std::string, std::string> assumed;
+};
+
+/// Names of all known columns, and what they mean.
+struct ColumnInfo {
+  const char *name;
+  const char *meaning;
+  bool measured; ///< carried through, never read
+};
+const std::vector<ColumnInfo> &knownColumns();
+
+} // namespace colossal::cost

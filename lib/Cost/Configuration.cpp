@@ -1,0 +1,445 @@
+// Cells into configurations. Every cell that is used is checked, and the message names line and column; every
+// value that is assumed is written down. Neighbours: Configuration.h, Columns.cpp has the names.
+#include "colossal/Cost/Configuration.h"
+
+#include "colossal/Cost/PublishedModels.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+namespace colossal::cost {
+
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool contains(const std::string &text, const char *part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string shortNumber(double x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
+}
+
+Origin originOf(const Table &table) {
+  auto has = [&](const char *name) { return table.column(name) >= 0; };
+  if (has("size_B") && has("n_gpus"))
+    return Origin::Collectives;
+  if (has("setting") && !has("hidden"))
+    return Origin::LayerTimes;
+  if (has("scheme") || has("model_parallel_size"))
+    return Origin::Sc21;
+  if (has("fsdp") || has("technique"))
+    return Origin::TorchTitan;
+  if (has("pp_gpus") || (has("num_microbatches") && has("schedule") && !has("hidden")))
+    return Origin::ZeroBubble;
+  if (has("kind"))
+    return Origin::Korthikanti;
+  if (has("method") || has("plan"))
+    return Origin::Alpa;
+  for (const char *name : {"hidden", "layers", "params_B", "tp", "dp", "pp", "gpus", "global_batch", "model"})
+    if (has(name))
+      return Origin::General;
+  return Origin::None;
+}
+
+} // namespace
+
+/// One row: cells by column name, with checks and defaults.
+class RowReader {
+public:
+  RowReader(ConfigurationReader &reader, std::size_t row) : reader(reader), row(row) {}
+
+  std::string error;
+
+  const std::string *cell(const char *column) const {
+    int index = reader.table.column(column);
+    if (index < 0)
+      return nullptr;
+    const std::string &text = reader.table.rows[row][index];
+    return text.find_first_not_of(" \t") == std::string::npos ? nullptr : &text;
+  }
+  bool has(const char *column) const { return cell(column) != nullptr; }
+  std::string text(const char *column) const {
+    const std::string *found = cell(column);
+    return found ? *found : "";
+  }
+  void fail(const char *column, const std::string &what) {
+    if (error.empty())
+      error = "line " + std::to_string(reader.table.lines[row]) + ": column '" + column + "': " + what;
+  }
+  void assume(const char *column, const std::string &value) { reader.assumed.emplace(column, value); }
+
+  /// The cell's number, if there is one.
+  std::optional<double> number(const char *column, double low, double high, bool whole = true) {
+    const std::string *found = cell(column);
+    if (!found)
+      return std::nullopt;
+    char *end = nullptr;
+    double value = std::strtod(found->c_str(), &end);
+    while (*end == ' ' || *end == '\t')
+      ++end;
+    if (*end != '\0' || end == found->c_str()) {
+      fail(column, "'" + *found + "' is not a number");
+      return std::nullopt;
+    }
+    if (!(value >= low && value <= high) || (whole && value != std::floor(value))) {
+      fail(column, std::string("must be ") + (whole ? "a whole number " : "") + "from " + shortNumber(low) +
+                       " to " + shortNumber(high) + ", is " + *found);
+      return std::nullopt;
+    }
+    return value;
+  }
+  double numberOr(const char *column, double fallback, double low, double high, bool whole = true) {
+    if (auto value = number(column, low, high, whole))
+      return *value;
+    if (!has(column))
+      assume(column, shortNumber(fallback));
+    return fallback;
+  }
+  int count(const char *column, int fallback) {
+    return static_cast<int>(numberOr(column, fallback, 1, 1 << 24));
+  }
+  bool flag(const char *column, bool fallback) { return numberOr(column, fallback ? 1 : 0, 0, 1) != 0; }
+
+  void model(ModelDimensions &model, Suite suite);
+  void layout(const ModelDimensions &model, TrainingLayout &layout);
+  void torchTitan(const ModelDimensions &model, TrainingLayout &layout);
+  void sc21(const ModelDimensions &model, TrainingLayout &layout);
+  void recompute(Recompute &value, Recompute fallback);
+  void precision(TrainingLayout &layout, DataType fallback);
+  void schedule(TrainingLayout &layout);
+  void layer(Configuration &out);
+
+private:
+  void batches(TrainingLayout &layout);
+
+  ConfigurationReader &reader;
+  std::size_t row;
+};
+
+void RowReader::model(ModelDimensions &model, Suite suite) {
+  bool dimensions = has("hidden") && has("layers");
+  const ModelDimensions *known = nullptr;
+  std::string name = text("model");
+  if (has("size"))
+    name += " " + text("size");
+  if (!name.empty())
+    known = publishedModel(suite, name);
+  if (!known && !name.empty() && suite != Suite::Any)
+    known = publishedModel(Suite::Any, name);
+  if (!known && !dimensions && has("params_B")) {
+    if (auto parameters = number("params_B", 1e-6, 1e6, false))
+      known = publishedModel(suite, name.empty() ? "gpt" : lower(name), *parameters);
+    if (!known && error.empty())
+      fail("params_B",
+           "no published model has " + text("params_B") + " * 10^9 parameters; give layers and hidden");
+  }
+  if (!known && !dimensions && !name.empty())
+    fail("model", "'" + name + "' is not known; give layers and hidden, or one of " + publishedModelNames());
+  if (known)
+    model = *known;
+  auto set = [&](const char *column, double &value, double high) {
+    if (auto given = number(column, 1, high))
+      value = *given;
+    else if (!known && !has(column))
+      assume(column, shortNumber(value));
+  };
+  set("layers", model.layers, 1e5);
+  set("hidden", model.hidden, 1e7);
+  if (!known && !has("heads"))
+    model.heads = std::max(1.0, std::floor(model.hidden / 128));
+  set("heads", model.heads, 1e6);
+  set("seq", model.sequence, 1e9);
+  set("vocab", model.vocabulary, 1e9);
+  if (auto heads = number("kv_heads", 1, 1e6))
+    model.keyValueHeads = *heads;
+  if (auto width = number("ffn", 1, 1e8))
+    model.feedForward = *width;
+  if (auto experts = number("experts", 1, 1e6))
+    model.experts = *experts;
+  if (has("attention")) {
+    std::string kind = lower(text("attention"));
+    if (kind != "materialized" && kind != "fused")
+      fail("attention", "must be materialized or fused, is '" + text("attention") + "'");
+    model.fusedAttention = kind == "fused";
+  }
+  if (model.heads > model.hidden)
+    fail("heads", "more heads than elements of width");
+}
+
+void RowReader::recompute(Recompute &value, Recompute fallback) {
+  const char *column = has("recompute") ? "recompute" : "act_ckpt";
+  std::string text = lower(this->text(column));
+  if (text.empty()) {
+    value = fallback;
+    if (!has("precision"))
+      assume("recompute", fallback == Recompute::None   ? "none"
+                          : fallback == Recompute::Full ? "full"
+                                                        : "selective");
+  } else if (text == "none" || text == "0" || text == "no") {
+    value = Recompute::None;
+  } else if (text == "selective") {
+    value = Recompute::Selective;
+  } else if (text == "full" || text == "1" || text == "yes") {
+    value = Recompute::Full;
+  } else {
+    fail(column, "must be none, selective or full, is '" + this->text(column) + "'");
+  }
+}
+
+void RowReader::precision(TrainingLayout &layout, DataType fallback) {
+  layout.type = fallback;
+  std::string text = lower(this->text("precision"));
+  if (text.empty()) {
+    assume("precision", toString(fallback));
+    return;
+  }
+  std::string type = text.substr(0, text.find('+'));
+  if (contains(text, "+remat"))
+    layout.recompute = Recompute::Full;
+  if (type == "fp32" || type == "f32")
+    layout.type = DataType::F32;
+  else if (type == "fp16" || type == "f16")
+    layout.type = DataType::F16;
+  else if (type == "bf16")
+    layout.type = DataType::BF16;
+  else if (type == "fp8" || type == "f8")
+    layout.type = DataType::BF16, layout.float8 = true;
+  else
+    fail("precision", "must be fp32, fp16, bf16 or fp8, is '" + this->text("precision") + "'");
+}
+
+void RowReader::schedule(TrainingLayout &layout) {
+  if (!has("schedule")) {
+    layout.schedule = Schedule::OneFOneB;
+    if (layout.pipeline > 1)
+      assume("schedule", "1f1b");
+  } else if (!parseSchedule(text("schedule"), layout.schedule)) {
+    fail("schedule", "must be one of " + scheduleNames() + ", is '" + text("schedule") + "'");
+  }
+  if (auto chunks = number("interleave", 1, 1e5))
+    layout.chunks = static_cast<int>(*chunks);
+  if (layout.schedule == Schedule::OneFOneB && layout.chunks > 1)
+    layout.schedule = Schedule::Interleaved;
+  if (layout.schedule == Schedule::ZeroBubbleV)
+    layout.chunks = 2;
+}
+
+void RowReader::batches(TrainingLayout &layout) {
+  layout.microBatch = numberOr("micro_batch", 1, 1, 1e9);
+  if (auto given = number("global_batch", 1, 1e12))
+    layout.globalBatch = *given;
+  else if (auto count = number("num_microbatches", 1, 1e9))
+    layout.globalBatch = *count * layout.microBatch * layout.data;
+  else if (auto local = number("local_batch", 1, 1e9))
+    layout.globalBatch = *local * layout.data;
+  else
+    assume("global_batch", shortNumber(layout.globalBatch = layout.microBatch * layout.data));
+  if (error.empty() && layout.globalBatch < layout.microBatch * layout.data)
+    fail("global_batch", shortNumber(layout.globalBatch) + " sequences do not give each of " +
+                             std::to_string(layout.data) + " data-parallel ranks a microbatch of " +
+                             shortNumber(layout.microBatch));
+}
+
+void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
+  if (auto stages = number("pp_gpus", 1, 1 << 20))
+    layout.pipeline = static_cast<int>(*stages);
+  else
+    layout.pipeline = count("pp", 1);
+  layout.tensor = count("tp", 1);
+  layout.context = count("cp", 1);
+  auto gpus = number("gpus", 1, 1 << 24);
+  int others = layout.tensor * layout.context * layout.pipeline;
+  if (gpus && !has("dp")) {
+    layout.data = static_cast<int>(*gpus) / others;
+    assume("dp", "gpus / (tp * cp * pp)");
+  } else {
+    layout.data = count("dp", 1);
+  }
+  if (gpus && error.empty() && static_cast<double>(layout.data) * others != *gpus)
+    fail("gpus", text("gpus") + " devices, but tp * cp * dp * pp is " +
+                     shortNumber(static_cast<double>(layout.data) * others));
+  layout.zero = static_cast<int>(numberOr("zero", 0, 0, 3));
+  layout.sequenceParallel = flag("sequence_parallel", false);
+  layout.bucketedGradients = flag("bucketed", false);
+  schedule(layout);
+  batches(layout);
+  if (error.empty() &&
+      layout.pipeline * std::max(1, layout.chunks) > model.layers + (layout.endsCountAsLayers ? 2 : 0))
+    fail(has("pp_gpus") ? "pp_gpus" : "pp", "more stages than layers");
+}
+
+/// Fully sharded data parallelism with tensor, context and pipeline parallelism on top.
+void RowReader::torchTitan(const ModelDimensions &model, TrainingLayout &layout) {
+  layout.tensor = count("tp", 1);
+  layout.pipeline = count("pp", 1);
+  layout.context = count("cp", 1);
+  auto gpus = number("gpus", 1, 1 << 24);
+  int others = layout.tensor * layout.pipeline * layout.context;
+  if (has("fsdp"))
+    layout.data = count("fsdp", 1);
+  else
+    layout.data = gpus ? std::max(1, static_cast<int>(*gpus) / others) : count("dp", 1);
+  if (gpus && error.empty() && static_cast<double>(layout.data) * others != *gpus)
+    fail("gpus", text("gpus") + " devices, but fsdp * tp * pp * cp is " +
+                     shortNumber(static_cast<double>(layout.data) * others));
+  std::string technique = lower(text("technique"));
+  layout.zero = static_cast<int>(numberOr("zero", 3, 0, 3));
+  layout.sequenceParallel = true;
+  layout.bucketedGradients = true;
+  layout.compiled = contains(technique, "compile");
+  layout.float8 = contains(technique, "fp8");
+  layout.asyncTensor = contains(technique, "asynctp");
+  layout.parameterBytes = 4; // f32 shards, gathered in 16 bits
+  layout.gradientBytes = 4;
+  layout.optimizerBytes = 8;
+  schedule(layout);
+  if (layout.schedule == Schedule::Interleaved && !has("interleave")) {
+    layout.chunks = 2;
+    assume("interleave", "2");
+  }
+  double local = numberOr("local_batch", 1, 1, 1e9);
+  double whole = layout.pipeline > 1 ? 1 : local;
+  layout.microBatch = numberOr("micro_batch", whole, 1, 1e9);
+  layout.globalBatch = has("global_batch") ? *number("global_batch", 1, 1e12) : local * layout.data;
+  (void)model;
+}
+
+/// Narayanan et al., 2021, table 2.
+void RowReader::sc21(const ModelDimensions &, TrainingLayout &layout) {
+  int devices = count("gpus", 1), parallel = count("model_parallel_size", 1);
+  std::string scheme = lower(text("scheme"));
+  bool zero = contains(scheme, "zero");
+  if (!zero && !contains(scheme, "ptd"))
+    fail("scheme", "must name ZeRO-3 or PTD, is '" + text("scheme") + "'");
+  layout.tensor = zero ? 1 : std::min(parallel, 8);
+  layout.pipeline = zero ? 1 : parallel / layout.tensor;
+  layout.data = std::max(1, devices / (layout.tensor * layout.pipeline));
+  if (error.empty() && layout.devices() != devices)
+    fail("gpus",
+         text("gpus") + " devices are no multiple of " + std::to_string(layout.tensor * layout.pipeline));
+  layout.zero = zero ? 3 : 0;
+  assume("tp", "min(model_parallel_size, 8)");
+  schedule(layout);
+  batches(layout);
+}
+
+/// Korthikanti et al., 2022, table 4: one layer of the model with 22 * 10^9 parameters unless columns say
+/// otherwise.
+void RowReader::layer(Configuration &out) {
+  out.model = *publishedModel(Suite::Megatron, "22b");
+  for (auto [column, value] : {std::pair{"hidden", "6144"}, {"heads", "64"}, {"seq", "2048"}})
+    if (!has(column))
+      assume(column, value);
+  if (auto heads = number("heads", 1, 1e6))
+    out.model.heads = *heads;
+  if (auto sequence = number("seq", 1, 1e9))
+    out.model.sequence = *sequence;
+  out.layout.tensor = count("tp", 8);
+  out.layout.microBatch = numberOr("micro_batch", 4, 1, 1e9);
+  std::string setting = lower(text("setting"));
+  out.layout.sequenceParallel = contains(setting, "sequence");
+  out.layout.recompute = contains(setting, "no recompute") ? Recompute::None
+                         : contains(setting, "full")       ? Recompute::Full
+                         : contains(setting, "selective")  ? Recompute::Selective
+                                                           : Recompute::None;
+  if (!contains(setting, "baseline") && !contains(setting, "recompute") && !contains(setting, "sequence"))
+    fail("setting",
+         "must name baseline, sequence parallel, selective or full recompute, is '" + text("setting") + "'");
+}
+
+ConfigurationReader::ConfigurationReader(const Table &table) : table(table) {
+  std::string unknown;
+  for (const std::string &column : table.columns) {
+    bool known = std::any_of(knownColumns().begin(), knownColumns().end(),
+                             [&](const ColumnInfo &info) { return column == info.name; });
+    if (!known)
+      unknown += (unknown.empty() ? "'" : ", '") + column + "'";
+  }
+  if (!unknown.empty())
+    problem = "unknown column " + unknown;
+  source = originOf(table);
+}
+
+bool ConfigurationReader::asksForMemory() const {
+  return table.column("mem_GiB") >= 0 || table.column("peak_mem_GB") >= 0 || source == Origin::Korthikanti;
+}
+
+Configuration ConfigurationReader::read(std::size_t index) {
+  Configuration out;
+  RowReader row(*this, index);
+  out.device = lower(row.text("gpu"));
+  out.question = Question::Step;
+  switch (source) {
+  case Origin::None:
+    out.question = Question::Nothing;
+    return out;
+  case Origin::Collectives:
+    out.question = Question::AllReduce;
+    if (!row.has("n_gpus") || !row.has("size_B"))
+      row.fail(row.has("n_gpus") ? "size_B" : "n_gpus", "is empty");
+    out.devices = row.count("n_gpus", 1);
+    out.bytes = row.number("size_B", 0, 1e18).value_or(0);
+    break;
+  case Origin::LayerTimes:
+    out.question = Question::Layer;
+    row.layer(out);
+    break;
+  case Origin::Korthikanti:
+    out.question = Question::StageMemory;
+    row.model(out.model, Suite::Megatron);
+    if (!row.has("seq"))
+      row.assume("seq", std::to_string(static_cast<int>(out.model.sequence = 2048)));
+    row.layout(out.model, out.layout);
+    out.percent = contains(lower(row.text("kind")), "pct");
+    break;
+  case Origin::ZeroBubble:
+    row.model(out.model, Suite::ZeroBubble);
+    out.layout.endsCountAsLayers = true;
+    row.precision(out.layout, DataType::F16);
+    row.recompute(out.layout.recompute, Recompute::None);
+    row.layout(out.model, out.layout);
+    if (out.layout.schedule == Schedule::Interleaved && !row.has("interleave")) {
+      // As many chunks as there are layers on a stage.
+      out.layout.chunks = std::max(2, static_cast<int>((out.model.layers + 2) / out.layout.pipeline));
+      row.assume("interleave", "layers of a stage");
+    }
+    break;
+  case Origin::Sc21:
+    row.model(out.model, Suite::Megatron);
+    row.precision(out.layout, DataType::F16);
+    row.recompute(out.layout.recompute, Recompute::Full);
+    row.sc21(out.model, out.layout);
+    break;
+  case Origin::TorchTitan:
+    row.model(out.model, Suite::Llama);
+    row.precision(out.layout, DataType::BF16);
+    row.recompute(out.layout.recompute, Recompute::None);
+    row.torchTitan(out.model, out.layout);
+    break;
+  case Origin::Alpa:
+  case Origin::General:
+    row.model(out.model, source == Origin::Alpa ? Suite::Alpa : Suite::Any);
+    row.precision(out.layout, DataType::F16);
+    row.recompute(out.layout.recompute, Recompute::Full);
+    row.layout(out.model, out.layout);
+    break;
+  }
+  if (source != Origin::Collectives)
+    out.devices = out.layout.devices();
+  out.error = row.error;
+  return out;
+}
+
+} // namespace colossal::cost

@@ -1,0 +1,70 @@
+// The errors found, as printed by test/Benchmark/cost_reference.py. Neighbour: Evidence.h.
+#include "colossal/Cost/Evidence.h"
+
+#include <sstream>
+
+namespace colossal::cost {
+
+namespace {
+
+constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 0, 0, "a100", 1, 8, 1024, 2048, 1024, 1024};
+constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 0, 0, "a100", 64, 512, 3072, 12288, 2048, 2048};
+constexpr Evidence kAllReduce{"vtrain_measured_allreduce_lut", 154, true, 0, 0, "", 2, 8, 0, 1e18, 0, 1e18};
+constexpr Evidence kZeroBubble{
+    "zero_bubble_throughput", 48, true, 0, 0, "a100", 8, 32, 2304, 6144, 1024, 1024};
+constexpr Evidence kLayer{
+    "korthikanti2022_layer_times_22B", 5, true, 0, 0, "a100", 8, 8, 6144, 6144, 2048, 2048};
+constexpr Evidence kMemory{"korthikanti2022_memory", 8, false, 0, 0, "", 8, 512, 6144, 25600, 2048, 2048};
+constexpr Evidence kSc21{"megatron_sc21_table2", 13, true, 0, 0, "a100", 384, 2240, 12288, 20480, 2048, 2048};
+constexpr Evidence kTitan{
+    "torchtitan_llama31_h100", 18, true, 0, 0, "h100", 8, 512, 4096, 16384, 8192, 262144};
+
+bool inside(const Evidence &evidence, const Configuration &row) {
+  if (row.devices < evidence.devicesLow || row.devices > evidence.devicesHigh)
+    return false;
+  if (row.question == Question::AllReduce)
+    return row.bytes >= 1048576 && row.bytes <= 1073741824;
+  return row.model.hidden >= evidence.hiddenLow && row.model.hidden <= evidence.hiddenHigh &&
+         row.model.sequence >= evidence.sequenceLow && row.model.sequence <= evidence.sequenceHigh;
+}
+
+} // namespace
+
+const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
+  switch (row.question) {
+  case Question::Nothing:
+    return nullptr;
+  case Question::AllReduce:
+    return &kAllReduce;
+  case Question::Layer:
+    return &kLayer;
+  case Question::StageMemory:
+    return &kMemory;
+  case Question::Step:
+    break;
+  }
+  if (machine.name.compare(0, 2, "h1") == 0 || machine.name.compare(0, 2, "h2") == 0)
+    return &kTitan;
+  if (row.layout.zero >= 3)
+    return &kSc21;
+  if (splitsBackward(row.layout.schedule) || row.layout.recompute == Recompute::None)
+    return &kZeroBubble;
+  if (row.devices <= 8)
+    return &kSingle;
+  return row.devices > kMulti.devicesHigh && inside(kSc21, row) ? &kSc21 : &kMulti;
+}
+
+std::string describe(const Evidence *evidence, const Configuration &row) {
+  if (!evidence)
+    return "no published rows are like it";
+  std::ostringstream out;
+  out.precision(2);
+  if (!inside(*evidence, row))
+    out << "extrapolated: ";
+  out << "mean error " << evidence->meanPercent << " %, median " << evidence->medianPercent << " % on "
+      << evidence->rows << (evidence->measured ? " measured" : " simulated") << " rows of "
+      << evidence->table;
+  return out.str();
+}
+
+} // namespace colossal::cost
