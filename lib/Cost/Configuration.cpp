@@ -317,7 +317,7 @@ void RowReader::torchTitan(const ModelDimensions &model, TrainingLayout &layout)
 }
 
 /// Narayanan et al., 2021, table 2.
-void RowReader::sc21(const ModelDimensions &, TrainingLayout &layout) {
+void RowReader::sc21(const ModelDimensions &model, TrainingLayout &layout) {
   int devices = count("gpus", 1), parallel = count("model_parallel_size", 1);
   std::string scheme = lower(text("scheme"));
   bool zero = contains(scheme, "zero");
@@ -325,10 +325,17 @@ void RowReader::sc21(const ModelDimensions &, TrainingLayout &layout) {
     fail("scheme", "must name ZeRO-3 or PTD, is '" + text("scheme") + "'");
   layout.tensor = zero ? 1 : std::min(parallel, 8);
   layout.pipeline = zero ? 1 : parallel / layout.tensor;
+  // One published row names more devices than whole pipelines of its size take: the next deeper one that
+  // fits.
+  int asked = layout.pipeline;
+  while (layout.pipeline < model.layers && devices % (layout.tensor * layout.pipeline) != 0)
+    ++layout.pipeline;
+  if (layout.pipeline != asked)
+    assume("model_parallel_size",
+           std::to_string(layout.tensor * layout.pipeline) + " where gpus is no multiple of it");
   layout.data = std::max(1, devices / (layout.tensor * layout.pipeline));
   if (error.empty() && layout.devices() != devices)
-    fail("gpus",
-         text("gpus") + " devices are no multiple of " + std::to_string(layout.tensor * layout.pipeline));
+    fail("gpus", text("gpus") + " devices are no multiple of " + std::to_string(layout.tensor * asked));
   layout.zero = zero ? 3 : 0;
   assume("tp", "min(model_parallel_size, 8)");
   schedule(layout);

@@ -7,15 +7,19 @@ namespace colossal::cost {
 
 namespace {
 
-constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 0, 0, "a100", 1, 8, 1024, 2048, 1024, 1024};
-constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 0, 0, "a100", 64, 512, 3072, 12288, 2048, 2048};
-constexpr Evidence kAllReduce{"vtrain_measured_allreduce_lut", 154, true, 0, 0, "", 2, 8, 0, 1e18, 0, 1e18};
+constexpr Evidence kSingle{
+    "vtrain_a100_single", 276, false, 30.5, 25.3, "a100", 1, 8, 1024, 2048, 1024, 1024};
+constexpr Evidence kMulti{
+    "vtrain_a100_multi", 26, true, 12.9, 12.4, "a100", 64, 512, 3072, 12288, 2048, 2048};
+constexpr Evidence kAllReduce{
+    "vtrain_measured_allreduce_lut", 154, true, 3.4, 2.2, "", 2, 8, 0, 1e18, 0, 1e18};
 constexpr Evidence kZeroBubble{
     "zero_bubble_throughput", 48, true, 0, 0, "a100", 8, 32, 2304, 6144, 1024, 1024};
 constexpr Evidence kLayer{
     "korthikanti2022_layer_times_22B", 5, true, 0, 0, "a100", 8, 8, 6144, 6144, 2048, 2048};
-constexpr Evidence kMemory{"korthikanti2022_memory", 8, false, 0, 0, "", 8, 512, 6144, 25600, 2048, 2048};
-constexpr Evidence kSc21{"megatron_sc21_table2", 13, true, 0, 0, "a100", 384, 2240, 12288, 20480, 2048, 2048};
+constexpr Evidence kMemory{"korthikanti2022_memory", 8, false, 1, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
+constexpr Evidence kSc21{
+    "megatron_sc21_table2", 13, true, 70, 12, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
     "torchtitan_llama31_h100", 18, true, 0, 0, "h100", 8, 512, 4096, 16384, 8192, 262144};
 
