@@ -5,15 +5,13 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/MaskPadding.h"
 
-#include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Dist/Dist.h"
 
 using namespace mlir;
 using namespace colossal;
 
-/// `fill` as an element of `type`: beyond an integer's range its least or greatest value, for i1 true unless 0.
-static Element makeFill(ElementEmitter &emitter, Type type, double fill) {
+Element colossal::makeFill(ElementEmitter &emitter, Type type, double fill) {
   if (type.isInteger(1))
     fill = fill != 0;
   if (isa<FloatType>(type))

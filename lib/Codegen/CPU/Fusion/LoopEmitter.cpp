@@ -1,6 +1,7 @@
 //===- LoopEmitter.cpp - element code inside a kernel -----------------------===//
 #include "LoopEmitter.h"
 
+#include "dialects/Colossal/MaskPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -138,7 +139,7 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
   if (op && isa<dist::MaskPaddingOp>(op)) {
     auto padding = cast<dist::MaskPaddingOp>(op);
     return choose(paddingMask(op, index), [&] { return pull(padding.getInput(), index); },
-                  [&] { return scalar(element, padding.getFill().convertToDouble()); });
+                  [&] { return makeFill(*this, element, padding.getFill().convertToDouble()).get(); });
   }
   if (auto slice = dyn_cast_or_null<shard::AllSliceOp>(op)) {
     SmallVector<Lane> in(index);
