@@ -76,6 +76,12 @@ const std::vector<Case> colossal::test::cases = {
      "tensor<4xf32>"},
     {"reduce.min", "d0 k", "%a: tensor<4x5xi32>", "colossal.reduce min %a over [1] : tensor<4x5xi32> -> tensor<4xi32>",
      "tensor<4xi32>"},
+    {"reduce.max_integers", "d0 k", "%a: tensor<4x5xi64>",
+     "colossal.reduce max %a over [1] : tensor<4x5xi64> -> tensor<4xi64>", "tensor<4xi64>"},
+    {"reduce.min_unsigned", "d0 k", "%a: tensor<4x5xui8>",
+     "colossal.reduce min %a over [1] : tensor<4x5xui8> -> tensor<4xui8>", "tensor<4xui8>"},
+    {"reduce.sum_double", "d0 k", "%a: tensor<4x5xf64>",
+     "colossal.reduce sum %a over [1] : tensor<4x5xf64> -> tensor<4xf64>", "tensor<4xf64>"},
     {"reduce.prod", "d0 k", "%a: tensor<3x5xf32>", "colossal.reduce prod %a over [1] : tensor<3x5xf32> -> tensor<3xf32>",
      "tensor<3xf32>"},
     {"reduce.any", "d0 k", "%a: tensor<3x5xi1>", "colossal.reduce max %a over [1] : tensor<3x5xi1> -> tensor<3xi1>",
@@ -90,7 +96,7 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.cumulate %a {axis = 1 : i64, exclusive = false, reverse = false} : tensor<5x4xf32>", "tensor<5x4xf32>"},
     {"topk", "d0", "%a: tensor<5x6xf32>",
      "colossal.topk %a {axis = 1 : i64, largest = true} : tensor<5x6xf32> -> tensor<5x2xf32>, tensor<5x2xi64>",
-     "tensor<5x2xf32>"},
+     "tensor<5x2xf32>, tensor<5x2xi64>"},
     // Normalizations: what is independent.
     {"softmax", "d0 d1", "%a: tensor<3x4x5xf32>", "colossal.softmax %a {axis = 2 : i64} : tensor<3x4x5xf32>",
      "tensor<3x4x5xf32>"},
@@ -140,6 +146,10 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.pool max %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = "
      "array<i64: 1, 1, 1, 1>} : tensor<2x3x8x7xf32> -> tensor<2x3x4x4xf32>",
      "tensor<2x3x4x4xf32>"},
+    {"pool.max_bytes", "batch channels height width", "%a: tensor<1x2x5x7xi8>",
+     "colossal.pool max %a {kernel = array<i64: 2, 3>, strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, pads = "
+     "array<i64: 0, 1, 1, 1>} : tensor<1x2x5x7xi8> -> tensor<1x2x5x4xi8>",
+     "tensor<1x2x5x4xi8>"},
     {"pool.average", "batch channels height width", "%a: tensor<1x3x8x6xf32>",
      "colossal.pool average %a {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = "
      "array<i64: 0, 0, 0, 0>} : tensor<1x3x8x6xf32> -> tensor<1x3x4x3xf32>",
@@ -170,11 +180,11 @@ std::string colossal::test::getText(const Case &each) {
     arguments = arguments.substr(0, at) + "> {test.below = " + arguments.substr(at + 2, end - at - 2) + " : i64}" +
                 arguments.substr(end + 1);
   }
-  std::string op = each.op, result = "%y";
-  // Of several results the first is looked at.
-  if (op.rfind("colossal.topk", 0) == 0)
-    return "func.func @main(" + arguments + ") -> " + each.result + " {\n  %y:2 = " + op + "\n  return %y#0 : " +
-           each.result + "\n}\n";
-  return "func.func @main(" + arguments + ") -> " + each.result + " {\n  %y = " + op + "\n  return %y : " + each.result +
-         "\n}\n";
+  // "%y:2 = op" gives "%y#0, %y#1".
+  std::string types = each.result, values;
+  unsigned count = 0;
+  for (size_t at = types.find("tensor<"); at != std::string::npos; at = types.find("tensor<", at + 1), ++count)
+    values += (count ? ", %y#" : "%y#") + std::to_string(count);
+  return "func.func @main(" + arguments + ") -> (" + types + ") {\n  %y:" + std::to_string(count) + " = " + each.op +
+         "\n  return " + values + " : " + types + "\n}\n";
 }

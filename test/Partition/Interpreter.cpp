@@ -54,9 +54,10 @@ Tensor test::fromAttribute(DenseElementsAttr attribute) {
     }
     return tensor;
   }
-  bool isTruth = tensor.type.getElementType().isInteger(1);
+  Type element = tensor.type.getElementType();
+  bool isUnsigned = element.isInteger(1) || element.isUnsignedInteger();
   for (APInt value : attribute.getValues<APInt>())
-    tensor.data.push_back(isTruth ? value.getZExtValue() : value.getSExtValue());
+    tensor.data.push_back(value.roundToDouble(!isUnsigned));
   return tensor;
 }
 
@@ -108,15 +109,16 @@ std::vector<int64_t> test::getPlaces(ShardingAttr sharding, MeshAttr mesh, int64
   return places;
 }
 
-Tensor test::takeShard(const Tensor &global, ShardingAttr sharding, MeshAttr mesh, int64_t rank, double padding) {
+Tensor test::takeShard(const Tensor &global, ShardingAttr sharding, MeshAttr mesh, int64_t rank,
+                       double padding) {
   Tensor shard{RankedTensorType::get(sharding.getLocalShape(mesh), global.type.getElementType()), {}};
   for (int64_t place : getPlaces(sharding, mesh, rank))
     shard.data.push_back(place < 0 ? padding : global.data[place]);
   return shard;
 }
 
-Tensor test::joinShards(const std::vector<Tensor> &shards, ShardingAttr sharding, MeshAttr mesh, double tolerance,
-                        std::string &error) {
+Tensor test::joinShards(const std::vector<Tensor> &shards, ShardingAttr sharding, MeshAttr mesh,
+                        double tolerance, std::string &error) {
   Tensor global{RankedTensorType::get(sharding.getGlobalShape(), shards.front().type.getElementType()), {}};
   global.data.assign(countElements(global.type.getShape()), 0.0);
   std::vector<char> isSet(global.data.size(), 0);
@@ -148,7 +150,9 @@ Tensor test::joinShards(const std::vector<Tensor> &shards, ShardingAttr sharding
 // Ops
 //===----------------------------------------------------------------------===//
 
-int64_t Interpreter::getCoordinate(int64_t rank, unsigned axis) const { return getCoordinates(mesh, rank)[axis]; }
+int64_t Interpreter::getCoordinate(int64_t rank, unsigned axis) const {
+  return getCoordinates(mesh, rank)[axis];
+}
 
 std::vector<int64_t> Interpreter::getGroup(int64_t rank, ArrayRef<int64_t> axes) const {
   std::vector<int64_t> group{0};
@@ -200,11 +204,12 @@ static Tensor attend(AttentionOp op, ArrayRef<const Tensor *> operands) {
         for (int64_t j = 0; j < ks[2]; ++j) {
           double score = 0;
           for (int64_t d = 0; d < qs[3]; ++d)
-            score += q.data[((b * qs[1] + h) * qs[2] + i) * qs[3] + d] * k.data[((b * ks[1] + kh) * ks[2] + j) * ks[3] + d];
+            score += q.data[((b * qs[1] + h) * qs[2] + i) * qs[3] + d] *
+                     k.data[((b * ks[1] + kh) * ks[2] + j) * ks[3] + d];
           score *= scale;
           if (mask)
             score = mask->type.getElementType().isInteger(1) ? (maskAt(b, h, i, j) != 0 ? score : -INFINITY)
-                                                              : score + maskAt(b, h, i, j);
+                                                             : score + maskAt(b, h, i, j);
           if (j >= keys || (op.getCausal() && j > i + offset))
             score = -INFINITY;
           weights[j] = score;
@@ -247,7 +252,9 @@ void Interpreter::runElements(Operation &op, int64_t rank) {
 bool Interpreter::runScalar(Operation &op, int64_t rank) {
   if (op.getNumResults() != 1 || !op.getResult(0).getType().isIndex())
     return false;
-  auto operand = [&](unsigned i) { return static_cast<int64_t>(values[rank][op.getOperand(i)].data.front()); };
+  auto operand = [&](unsigned i) {
+    return static_cast<int64_t>(values[rank][op.getOperand(i)].data.front());
+  };
   int64_t value;
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     value = cast<IntegerAttr>(constant.getValue()).getInt();
@@ -306,7 +313,8 @@ static Tensor takeRange(const Tensor &tensor, int64_t dim, int64_t start, int64_
 
 static Tensor concatenate(ArrayRef<Tensor> parts, int64_t dim) {
   SmallVector<int64_t> shape(parts.front().type.getShape());
-  int64_t inner = countElements(ArrayRef(shape).drop_front(dim + 1)), outer = countElements(ArrayRef(shape).take_front(dim));
+  int64_t inner = countElements(ArrayRef(shape).drop_front(dim + 1)),
+          outer = countElements(ArrayRef(shape).take_front(dim));
   int64_t extent = shape[dim];
   shape[dim] *= parts.size();
   Tensor whole{parts.front().type.clone(shape), {}};
@@ -319,7 +327,8 @@ static Tensor concatenate(ArrayRef<Tensor> parts, int64_t dim) {
 
 bool Interpreter::runCollective(Operation &op) {
   auto axesAttr = op.getAttrOfType<DenseI16ArrayAttr>("grid_axes");
-  if (!axesAttr || !isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp, shard::AllSliceOp>(op))
+  if (!axesAttr || !isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp,
+                        shard::AllSliceOp>(op))
     return false;
   SmallVector<int64_t> axes(axesAttr.asArrayRef().begin(), axesAttr.asArrayRef().end());
   std::vector<Tensor> results;
@@ -346,7 +355,8 @@ bool Interpreter::runCollective(Operation &op) {
     } else if (auto reduce = dyn_cast<shard::AllReduceOp>(op)) {
       results.push_back(reduceAll(reduce.getReduction()));
     } else if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op)) {
-      results.push_back(share(reduceAll(scatter.getReduction()), scatter.getScatterAxis().getSExtValue(), place));
+      results.push_back(
+          share(reduceAll(scatter.getReduction()), scatter.getScatterAxis().getSExtValue(), place));
     } else if (auto slice = dyn_cast<shard::AllSliceOp>(op)) {
       results.push_back(share(inputOf(place), slice.getSliceAxis().getSExtValue(), place));
     } else {
@@ -368,12 +378,16 @@ static double getFill(double fill, Type element) {
     return fill;
   if (element.isInteger(1))
     return fill != 0;
+  if (element.isUnsignedInteger())
+    return std::min(std::max(fill, 0.0), std::ldexp(1.0, element.getIntOrFloatBitWidth()) - 1);
   double greatest = std::ldexp(1.0, element.getIntOrFloatBitWidth() - 1);
   return std::min(std::max(fill, -greatest), greatest - 1);
 }
 
 bool Interpreter::runDist(Operation &op) {
-  auto indexOf = [&](int64_t rank, Value value) { return static_cast<int64_t>(values[rank][value].data.front()); };
+  auto indexOf = [&](int64_t rank, Value value) {
+    return static_cast<int64_t>(values[rank][value].data.front());
+  };
   std::vector<Tensor> results;
   for (int64_t rank = 0; rank < mesh.getNumRanks(); ++rank) {
     if (auto mask = dyn_cast<MaskPaddingOp>(op)) {
@@ -386,12 +400,16 @@ bool Interpreter::runDist(Operation &op) {
       results.push_back(tensor);
     } else if (auto exchange = dyn_cast<ExchangeOp>(op)) {
       auto type = cast<RankedTensorType>(exchange.getType());
-      int64_t dim = exchange.getDim(), extent = type.getDimSize(dim), first = indexOf(rank, exchange.getDstStart());
-      int64_t inner = countElements(type.getShape().drop_front(dim + 1)), outer = countElements(type.getShape().take_front(dim));
-      Tensor window{type, std::vector<double>(countElements(type.getShape()), exchange.getFill().convertToDouble())};
+      int64_t dim = exchange.getDim(), extent = type.getDimSize(dim),
+              first = indexOf(rank, exchange.getDstStart());
+      int64_t inner = countElements(type.getShape().drop_front(dim + 1)),
+              outer = countElements(type.getShape().take_front(dim));
+      Tensor window{
+          type, std::vector<double>(countElements(type.getShape()), exchange.getFill().convertToDouble())};
       for (int64_t member : getGroup(rank, exchange.getAxes())) {
         const Tensor &source = values[member][exchange.getInput()];
-        int64_t start = indexOf(member, exchange.getSrcStart()), valid = indexOf(member, exchange.getSrcValid());
+        int64_t start = indexOf(member, exchange.getSrcStart()),
+                valid = indexOf(member, exchange.getSrcValid());
         for (int64_t i = 0; i < extent; ++i)
           if (first + i >= start && first + i < start + valid)
             for (int64_t o = 0; o < outer; ++o)
@@ -421,7 +439,8 @@ void Interpreter::runOp(Operation &op) {
       runElements(op, rank);
 }
 
-std::vector<std::vector<Tensor>> Interpreter::run(func::FuncOp function, std::vector<std::vector<Tensor>> arguments) {
+std::vector<std::vector<Tensor>> Interpreter::run(func::FuncOp function,
+                                                  std::vector<std::vector<Tensor>> arguments) {
   int64_t ranks = mesh.getNumRanks();
   values.assign(ranks, llvm::DenseMap<Value, Tensor>());
   for (int64_t rank = 0; rank < ranks; ++rank)
