@@ -163,3 +163,22 @@ double colossal::dist::countResultElements(Operation *op) {
       count += tensor.getNumElements();
   return count;
 }
+
+double colossal::dist::countGradientElements(Operation *op, unsigned operand) {
+  auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+  return type && isa<FloatType>(type.getElementType()) ? static_cast<double>(type.getNumElements()) : 0;
+}
+
+ShardingAttr colossal::dist::getGradientSharding(MLIRContext *context, const FactorRule &rule,
+                                                 const TensorFactors &factors, const Assignment &assignment) {
+  llvm::SmallDenseSet<unsigned> held;
+  for (const DimFactors &dim : factors)
+    held.insert(dim.begin(), dim.end());
+  SmallVector<unsigned> partial;
+  for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+    if (!held.contains(factor))
+      partial.append(assignment[factor].begin(), assignment[factor].end());
+  llvm::sort(partial);
+  ShardingAttr own = getSharding(context, rule, factors, assignment, /*isOperand=*/true);
+  return ShardingAttr::get(context, own.getDims(), partial, ReductionKind::Sum);
+}

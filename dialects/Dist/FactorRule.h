@@ -119,6 +119,15 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> cloneWithLocalTypes(mlir::Operat
                                                                     LocalContext &context);
 /// Default of ShardingRuleOpInterface::getFlops.
 double countResultElements(mlir::Operation *op);
+/// Default of GradientOpInterface::getGradientFlops: the elements of a floating-point operand, else 0.
+double countGradientElements(mlir::Operation *op, unsigned operand);
+
+/// The layout in which an op produces the gradient of an operand: that of the operand (`factors` of `rule`), partial over
+/// the axes that `assignment` puts on factors which the operand lacks. The gradient of a result is asked for in the
+/// result's layout, replicated where the result is partial. Example: y = x w with w split over n on `model` gives a gradient
+/// of x that is partial over `model`, which is Megatron's all-reduce of the backward pass.
+ShardingAttr getGradientSharding(mlir::MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
+                                 const Assignment &assignment);
 
 } // namespace colossal::dist
 

@@ -32,4 +32,28 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   ];
 }
 
+def GradientOpInterface : OpInterface<"GradientOpInterface"> {
+  let cppNamespace = "::colossal::dist";
+  let description = [{
+    What the gradients of an op take, so that training can be planned before anything is differentiated: their work, and
+    what they read of the forward pass. Their layouts follow from the factor rule (dist::getGradientSharding): the gradient
+    of an operand lies as the operand does, and is partial over the axes on factors that the operand lacks.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Operations of the gradient with respect to one operand, at the present shapes, split evenly over all factors that are
+      split. The default is one per element of a floating-point operand; 0 says that there is no gradient.
+    }], "double", "getGradientFlops", (ins "unsigned":$operand), [{}], [{
+      return ::colossal::dist::countGradientElements($_op.getOperation(), operand);
+    }]>,
+    InterfaceMethod<[{
+      Whether some gradient of this op reads the value of the operand. The default, for floating-point operands and for
+      integers alike, is yes.
+    }], "bool", "isOperandSaved", (ins "unsigned":$operand), [{}], [{ return true; }]>,
+    InterfaceMethod<[{
+      Whether some gradient of this op reads the value of the result. The default is no.
+    }], "bool", "isResultSaved", (ins "unsigned":$result), [{}], [{ return false; }]>
+  ];
+}
+
 #endif // COLOSSAL_DIALECTS_DIST_INTERFACES_TD

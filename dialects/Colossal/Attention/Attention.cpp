@@ -102,6 +102,21 @@ FactorRule RotaryOp::getFactorRule() {
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// Five products of scores' size for the forward pass's two: the scores again, and the gradients of weights, values, queries
+// and keys (Dao et al., FlashAttention, 2022, appendix B). They are spread over the three operands.
+double AttentionOp::getGradientFlops(unsigned operand) { return operand < 3 ? getFlops() * 2.5 / 3 : 0; }
+
+// The weights are computed again from the statistics of the softmax; its gradient needs the rows' product with the result.
+bool AttentionOp::isResultSaved(unsigned result) { return true; }
+
+// A rotation is linear in its input, and the angles have no gradient that training would use.
+bool RotaryOp::isOperandSaved(unsigned operand) { return operand > 0; }
+double RotaryOp::getGradientFlops(unsigned operand) { return operand == 0 ? countGradientElements(*this, 0) : 0; }
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,7 @@
 // Attention and rotary embedding.
 
-def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], ["buildLocal", "getFlops"]> {
+def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], ["buildLocal", "getFlops"],
+                                       ["getGradientFlops", "isResultSaved"]> {
   let summary = "scaled dot-product attention";
   let description = [{
     query B x Hq x Sq x D, key B x Hk x Sk x D, value B x Hk x Sk x Dv, result B x Hq x Sq x Dv; Hq is a multiple of Hk and
@@ -24,7 +25,7 @@ def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], 
   }];
 }
 
-def Colossal_RotaryOp : Colossal_Op<"rotary"> {
+def Colossal_RotaryOp : Colossal_Op<"rotary", [], [], ["getGradientFlops", "isOperandSaved"]> {
   let summary = "rotary position embedding";
   let description = [{
     input ... x S x D. cos and sin broadcast right-aligned to ... x S x (R / 2), R <= D even; only the first R elements turn.

@@ -54,6 +54,13 @@ double ContractOp::getFlops() {
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// The gradient of each operand is a contraction of the other with the result's gradient, over the same index space.
+double ContractOp::getGradientFlops(unsigned operand) { return getFlops(); }
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

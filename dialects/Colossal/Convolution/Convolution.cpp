@@ -132,6 +132,18 @@ double ConvTransposeOp::getFlops() {
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// The gradients of the input and of the filter pair the same elements as the convolution itself; that of a bias is a sum.
+double ConvOp::getGradientFlops(unsigned operand) {
+  return operand < 2 ? getFlops() : countGradientElements(*this, operand);
+}
+double ConvTransposeOp::getGradientFlops(unsigned operand) {
+  return operand < 2 ? getFlops() : countGradientElements(*this, operand);
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 // Convolutions over 1 to 3 spatial dimensions.
 
-def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"]> {
+def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getGradientFlops"]> {
   let summary = "convolution";
   let description = [{
     input N x C x spatial, weight O x (C / group) x kernel, optional bias O, result N x O x spatial. `pads` holds the low
@@ -18,7 +18,7 @@ def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"]> {
   }];
 }
 
-def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"]> {
+def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"], ["getGradientFlops"]> {
   let summary = "transposed convolution";
   let description = [{
     input N x C x spatial, weight C x (O / group) x kernel, optional bias O. The result's spatial shape is its type's; the

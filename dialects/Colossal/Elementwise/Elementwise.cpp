@@ -35,6 +35,54 @@ FactorRule ElementwiseOp::getFactorRule() {
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+bool ElementwiseOp::isOperandSaved(unsigned operand) {
+  switch (getKind()) {
+  // Linear, or with a gradient that the result gives, or without one.
+  case ElementwiseKind::Neg:
+  case ElementwiseKind::Add:
+  case ElementwiseKind::Sub:
+  case ElementwiseKind::Cast:
+  case ElementwiseKind::Exp:
+  case ElementwiseKind::Sqrt:
+  case ElementwiseKind::Reciprocal:
+  case ElementwiseKind::Sigmoid:
+  case ElementwiseKind::Tanh:
+  case ElementwiseKind::Relu:
+  case ElementwiseKind::Not:
+  case ElementwiseKind::And:
+  case ElementwiseKind::Or:
+  case ElementwiseKind::Xor:
+  case ElementwiseKind::Equal:
+  case ElementwiseKind::Less:
+  case ElementwiseKind::LessOrEqual:
+  case ElementwiseKind::Greater:
+  case ElementwiseKind::GreaterOrEqual:
+    return false;
+  case ElementwiseKind::Select: // the condition says where the gradient goes
+    return operand == 0;
+  default:
+    return true;
+  }
+}
+
+bool ElementwiseOp::isResultSaved(unsigned result) {
+  switch (getKind()) {
+  case ElementwiseKind::Exp:
+  case ElementwiseKind::Sqrt:
+  case ElementwiseKind::Reciprocal:
+  case ElementwiseKind::Sigmoid:
+  case ElementwiseKind::Tanh:
+  case ElementwiseKind::Relu:
+    return true;
+  default:
+    return false;
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@ def Colossal_ScatterReduction : Colossal_Enum<"ScatterReduction", "how a scatter
   I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">]>;
 def Colossal_ScatterReductionAttr : Colossal_EnumAttr<Colossal_ScatterReduction, "scatter_reduction">;
 
-def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"]> {
+def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSaved"]> {
   let summary = "slices of a dimension chosen by indices";
   let description = [{
     result[a.., i.., b..] = data[a.., indices[i..], b..] with a before `axis` and b after it. Negative indices count from

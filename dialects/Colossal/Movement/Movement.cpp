@@ -221,6 +221,18 @@ FactorRule PadOp::getFactorRule() {
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// What moves elements moves their gradients back, and reads no value.
+bool ReshapeOp::isOperandSaved(unsigned operand) { return false; }
+bool TransposeOp::isOperandSaved(unsigned operand) { return false; }
+bool BroadcastOp::isOperandSaved(unsigned operand) { return false; }
+bool SliceOp::isOperandSaved(unsigned operand) { return false; }
+bool ConcatOp::isOperandSaved(unsigned operand) { return false; }
+bool PadOp::isOperandSaved(unsigned operand) { return false; }
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -45,6 +45,14 @@ FactorRule SoftmaxOp::getFactorRule() {
 double SoftmaxOp::getFlops() { return 12.0 * cast<RankedTensorType>(getType()).getNumElements(); }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// dx = y (dy - sum(y dy)): the result is enough.
+bool SoftmaxOp::isOperandSaved(unsigned operand) { return false; }
+bool SoftmaxOp::isResultSaved(unsigned result) { return true; }
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

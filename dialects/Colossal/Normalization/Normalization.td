@@ -20,7 +20,8 @@ def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], 
   }];
 }
 
-def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>], ["getFlops"]> {
+def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>], ["getFlops"],
+                                     ["isOperandSaved", "isResultSaved"]> {
   let summary = "softmax, or its logarithm, along one dimension";
   let description = [{ `guard`: a row that is -inf everywhere gives 0 instead of NaN. }];
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$log,
