@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compiles and runs every test model on several meshes, and compares with the recorded outputs.
 
-    run.py --build build                               everything: each model, each case, 1 to 8 ranks, local and MPI
-    run.py --build build --fast                        one case of each model, at 1 and 4 ranks
+    run.py --build build                               everything: each model, each case, 1 to 8 ranks, local and MPI,
+                                                       by search and by pinned layouts
+    run.py --build build --fast                        one case of each model, at 1 and 4 ranks, and one pinned layout
     run.py --build build --models gpt2 --meshes 2x2    a selection
 
 A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
@@ -24,7 +25,29 @@ import onnx
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "Models"
 TOLERANCE = 1e-4
-Job = collections.namedtuple("Job", "model case mesh comm pins")
+
+# Layouts by hand, one factor of every op that has it over the whole mesh; what has none is left to the search. They are
+# what a search would hardly choose, and each brings other collectives.
+PINNED = {
+    "replicated": ".*=replicated",
+    "columns": ".*=n:x",
+    "rows": ".*=k:x",
+    "row-parts": ".*=k.1:x",  # inside of the parts that a fused or reshaped dimension is made of
+    "batch": ".*=m0:x",
+    "sequence": ".*=m1:x",
+    "heads": ".*=heads:x",
+    "images": ".*=batch:x",
+    "channels": ".*=channels:x",
+    "in-channels": ".*=in_channels:x",
+    "height": ".*=height:x",
+    "width": ".*=width:x",
+}
+IMAGES = ["replicated", "images", "channels", "in-channels", "height", "width"]
+TEXT = ["replicated", "columns", "rows", "row-parts", "batch", "sequence", "heads"]
+LAYOUTS_OF = {"mlp": ["replicated", "columns", "rows"], "convnext": IMAGES + ["columns", "rows"], "mobilenet": IMAGES, "resnet": IMAGES,
+              "unet": IMAGES, "vit": TEXT + ["channels"], "swin": TEXT}
+
+Job = collections.namedtuple("Job", "model case mesh comm layout pins")
 Row = collections.namedtuple("Row", "job status error seconds detail")
 
 
@@ -123,29 +146,40 @@ def cases_of(model):
 
 
 def jobs_of(arguments):
-    models = arguments.models or sorted(path.parent.name for path in MODELS.glob("*/model.onnx"))
-    for model in models:
-        cases = cases_of(model)
+    for number, model in enumerate(sorted(path.parent.name for path in MODELS.glob("*/model.onnx"))):
+        if arguments.models and model not in arguments.models:
+            continue
+        cases, layouts = cases_of(model), LAYOUTS_OF.get(model, TEXT)
+        middle = cases[min(1, len(cases) - 1)]
         if arguments.fast:
-            chosen = [(cases[min(1, len(cases) - 1)], mesh, "local") for mesh in ("1", "4")]
+            chosen = [(middle, mesh, "local", "search") for mesh in ("1", "4")]
+            # Another layout for each model in turn; gpt2 gets row-parts, in which its fused contraction once went wrong.
+            chosen.append((middle, "3", "local", layouts[(number + 4) % len(layouts)]))
         else:
-            chosen = [(case, mesh, "local") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
-            chosen += [(case, "4", "mpi") for case in cases]
+            chosen = [(case, mesh, "local", "search") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
+            chosen += [(case, "4", "mpi", "search") for case in cases]
+            chosen += [(middle, mesh, "local", layout) for layout in layouts for mesh in ("2", "3", "4", "8")]
+            chosen += [(middle, "4", "mpi", layout) for layout in layouts]
+        if arguments.pin:
+            chosen = [(case, mesh, comm, "given") for case, mesh, comm, layout in chosen if layout == "search"]
         if arguments.meshes:
-            chosen = [(case, mesh, comm) for case, mesh, comm in dict.fromkeys((c, m, comm) for c, _, comm in chosen for m in arguments.meshes)]
-        for case, mesh, comm in chosen:
-            if (not arguments.comm or comm == arguments.comm) and (not arguments.cases or case in arguments.cases):
-                yield Job(model, case, mesh, comm, tuple(arguments.pin))
+            chosen = [(case, mesh, comm, layout) for case, _, comm, layout in chosen for mesh in arguments.meshes]
+        for case, mesh, comm, layout in dict.fromkeys(chosen):
+            if ((not arguments.comm or comm == arguments.comm) and (not arguments.cases or case in arguments.cases)
+                    and (not arguments.layouts or layout in arguments.layouts)):
+                pins = tuple(arguments.pin) if layout == "given" else () if layout == "search" else (PINNED[layout],)
+                yield Job(model, case, mesh, comm, layout, pins)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
-    parser.add_argument("--fast", action="store_true", help="one case of each model, at 1 and 4 ranks, local")
+    parser.add_argument("--fast", action="store_true", help="one case of each model, at 1, 3 and 4 ranks, local")
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
     parser.add_argument("--comm", choices=["local", "mpi"])
+    parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one command")
@@ -159,12 +193,13 @@ def main():
         for row in pool.map(lambda job: run_job(job, arguments), jobs):
             rows.append(row)
             error = "" if row.error is None else f"{row.error:.1e}"
-            print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.status:8} {error:8} {row.seconds:6.1f} s  {row.detail}",
+            print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.job.layout:12} {row.status:8} {error:8} {row.seconds:6.1f} s  {row.detail}",
                   flush=True)
     failed = [row for row in rows if row.status != "ok"]
     if arguments.report:
-        lines = ["| model | case | mesh | communicator | result | error |", "|---|---|---|---|---|---|"]
-        lines += [f"| {r.job.model} | {r.job.case} | {r.job.mesh} | {r.job.comm} | {r.status} | {'' if r.error is None else f'{r.error:.1e}'} |" for r in rows]
+        lines = ["| model | case | mesh | communicator | layout | result | error |", "|---|---|---|---|---|---|---|"]
+        lines += [f"| {r.job.model} | {r.job.case} | {r.job.mesh} | {r.job.comm} | {r.job.layout} | {r.status} |"
+                  f" {'' if r.error is None else f'{r.error:.1e}'} |" for r in rows]
         arguments.report.write_text("\n".join(lines) + "\n")
     print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0

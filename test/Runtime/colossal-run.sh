@@ -64,6 +64,27 @@ kill -INT $pid
 wait $pid
 [ $? -eq 130 ] || { echo "FAIL: Ctrl-C does not end a hanging run"; failures=$((failures + 1)); }
 
+# ended_in SECONDS: waits for the process $pid and sets $got to its exit code; 124 where it takes longer.
+ended_in() {
+  (sleep "$1"; kill -KILL "$pid") 2> /dev/null &
+  guard=$!
+  begin=$(date +%s)
+  wait "$pid"
+  got=$?
+  [ $(($(date +%s) - begin)) -lt "$1" ] || got=124
+  kill $guard 2> /dev/null
+}
+
+# An endless run ends by each of these, and says so.
+for signal in INT TERM; do
+  "$run" plan.cplan --random-inputs 1 --benchmark 100000000 > log 2>&1 &
+  pid=$!
+  sleep 1
+  kill -$signal $pid
+  ended_in 20
+  [ $got -eq 130 ] && grep -q interrupted log || { echo "FAIL: SIG$signal does not end a run: exit code $got"; failures=$((failures + 1)); }
+done
+
 if [ -n "$mpiexec" ]; then
   mpi="$mpiexec --oversubscribe -n"
   expect 0 'z: worst error 0 absolute' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --expect one.npz
@@ -72,6 +93,33 @@ if [ -n "$mpiexec" ]; then
   expect 3 'cannot open weight file' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --weights /nonexistent
   expect 7 '/faulty/Op' $mpi 4 "$run" hang/plan.cplan --comm mpi --random-inputs 1 --timeout 1
   expect 139 'rank 3 crashed in an instruction from /faulty/Op' $mpi 4 "$run" crash/plan.cplan --comm mpi --random-inputs 1
+
+  # One process of an endless run is killed, or stopped for good, or crashes between runs: all end, within the time that
+  # ranks wait for each other and mpirun's own seconds, and what is printed tells why.
+  for case in 'KILL 137 signal 9' 'STOP 7 no progress for 2 s' 'SEGV 139 crashed' 'INT 130 interrupted'; do
+    set -- $case
+    signal=$1 code=$2
+    shift 2
+    $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --benchmark 100000000 --timeout 2 > log 2>&1 &
+    pid=$!
+    sleep 3
+    ranks=$(pgrep -P $pid -f plan.cplan)
+    [ "$(echo $ranks | wc -w)" -eq 4 ] || { echo "FAIL: MPI runs processes '$ranks', expected 4"; failures=$((failures + 1)); }
+    kill -$signal "$(echo $ranks | cut -d' ' -f3)"
+    ended_in 60
+    if [ $got -ne "$code" ] || ! grep -q "$*" log; then
+      echo "FAIL: SIG$signal to one MPI process: exit code $got, expected $code; expected to find: $*"
+      sed 's/^/  | /' log
+      failures=$((failures + 1))
+    fi
+    for rank in $ranks; do
+      # What is gone and not yet collected by its parent is no orphan.
+      case $(cut -d' ' -f3 "/proc/$rank/stat" 2> /dev/null) in
+        '' | Z | X) ;;
+        *) echo "FAIL: after SIG$signal to one MPI process, process $rank is left"; kill -KILL "$rank"; failures=$((failures + 1)) ;;
+      esac
+    done
+  done
 fi
 sleep 0.2
 if pgrep -f "$run .*$(basename "$scratch")" > /dev/null 2>&1; then
