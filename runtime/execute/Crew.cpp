@@ -93,13 +93,15 @@ void Crew::watch(uint64_t &progress, Clock::time_point &since) {
     since = Clock::now();
   } else if (Clock::now() - since > shared.abort.timeout + std::chrono::milliseconds(500)) {
     // The ranks that wait for others gave up before this, so what is left hangs by itself.
+    const std::string what = "no progress for " + std::to_string(shared.abort.timeout.count() / 1000) + " s";
     for (const std::unique_ptr<Rank> &rank : ranks)
       if (const plan::Instruction *instruction = rank->current())
-        shared.abort.raise(Status(Code::Timeout, "no progress for " +
-                                                     std::to_string(shared.abort.timeout.count() / 1000) + " s")
+        shared.abort.raise(Status(Code::Timeout, what)
                                .withRank(static_cast<int>(rank->rank()))
                                .withInstruction(locateInstruction(*shared.plan, instruction)));
-    shared.abort.raise({Code::Timeout, "no progress"});
+    // Between instructions a rank waits for the others to begin or to end; those in other processes name themselves.
+    shared.abort.raise(Status(Code::Timeout, what + " while waiting for the other ranks between programs")
+                           .withRank(static_cast<int>(ranks.front()->rank())));
   }
 }
 
