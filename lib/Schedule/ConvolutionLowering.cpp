@@ -24,7 +24,7 @@ bool FunctionLowering::isChannelsLast(Value value) {
   channelsLast[value] = false;
   auto decide = [&]() {
     for (OpOperand &use : value.getUses())
-      if (isa<ConvOp, ConvTransposeOp>(use.getOwner()) && use.getOperandNumber() == 0)
+      if ((isa<ConvOp, ConvTransposeOp>(use.getOwner()) || isPadding(use.getOwner())) && use.getOperandNumber() == 0)
         return true;
     Operation *op = value.getDefiningOp();
     if (!op)
@@ -42,8 +42,7 @@ bool FunctionLowering::isChannelsLast(Value value) {
   return channelsLast[value] = decide();
 }
 
-/// Strides with the channels innermost.
-static SmallVector<int64_t> channelsLastStrides(ArrayRef<int64_t> shape) {
+SmallVector<int64_t> schedule::channelsLastStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size());
   strides[1] = 1;
   int64_t stride = shape[1];

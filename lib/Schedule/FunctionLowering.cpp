@@ -127,7 +127,7 @@ SmallVector<unsigned> FunctionLowering::memoryOrder(Value value) {
   return order;
 }
 
-View FunctionLowering::allocate(Value value, Place &place) {
+View FunctionLowering::allocate(Value value, Place &place, bool inside) {
   RankedTensorType type = tensorOf(value);
   View view;
   view.strides.assign(type.getRank(), 1);
@@ -137,6 +137,8 @@ View FunctionLowering::allocate(Value value, Place &place) {
   if (isOutput && !place.load && returned.insert(value).second) {
     view.storage = newStorage(place, Life::IO, byteSize(type));
     view.strides = denseStrides(type.getShape());
+  } else if (auto part = inside ? allocateInside(value, place) : std::nullopt) {
+    view = *part;
   } else {
     view.storage = newStorage(place, Life::Activations, byteSize(type));
     int64_t stride = 1;
@@ -344,10 +346,12 @@ LogicalResult FunctionLowering::lowerGroup(Group &group, Place &place) {
   if (group.outputs.empty())
     return success();
   if (group.routine) {
-    if (isa<ContractOp>(group.routine))
+    if (isContraction(group.routine))
       return lowerContraction(group, place);
     if (auto attention = dyn_cast<AttentionOp>(group.routine))
       return lowerAttention(attention, place);
+    if (isPadding(group.routine))
+      return lowerPadding(cast<PadOp>(group.routine), place);
     if (isCollective(group.routine))
       return lowerCollectiveStep(group.routine, place);
     auto called = lowerConvolution(group, place);
@@ -393,6 +397,7 @@ LogicalResult FunctionLowering::lowerCollectiveStep(Operation *op, Place &place)
 }
 
 FailureOr<Program> FunctionLowering::run() {
+  prepareConvolutions(function);
   prepare(function);
   Block &body = function.getBody().front();
   // Ops that nobody reads would only cost time.

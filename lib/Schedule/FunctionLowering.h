@@ -49,7 +49,8 @@ private:
   mlir::LogicalResult loadInto(mlir::Value value, unsigned storage);
   unsigned newStorage(Place &place, Life life, int64_t bytes);
   unsigned newWeight(int64_t bytes);
-  View allocate(mlir::Value value, Place &place);
+  /// A storage for the value. `inside`: as part of the padded tensor that a convolution reads, if one does.
+  View allocate(mlir::Value value, Place &place, bool inside = false);
   llvm::SmallVector<unsigned> memoryOrder(mlir::Value value);
   Access accessOf(const View &view, mlir::RankedTensorType type, bool writes);
 
@@ -58,6 +59,22 @@ private:
   mlir::LogicalResult lowerGroup(Group &group, Place &place);
   mlir::LogicalResult lowerFused(Group &group, Place &place);
   mlir::LogicalResult lowerContraction(Group &group, Place &place);
+  /// What a contraction multiplies: labels of the dimensions, and where the sides lie. Windows of a convolution are
+  /// dimensions of the left side whose strides overlap.
+  struct Operands {
+    mlir::Value lhs, rhs;
+    View a, b;
+    mlir::RankedTensorType lhsType; ///< sizes of a's dimensions
+    llvm::SmallVector<int64_t> lhsDims, rhsDims, resultDims;
+    bool packs = false; ///< the right side is a weight, packed when it is loaded
+  };
+  mlir::FailureOr<Operands> operandsOf(mlir::Operation *op, Place &place);
+  mlir::LogicalResult lowerPadding(PadOp op, Place &place);
+  /// Room for the padded tensor with its border filled.
+  mlir::LogicalResult allocatePadded(PadOp op, Place &place);
+  /// The part of a padded tensor that `value` is, where one reads it.
+  std::optional<View> allocateInside(mlir::Value value, Place &place);
+  mlir::LogicalResult fillZero(const View &to, mlir::RankedTensorType type, Place &place, mlir::Location loc);
   mlir::LogicalResult lowerAttention(AttentionOp op, Place &place);
   /// True if a library call was made of it; false where the library cannot do it.
   mlir::FailureOr<bool> lowerConvolution(Group &group, Place &place);
@@ -102,8 +119,12 @@ private:
   llvm::DenseSet<mlir::Value> returned; ///< values already bound to an output
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
   llvm::DenseMap<mlir::Value, bool> channelsLast;
+  llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors
   llvm::DenseSet<mlir::Operation *> done; ///< ops whose steps have been made
 };
+
+/// Strides of a dense tensor N x C x spatial with the channels innermost.
+llvm::SmallVector<int64_t> channelsLastStrides(llvm::ArrayRef<int64_t> shape);
 
 } // namespace colossal::schedule
 

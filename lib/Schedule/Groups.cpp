@@ -19,7 +19,7 @@ OpClass schedule::classify(Operation *op) {
   if (isa<ConstantOp, ParameterOp>(op) || op->getNumResults() == 0 ||
       !isa<RankedTensorType>(op->getResult(0).getType()) || isMovement(op))
     return OpClass::None;
-  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op))
+  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op))
     return OpClass::Routine;
   if (isa<shard::ShardDialect>(op->getDialect()))
     return isa<shard::AllSliceOp>(op) ? OpClass::Point : OpClass::Routine;
@@ -153,7 +153,7 @@ bool Grouping::dependsOn(Group *from, Group *to) {
 
 bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool output) {
   Value result = op->getResult(0);
-  if (group->ops.size() >= groupLimit || (group->routine && !isa<ContractOp>(group->routine)))
+  if (group->ops.size() >= groupLimit || (group->routine && !isContraction(group->routine)))
     return false;
   bool aligned = alignedIn(group, uses, result);
   ArrayRef<int64_t> shape = shapeOf(result);
@@ -219,7 +219,7 @@ void Grouping::place(Operation *op) {
       return;
     if (kind == OpClass::Row && joinRow(op, group, uses))
       return;
-    if (isa<ContractOp>(op) && !group->routine && group->reduced.empty() && alignedIn(group, uses, result) &&
+    if (isContraction(op) && !group->routine && group->reduced.empty() && alignedIn(group, uses, result) &&
         shapeOf(result) == ArrayRef<int64_t>(group->shape) &&
         llvm::all_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Point; })) {
       group->routine = op;
@@ -228,7 +228,7 @@ void Grouping::place(Operation *op) {
       groupOf[op] = group;
       return;
     }
-    if (isa<ConvOp, ConvTransposeOp>(op) && !group->routine && group->reduced.empty() && group->outputs.size() == 1) {
+    if (isa<ConvOp, ConvTransposeOp>(op) && !isContraction(op) && !group->routine && group->reduced.empty() && group->outputs.size() == 1) {
       SmallVector<Operation *> after(group->ops);
       llvm::sort(after, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
       if (alignedIn(group, uses, result) && fitsConvolution(op, after)) {

@@ -25,6 +25,10 @@ enum class OpClass {
   None     ///< movements, constants, parameters, index arithmetic
 };
 OpClass classify(mlir::Operation *op);
+/// A contraction, or a convolution that prepareConvolutions made one.
+bool isContraction(mlir::Operation *op);
+/// The padding of such a convolution's input: room that its producer may write into.
+bool isPadding(mlir::Operation *op);
 /// Whether the library can do `ops` (in order) on the result of a convolution.
 bool fitsConvolution(mlir::Operation *convolution, llvm::ArrayRef<mlir::Operation *> ops);
 

@@ -196,7 +196,7 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
     spec.inputs.push_back({view.strides, true});
   SmallVector<View> places;
   for (Value output : outputs) {
-    places.push_back(allocate(output, place));
+    places.push_back(allocate(output, place, /*inside=*/true));
     spec.outputs.push_back({places.back().strides, true});
   }
   KernelKey key(KernelKey::Kind::Fused);
@@ -325,10 +325,10 @@ static void mergeDims(SmallVector<cpu::ContractionDim> &dims, bool ignoreB) {
 }
 
 LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
-  auto op = cast<ContractOp>(group.routine);
+  Operation *op = group.routine;
   SmallVector<Operation *> epilogue;
   for (Operation *member : group.ops)
-    if (member != op.getOperation())
+    if (member != op)
       epilogue.push_back(member);
   Value main = group.outputs.front();
   auto separately = [&]() -> LogicalResult {
@@ -336,43 +336,38 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       place.views.erase(output);
     return lowerSeparately(group, place);
   };
-  if (tensorOf(op.getResult()).getNumElements() == 0 || tensorOf(op.getLhs()).getNumElements() == 0)
+  Value result = op->getResult(0);
+  if (tensorOf(result).getNumElements() == 0 || tensorOf(op->getOperand(0)).getNumElements() == 0)
     return separately();
-
-  // The weight stands on the right, where it can be packed.
-  Value lhs = op.getLhs(), rhs = op.getRhs();
-  SmallVector<int64_t> lhsDims(op.getLhsDims()), rhsDims(op.getRhsDims());
-  if (!place.load && isLoadable(lhs) && !isLoadable(rhs)) {
-    std::swap(lhs, rhs);
-    std::swap(lhsDims, rhsDims);
-  }
-  bool packs = !place.load && isLoadable(rhs) && !isLoadable(lhs);
-  auto a = viewOf(lhs, place), b = viewOf(rhs, packs ? loadPlace : place);
-  if (failed(a) || failed(b))
+  auto operands = operandsOf(op, place);
+  if (failed(operands))
     return failure();
+  Value lhs = operands->lhs, rhs = operands->rhs;
+  const View *a = &operands->a, *b = &operands->b;
+  bool packs = operands->packs;
   FailureOr<Outline> outlined = outline(epilogue, epilogue.empty() ? ValueRange() : ValueRange(group.outputs), place, op);
   if (failed(outlined))
     return failure();
   SmallVector<View> places;
   for (Value output : group.outputs)
-    places.push_back(allocate(output, place));
+    places.push_back(allocate(output, place, /*inside=*/true));
 
   struct Label {
     int64_t size = 1, a = 0, b = 0, c = 0;
     bool inA = false, inB = false, inC = false;
   };
   llvm::MapVector<int64_t, Label> labels;
-  for (auto [i, label] : llvm::enumerate(op.getResultDims())) {
+  for (auto [i, label] : llvm::enumerate(operands->resultDims)) {
     labels[label].c = places[0].strides[i];
     labels[label].inC = true;
-    labels[label].size = tensorOf(op.getResult()).getDimSize(i);
+    labels[label].size = tensorOf(result).getDimSize(i);
   }
-  for (auto [i, label] : llvm::enumerate(lhsDims)) {
+  for (auto [i, label] : llvm::enumerate(operands->lhsDims)) {
     labels[label].a = a->strides[i];
     labels[label].inA = true;
-    labels[label].size = tensorOf(lhs).getDimSize(i);
+    labels[label].size = operands->lhsType.getDimSize(i);
   }
-  for (auto [i, label] : llvm::enumerate(rhsDims)) {
+  for (auto [i, label] : llvm::enumerate(operands->rhsDims)) {
     labels[label].b = b->strides[i];
     labels[label].inB = true;
     labels[label].size = tensorOf(rhs).getDimSize(i);
@@ -403,7 +398,7 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   spec.aType = elementTypeOf(lhs);
   spec.bType = elementTypeOf(rhs);
   spec.cType = elementTypeOf(main);
-  spec.accumulate = accumulateTypeOf(spec.aType, elementTypeOf(op.getResult()));
+  spec.accumulate = accumulateTypeOf(spec.aType, elementTypeOf(result));
   View right = *b;
   int64_t rightBytes = 0;
   if (packs) {
@@ -437,7 +432,7 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   spec.params = outlined->scalars.size();
 
   KernelKey key(KernelKey::Kind::Contraction);
-  key.add(op.getOperation()).add(lhs.getType()).add(rhs.getType()).add(int64_t(lhs == op.getLhs())).add(int64_t(packs));
+  key.add(op).add(lhs.getType()).add(rhs.getType()).add(int64_t(lhs == op->getOperand(0))).add(int64_t(packs));
   key.add(a->strides).add(b->strides).add(outlined->function);
   for (const View &view : outlined->inputs)
     key.add(view.strides);
@@ -472,7 +467,7 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       for (auto [i, label] : llvm::enumerate(resultDims))
         index.push_back(resultShape[i] == 1 ? e.constant(0) : where[label]);
       Block &block = outlined->function.getBody().front();
-      Type resultType = elementTypeOf(op.getResult());
+      Type resultType = elementTypeOf(result);
       Value converted = e.convert(sums, spec.accumulate, resultType);
       e.bindCode(block.getArgument(0), [&, converted](ArrayRef<Lane> asked) {
         for (auto [i, lane] : llvm::enumerate(asked))
@@ -514,13 +509,12 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   });
   if (!kernel)
     return separately();
-  SmallVector<Access> accesses{accessOf(*a, tensorOf(lhs), false),
+  SmallVector<Access> accesses{accessOf(*a, operands->lhsType, false),
                                packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false)};
   for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, group.outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(*kernel, accesses,
-         places.size(), outlined->scalars, op.getLoc(), place);
+  launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place);
   return success();
 }

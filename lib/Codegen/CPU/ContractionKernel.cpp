@@ -10,6 +10,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
@@ -111,6 +113,32 @@ private:
     });
   }
 
+  /// Rows of a register tile such that the last tile of M rows, which may be smaller, costs least. A step of k costs
+  /// as many cycles as it has multiplications or loads (two of either a cycle), or as the panel takes from the
+  /// second-level cache.
+  static int64_t evenRows(int64_t m, const PanelShape &panel) {
+    auto cost = [&](int64_t rows) {
+      return rows == 0 ? 0 : std::max({rows * panel.vectors, rows + panel.vectors, 3 * panel.vectors}) + 2;
+    };
+    m = std::max<int64_t>(m, 1);
+    if (m <= panel.rows)
+      return m;
+    int64_t best = panel.rows, least = std::numeric_limits<int64_t>::max();
+    for (int64_t rows = panel.rows; rows > panel.rows / 2; --rows)
+      if (int64_t total = m / rows * cost(rows) + cost(m % rows); total < least)
+        best = rows, least = total;
+    return best;
+  }
+
+  /// Elements of A per row of it: fewer than K where rows overlap, as windows of a convolution do.
+  int64_t rowElements() const {
+    int64_t span = 1;
+    for (ArrayRef<ContractionDim> dims : {ArrayRef(spec.m), ArrayRef(spec.k)})
+      for (const ContractionDim &dim : dims)
+        span += (std::max<int64_t>(dim.size, 1) - 1) * std::abs(dim.a);
+    return std::clamp<int64_t>(divideUp(span, std::max<int64_t>(M, 1)), 1, std::max<int64_t>(K, 1));
+  }
+
   /// Fixes the blocking; all sizes are static.
   void plan() {
     batchCount = product(spec.batch);
@@ -120,8 +148,7 @@ private:
 
     // Rows of the register tile: as even as M allows.
     rows = panel.rows;
-    if (M < 4 * rows)
-      rows = divideUp(std::max<int64_t>(M, 1), divideUp(std::max<int64_t>(M, 1), rows));
+    rows = evenRows(M, panel);
 
     aDims = collapse(spec.m, true, false, false);
     packA = storageType(spec.aType) != acc;
@@ -160,7 +187,7 @@ private:
     int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
     // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
     int64_t held =
-        std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockRows * K * elementSize));
+        std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockRows * rowElements() * elementSize));
     if (packA && kBlocks == 1)
       held = 1;
     supers = divideUp(blocks, std::min(blocks, held));
