@@ -12,8 +12,10 @@ namespace colossal::runtime {
 
 namespace {
 
-Status loadImage(const std::byte *image, uint64_t bytes, void *&handle) {
-  int fd = ::memfd_create("colossal-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+/// Leaves the file open: the loader takes a path that it knows for the module it knows, and a descriptor that
+/// is closed gives its number, and so its path, to the next.
+Status loadImage(const std::byte *image, uint64_t bytes, int &fd, void *&handle) {
+  fd = ::memfd_create("colossal-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return {Code::Io, std::string("cannot create memory for the plan's code: ") + std::strerror(errno)};
   Status status;
@@ -30,7 +32,6 @@ Status loadImage(const std::byte *image, uint64_t bytes, void *&handle) {
     if (!handle)
       status = {Code::InvalidPlan, std::string("the plan's code cannot be loaded: ") + ::dlerror()};
   }
-  ::close(fd);
   return status;
 }
 
@@ -38,14 +39,21 @@ Status loadImage(const std::byte *image, uint64_t bytes, void *&handle) {
 
 Modules::~Modules() {
   for (void *handle : handles)
-    ::dlclose(handle);
+    if (handle)
+      ::dlclose(handle);
+  for (int file : files)
+    ::close(file);
 }
 
 Status Modules::load(const plan::Plan &plan, plan::ByteView code) {
   for (const plan::Module &module : plan.modules()) {
+    int file = -1;
     void *handle = nullptr;
-    COLOSSAL_RETURN_IF_ERROR(loadImage(code.data + module.offset(), module.bytes(), handle));
+    Status status = loadImage(code.data + module.offset(), module.bytes(), file, handle);
     handles.push_back(handle);
+    if (file >= 0)
+      files.push_back(file);
+    COLOSSAL_RETURN_IF_ERROR(status);
   }
   for (const plan::Kernel &kernel : plan.kernels()) {
     void *address = ::dlsym(handles[kernel.module()], kernel.symbol().c_str());

@@ -23,6 +23,7 @@ public:
 
 private:
   std::vector<void *> handles;
+  std::vector<int> files; // of the images, open as long as they are loaded
   std::vector<KernelFunction> functions;
 };
 
