@@ -96,7 +96,7 @@ bool FunctionLowering::isDead(Value value) {
     return false;
   auto visit = [&](auto self, Value v) -> bool {
     return llvm::all_of(v.getUsers(), [&](Operation *user) {
-      return isMovement(user) ? self(self, user->getResult(0)) : done.contains(user);
+      return isMovement(user) || isPadding(user) ? self(self, user->getResult(0)) : done.contains(user);
     });
   };
   return visit(visit, value);

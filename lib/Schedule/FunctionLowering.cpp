@@ -127,6 +127,18 @@ SmallVector<unsigned> FunctionLowering::memoryOrder(Value value) {
   return order;
 }
 
+/// Strides of a dense tensor whose dimensions lie in that order.
+SmallVector<int64_t> FunctionLowering::stridesInOrder(Value value) {
+  RankedTensorType type = tensorOf(value);
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  int64_t stride = 1;
+  for (unsigned d : llvm::reverse(memoryOrder(value))) {
+    strides[d] = stride;
+    stride *= type.getDimSize(d);
+  }
+  return strides;
+}
+
 View FunctionLowering::allocate(Value value, Place &place, bool inside) {
   RankedTensorType type = tensorOf(value);
   View view;
@@ -141,11 +153,7 @@ View FunctionLowering::allocate(Value value, Place &place, bool inside) {
     view = *part;
   } else {
     view.storage = newStorage(place, Life::Activations, byteSize(type));
-    int64_t stride = 1;
-    for (unsigned d : llvm::reverse(memoryOrder(value))) {
-      view.strides[d] = stride;
-      stride *= type.getDimSize(d);
-    }
+    view.strides = stridesInOrder(value);
   }
   place.views[value] = view;
   return view;

@@ -52,6 +52,7 @@ private:
   /// A storage for the value. `inside`: as part of the padded tensor that a convolution reads, if one does.
   View allocate(mlir::Value value, Place &place, bool inside = false);
   llvm::SmallVector<unsigned> memoryOrder(mlir::Value value);
+  llvm::SmallVector<int64_t> stridesInOrder(mlir::Value value);
   Access accessOf(const View &view, mlir::RankedTensorType type, bool writes);
 
   // Groups
@@ -94,6 +95,7 @@ private:
     mlir::OwningOpRef<mlir::ModuleOp> module;
     mlir::func::FuncOp function;
     llvm::SmallVector<View> inputs; ///< per tensor argument
+    llvm::SmallVector<mlir::Value> values; ///< the same
     llvm::SmallVector<mlir::RankedTensorType> types;
     llvm::SmallVector<mlir::Value> scalars; ///< per index argument
   };
@@ -103,8 +105,13 @@ private:
   /// empty where the attempt was an earlier one).
   const CachedKernel *getKernel(const KernelKey &key, llvm::StringRef name, std::string &problem,
                                 llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate);
+  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and the kernel
+  /// reads each element just before it writes it. `others`: storages that the kernel reads besides the inputs.
+  std::optional<unsigned> takenInput(Group &group, const Outline &outlined, llvm::ArrayRef<unsigned> others,
+                                     Place &place);
   void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
-              llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place);
+              llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place,
+              llvm::ArrayRef<int64_t> alsoWritten = {});
   mlir::FailureOr<View> packedWeight(mlir::Value weight, mlir::Type accumulate,
                                      llvm::ArrayRef<cpu::ContractionDim> batch, llvm::ArrayRef<cpu::ContractionDim> n,
                                      llvm::ArrayRef<cpu::ContractionDim> k, const View &view);

@@ -39,9 +39,10 @@ const CachedKernel *FunctionLowering::getKernel(const KernelKey &key, StringRef 
 }
 
 void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,
-                              ArrayRef<Value> scalars, Location loc, Place &place) {
+                              ArrayRef<Value> scalars, Location loc, Place &place, ArrayRef<int64_t> alsoWritten) {
   auto reference = FlatSymbolRefAttr::get(context, kernel.symbol);
   SmallVector<Value> operands(scalars);
+  SmallVector<int64_t> both(alsoWritten);
   int64_t tiles = kernel.tiles, scratch = kernel.scratch;
   place.program->steps.push_back(
       {SmallVector<Access>(accesses), false, loc,
@@ -52,7 +53,8 @@ void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> acces
          SmallVector<Attribute> attributes(buffers.begin(), buffers.end());
          return plan::LaunchOp::create(b, loc, reference, params, b.getArrayAttr(attributes),
                                        b.getI64IntegerAttr(writes), b.getI64IntegerAttr(tiles),
-                                       b.getI64IntegerAttr(scratch), DenseI64ArrayAttr());
+                                       b.getI64IntegerAttr(scratch),
+                                       both.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(both));
        },
        operands});
 }
@@ -145,6 +147,7 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
     }
     Value argument = block->addArgument(value.getType(), loc);
     result.inputs.push_back(*view);
+    result.values.push_back(value);
     result.types.push_back(tensorOf(value));
     mapping.map(value, argument);
     return argument;
@@ -177,6 +180,48 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
   return result;
 }
 
+std::optional<unsigned> FunctionLowering::takenInput(Group &group, const Outline &outlined, ArrayRef<unsigned> others,
+                                                     Place &place) {
+  if (place.load || group.outputs.size() != 1 || !group.reduced.empty())
+    return std::nullopt;
+  Value output = group.outputs.front();
+  if (llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user) || isPadding(user); }))
+    return std::nullopt;
+  auto inGroup = [&](Operation *op) { return llvm::is_contained(group.ops, op); };
+  auto readsInPlace = [&](Value value) {
+    auto visit = [&](auto self, Value v, bool moved) -> bool {
+      return llvm::all_of(v.getUsers(), [&](Operation *user) {
+        if (isMovement(user))
+          return self(self, user->getResult(0), true);
+        return !inGroup(user) || (!moved && isa<ElementwiseOp>(user) && group.aligned.lookup(user));
+      });
+    };
+    return visit(visit, value, false);
+  };
+  for (auto [i, value, view] : llvm::enumerate(outlined.values, outlined.inputs)) {
+    if (value.getType() != output.getType() || view.storage >= kWeightBase || view.offset != 0 || insides.count(value) ||
+        view.strides != stridesInOrder(output) ||
+        program.storages[view.storage].bytes != tensorOf(output).getNumElements() * cpu::elementBytes(elementTypeOf(output)) ||
+        llvm::is_contained(others, view.storage))
+      continue;
+    unsigned readers = 0;
+    for (const View &other : outlined.inputs)
+      readers += other.storage == view.storage;
+    if (readers != 1 || !readsInPlace(value))
+      continue;
+    SmallVector<Operation *> added;
+    for (Operation *op : group.ops)
+      if (done.insert(op).second)
+        added.push_back(op);
+    bool dead = isDead(value);
+    for (Operation *op : added)
+      done.erase(op);
+    if (dead)
+      return i;
+  }
+  return std::nullopt;
+}
+
 LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
   SmallVector<Value> outputs;
   for (Value output : group.outputs)
@@ -195,15 +240,18 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
   for (const View &view : outlined->inputs)
     spec.inputs.push_back({view.strides, true});
   SmallVector<View> places;
+  std::optional<unsigned> taken = takenInput(group, *outlined, {}, place);
+  if (taken)
+    spec.inputs[*taken].noalias = false;
   for (Value output : outputs) {
-    places.push_back(allocate(output, place, /*inside=*/true));
-    spec.outputs.push_back({places.back().strides, true});
+    places.push_back(taken ? place.views[output] = outlined->inputs[*taken] : allocate(output, place, /*inside=*/true));
+    spec.outputs.push_back({places.back().strides, !taken});
   }
   KernelKey key(KernelKey::Kind::Fused);
   key.add(outlined->function);
   for (const auto *buffers : {&spec.inputs, &spec.outputs})
     for (const cpu::FusedBuffer &buffer : *buffers)
-      key.add(buffer.strides);
+      key.add(buffer.strides).add(int64_t(buffer.noalias));
   std::string name = shortName(group.ops.back()), problem;
   if (group.ops.size() > 1)
     name = shortName(first) + "_" + name;
@@ -231,7 +279,8 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(*kernel, accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place);
+  launch(*kernel, accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place,
+         taken ? SmallVector<int64_t>{*taken} : SmallVector<int64_t>());
   return success();
 }
 
@@ -349,8 +398,9 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   if (failed(outlined))
     return failure();
   SmallVector<View> places;
+  std::optional<unsigned> taken = takenInput(group, *outlined, {a->storage, b->storage}, place);
   for (Value output : group.outputs)
-    places.push_back(allocate(output, place, /*inside=*/true));
+    places.push_back(taken ? place.views[output] = outlined->inputs[*taken] : allocate(output, place, /*inside=*/true));
 
   struct Label {
     int64_t size = 1, a = 0, b = 0, c = 0;
@@ -430,6 +480,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   for (auto [i, extra] : llvm::enumerate(spec.extraOutputs))
     extra.shape.assign(tensorOf(group.outputs[i + 1]).getShape().begin(), tensorOf(group.outputs[i + 1]).getShape().end());
   spec.params = outlined->scalars.size();
+  if (taken)
+    spec.extraInputs[*taken].noalias = spec.noaliasC = false;
 
   KernelKey key(KernelKey::Kind::Contraction);
   key.add(op).add(lhs.getType()).add(rhs.getType()).add(int64_t(lhs == op->getOperand(0))).add(int64_t(packs));
@@ -438,9 +490,10 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     key.add(view.strides);
   for (auto [view, output] : llvm::zip_equal(places, group.outputs))
     key.add(output.getType()).add(view.strides);
+  key.add(taken ? int64_t(*taken) : int64_t(-1));
 
   std::string problem;
-  ArrayRef<int64_t> resultDims = op.getResultDims(), resultShape = shapeOf(op.getResult());
+  ArrayRef<int64_t> resultDims = operands->resultDims, resultShape = shapeOf(result);
   if (!epilogue.empty()) {
     spec.epilogue = [&](OpBuilder &builder, Location loc, Value sums, const cpu::EpilogueIndex &at) -> Value {
       cpu::LoopEmitter e(builder, loc, shared.target, at.width);
@@ -515,6 +568,7 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, group.outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place);
+  launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place,
+         taken ? SmallVector<int64_t>{*taken + 2} : SmallVector<int64_t>());
   return success();
 }

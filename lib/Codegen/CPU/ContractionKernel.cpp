@@ -181,9 +181,12 @@ private:
     while (batchCount * panels * divideUp(M, blockRows) < 64 && blockRows >= 4 * rows)
       blockRows = roundUp(divideUp(blockRows, 2), rows);
     blockRows = std::max(blockRows, rows);
-    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile.
+    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A packed
+    // panel of many blocks is fetched block by block, best while many rows use the block before.
     if (packB && kBlocks > 1)
       blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
+    else if (spec.packed && kBlocks > 1)
+      blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
     int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
     // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
     int64_t held =
@@ -406,7 +409,7 @@ private:
       Value aBase = packA ? aScratch : tile.aMatrix;
       Value aAddress = memory.address(aBase, packA ? acc : spec.aType, aFirst);
       if (spec.packed)
-        emitPrefetch(scope, tile, row, panelBase, memory.add(memory.mulConstant(outer, innerK), inner), ways);
+        emitPrefetch(scope, tile, range, row, panelBase, memory.add(memory.mulConstant(outer, innerK), inner), ways);
       for (int64_t u = 0; u < ways; ++u) {
         SmallVector<Value> right;
         for (int64_t v = 0; v < vectors; ++v) {
@@ -473,7 +476,8 @@ private:
 
   /// While one panel is used, the next one comes into the second-level cache: every pass of the rows over the
   /// panel fetches its share. A single pass streams, and fetches a fixed distance ahead.
-  void emitPrefetch(Scope &scope, const Tile &tile, Value row, Value panelBase, Value k, int64_t ways) {
+  void emitPrefetch(Scope &scope, const Tile &tile, const KRange &range, Value row, Value panelBase, Value k,
+                    int64_t ways) {
     const int64_t line = 64;
     int64_t bytes = panel.width() * elementBytes(spec.bType);
     int64_t passes = std::max<int64_t>(1, std::min(M, blocksPerSuper * blockRows) / rows);
@@ -483,6 +487,17 @@ private:
       Value here = memory.address(panelBase, byte, memory.mulConstant(k, bytes));
       for (int64_t ahead = 0; ahead < ways * bytes; ahead += line)
         memory.prefetch(memory.address(here, byte, streamDistance + ahead), 3);
+      return;
+    }
+    if (kBlocks > 1 && kDims.size() == 1) {
+      // The next block of k, and after the last one the next panel's first, which follows it in memory.
+      int64_t blockPasses = std::max<int64_t>(1, std::min(M, blockRows) / rows), share = divideUp(bytes, blockPasses);
+      Value block = memory.mulConstant(memory.addConstant(range.innerBegin, innerStep), bytes);
+      Value offset = memory.add(block, memory.mulConstant(memory.divRem(row, rows).first, innerStep * share));
+      Value inside = memory.mulConstant(scope.sub(k, range.innerBegin), share);
+      Value next = memory.address(memory.address(panelBase, byte, offset), byte, inside);
+      for (int64_t ahead = 0; ahead < ways * share; ahead += line)
+        memory.prefetch(memory.address(next, byte, ahead), 2);
       return;
     }
     // This pass's share begins pass-fold into the next panel; a step of k moves on by the share of one k.
