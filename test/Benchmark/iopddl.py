@@ -13,7 +13,6 @@ import gzip
 import json
 import math
 import pathlib
-import resource
 import subprocess
 import tempfile
 
@@ -61,7 +60,7 @@ def main():
     with open(arguments.results) as file:
         published = {row["instance"]: row for row in csv.DictReader(line for line in file if not line.startswith("#"))}
     print(f"{'':4}{'limit':>6}{'seconds':>9}{'score':>16}{'contest':>16}{'ratio':>9}{'XLA':>16}"
-          f"{'bound':>16}{'/known':>8}{'gap':>8}{'MiB':>7}")
+          f"{'bound':>16}{'/known':>8}{'gap':>8}")
     ratios = []
     for path in sorted(arguments.instances.glob("*.json.gz")):
         name = path.name.split(".")[0]
@@ -74,7 +73,6 @@ def main():
             done = subprocess.run([arguments.solver, str(path), "--time-limit", str(limit), "--quiet", "--threads",
                                    str(arguments.threads), "--seed", str(arguments.seed), "-o", str(answer)],
                                   capture_output=True, text=True)
-            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             if done.returncode not in (0, 1):
                 print(f"{name:4}failed: {done.stderr.strip()}")
                 ratios.append(math.inf)
@@ -91,7 +89,7 @@ def main():
         ratios.append(score / best)
         print(f"{name:4}{limit:6.0f}{result['seconds']:9.2f}{score:16d}{best:16.0f}{score / best:9.5f}"
               f"{row['xla_score'] or '-':>16}{bound if bound is not None else '-':>16}"
-              f"{bound / known if bound else math.nan:8.4f}{result['gap'] if bound else math.nan:8.4f}{memory:7.0f}",
+              f"{bound / known if bound else math.nan:8.4f}{result['gap'] if bound else math.nan:8.4f}",
               flush=True)
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if max(ratios) < math.inf else math.inf

@@ -84,7 +84,8 @@ int main(int argc, char **argv) {
                  read.problem.edges.size(), elapsed());
   if (limit > 0) {
     // Writing the answer and leaving take time too.
-    double reserve = 0.05 + 2e-6 * static_cast<double>(read.problem.nodes.size());
+    double reserve =
+        0.05 + 2e-6 * static_cast<double>(read.problem.nodes.size()) + std::min(1.0, 0.01 * limit);
     budget.seconds = std::max(0.01, limit - elapsed() - reserve);
   }
   Solution solution = solve(read.problem, budget, [&](const Progress &p) {
