@@ -194,14 +194,25 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
   if (proof && !options.relax)
     return;
   if (!options.none) {
+    bool more = true;
+    for (int round = 0; more && round < 8 && !options.stop(); ++round) {
+      g.run(options.stop);
+      if (!g.infeasible)
+        tighten();
+      // What is over the limit alone goes, then the least of each node may rise, and so on.
+      more = !options.relax && !g.infeasible && (g.dropOversized() || g.forbidClashes());
+      if (g.infeasible && !proof)
+        proof = g.reason;
+      if (proof && !options.relax)
+        return;
+    }
+    // Nodes that lost their last piece of memory may now be minimised out.
     g.run(options.stop);
     if (g.infeasible && !proof)
       proof = g.reason;
     if (proof && !options.relax)
       return;
     tighten();
-    // Nodes that lost their last piece of memory may now be minimised out.
-    g.run(options.stop);
   }
 
   // Flat.

@@ -16,6 +16,8 @@
 //   R7  A step of time that cannot be over the limit is dropped, and one that is no fuller than its
 //   neighbour; bytes
 //       that every candidate of a node holds are taken off the limit.
+//   R8  A candidate that is over the limit even when all other nodes hold their least is dropped; two candidates
+//       that are so together are a forbidden pair.
 // R4 and R6 are the reductions of partitioned Boolean quadratic programs (Scholz and Eckstein, 2002), R5 is
 // dead-end elimination (Goldstein, 1994). Equal tables stay shared, so repeated blocks are reduced once.
 // Neighbours: Core.h is what comes out, Solver.cpp uses it.

@@ -1,5 +1,6 @@
 // The mutable graph that the reductions work on, and the trail by which an answer finds its way back.
-// Neighbours: Reduction.cpp drives it, ReductionRules.cpp has the rules R1 to R6.
+// Neighbours: Reduction.cpp drives it, ReductionRules.cpp has the rules R1 to R6,
+// ReductionMemory.cpp R8.
 #pragma once
 
 #include "Reduction.h"
@@ -57,6 +58,11 @@ struct Reduction::Graph {
   bool mergeFollower(int i);
   bool dropDominated(int i);
   bool minimiseOut(int i);
+
+  // Rule R8, over all nodes and edges; `capacity` must be tightened and the pieces normal. Each returns whether
+  // it changed anything.
+  bool dropOversized();
+  bool forbidClashes();
 
   void keepOnly(int i, const std::vector<int> &kept);
   void setTable(int e, TablePtr table);
