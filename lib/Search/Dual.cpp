@@ -9,6 +9,7 @@
 #include "Dual.h"
 
 #include "MinPlus.h"
+#include "Reduction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -179,66 +180,33 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
   }
 }
 
-std::optional<__int128> DualAscent::exactBound() const {
-  // Prices as whole multiples of 2^-fraction.
-  double total = 1;
-  for (double p : bestPrice)
-    total += p;
-  int fraction = std::min(40, 58 - std::ilogb(total));
-  if (fraction < 0)
-    return std::nullopt;
-  std::vector<__int128> sum(core.steps() + 1, 0);
-  __int128 paid = 0;
-  for (int t = 0; t < core.steps(); ++t) {
-    __int128 p = static_cast<std::int64_t>(std::ldexp(bestPrice[t], fraction));
-    sum[t + 1] = sum[t] + p;
-    paid += p * static_cast<__int128>(core.capacity[t]);
-  }
-  constexpr double kExact = 0x1p51;
-  std::vector<double> whole(bestMessages.size());
-  for (std::size_t m = 0; m < whole.size(); ++m) {
-    whole[m] = std::floor(bestMessages[m]);
-    if (!(std::fabs(whole[m]) < kExact))
-      return std::nullopt;
-  }
-  __int128 bound = static_cast<__int128>(core.offset) - ((paid + (__int128{1} << fraction) - 1) >> fraction);
-  std::vector<double> theta(part.size()), given(part.size()), in(part.size()), out(part.size());
+ExactDual DualAscent::exact() const {
+  return ExactDual(core, bestMessages, bestPrice, share);
+}
+
+void DualAscent::inherit(const DualAscent &old, const Reduction &reduction) {
+  const std::vector<int> &node = reduction.nodeOrigin(), &candidate = reduction.candidateOrigin();
+  for (int t = 0; t < core.steps(); ++t)
+    price[t] = old.bestPrice[reduction.stepOrigin()[t]];
+  bestPrice = price;
+  std::vector<int> number(old.core.nodes, -1); // half edge to each neighbour in the old core
   for (int i = 0; i < core.nodes; ++i) {
-    int rows = core.candidates(i);
-    for (int k = 0; k < rows; ++k) {
-      int c = core.first[i] + k;
-      __int128 memory = 0;
-      for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p)
-        memory += static_cast<__int128>(core.pieces[p].bytes) *
-                  (sum[core.pieces[p].end] - sum[core.pieces[p].begin]);
-      // Charging less than the price keeps the bound a bound.
-      double charged = static_cast<double>(std::min<__int128>(memory >> fraction, __int128{1} << 50));
-      theta[k] = core.cost[c] + charged;
-      for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h)
-        theta[k] += whole[messageFirst[h] + k];
-      if (!(std::fabs(theta[k]) < kExact))
-        return std::nullopt;
-      given[k] = std::floor(share[i] * theta[k]);
-    }
-    double least = 4 * kBig;
-    for (int k = 0; k < rows; ++k)
-      least = std::min(least, theta[k] - lower[i] * given[k]);
-    bound += static_cast<__int128>(least);
+    const Core &from = old.core;
+    for (int h = from.halfFirst[node[i]]; h < from.halfFirst[node[i] + 1]; ++h)
+      number[from.halves[h].other] = h;
     for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
-      const Core::Half &half = core.halves[h];
-      if (half.other > i)
-        break;
-      for (int k = 0; k < rows; ++k)
-        in[k] = given[k] - whole[messageFirst[h] + k];
-      int cols = core.candidates(half.other);
-      minPlus(in.data(), core.halves[half.reverse].from, rows, cols, out.data());
-      double low = 4 * kBig;
-      for (int l = 0; l < cols; ++l)
-        low = std::min(low, out[l] - whole[messageFirst[half.reverse] + l]);
-      bound += static_cast<__int128>(low);
+      int known = number[node[core.halves[h].other]];
+      if (known < 0)
+        continue;
+      for (int k = 0; k < core.candidates(i); ++k)
+        messages[messageFirst[h] + k] =
+            old.bestMessages[old.messageFirst[known] + candidate[core.first[i] + k]];
     }
+    for (int h = from.halfFirst[node[i]]; h < from.halfFirst[node[i] + 1]; ++h)
+      number[from.halves[h].other] = -1;
   }
-  return bound;
+  bestMessages = messages;
+  stepFactor = old.stepFactor;
 }
 
 } // namespace colossal::search

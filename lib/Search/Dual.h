@@ -6,12 +6,14 @@
 #pragma once
 
 #include "Core.h"
+#include "DualExact.h"
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 namespace colossal::search {
+
+class Reduction;
 
 class DualAscent {
 public:
@@ -22,9 +24,11 @@ public:
 
   /// The best bound seen, as floating point computed it.
   double bound() const { return bestBound; }
-  /// The bound of the best messages and prices in exact arithmetic on whole numbers; none where they are too
-  /// large for it.
-  std::optional<__int128> exactBound() const;
+  /// The best messages and prices in whole numbers.
+  ExactDual exact() const;
+
+  /// Starts from what was learnt on the core of which this one is a reduction.
+  void inherit(const DualAscent &old, const Reduction &reduction);
 
   /// Cost of a byte at each step, at the best bound.
   const std::vector<double> &prices() const { return bestPrice; }

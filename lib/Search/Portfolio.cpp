@@ -1,6 +1,8 @@
 // Rounds of tasks and what they tell each other. Neighbour: Portfolio.h.
 #include "Portfolio.h"
 
+#include "Reduction.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -43,6 +45,17 @@ std::uint64_t Portfolio::work() const {
   return sum;
 }
 
+void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
+  dual.inherit(old.dual, reduction);
+  bestX = reduction.narrow(old.bestX);
+  for (NeighborhoodSearch &search : searches) {
+    search.setPrices(dual.currentPrices());
+    search.assign(bestX);
+  }
+  bestMerit = searches[0].merit();
+  slice = std::min(old.slice, 20 * slice);
+}
+
 void Portfolio::round(std::uint64_t work) {
   std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / 4));
   double target = bestMerit.excess == 0 ? bestMerit.cost : std::numeric_limits<double>::infinity();
@@ -65,14 +78,12 @@ void Portfolio::exchange() {
   lastBound = dual.bound();
 
   improved = false;
-  Merit before = bestMerit;
   for (NeighborhoodSearch &search : searches)
     if (search.merit() < bestMerit) {
       bestMerit = search.merit();
       bestX = search.current();
       improved = true;
     }
-  (void)before;
   searches[0].setPrices(dual.currentPrices());
   if (searches[0].current() != bestX)
     searches[0].assign(bestX);

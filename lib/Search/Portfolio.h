@@ -21,7 +21,11 @@ public:
   const std::vector<int> &best() const { return bestX; }
   bool answerImproved() const { return improved; }
   bool boundRose() const { return rose; }
-  std::optional<__int128> exactBound() const { return dual.exactBound(); }
+  std::optional<__int128> exactBound() const { return dual.exact().bound(); }
+  /// Clears the entries of `keep` (one per candidate) that answers of at most `upper` cannot have.
+  int fix(__int128 upper, std::vector<char> &keep) const { return dual.exact().fix(upper, keep); }
+  /// Goes on from where `old` stands on the core of which this one is a reduction.
+  void inherit(const Portfolio &old, const Reduction &reduction);
 
 private:
   void exchange();
@@ -34,9 +38,8 @@ private:
   std::vector<int> bestX;
   Merit bestMerit;
   double lastBound;
-  bool improved = false, rose = false, stalled = false;
-  int rounds = 0, failedTrials = 0, quietRounds = 0, dualQuiet = 0;
-  bool trialNext = true;
+  bool improved = false, rose = false;
+  int rounds = 0, failedTrials = 0, dualQuiet = 0;
   std::uint64_t slice;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace colossal::search {
 
@@ -111,111 +112,161 @@ int chooseShift(const Problem &problem, bool relax) {
 
 Reduction::~Reduction() = default;
 
+const std::vector<int> &Reduction::stepOrigin() const {
+  return graph->stepOrigin;
+}
+
+void Reduction::tighten() {
+  std::vector<NodePieces *> list;
+  for (Graph::Node &node : graph->nodes)
+    if (node.alive) {
+      for (auto &pieces : node.pieces)
+        normalizePieces(pieces);
+      list.push_back(&node.pieces);
+    }
+  double excess = tightenTimeline(list, graph->capacity, graph->stepOrigin);
+  if (excess > 0 && !proof)
+    proof = "the least bytes of all nodes together exceed the limit by at least " +
+            std::to_string(static_cast<std::int64_t>(excess));
+}
+
 Reduction::Reduction(const Problem &problem, const Options &options) : graph(std::make_unique<Graph>()) {
   Graph &g = *graph;
   isRelaxed = options.relax;
   costShift = chooseShift(problem, options.relax);
   // A forbidden choice taken as a cost must exceed what any allowed choice could win; beyond 2^53 sums may
   // round, which a problem without an allowed answer can bear.
-  double forbidden = options.relax ? 0x1p56 : kBig;
-  auto scale = [&](Cost cost) {
-    return cost == kForbidden ? forbidden : static_cast<double>(cost >> costShift);
-  };
-
+  forbiddenCost = options.relax ? 0x1p56 : kBig;
   g.originals = problem.nodes.size();
   std::vector<NodePieces> pieces;
   layTimeline(problem, pieces, g.capacity);
+  g.stepOrigin.resize(g.capacity.size());
+  std::iota(g.stepOrigin.begin(), g.stepOrigin.end(), 0);
   g.nodes.resize(problem.nodes.size());
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
     Graph::Node &node = g.nodes[i];
     for (const Candidate &candidate : problem.nodes[i].candidates)
-      node.cost.push_back(scale(candidate.cost));
+      node.cost.push_back(scaled(candidate.cost));
+    node.origin.resize(node.cost.size());
+    std::iota(node.origin.begin(), node.origin.end(), 0);
     node.pieces = std::move(pieces[i]);
   }
-  auto tighten = [&] {
-    std::vector<NodePieces *> list;
-    for (Graph::Node &node : g.nodes)
-      if (node.alive) {
-        for (auto &p : node.pieces)
-          normalizePieces(p);
-        list.push_back(&node.pieces);
-      }
-    double excess = tightenTimeline(list, g.capacity);
-    if (excess > 0 && !proof)
-      proof = "the least bytes of all nodes together exceed the limit by at least " +
-              std::to_string(static_cast<std::int64_t>(excess));
-  };
   tighten();
+  addEdges(problem);
+  reduce(options);
+}
 
+Reduction::Reduction(const Core &core, const std::vector<char> &keep, const Options &options)
+    : graph(std::make_unique<Graph>()) {
+  Graph &g = *graph;
+  g.originals = core.nodes;
+  g.capacity = core.capacity;
+  g.stepOrigin.resize(g.capacity.size());
+  std::iota(g.stepOrigin.begin(), g.stepOrigin.end(), 0);
+  g.offset = core.offset;
+  g.nodes.resize(core.nodes);
+  for (int i = 0; i < core.nodes; ++i) {
+    Graph::Node &node = g.nodes[i];
+    for (int c = core.first[i]; c < core.first[i + 1]; ++c) {
+      node.cost.push_back(keep[c] ? core.cost[c] : kBig);
+      node.origin.push_back(c - core.first[i]);
+      node.pieces.emplace_back(core.pieces.begin() + core.pieceFirst[c],
+                               core.pieces.begin() + core.pieceFirst[c + 1]);
+    }
+  }
+  std::unordered_map<const double *, TablePtr> tables;
+  for (const TablePtr &table : core.tables)
+    tables[table->costs.data()] = g.intern(table);
+  for (int i = 0; i < core.nodes; ++i)
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h)
+      if (core.halves[h].other < i)
+        g.addEdge(core.halves[h].other, i, tables.at(core.halves[h].from));
+  reduce(options);
+}
+
+void Reduction::addEdges(const Problem &problem) {
+  Graph &g = *graph;
   std::unordered_map<const CostTable *, TablePtr> pairs; // by table, as a pairwise one
-  for (const search::Edge &edge : problem.edges) {
+  for (std::size_t e = 0; e < problem.edges.size(); ++e) {
+    const Edge &edge = problem.edges[e];
     const CostTable &costs = *edge.table;
     if (edge.nodes.size() == 1) {
       for (std::size_t k = 0; k < costs.size(); ++k)
-        g.nodes[edge.nodes[0]].cost[k] += scale(costs[k]);
-      continue;
-    }
-    if (edge.nodes.size() == 2) {
+        g.nodes[edge.nodes[0]].cost[k] += scaled(costs[k]);
+    } else if (edge.nodes.size() == 2) {
+      int rows = static_cast<int>(problem.nodes[edge.nodes[0]].candidates.size());
+      int cols = static_cast<int>(problem.nodes[edge.nodes[1]].candidates.size());
       TablePtr &table = pairs[edge.table.get()];
-      if (!table || table->rows != static_cast<int>(problem.nodes[edge.nodes[0]].candidates.size())) {
-        Table made{static_cast<int>(problem.nodes[edge.nodes[0]].candidates.size()),
-                   static_cast<int>(problem.nodes[edge.nodes[1]].candidates.size()),
-                   {}};
+      if (!table || table->rows != rows) {
+        Table made{rows, cols, {}};
         made.costs.reserve(costs.size());
         for (Cost cost : costs)
-          made.costs.push_back(scale(cost));
+          made.costs.push_back(scaled(cost));
         table = g.intern(std::move(made));
       }
       g.addEdge(edge.nodes[0], edge.nodes[1], table);
-      continue;
-    }
-    // R2: one node whose candidates are the combinations.
-    int tie = static_cast<int>(g.nodes.size());
-    g.nodes.emplace_back();
-    std::vector<std::size_t> entries;
-    for (std::size_t k = 0; k < costs.size(); ++k)
-      if (options.relax || costs[k] != kForbidden) {
-        entries.push_back(k);
-        g.nodes[tie].cost.push_back(scale(costs[k]));
-      }
-    g.nodes[tie].pieces.resize(entries.size());
-    if (entries.empty() && !proof)
-      proof = "edge " + std::to_string(&edge - problem.edges.data()) + " forbids every combination";
-    std::size_t stride = costs.size();
-    for (std::int32_t node : edge.nodes) {
-      int count = static_cast<int>(problem.nodes[node].candidates.size());
-      stride /= count;
-      Table made{static_cast<int>(entries.size()), count, std::vector<double>(entries.size() * count, kBig)};
-      for (std::size_t k = 0; k < entries.size(); ++k)
-        made.costs[k * count + (entries[k] / stride) % count] = 0;
-      g.addEdge(tie, node, g.intern(std::move(made)));
+    } else {
+      addTie(problem, e);
     }
   }
-  if (proof && !options.relax)
-    return;
-  if (!options.none) {
-    bool more = true;
-    for (int round = 0; more && round < 8 && !options.stop(); ++round) {
-      g.run(options.stop);
-      if (!g.infeasible)
-        tighten();
-      // What is over the limit alone goes, then the least of each node may rise, and so on.
-      more = !options.relax && !g.infeasible && (g.dropOversized() || g.forbidClashes());
-      if (g.infeasible && !proof)
-        proof = g.reason;
-      if (proof && !options.relax)
-        return;
+}
+
+/// R2: one node whose candidates are the combinations.
+void Reduction::addTie(const Problem &problem, std::size_t e) {
+  Graph &g = *graph;
+  const CostTable &costs = *problem.edges[e].table;
+  int tie = static_cast<int>(g.nodes.size());
+  Graph::Node &node = g.nodes.emplace_back();
+  std::vector<std::size_t> entries;
+  for (std::size_t k = 0; k < costs.size(); ++k)
+    if (isRelaxed || costs[k] != kForbidden) {
+      entries.push_back(k);
+      node.cost.push_back(scaled(costs[k]));
     }
-    // Nodes that lost their last piece of memory may now be minimised out.
-    g.run(options.stop);
+  node.pieces.resize(entries.size());
+  node.origin.resize(entries.size());
+  std::iota(node.origin.begin(), node.origin.end(), 0);
+  if (entries.empty() && !proof)
+    proof = "edge " + std::to_string(e) + " forbids every combination";
+  std::size_t stride = costs.size();
+  for (std::int32_t tied : problem.edges[e].nodes) {
+    int count = static_cast<int>(problem.nodes[tied].candidates.size());
+    stride /= count;
+    Table made{static_cast<int>(entries.size()), count, std::vector<double>(entries.size() * count, kBig)};
+    for (std::size_t k = 0; k < entries.size(); ++k)
+      made.costs[k * count + (entries[k] / stride) % count] = 0;
+    g.addEdge(tie, tied, g.intern(std::move(made)));
+  }
+}
+
+void Reduction::reduce(const Options &options) {
+  Graph &g = *graph;
+  bool more = !options.none;
+  auto failed = [&] {
     if (g.infeasible && !proof)
       proof = g.reason;
-    if (proof && !options.relax)
-      return;
+    return proof && !options.relax;
+  };
+  for (int round = 0; more && !failed() && round < 8 && !options.stop(); ++round) {
+    g.run(options.stop);
+    if (failed())
+      break;
     tighten();
+    // What is over the limit alone goes, then the least of each node may rise, and so on.
+    more = !failed() && !options.relax && (g.dropOversized() || g.forbidClashes());
   }
+  // Nodes that lost their last piece of memory may now be minimised out.
+  if (!options.none && !failed()) {
+    g.run(options.stop);
+    if (!failed())
+      tighten();
+  }
+  if (!failed())
+    flatten();
+}
 
-  // Flat.
+void Reduction::flatten() {
+  Graph &g = *graph;
   std::vector<int> number(g.nodes.size(), -1);
   flat.first.push_back(0);
   flat.pieceFirst.push_back(0);
@@ -227,6 +278,8 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
       continue;
     g.cleanEdges(static_cast<int>(i));
     number[i] = flat.nodes++;
+    nodeFrom.push_back(static_cast<int>(i));
+    candidateFrom.insert(candidateFrom.end(), node.origin.begin(), node.origin.end());
     flat.cost.insert(flat.cost.end(), node.cost.begin(), node.cost.end());
     flat.first.push_back(static_cast<int>(flat.cost.size()));
     for (auto &list : node.pieces) {
@@ -235,6 +288,12 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
       flat.pieceFirst.push_back(static_cast<std::int64_t>(flat.pieces.size()));
     }
   }
+  flattenEdges(number);
+  g.forgetTables();
+}
+
+void Reduction::flattenEdges(const std::vector<int> &number) {
+  Graph &g = *graph;
   flat.halfFirst.push_back(0);
   std::vector<int> halfOf(g.edges.size(), -1);
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
@@ -262,7 +321,16 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
   }
   std::sort(flat.tables.begin(), flat.tables.end());
   flat.tables.erase(std::unique(flat.tables.begin(), flat.tables.end()), flat.tables.end());
-  g.forgetTables();
+}
+
+std::vector<int> Reduction::narrow(const std::vector<int> &outer) const {
+  std::vector<int> x(flat.nodes, 0);
+  for (int i = 0; i < flat.nodes; ++i) {
+    const int *begin = candidateFrom.data() + flat.first[i], *end = candidateFrom.data() + flat.first[i + 1];
+    const int *at = std::find(begin, end, outer[nodeFrom[i]]);
+    x[i] = at == end ? 0 : static_cast<int>(at - begin);
+  }
+  return x;
 }
 
 Assignment Reduction::expand(const std::vector<int> &x) const {

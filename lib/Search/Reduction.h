@@ -16,7 +16,8 @@
 //   R7  A step of time that cannot be over the limit is dropped, and one that is no fuller than its
 //   neighbour; bytes
 //       that every candidate of a node holds are taken off the limit.
-//   R8  A candidate that is over the limit even when all other nodes hold their least is dropped; two candidates
+//   R8  A candidate that is over the limit even when all other nodes hold their least is dropped; two
+//   candidates
 //       that are so together are a forbidden pair.
 // R4 and R6 are the reductions of partitioned Boolean quadratic programs (Scholz and Eckstein, 2002), R5 is
 // dead-end elimination (Goldstein, 1994). Equal tables stay shared, so repeated blocks are reduced once.
@@ -44,6 +45,9 @@ public:
   };
   /// The problem must outlive the reduction.
   Reduction(const Problem &problem, const Options &options);
+  /// Reduces a core further once candidates are known to be of no use: those whose `keep`, one per candidate
+  /// of the core, is zero. expand() then gives answers of that core.
+  Reduction(const Core &core, const std::vector<char> &keep, const Options &options);
   ~Reduction();
 
   /// Set where no assignment is allowed, with the reason.
@@ -57,10 +61,30 @@ public:
   /// The whole assignment of which `x` is the core's part. Its cost is core().totalCost(x).
   Assignment expand(const std::vector<int> &x) const;
 
+  /// Where the core's parts stand in what was reduced: per node its node, per candidate its number at that
+  /// node, per step its step. (A node that stands for an edge of many nodes has a number behind them.)
+  const std::vector<int> &nodeOrigin() const { return nodeFrom; }
+  const std::vector<int> &candidateOrigin() const { return candidateFrom; }
+  const std::vector<int> &stepOrigin() const;
+  /// The part of an answer that the core still chooses; where its candidate is gone, the first that is left.
+  std::vector<int> narrow(const std::vector<int> &outer) const;
+
 private:
   struct Graph;
+  void tighten();
+  void addEdges(const Problem &problem);
+  void addTie(const Problem &problem, std::size_t e);
+  void reduce(const Options &options);
+  void flatten();
+  void flattenEdges(const std::vector<int> &number);
+  double scaled(Cost cost) const {
+    return cost == kForbidden ? forbiddenCost : static_cast<double>(cost >> costShift);
+  }
+
   std::unique_ptr<Graph> graph;
   Core flat;
+  std::vector<int> nodeFrom, candidateFrom;
+  double forbiddenCost = kBig;
   int costShift = 0;
   bool isRelaxed = false;
   std::optional<std::string> proof;

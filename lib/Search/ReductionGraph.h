@@ -19,7 +19,8 @@ struct Reduction::Graph {
   struct Node {
     std::vector<double> cost;
     NodePieces pieces;
-    std::vector<int> edges; ///< may hold removed ones
+    std::vector<int> origin; ///< per candidate: its number in the input
+    std::vector<int> edges;  ///< may hold removed ones
     bool alive = true;
     bool queued = false;
   };
@@ -36,6 +37,7 @@ struct Reduction::Graph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<double> capacity;
+  std::vector<int> stepOrigin; ///< per step: its number in the input
   std::vector<Step> trail;
   std::vector<int> queue;
   double offset = 0;
@@ -45,6 +47,7 @@ struct Reduction::Graph {
 
   /// Equal contents give the same pointer.
   TablePtr intern(Table table);
+  TablePtr intern(const TablePtr &table);
 
   void enqueue(int i);
   /// Applies the rules until none applies, or `stop` says that time is up.
@@ -59,8 +62,8 @@ struct Reduction::Graph {
   bool dropDominated(int i);
   bool minimiseOut(int i);
 
-  // Rule R8, over all nodes and edges; `capacity` must be tightened and the pieces normal. Each returns whether
-  // it changed anything.
+  // Rule R8, over all nodes and edges; `capacity` must be tightened and the pieces normal. Each returns
+  // whether it changed anything.
   bool dropOversized();
   bool forbidClashes();
 

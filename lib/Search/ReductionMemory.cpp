@@ -32,7 +32,8 @@ private:
   std::vector<std::vector<double>> levels;
 };
 
-/// Whether two candidates of different nodes, whose pieces these are, are together over the room that is left.
+/// Whether two candidates of different nodes, whose pieces these are, are together over the room that is
+/// left.
 bool clash(const std::vector<Piece> &a, const std::vector<Piece> &b, const RangeMinimum &room) {
   for (std::size_t p = 0, q = 0; p < a.size() && q < b.size();) {
     int begin = std::max(a[p].begin, b[q].begin), end = std::min(a[p].end, b[q].end);

@@ -21,6 +21,15 @@ TablePtr Reduction::Graph::intern(Table table) {
   return kept;
 }
 
+TablePtr Reduction::Graph::intern(const TablePtr &table) {
+  std::uint64_t key = XXH64(table->costs.data(), table->costs.size() * sizeof(double), table->rows);
+  for (const TablePtr &known : interned[key])
+    if (known->rows == table->rows && known->costs == table->costs)
+      return known;
+  interned[key].push_back(table);
+  return table;
+}
+
 TablePtr Reduction::Graph::transposed(const TablePtr &table) {
   auto found = transposes.find(table.get());
   if (found != transposes.end())
@@ -97,10 +106,12 @@ void Reduction::Graph::keepOnly(int i, const std::vector<int> &kept) {
   trail.push_back({Step::Keep, i, 0, 0, std::make_shared<const std::vector<int>>(kept), 0});
   for (std::size_t k = 0; k < kept.size(); ++k) {
     node.cost[k] = node.cost[kept[k]];
+    node.origin[k] = node.origin[kept[k]];
     if (static_cast<int>(k) != kept[k])
       node.pieces[k] = std::move(node.pieces[kept[k]]);
   }
   node.cost.resize(kept.size());
+  node.origin.resize(kept.size());
   node.pieces.resize(kept.size());
   for (int e : node.edges) {
     if (!edges[e].table)

@@ -39,23 +39,11 @@ public:
       s.message = error;
       return s;
     }
-    {
-      Reduction::Options options;
-      options.stop = [this] { return elapsed() > 0.3 * budget.seconds && budget.work == 0; };
-      Reduction reduction(problem, options);
-      if (!reduction.infeasible()) {
-        search(reduction);
-      } else {
-        proof = *reduction.infeasible();
-      }
-    }
+    reduce(std::make_unique<Reduction>(problem, reductionOptions(0.3, false)));
     if (s.assignment.empty() || s.forbidden > 0) {
       // Nothing allowed is known: find what breaks the rules least.
-      Reduction::Options relaxed;
-      relaxed.relax = true;
-      relaxed.stop = [this] { return elapsed() > 0.6 * budget.seconds && budget.work == 0; };
-      Reduction reduction(problem, relaxed);
-      search(reduction);
+      chain.clear();
+      reduce(std::make_unique<Reduction>(problem, reductionOptions(0.6, true)));
     }
     finish();
     return s;
@@ -67,8 +55,30 @@ private:
   }
   bool outOfTime() const { return budget.work == 0 && elapsed() >= budget.seconds; }
 
-  void consider(const Reduction &reduction, const std::vector<int> &x) {
-    Assignment all = reduction.expand(x);
+  /// Reducing may take a part of the time; what is left is then larger.
+  Reduction::Options reductionOptions(double part, bool relax) const {
+    Reduction::Options options;
+    options.relax = relax;
+    options.stop = [this, part] { return budget.work == 0 && elapsed() > part * budget.seconds; };
+    return options;
+  }
+
+  void reduce(std::unique_ptr<Reduction> reduction) {
+    if (reduction->infeasible() && !reduction->relaxed()) {
+      proof = *reduction->infeasible();
+      return;
+    }
+    chain.push_back(std::move(reduction));
+    search();
+  }
+
+  const Core &core() const { return chain.back()->core(); }
+
+  /// Judges an answer of the innermost core on the whole problem, and keeps it if it is the best.
+  void consider(std::vector<int> x) {
+    for (std::size_t n = chain.size(); n-- > 1;)
+      x = chain[n]->expand(x);
+    Assignment all = chain[0]->expand(x);
     Verdict verdict = verify(problem, all);
     auto worse = [&] {
       if (solution.assignment.empty())
@@ -96,33 +106,70 @@ private:
       progress({elapsed(), solution.cost, solution.feasible, solution.lowerBound, text});
   }
 
-  void search(const Reduction &reduction) {
-    const Core &core = reduction.core();
-    note("reduced to " + std::to_string(core.nodes) + " nodes, " + std::to_string(core.cost.size()) +
-         " candidates, " + std::to_string(core.halves.size() / 2) + " edges, " +
-         std::to_string(core.steps()) + " steps");
-    if (core.nodes == 0) {
-      consider(reduction, {});
-      if (reduction.shift() == 0 && solution.feasible)
-        solution.lowerBound = solution.cost;
-      return;
-    }
-    auto stop = [this] { return outOfTime(); };
+  void noteSize() {
+    note("reduced to " + std::to_string(core().nodes) + " nodes, " + std::to_string(core().cost.size()) +
+         " candidates, " + std::to_string(core().halves.size() / 2) + " edges, " +
+         std::to_string(core().steps()) + " steps");
+  }
+
+  void search() {
     total = budget.work ? budget.work * 1000 : ~std::uint64_t{0};
     // Without any budget given, an effort in proportion to the problem.
     if (budget.work == 0 && budget.seconds == std::numeric_limits<double>::infinity())
-      total = 2000 * core.cost.size() + 200'000'000;
-    Portfolio portfolio(core, budget, stop);
-    // Answers are expanded and judged when they are better by enough to matter, and at the end.
-    while (portfolio.work() < total && !outOfTime() && !proven()) {
-      portfolio.round(total - portfolio.work());
-      if (portfolio.boundRose())
-        raiseBound(reduction, portfolio.exactBound());
-      if (portfolio.answerImproved())
-        consider(reduction, portfolio.best());
+      total = 2000 * core().cost.size() + 200'000'000;
+    auto stop = [this] { return outOfTime(); };
+    noteSize();
+    if (!solvedByReduction()) {
+      auto portfolio = std::make_unique<Portfolio>(core(), budget, stop);
+      int nextShrink = 4;
+      for (int rounds = 1; done + portfolio->work() < total && !outOfTime() && !proven(); ++rounds) {
+        portfolio->round(total - done - portfolio->work());
+        if (portfolio->boundRose())
+          raiseBound(portfolio->exactBound());
+        if (portfolio->answerImproved())
+          consider(portfolio->best());
+        if (rounds < nextShrink || !solution.feasible || chain[0]->relaxed())
+          continue;
+        nextShrink = rounds + 4 + rounds / 4;
+        auto smaller = shrink(*portfolio);
+        if (!smaller)
+          continue;
+        chain.push_back(std::move(smaller));
+        noteSize();
+        if (solvedByReduction())
+          return;
+        auto next = std::make_unique<Portfolio>(core(), budget, stop);
+        next->inherit(*portfolio, *chain.back());
+        done += portfolio->work();
+        portfolio = std::move(next);
+      }
+      if (solution.assignment.empty())
+        consider(portfolio->best());
     }
-    if (solution.assignment.empty())
-      consider(reduction, portfolio.best());
+  }
+
+  /// Whether nothing is left to search; the answer is then optimal.
+  bool solvedByReduction() {
+    if (core().nodes > 0)
+      return false;
+    consider({});
+    if (chain[0]->shift() == 0 && solution.feasible && !chain[0]->relaxed())
+      solution.lowerBound = solution.cost;
+    else
+      raiseBound(static_cast<__int128>(core().offset));
+    return true;
+  }
+
+  /// The core without the candidates that no answer better than the one in hand can have, if they are many.
+  std::unique_ptr<Reduction> shrink(const Portfolio &portfolio) {
+    std::vector<char> keep(core().cost.size(), 1);
+    // In the core costs are rounded down: an answer that costs more there costs more.
+    int dropped = portfolio.fix(solution.cost >> chain[0]->shift(), keep);
+    if (dropped == 0 || 10 * static_cast<std::size_t>(dropped) < keep.size())
+      return nullptr;
+    Reduction::Options options = reductionOptions(1.0, false);
+    auto smaller = std::make_unique<Reduction>(core(), keep, options);
+    return smaller->infeasible() ? nullptr : std::move(smaller);
   }
 
   bool proven() const {
@@ -133,10 +180,14 @@ private:
     return static_cast<double>(gap) <= budget.gap * static_cast<double>(size);
   }
 
-  void raiseBound(const Reduction &reduction, std::optional<__int128> bound) {
-    if (!bound || reduction.relaxed())
+  /// `bound` holds for every answer that the core still has; what was dropped costs more than the answer in
+  /// hand.
+  void raiseBound(std::optional<__int128> bound) {
+    if (!bound || chain[0]->relaxed())
       return;
-    Total scaled = *bound << reduction.shift();
+    Total scaled = *bound << chain[0]->shift();
+    if (chain.size() > 1)
+      scaled = std::min(scaled, solution.cost);
     if (!solution.lowerBound || scaled > *solution.lowerBound)
       solution.lowerBound = scaled;
   }
@@ -170,8 +221,10 @@ private:
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   Solution solution;
   std::int64_t excess = 0;
-  std::uint64_t total = 0;
+  std::uint64_t total = 0, done = 0;
   std::string proof;
+  /// The problem's reduction, and then reductions of its core.
+  std::vector<std::unique_ptr<Reduction>> chain;
 };
 
 } // namespace

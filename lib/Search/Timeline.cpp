@@ -139,7 +139,8 @@ void splitCommon(NodePieces &node, std::vector<double> &least, std::vector<doubl
 
 } // namespace
 
-double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<double> &capacity) {
+double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<double> &capacity,
+                       std::vector<int> &origin) {
   int steps = static_cast<int>(capacity.size());
   std::vector<double> least(steps + 1, 0), most(steps + 1, 0);
   for (NodePieces *node : nodes)
@@ -200,9 +201,12 @@ double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<doubl
       pieces.resize(out);
       normalizePieces(pieces);
     }
-  for (std::size_t n = 0; n < kept.size(); ++n)
+  for (std::size_t n = 0; n < kept.size(); ++n) {
     capacity[n] = capacity[kept[n]];
+    origin[n] = origin[kept[n]];
+  }
   capacity.resize(kept.size());
+  origin.resize(kept.size());
   return excess;
 }
 

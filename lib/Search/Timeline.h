@@ -20,7 +20,9 @@ void normalizePieces(std::vector<Piece> &pieces);
 bool holdsNoMore(const std::vector<Piece> &a, const std::vector<Piece> &b);
 
 /// Takes bytes that all candidates of a node hold off the capacity, drops the steps that cannot bind, and
-/// renumbers the rest. Returns the most that the least bytes exceed the capacity by: above zero nothing fits.
-double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<double> &capacity);
+/// renumbers the rest; `origin`, one entry per step, is renumbered with them. Returns the most that the least
+/// bytes exceed the capacity by: above zero nothing fits.
+double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<double> &capacity,
+                       std::vector<int> &origin);
 
 } // namespace colossal::search
