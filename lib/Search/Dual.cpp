@@ -19,7 +19,7 @@ namespace colossal::search {
 DualAscent::DualAscent(const Core &core)
     : core(core), price(core.steps(), 0), bestPrice(price), direction(core.steps(), 0), priced(core.cost),
       lower(core.nodes, 0), share(core.nodes, 1), prefix(core.steps() + 1, 0), held(core.steps() + 1, 0),
-      labels(core.nodes, 0), bestBound(-kBig) {
+      labels(core.nodes, 0), frequency(core.cost.size(), 0), bestBound(-kBig) {
   std::int64_t size = 0;
   int most = 1;
   messageFirst.reserve(core.halves.size());
@@ -160,6 +160,10 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
     forward();
     double bound = backward();
     ++count;
+    for (double &f : frequency)
+      f *= 0.98;
+    for (int i = 0; i < core.nodes; ++i)
+      frequency[core.first[i] + labels[i]] += 0.02;
     if (bound > bestBound) {
       if (bound > bestBound + 1e-6 * (std::fabs(bound) + 1))
         sinceBest = 0;
@@ -177,6 +181,17 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
     }
     if (core.steps() > 0 && count > 3)
       movePrices(bound, target);
+  }
+}
+
+void DualAscent::chargeMemory(std::vector<double> &charge) const {
+  std::vector<double> sum(core.steps() + 1, 0);
+  for (int t = 0; t < core.steps(); ++t)
+    sum[t + 1] = sum[t] + bestPrice[t];
+  for (std::size_t c = 0; c < charge.size(); ++c) {
+    charge[c] = 0;
+    for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p)
+      charge[c] += core.pieces[p].bytes * (sum[core.pieces[p].end] - sum[core.pieces[p].begin]);
   }
 }
 

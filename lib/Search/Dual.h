@@ -35,6 +35,10 @@ public:
   const std::vector<double> &currentPrices() const { return price; }
   /// The answer decoded in the last forward pass. It need not fit.
   const std::vector<int> &decoded() const { return labels; }
+  /// How often the last hundred or so decoded answers took each candidate, recent ones counting more.
+  const std::vector<double> &frequencies() const { return frequency; }
+  /// Per candidate, its memory at the best prices.
+  void chargeMemory(std::vector<double> &charge) const;
   std::uint64_t work() const { return spent; }
   std::uint64_t passes() const { return count; }
 
@@ -54,6 +58,7 @@ private:
   std::vector<double> share; ///< per node: 1 / max(neighbours before, neighbours after)
   std::vector<double> theta, part, prefix, held;
   std::vector<int> labels;
+  std::vector<double> frequency;
   double bestBound, stepFactor = 1;
   int sinceBest = 0;
   std::uint64_t spent = 0, count = 0;

@@ -27,6 +27,11 @@ void runTasks(int count, int threads, const std::function<void(int)> &task) {
     other.join();
 }
 
+/// Exact search is tried on cores of up to this many candidates.
+constexpr std::size_t kBranchable = 20'000;
+/// Leaves looked at in one round, more than there are threads so that all stay busy.
+constexpr int kLeaves = 6;
+
 } // namespace
 
 Portfolio::Portfolio(const Core &core, const Budget &budget, std::function<bool()> stop)
@@ -42,7 +47,38 @@ std::uint64_t Portfolio::work() const {
   std::uint64_t sum = dual.work();
   for (const NeighborhoodSearch &search : searches)
     sum += search.work();
-  return sum;
+  return sum + (branching ? branching->work() : 0);
+}
+
+std::optional<__int128> Portfolio::exactBound() const {
+  if (!branching)
+    return dual.exact().bound();
+  std::optional<__int128> least = branching->bound();
+  return least ? least : kClosed;
+}
+
+/// Exact search beside one local search from the best answer, or two.
+void Portfolio::branchRound(std::uint64_t part, __int128 upper) {
+  std::optional<__int128> before = branching->bound();
+  int leaves = branching->pick(kLeaves);
+  runTasks(leaves + 2, budget.threads, [&](int task) {
+    if (task < leaves)
+      branching->process(task, part / 2, upper, stop);
+    else
+      searches[task - leaves].improve(part, stop);
+  });
+  branching->merge();
+  std::optional<__int128> after = branching->bound();
+  exchange();
+  rose = !after || *after > *before;
+  if (!branching->answer().empty()) {
+    searches[2].assign(branching->answer());
+    if (searches[2].merit() < bestMerit) {
+      bestMerit = searches[2].merit();
+      bestX = searches[2].current();
+      improved = true;
+    }
+  }
 }
 
 void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
@@ -56,9 +92,18 @@ void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
   slice = std::min(old.slice, 20 * slice);
 }
 
-void Portfolio::round(std::uint64_t work) {
+void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
   std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / 4));
   double target = bestMerit.excess == 0 ? bestMerit.cost : std::numeric_limits<double>::infinity();
+  if (!branching && upper && dualQuiet >= 10 && core.cost.size() <= kBranchable)
+    if (auto bound = dual.exact().bound())
+      branching = std::make_unique<Branching>(core, dual, *bound);
+  if (branching && upper) {
+    branchRound(part, *upper);
+    ++rounds;
+    slice = std::min<std::uint64_t>(slice + slice / 10, 40'000'000);
+    return;
+  }
   // A dual that has stopped rising gets every eighth round.
   bool ascend = dualQuiet < 30 || rounds % 8 == 0;
   runTasks(4, budget.threads, [&](int task) {

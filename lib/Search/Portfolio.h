@@ -4,6 +4,7 @@
 // Neighborhood.h; Solver.cpp runs it.
 #pragma once
 
+#include "Branching.h"
 #include "Dual.h"
 #include "Neighborhood.h"
 #include "colossal/Search/Solver.h"
@@ -14,14 +15,19 @@ class Portfolio {
 public:
   Portfolio(const Core &core, const Budget &budget, std::function<bool()> stop);
 
-  /// One round of at most about `work` units.
-  void round(std::uint64_t work);
+  /// One round of at most about `work` units. Answers of the core above `upper` are of no interest to exact
+  /// search; none: exact search does not begin.
+  void round(std::uint64_t work, std::optional<__int128> upper);
 
   std::uint64_t work() const;
   const std::vector<int> &best() const { return bestX; }
   bool answerImproved() const { return improved; }
   bool boundRose() const { return rose; }
-  std::optional<__int128> exactBound() const { return dual.exact().bound(); }
+  /// In exact arithmetic; kClosed where all answers worth `upper` or less have been looked at.
+  std::optional<__int128> exactBound() const;
+  static constexpr __int128 kClosed = __int128{1} << 80;
+  /// Whether exact search has begun: the core should then stay.
+  bool branches() const { return branching != nullptr; }
   /// Clears the entries of `keep` (one per candidate) that answers of at most `upper` cannot have.
   int fix(__int128 upper, std::vector<char> &keep) const { return dual.exact().fix(upper, keep); }
   /// Goes on from where `old` stands on the core of which this one is a reduction.
@@ -29,6 +35,7 @@ public:
 
 private:
   void exchange();
+  void branchRound(std::uint64_t part, __int128 upper);
 
   const Core &core;
   const Budget &budget;
@@ -37,6 +44,7 @@ private:
   std::vector<NeighborhoodSearch> searches; ///< the first holds the best answer
   std::vector<int> bestX;
   Merit bestMerit;
+  std::unique_ptr<Branching> branching;
   double lastBound;
   bool improved = false, rose = false;
   int rounds = 0, failedTrials = 0, dualQuiet = 0;

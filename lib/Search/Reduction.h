@@ -68,6 +68,8 @@ public:
   const std::vector<int> &stepOrigin() const;
   /// The part of an answer that the core still chooses; where its candidate is gone, the first that is left.
   std::vector<int> narrow(const std::vector<int> &outer) const;
+  /// Frees the core; expand() still works.
+  void forgetCore() { flat = Core(); }
 
 private:
   struct Graph;

@@ -123,12 +123,12 @@ private:
       auto portfolio = std::make_unique<Portfolio>(core(), budget, stop);
       int nextShrink = 4;
       for (int rounds = 1; done + portfolio->work() < total && !outOfTime() && !proven(); ++rounds) {
-        portfolio->round(total - done - portfolio->work());
+        portfolio->round(total - done - portfolio->work(), worthwhile());
         if (portfolio->boundRose())
           raiseBound(portfolio->exactBound());
         if (portfolio->answerImproved())
           consider(portfolio->best());
-        if (rounds < nextShrink || !solution.feasible || chain[0]->relaxed())
+        if (rounds < nextShrink || portfolio->branches() || !worthwhile())
           continue;
         nextShrink = rounds + 4 + rounds / 4;
         auto smaller = shrink(*portfolio);
@@ -148,6 +148,15 @@ private:
     }
   }
 
+  /// What an answer of the core may cost at most to be worth having beside the one in hand.
+  std::optional<__int128> worthwhile() const {
+    if (!solution.feasible || chain[0]->relaxed())
+      return std::nullopt;
+    // In the core costs are rounded down: an answer that costs more there costs more.
+    int shift = chain[0]->shift();
+    return shift == 0 ? solution.cost - 1 : solution.cost >> shift;
+  }
+
   /// Whether nothing is left to search; the answer is then optimal.
   bool solvedByReduction() {
     if (core().nodes > 0)
@@ -163,7 +172,7 @@ private:
   /// The core without the candidates that no answer better than the one in hand can have, if they are many.
   std::unique_ptr<Reduction> shrink(const Portfolio &portfolio) {
     std::vector<char> keep(core().cost.size(), 1);
-    // In the core costs are rounded down: an answer that costs more there costs more.
+    // The answer in hand stays.
     int dropped = portfolio.fix(solution.cost >> chain[0]->shift(), keep);
     if (dropped == 0 || 10 * static_cast<std::size_t>(dropped) < keep.size())
       return nullptr;
@@ -186,7 +195,7 @@ private:
     if (!bound || chain[0]->relaxed())
       return;
     Total scaled = *bound << chain[0]->shift();
-    if (chain.size() > 1)
+    if (solution.feasible)
       scaled = std::min(scaled, solution.cost);
     if (!solution.lowerBound || scaled > *solution.lowerBound)
       solution.lowerBound = scaled;

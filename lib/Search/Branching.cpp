@@ -1,0 +1,205 @@
+// Neighbour: Branching.h.
+#include "Branching.h"
+
+#include "Neighborhood.h"
+
+#include <algorithm>
+
+namespace colossal::search {
+
+namespace {
+/// Beyond this many open leaves the deepest come first, which holds memory down.
+constexpr std::size_t kManyLeaves = 512;
+} // namespace
+
+Branching::Branching(const Core &core, const DualAscent &dual, __int128 bound) : core(core), rootDual(dual) {
+  auto leaf = std::make_shared<Leaf>();
+  leaf->keep.assign(core.cost.size(), 1);
+  leaf->bound = bound;
+  open.push_back(std::move(leaf));
+}
+
+std::optional<__int128> Branching::bound() const {
+  std::optional<__int128> least;
+  for (const auto &leaf : open)
+    if (!least || leaf->bound < *least)
+      least = leaf->bound;
+  return least;
+}
+
+int Branching::pick(int count) {
+  auto first = [&](const std::shared_ptr<Leaf> &a, const std::shared_ptr<Leaf> &b) {
+    if (open.size() > kManyLeaves && a->depth != b->depth)
+      return a->depth > b->depth;
+    return a->bound != b->bound ? a->bound < b->bound : a->depth > b->depth;
+  };
+  std::stable_sort(open.begin(), open.end(), first);
+  slots.clear();
+  for (std::size_t n = 0; n < open.size() && static_cast<int>(n) < count; ++n) {
+    slots.emplace_back();
+    slots.back().leaf = open[n];
+  }
+  return static_cast<int>(slots.size());
+}
+
+std::vector<int> Branching::toCore(const Leaf &leaf, std::vector<int> x) const {
+  for (const Leaf *at = &leaf; at; at = at->parent.get())
+    x = at->reduction->expand(x);
+  return x;
+}
+
+void Branching::process(int number, std::uint64_t work, __int128 upper, const std::function<bool()> &stop) {
+  Slot &slot = slots[number];
+  Leaf &leaf = *slot.leaf;
+  const Core &from = leaf.parent ? leaf.parent->reduction->core() : core;
+  const DualAscent &known = leaf.parent ? *leaf.parent->dual : rootDual;
+  if (leaf.bound > upper)
+    return;
+  Reduction::Options options;
+  options.stop = stop;
+  leaf.reduction = std::make_unique<Reduction>(from, leaf.keep, options);
+  slot.spent += 20 * from.cost.size();
+  if (leaf.reduction->infeasible())
+    return;
+  const Core &sub = leaf.reduction->core();
+  if (sub.nodes == 0) {
+    slot.answer = toCore(leaf, {});
+    slot.answerCost = sub.offset;
+    return;
+  }
+  leaf.dual = std::make_unique<DualAscent>(sub);
+  leaf.dual->inherit(known, *leaf.reduction);
+  leaf.dual->run(work, static_cast<double>(upper), stop);
+  slot.spent += leaf.dual->work();
+  ExactDual exact = leaf.dual->exact();
+  __int128 bound = leaf.bound;
+  if (auto better = exact.bound())
+    bound = std::max(bound, *better);
+  if (bound > upper)
+    return;
+
+  NeighborhoodSearch search(sub, 1);
+  search.setPrices(leaf.dual->prices());
+  search.assign(leaf.dual->decoded());
+  search.improve(work / 4, stop);
+  slot.spent += search.work();
+  if (search.merit().excess == 0 && search.merit().cost <= static_cast<double>(upper)) {
+    slot.answer = toCore(leaf, search.current());
+    slot.answerCost = search.merit().cost;
+  }
+
+  std::vector<char> keep(sub.cost.size(), 1);
+  int dropped = exact.fix(upper, keep);
+  for (int i = 0; i < sub.nodes; ++i)
+    if (std::find(keep.begin() + sub.first[i], keep.begin() + sub.first[i + 1], 1) ==
+        keep.begin() + sub.first[i + 1])
+      return;
+  if (5 * static_cast<std::size_t>(dropped) > keep.size())
+    addChild(slot, std::move(keep), bound);
+  else
+    split(slot, keep, bound);
+}
+
+void Branching::addChild(Slot &slot, std::vector<char> keep, __int128 bound) const {
+  auto child = std::make_shared<Leaf>();
+  child->parent = slot.leaf;
+  child->keep = std::move(keep);
+  child->bound = bound;
+  child->depth = slot.leaf->depth + 1;
+  ++slot.leaf->waiting;
+  slot.children.push_back(std::move(child));
+}
+
+void Branching::split(Slot &slot, const std::vector<char> &keep, __int128 bound) const {
+  const Core &sub = slot.leaf->reduction->core();
+  const DualAscent &dual = *slot.leaf->dual;
+  // How often the dual's answers took each candidate stands for its part in the solution of the relaxation.
+  const std::vector<double> &part = dual.frequencies();
+  std::vector<double> charge(sub.cost.size());
+  dual.chargeMemory(charge);
+  int node = -1;
+  double most = 0, mean = 0;
+  for (int i = 0; i < sub.nodes; ++i) {
+    double sum = 0, first = 0, second = 0;
+    for (int c = sub.first[i]; c < sub.first[i + 1]; ++c)
+      if (keep[c]) {
+        sum += part[c];
+        first += part[c] * charge[c];
+        second += part[c] * charge[c] * charge[c];
+      }
+    double spread = sum > 0 ? second / sum - (first / sum) * (first / sum) : 0;
+    if (spread > most * (1 + 1e-9)) {
+      most = spread;
+      mean = first / sum;
+      node = i;
+    }
+  }
+  std::vector<char> low(sub.cost.size(), 0); // the candidates of `node` that go to the first child
+  if (node >= 0) {
+    for (int c = sub.first[node]; c < sub.first[node + 1]; ++c)
+      low[c] = charge[c] <= mean;
+  } else {
+    // No disagreement about memory: about anything; then the node with most candidates.
+    double least = 2;
+    int favourite = 0;
+    for (int i = 0; i < sub.nodes; ++i) {
+      int at = -1, kept = 0;
+      for (int c = sub.first[i]; c < sub.first[i + 1]; ++c)
+        if (keep[c]) {
+          ++kept;
+          if (at < 0 || part[c] > part[at])
+            at = c;
+        }
+      double sure = part[at] - 1e-6 * kept;
+      if (kept > 1 && sure < least) {
+        least = sure;
+        node = i;
+        favourite = at;
+      }
+    }
+    if (node < 0) {
+      // One candidate each, and reduction left it: cannot be, but the leaf must not be lost.
+      addChild(slot, keep, bound);
+      return;
+    }
+    low[favourite] = 1;
+  }
+  for (char side = 0; side < 2; ++side) {
+    std::vector<char> mine = keep;
+    int left = 0;
+    for (int c = sub.first[node]; c < sub.first[node + 1]; ++c) {
+      mine[c] = keep[c] && low[c] == side;
+      left += mine[c];
+    }
+    if (left > 0)
+      addChild(slot, std::move(mine), bound);
+  }
+}
+
+void Branching::merge() {
+  found.clear();
+  double best = 0;
+  std::vector<std::shared_ptr<Leaf>> next;
+  for (Slot &slot : slots) {
+    spent += slot.spent + 100;
+    if (!slot.answer.empty() && (found.empty() || slot.answerCost < best)) {
+      found = std::move(slot.answer);
+      best = slot.answerCost;
+    }
+    if (Leaf *parent = slot.leaf->parent.get(); parent && --parent->waiting == 0) {
+      parent->dual.reset();
+      parent->reduction->forgetCore();
+    }
+    if (slot.children.empty()) {
+      slot.leaf->dual.reset();
+      if (slot.leaf->reduction)
+        slot.leaf->reduction->forgetCore();
+    }
+    next.insert(next.end(), slot.children.begin(), slot.children.end());
+  }
+  open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(slots.size()));
+  open.insert(open.end(), next.begin(), next.end());
+  slots.clear();
+}
+
+} // namespace colossal::search
