@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Compiler.h"
 
+#include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/Emit.h"
@@ -23,7 +24,7 @@ using namespace mlir;
 
 namespace colossal {
 
-static constexpr StringRef kPhaseNames[] = {"import", "search", "partition", "schedule", "plan"};
+static constexpr StringRef kPhaseNames[] = {"import", "outline", "search", "partition", "schedule", "plan"};
 
 std::optional<Phase> parsePhase(StringRef name) {
   for (auto [i, phase] : llvm::enumerate(kPhaseNames))
@@ -108,7 +109,12 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
   switch (phase) {
   case Phase::Import:
     return success();
+  case Phase::Outline:
+    outline::outlineBlocks(module);
+    return outline::verifyCalls(module);
   case Phase::Search:
+    if (failed(outline::inlineBlocks(module)))
+      return failure();
     return layout::searchLayouts(module, options.layout, result.layout);
   case Phase::Partition:
     return partition::partition(module);

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Passes.h"
 
+#include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -45,13 +46,14 @@ struct PhasePass : PassWrapper<PhasePass, OperationPass<ModuleOp>> {
 };
 
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<std::string> to{*this, "to", llvm::cl::desc("last phase: import, search, partition, schedule"),
+  Option<std::string> to{*this, "to", llvm::cl::desc("last phase: import, outline, search, partition, schedule"),
                          llvm::cl::init("schedule")};
 };
 
 } // namespace
 
 void registerPhases(const CompileOptions &options) {
+  outline::registerPasses();
   partition::registerPasses();
   layout::registerPasses();
   registerPass([&options] { return std::make_unique<PhasePass>(Phase::Schedule, options); });
@@ -65,7 +67,7 @@ void registerPhases(const CompileOptions &options) {
         std::optional<Phase> last = parsePhase(parsed.to);
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
-                       "' is not one of import, search, partition, schedule");
+                       "' is not one of import, outline, search, partition, schedule");
         for (unsigned i = 1; i <= static_cast<unsigned>(*last); ++i) {
           auto phase = static_cast<Phase>(i);
           if (phase == Phase::Partition)

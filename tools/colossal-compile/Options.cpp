@@ -112,7 +112,7 @@ void interpret(const RawOptions &raw, Options &options) {
   compile.layout.pins = raw.pins;
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
-    fail("--emit: '" + raw.emit + "' is not a phase; phases are import, search, partition, schedule, plan");
+    fail("--emit: '" + raw.emit + "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
 }
 
@@ -141,7 +141,7 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--as-pins", options.asPins, "with --explain: print the layout as pins that give the same plan");
   app.add_flag("--print-inputs", options.printInputs, "list the model's inputs and what must be bound, and stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
-  app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, search, partition, schedule");
+  app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, outline, search, partition, schedule");
   app.add_option("--target-cpu", compile.schedule.targetCpu, "LLVM's name of the CPU to compile for (default: this host)");
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);

@@ -24,9 +24,9 @@
 namespace colossal {
 
 /// How far to go. Each phase includes those before it.
-enum class Phase { Import, Search, Partition, Schedule, Plan };
+enum class Phase { Import, Outline, Search, Partition, Schedule, Plan };
 
-/// "import", "search", "partition", "schedule", "plan"; none for other names.
+/// "import", "outline", "search", "partition", "schedule", "plan"; none for other names.
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 

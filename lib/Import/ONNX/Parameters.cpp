@@ -170,7 +170,8 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     value = GraphBuilder(builder, locationOf(name)).constant(*read);
   }
   Operation *op = value.getDefiningOp();
-  if (!lastSource || lastSource->isBeforeInBlock(op))
+  // A new op follows the last one; asking for the order of two ops would number the whole block again each time.
+  if (!lastSource || op->getPrevNode() == lastSource)
     lastSource = op;
   return value;
 }

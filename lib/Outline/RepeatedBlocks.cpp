@@ -1,0 +1,262 @@
+//===- RepeatedBlocks.cpp - what a function does again and again ------------===//
+//
+// Ops become words, one for each kind of op that is alike; repetitions are runs in which word i equals word i
+// + period. Then the operands decide which of them are instances, and where the block begins.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Outline/RepeatedBlocks.h"
+
+#include "dialects/Colossal/Colossal.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::outline;
+
+/// Longer blocks are not looked for: time grows with it, and no model's layer is near it.
+static constexpr unsigned kMaxPeriod = 4096;
+
+bool outline::isSource(Operation *op) {
+  return isa<ParameterOp, ConstantOp>(op);
+}
+
+/// Bytes of a tensor; 0 for other types.
+static double getBytes(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? static_cast<double>(type.getNumElements()) * ((type.getElementTypeBitWidth() + 7) / 8) : 0;
+}
+
+/// Computes more than it moves.
+static bool isHeavy(Operation *op) {
+  auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
+  if (!ruled || op->getNumResults() == 0)
+    return false;
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  return type && ruled.getFlops() > 4.0 * type.getNumElements();
+}
+
+static Attribute getConstant(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant ? constant.getValue() : Attribute();
+}
+
+namespace {
+/// A repetition: ops [begin, begin + count * period).
+struct Run {
+  unsigned begin = 0, period = 0, count = 0;
+  unsigned saved() const { return (count - 1) * period; }
+};
+
+class Finder {
+public:
+  explicit Finder(func::FuncOp function);
+  std::vector<RepeatedBlock> run();
+
+private:
+  SmallVector<Operation *> ops; ///< without sources and terminator
+  SmallVector<unsigned> words;  ///< equal for ops that are alike
+  llvm::DenseMap<Operation *, unsigned> position;
+  std::vector<double> bytesAcross; ///< bytes that are alive between op i - 1 and op i, sources left out
+
+  unsigned getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known);
+  void measureCuts();
+  /// What the operands of ops [begin, begin + size) are, in the sense of RepeatedBlocks.h; equal for
+  /// instances.
+  std::vector<uint64_t> describe(unsigned begin, unsigned size) const;
+  /// The repetition in [begin, end) that leaves the fewest ops, or one with count 0.
+  Run findBest(unsigned begin, unsigned end) const;
+  /// The instances among the ops [begin, end), whose words repeat with `period`, at the rotation with the
+  /// narrowest cut.
+  Run confirm(unsigned begin, unsigned end, unsigned period) const;
+  /// Saves at least two heavy ops.
+  bool isWorthIt(const Run &run) const {
+    return llvm::count_if(ArrayRef(ops).slice(run.begin, run.period), isHeavy) * (run.count - 1) >= 2;
+  }
+  double getCutBytes(const Run &run) const { return bytesAcross[run.begin + run.period]; }
+  void collect(unsigned begin, unsigned end, std::vector<RepeatedBlock> &blocks) const;
+};
+} // namespace
+
+/// Ops that several blocks may share, such as masks and tables of angles: all that they need is cheap, and
+/// either two ops use them or only such ops do. Exporters compute them where the first layer uses them.
+static llvm::DenseSet<Operation *> findShared(Block &body) {
+  llvm::DenseSet<Operation *> cheap, shared;
+  for (Operation &op : body.without_terminator()) {
+    auto isCheap = [&](Value operand) {
+      Operation *from = operand.getDefiningOp();
+      return !from || isSource(from) || cheap.contains(from);
+    };
+    if (!isHeavy(&op) && !op.getNumRegions() && !isa<func::CallOp>(op) &&
+        llvm::all_of(op.getOperands(), isCheap))
+      cheap.insert(&op);
+  }
+  for (Operation &op : llvm::reverse(body.without_terminator())) {
+    llvm::DenseSet<Operation *> users(op.user_begin(), op.user_end());
+    if (cheap.contains(&op) &&
+        (users.size() > 1 || llvm::all_of(users, [&](Operation *user) { return shared.contains(user); })))
+      shared.insert(&op);
+  }
+  return shared;
+}
+
+Finder::Finder(func::FuncOp function) {
+  Block &body = function.front();
+  llvm::DenseSet<Operation *> shared = findShared(body);
+  std::map<std::vector<const void *>, unsigned> known;
+  auto add = [&](Operation *op) {
+    position[op] = ops.size();
+    ops.push_back(op);
+    words.push_back(getWord(op, known));
+  };
+  for (Operation &op : body.without_terminator())
+    if (!isSource(&op) && shared.contains(&op))
+      add(&op);
+  for (Operation &op : body.without_terminator())
+    if (!isSource(&op) && !shared.contains(&op))
+      add(&op);
+  measureCuts();
+}
+
+unsigned Finder::getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known) {
+  // Ops with regions or calls are never alike: nothing here looks into them.
+  if (op->getNumRegions() || isa<func::CallOp>(op))
+    return known.try_emplace({op}, known.size()).first->second;
+  std::vector<const void *> key{op->getName().getAsOpaquePointer(),
+                                op->getPropertiesAsAttribute().getAsOpaquePointer(),
+                                Attribute(op->getDiscardableAttrDictionary()).getAsOpaquePointer()};
+  for (Type type : op->getOperandTypes())
+    key.push_back(type.getAsOpaquePointer());
+  for (Type type : op->getResultTypes())
+    key.push_back(type.getAsOpaquePointer());
+  return known.try_emplace(key, known.size()).first->second;
+}
+
+void Finder::measureCuts() {
+  bytesAcross.assign(ops.size() + 1, 0);
+  for (auto [i, op] : llvm::enumerate(ops))
+    for (Value result : op->getResults()) {
+      unsigned last = i;
+      for (Operation *user : result.getUsers())
+        last = std::max<unsigned>(last, position.count(user) ? position[user] : ops.size());
+      // A value that all later blocks read is no boundary of one of them: it counts up to the next op only.
+      bytesAcross[i + 1] += last > i ? getBytes(result) : 0;
+      for (unsigned at = i + 2; at <= std::min<unsigned>(last, i + kMaxPeriod); ++at)
+        bytesAcross[at] += getBytes(result);
+    }
+}
+
+std::vector<uint64_t> Finder::describe(unsigned begin, unsigned size) const {
+  std::vector<uint64_t> text;
+  llvm::DenseMap<Value, unsigned> outside;
+  for (unsigned i = begin; i < begin + size; ++i)
+    for (Value operand : ops[i]->getOperands()) {
+      if (Attribute constant = getConstant(operand)) {
+        text.push_back(~uint64_t(0));
+        text.push_back(reinterpret_cast<uintptr_t>(constant.getAsOpaquePointer()));
+        continue;
+      }
+      Operation *from = operand.getDefiningOp();
+      auto at = from ? position.find(from) : position.end();
+      if (at != position.end() && at->second >= begin) {
+        text.push_back(uint64_t(1) << 32 | (at->second - begin));
+        text.push_back(cast<OpResult>(operand).getResultNumber());
+      } else {
+        text.push_back(outside.try_emplace(operand, outside.size()).first->second);
+      }
+    }
+  return text;
+}
+
+Run Finder::confirm(unsigned begin, unsigned end, unsigned period) const {
+  Run best;
+  unsigned most = 0; // instances that any rotation has; one may be given up for a narrower cut
+  for (unsigned start = begin; start < begin + period; ++start) {
+    unsigned count = (end - start) / period;
+    double bytes = count < 2 ? 0 : bytesAcross[start + period];
+    if (count < 2 || count + 1 < most)
+      break;
+    if (best.count && bytes >= getCutBytes(best))
+      continue;
+    // The longest stretch of equal descriptions.
+    Run found, stretch;
+    std::vector<uint64_t> last;
+    for (unsigned i = 0; i < count; ++i) {
+      std::vector<uint64_t> text = describe(start + i * period, period);
+      if (stretch.count && text == last)
+        ++stretch.count;
+      else
+        stretch = {start + i * period, period, 1};
+      last = std::move(text);
+      if (stretch.count > found.count)
+        found = stretch;
+    }
+    if (found.count < 2 || found.count + 1 < most)
+      continue;
+    best = found;
+    most = std::max(most, found.count);
+  }
+  return best;
+}
+
+Run Finder::findBest(unsigned begin, unsigned end) const {
+  Run best;
+  for (unsigned period = 1; period <= std::min((end - begin) / 2, kMaxPeriod); ++period) {
+    unsigned length = 0; // of the run of equal words that ends before i
+    for (unsigned i = begin; i + period <= end; ++i) {
+      bool isAlike = i + period < end && words[i] == words[i + period];
+      if (isAlike) {
+        ++length;
+        continue;
+      }
+      if (unsigned stretch = length + period;
+          length >= period && (stretch / period - 1) * period > best.saved()) {
+        unsigned from = i - length;
+        Run found = confirm(from, from + stretch, period);
+        if (found.count && found.saved() > best.saved() && isWorthIt(found))
+          best = found;
+      }
+      length = 0;
+    }
+  }
+  return best;
+}
+
+void Finder::collect(unsigned begin, unsigned end, std::vector<RepeatedBlock> &blocks) const {
+  if (end - begin < 2)
+    return;
+  Run best = findBest(begin, end);
+  if (!best.count)
+    return;
+  collect(begin, best.begin, blocks);
+  RepeatedBlock &block = blocks.emplace_back();
+  for (unsigned i = 0; i < best.count; ++i) {
+    ArrayRef<Operation *> instance = ArrayRef(ops).slice(best.begin + i * best.period, best.period);
+    block.instances.emplace_back(instance.begin(), instance.end());
+  }
+  collect(best.begin + best.count * best.period, end, blocks);
+}
+
+std::vector<RepeatedBlock> Finder::run() {
+  std::vector<RepeatedBlock> blocks;
+  collect(0, ops.size(), blocks);
+  return blocks;
+}
+
+std::vector<RepeatedBlock> outline::findRepeatedBlocks(func::FuncOp function) {
+  return Finder(function).run();
+}
+
+SmallVector<Value> outline::getOutsideOperands(ArrayRef<Operation *> instance) {
+  llvm::DenseSet<Operation *> inside(instance.begin(), instance.end());
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> outside;
+  for (Operation *op : instance)
+    for (Value operand : op->getOperands())
+      if (!getConstant(operand) && !inside.contains(operand.getDefiningOp()) && seen.insert(operand).second)
+        outside.push_back(operand);
+  return outside;
+}
