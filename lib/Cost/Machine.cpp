@@ -215,6 +215,43 @@ void readLink(Checker &check, const json &value, const char *key, Link &link) {
   link.bandwidth = check.number(value[key], key, "bandwidth", 0, true, kHuge);
 }
 
+/// The numbers of Host by their keys, in the order of printing.
+struct HostKey {
+  const char *key;
+  double Host::*field;
+  bool mayBeZero;
+  double high;
+};
+constexpr HostKey kHostKeys[] = {{"parallel_efficiency", &Host::parallelEfficiency, false, 2},
+                                 {"memory_bandwidth", &Host::memoryBandwidth, false, kHuge},
+                                 {"cache_bandwidth", &Host::cacheBandwidth, false, kHuge},
+                                 {"cache_bytes", &Host::cacheBytes, true, kHuge},
+                                 {"element_seconds", &Host::elementSeconds, true, 1},
+                                 {"fork_seconds", &Host::forkSeconds, true, 1},
+                                 {"contraction_fill", &Host::contractionFill, true, 1e5},
+                                 {"deep_contraction", &Host::deepContraction, false, 1e9},
+                                 {"deep_factor", &Host::deepFactor, false, 100},
+                                 {"convolution_fill", &Host::convolutionFill, true, 1e5},
+                                 {"attention_efficiency", &Host::attentionEfficiency, false, 10},
+                                 {"convolution_efficiency", &Host::convolutionEfficiency, false, 10},
+                                 {"exposed_memory", &Host::exposedMemory, true, 1},
+                                 {"convolution_exposed_memory", &Host::convolutionExposedMemory, true, 1}};
+
+void readHost(Checker &check, const json &value, Host &host) {
+  if (!value.is_object()) {
+    check.fail("host", "must be an object");
+    return;
+  }
+  for (const auto &item : value.items())
+    if (item.key() != "cores" && std::none_of(std::begin(kHostKeys), std::end(kHostKeys),
+                                              [&](const HostKey &known) { return item.key() == known.key; }))
+      check.fail("host", "unknown key '" + item.key() + "'");
+  if (const json *cores = check.member(value, "host", "cores"))
+    host.cores = readWhole(check, *cores, "host.cores", 1, 1 << 16);
+  for (const HostKey &known : kHostKeys)
+    host.*known.field = check.number(value, "host", known.key, 0, !known.mayBeZero, known.high);
+}
+
 /// The value at a key such as "levels[0].links.bandwidth"; null where there is none.
 const json *find(const json &value, const std::string &key) {
   const json *at = &value;
@@ -311,8 +348,9 @@ MachineResult parseMachine(std::string_view text) {
   Checker check;
   if (value.is_discarded()) {
     check.fail("", "is not JSON");
-  } else if (check.object(value, "",
-                          {"name", "description", "device", "levels", "host_link", "disk", "fitted"})) {
+  } else if (check.object(
+                 value, "",
+                 {"name", "description", "device", "levels", "host_link", "disk", "host", "fitted"})) {
     result.machine.name = check.string(value, "", "name");
     if (value.contains("description"))
       result.machine.description = check.string(value, "", "description");
@@ -322,6 +360,8 @@ MachineResult parseMachine(std::string_view text) {
       readLevels(check, *levels, result.machine.levels);
     readLink(check, value, "host_link", result.machine.hostLink);
     readLink(check, value, "disk", result.machine.disk);
+    if (value.contains("host"))
+      readHost(check, value["host"], result.machine.host.emplace());
     if (value.contains("fitted"))
       readFitted(check, value, result.machine);
     double devices = 1;
@@ -408,6 +448,11 @@ std::string printMachine(const Machine &machine) {
   };
   link("host_link", machine.hostLink);
   link("disk", machine.disk);
+  if (machine.host) {
+    json &host = out["host"] = {{"cores", machine.host->cores}};
+    for (const HostKey &known : kHostKeys)
+      host[known.key] = (*machine.host).*known.field;
+  }
   for (const FittedConstantInfo &info : fittedConstants())
     if (auto found = machine.fitted.stated().find(info.name); found != machine.fitted.stated().end())
       out["fitted"][info.name] = {{"value", found->second}, {"unit", info.unit}, {"meaning", info.meaning}};

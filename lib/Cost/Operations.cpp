@@ -88,13 +88,13 @@ double OperationCost::seconds(const OpWork &op) const {
   const Device &device = cost.machine().device;
   double bytes = op.bytes;
   if (op.kind != OpKind::Streaming && bytes == 0) {
-    double elements =
-        op.kind == OpKind::Contraction ? op.m * op.k + op.k * op.n + op.m * op.n : 2 * (op.m + op.n) * op.k;
+    double elements = op.kind != OpKind::FusedAttention ? op.m * op.k + op.k * op.n + op.m * op.n
+                                                        : 2 * (op.m + op.n) * op.k;
     bytes = op.batch * elements * elementBytes(op.type) * op.passes;
   }
   double memory = bytes / (device.memoryBandwidth * streamingEfficiency);
   double compute = 0;
-  if (op.kind == OpKind::Contraction)
+  if (op.kind == OpKind::Contraction || op.kind == OpKind::Convolution)
     compute = contractionSeconds(op);
   else if (op.kind == OpKind::FusedAttention)
     // Softmax between the two products keeps the matrix units waiting about a third of the time.

@@ -1,6 +1,8 @@
 //===- Costs.cpp - seconds of ops and collectives on a mesh -----------------===//
 #include "Costs.h"
 
+#include "Candidates.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -20,11 +22,85 @@ static cost::DataType getDataType(Type element) {
   return cost::DataType::F32;
 }
 
-double Costs::getComputeSeconds(double flops, double bytes, Type element, int launches) const {
+Costs::Costs(cost::Machine machine, MeshAttr mesh) : model(std::move(machine)), mesh(mesh) {
+  if (model.machine().host)
+    host.emplace(model.machine(), static_cast<int>(mesh.getNumRanks()));
+}
+
+int64_t Costs::getMemoryBytes() const {
+  int64_t bytes = model.machine().device.memoryBytes;
+  return host ? bytes / mesh.getNumRanks() : bytes;
+}
+
+bool Costs::isHeavy(Operation *op) {
+  return cast<ShardingRuleOpInterface>(op).getFlops() > 4 * countResultElements(op);
+}
+
+double Costs::getRoofline(double flops, double bytes, Type element, int launches) const {
   cost::DataType type = getDataType(element);
   double computing = model.seconds({flops, 0, type, 0}), moving = model.seconds({0, bytes, type, 0});
   return std::max(computing, moving) + kOverlapLoss * std::min(computing, moving) +
          model.seconds({0, 0, type, launches});
+}
+
+/// Operations per element read or written from which on an op is bound by computing: attention has some
+/// hundreds, pooling and normalization a few.
+static constexpr double kComputeBound = 16;
+
+/// A heavy op in the cost model's terms, which follow from where its factors stand: m in the first operand
+/// and the result, n in the second and the result, batch in all, k in no result. An op is a contraction if
+/// each point of its factors' product is one multiply and add, and a convolution if it has windows as well.
+static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const Assignment &assignment,
+                                 MeshAttr mesh, double flops, double operandBytes, double resultBytes) {
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  double all = 2, elementBytes = getElementBytes(result.getElementType());
+  for (const Factor &factor : rule.factors)
+    all *= factor.size;
+  cost::OpWork work;
+  work.type = getDataType(result.getElementType());
+  bool isProduct =
+      rule.operands.size() >= 2 && !rule.operands[1].empty() && std::abs(flops - all) < 1e-3 * all;
+  auto holds = [](const TensorFactors &tensor, unsigned factor) {
+    return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
+  };
+  double share = getLocalShare(rule, assignment, mesh),
+         elements = (operandBytes + resultBytes) / elementBytes;
+  if (!isProduct) {
+    work.kind =
+        flops * share > kComputeBound * elements ? cost::OpKind::FusedAttention : cost::OpKind::Streaming;
+    work.bytes = operandBytes + resultBytes;
+    // As one product of that many operations; attention's own shape does not change its rate.
+    work.batch = flops * share / 4;
+    work.m = work.n = work.k = 1;
+    return work;
+  }
+  work.kind = cost::OpKind::Contraction;
+  work.m = work.n = work.k = 1;
+  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+    double size = factor.size > 0 && !assignment[f].empty() ? getLocalSize(factor.size, assignment[f], mesh)
+                                                            : static_cast<double>(factor.size);
+    bool first = holds(rule.operands[0], f), second = holds(rule.operands[1], f),
+         out = holds(rule.results[0], f);
+    (!out ? work.k : first && second ? work.batch : first ? work.m : work.n) *= size;
+    if (factor.operandSize >= 0)
+      work.kind = cost::OpKind::Convolution;
+  }
+  return work;
+}
+
+double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignment &assignment,
+                           double operandBytes, double resultBytes) const {
+  double flops = cast<ShardingRuleOpInterface>(op).getFlops();
+  if (flops <= 0)
+    return 0;
+  Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  double share = getLocalShare(rule, assignment, mesh);
+  bool heavy = isHeavy(op);
+  if (!host)
+    return getRoofline(flops * share, (heavy ? operandBytes : 0) + resultBytes, element, heavy ? 1 : 0);
+  if (!heavy)
+    return host->fusedSeconds(flops * share);
+  return host->seconds(describeWork(op, rule, assignment, mesh, flops, operandBytes, resultBytes));
 }
 
 cost::Group Costs::getGroup(ArrayRef<unsigned> axes) const {
@@ -51,7 +127,8 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
   case MoveKind::AllToAll:
     return model.seconds(cost::Collective::AllToAll, bytes, getGroup(axes));
   case MoveKind::Slice: // read and written once, mostly by the kernel that uses it
-    return model.seconds({0, bytes, cost::DataType::F32, 0});
+    return host ? host->seconds(cost::streaming(bytes, 0))
+                : model.seconds({0, bytes, cost::DataType::F32, 0});
   }
   return 0;
 }

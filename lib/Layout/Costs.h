@@ -6,30 +6,41 @@
 #ifndef COLOSSAL_LIB_LAYOUT_COSTS_H
 #define COLOSSAL_LIB_LAYOUT_COSTS_H
 
-#include "colossal/Cost/CostModel.h"
+#include "colossal/Cost/HostCost.h"
 #include "colossal/Partition/Resharding.h"
+#include "dialects/Dist/FactorRule.h"
+
+#include <optional>
 
 namespace colossal::layout {
 
 class Costs {
 public:
-  Costs(cost::Machine machine, dist::MeshAttr mesh) : model(std::move(machine)), mesh(mesh) {}
+  Costs(cost::Machine machine, dist::MeshAttr mesh);
 
-  /// Seconds that one rank needs for `flops` operations that read and write `bytes`, in `launches` kernels. A kernel
-  /// overlaps computing and memory traffic in part only: the roofline, plus kOverlapLoss of the lower roof.
-  double getComputeSeconds(double flops, double bytes, mlir::Type element, int launches) const;
+  /// Seconds that one rank needs for its part of `op`, whose rule is split as `assignment` says; `bytes` are
+  /// those of its local operands and results. Ranks that share a host's cores are priced by the shapes of
+  /// what they compute (colossal/Cost/HostCost.h). Elsewhere a kernel overlaps computing and memory traffic
+  /// in part only: the roofline, plus kOverlapLoss of the lower roof.
+  double getOpSeconds(mlir::Operation *op, const dist::FactorRule &rule, const dist::Assignment &assignment,
+                      double operandBytes, double resultBytes) const;
   static constexpr double kOverlapLoss = 0.25;
-  /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering; a group over several axes
-  /// is taken to lie as densely as its innermost axis.
+  /// Light ops do no more than move and add: they are fused with what makes their operands.
+  static bool isHeavy(mlir::Operation *op);
+  /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering; a group over
+  /// several axes is taken to lie as densely as its innermost axis.
   double getMoveSeconds(dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Seconds of bringing windows: each rank receives `bytes` from its neighbours.
   double getExchangeSeconds(double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Memory of one device in bytes.
-  int64_t getMemoryBytes() const { return model.machine().device.memoryBytes; }
+  int64_t getMemoryBytes() const;
 
 private:
   cost::CostModel model;
   dist::MeshAttr mesh;
+  std::optional<cost::HostCost> host;
+
+  double getRoofline(double flops, double bytes, mlir::Type element, int launches) const;
 
   cost::Group getGroup(llvm::ArrayRef<unsigned> axes) const;
 };

@@ -11,7 +11,9 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-static RankedTensorType getTensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 double Model::getLocalBytes(ShardingAttr sharding, Type element) const {
   double bytes = getElementBytes(element);
@@ -60,8 +62,8 @@ int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
 }
 
 /// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
-static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names, RankedTensorType type,
-                            std::vector<Pin> &pins) {
+static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
+                            RankedTensorType type, std::vector<Pin> &pins) {
   for (Pin &pin : pins) {
     if (!pin.matches(names))
       continue;
@@ -82,7 +84,8 @@ double Model::getExchangeSeconds(const FactorRule &rule, const Assignment &assig
       continue;
     const Factor &factor = rule.factors[dim.front()];
     double chunk = getLocalSize(factor.operandSize, assignment[dim.front()], mesh);
-    double window = (getLocalSize(factor.size, assignment[dim.front()], mesh) - 1.0) * factor.stride + factor.window;
+    double window =
+        (getLocalSize(factor.size, assignment[dim.front()], mesh) - 1.0) * factor.stride + factor.window;
     double slab = getLocalBytes(sharding, type.getElementType()) / chunk;
     seconds += costs.getExchangeSeconds(std::max(window - chunk, 1.0) * slab, assignment[dim.front()]);
   }
@@ -116,8 +119,9 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
       if (getResultSharding(op, 0, refined.rule, assignment) == pinnedResult)
         fitting.push_back(assignment);
     if (fitting.empty())
-      return emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text << "' cannot be met: no layout of this op "
-                             << "gives " << printSharding(pinnedResult, mesh);
+      return emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
+                                     << "' cannot be met: no layout of this op "
+                                     << "gives " << printSharding(pinnedResult, mesh);
     resultPin->isUsed = true;
     assignments = fitting;
   }
@@ -128,34 +132,29 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
   info.ops = {op};
   std::vector<search::Candidate> candidates;
   SmallVector<SmallVector<ShardingAttr>> resultLists(op->getNumResults()), operandLists(op->getNumOperands());
-  double flops = cast<ShardingRuleOpInterface>(op).getFlops();
-  bool isHeavy = flops > 4 * countResultElements(op);
   for (const Assignment &assignment : assignments) {
     search::Candidate candidate;
-    double bytes = 0, exchange = 0;
+    double operandBytes = 0, resultBytes = 0, exchange = 0;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       auto type = dyn_cast<RankedTensorType>(operand.getType());
       if (!type)
         continue;
       operandLists[i].push_back(getOperandSharding(op, i, refined.rule, assignment));
-      // Light ops are fused with what makes their operands; heavy ones read them from memory.
-      if (isHeavy)
-        bytes += getLocalBytes(operandLists[i].back(), type.getElementType());
+      operandBytes += getLocalBytes(operandLists[i].back(), type.getElementType());
       exchange += getExchangeSeconds(refined.rule, assignment, i, operandLists[i].back(), type);
     }
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       resultLists[i].push_back(getResultSharding(op, i, refined.rule, assignment));
       double local = getLocalBytes(resultLists[i].back(), getTensor(result).getElementType());
-      bytes += local;
+      resultBytes += local;
       // A returned value is written where outputs lie, which its Result node counts.
-      bool isReturned = llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+      bool isReturned =
+          llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
       if (!isView(op) && !isReturned)
-        candidate.memory.push_back({steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
+        candidate.memory.push_back(
+            {steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
     }
-    double seconds = exchange;
-    if (flops > 0)
-      seconds += costs.getComputeSeconds(flops * getLocalShare(refined.rule, assignment, mesh), bytes,
-                                         getTensor(op->getResult(0)).getElementType(), isHeavy ? 1 : 0);
+    double seconds = exchange + costs.getOpSeconds(op, refined.rule, assignment, operandBytes, resultBytes);
     info.seconds.push_back(seconds);
     candidate.cost = search::costFromSeconds(seconds);
     candidates.push_back(std::move(candidate));
@@ -246,8 +245,8 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
     SmallVector<Value> values;
     for (ParameterOp op : ops) {
       if (op.getType() != ops.front().getType())
-        return emitError(op.getLoc()) << "parameter '" << name << "' has type " << op.getType() << " here and "
-                              << ops.front().getType() << " elsewhere";
+        return emitError(op.getLoc()) << "parameter '" << name << "' has type " << op.getType()
+                                      << " here and " << ops.front().getType() << " elsewhere";
       info.ops.push_back(op);
       values.push_back(op.getResult());
     }
@@ -285,8 +284,8 @@ void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
     applyTensorPins(info.layouts, info.name, type, pins);
     ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
     Block &body = function.front();
-    sources[argument] = {addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1),
-                         layouts};
+    sources[argument] = {
+        addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1), layouts};
   }
 }
 
@@ -303,7 +302,8 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     llvm::SetVector<ShardingAttr> layouts;
     layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
     for (Attribute have : sources[value].layouts)
-      layouts.insert(ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
+      layouts.insert(
+          ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, info.name, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
@@ -316,23 +316,25 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
 // Edges
 //===----------------------------------------------------------------------===//
 
-std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAttr want, unsigned elementBytes,
-                                                         unsigned sharers) {
+std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAttr want,
+                                                         unsigned elementBytes, unsigned sharers) {
   auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers}];
   if (table)
     return table;
   auto costsOf = std::make_shared<search::CostTable>();
   for (Attribute from : have)
     for (Attribute to : want) {
-      const ReshardPath *path = resharder.find(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes);
+      const ReshardPath *path =
+          resharder.find(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes);
       costsOf->push_back(path ? search::costFromSeconds(path->cost / sharers) : search::kForbidden);
     }
   table = costsOf;
   return table;
 }
 
-/// With a memory limit, the copy of a parameter that a use brings in another layout than the stored one counts while it
-/// lives. The copy is a node of its own between parameter and user: in the stored layout at no cost, or copied.
+/// With a memory limit, the copy of a parameter that a use brings in another layout than the stored one
+/// counts while it lives. The copy is a node of its own between parameter and user: in the stored layout at
+/// no cost, or copied.
 void Model::addParameterUse(const Transfer &transfer, int64_t step) {
   llvm::SetVector<Attribute> asked(transfer.want.begin(), transfer.want.end());
   unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
@@ -377,8 +379,8 @@ void Model::addTransfers(func::FuncOp function) {
       continue;
     for (auto [i, operand] : llvm::enumerate(op.getOperands()))
       if (auto source = sources.find(operand); source != sources.end())
-        transfers.push_back({operand, source->second.node, found->second, source->second.layouts, wants[&op][i],
-                             static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
+        transfers.push_back({operand, source->second.node, found->second, source->second.layouts,
+                             wants[&op][i], static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
   }
 }
 
@@ -408,7 +410,8 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   bool isMet = true;
   for (const Pin &pin : pins)
     if (!pin.isUsed) {
-      emitError(module.getLoc()) << "pin '" << pin.text << "' matches no op or tensor that can be laid out so";
+      emitError(module.getLoc()) << "pin '" << pin.text
+                                 << "' matches no op or tensor that can be laid out so";
       isMet = false;
     }
   if (!isMet)
@@ -424,8 +427,9 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       addParameterUse(transfer, steps[nodes[transfer.to].ops.front()]);
       continue;
     }
-    auto table = getTable(transfer.have, transfer.want, getElementBytes(getTensor(transfer.value).getElementType()),
-                          sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
+    auto table =
+        getTable(transfer.have, transfer.want, getElementBytes(getTensor(transfer.value).getElementType()),
+                 sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
     if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
       problem.addEdge(transfer.from, transfer.to, table);
   }

@@ -2,8 +2,8 @@
 #include "Report.h"
 
 #include "Names.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>
@@ -114,8 +114,8 @@ static Memory measureMemory(const Model &model, const search::Assignment &chosen
 }
 
 static std::string printMemory(const Memory &memory) {
-  std::string text = "weights " + printBytes(memory.weights) + ", activations " + printBytes(memory.activations) +
-                     ", inputs and outputs " + printBytes(memory.boundary);
+  std::string text = "weights " + printBytes(memory.weights) + ", activations " +
+                     printBytes(memory.activations) + ", inputs and outputs " + printBytes(memory.boundary);
   if (memory.copies)
     text += ", gathered parameters " + printBytes(memory.copies);
   return text;
@@ -176,12 +176,11 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
       line += ", " + printSeconds(node.seconds[candidate]);
     report.explanation += line + moves[i] + "\n";
     // The summary names what works: ops that do more than move and add, and all that communicates.
-    bool isHeavy = node.kind == NodeInfo::Kind::Op && node.seconds[candidate] > 0 &&
-                   cast<ShardingRuleOpInterface>(node.ops.front()).getFlops() >
-                       4 * countResultElements(node.ops.front());
-    if (isHeavy || !moves[i].empty())
-    {
-      std::string block = "  " + getKindName(node).str() + " " + getPattern(node.name) + ": " + layout + moves[i];
+    bool isHeavy =
+        node.kind == NodeInfo::Kind::Op && node.seconds[candidate] > 0 && Costs::isHeavy(node.ops.front());
+    if (isHeavy || !moves[i].empty()) {
+      std::string block =
+          "  " + getKindName(node).str() + " " + getPattern(node.name) + ": " + layout + moves[i];
       auto [it, isNew] = blockOf.try_emplace(block, blocks.size());
       if (isNew)
         blocks.push_back({block, 0});
@@ -200,7 +199,8 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   out += "predicted time: " + printSeconds(report.predictedSeconds) + " (computing " + printSeconds(compute) +
          ", communicating " + printSeconds(communication) + ")";
   if (solution.lowerBound && solution.cost > 0) {
-    double gap = 100.0 * static_cast<double>(solution.cost - *solution.lowerBound) / static_cast<double>(solution.cost);
+    double gap = 100.0 * static_cast<double>(solution.cost - *solution.lowerBound) /
+                 static_cast<double>(solution.cost);
     out += llvm::formatv(", at most {0:F1} % above the best layout of this model of costs", gap).str();
   }
   out += "\n";

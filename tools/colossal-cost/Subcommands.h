@@ -23,6 +23,8 @@ struct Action {
 };
 
 void addMachines(CLI::App &app, Action &action);
+/// Where it is built without the compiler, `calibrate` says so.
+void addCalibrate(CLI::App &app, Action &action);
 void addPredict(CLI::App &app, Action &action);
 
 } // namespace colossal::tool

@@ -25,6 +25,17 @@ int main(int argc, char **argv) {
   Action action;
   addMachines(app, action);
   addPredict(app, action);
+#ifdef COLOSSAL_CALIBRATION
+  addCalibrate(app, action);
+#else
+  app.add_subcommand("calibrate", "Not in this build: it compiles what it measures")->callback([&action] {
+    action.run = [] {
+      std::fprintf(stderr, "colossal-cost: this build has no compiler, which calibrate needs; configure with "
+                           "-DCOLOSSAL_BUILD_COMPILER=ON\n");
+      return NotSupported;
+    };
+  });
+#endif
   app.require_subcommand(1);
   app.set_version_flag("--version", "colossal-cost " COLOSSAL_VERSION);
   app.footer(kExitCodes);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,39 @@ struct Link {
   double bandwidth = 0;
 };
 
+/// Cores and memory that ranks share when each is a thread (or some) of one process. `device` is then one
+/// core: its peak is what one core alone reaches in large contractions, its memory bandwidth what one core
+/// alone gets.
+struct Host {
+  int cores = 1;
+  /// The rate of a core while all compute over that of one alone: clocks, execution units that cores share.
+  double parallelEfficiency = 1;
+  /// Bytes/s from main memory to all cores together.
+  double memoryBandwidth = 0;
+  /// Bytes/s that one core reads and writes in streaming kernels (normalization) while data lies in its
+  /// cache, and the size of that cache.
+  double cacheBandwidth = 0;
+  double cacheBytes = 0;
+  /// Seconds of one core for one elementwise operation on one element inside a fused kernel.
+  double elementSeconds = 0;
+  /// Seconds to start the threads of a rank on a kernel and to join them.
+  double forkSeconds = 0;
+  /// Elements of k that a contraction, or a convolution, loses on each tile of the result.
+  double contractionFill = 0;
+  double convolutionFill = 0;
+  /// Where eight rows of a contraction's operand outgrow the innermost cache, at k of `deepContraction`, each
+  /// further multiply takes `deepFactor` times as long.
+  double deepContraction = 1536;
+  double deepFactor = 1;
+  /// Rates of fused attention and of the library's convolutions over that of contractions.
+  double attentionEfficiency = 1;
+  double convolutionEfficiency = 1;
+  /// The part of the shorter of computing and memory traffic that the longer does not hide, in contractions
+  /// and in the library's convolutions.
+  double exposedMemory = 0;
+  double convolutionExposedMemory = 0;
+};
+
 struct Machine {
   std::string name;
   std::string description;
@@ -93,6 +127,8 @@ struct Machine {
   std::vector<Level> levels;
   Link hostLink;
   Link disk;
+  /// Set where ranks are threads of one host (the CPU); `levels[0]` is then its shared memory.
+  std::optional<Host> host;
   /// What was fitted for this machine.
   FittedConstants fitted;
   /// Numbers of the description itself that were fitted. At most kMaxFittedConstants together with `fitted`.

@@ -14,6 +14,8 @@ enum class OpKind {
   /// `batch` products of [m, k] by [k, n]. A convolution is one with m = images * output pixels, n = output
   /// channels, k = input channels * window.
   Contraction,
+  /// A contraction in the above sense by the library's convolution, which has its own rate on a host's cores.
+  Convolution,
   /// Attention in one kernel with running softmax: batch = sequences * heads, m = queries, n = keys, k =
   /// width of a
   /// head. Its two products count; scores never reach main memory. `passes` 1 forward, 2.5 backward.

@@ -1,0 +1,75 @@
+// Kernels on a host's cores, against the formulas worked by hand on a host with round numbers.
+#include "colossal/Cost/HostCost.h"
+
+#include <gtest/gtest.h>
+
+using namespace colossal::cost;
+
+namespace {
+
+/// Four cores of 1000 FLOP/s and 100 B/s each, 200 B/s together.
+Machine roundHost() {
+  Machine machine;
+  machine.device.peakFlops[DataType::F32] = 1000;
+  machine.device.memoryBandwidth = 100;
+  machine.device.launchSeconds = 0.5;
+  Host &host = machine.host.emplace();
+  host.cores = 4;
+  host.memoryBandwidth = 200;
+  host.cacheBandwidth = 1000;
+  host.cacheBytes = 4000;
+  host.forkSeconds = 2;
+  host.contractionFill = 10;
+  host.deepContraction = 100;
+  host.deepFactor = 3;
+  host.exposedMemory = 0.5;
+  return machine;
+}
+
+OpWork quiet(OpWork op) {
+  op.launches = 0;
+  return op;
+}
+
+TEST(HostCost, RanksShareCoresAsTheRuntimeSharesThem) {
+  EXPECT_EQ(HostCost(roundHost(), 1).threads(), 4);
+  EXPECT_EQ(HostCost(roundHost(), 2).threads(), 2);
+  EXPECT_EQ(HostCost(roundHost(), 3).threads(), 1);
+  EXPECT_EQ(HostCost(roundHost(), 9).threads(), 1);
+  // 2 * 8 * 10 * (90 + 10) operations against 3600 bytes of weights.
+  OpWork op = quiet(contraction(1, 8, 10, 90, DataType::F32));
+  EXPECT_DOUBLE_EQ(HostCost(roundHost(), 1).seconds(op), 18 + 0.5 * 4) << "all memory and all cores";
+  EXPECT_DOUBLE_EQ(HostCost(roundHost(), 4).seconds(op), 72 + 0.5 * 16) << "a quarter of each";
+  EXPECT_DOUBLE_EQ(HostCost(roundHost(), 8).seconds(op), 144 + 0.5 * 32)
+      << "two ranks take turns on each core";
+}
+
+TEST(HostCost, ShapesCount) {
+  HostCost model(roundHost(), 4);
+  auto computing = [&](double m, double n, double k) {
+    return model.seconds(quiet(contraction(1, m, n, k, DataType::F32)));
+  };
+  EXPECT_DOUBLE_EQ(computing(9, 10, 90), computing(16, 10, 90)) << "whole tiles of eight rows";
+  EXPECT_DOUBLE_EQ(computing(1, 10, 90), 72 + 0.5 * 2)
+      << "one row: 3600 B of weights at 50 B/s, 2 s of computing";
+  // Beyond k = 100 each multiply takes three times as long: 110 counts as 130.
+  EXPECT_DOUBLE_EQ(computing(8, 10, 110), 88 + 0.5 * 22.4);
+  EXPECT_GT(computing(8, 200, 90), 20 * computing(8, 10, 90)) << "6400 bytes of result leave the cache";
+}
+
+TEST(HostCost, StreamingStaysInTheCacheWhileItFits) {
+  HostCost model(roundHost(), 4);
+  EXPECT_DOUBLE_EQ(model.seconds(streaming(4000, 0)), 4);
+  EXPECT_DOUBLE_EQ(model.seconds(streaming(8000, 0)), 160);
+  EXPECT_DOUBLE_EQ(model.seconds(streaming(4000, 1)), 4.5) << "one thread: a launch";
+  EXPECT_DOUBLE_EQ(HostCost(roundHost(), 2).seconds(streaming(4000, 1)), 4) << "two threads: a fork";
+}
+
+TEST(HostCost, CoresMaySlowEachOther) {
+  Machine machine = roundHost();
+  machine.host->parallelEfficiency = 0.4;
+  OpWork op = quiet(streaming(4000));
+  EXPECT_DOUBLE_EQ(HostCost(machine, 4).seconds(op), 10);
+}
+
+} // namespace

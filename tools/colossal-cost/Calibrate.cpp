@@ -1,0 +1,478 @@
+// colossal-cost calibrate: measures this machine through the kernels and collectives that plans run, and
+// writes a machine file. Each constant comes from the probes named beside it; the model is then held against
+// all probes. Neighbours: Probe.h runs graphs, CollectiveTimes.h collectives, colossal/Cost/HostCost.h is the
+// model.
+#include "CollectiveTimes.h"
+#include "Probe.h"
+#include "Subcommands.h"
+
+#include "colossal/Cost/HostCost.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sched.h>
+#include <sstream>
+
+namespace colossal::tool {
+
+using cost::OpKind;
+using cost::OpWork;
+
+namespace {
+
+struct CalibrateOptions {
+  std::string output, name = "this-machine";
+  double seconds = 1.5;
+};
+
+/// One kernel that is timed: what it is to the model, and its time with one thread and with one a core.
+struct Sample {
+  std::string name;
+  OpWork work;
+  double alone = 0, together = 0;
+};
+
+unsigned countCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::string readProcessorName() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0)
+      if (std::size_t at = line.find(": "); at != std::string::npos)
+        return line.substr(at + 2);
+  return "CPU";
+}
+
+/// The time of the instruction that begins with the op `name`; others may be fused into it.
+double find(const ProbeTimes &times, const std::string &name) {
+  for (const auto &[from, seconds] : times.seconds)
+    if (from == name || from.rfind(name + ",", 0) == 0)
+      return seconds;
+  return 0;
+}
+
+OpWork attentionWork(long heads, long length, long width) {
+  OpWork work;
+  work.kind = OpKind::FusedAttention;
+  work.type = cost::DataType::F32;
+  work.batch = static_cast<double>(heads);
+  work.m = work.n = static_cast<double>(length);
+  work.k = static_cast<double>(width);
+  return work;
+}
+
+OpWork convolutionWork(long pixels, long out, long in, long window) {
+  OpWork work = cost::contraction(1, static_cast<double>(pixels), static_cast<double>(out),
+                                  static_cast<double>(in * window), cost::DataType::F32);
+  work.kind = OpKind::Convolution;
+  return work;
+}
+
+class Calibration {
+public:
+  explicit Calibration(const CalibrateOptions &options) : options(options), cores(countCores()) {}
+
+  bool measure() {
+    machine.name = options.name;
+    machine.description = "Measured by colossal-cost calibrate on " + std::to_string(cores) + " cores of " +
+                          readProcessorName() + "; ranks are threads of one process";
+    machine.device.name = readProcessorName();
+    machine.device.memoryBytes = sysconf(_SC_PHYS_PAGES) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+    machine.host.emplace().cores = static_cast<int>(cores);
+    machine.host->cacheBytes = static_cast<double>(std::max(1L << 20, sysconf(_SC_LEVEL2_CACHE_SIZE)));
+    return measureKernels() && measureTypes() && measureLaunches() && measureCollectives() && measureCopies();
+  }
+  const cost::Machine &result() const { return machine; }
+  std::string error;
+
+  /// The model against the probes it was made from; to standard error.
+  void compare() const {
+    double sum = 0;
+    int count = 0;
+    std::fprintf(stderr, "%-34s %12s %12s %7s\n", "kernel, threads", "measured us", "model us", "error");
+    for (unsigned threads : {1u, cores}) {
+      cost::Machine one = machine;
+      if (threads == 1)
+        one.host->cores = 1; // one rank alone on one core
+      cost::HostCost model(one, 1);
+      for (const Sample &sample : samples) {
+        double measured = threads == 1 ? sample.alone : sample.together, got = model.seconds(sample.work);
+        if (measured <= 0)
+          continue;
+        std::fprintf(stderr, "%-30s %3u %12.1f %12.1f %+6.1f%%\n", sample.name.c_str(), threads,
+                     measured * 1e6, got * 1e6, (got / measured - 1) * 100);
+        sum += std::fabs(got / measured - 1);
+        ++count;
+      }
+      if (cores == 1)
+        break;
+    }
+    if (count > 0)
+      std::fprintf(stderr, "mean absolute error over %d kernels (measured, the probes themselves): %.1f %%\n",
+                   count, 100 * sum / count);
+  }
+
+private:
+  void say(const char *what) { std::fprintf(stderr, "colossal-cost: measuring %s\n", what); }
+
+  bool runBoth(const ProbeGraph &graph, ProbeTimes &alone, ProbeTimes &together) {
+    Probe probe;
+    alone = probe.run(graph, 1, options.seconds, error);
+    if (error.empty() && cores > 1)
+      together = probe.run(graph, cores, options.seconds, error);
+    return error.empty();
+  }
+
+  void addContraction(ProbeGraph &graph, const std::string &name, long m, long n, long k) {
+    std::string result = graph.contract(name, graph.input({m, k}), graph.parameter({k, n}), m, n, k);
+    graph.output(result, {m, n});
+    samples.push_back({name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n),
+                                               static_cast<double>(k), cost::DataType::F32)});
+  }
+  void addAttention(ProbeGraph &graph, const std::string &name, long heads, long length, long width) {
+    std::string type = graph.type({1, heads, length, width}), q = graph.input({1, heads, length, width}),
+                k = graph.input({1, heads, length, width}), v = graph.input({1, heads, length, width});
+    graph.output(graph.op(name, "colossal.attention(" + q + ", " + k + ", " + v +
+                                    ") {scale = 1.250000e-01 : f64} : (" + type + ", " + type + ", " + type +
+                                    ") -> " + type),
+                 {1, heads, length, width});
+    samples.push_back({name, attentionWork(heads, length, width)});
+  }
+  void addNormalize(ProbeGraph &graph, const std::string &name, long rows, long width) {
+    std::string type = graph.type({rows, width}), row = graph.type({width});
+    graph.output(graph.op(name, "colossal.normalize layer(" + graph.input({rows, width}) + ", scale " +
+                                    graph.parameter({width}) + ", bias " + graph.parameter({width}) +
+                                    ") {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (" + type + ", " + row +
+                                    ", " + row + ") -> " + type),
+                 {rows, width});
+    samples.push_back({name, cost::streaming(2.0 * 4 * static_cast<double>(rows * width))});
+  }
+  void addConvolution(ProbeGraph &graph, const std::string &name, long size, long in, long out, long window) {
+    long pad = window / 2;
+    std::string two = std::to_string(pad), pads = two + ", " + two + ", " + two + ", " + two;
+    std::string result =
+        graph.op(name, "colossal.conv" + convolutionForm(graph, size, in, out, window, pads));
+    // As inside a model, where the result stays as the library lays it out.
+    graph.output(graph.op(name + "_sum", "colossal.reduce sum " + result +
+                                             " over [2, 3] : " + graph.type({1, out, size, size}) + " -> " +
+                                             graph.type({1, out})),
+                 {1, out});
+    samples.push_back({name, convolutionWork(size * size, out, in, window * window)});
+  }
+  static std::string convolutionForm(ProbeGraph &graph, long size, long in, long out, long window,
+                                     const std::string &pads) {
+    std::vector<long> input = {1, in, size, size}, weight = {out, in, window, window},
+                      result = {1, out, size, size};
+    return "(" + graph.input(input) + ", " + graph.parameter(weight) +
+           ") {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: " + pads +
+           ">, group = 1 : i64} : (" + graph.type(input) + ", " + graph.type(weight) + ") -> " +
+           graph.type(result);
+  }
+  Sample &sample(const std::string &name) {
+    return *std::find_if(samples.begin(), samples.end(), [&](const Sample &s) { return s.name == name; });
+  }
+
+  bool measureKernels() {
+    say("contractions, attention and normalization");
+    ProbeGraph graph;
+    addContraction(graph, "contract_256x2304x768", 256, 2304, 768);
+    addContraction(graph, "contract_64x2304x768", 64, 2304, 768);
+    addContraction(graph, "contract_128x768x3072", 128, 768, 3072);
+    addContraction(graph, "contract_128x768x768", 128, 768, 768);
+    addContraction(graph, "contract_16x2304x768", 16, 2304, 768);
+    addContraction(graph, "contract_256x768x64", 256, 768, 64);
+    addContraction(graph, "contract_1x8192x1024", 1, 8192, 1024);
+    addContraction(graph, "contract_1x4096x4096", 1, 4096, 4096);
+    addAttention(graph, "attention_12x128x64", 12, 128, 64);
+    addAttention(graph, "attention_12x256x64", 12, 256, 64);
+    addNormalize(graph, "normalize_128x768", 128, 768);
+    addNormalize(graph, "normalize_16x256", 16, 256);
+    // The same contraction with an epilogue of two elementwise ops.
+    long m = 64, n = 2304, k = 768;
+    std::string type = graph.type({m, n}),
+                product = graph.contract("fused", graph.input({m, k}), graph.parameter({k, n}), m, n, k);
+    std::string biased =
+        graph.op("bias", "colossal.elementwise add(" + product + ", " + graph.parameter({n}) + ") : (" +
+                             type + ", " + graph.type({n}) + ") -> " + type);
+    graph.output(graph.op("act", "colossal.elementwise gelu(" + biased + ") : (" + type + ") -> " + type),
+                 {m, n});
+    ProbeTimes alone, together;
+    if (!runBoth(graph, alone, together))
+      return false;
+
+    say("convolutions");
+    std::size_t first = samples.size();
+    ProbeGraph convolutions;
+    // In a model other layers' weights have passed through the caches since a layer's last run.
+    convolutions.output(convolutions.contract("flush", convolutions.input({1, 4096}),
+                                              convolutions.parameter({4096, 6144}), 1, 6144, 4096),
+                        {1, 6144});
+    addConvolution(convolutions, "conv3x3_64_56", 56, 64, 64, 3);
+    addConvolution(convolutions, "conv1x1_512_128_28", 28, 512, 128, 1);
+    addConvolution(convolutions, "conv1x1_64_256_56", 56, 64, 256, 1);
+    addConvolution(convolutions, "conv3x3_128_28", 28, 128, 128, 3);
+    addConvolution(convolutions, "conv3x3_256_14", 14, 256, 256, 3);
+    addConvolution(convolutions, "conv1x1_1024_256_14", 14, 1024, 256, 1);
+    addConvolution(convolutions, "conv3x3_512_7", 7, 512, 512, 3);
+    ProbeTimes convAlone, convTogether;
+    if (!runBoth(convolutions, convAlone, convTogether))
+      return false;
+    for (std::size_t s = 0; s < samples.size(); ++s) {
+      samples[s].alone = find(s < first ? alone : convAlone, samples[s].name);
+      samples[s].together = cores > 1 ? find(s < first ? together : convTogether, samples[s].name) : 0;
+      if (samples[s].alone <= 0 || (cores > 1 && samples[s].together <= 0)) {
+        error = "no time was recorded for probe '" + samples[s].name + "'";
+        return false;
+      }
+    }
+    fitKernels(find(alone, "fused"));
+    fitConvolutions(first);
+    if (cores > 1)
+      fitTogether();
+    return true;
+  }
+
+  void fitKernels(double fused) {
+    cost::Device &device = machine.device;
+    cost::Host &host = *machine.host;
+    double wide = sample("contract_256x2304x768").alone, narrow = sample("contract_64x2304x768").alone;
+    // A row of weights against one vector: nothing but their bytes counts.
+    const Sample &one = sample("contract_1x8192x1024"), &square = sample("contract_1x4096x4096");
+    double bytes = 4.0 * (8192.0 * 1024 + 4096.0 * 4096);
+    device.memoryBandwidth = bytes / (one.alone + square.alone);
+    host.memoryBandwidth = cores > 1
+                               ? std::max(device.memoryBandwidth, bytes / (one.together + square.together))
+                               : device.memoryBandwidth;
+    // Four times the rows take four times the computing and the same weights.
+    double weights = 4.0 * 2304 * 768 / device.memoryBandwidth;
+    double exposed = std::clamp((4 * narrow - wide) / 3 / weights, 0.0, 1.0);
+    host.exposedMemory = exposed;
+    double computing = wide - exposed * weights;
+    // 2 m n (k + fill) / rate at k = 768 and k = 64.
+    const Sample &shallow = sample("contract_256x768x64");
+    double perColumn = computing / (2.0 * 256 * 2304), perShallow = shallow.alone / (2.0 * 256 * 768);
+    double inverse = (perColumn - perShallow) / (768 - 64);
+    if (inverse <= 0)
+      inverse = perColumn / 768;
+    host.contractionFill = std::max(0.0, perColumn / inverse - 768);
+    double rate = (768 + host.contractionFill) / perColumn;
+    device.peakFlops[cost::DataType::F32] = rate;
+    device.computeEfficiency = device.memoryEfficiency = 1;
+    // What the reductions over more elements than the innermost cache holds of eight rows take beyond that.
+    host.deepContraction = std::max(256.0, static_cast<double>(sysconf(_SC_LEVEL1_DCACHE_SIZE)) / (8 * 4));
+    const Sample &deep = sample("contract_128x768x3072");
+    double even = 2.0 * 128 * 768 / rate;
+    if (host.deepContraction < 3072)
+      host.deepFactor = std::clamp(
+          1 + (deep.alone / even - 3072 - host.contractionFill) / (3072 - host.deepContraction), 1.0, 4.0);
+    const Sample &attention = sample("attention_12x128x64"), &longer = sample("attention_12x256x64");
+    host.attentionEfficiency =
+        (attention.work.flops() + longer.work.flops()) / (attention.alone + longer.alone) / rate;
+    const Sample &norm = sample("normalize_128x768");
+    host.cacheBandwidth = norm.work.bytes / norm.alone;
+    host.elementSeconds = std::max(1e-11, (fused - narrow) / (2.0 * 64 * 2304));
+    if (cores > 1)
+      host.forkSeconds =
+          std::max(1e-7, sample("normalize_16x256").together - sample("normalize_16x256").alone / cores);
+  }
+
+  /// What else runs on the machine makes cores look slow together, never fast: the upper quartile of the
+  /// kernels that compute counts.
+  void fitTogether() {
+    std::vector<double> ratios;
+    for (const Sample &sample : samples)
+      if ((sample.work.kind == OpKind::Contraction || sample.work.kind == OpKind::Convolution) &&
+          sample.work.m > 8)
+        ratios.push_back(sample.alone / (cores * sample.together));
+    std::sort(ratios.begin(), ratios.end());
+    machine.host->parallelEfficiency = std::clamp(ratios[ratios.size() * 3 / 4], 1.0 / cores, 1.2);
+  }
+
+  /// Rate, fill and exposed memory by least squares of relative errors: t - e W = a (k + fill) 2 m n is
+  /// linear in a and a * fill for each e, which is tried in steps.
+  void fitConvolutions(std::size_t first) {
+    cost::Host &host = *machine.host;
+    double least = 0;
+    for (int step = 0; step <= 20; ++step) {
+      double exposed = step * 0.05, weights = 0, sumK = 0, sumKK = 0, sumT = 0, sumKT = 0, wrong = 0;
+      auto computing = [&](const Sample &sample) {
+        double moved = exposed * 4 * sample.work.n * sample.work.k / machine.device.memoryBandwidth;
+        return (sample.alone - moved) / (2 * sample.work.m * sample.work.n);
+      };
+      auto weight = [](const Sample &sample) {
+        double unit = sample.alone / (2 * sample.work.m * sample.work.n);
+        return 1 / (unit * unit);
+      };
+      for (std::size_t s = first; s < samples.size(); ++s) {
+        double t = computing(samples[s]), w = weight(samples[s]), k = samples[s].work.k;
+        weights += w;
+        sumK += w * k;
+        sumKK += w * k * k;
+        sumT += w * t;
+        sumKT += w * k * t;
+      }
+      double slope = (weights * sumKT - sumK * sumT) / (weights * sumKK - sumK * sumK),
+             offset = (sumT - slope * sumK) / weights;
+      if (offset < 0) {
+        offset = 0;
+        slope = sumKT / sumKK;
+      }
+      if (slope <= 0)
+        continue;
+      for (std::size_t s = first; s < samples.size(); ++s) {
+        double off = computing(samples[s]) - slope * samples[s].work.k - offset;
+        wrong += weight(samples[s]) * off * off;
+      }
+      if (least > 0 && wrong >= least)
+        continue;
+      least = wrong;
+      host.convolutionEfficiency = 1 / slope / machine.device.peakFlops[cost::DataType::F32];
+      host.convolutionFill = offset / slope;
+      host.convolutionExposedMemory = exposed;
+    }
+  }
+
+  bool measureTypes() {
+    say("other types");
+    const std::pair<cost::DataType, const char *> types[] = {
+        {cost::DataType::F64, "f64"}, {cost::DataType::BF16, "bf16"}, {cost::DataType::F16, "f16"}};
+    for (auto [type, text] : types) {
+      ProbeGraph graph(text);
+      graph.output(graph.contract("c", graph.input({256, 768}), graph.parameter({768, 768}), 256, 768, 768),
+                   {256, 768});
+      double seconds = find(Probe().run(graph, 1, options.seconds / 3, error), "c");
+      if (!error.empty())
+        return false;
+      if (seconds > 0)
+        machine.device.peakFlops[type] = 2.0 * 256 * 768 * (768 + machine.host->contractionFill) / seconds;
+    }
+    return true;
+  }
+
+  bool measureLaunches() {
+    say("launches");
+    // A chain of kernels too small to count, each waiting for the one before.
+    constexpr int kLength = 64;
+    ProbeGraph graph;
+    std::string value = graph.input({1, 16});
+    for (int i = 0; i < kLength; ++i)
+      value = graph.contract("c" + std::to_string(i), value, graph.parameter({16, 16}), 1, 16, 16);
+    graph.output(value, {1, 16});
+    ProbeTimes times = Probe().run(graph, 1, options.seconds / 3, error);
+    machine.device.launchSeconds = std::max(1e-8, times.run / kLength);
+    return error.empty();
+  }
+
+  bool measureCollectives() {
+    say("collectives at 2 and 4 ranks");
+    constexpr std::size_t kSmall = 64, kLarge = 512 << 10;
+    auto time = [&](TimedCollective kind, std::size_t bytes, unsigned ranks) {
+      return timeCollective(kind, bytes, ranks, cores, error);
+    };
+    double empty[2], moved[2], reduced = 0;
+    for (int i = 0; i < 2; ++i) {
+      unsigned ranks = i == 0 ? 2 : 4;
+      empty[i] = (time(TimedCollective::AllGather, kSmall, ranks) +
+                  time(TimedCollective::ReduceScatter, kSmall, ranks)) /
+                 2;
+      moved[i] = (time(TimedCollective::AllGather, kLarge, ranks) +
+                  time(TimedCollective::ReduceScatter, kLarge, ranks)) /
+                 2;
+      moved[i] = std::max(1e-7, moved[i] - empty[i]);
+      if (i == 0)
+        reduced = time(TimedCollective::AllReduce, kLarge, ranks);
+    }
+    cost::Level &level = machine.levels.emplace_back();
+    level.name = "shared-memory";
+    level.units = 64;
+    // s + a at two ranks, s + 2 a at four.
+    level.latencySeconds = std::max(0.0, empty[1] - empty[0]);
+    level.startSeconds = std::max(0.0, empty[0] - level.latencySeconds);
+    if (level.latencySeconds == 0)
+      level.startSeconds = empty[0];
+    level.bandwidth = 0.5 * kLarge / moved[0];
+    level.sharedBandwidth = std::max(2 * level.bandwidth, 4 * 0.75 * kLarge / moved[1]);
+    double pass = reduced - (level.startSeconds + 2 * (level.latencySeconds + moved[0]));
+    if (pass > 0.02 * reduced)
+      level.localBandwidth = kLarge / pass;
+    return error.empty();
+  }
+
+  bool measureCopies() {
+    say("copies");
+    constexpr std::size_t kBytes = std::size_t(64) << 20;
+    std::vector<char> from(kBytes, 1), to(kBytes, 2);
+    double best = 1e9;
+    for (int round = 0; round < 8; ++round) {
+      auto begin = std::chrono::steady_clock::now();
+      std::memcpy(to.data(), from.data(), kBytes);
+      // The result is looked at, or the copy may go.
+      from[round] = to[kBytes - 1 - static_cast<std::size_t>(round)];
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    machine.hostLink = {1e-7, kBytes / best};
+    return true;
+  }
+
+  const CalibrateOptions &options;
+  unsigned cores;
+  cost::Machine machine;
+  std::vector<Sample> samples;
+};
+
+int calibrate(const CalibrateOptions &options) {
+  Calibration calibration(options);
+  if (!calibration.measure()) {
+    std::fprintf(stderr, "colossal-cost: %s\n", calibration.error.c_str());
+    return NotSupported;
+  }
+  calibration.compare();
+  std::string text = cost::printMachine(calibration.result());
+  if (cost::MachineResult again = cost::parseMachine(text); !again.error.empty()) {
+    std::fprintf(stderr, "colossal-cost: a measured value is out of range: %s\n", again.error.c_str());
+    return Failed;
+  }
+  if (options.output.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return Success;
+  }
+  std::ofstream out(options.output, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) {
+    std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
+    return FileProblem;
+  }
+  return Success;
+}
+
+} // namespace
+
+void addCalibrate(CLI::App &app, Action &action) {
+  CLI::App *command = app.add_subcommand(
+      "calibrate",
+      "Measure this machine and write its description: collectives, contractions, convolutions, attention, "
+      "copies, memory-bound kernels and launches, through the code that plans run");
+  auto options = std::make_shared<CalibrateOptions>();
+  command->add_option("-o,--output", options->output, "the machine file (default: standard output)");
+  command->add_option("--name", options->name, "the machine's name in the file")->capture_default_str();
+  command
+      ->add_option("--seconds", options->seconds, "time for each group of measurements; longer is steadier")
+      ->check(CLI::Range(0.05, 600.0))
+      ->capture_default_str();
+  command->callback([options, &action] { action.run = [options] { return calibrate(*options); }; });
+}
+
+} // namespace colossal::tool
