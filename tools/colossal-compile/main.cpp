@@ -62,7 +62,8 @@ int main(int argc, char **argv) {
     return printOperators(), 0;
   DialectRegistry registry;
   registerDialects(registry);
-  MLIRContext context(registry);
+  // One thread works on the module; kernels are compiled by others, each with a context of its own.
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // messages name nodes; a dump of the module helps nobody
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {

@@ -327,7 +327,6 @@ LogicalResult Importer::checkOperators() {
   if (version && (version < kOldest || version > kNewest))
     return emitError(modelLocation()) << "the model has operator set " << version << "; " << kOldest << " to " << kNewest
                                       << " are supported";
-  llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
   closeOverNodes(file.proto().graph().node(), wanted);
@@ -359,10 +358,6 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     scope.initializers[initializer.name()] = &initializer;
   if (failed(bindInputs()))
     return failure();
-  llvm::StringSet<> wanted;
-  for (const auto &output : graph.output())
-    wanted.insert(output.name());
-  closeOverNodes(graph.node(), wanted);
   if (failed(importNodes(graph.node(), scope, &wanted)))
     return failure();
   SmallVector<Value> results;

@@ -77,6 +77,7 @@ private:
   const ImportOptions &options;
   ModelFile &file;
   OperatorSets versions;
+  llvm::StringSet<> wanted; ///< tensors of the model's graph that an output depends on
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   Scope *current = nullptr;

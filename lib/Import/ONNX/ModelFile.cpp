@@ -240,9 +240,9 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
     return fail("'%s' holds more than 2 GiB besides its weights", path.c_str());
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(reduced.data()), reduced.size());
   stream.SetTotalBytesLimit(INT_MAX);
-  if (!model->model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+  if (!model->model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     return fail("'%s' is not an ONNX model: it cannot be parsed", path.c_str());
-  if (!model->model.has_graph() || model->model.opset_import_size() == 0)
+  if (!model->model->has_graph() || model->model->opset_import_size() == 0)
     return fail("'%s' is not an ONNX model: it has no graph or no operator set", path.c_str());
   return model;
 }

@@ -56,7 +56,7 @@ public:
   /// Maps and parses `path`. Errors say what is wrong with the file.
   static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path);
 
-  const onnx::ModelProto &proto() const { return model; }
+  const onnx::ModelProto &proto() const { return *model; }
   /// Whether external data whose file does not exist is described (TensorBytes::missing) and not an error.
   void setAllowMissing(bool allow) { allowMissing = allow; }
   /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null otherwise, where
@@ -67,7 +67,8 @@ public:
 private:
   std::string folder;
   std::unique_ptr<MappedFile> file;
-  onnx::ModelProto model;
+  google::protobuf::Arena arena; // thousands of small messages are freed as one
+  onnx::ModelProto *model = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   std::vector<std::pair<uint64_t, uint64_t>> places; // offset and length of payloads left out of `model`
   std::map<std::string, std::unique_ptr<MappedFile>> external;
   bool allowMissing = false;

@@ -24,6 +24,7 @@ static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &
   populate(patterns);
   GreedyRewriteConfig config;
   config.enableFolding(true);
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled); // functions have one block
   return applyPatternsGreedily(module, std::move(patterns), config);
 }
 
