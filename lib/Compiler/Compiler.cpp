@@ -116,8 +116,13 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     if (failed(outline::inlineBlocks(module)))
       return failure();
     return layout::searchLayouts(module, options.layout, result.layout);
-  case Phase::Partition:
-    return partition::partition(module);
+  case Phase::Partition: {
+    FailureOr<dist::CollectiveCost> cost = layout::getCollectiveCost(module, options.layout);
+    if (failed(cost))
+      return failure();
+    dist::Resharder resharder(dist::getMesh(module), *cost);
+    return partition::partition(module, &resharder);
+  }
   case Phase::Schedule:
     return schedule::schedule(module, options.schedule, result.code);
   case Phase::Plan: {

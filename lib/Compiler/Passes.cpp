@@ -68,13 +68,8 @@ void registerPhases(const CompileOptions &options) {
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
                        "' is not one of import, outline, search, partition, schedule");
-        for (unsigned i = 1; i <= static_cast<unsigned>(*last); ++i) {
-          auto phase = static_cast<Phase>(i);
-          if (phase == Phase::Partition)
-            manager.addPass(partition::createPartitionPass());
-          else
-            manager.addPass(std::make_unique<PhasePass>(phase, options));
-        }
+        for (unsigned i = 1; i <= static_cast<unsigned>(*last); ++i)
+          manager.addPass(std::make_unique<PhasePass>(static_cast<Phase>(i), options));
         return success();
       },
       [](function_ref<void(const detail::PassOptions &)> handler) { handler(PipelineOptions()); });

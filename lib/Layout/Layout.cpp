@@ -51,6 +51,26 @@ static double countAllBytes(ModuleOp module) {
   return bytes;
 }
 
+static FailureOr<Costs> loadCosts(ModuleOp module, const LayoutOptions &options) {
+  MeshAttr mesh = getMesh(module);
+  cost::MachineResult machine = cost::loadMachine(options.machine.empty() ? "cpu" : options.machine);
+  if (!machine.error.empty())
+    return emitError(module.getLoc()) << machine.error;
+  if (mesh.getNumRanks() > machine.machine.devices())
+    return emitError(module.getLoc()) << "the mesh has " << mesh.getNumRanks() << " ranks, machine '"
+                                      << machine.machine.name << "' " << machine.machine.devices() << " devices";
+  return Costs(machine.machine, mesh);
+}
+
+FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const LayoutOptions &options) {
+  FailureOr<Costs> costs = loadCosts(module, options);
+  if (failed(costs))
+    return failure();
+  return CollectiveCost([costs = *costs](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+    return costs.getMoveSeconds(kind, bytes, axes);
+  });
+}
+
 LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
   std::vector<Pin> pins;
@@ -61,18 +81,14 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
       return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));
   }
-  cost::MachineResult machine = cost::loadMachine(options.machine.empty() ? "cpu" : options.machine);
-  if (!machine.error.empty())
-    return emitError(module.getLoc()) << machine.error;
-  if (mesh.getNumRanks() > machine.machine.devices())
-    return emitError(module.getLoc()) << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name
-                              << "' " << machine.machine.devices() << " devices";
-  Costs costs(machine.machine, mesh);
-  uint64_t memory = options.memoryBytes ? options.memoryBytes : costs.getMemoryBytes();
+  FailureOr<Costs> costs = loadCosts(module, options);
+  if (failed(costs))
+    return failure();
+  uint64_t memory = options.memoryBytes ? options.memoryBytes : costs->getMemoryBytes();
   int64_t limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
-  Model model(module, mesh, costs, isTight ? std::optional(limit) : std::nullopt);
+  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt);
   if (failed(model.build(pins)))
     return failure();
   search::Budget budget;

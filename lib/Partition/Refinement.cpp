@@ -144,6 +144,7 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
         push(user);
     }
   }
+  rules.reserve(ownRules.size()); // they are large, and would be moved each time the table grows
   for (auto &[op, rule] : ownRules)
     rules.try_emplace(op, refine(op, rule));
 }

@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H
 #define COLOSSAL_LAYOUT_LAYOUT_H
 
+#include "colossal/Partition/Resharding.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <map>
@@ -33,6 +34,10 @@ struct LayoutReport {
 /// functions share get one stored layout. Fails with a diagnostic where a pin matches nothing or cannot be met, or where
 /// nothing fits the memory: by how much, and where it goes.
 mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options, LayoutReport &report);
+
+/// Seconds of collectives on `module`'s mesh as the search prices them, so that the partitioner chooses the sequences that
+/// the search has counted. Fails with a diagnostic where the machine is not known.
+mlir::FailureOr<dist::CollectiveCost> getCollectiveCost(mlir::ModuleOp module, const LayoutOptions &options);
 
 /// Registers `--colossal-search-layouts`.
 void registerPasses();

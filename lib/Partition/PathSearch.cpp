@@ -1,0 +1,266 @@
+//===- PathSearch.cpp - the cheapest moves between two layouts --------------===//
+#include "PathSearch.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace colossal::dist;
+
+PathSearch::PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
+                       unsigned elementBytes)
+    : mesh(mesh), cost(cost), to(to), reduction(reduction), elementBytes(elementBytes), goal(0) {
+  for (auto [d, dim] : llvm::enumerate(to.dims))
+    for (auto [f, place] : llvm::enumerate(dim)) {
+      places.push_back({d, f});
+      sizes.push_back(place.size);
+    }
+  goal = encode(to);
+}
+
+Placement PathSearch::encode(const State &state) const {
+  Placement placement(mesh.getNumAxes());
+  unsigned place = 0;
+  for (const Dim &dim : state.dims)
+    for (const Place &factor : dim) {
+      for (auto [depth, axis] : llvm::enumerate(factor.axes))
+        placement.put(axis, place, depth);
+      ++place;
+    }
+  for (unsigned axis : state.partial)
+    placement.setPartial(axis);
+  return placement;
+}
+
+double PathSearch::getBytes(const Placement &placement) const {
+  double bytes = elementBytes;
+  for (auto [place, size] : llvm::enumerate(sizes)) {
+    int64_t local = size;
+    int axis = -1;
+    for (unsigned depth = 0; (axis = placement.find(place, depth)) >= 0; ++depth)
+      local = getLocalSize(local, static_cast<unsigned>(axis), mesh);
+    bytes *= local;
+  }
+  return bytes;
+}
+
+bool PathSearch::isAsWanted(const Placement &placement, unsigned place) const {
+  for (unsigned depth = 0;; ++depth) {
+    int have = placement.find(place, depth), want = goal.find(place, depth);
+    if (have != want)
+      return false;
+    if (have < 0)
+      return true;
+  }
+}
+
+int PathSearch::getNextAxis(const Placement &placement, unsigned place) const {
+  for (unsigned depth = 0;; ++depth) {
+    int have = placement.find(place, depth), want = goal.find(place, depth);
+    if (have < 0)
+      return want;
+    if (have != want)
+      return -1;
+  }
+}
+
+void PathSearch::push(const Placement &next, Step step) {
+  double bytes = getBytes(next);
+  bool isOfResult = step.kind == MoveKind::AllGather || step.kind == MoveKind::Slice;
+  double total =
+      visits[current].cost + cost(step.kind, isOfResult ? bytes : visits[current].bytes, step.axes);
+  auto [it, isNew] = best.try_emplace(next, total);
+  if (!isNew && it->second <= total)
+    return;
+  it->second = total;
+  queue.push({total, static_cast<int>(visits.size())});
+  visits.push_back({next, total, bytes, current, std::move(step)});
+}
+
+void PathSearch::gather(unsigned first, unsigned last) {
+  Placement next = visits[current].placement;
+  Step step;
+  step.kind = MoveKind::AllGather;
+  step.from = first;
+  step.last = last;
+  for (unsigned place = first; place <= last; ++place) {
+    step.axes.push_back(next.find(place, next.countOn(place) - 1));
+    next.drop(step.axes.back());
+  }
+  push(next, std::move(step));
+}
+
+void PathSearch::expand() {
+  const Placement here = visits[current].placement; // visits grows below
+  SmallVector<unsigned, 4> ending;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    if (here.isPartial(axis) && !goal.isPartial(axis))
+      ending.push_back(axis);
+  auto reduce = [&](ArrayRef<unsigned> axes) {
+    Placement next = here;
+    for (unsigned axis : axes)
+      next.drop(axis);
+    push(next, {MoveKind::AllReduce, SmallVector<unsigned, 2>(axes), 0, 0, 0});
+  };
+  for (unsigned axis : ending)
+    reduce({axis});
+  if (ending.size() > 1)
+    reduce(ending);
+  for (unsigned place = 0; place < places.size(); ++place) {
+    unsigned count = here.countOn(place);
+    if (count > 0 && !isAsWanted(here, place)) {
+      gather(place, place);
+      // A run of fully split factors is gathered by one collective.
+      auto isDigit = [&](unsigned other) {
+        if (other >= places.size() || places[other].first != places[place].first || here.countOn(other) != 1)
+          return false;
+        return sizes[other] == mesh.getAxisSize(here.find(other, 0)) && !isAsWanted(here, other);
+      };
+      for (unsigned last = place + 1; isDigit(place) && isDigit(last); ++last)
+        gather(place, last);
+      int axis = here.find(place, count - 1);
+      for (unsigned other = 0; other < places.size(); ++other)
+        if (other != place && getNextAxis(here, other) == axis) {
+          Placement next = here;
+          next.put(axis, other, here.countOn(other));
+          push(next, {MoveKind::AllToAll, {static_cast<unsigned>(axis)}, place, place, other});
+        }
+    }
+    int axis = getNextAxis(here, place);
+    if (axis < 0)
+      continue;
+    Placement next = here;
+    next.put(axis, place, count);
+    if (here.isPartial(axis) && !goal.isPartial(axis))
+      push(next, {MoveKind::ReduceScatter, {static_cast<unsigned>(axis)}, 0, 0, place});
+    else if (here.isUnused(axis))
+      push(next, {MoveKind::Slice, {static_cast<unsigned>(axis)}, 0, 0, place});
+  }
+}
+
+std::optional<ReshardPath> PathSearch::run(const State &from) {
+  Placement start = encode(from);
+  visits.push_back({start, 0, getBytes(start), -1, Step()});
+  best[start] = 0;
+  queue.push({0.0, 0});
+  while (!queue.empty()) {
+    auto [total, index] = queue.top();
+    queue.pop();
+    if (total > best.find(visits[index].placement)->second)
+      continue;
+    if (visits[index].placement == goal) {
+      SmallVector<int> way;
+      for (int i = index; visits[i].previous >= 0; i = visits[i].previous)
+        way.push_back(i);
+      ReshardPath path;
+      path.cost = total;
+      State state = from;
+      for (int i : llvm::reverse(way)) {
+        path.moves.push_back(apply(state, visits[i].step));
+        Move &move = path.moves.back();
+        bool isOfResult = move.kind == MoveKind::AllGather || move.kind == MoveKind::Slice;
+        move.bytes = isOfResult ? visits[i].bytes : visits[visits[i].previous].bytes;
+      }
+      return path;
+    }
+    current = index;
+    expand();
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps as moves
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t, 4> PathSearch::getShape(const State &state) const {
+  SmallVector<int64_t, 4> shape;
+  for (const Dim &dim : state.dims) {
+    shape.push_back(1);
+    for (const Place &place : dim)
+      shape.back() *= localSize(place);
+  }
+  return shape;
+}
+
+/// The local shape with dimension boundaries also before each of the factors `cuts` (pairs of dimension and
+/// factor, ascending); `places` receives the exposed dimension that begins there.
+static SmallVector<int64_t, 4> expose(const State &state, MeshAttr mesh,
+                                      ArrayRef<std::pair<unsigned, unsigned>> cuts,
+                                      SmallVectorImpl<int64_t> &places) {
+  SmallVector<int64_t, 4> shape;
+  for (auto [d, dim] : llvm::enumerate(state.dims)) {
+    shape.push_back(1);
+    bool isFirst = true;
+    for (auto [f, place] : llvm::enumerate(dim)) {
+      if (llvm::is_contained(cuts, std::pair<unsigned, unsigned>(d, f))) {
+        bool isTaken = !places.empty() && places.back() == static_cast<int64_t>(shape.size()) - 1;
+        if (!isFirst && (shape.back() != 1 || isTaken))
+          shape.push_back(1);
+        places.push_back(shape.size() - 1);
+      }
+      shape.back() *= getLocalSize(place.size, place.axes, mesh);
+      isFirst = false;
+    }
+  }
+  return shape;
+}
+
+Move PathSearch::apply(State &state, const Step &step) const {
+  Move move;
+  move.kind = step.kind;
+  move.axes = step.axes;
+  for (unsigned axis : step.axes)
+    move.ranks *= mesh.getAxisSize(axis);
+  State next = state;
+  auto placeOf = [&](State &of, unsigned place) -> Place & {
+    return of.dims[places[place].first][places[place].second];
+  };
+  SmallVector<int64_t, 2> exposed;
+  switch (step.kind) {
+  case MoveKind::AllReduce:
+    llvm::erase_if(next.partial, [&](unsigned axis) { return llvm::is_contained(step.axes, axis); });
+    move.reduction = reduction;
+    move.exposed = getShape(next);
+    break;
+  case MoveKind::AllGather: {
+    move.exposed = expose(state, mesh, {places[step.from]}, exposed);
+    move.gatherDim = exposed[0];
+    // What follows the factors inside the exposed dimension stays; the factors grow to their size without the
+    // axes.
+    int64_t before = 1, after = 1;
+    for (unsigned place = step.from; place <= step.last; ++place) {
+      placeOf(next, place).axes.pop_back();
+      before *= localSize(placeOf(state, place));
+      after *= localSize(placeOf(next, place));
+    }
+    move.gatherSize = move.exposed[exposed[0]] / before * after;
+    break;
+  }
+  case MoveKind::ReduceScatter:
+  case MoveKind::Slice:
+    llvm::erase(next.partial, step.axes[0]);
+    placeOf(next, step.to).axes.push_back(step.axes[0]);
+    move.reduction = reduction;
+    move.exposed = expose(state, mesh, {places[step.to]}, exposed);
+    move.splitDim = exposed[0];
+    move.splitSize = move.exposed[exposed[0]] / localSize(placeOf(state, step.to)) *
+                     localSize(placeOf(next, step.to)) * mesh.getAxisSize(step.axes[0]);
+    break;
+  case MoveKind::AllToAll: {
+    placeOf(next, step.from).axes.pop_back();
+    placeOf(next, step.to).axes.push_back(step.axes[0]);
+    move.exposed = expose(state, mesh, {places[step.from], places[step.to]}, exposed);
+    bool gatherFirst = step.from < step.to;
+    move.gatherDim = exposed[gatherFirst ? 0 : 1];
+    move.splitDim = exposed[gatherFirst ? 1 : 0];
+    move.gatherSize = move.exposed[move.gatherDim] / localSize(placeOf(state, step.from)) *
+                      localSize(placeOf(next, step.from));
+    move.splitSize = move.exposed[move.splitDim] / localSize(placeOf(state, step.to)) *
+                     localSize(placeOf(next, step.to)) * mesh.getAxisSize(step.axes[0]);
+    break;
+  }
+  }
+  state = std::move(next);
+  move.result = getShape(state);
+  return move;
+}

@@ -1,0 +1,124 @@
+//===- PathSearch.h - the cheapest moves between two layouts ----------------===//
+//
+// Dijkstra's algorithm over placements of mesh axes on the common factors of two layouts. A state is a few
+// words and a step does not allocate; only what is on the path becomes moves, which carry all that emission
+// needs. Its neighbour is Resharding.cpp, which finds the common factors.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_PARTITION_PATHSEARCH_H
+#define COLOSSAL_LIB_PARTITION_PATHSEARCH_H
+
+#include "colossal/Partition/Resharding.h"
+
+#include <map>
+#include <queue>
+#include <vector>
+
+namespace colossal::dist {
+
+/// A factor of a dimension, and the axes that split it, outermost first.
+struct Place {
+  int64_t size;
+  llvm::SmallVector<unsigned, 2> axes;
+  bool operator==(const Place &other) const { return size == other.size && axes == other.axes; }
+};
+using Dim = llvm::SmallVector<Place, 4>; ///< outermost first
+
+/// A layout while axes move: the factors stay, their axes change.
+struct State {
+  llvm::SmallVector<Dim, 4> dims;
+  llvm::SmallVector<unsigned, 2> partial;
+};
+
+/// Where each axis is, one word an axis: on no factor, in the partial sums, or on a factor (numbered over all
+/// dimensions) behind `depth` other axes.
+class Placement {
+public:
+  static constexpr uint16_t kUnused = 0xffff, kPartial = 0xfffe, kMaxDepth = 16;
+
+  explicit Placement(unsigned axes) : words(axes, kUnused) {}
+  void put(unsigned axis, unsigned place, unsigned depth) { words[axis] = place * kMaxDepth + depth; }
+  void setPartial(unsigned axis) { words[axis] = kPartial; }
+  void drop(unsigned axis) { words[axis] = kUnused; }
+  bool isUnused(unsigned axis) const { return words[axis] == kUnused; }
+  bool isPartial(unsigned axis) const { return words[axis] == kPartial; }
+  bool isOn(unsigned axis, unsigned place) const {
+    return words[axis] < kPartial && words[axis] / kMaxDepth == place;
+  }
+  /// The axis on `place` behind `depth` others, or -1.
+  int find(unsigned place, unsigned depth) const {
+    uint16_t word = place * kMaxDepth + depth;
+    for (unsigned axis = 0; axis < words.size(); ++axis)
+      if (words[axis] == word)
+        return axis;
+    return -1;
+  }
+  unsigned countOn(unsigned place) const {
+    unsigned count = 0;
+    for (unsigned axis = 0; axis < words.size(); ++axis)
+      count += isOn(axis, place);
+    return count;
+  }
+  bool operator<(const Placement &other) const { return words < other.words; }
+  bool operator==(const Placement &other) const { return words == other.words; }
+
+private:
+  llvm::SmallVector<uint16_t, 4> words;
+};
+
+/// One step between placements: what a Move is made of, once it is on the path.
+struct Step {
+  MoveKind kind = MoveKind::Slice;
+  llvm::SmallVector<unsigned, 2> axes;
+  unsigned from = 0, last = 0; ///< all-gather: places that give their last axis; all-to-all: `from`
+  unsigned to = 0;             ///< the place that takes the axis
+};
+
+/// One search between layouts of common factors. While it walks, a state is a Placement; nothing is allocated
+/// per step.
+class PathSearch {
+public:
+  PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
+             unsigned elementBytes);
+  std::optional<ReshardPath> run(const State &from);
+
+private:
+  struct Visit {
+    Placement placement;
+    double cost, bytes;
+    int previous; ///< index of the visit it came from
+    Step step;
+  };
+
+  MeshAttr mesh;
+  const CollectiveCost &cost;
+  State to;
+  ReductionKind reduction;
+  unsigned elementBytes;
+  llvm::SmallVector<std::pair<unsigned, unsigned>> places; ///< dimension and factor of each place
+  llvm::SmallVector<int64_t> sizes;                        ///< of each place
+  Placement goal;
+  std::vector<Visit> visits;
+  std::map<Placement, double> best;
+  std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> queue;
+  int current = -1;
+
+  Placement encode(const State &state) const;
+  double getBytes(const Placement &placement) const;
+  /// Does `place` hold the same axes as in the goal?
+  bool isAsWanted(const Placement &placement, unsigned place) const;
+  /// The axis that the target has next on `place`, or -1.
+  int getNextAxis(const Placement &placement, unsigned place) const;
+  void expand();
+  void push(const Placement &next, Step step);
+  void gather(unsigned first, unsigned last);
+
+  // The path as moves.
+  llvm::SmallVector<int64_t, 4> getShape(const State &state) const;
+  Move apply(State &state, const Step &step) const;
+  int64_t localSize(const Place &place) const { return getLocalSize(place.size, place.axes, mesh); }
+};
+
+} // namespace colossal::dist
+
+#endif // COLOSSAL_LIB_PARTITION_PATHSEARCH_H
