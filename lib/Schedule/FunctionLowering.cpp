@@ -3,6 +3,7 @@
 #include "Collectives.h"
 #include "Prepare.h"
 
+#include "colossal/Codegen/CPU/SequentialKernel.h"
 #include "colossal/Codegen/CPU/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -360,6 +361,8 @@ LogicalResult FunctionLowering::lowerGroup(Group &group, Place &place) {
       return lowerAttention(attention, place);
     if (isPadding(group.routine))
       return lowerPadding(cast<PadOp>(group.routine), place);
+    if (cpu::isSequential(group.routine))
+      return lowerSequential(group, place);
     if (isCollective(group.routine))
       return lowerCollectiveStep(group.routine, place);
     auto called = lowerConvolution(group, place);

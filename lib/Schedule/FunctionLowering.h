@@ -70,6 +70,7 @@ private:
     bool packs = false; ///< the right side is a weight, packed when it is loaded
   };
   mlir::FailureOr<Operands> operandsOf(mlir::Operation *op, Place &place);
+  mlir::LogicalResult lowerSequential(Group &group, Place &place);
   mlir::LogicalResult lowerPadding(PadOp op, Place &place);
   /// Room for the padded tensor with its border filled.
   mlir::LogicalResult allocatePadded(PadOp op, Place &place);
@@ -109,6 +110,9 @@ private:
   /// reads each element just before it writes it. `others`: storages that the kernel reads besides the inputs.
   std::optional<unsigned> takenInput(Group &group, const Outline &outlined, llvm::ArrayRef<unsigned> others,
                                      Place &place);
+  /// Whether `output` may take the memory of `value`, which ops of the group `last` are the last to read.
+  bool mayTake(mlir::Value value, const View &view, mlir::Value output, llvm::ArrayRef<mlir::Operation *> last,
+               Place &place);
   void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
               llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place,
               llvm::ArrayRef<int64_t> alsoWritten = {});

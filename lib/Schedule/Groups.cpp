@@ -3,6 +3,7 @@
 #include "Views.h"
 
 #include "colossal/Codegen/CPU/FusedKernel.h"
+#include "colossal/Codegen/CPU/SequentialKernel.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
@@ -19,7 +20,8 @@ OpClass schedule::classify(Operation *op) {
   if (isa<ConstantOp, ParameterOp>(op) || op->getNumResults() == 0 ||
       !isa<RankedTensorType>(op->getResult(0).getType()) || isMovement(op))
     return OpClass::None;
-  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op))
+  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op) ||
+      cpu::isSequential(op))
     return OpClass::Routine;
   if (isa<shard::ShardDialect>(op->getDialect()))
     return isa<shard::AllSliceOp>(op) ? OpClass::Point : OpClass::Routine;
@@ -27,7 +29,7 @@ OpClass schedule::classify(Operation *op) {
     return OpClass::Routine;
   if (cpu::getRowSpace(op))
     return OpClass::Row;
-  if (isa<PoolOp, ResizeOp, ArgReduceOp, CumulateOp, TopKOp, ScatterElementsOp, ScatterNDOp>(op))
+  if (isa<PoolOp, ResizeOp, ArgReduceOp>(op))
     return OpClass::Loop;
   return OpClass::Point;
 }

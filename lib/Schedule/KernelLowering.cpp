@@ -180,43 +180,42 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
   return result;
 }
 
+bool FunctionLowering::mayTake(Value value, const View &view, Value output, ArrayRef<Operation *> last, Place &place) {
+  if (place.load || value.getType() != output.getType() || view.storage >= kWeightBase || view.offset != 0 ||
+      insides.count(value) || view.strides != stridesInOrder(output) ||
+      program.storages[view.storage].bytes !=
+          tensorOf(output).getNumElements() * cpu::elementBytes(elementTypeOf(output)) ||
+      llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user) || isPadding(user); }))
+    return false;
+  SmallVector<Operation *> added;
+  for (Operation *op : last)
+    if (done.insert(op).second)
+      added.push_back(op);
+  bool dead = isDead(value);
+  for (Operation *op : added)
+    done.erase(op);
+  return dead;
+}
+
 std::optional<unsigned> FunctionLowering::takenInput(Group &group, const Outline &outlined, ArrayRef<unsigned> others,
                                                      Place &place) {
   if (place.load || group.outputs.size() != 1 || !group.reduced.empty())
     return std::nullopt;
-  Value output = group.outputs.front();
-  if (llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user) || isPadding(user); }))
-    return std::nullopt;
-  auto inGroup = [&](Operation *op) { return llvm::is_contained(group.ops, op); };
   auto readsInPlace = [&](Value value) {
     auto visit = [&](auto self, Value v, bool moved) -> bool {
       return llvm::all_of(v.getUsers(), [&](Operation *user) {
         if (isMovement(user))
           return self(self, user->getResult(0), true);
-        return !inGroup(user) || (!moved && isa<ElementwiseOp>(user) && group.aligned.lookup(user));
+        return !llvm::is_contained(group.ops, user) ||
+               (!moved && isa<ElementwiseOp>(user) && group.aligned.lookup(user));
       });
     };
     return visit(visit, value, false);
   };
   for (auto [i, value, view] : llvm::enumerate(outlined.values, outlined.inputs)) {
-    if (value.getType() != output.getType() || view.storage >= kWeightBase || view.offset != 0 || insides.count(value) ||
-        view.strides != stridesInOrder(output) ||
-        program.storages[view.storage].bytes != tensorOf(output).getNumElements() * cpu::elementBytes(elementTypeOf(output)) ||
-        llvm::is_contained(others, view.storage))
-      continue;
-    unsigned readers = 0;
-    for (const View &other : outlined.inputs)
-      readers += other.storage == view.storage;
-    if (readers != 1 || !readsInPlace(value))
-      continue;
-    SmallVector<Operation *> added;
-    for (Operation *op : group.ops)
-      if (done.insert(op).second)
-        added.push_back(op);
-    bool dead = isDead(value);
-    for (Operation *op : added)
-      done.erase(op);
-    if (dead)
+    unsigned readers = llvm::count_if(outlined.inputs, [&](const View &other) { return other.storage == view.storage; });
+    if (readers == 1 && !llvm::is_contained(others, view.storage) && readsInPlace(value) &&
+        mayTake(value, view, group.outputs.front(), group.ops, place))
       return i;
   }
   return std::nullopt;
