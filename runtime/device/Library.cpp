@@ -27,7 +27,14 @@ Status plugin(const Plugin *&opened) {
   if (!tried) {
     tried = true;
     void *handle = nullptr;
+    // Bound, the first thread of every rank would run on the same core. OpenMP reads this when it is loaded.
+    const char *bound = std::getenv("OMP_PROC_BIND");
+    const std::string before = bound ? bound : "";
+    if (bound)
+      ::setenv("OMP_PROC_BIND", "false", 1);
     status = openPlugin("colossal-cpu-routines", "the library of convolutions (oneDNN)", handle);
+    if (bound)
+      ::setenv("OMP_PROC_BIND", before.c_str(), 1);
     if (status.ok()) {
       loaded.create = reinterpret_cast<decltype(loaded.create)>(::dlsym(handle, "colossalCreateConvolution"));
       loaded.run = reinterpret_cast<ParallelRunner>(::dlsym(handle, "colossalRunOnLibraryThreads"));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <sched.h>
 
@@ -22,6 +23,13 @@ unsigned availableCores() {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(std::max(1, CPU_COUNT(&set)))
                                                        : std::max(1u, std::thread::hardware_concurrency());
+}
+
+/// Gives this process and the threads it will make back the cores that a launcher took away.
+void useAllCores() {
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  (void)::sched_setaffinity(0, sizeof all, &all);
 }
 
 /// Processes of this run on this machine, as launchers tell.
@@ -92,6 +100,7 @@ struct Session::Core {
   std::vector<Communicator *> communicators;
   uint32_t rankCount = 1;
   unsigned threads = 1;
+  std::string warning;
 
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
@@ -109,6 +118,7 @@ Session::~Session() {
 const plan::Plan &Session::plan() const { return core->file.plan(); }
 uint32_t Session::ranks() const { return core->rankCount; }
 unsigned Session::threads() const { return core->threads; }
+const std::string &Session::warning() const { return core->warning; }
 bool Session::root() const { return core->ranks[0]->rank() == 0; }
 void Session::interrupt() { core->crew->interrupt(); }
 void Session::terminateOthers(int exitCode) { core->ranks[0]->comm().terminate(exitCode); }
@@ -147,7 +157,12 @@ Status Session::Core::open(const std::string &path, const SessionOptions &option
 
 Status Session::Core::start(const SessionOptions &options) {
   const bool oneProcess = options.communicator == "local";
-  const unsigned cores = availableCores();
+  unsigned cores = availableCores();
+  // A launcher that binds each process to one core leaves no room for the threads that are asked for.
+  if (!oneProcess && options.threads > cores) {
+    useAllCores();
+    cores = availableCores();
+  }
   const unsigned sharers = oneProcess ? rankCount : localProcesses();
   // A launcher that binds its processes has divided the cores already.
   const bool divided = !oneProcess && cores < std::thread::hardware_concurrency();
@@ -155,6 +170,12 @@ Status Session::Core::start(const SessionOptions &options) {
   const uint64_t busy = uint64_t(threads) * (divided ? 1 : sharers);
   // Spinning pays while every thread has a core, and harms as soon as one has not.
   const unsigned spins = busy <= cores ? 20000 : 20;
+  // The library's threads read this when they are made.
+  if (busy > cores)
+    ::setenv("OMP_WAIT_POLICY", "passive", 0);
+  if (options.threads > 1 && busy > cores)
+    warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) + " threads share " +
+              std::to_string(cores) + " cores: they take turns, and fewer threads would be faster";
 
   std::vector<std::unique_ptr<Communicator>> handles;
   COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));

@@ -48,6 +48,8 @@ public:
   const plan::Plan &plan() const;
   uint32_t ranks() const;
   unsigned threads() const;
+  /// What the caller should be told about the way it was opened; empty if nothing.
+  const std::string &warning() const;
   /// Whether this process holds rank 0, which reports and gathers.
   bool root() const;
 

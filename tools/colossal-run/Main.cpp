@@ -223,6 +223,8 @@ int main(int argc, char **argv) {
     ::_exit(exitCode);
   }
   active = session.get();
+  if (session->root() && !session->warning().empty())
+    std::cerr << "colossal-run: warning: " << session->warning() << std::endl;
   int program = 0;
   Results results;
   Status status = runAll(options, *session, startAnonymous, program, results);
