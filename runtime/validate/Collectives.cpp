@@ -161,8 +161,7 @@ Status Checker::checkWindow(const plan::Collective &collective, const Place &pla
                   if (values[1] < 0 || static_cast<uint64_t>(values[1]) > window.src_extent())
                     return invalid("a member holds " + std::to_string(values[1]) + " valid places of " +
                                    std::to_string(window.src_extent()));
-                  if (std::max(std::abs(values[0]), std::abs(values[2])) > limit || values[0] == INT64_MIN ||
-                      values[2] == INT64_MIN)
+                  if (values[0] < -limit || values[0] > limit || values[2] < -limit || values[2] > limit)
                     return invalid("a window begins out of range");
                   return Status();
                 });

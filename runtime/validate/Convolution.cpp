@@ -52,8 +52,9 @@ Status checkConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
     return invalid("convolution: batch, channels, groups and weight do not agree");
   for (int d = 0; d < spatial; ++d) {
     const uint64_t limit = uint64_t(1) << 31;
+    const auto inRange = [](int64_t pad) { return pad >= -(int64_t(1) << 31) && pad <= int64_t(1) << 31; };
     if (c.strides(d) == 0 || c.dilations(d) == 0 || c.strides(d) > limit || c.dilations(d) > limit ||
-        std::abs(c.pads_begin(d)) > static_cast<int64_t>(limit) || std::abs(c.pads_end(d)) > static_cast<int64_t>(limit) ||
+        !inRange(c.pads_begin(d)) || !inRange(c.pads_end(d)) ||
         c.input(d + 2) > limit || c.output(d + 2) > limit || c.weight(d + 2) > limit)
       return invalid("convolution: a stride, dilation, pad or extent is out of range");
     const auto window = static_cast<__int128>(c.weight(d + 2) - 1) * c.dilations(d) + 1;
