@@ -61,6 +61,12 @@ int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
   return nodes.size() - 1;
 }
 
+std::string Model::getProgramName(StringRef name, func::FuncOp function) const {
+  if (!function || refinements.size() < 2)
+    return name.str();
+  return (name + "@" + function.getName()).str();
+}
+
 /// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
 static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::string> names,
                             RankedTensorType type, std::vector<Pin> &pins) {
@@ -97,6 +103,7 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
   std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh);
   std::vector<std::string> names = getNames(op->getLoc());
   names.push_back(name.str());
+  names.push_back(getProgramName(name, op->getParentOfType<func::FuncOp>()));
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
   for (Pin &pin : pins) {
@@ -281,7 +288,7 @@ void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
     info.layouts = getDemands(argument, false);
     RankedTensorType type = getTensor(argument);
-    applyTensorPins(info.layouts, info.name, type, pins);
+    applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
     Block &body = function.front();
     sources[argument] = {
@@ -305,7 +312,7 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
       layouts.insert(
           ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
     info.layouts.assign(layouts.begin(), layouts.end());
-    applyTensorPins(info.layouts, info.name, type, pins);
+    applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1);
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});

@@ -56,6 +56,9 @@ public:
   void apply(const search::Assignment &chosen);
 
   const std::vector<NodeInfo> &getNodes() const { return nodes; }
+  /// The name that stands for `name` in `function` and nowhere else: with "@FUNCTION" where the module has several. What
+  /// belongs to no function (parameters) keeps its name.
+  std::string getProgramName(llvm::StringRef name, mlir::func::FuncOp function) const;
   const std::vector<Transfer> &getTransfers() const { return transfers; }
   const dist::RefinedRule &getRule(mlir::Operation *op) const {
     return refinements.find(op->getParentOfType<mlir::func::FuncOp>())->second->get(op);

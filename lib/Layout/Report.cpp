@@ -170,8 +170,9 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     if (node.kind == NodeInfo::Kind::Copy)
       continue;
     std::string layout = printLayout(model, node, candidate);
-    report.pins += escapeName(node.name) + "=" + layout + "\n";
-    std::string line = getKindName(node).str() + " '" + node.name + "': " + layout;
+    std::string name = model.getProgramName(node.name, node.function);
+    report.pins += escapeName(name) + "=" + layout + "\n";
+    std::string line = getKindName(node).str() + " '" + name + "': " + layout;
     if (node.seconds[candidate] > 0)
       line += ", " + printSeconds(node.seconds[candidate]);
     report.explanation += line + moves[i] + "\n";
