@@ -1,0 +1,23 @@
+"""Checks what colossal-run --json and --trace wrote for a plan of two ranks.
+
+    check_reports.py REPORT TRACE
+"""
+import json
+import sys
+
+text = open(sys.argv[1]).read()
+assert text.count("\n") == 1, "not one line"
+report = json.loads(text)
+assert report["ranks"] == 2 and report["runs"] == 3
+assert 0 < report["min_s"] <= report["median_s"] < 60
+assert report["arena_bytes"] > 0 and report["collective_bytes"] == report["planned_collective_bytes"]
+for rank in report["memory"]["ranks"]:
+    assert sum(kind["planned"] for kind in rank["kinds"]) > 0
+
+# The form that Perfetto opens: complete events with a name, a thread, a start and a length in microseconds.
+events = json.load(open(sys.argv[2]))["traceEvents"]
+complete = [event for event in events if event["ph"] == "X"]
+assert complete, "no events"
+assert all(event["dur"] >= 0 and event["ts"] >= 0 and event["name"] for event in complete)
+assert len({(event["pid"], event["tid"]) for event in complete}) >= 2, "events of both ranks"
+assert any("Gemm" in event["name"] or "Gemm" in json.dumps(event.get("args", {})) for event in complete), "no ONNX names"
