@@ -55,12 +55,6 @@ public:
   void setPrices(const std::vector<double> &prices);
   const std::vector<double> &prices() const { return price; }
 
-  /// Chooses every node anew, a few forests of all nodes in turn, at the current prices, whether it fits or
-  /// not.
-  void sweep(int rounds);
-  /// Adjusts prices towards the limit by sweeps, from the current answer, until answers fit or `rounds` are
-  /// over; ends with the best answer met.
-  void approach(int rounds, const std::function<bool()> &stop);
   /// Moves until `work` units are spent or `stop` says so (asked about every millisecond). Never makes
   /// merit() worse.
   void improve(std::uint64_t work, const std::function<bool()> &stop);
@@ -94,7 +88,6 @@ private:
   void move();
   void kick();
   void raisePrices();
-  double nodeCost(int i, int k) const;
   void recompute();
 
   const Core &core;
