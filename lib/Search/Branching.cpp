@@ -53,6 +53,10 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
   Leaf &leaf = *slot.leaf;
   const Core &from = leaf.parent ? leaf.parent->reduction->core() : core;
   const DualAscent &known = leaf.parent ? *leaf.parent->dual : rootDual;
+  if (stop()) {
+    slot.children.push_back(slot.leaf); // for another time
+    return;
+  }
   if (leaf.bound > upper)
     return;
   Reduction::Options options;
@@ -63,8 +67,10 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
     return;
   const Core &sub = leaf.reduction->core();
   if (sub.nodes == 0) {
-    slot.answer = toCore(leaf, {});
-    slot.answerCost = sub.offset;
+    if (sub.offset <= static_cast<double>(upper)) {
+      slot.answer = toCore(leaf, {});
+      slot.answerCost = sub.offset;
+    }
     return;
   }
   leaf.dual = std::make_unique<DualAscent>(sub);
@@ -182,6 +188,10 @@ void Branching::merge() {
   std::vector<std::shared_ptr<Leaf>> next;
   for (Slot &slot : slots) {
     spent += slot.spent + 100;
+    if (!slot.children.empty() && slot.children[0] == slot.leaf) {
+      next.push_back(slot.leaf);
+      continue;
+    }
     if (!slot.answer.empty() && (found.empty() || slot.answerCost < best)) {
       found = std::move(slot.answer);
       best = slot.answerCost;

@@ -16,6 +16,11 @@
 
 namespace colossal::search {
 
+namespace {
+/// Work between questions whether to stop, about a millisecond.
+constexpr std::uint64_t kAskStop = 2'000'000;
+} // namespace
+
 DualAscent::DualAscent(const Core &core)
     : core(core), price(core.steps(), 0), bestPrice(price), direction(core.steps(), 0), priced(core.cost),
       lower(core.nodes, 0), share(core.nodes, 1), prefix(core.steps() + 1, 0), held(core.steps() + 1, 0),
@@ -61,8 +66,14 @@ void DualAscent::gatherNode(int i, double *out) const {
   }
 }
 
-void DualAscent::forward() {
+void DualAscent::forward(const std::function<bool()> &stop) {
+  std::uint64_t ask = spent + kAskStop;
   for (int i = 0; i < core.nodes; ++i) {
+    if (spent > ask) {
+      if (stop())
+        return;
+      ask = spent + kAskStop;
+    }
     int rows = core.candidates(i);
     gatherNode(i, theta.data());
     // Decode: lower neighbours have chosen, upper ones speak through their messages.
@@ -96,9 +107,15 @@ void DualAscent::forward() {
   }
 }
 
-double DualAscent::backward() {
+double DualAscent::backward(const std::function<bool()> &stop) {
+  std::uint64_t ask = spent + kAskStop;
   double bound = core.offset;
   for (int i = core.nodes; i-- > 0;) {
+    if (spent > ask) {
+      if (stop())
+        return -4 * kBig;
+      ask = spent + kAskStop;
+    }
     int rows = core.candidates(i);
     gatherNode(i, theta.data());
     double least = *std::min_element(theta.begin(), theta.begin() + rows);
@@ -157,8 +174,10 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
   std::uint64_t end = spent + work;
   while (spent < end && !stop()) {
     priceNodes();
-    forward();
-    double bound = backward();
+    forward(stop);
+    double bound = backward(stop);
+    if (bound < -2 * kBig)
+      break;
     ++count;
     for (double &f : frequency)
       f *= 0.98;

@@ -45,8 +45,9 @@ public:
 private:
   void priceNodes();
   void gatherNode(int i, double *out) const;
-  void forward();
-  double backward();
+  /// A pass; ends early where `stop` says so, and the messages are then as good as any.
+  void forward(const std::function<bool()> &stop);
+  double backward(const std::function<bool()> &stop);
   void movePrices(double bound, double target);
 
   const Core &core;

@@ -27,10 +27,12 @@ ExactDual::ExactDual(const Core &core, const std::vector<double> &messages, cons
   }
   in.resize(most);
   out.resize(most);
-  for (std::size_t m = 0; m < W.size(); ++m) {
-    W[m] = std::floor(messages[m]);
-    exact &= std::fabs(W[m]) < kExact;
-  }
+  // Any messages give a bound: those that a forbidden candidate has made huge are cut.
+  for (std::size_t m = 0; m < W.size(); ++m)
+    W[m] = std::clamp(std::floor(messages[m]), -kExact / 16, kExact / 16);
+  // A forbidden candidate that is still here may count as a dear one.
+  for (double &cost : theta)
+    cost = std::min(cost, kExact / 4);
   if (exact)
     chargeMemory(price);
   if (exact)

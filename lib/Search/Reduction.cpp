@@ -125,7 +125,7 @@ void Reduction::tighten() {
       list.push_back(&node.pieces);
     }
   double excess = tightenTimeline(list, graph->capacity, graph->stepOrigin);
-  if (excess > 0 && !proof)
+  if (excess > 0 && limitRules && !proof)
     proof = "the least bytes of all nodes together exceed the limit by at least " +
             std::to_string(static_cast<std::int64_t>(excess));
 }
@@ -133,6 +133,7 @@ void Reduction::tighten() {
 Reduction::Reduction(const Problem &problem, const Options &options) : graph(std::make_unique<Graph>()) {
   Graph &g = *graph;
   isRelaxed = options.relax;
+  limitRules = !options.relax && !options.overLimit;
   costShift = chooseShift(problem, options.relax);
   // A forbidden choice taken as a cost must exceed what any allowed choice could win; beyond 2^53 sums may
   // round, which a problem without an allowed answer can bear.
@@ -253,7 +254,7 @@ void Reduction::reduce(const Options &options) {
       break;
     tighten();
     // What is over the limit alone goes, then the least of each node may rise, and so on.
-    more = !failed() && !options.relax && (g.dropOversized() || g.forbidClashes());
+    more = !failed() && limitRules && (g.dropOversized() || g.forbidClashes());
   }
   // Nodes that lost their last piece of memory may now be minimised out.
   if (!options.none && !failed()) {

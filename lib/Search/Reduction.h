@@ -38,6 +38,8 @@ public:
   struct Options {
     /// Treat forbidden choices as very dear instead: for problems that allow nothing.
     bool relax = false;
+    /// Do not let the memory limit rule anything out: for problems in which nothing fits.
+    bool overLimit = false;
     /// Do not reduce, for tests.
     bool none = false;
     /// Asked now and then: true ends the reducing, what is left is then larger.
@@ -89,6 +91,7 @@ private:
   double forbiddenCost = kBig;
   int costShift = 0;
   bool isRelaxed = false;
+  bool limitRules = true; ///< whether the memory limit may rule candidates out
   std::optional<std::string> proof;
 };
 

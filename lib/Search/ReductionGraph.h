@@ -42,6 +42,7 @@ struct Reduction::Graph {
   std::vector<int> queue;
   double offset = 0;
   bool infeasible = false;
+  bool limitUsed = false; ///< R8 has taken something away
   std::string reason;
   std::size_t originals = 0;
 

@@ -79,7 +79,7 @@ bool Reduction::Graph::dropOversized() {
     }
     cleanEdges(i);
     keepOnly(i, kept);
-    changed = true;
+    changed = limitUsed = true;
   }
   return changed;
 }
@@ -116,7 +116,7 @@ bool Reduction::Graph::forbidClashes() {
     if (!made)
       continue;
     setTable(e, intern(std::move(*made)));
-    changed = true;
+    changed = limitUsed = true;
   }
   return changed;
 }

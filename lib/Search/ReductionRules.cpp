@@ -152,7 +152,8 @@ bool Reduction::Graph::dropForbidden(int i) {
     return false;
   if (kept.empty()) {
     infeasible = true;
-    reason = describe(i) + " has no candidate that its neighbours allow";
+    reason = describe(i) + " has no candidate that its neighbours " +
+             (limitUsed ? "and the memory limit allow" : "allow");
     return true;
   }
   keepOnly(i, kept);

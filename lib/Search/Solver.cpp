@@ -39,11 +39,19 @@ public:
       s.message = error;
       return s;
     }
-    reduce(std::make_unique<Reduction>(problem, reductionOptions(0.3, false)));
+    Reduction::Options options = reductionOptions(0.3);
+    reduce(options);
+    if (s.assignment.empty()) {
+      // Nothing fits: find what is over the limit least.
+      options = reductionOptions(0.5);
+      options.overLimit = true;
+      reduce(options);
+    }
     if (s.assignment.empty() || s.forbidden > 0) {
       // Nothing allowed is known: find what breaks the rules least.
-      chain.clear();
-      reduce(std::make_unique<Reduction>(problem, reductionOptions(0.6, true)));
+      options = reductionOptions(0.6);
+      options.relax = true;
+      reduce(options);
     }
     finish();
     return s;
@@ -56,19 +64,21 @@ private:
   bool outOfTime() const { return budget.work == 0 && elapsed() >= budget.seconds; }
 
   /// Reducing may take a part of the time; what is left is then larger.
-  Reduction::Options reductionOptions(double part, bool relax) const {
+  Reduction::Options reductionOptions(double part) const {
     Reduction::Options options;
-    options.relax = relax;
     options.stop = [this, part] { return budget.work == 0 && elapsed() > part * budget.seconds; };
     return options;
   }
 
-  void reduce(std::unique_ptr<Reduction> reduction) {
-    if (reduction->infeasible() && !reduction->relaxed()) {
-      proof = *reduction->infeasible();
+  /// Reduces the problem and searches what is left.
+  void reduce(const Reduction::Options &options) {
+    chain.clear();
+    chain.push_back(std::make_unique<Reduction>(problem, options));
+    if (const auto &reason = chain[0]->infeasible(); reason && !options.relax) {
+      if (proof.empty())
+        proof = *reason;
       return;
     }
-    chain.push_back(std::move(reduction));
     search();
   }
 
@@ -124,11 +134,11 @@ private:
       int nextShrink = 4;
       for (int rounds = 1; done + portfolio->work() < total && !outOfTime() && !proven(); ++rounds) {
         portfolio->round(total - done - portfolio->work(), worthwhile());
-        if (portfolio->boundRose())
+        if (portfolio->boundRose() && !(outOfTime() && solution.lowerBound))
           raiseBound(portfolio->exactBound());
         if (portfolio->answerImproved())
           consider(portfolio->best());
-        if (rounds < nextShrink || portfolio->branches() || !worthwhile())
+        if (rounds < nextShrink || portfolio->branches() || outOfTime() || !worthwhile())
           continue;
         nextShrink = rounds + 4 + rounds / 4;
         auto smaller = shrink(*portfolio);
@@ -176,7 +186,7 @@ private:
     int dropped = portfolio.fix(solution.cost >> chain[0]->shift(), keep);
     if (dropped == 0 || 10 * static_cast<std::size_t>(dropped) < keep.size())
       return nullptr;
-    Reduction::Options options = reductionOptions(1.0, false);
+    Reduction::Options options = reductionOptions(1.0);
     auto smaller = std::make_unique<Reduction>(core(), keep, options);
     return smaller->infeasible() ? nullptr : std::move(smaller);
   }

@@ -84,14 +84,51 @@ TEST(Solver, AnyBudgetGivesAValidAnswer) {
 }
 
 TEST(Solver, WorkMakesTheAnswerIndependentOfThreads) {
-  Problem problem = randomProblem({80, 6, 200, 2, 2, 10, true, 100000}, 11);
-  Solution one = solve(problem, workBudget(3000, 1));
-  for (int threads : {2, 3, 5}) {
-    Solution other = solve(problem, workBudget(3000, threads));
-    EXPECT_EQ(one.assignment, other.assignment) << threads;
-    EXPECT_EQ(one.lowerBound.has_value(), other.lowerBound.has_value());
-    EXPECT_TRUE(!one.lowerBound || *one.lowerBound == *other.lowerBound) << threads;
-  }
+  // Little work: local search alone. More: candidates are dropped and exact search begins.
+  const std::pair<Recipe, std::uint64_t> cases[] = {{{80, 6, 200, 2, 2, 10, true, 100000}, 3000},
+                                                    {{60, 6, 110, 3, 2, 10, true, 1000}, 40000},
+                                                    {{60, 5, 90, 2, 0, 0, true, 20}, 40000}};
+  for (const auto &[recipe, work] : cases)
+    for (std::uint64_t seed : {11, 12}) {
+      Problem problem = randomProblem(recipe, seed);
+      Solution one = solve(problem, workBudget(work, 1));
+      for (int threads : {2, 4, 5}) {
+        Solution other = solve(problem, workBudget(work, threads));
+        EXPECT_EQ(one.assignment, other.assignment) << threads;
+        EXPECT_EQ(one.stop, other.stop) << threads;
+        EXPECT_EQ(one.lowerBound.has_value(), other.lowerBound.has_value());
+        EXPECT_TRUE(!one.lowerBound || *one.lowerBound == *other.lowerBound) << threads;
+      }
+    }
+}
+
+TEST(Solver, DropsWhatTheMemoryLimitForbids) {
+  // The first node's second candidate never fits; without it the cheap pair of the others is left.
+  Problem problem = parseProblem(R"({"memory_limit": 100, "nodes": [
+    {"candidates": [{"cost": 9, "memory": [[0, 2, 50]]}, {"memory": [[0, 2, 80]]}]},
+    {"candidates": [{"cost": 5, "memory": [[1, 3, 30]]}, {"memory": [[1, 3, 50]]}]}],
+    "edges": [{"nodes": [0, 1], "table": [0, 3, 0, 0]}]})")
+                        .problem;
+  Solution solution = solve(problem, workBudget(100));
+  EXPECT_EQ(solution.stop, StopReason::Optimal);
+  EXPECT_TRUE(solution.cost == 12);
+  EXPECT_EQ(solution.assignment, (Assignment{0, 1}));
+}
+
+TEST(Solver, MemoryThatRulesOutEveryAllowedChoiceIsNotCalledForbidden) {
+  // Each candidate fits alone, and beside the least of the other; the allowed pairs do not.
+  Problem problem = parseProblem(R"({"memory_limit": 100, "nodes": [
+    {"candidates": [{"memory": [[0, 2, 20]]}, {"memory": [[0, 2, 70]]}]},
+    {"candidates": [{"memory": [[1, 3, 20]]}, {"memory": [[1, 3, 60]]}]}],
+    "edges": [{"nodes": [0, 1], "table": [null, null, null, 0]}]})")
+                        .problem;
+  Solution solution = solve(problem, workBudget(100));
+  EXPECT_FALSE(solution.feasible);
+  EXPECT_EQ(solution.stop, StopReason::Infeasible);
+  EXPECT_EQ(solution.forbidden, 0)
+      << "an allowed answer that does not fit comes before one that is not allowed";
+  EXPECT_EQ(solution.peakBytes, 130);
+  EXPECT_NE(solution.message.find("memory limit of 100"), std::string::npos) << solution.message;
 }
 
 TEST(Solver, EqualBlocksAreFast) {
