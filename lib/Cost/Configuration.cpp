@@ -120,6 +120,7 @@ public:
   void precision(TrainingLayout &layout, DataType fallback);
   void schedule(TrainingLayout &layout);
   void layer(Configuration &out);
+  void planned(Configuration &out);
 
 private:
   void batches(TrainingLayout &layout);
@@ -310,7 +311,8 @@ void RowReader::torchTitan(const ModelDimensions &model, TrainingLayout &layout)
     assume("interleave", "2");
   }
   double local = numberOr("local_batch", 1, 1, 1e9);
-  double whole = layout.pipeline > 1 ? 1 : local;
+  // A pipeline cuts the batch into as many microbatches as it has stages.
+  double whole = std::max(1.0, std::floor(local / layout.pipeline));
   layout.microBatch = numberOr("micro_batch", whole, 1, 1e9);
   layout.globalBatch = has("global_batch") ? *number("global_batch", 1, 1e12) : local * layout.data;
   (void)model;
@@ -364,6 +366,42 @@ void RowReader::layer(Configuration &out) {
   if (!contains(setting, "baseline") && !contains(setting, "recompute") && !contains(setting, "sequence"))
     fail("setting",
          "must name baseline, sequence parallel, selective or full recompute, is '" + text("setting") + "'");
+}
+
+/// Zheng et al., 2022: rows name a model and who planned it, or Alpa's plan in words.
+void RowReader::planned(Configuration &out) {
+  std::string family = lower(text("model")), method = lower(text("method"));
+  bool convolutional = contains(family, "resnet");
+  auto parameters = number("params_B", -1e-9, 1e6, false);
+  if (convolutional || (has("params_B") && parameters && *parameters <= 0)) {
+    out.question = Question::Nothing;
+    out.note = convolutional ? "models that are not transformers are not predicted"
+                             : "rows without a model (params_B 0) are not predicted";
+    return;
+  }
+  model(out.model, Suite::Alpa);
+  precision(out.layout, DataType::F16);
+  if (!has("precision"))
+    recompute(out.layout.recompute, Recompute::Full);
+  out.layout.expertParallel = out.model.experts > 0;
+  out.layout.globalBatch = numberOr("global_batch", 1024, 1, 1e12);
+  out.layout.optimizerBytes = 12;
+  out.layout.gradientBytes = 2;
+  out.layout.bucketedGradients = true;
+  out.devices = count("gpus", 1);
+  out.question = Question::BestStep;
+  if (auto stages = number("stages", 1, 1 << 20)) {
+    // Stages of unequal meshes are priced as equal ones if their number divides the devices.
+    out.choices.stages = out.devices % static_cast<int>(*stages) == 0 ? static_cast<int>(*stages) : 0;
+    if (out.choices.stages == 0)
+      assume("stages", "free where they do not divide the devices");
+    if (auto count = number("num_microbatches", 1, 1e9))
+      out.choices.microbatches = static_cast<int>(*count);
+  }
+  out.choices.pipeline = !contains(method, "intra") && !contains(method, "deepspeed");
+  bool inter = contains(method, "inter");
+  out.choices.tensor = !inter && !contains(method, "ppdp");
+  out.choices.data = !inter;
 }
 
 ConfigurationReader::ConfigurationReader(const Table &table) : table(table) {
@@ -436,14 +474,17 @@ Configuration ConfigurationReader::read(std::size_t index) {
     row.torchTitan(out.model, out.layout);
     break;
   case Origin::Alpa:
+    row.planned(out);
+    break;
   case Origin::General:
-    row.model(out.model, source == Origin::Alpa ? Suite::Alpa : Suite::Any);
+    out.model.vocabulary = 50257; // of GPT-2
+    row.model(out.model, Suite::Any);
     row.precision(out.layout, DataType::F16);
     row.recompute(out.layout.recompute, Recompute::Full);
     row.layout(out.model, out.layout);
     break;
   }
-  if (source != Origin::Collectives)
+  if (source != Origin::Collectives && source != Origin::Alpa)
     out.devices = out.layout.devices();
   out.error = row.error;
   return out;

@@ -7,23 +7,24 @@ namespace colossal::cost {
 
 namespace {
 
-constexpr Evidence kSingle{
-    "vtrain_a100_single", 276, false, 30.5, 25.3, "a100", 1, 8, 1024, 2048, 1024, 1024};
-constexpr Evidence kMulti{
-    "vtrain_a100_multi", 26, true, 12.9, 12.4, "a100", 64, 512, 3072, 12288, 2048, 2048};
+constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 7.4, 4.7, "a100", 1, 8, 1024, 2048, 1024, 1024};
+constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 6.6, 2.7, "a100", 64, 512, 3072, 12288, 2048, 2048};
 constexpr Evidence kAllReduce{
     "vtrain_measured_allreduce_lut", 154, true, 3.4, 2.2, "", 2, 8, 0, 1e18, 0, 1e18};
 constexpr Evidence kZeroBubble{
-    "zero_bubble_throughput", 48, true, 0, 0, "a100", 8, 32, 2304, 6144, 1024, 1024};
+    "zero_bubble_throughput", 48, true, 14, 15, "a100", 8, 32, 2304, 6144, 1024, 1024};
 constexpr Evidence kLayer{
-    "korthikanti2022_layer_times_22B", 5, true, 0, 0, "a100", 8, 8, 6144, 6144, 2048, 2048};
-constexpr Evidence kMemory{"korthikanti2022_memory", 8, false, 1, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
+    "korthikanti2022_layer_times_22B", 5, true, 5.8, 5.0, "a100", 8, 8, 6144, 6144, 2048, 2048};
+constexpr Evidence kMemory{
+    "korthikanti2022_memory", 8, false, 0.14, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
 constexpr Evidence kSc21{
-    "megatron_sc21_table2", 13, true, 70, 12, "a100", 384, 2240, 12288, 20480, 2048, 2048};
+    "megatron_sc21_table2", 13, true, 8.7, 8.4, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
-    "torchtitan_llama31_h100", 18, true, 0, 0, "h100", 8, 512, 4096, 16384, 8192, 262144};
+    "torchtitan_llama31_h100", 18, true, 4.7, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144};
 
-bool inside(const Evidence &evidence, const Configuration &row) {
+bool inside(const Evidence &evidence, const Configuration &row, const Machine &machine) {
+  if (machine.name.compare(0, std::string(evidence.device).size(), evidence.device) != 0)
+    return false;
   if (row.devices < evidence.devicesLow || row.devices > evidence.devicesHigh)
     return false;
   if (row.question == Question::AllReduce)
@@ -45,6 +46,7 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
   case Question::StageMemory:
     return &kMemory;
   case Question::Step:
+  case Question::BestStep:
     break;
   }
   if (machine.name.compare(0, 2, "h1") == 0 || machine.name.compare(0, 2, "h2") == 0)
@@ -55,15 +57,14 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
     return &kZeroBubble;
   if (row.devices <= 8)
     return &kSingle;
-  return row.devices > kMulti.devicesHigh && inside(kSc21, row) ? &kSc21 : &kMulti;
+  return row.devices > kMulti.devicesHigh && inside(kSc21, row, machine) ? &kSc21 : &kMulti;
 }
 
-std::string describe(const Evidence *evidence, const Configuration &row) {
+std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine) {
   if (!evidence)
     return "no published rows are like it";
   std::ostringstream out;
-  out.precision(2);
-  if (!inside(*evidence, row))
+  if (!inside(*evidence, row, machine))
     out << "extrapolated: ";
   out << "mean error " << evidence->meanPercent << " %, median " << evidence->medianPercent << " % on "
       << evidence->rows << (evidence->measured ? " measured" : " simulated") << " rows of "

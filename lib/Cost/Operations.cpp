@@ -31,6 +31,9 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
 
+/// Loading a tile's edges costs as much as this many rows and columns of it.
+constexpr double kTileLoad = 4;
+
 } // namespace
 
 double OpWork::flops() const {
@@ -62,7 +65,8 @@ OperationCost::OperationCost(const CostModel &model, double hostLaunchSeconds) :
   hostLaunch = hostLaunchSeconds < 0 ? fitted["host_launch_seconds"] : hostLaunchSeconds;
   gemmEfficiency = fitted["gemm_efficiency"];
   gemmFill = fitted["gemm_fill"];
-  gemmTileLoad = fitted["gemm_tile_load"];
+  unalignedEfficiency = fitted["unaligned_efficiency"];
+  attentionEfficiency = fitted["attention_efficiency"];
   streamingEfficiency = fitted["streaming_efficiency"];
   kernelSeconds = model.machine().device.launchSeconds;
 }
@@ -77,11 +81,14 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
     if (units > 0)
       tiles = std::ceil(tiles / units) * units;
     double work = tiles * 2 * tile.m * tile.n * (op.k + gemmFill);
-    double seconds = work / rate * (1 + gemmTileLoad / tile.m + gemmTileLoad / tile.n);
+    double seconds = work / rate * (1 + kTileLoad / tile.m + kTileLoad / tile.n);
     if (best == 0 || seconds < best)
       best = seconds;
   }
-  return best * op.passes;
+  // Kernels read 16 bytes at a time where rows begin at multiples of them.
+  double vector = std::max(1.0, 16 / elementBytes(op.type));
+  bool aligned = std::fmod(op.m, vector) == 0 && std::fmod(op.n, vector) == 0 && std::fmod(op.k, vector) == 0;
+  return best * op.passes / (aligned ? 1 : unalignedEfficiency);
 }
 
 double OperationCost::seconds(const OpWork &op) const {
@@ -97,8 +104,7 @@ double OperationCost::seconds(const OpWork &op) const {
   if (op.kind == OpKind::Contraction || op.kind == OpKind::Convolution)
     compute = contractionSeconds(op);
   else if (op.kind == OpKind::FusedAttention)
-    // Softmax between the two products keeps the matrix units waiting about a third of the time.
-    compute = op.flops() / (device.flops(op.type) * gemmEfficiency) * 1.5;
+    compute = op.flops() / (device.flops(op.type) * attentionEfficiency);
   return std::max(memory, compute) + op.launches * kernelSeconds;
 }
 

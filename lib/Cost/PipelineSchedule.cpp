@@ -35,7 +35,7 @@ public:
   Clock(const PipelineProblem &problem, PipelineResult &result, bool withTimeline)
       : p(problem), out(result), timeline(withTimeline), parts(p.stages * p.chunks),
         ready(static_cast<std::size_t>(2 * parts) * p.microbatches, kNever), free(p.stages, 0),
-        bytes(p.stages, 0), busy(p.stages, 0), held(p.stages, 0) {
+        bytes(p.stages, 0), busy(p.stages, 0), first(p.stages, kNever), held(p.stages, 0) {
     for (int m = 0; m < p.microbatches; ++m)
       at(Pass::Forward, 0, m) = 0;
     out.stageEnd.assign(p.stages, 0);
@@ -73,6 +73,7 @@ public:
                                                          : w.backward + w.weightGradient;
     double end = start + seconds;
     busy[stage] += seconds;
+    first[stage] = std::min(first[stage], start);
     if (timeline)
       out.timeline.push_back({step.pass, stage, step.chunk, step.microbatch, start, end});
     int next = -1;
@@ -95,7 +96,7 @@ public:
     if (next < 0)
       return -1;
     bool local = stageOf(next) == stage;
-    double arrival = end + (local ? 0 : p.transferSeconds);
+    double arrival = end + (local ? 0 : hop(stage, stageOf(next)));
     if (!local && p.transferBlocks)
       free[stage] = arrival;
     // The last part's forward pass makes its own backward pass ready.
@@ -108,12 +109,21 @@ public:
     double most = 0;
     for (int s = 0; s < p.stages; ++s) {
       out.seconds = std::max(out.seconds, out.stageEnd[s]);
+      out.steadySeconds = std::max(out.steadySeconds, out.stageEnd[s] - first[s]);
       most = std::max(most, busy[s]);
     }
-    out.bubble = out.seconds > 0 ? 1 - most / out.seconds : 0;
+    if (!splitsBackward(p.schedule))
+      out.steadySeconds = out.seconds;
+    out.bubble = out.steadySeconds > 0 ? 1 - most / out.steadySeconds : 0;
   }
 
 private:
+  double hop(int from, int to) const {
+    if (p.hopSeconds.empty())
+      return p.transferSeconds;
+    int low = std::min(from, to), high = std::max(from, to);
+    return p.hopSeconds[high - low == 1 ? low : high];
+  }
   double &at(Pass pass, int v, int microbatch) {
     return ready[(static_cast<std::size_t>(pass == Pass::Backward ? parts + v : v)) * p.microbatches +
                  microbatch];
@@ -123,7 +133,7 @@ private:
   PipelineResult &out;
   bool timeline;
   int parts;
-  std::vector<double> ready, free, bytes, busy;
+  std::vector<double> ready, free, bytes, busy, first;
   std::vector<int> held;
 };
 
@@ -355,6 +365,11 @@ std::string check(const PipelineProblem &p) {
     if (wrong(w.forward) || wrong(w.backward) || wrong(w.weightGradient) || wrong(w.activationBytes) ||
         wrong(w.transientBytes) || wrong(w.weightGradientBytes) || w.weightGradientBytes > w.activationBytes)
       return "times and bytes must be finite, not negative, and weightGradientBytes part of activationBytes";
+  if (!p.hopSeconds.empty() && p.hopSeconds.size() != static_cast<std::size_t>(p.stages))
+    return "there must be as many hops as stages";
+  for (double hop : p.hopSeconds)
+    if (wrong(hop))
+      return "a hop's time must be finite and not negative";
   if (wrong(p.transferSeconds))
     return "the transfer's time must be finite and not negative";
   return "";
@@ -409,7 +424,7 @@ PipelineResult simulate(const PipelineProblem &problem, bool withTimeline) {
   }
   bool found = false;
   auto keep = [&](PipelineResult &result) {
-    if (!found || result.seconds < best.seconds)
+    if (!found || result.steadySeconds < best.steadySeconds)
       best = std::move(result);
     found = true;
   };

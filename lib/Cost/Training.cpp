@@ -37,13 +37,13 @@ public:
   LayerSeconds seconds(const PieceWork &work) const {
     LayerSeconds time;
     time.forward = ops.seconds(work.forward).total();
-    // The host launches recompute, gradients of inputs and of weights in one go.
-    ListTime recompute = ops.seconds(work.recompute), inputs = ops.seconds(work.backward),
-             weights = ops.seconds(work.weightGradient);
-    double compute = recompute.compute + inputs.compute + weights.compute;
-    double launch = recompute.launch + inputs.launch + weights.launch;
+    // Recompute is a forward pass of its own; gradients of inputs and of weights are launched together, by an
+    // engine that does not interpret a program.
+    ListTime inputs = ops.seconds(work.backward), weights = ops.seconds(work.weightGradient);
+    double compute = inputs.compute + weights.compute,
+           launch = (inputs.launch + weights.launch) * machine.machine().fitted["backward_launch"];
     double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
-    time.backward = (recompute.compute + inputs.compute) * stretch + recompute.collective + inputs.collective;
+    time.backward = ops.seconds(work.recompute).total() + inputs.compute * stretch + inputs.collective;
     time.weightGradient = weights.compute * stretch;
     return time;
   }
@@ -64,11 +64,7 @@ public:
     problem.microbatches = layout.microbatches();
     fill(problem);
     if (problem.stages > 1) {
-      double bytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden;
-      // Each tensor rank sends its part of what all of them hold.
-      problem.transferSeconds =
-          machine.seconds(Collective::Permute, bytes / layout.tensor,
-                          Group{2, layout.tensor * layout.context * layout.data, layout.devices()});
+      fillHops(problem);
       problem.transferBlocks = !splitsBackward(problem.schedule);
     }
     PipelineResult schedule = simulate(problem);
@@ -76,11 +72,12 @@ public:
       result.error = schedule.error;
       return result;
     }
-    result.pipeline = schedule.seconds;
+    result.pipeline = schedule.steadySeconds;
     result.bubble = schedule.bubble;
     for (int s = 0; s < layout.pipeline; ++s) {
       double reduction = gradientSeconds(s, schedule.seconds), update = optimizerSeconds(s);
-      double end = schedule.stageEnd[s] + reduction + update;
+      // Where steps follow each other without a common end, what counts is from step to step.
+      double end = schedule.stageEnd[s] - (schedule.seconds - schedule.steadySeconds) + reduction + update;
       if (end > result.seconds) {
         result.seconds = end;
         result.reduction = reduction;
@@ -109,6 +106,21 @@ private:
     return "";
   }
 
+  /// Neighbouring stages lie `devices / stages` apart; where their devices are in one node, its links are
+  /// used.
+  void fillHops(PipelineProblem &problem) const {
+    // Each tensor rank sends its part of what all of them hold.
+    double bytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden / layout.tensor;
+    int apart = layout.devices() / layout.pipeline, node = machine.machine().levels.front().units;
+    double inside = machine.seconds(Collective::Permute, bytes, Group{2, 1, layout.devices()});
+    double across =
+        machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), layout.devices()});
+    for (int s = 0; s < layout.pipeline; ++s) {
+      int from = s * apart / node, to = (s + 1) % layout.pipeline * apart / node;
+      problem.hopSeconds.push_back(from == to ? inside : across);
+    }
+  }
+
   double nodes() const {
     double inside = machine.machine().levels.front().units;
     return layout.devices() / inside;
@@ -135,7 +147,8 @@ private:
     LayerSeconds layer = this->layer(), head = seconds(headWork(model, piece)),
                  embedding = seconds(embeddingWork(model, piece));
     std::vector<double> layers = layersOfChunks(problem.stages, problem.chunks);
-    double gather = parameterGatherSeconds();
+    // With a pipeline, parameters stay whole between microbatches.
+    double gather = parameterGatherSeconds() / (layout.pipeline > 1 ? layout.microbatches() : 1);
     double kept = layerActivationBytes(model, piece);
     double tokens = layout.microBatch * model.sequence / layout.context;
     stageLayers.assign(problem.stages, 0);
@@ -144,8 +157,8 @@ private:
       ChunkWork work;
       bool first = i == 0, last = i + 1 == layers.size();
       // Parameters kept over ranks are gathered while the layer before computes, forward and backward.
-      double forward = std::max(layer.forward, gather);
-      double backward = std::max(layer.backward + layer.weightGradient, 2 * gather) - layer.weightGradient;
+      double forward = beside(layer.forward, gather);
+      double backward = beside(layer.backward + layer.weightGradient, 2 * gather) - layer.weightGradient;
       work.forward = layers[i] * forward + (first ? embedding.forward : 0) + (last ? head.forward : 0);
       work.backward = layers[i] * backward + (first ? embedding.backward : 0) + (last ? head.backward : 0);
       work.weightGradient = layers[i] * layer.weightGradient + (last ? head.weightGradient : 0);
@@ -156,12 +169,19 @@ private:
       stageLayers[stage] += layers[i];
       double peak =
           layers[i] > 0 && layout.recompute == Recompute::Full ? layerTransientBytes(model, piece) : 0;
-      if (last) // logits in 16 bits and in f32, with their gradient
-        peak = std::max(peak, tokens * model.vocabulary / layout.tensor * (layout.compiled ? 6 : 10));
+      if (last) // logits in 16 bits, in f32, their softmax, and gradients of both
+        peak = std::max(peak, tokens * model.vocabulary / layout.tensor * (layout.compiled ? 14 : 16));
       work.transientBytes = 0;
       transient[stage] = std::max(transient[stage], peak);
       problem.work.push_back(work);
     }
+  }
+
+  /// Computing and communicating at once: the longer of the two, and part of the other, since they share the
+  /// device.
+  double beside(double compute, double communication) const {
+    return std::max(compute, communication) +
+           machine.machine().fitted["overlap_contention"] * std::min(compute, communication);
   }
 
   int stageOf(int part, const PipelineProblem &problem) const {
@@ -194,8 +214,15 @@ private:
     memory.parameters = count * layout.parameterBytes / (layout.zero >= 3 ? ranks : 1);
     memory.gradients = count * layout.gradientBytes / (layout.zero >= 2 ? ranks : 1);
     memory.optimizer = count * layout.optimizerBytes / (layout.zero >= 1 ? ranks : 1);
-    if (layout.zero >= 3) // two layers whole at a time, and their gradients before they are scattered
-      memory.parameters += 2 * model.layerParameters() / layout.tensor * (layout.parameterBytes + 2);
+    // Whole in 16 bits: two layers at a time; with a pipeline, all of the stage's between its microbatches,
+    // and their gradients in f32.
+    if (layout.zero >= 3 && layout.pipeline > 1) {
+      memory.parameters += 2 * count;
+      memory.gradients += 4 * count;
+    } else if (layout.zero >= 3) {
+      memory.parameters += 2 * 2 * model.layerParameters() / layout.tensor;
+      memory.gradients += 2 * 2 * model.layerParameters() / layout.tensor;
+    }
     return memory;
   }
 
@@ -219,9 +246,9 @@ private:
       // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce.
       seconds = machine.seconds(Collective::AllReduce, bytes, dataGroup);
       if (layout.bucketedGradients) {
-        double beside = pipelineSeconds / layout.microbatches() * 0.6; // the last backward pass
-        double exposed = std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]);
-        seconds = std::min(seconds, exposed);
+        // Beside the last backward pass, but for the bucket of the layer that comes last.
+        double beside = pipelineSeconds / layout.microbatches() * 0.6;
+        seconds = std::max(seconds - beside, seconds / std::max(1.0, stageLayers[stage]));
       }
     }
     if (model.tiedEmbedding && layout.pipeline > 1 && (stage == 0 || stage == layout.pipeline - 1))
@@ -265,7 +292,7 @@ LayerSeconds predictLayer(const CostModel &machine, const ModelDimensions &model
 }
 
 double firstStageStateBytes(const ModelDimensions &model, const TrainingLayout &layout) {
-  double count = model.layers / layout.pipeline * model.layerParameters() + model.embeddingParameters();
+  double count = model.layers / layout.pipeline * model.layerParameters();
   return count / layout.tensor * (layout.parameterBytes + layout.gradientBytes + layout.optimizerBytes);
 }
 

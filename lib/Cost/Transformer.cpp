@@ -3,6 +3,7 @@
 #include "colossal/Cost/Transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace colossal::cost {
 
@@ -99,7 +100,8 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
     op.m = queries;
     op.n = s;
     op.k = width;
-    op.fraction = 0.5;
+    // Rank i of a ring attends to the (i + 1) / cp of the keys before it, and all wait for the last.
+    op.fraction = 1 - 0.5 / layout.context;
     work.forward.ops.push_back(op);
     op.passes = 2.5;
     op.launches = 3;
@@ -125,6 +127,19 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
   builder.pointwise(scores, 2, 3, 1, 1);     // scale, mask and softmax in one kernel
   builder.pointwise(scores, 2.5, 2.5, 1, 1); // dropout and its mask of one byte
   return work;
+}
+
+/// Where attention keeps no scores: every second contraction again, and what is pointwise.
+OpList halfOfContractions(const OpList &forward) {
+  OpList half;
+  for (OpWork op : forward.ops) {
+    if (op.kind == OpKind::FusedAttention)
+      continue;
+    if (op.kind == OpKind::Contraction)
+      op.passes *= 0.5;
+    half.ops.push_back(op);
+  }
+  return half;
 }
 
 /// The feed-forward part on `rows` tokens.
@@ -207,7 +222,7 @@ PieceWork layerWork(const ModelDimensions &model, const LayerLayout &layout) {
   if (layout.recompute == Recompute::Full)
     work.recompute = work.forward;
   else if (layout.recompute == Recompute::Selective)
-    work.recompute = model.fusedAttention ? OpList() : core.forward;
+    work.recompute = model.fusedAttention ? halfOfContractions(work.forward) : core.forward;
   if (layout.asyncTensor)
     // In pieces beside the contractions; what cannot be hidden is about a third.
     for (OpList *list : {&work.forward, &work.recompute, &work.backward})
@@ -231,7 +246,7 @@ PieceWork headWork(const ModelDimensions &model, const LayerLayout &layout) {
   exact.contractionType = layout.type; // the last projection stays in 16 bits
   Builder builder{exact, {}};
   double rows = layout.microBatch * model.sequence / layout.context;
-  double columns = model.vocabulary / layout.tensor;
+  double columns = std::ceil(model.vocabulary / layout.tensor);
   builder.pointwise(rows * model.hidden, 2, 4, 2, 4);
   builder.linear(rows, columns, model.hidden);
   // The loss in f32: cast, maximum, difference, exponential, sum, division; then the difference to the
@@ -262,6 +277,10 @@ double layerActivationBytes(const ModelDimensions &model, const LayerLayout &lay
   // Inputs of two normalizations and of what follows them; queries, keys, values and output; gate, up,
   // product.
   double kv = model.keyValueWidth() / h, f = model.feedForwardWidth() / h;
+  // Half of what the contractions make (output and second of the feed-forward part whole, the rest over t),
+  // the layer's input and the attention's output.
+  if (layout.recompute == Recompute::Selective)
+    return sbh * (2 * whole + 2 / t + 4.0 / 2 * whole + (2 + 4 * kv + 4 * f) / 2 / t);
   return sbh * (8 * whole + 2 * (2 + 2 * kv) / t + 2 * 3 * f / t + scores);
 }
 

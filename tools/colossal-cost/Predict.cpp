@@ -60,7 +60,7 @@ public:
     answers.resize(table.rows.size());
     for (std::size_t i = 0; i < table.rows.size(); ++i)
       if (std::string error = answer(reader.read(i), answers[i]); !error.empty())
-        return fail(BadInput, options.table + ": " + error);
+        return fail(BadInput, options.table + ": " + located(error, table.lines[i]));
     for (const auto &column : order)
       append(table, column);
     if (!write(printTable(table)))
@@ -73,6 +73,11 @@ private:
   int fail(int code, const std::string &what) {
     std::fprintf(stderr, "colossal-cost: %s\n", what.c_str());
     return code;
+  }
+
+  /// Errors of the reader name their line already.
+  static std::string located(const std::string &error, int line) {
+    return error.compare(0, 5, "line ") == 0 ? error : "line " + std::to_string(line) + ": " + error;
   }
 
   const CostModel *machine(const std::string &name) {
@@ -112,9 +117,10 @@ private:
     const CostModel *model = machineOf(row);
     if (!model)
       return "column 'gpu': no ready machine has a '" + row.device + "'";
-    double gib = 1073741824.0;
     switch (row.question) {
     case Question::Nothing:
+      if (!row.note.empty())
+        notes[row.note] = "rows without a prediction: " + row.note;
       return "";
     case Question::AllReduce:
       set(out, "predicted_ms",
@@ -131,27 +137,48 @@ private:
       stageMemory(row, out);
       break;
     }
-    case Question::Step: {
-      StepPrediction step = predictStep(*model, row.model, row.layout);
-      if (!step.error.empty())
-        return step.error;
-      set(out, "predicted_ms", print(1e3 * step.seconds));
-      if (memory) {
-        double reserved = model->machine().fitted["reserved_bytes"];
-        set(out, "predicted_gib", print(step.peakBytes / gib));
-        set(out, "predicted_fit",
-            step.peakBytes + reserved <= static_cast<double>(model->machine().device.memoryBytes) ? "yes"
-                                                                                                  : "no");
+    case Question::Step:
+      if (std::string error = step(row, *model, row.layout, predictStep(*model, row.model, row.layout), out);
+          !error.empty())
+        return error;
+      break;
+    case Question::BestStep: {
+      PlanResult plan = bestUniformPlan(*model, row.model, row.layout, row.devices, row.choices);
+      if (!plan.error.empty()) {
+        notes[plan.error] = "rows without a prediction: " + plan.error;
+        return "";
       }
-      if (row.layout.pipeline > 1)
-        set(out, "predicted_bubble", print(step.bubble));
-      set(out, "predicted_tflops_per_gpu",
-          print(row.model.flopsPerStep(row.layout.globalBatch) *
-                (row.layout.recompute == Recompute::Full ? 4.0 / 3 : 1) / step.seconds / row.devices / 1e12));
+      if (std::string error = step(row, *model, plan.layout, plan.step, out); !error.empty())
+        return error;
+      const TrainingLayout &best = plan.layout;
+      set(out, "predicted_plan",
+          "tp " + std::to_string(best.tensor) + ", dp " + std::to_string(best.data) + ", pp " +
+              std::to_string(best.pipeline) + ", micro_batch " + print(best.microBatch) +
+              (plan.fits ? "" : ", does not fit"));
       break;
     }
     }
-    set(out, "predicted_error", describe(evidenceFor(row, model->machine()), row));
+    set(out, "predicted_error", describe(evidenceFor(row, model->machine()), row, model->machine()));
+    return "";
+  }
+
+  std::string step(const Configuration &row, const CostModel &model, const TrainingLayout &layout,
+                   const StepPrediction &step, std::map<std::string, std::string> &out) {
+    if (!step.error.empty())
+      return step.error;
+    double gib = 1073741824.0;
+    set(out, "predicted_ms", print(1e3 * step.seconds));
+    if (memory) {
+      double needed = step.peakBytes + model.machine().fitted["reserved_bytes"];
+      set(out, "predicted_gib", print(step.peakBytes / gib));
+      set(out, "predicted_fit",
+          needed <= static_cast<double>(model.machine().device.memoryBytes) ? "yes" : "no");
+    }
+    if (layout.pipeline > 1)
+      set(out, "predicted_bubble", print(step.bubble));
+    double recomputed = layout.recompute == Recompute::Full ? 4.0 / 3 : 1;
+    set(out, "predicted_tflops_per_gpu",
+        print(row.model.flopsPerStep(layout.globalBatch) * recomputed / step.seconds / row.devices / 1e12));
     return "";
   }
 

@@ -3,6 +3,7 @@
 // reads the cells, Training.h answers.
 #pragma once
 
+#include "colossal/Cost/PlanGrid.h"
 #include "colossal/Cost/Table.h"
 #include "colossal/Cost/Training.h"
 
@@ -13,8 +14,9 @@
 namespace colossal::cost {
 
 enum class Question {
-  Nothing,    ///< no column describes a model, a layout or a collective
+  Nothing,    ///< nothing that describes a model, a layout or a collective; `note` says why
   Step,       ///< a training step
+  BestStep,   ///< of the best plan under `choices`
   AllReduce,  ///< of size_B bytes over n_gpus
   Layer,      ///< one layer's forward and backward pass
   StageMemory ///< parameters and activations of the first stage, by kind of recompute
@@ -27,6 +29,10 @@ struct Configuration {
   Question question = Question::Nothing;
   ModelDimensions model;
   TrainingLayout layout;
+  /// What the planner that the row names may use.
+  PlanChoices choices;
+  /// Why there is no prediction.
+  std::string note;
   /// Of the collective.
   double bytes = 0;
   /// Devices of the row: tp * cp * dp * pp, or of the collective.

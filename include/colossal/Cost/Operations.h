@@ -94,7 +94,8 @@ private:
 
   const CostModel &cost;
   double hostLaunch;
-  double gemmEfficiency, gemmFill, gemmTileLoad, streamingEfficiency, kernelSeconds;
+  double gemmEfficiency, gemmFill, unalignedEfficiency, attentionEfficiency, streamingEfficiency,
+      kernelSeconds;
 };
 
 } // namespace colossal::cost

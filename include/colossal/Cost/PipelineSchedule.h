@@ -48,6 +48,9 @@ struct PipelineProblem {
   std::vector<ChunkWork> work;
   /// Seconds to hand activations or their gradients to the neighbouring stage.
   double transferSeconds = 0;
+  /// The same where it differs: entry s between the stages s and s + 1 (the last one back to the first). May
+  /// be empty.
+  std::vector<double> hopSeconds;
   /// The sending stage waits until they are handed over.
   bool transferBlocks = false;
 };
@@ -61,13 +64,17 @@ struct PipelineEvent {
 struct PipelineResult {
   /// From the first pass to the last, on the stage that ends last.
   double seconds = 0;
+  /// From one step to the next. Zero-bubble schedules let each stage start the next step when it is done with
+  /// this one (Qi et al., 2023, section 4): the longest span of a stage. Otherwise all stages wait for each
+  /// other: `seconds`.
+  double steadySeconds = 0;
   /// When each stage ends its last backward pass: its gradients are complete.
   std::vector<double> stageEnd;
   /// Activations at their peak, by stage, in bytes.
   std::vector<double> peakBytes;
   /// Most microbatch-chunks held by each stage.
   std::vector<int> peakInFlight;
-  /// 1 - the busiest stage's work / seconds.
+  /// 1 - the busiest stage's work / steadySeconds.
   double bubble = 0;
   /// In order of each stage; filled only if asked for.
   std::vector<PipelineEvent> timeline;

@@ -77,7 +77,8 @@ LayerSeconds predictLayer(const CostModel &machine, const ModelDimensions &model
 /// Activations of the first stage in 1F1B: layers (or 1 + (p-1)/(p v) of them with v chunks) times
 /// layerActivationBytes (Korthikanti et al., 2022, section 4.2).
 double firstStageActivationBytes(const ModelDimensions &model, const TrainingLayout &layout);
-/// Parameters, gradients and optimizer state of the first stage: 18 bytes a parameter.
+/// Parameters, gradients and optimizer state of a stage's layers, without embedding and head: 18 bytes for
+/// each of about 12 l h^2 / (t p) parameters.
 double firstStageStateBytes(const ModelDimensions &model, const TrainingLayout &layout);
 
 } // namespace colossal::cost

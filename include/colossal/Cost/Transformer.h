@@ -11,8 +11,10 @@ namespace colossal::cost {
 /// What of the forward pass is computed again in the backward pass.
 enum class Recompute {
   None,
-  Selective, ///< scores, softmax and dropout of the attention (Korthikanti et al., 2022, section 5)
-  Full       ///< whole layers; their inputs are kept
+  /// Scores, softmax and dropout of the attention (Korthikanti et al., 2022, section 5); where attention
+  /// keeps no scores, every second contraction and all that is pointwise.
+  Selective,
+  Full ///< whole layers; their inputs are kept
 };
 
 struct ModelDimensions {
