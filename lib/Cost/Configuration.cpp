@@ -114,7 +114,7 @@ public:
 
   void model(ModelDimensions &model, Suite suite);
   void layout(const ModelDimensions &model, TrainingLayout &layout);
-  void torchTitan(const ModelDimensions &model, TrainingLayout &layout);
+  void torchTitan(TrainingLayout &layout);
   void sc21(const ModelDimensions &model, TrainingLayout &layout);
   void recompute(Recompute &value, Recompute fallback);
   void precision(TrainingLayout &layout, DataType fallback);
@@ -124,6 +124,15 @@ public:
 
 private:
   void batches(TrainingLayout &layout);
+  /// Product of the ranks' numbers, at most 2^24; otherwise the row is refused and all are set to 1.
+  int product(TrainingLayout &layout) {
+    double all = static_cast<double>(layout.tensor) * layout.context * layout.pipeline * layout.data;
+    if (all > 1 << 24) {
+      fail("tp", "more than 2^24 devices");
+      layout.tensor = layout.context = layout.pipeline = layout.data = 1;
+    }
+    return layout.devices();
+  }
 
   ConfigurationReader &reader;
   std::size_t row;
@@ -261,13 +270,14 @@ void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
   layout.tensor = count("tp", 1);
   layout.context = count("cp", 1);
   auto gpus = number("gpus", 1, 1 << 24);
-  int others = layout.tensor * layout.context * layout.pipeline;
+  int others = product(layout);
   if (gpus && !has("dp")) {
     layout.data = static_cast<int>(*gpus) / others;
     assume("dp", "gpus / (tp * cp * pp)");
   } else {
     layout.data = count("dp", 1);
   }
+  product(layout);
   if (gpus && error.empty() && static_cast<double>(layout.data) * others != *gpus)
     fail("gpus", text("gpus") + " devices, but tp * cp * dp * pp is " +
                      shortNumber(static_cast<double>(layout.data) * others));
@@ -276,22 +286,23 @@ void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
   layout.bucketedGradients = flag("bucketed", false);
   schedule(layout);
   batches(layout);
-  if (error.empty() &&
-      layout.pipeline * std::max(1, layout.chunks) > model.layers + (layout.endsCountAsLayers ? 2 : 0))
+  if (error.empty() && static_cast<double>(layout.pipeline) * layout.chunks >
+                           model.layers + (layout.endsCountAsLayers ? 2 : 0))
     fail(has("pp_gpus") ? "pp_gpus" : "pp", "more stages than layers");
 }
 
 /// Fully sharded data parallelism with tensor, context and pipeline parallelism on top.
-void RowReader::torchTitan(const ModelDimensions &model, TrainingLayout &layout) {
+void RowReader::torchTitan(TrainingLayout &layout) {
   layout.tensor = count("tp", 1);
   layout.pipeline = count("pp", 1);
   layout.context = count("cp", 1);
   auto gpus = number("gpus", 1, 1 << 24);
-  int others = layout.tensor * layout.pipeline * layout.context;
+  int others = product(layout);
   if (has("fsdp"))
     layout.data = count("fsdp", 1);
   else
     layout.data = gpus ? std::max(1, static_cast<int>(*gpus) / others) : count("dp", 1);
+  product(layout);
   if (gpus && error.empty() && static_cast<double>(layout.data) * others != *gpus)
     fail("gpus", text("gpus") + " devices, but fsdp * tp * pp * cp is " +
                      shortNumber(static_cast<double>(layout.data) * others));
@@ -314,8 +325,8 @@ void RowReader::torchTitan(const ModelDimensions &model, TrainingLayout &layout)
   // A pipeline cuts the batch into as many microbatches as it has stages.
   double whole = std::max(1.0, std::floor(local / layout.pipeline));
   layout.microBatch = numberOr("micro_batch", whole, 1, 1e9);
-  layout.globalBatch = has("global_batch") ? *number("global_batch", 1, 1e12) : local * layout.data;
-  (void)model;
+  layout.globalBatch =
+      has("global_batch") ? number("global_batch", 1, 1e12).value_or(1) : local * layout.data;
 }
 
 /// Narayanan et al., 2021, table 2.
@@ -385,10 +396,17 @@ void RowReader::planned(Configuration &out) {
     recompute(out.layout.recompute, Recompute::Full);
   out.layout.expertParallel = out.model.experts > 0;
   out.layout.globalBatch = numberOr("global_batch", 1024, 1, 1e12);
-  out.layout.optimizerBytes = 12;
+  // Alpa compiles a step; the others launch each operation from a program.
+  bool eager = contains(method, "megatron") || contains(method, "deepspeed");
+  out.layout.compiled = !eager;
+  if (eager)
+    out.layout.hostLaunchSeconds = 5e-5;
+  // Moments in f32, no second copy of the parameters.
+  out.layout.optimizerBytes = 8;
   out.layout.gradientBytes = 2;
+  out.choices.zero = 2;
   out.layout.bucketedGradients = true;
-  out.devices = count("gpus", 1);
+  out.devices = static_cast<int>(numberOr("gpus", 1, 1, 65536));
   out.question = Question::BestStep;
   if (auto stages = number("stages", 1, 1 << 20)) {
     // Stages of unequal meshes are priced as equal ones if their number divides the devices.
@@ -471,7 +489,7 @@ Configuration ConfigurationReader::read(std::size_t index) {
     row.model(out.model, Suite::Llama);
     row.precision(out.layout, DataType::BF16);
     row.recompute(out.layout.recompute, Recompute::None);
-    row.torchTitan(out.model, out.layout);
+    row.torchTitan(out.layout);
     break;
   case Origin::Alpa:
     row.planned(out);

@@ -12,15 +12,16 @@ constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 6.6, 2.7, "a100", 64, 5
 constexpr Evidence kAllReduce{
     "vtrain_measured_allreduce_lut", 154, true, 3.4, 2.2, "", 2, 8, 0, 1e18, 0, 1e18};
 constexpr Evidence kZeroBubble{
-    "zero_bubble_throughput", 48, true, 14, 15, "a100", 8, 32, 2304, 6144, 1024, 1024};
+    "zero_bubble_throughput", 48, true, 14, 15, "a100", 8, 32, 2304, 6144, 1024, 1024, 4.9, 4.2};
 constexpr Evidence kLayer{
     "korthikanti2022_layer_times_22B", 5, true, 5.8, 5.0, "a100", 8, 8, 6144, 6144, 2048, 2048};
 constexpr Evidence kMemory{
     "korthikanti2022_memory", 8, false, 0.14, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
 constexpr Evidence kSc21{
-    "megatron_sc21_table2", 13, true, 8.7, 8.4, "a100", 384, 2240, 12288, 20480, 2048, 2048};
+    "megatron_sc21_table2", 13, true, 6.4, 6.3, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
-    "torchtitan_llama31_h100", 18, true, 4.7, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144};
+    "torchtitan_llama31_h100", 18, true, 4.7, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
+constexpr Evidence kAlpa{"alpa_e2e_v100", 52, true, 169, 9.8, "v100", 1, 64, 768, 8192, 1024, 1024};
 
 bool inside(const Evidence &evidence, const Configuration &row, const Machine &machine) {
   if (machine.name.compare(0, std::string(evidence.device).size(), evidence.device) != 0)
@@ -45,8 +46,9 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
     return &kLayer;
   case Question::StageMemory:
     return &kMemory;
-  case Question::Step:
   case Question::BestStep:
+    return &kAlpa;
+  case Question::Step:
     break;
   }
   if (machine.name.compare(0, 2, "h1") == 0 || machine.name.compare(0, 2, "h2") == 0)
@@ -60,7 +62,8 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
   return row.devices > kMulti.devicesHigh && inside(kSc21, row, machine) ? &kSc21 : &kMulti;
 }
 
-std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine) {
+std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine,
+                     bool memory) {
   if (!evidence)
     return "no published rows are like it";
   std::ostringstream out;
@@ -69,6 +72,11 @@ std::string describe(const Evidence *evidence, const Configuration &row, const M
   out << "mean error " << evidence->meanPercent << " %, median " << evidence->medianPercent << " % on "
       << evidence->rows << (evidence->measured ? " measured" : " simulated") << " rows of "
       << evidence->table;
+  const Evidence &held = evidence->memoryMeanPercent > 0 ? *evidence : kZeroBubble;
+  if (memory)
+    out << "; memory: " << (inside(held, row, machine) ? "" : "extrapolated: ") << "mean error "
+        << held.memoryMeanPercent << " %, median " << held.memoryMedianPercent << " % on " << held.rows
+        << " measured rows of " << held.table;
   return out.str();
 }
 

@@ -351,8 +351,8 @@ private:
 std::string check(const PipelineProblem &p) {
   if (p.stages < 1 || p.microbatches < 1 || p.chunks < 1)
     return "stages, microbatches and chunks must be at least 1";
-  if (static_cast<double>(p.stages) * p.chunks * p.microbatches > 1e8)
-    return "more than 10^8 passes";
+  if (static_cast<double>(p.stages) * p.chunks * p.microbatches > 1e7)
+    return "more than 10^7 microbatches of chunks on all stages";
   if (p.work.size() != static_cast<std::size_t>(p.stages) * p.chunks)
     return "there must be stages * chunks entries of work";
   bool many = p.schedule == Schedule::Interleaved || p.schedule == Schedule::ZeroBubbleV;

@@ -52,7 +52,12 @@ PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &mode
         layout.microBatch = micro;
         if (choices.microbatches > 0)
           layout.microBatch = each / choices.microbatches;
+        layout.zero = base.zero;
         consider(layout);
+        if (choices.zero > base.zero && layout.data > 1) {
+          layout.zero = choices.zero;
+          consider(layout);
+        }
         if (choices.microbatches > 0)
           break;
       }

@@ -97,9 +97,12 @@ private:
   std::string check() const {
     if (layout.tensor < 1 || layout.context < 1 || layout.data < 1 || layout.pipeline < 1)
       return "tp, cp, dp and pp must be at least 1";
+    if (layout.globalBatch / layout.data / layout.microBatch > 1e7)
+      return "more than 10^7 microbatches";
     if (layout.microbatches() < 1)
       return "the global batch holds no microbatch of each data-parallel rank";
-    if (layout.pipeline * std::max(1, layout.chunks) > model.layers + (layout.endsCountAsLayers ? 2 : 0))
+    if (static_cast<double>(layout.pipeline) * layout.chunks >
+        model.layers + (layout.endsCountAsLayers ? 2 : 0))
       return "there are more stages than layers";
     if (!layout.stageLayers.empty() && layout.stageLayers.size() != static_cast<std::size_t>(layout.pipeline))
       return "the layers of each stage must be given for every stage";

@@ -186,11 +186,13 @@ def torchtitan(report, rows):
 def alpa(report, rows):
     rows = [r for r in rows if number(r, "predicted_ms")]
     groups = {}
-    pairs = []
+    pairs, labels = [], []
     for r in rows:
         if number(r, "tflops_per_gpu"):
-            pairs.append((number(r, "tflops_per_gpu"), 1 / number(r, "predicted_ms")))
+            pairs.append((number(r, "tflops_per_gpu"), number(r, "predicted_tflops_per_gpu")))
+            labels.append(label(r, "model", "gpus", "method", "predicted_plan"))
             groups.setdefault((r["model"], r["gpus"]), []).append(pairs[-1])
+    report.show("TFLOP/s a device", pairs, "-", labels)
     for model in sorted({m for m, _ in groups}):
         report.order(f"plans, {model}", *ordering({k: v for k, v in groups.items() if k[0] == model}, 0.1), ">= 80 %")
     report.order("plans", *ordering(groups, 0.1), ">= 80 %")

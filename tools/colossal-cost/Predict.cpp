@@ -158,7 +158,9 @@ private:
       break;
     }
     }
-    set(out, "predicted_error", describe(evidenceFor(row, model->machine()), row, model->machine()));
+    set(out, "predicted_error",
+        describe(evidenceFor(row, model->machine()), row, model->machine(),
+                 memory && row.question != Question::StageMemory));
     return "";
   }
 

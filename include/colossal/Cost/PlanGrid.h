@@ -12,6 +12,8 @@ struct PlanChoices {
   bool tensor = true, data = true, pipeline = true;
   /// Stages and tensor-parallel ranks are fixed at these; 0: free.
   int stages = 0, tensorRanks = 0;
+  /// The highest ZeRO stage that may be taken in place of the layout's own, where there is a data axis.
+  int zero = 0;
   /// Microbatches a step; 0: free.
   int microbatches = 0;
 };
