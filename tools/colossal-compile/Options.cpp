@@ -12,11 +12,17 @@ Examples:
   colossal-compile gpt2.onnx --mesh 2x2 --dim batch=4 --dim seq=128 -o gpt2.cplan
   colossal-compile gpt2.onnx --mesh data=2,model=2 --dim batch=1,4,8 --dim seq=128 --memory 512MiB
   colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
+  colossal-compile llama.onnx --devices 64 --machine h100 --training adamw --global-batch 512 --dim seq=8192 --plan-only -o plan.json
+  colossal-compile llama.onnx --dim seq=8192 --plan-only --price plan.json
 
-The plan is run by colossal-run. Weights stay in the model's files; the plan says which part each rank reads.)";
+The plan is run by colossal-run. Weights stay in the model's files; the plan says which part each rank reads.
+
+With --plan-only, a training step is planned over many devices: mesh, layouts, pipeline stages and schedule, microbatch, ZeRO
+stage and recompute, from the model's file alone (its weights need not be there). The batch, the first dimension of the inputs,
+is left open; all other dimensions are bound. The plan is written as JSON (docs/Search.md), a report to standard output.)";
 
 static const char *const kFooter = R"(
-Exit codes: 0 compiled; 1 the model cannot be compiled as asked (the message says why); 2 the command line is wrong.)";
+Exit codes: 0 compiled, or planned; 1 the model cannot be compiled as asked (the message says why), or no training plan fits; 2 the command line is wrong.)";
 
 namespace {
 
@@ -67,8 +73,45 @@ uint64_t parseBytes(const std::string &text) {
 
 struct RawOptions {
   std::vector<std::string> dims, shapes, values, pins;
-  std::string memory, emit = "plan";
+  std::string memory, emit = "plan", training, recompute, attention = "fused";
 };
+
+/// What --plan-only needs.
+void interpretTraining(const RawOptions &raw, Options &options) {
+  colossal::PlanTrainingOptions &training = options.training;
+  bool isPricing = !training.pricePath.empty();
+  if (!options.planOnly) {
+    if (isPricing || !raw.training.empty() || training.task.devices > 0 || training.task.globalBatch > 0)
+      fail("--devices, --training, --global-batch and --price plan a training step: give --plan-only, too (no code is made for it yet)");
+    return;
+  }
+  if (options.compile.mesh != "1" || !options.compile.layout.pins.empty() || raw.emit != "plan" || options.explain || options.asPins)
+    fail("--mesh, --pin, --emit, --explain and --as-pins do not go with --plan-only: the search chooses the mesh");
+  training.import = options.compile.import;
+  for (const auto &[names, values] : options.compile.manyDims)
+    for (const std::string &name : names) {
+      if (values.size() != 1)
+        fail("--dim " + name + ": --plan-only takes one value");
+      training.import.dims[name] = values.front();
+    }
+  if (!options.compile.layout.machine.empty())
+    training.machine = options.compile.layout.machine;
+  training.task.memoryBytes = options.compile.layout.memoryBytes;
+  if (isPricing)
+    return;
+  if (training.task.devices < 1)
+    fail("--plan-only: --devices is missing (how many devices of the machine to use)");
+  if (training.task.globalBatch < 1)
+    fail("--plan-only: --global-batch is missing (sequences in a step)");
+  training.task.optimizer = raw.training.empty() ? "adamw" : raw.training;
+  if (training.task.optimizer != "adam" && training.task.optimizer != "adamw")
+    fail("--training: '" + raw.training + "' is not adam or adamw");
+  if (!colossal::planner::trainingTypes(training.task.precision))
+    fail("--precision: '" + training.task.precision + "' is not bf16, f16, tf32 or f32");
+  if (raw.attention != "fused" && raw.attention != "unfused")
+    fail("--attention: '" + raw.attention + "' is not fused or unfused");
+  training.space.fusedAttention = raw.attention == "fused";
+}
 
 void interpret(const RawOptions &raw, Options &options) {
   colossal::CompileOptions &compile = options.compile;
@@ -114,6 +157,7 @@ void interpret(const RawOptions &raw, Options &options) {
   if (!phase)
     fail("--emit: '" + raw.emit + "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
+  interpretTraining(raw, options);
 }
 
 } // namespace
@@ -143,6 +187,20 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
   app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, outline, search, partition, schedule");
   app.add_option("--target-cpu", compile.schedule.targetCpu, "LLVM's name of the CPU to compile for (default: this host)");
+  colossal::PlanTrainingOptions &training = options.training;
+  training.task.devices = 0;
+  training.task.globalBatch = 0;
+  CLI::Option_group *plan = app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
+  plan->add_flag("--plan-only", options.planOnly, "plan a training step and write the plan as JSON; make no code");
+  plan->add_option("--devices", training.task.devices, "how many devices of --machine (default there: h100) to use")
+      ->check(CLI::Range(1, 1 << 20));
+  plan->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
+  plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")->check(CLI::Range(1.0, 1e9));
+  plan->add_option("--precision", training.task.precision,
+                   "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy and moments; f32, tf32");
+  plan->add_option("--attention", raw.attention, "fused (default): scores are never stored; unfused: they are");
+  plan->add_option("--batch-dim", training.batchDimension, "name of the batch (default: the first dimension of each input)");
+  plan->add_option("--price", training.pricePath, "price the plan in this JSON file instead of searching")->check(CLI::ExistingFile);
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);
   app.footer(kFooter);
@@ -162,7 +220,7 @@ int parseOptions(int argc, char **argv, Options &options) {
   if (options.output.empty()) {
     std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);
     size_t dot = name.rfind(".onnx");
-    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) + ".cplan";
+    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) + (options.planOnly ? ".plan.json" : ".cplan");
   }
   compile.planPath = options.output;
   return -1;

@@ -3,6 +3,7 @@
 #define COLOSSAL_TOOLS_COLOSSAL_COMPILE_OPTIONS_H
 
 #include "colossal/Compiler/Compiler.h"
+#include "colossal/Compiler/PlanTraining.h"
 
 #include <string>
 
@@ -11,6 +12,8 @@ struct Options {
   colossal::CompileOptions compile;
   std::string output;
   colossal::Phase last = colossal::Phase::Plan;
+  bool planOnly = false;                  ///< plan training, make no code
+  colossal::PlanTrainingOptions training;
   bool explain = false, asPins = false, printInputs = false, listOperators = false, quiet = false;
 };
 

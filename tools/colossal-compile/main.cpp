@@ -54,6 +54,27 @@ static void printOperators() {
   }
 }
 
+static int planTraining(MLIRContext &context, Options &options) {
+  auto begin = std::chrono::steady_clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  if (!options.quiet)
+    options.training.progress = [&](const std::string &text) { llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << text << "\n"; };
+  PlanTrainingResult result;
+  if (failed(colossal::planTraining(&context, options.training, result)))
+    return 1;
+  if (!options.quiet || !result.found)
+    llvm::outs() << result.report;
+  if (!result.json.empty()) {
+    if (std::string error = writeTextFile(options.output, result.json); !error.empty()) {
+      llvm::errs() << "colossal-compile: error: " << error << "\n";
+      return 1;
+    }
+    if (!options.quiet)
+      llvm::outs() << llvm::format("%s: planned in %.2f s\n", options.output.c_str(), seconds());
+  }
+  return result.found ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   Options options;
   if (int code = parseOptions(argc, argv, options); code >= 0)
@@ -72,6 +93,8 @@ int main(int argc, char **argv) {
   });
   if (options.printInputs)
     return printInputs(context, options.compile.import.modelPath);
+  if (options.planOnly)
+    return planTraining(context, options);
 
   auto begin = std::chrono::steady_clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };

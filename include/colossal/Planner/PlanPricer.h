@@ -1,0 +1,87 @@
+// What a training plan takes: time by part, and memory by kind, stage and time. Units are priced once a cell (axes, microbatch,
+// recompute, boundary) and put into time by simulation. Neighbours: TrainingPlan.h; cost::simulate.
+#pragma once
+
+#include "colossal/Planner/TrainingPlan.h"
+
+namespace colossal::planner {
+
+/// Bytes of one rank of a stage, by kind, at the peak.
+struct StageMemory {
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
+  double total() const { return parameters + gradients + optimizer + activations + transient; }
+};
+
+/// Bytes held at a time of the step, on the stage that holds the most.
+struct MemoryPoint {
+  double seconds = 0, bytes = 0;
+};
+
+struct PlanPrice {
+  double seconds = 0; ///< of a step
+  /// Where they go, on the stage that ends last.
+  double pipeline = 0, reduction = 0, optimizer = 0;
+  double bubble = 0;         ///< part of the pipeline's time in which the busiest stage waits
+  double collective = 0;     ///< s of communication inside the busiest stage's passes
+  std::vector<int> parts;    ///< units of each chunk
+  std::vector<StageMemory> memory; ///< by stage
+  double peakBytes = 0;      ///< the largest total
+  double limitBytes = 0;     ///< of a device, without what its runtime reserves
+  std::vector<MemoryPoint> curve; ///< if asked for
+  int curveStage = 0;
+  double flops = 0;          ///< of a step, as the model's contractions count, without recompute
+  std::map<std::string, double> bytesByCollective; ///< a rank of the first stage, in a step
+  std::string error;         ///< why the plan makes no sense; the rest is empty then
+
+  bool fits() const { return error.empty() && peakBytes <= limitBytes; }
+};
+
+/// Costs of all kinds of unit under one choice of axes, microbatch, recompute and boundary.
+struct Cell {
+  std::vector<UnitCost> kinds; ///< by kind
+  std::vector<UnitLayout> layouts;
+  std::string error; ///< no layout meets the boundary
+};
+
+/// A plan's stages, and a time that no order of its passes undercuts.
+struct PlanOutline {
+  struct Stage {
+    double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
+    std::map<int, double> shared;
+    double reduction = 0; ///< s, over tensor axes
+    double transient = 0;
+  };
+  std::vector<Stage> stages;
+  std::vector<double> saved; ///< bytes of a microbatch, by chunk in the model's order
+  double bound = 0;
+};
+
+class PlanPricer {
+public:
+  PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task);
+  ~PlanPricer();
+
+  /// The plan's price; `detailed` also fills the curve and the bytes by collective.
+  PlanPrice price(const TrainingPlan &plan, bool detailed = false);
+  /// The cell of a plan, found or given by its layouts.
+  const Cell &cell(const TrainingPlan &plan);
+  /// Units of each chunk so that the slowest chunk is as fast as can be, and the others even. What ZeRO adds is not counted.
+  std::vector<int> balance(const TrainingPlan &plan, const Cell &cell) const;
+
+  /// What is known of a plan (with its parts) before it is simulated.
+  PlanOutline outline(const TrainingPlan &plan, const Cell &cell) const;
+  /// Bytes that the plan holds at least: state, and what a stage takes in until its first gradient arrives.
+  double leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const;
+  double limitBytes() const;
+
+  BlockPlanner &blocks();
+  const cost::CostModel &machine() const;
+  const TrainingGraph &graph() const;
+  const TrainingTypes &types() const;
+
+private:
+  struct Parts;
+  std::unique_ptr<Parts> p;
+};
+
+} // namespace colossal::planner

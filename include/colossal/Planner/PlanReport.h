@@ -1,0 +1,15 @@
+// A search's answer, or a price, in words. Neighbours: JointSearch.h, PlanPricer.h.
+#pragma once
+
+#include "colossal/Planner/JointSearch.h"
+
+namespace colossal::planner {
+
+/// The found plan with its bound, memory, runners-up, and what the code generator can emit of it; or why there is none.
+std::string printReport(const SearchResult &result, PlanPricer &pricer);
+/// A plan given by hand.
+std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer);
+/// The error of the cost model on published rows like this plan, "extrapolated" where there are none.
+std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer);
+
+} // namespace colossal::planner

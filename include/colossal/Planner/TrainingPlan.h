@@ -1,0 +1,57 @@
+// A training plan as data: how a model's units, the devices of a machine and a global batch are brought together. Neighbours:
+// PlanText.h reads and writes it, PlanPricer.h says what it takes, JointSearch.h finds the best one.
+#pragma once
+
+#include "colossal/Cost/PipelineSchedule.h"
+#include "colossal/Planner/BlockPlanner.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace colossal::planner {
+
+/// What a plan is for; the search does not change it.
+struct TrainingTask {
+  int devices = 1;
+  double globalBatch = 1; ///< sequences in a step
+  std::string optimizer = "adamw";
+  std::string precision = "bf16";
+  /// Bytes of a device that the plan may use; 0: what the machine has, without what its runtime reserves.
+  double memoryBytes = 0;
+};
+
+/// Ranks are numbered tensor axes first (the last one fastest), then context, data, pipeline.
+struct TrainingPlan {
+  TrainingTask task;
+  int pipeline = 1, data = 1, context = 1;
+  std::vector<int> tensor; ///< sizes of the tensor axes, outermost first; two for 2D layouts; none or {1}: unsplit
+  double microbatch = 1;   ///< sequences
+  cost::Schedule schedule = cost::Schedule::OneFOneB;
+  int chunks = 1; ///< of a stage; above 1 for interleaved, 2 for zb-v
+  /// 0: all state on every rank; 1: the optimizer's over the data and context axes; 2: gradients too; 3: parameters too.
+  int zero = 0;
+  Recompute recompute = Recompute::None;
+  bool fusedAttention = true;
+  /// Gradients are reduced beside the last backward pass, as they come.
+  bool overlapGradients = true;
+  /// Layouts that the solver finds keep as few parameters as they can, not only as little time. Not part of the text: that
+  /// names the layouts.
+  bool lean = false;
+  Boundary boundary; ///< of the context axis, if above 1, and the tensor axes
+  /// Units of each chunk in the model's order; empty: balanced.
+  std::vector<int> parts;
+  /// By kind of unit: operation to factors, one for each axis ("n,-"); what is not named follows by the solver.
+  std::map<std::string, std::map<std::string, std::string>> layouts;
+
+  int tensorSize() const;
+  int microbatches() const;
+};
+
+/// The axes that units are laid out over, outermost first: context if above 1, then the tensor axes above 1.
+std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan);
+
+/// Empty, or the first place that makes no sense, as in "mesh.data: 3 does not divide the global batch of 512".
+std::string validate(const TrainingPlan &plan, const TrainingGraph &graph);
+
+} // namespace colossal::planner

@@ -1,0 +1,190 @@
+//===- PlanTraining.cpp - from an ONNX file to a training plan --------------===//
+#include "colossal/Compiler/PlanTraining.h"
+
+#include "colossal/Compiler/Compiler.h"
+#include "colossal/Layout/TrainingBlocks.h"
+#include "colossal/Planner/PlanReport.h"
+#include "colossal/Planner/PlanText.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+/// Two batches at which every size is told apart: what does not grow, and what grows with the batch.
+constexpr int64_t kFewSequences = 2, kManySequences = 3;
+
+/// Names of the dimensions that hold the batch: the first of each input, unless bound.
+FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options, std::string &told) {
+  Location loc = UnknownLoc::get(context);
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return failure();
+  std::set<std::string> batch;
+  std::string fixed, bound;
+  for (const ModelInput &input : *inputs) {
+    if (options.import.values.count(input.name))
+      continue;
+    if (auto shape = options.import.shapes.find(input.name); shape != options.import.shapes.end()) {
+      bound = "--shape " + input.name;
+      continue;
+    }
+    if (!input.hasShape)
+      return emitError(loc) << "input '" << input.name << "' has no shape: its batch cannot be found; export the model with shapes";
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      bool isBound = dim.size >= 0 || options.import.dims.count(dim.name);
+      bool isBatch = options.batchDimension.empty() ? d == 0 : dim.name == options.batchDimension;
+      if (isBatch && !isBound && !dim.name.empty()) {
+        batch.insert(dim.name);
+        if (told.empty())
+          told = "dimension " + std::to_string(d) + " of '" + input.name + "' ('" + dim.name + "')";
+      } else if (d == 0 && dim.size >= 0) {
+        fixed = "input '" + input.name + "' has a fixed first dimension of " + std::to_string(dim.size);
+      } else if (d == 0 && isBound) {
+        bound = "--dim " + dim.name;
+      }
+    }
+  }
+  if (batch.empty()) {
+    if (!options.batchDimension.empty())
+      return emitError(loc) << "--batch-dim '" << options.batchDimension << "': no input has a dimension of that name that is left open";
+    auto diagnostic = emitError(loc) << "no batch is left open for the search to choose microbatches: ";
+    if (!bound.empty())
+      return diagnostic << "leave out " << bound << ", the first dimension is the batch (or name another with --batch-dim)";
+    return diagnostic << (fixed.empty() ? "the model has no inputs" : fixed)
+                      << "; export the model with a symbolic batch, or name its dimension with --batch-dim";
+  }
+  for (const ModelInput &input : *inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape))
+      if (dim.size < 0 && !batch.count(dim.name) && !options.import.dims.count(dim.name) && !options.import.shapes.count(input.name) &&
+          !options.import.values.count(input.name))
+        return emitError(loc) << "dimension " << d << " of input '" << input.name << "' is not bound: give --dim "
+                              << (dim.name.empty() ? "NAME" : dim.name) << "=LENGTH (the batch is " << told
+                              << " and stays open: the search chooses microbatches)";
+  return batch;
+}
+
+FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrainingOptions &options) {
+  std::string told;
+  FailureOr<std::set<std::string>> batch = findBatch(context, options, told);
+  if (failed(batch))
+    return failure();
+  OwningOpRef<ModuleOp> modules[2];
+  func::FuncOp functions[2];
+  for (int i = 0; i < 2; ++i) {
+    ImportOptions import = options.import;
+    import.allowMissingWeights = true;
+    for (const std::string &name : *batch)
+      import.dims[name] = i == 0 ? kFewSequences : kManySequences;
+    FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(context, import);
+    if (failed(module))
+      return failure();
+    modules[i] = std::move(*module);
+    functions[i] = *modules[i]->getOps<func::FuncOp>().begin();
+  }
+  if (options.progress)
+    options.progress("units");
+  FailureOr<planner::TrainingGraph> graph =
+      layout::extractTrainingGraph(functions[0], kFewSequences, functions[1], kManySequences);
+  if (failed(graph))
+    return failure();
+  std::string path = options.import.modelPath;
+  graph->name = path.substr(path.find_last_of('/') + 1);
+  graph->batchDimension = told;
+  return graph;
+}
+
+/// A file's text, of at most 64 MiB; none with a diagnostic.
+FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  constexpr std::streamoff kMost = 64 << 20;
+  file.seekg(0, std::ios::end);
+  if (!file || file.tellg() > kMost)
+    return emitError(UnknownLoc::get(context)) << "'" << path << "' cannot be read" << (file ? ": more than 64 MiB" : "");
+  file.seekg(0);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file)
+    return emitError(UnknownLoc::get(context)) << "'" << path << "' cannot be read";
+  return text.str();
+}
+
+LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
+                         PlanTrainingResult &result) {
+  Location loc = UnknownLoc::get(context);
+  FailureOr<std::string> text = readText(context, options.pricePath);
+  if (failed(text))
+    return failure();
+  planner::PlanReadResult read = planner::parsePlan(*text, graph);
+  if (!read.error.empty())
+    return emitError(loc) << options.pricePath << ": " << read.error;
+  cost::MachineResult machine = cost::loadMachine(read.machine.empty() ? options.machine : read.machine);
+  if (!machine.error.empty())
+    return emitError(loc) << options.pricePath << ": machine: " << machine.error;
+  if (read.plan.task.devices > machine.machine.devices())
+    return emitError(loc) << options.pricePath << ": devices: machine '" << machine.machine.name << "' has "
+                          << machine.machine.devices();
+  if (read.plan.task.memoryBytes <= 0)
+    read.plan.task.memoryBytes = options.task.memoryBytes;
+  cost::CostModel model(machine.machine);
+  planner::PlanPricer pricer(graph, model, read.plan.task);
+  planner::PlanPrice price = pricer.price(read.plan, true);
+  if (!price.error.empty())
+    return emitError(loc) << options.pricePath << ": " << price.error;
+  result.found = price.fits();
+  result.report = planner::printPrice(read.plan, price, pricer);
+  return success();
+}
+
+} // namespace
+
+LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &options, PlanTrainingResult &result) {
+  Location loc = UnknownLoc::get(context);
+  if (options.progress)
+    options.progress("import");
+  FailureOr<planner::TrainingGraph> graph = readGraph(context, options);
+  if (failed(graph))
+    return failure();
+  if (!options.pricePath.empty())
+    return priceGiven(context, options, *graph, result);
+  cost::MachineResult machine = cost::loadMachine(options.machine);
+  if (!machine.error.empty())
+    return emitError(loc) << "--machine: " << machine.error;
+  cost::CostModel model(machine.machine);
+  planner::PlanPricer pricer(*graph, model, options.task);
+  planner::SearchResult found = planner::searchPlans(pricer, options.task, options.space, options.progress);
+  if (!found.error.empty())
+    return emitError(loc) << found.error;
+  result.found = found.best.has_value();
+  result.json = planner::printPlan(found, pricer, options.machine);
+  result.report = planner::printReport(found, pricer);
+  return success();
+}
+
+std::string writeTextFile(const std::string &path, const std::string &text) {
+  std::string temporary = path + ".tmp" + std::to_string(getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file << text;
+    file.flush();
+    if (!file) {
+      std::remove(temporary.c_str());
+      return "cannot write '" + path + "'";
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    std::remove(temporary.c_str());
+    return "cannot write '" + path + "'";
+  }
+  return "";
+}
+
+} // namespace colossal

@@ -1,0 +1,415 @@
+//===- TrainingBlocks.cpp - a module as the joint search sees it ------------===//
+#include "colossal/Layout/TrainingBlocks.h"
+
+#include "Names.h"
+#include "Repeats.h"
+#include "colossal/Partition/Resharding.h"
+#include "dialects/Colossal/Colossal.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+namespace {
+
+/// Both imports of one model, walked in lockstep.
+class Extractor {
+public:
+  Extractor(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch)
+      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), fewRules(few), manyRules(many), cut(findUnits(few)),
+        manyCut(findUnits(many)), origins(findOrigins(few)) {}
+
+  FailureOr<planner::TrainingGraph> run();
+
+private:
+  /// A size at both batches, for one sequence.
+  struct Size {
+    double size = 0;
+    bool perSequence = false;
+  };
+  std::optional<Size> compare(double a, double b) const {
+    if (a == b)
+      return Size{a, false};
+    if (a * manyBatch == b * fewBatch)
+      return Size{a / fewBatch, true};
+    return std::nullopt;
+  }
+
+  LogicalResult buildKind(const Unit &unit, planner::UnitKind &kind);
+  LogicalResult buildOp(int at, planner::UnitKind &kind);
+  FailureOr<int> getTensor(Value value, Value other, planner::UnitKind &kind);
+  LogicalResult addUses(Operation *op, Operation *other, planner::UnitKind &kind, planner::Operation &built);
+  void fuse(planner::UnitKind &kind) const;
+  void addLoss(planner::UnitKind &kind, int logits) const;
+  void nameKinds(planner::TrainingGraph &graph) const;
+  std::set<StringRef> findRoots(Value value) const;
+  void countRoots();
+  bool isTrained(Value value) const;
+
+  func::FuncOp few, many;
+  int64_t fewBatch, manyBatch;
+  RefinementAnalysis fewRules, manyRules;
+  UnitCut cut, manyCut;
+  llvm::DenseMap<Value, Origin> origins;
+  std::map<StringRef, std::set<int>> rootUnits; ///< per parameter: units that use it
+  std::map<StringRef, double> rootElements;
+  std::map<StringRef, int> sharedNumbers;
+  llvm::DenseMap<Value, int> tensors; ///< of the kind that is being built
+};
+
+/// Parameters that a value is computed from.
+std::set<StringRef> Extractor::findRoots(Value value) const {
+  std::set<StringRef> roots;
+  SmallVector<Value> work{value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!seen.insert(next).second || !op)
+      continue;
+    if (auto parameter = dyn_cast<ParameterOp>(op))
+      roots.insert(parameter.getName());
+    llvm::append_range(work, op->getOperands());
+  }
+  return roots;
+}
+
+/// Does some operation of the stream have a gradient with respect to it?
+bool Extractor::isTrained(Value value) const {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return false;
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    auto op = dyn_cast<GradientOpInterface>(use.getOwner());
+    return op && op.getGradientFlops(use.getOperandNumber()) > 0;
+  });
+}
+
+void Extractor::countRoots() {
+  for (auto parameter : few.getOps<ParameterOp>())
+    rootElements[parameter.getName()] = cast<RankedTensorType>(parameter.getType()).getNumElements();
+  for (auto [u, unit] : llvm::enumerate(cut.units))
+    for (int i = unit.begin; i < unit.end; ++i)
+      for (Value operand : cut.stream[i]->getOperands())
+        if (Origin origin = origins.lookup(operand); origin.parameter && !origin.argument)
+          for (StringRef root : findRoots(operand))
+            rootUnits[root].insert(u);
+  for (const auto &[root, units] : rootUnits)
+    if (units.size() > 1)
+      sharedNumbers.try_emplace(root, sharedNumbers.size());
+}
+
+FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind &kind) {
+  if (auto known = tensors.find(value); known != tensors.end())
+    return known->second;
+  auto type = cast<RankedTensorType>(value.getType());
+  std::optional<Size> elements =
+      compare(type.getNumElements(), cast<RankedTensorType>(other.getType()).getNumElements());
+  std::vector<std::string> names = getNames(value.getLoc());
+  if (!elements)
+    return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType() << " between batches of "
+                                     << fewBatch << " and " << manyBatch << ", not in proportion: the model mixes sequences";
+  planner::Tensor tensor;
+  tensor.name = names.empty() ? "" : names.back();
+  tensor.elements = std::max(1.0, elements->size);
+  tensor.perSequence = elements->perSequence;
+  tensor.isFloat = isa<FloatType>(type.getElementType());
+  tensor.bytes = getElementBytes(type.getElementType());
+  Origin origin = origins.lookup(value);
+  tensor.kind = origin.isStream()    ? planner::Tensor::Activation
+                : origin.parameter && isTrained(value) ? planner::Tensor::Parameter
+                                                       : planner::Tensor::Given;
+  if (tensor.kind == planner::Tensor::Parameter)
+    for (StringRef root : findRoots(value)) {
+      tensor.stored += rootElements[root];
+      tensor.name = root.str();
+      if (auto shared = sharedNumbers.find(root); shared != sharedNumbers.end())
+        tensor.shared = shared->second;
+    }
+  tensors[value] = kind.tensors.size();
+  kind.tensors.push_back(std::move(tensor));
+  return static_cast<int>(kind.tensors.size() - 1);
+}
+
+planner::Operation::Kind getKind(Operation *op) {
+  if (isa<ContractOp, ConvOp, ConvTransposeOp>(op))
+    return planner::Operation::Contraction;
+  if (isa<AttentionOp>(op))
+    return planner::Operation::Attention;
+  auto gradient = cast<GradientOpInterface>(op);
+  // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
+  if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op) && !gradient.isOperandSaved(0))
+    return planner::Operation::View;
+  return planner::Operation::Streaming;
+}
+
+LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitKind &kind, planner::Operation &built) {
+  const RefinedRule &refined = fewRules.get(op), &refinedOther = manyRules.get(other);
+  bool isRefined = refined.rule.factors.size() == refinedOther.rule.factors.size();
+  const FactorRule &rule = isRefined ? refined.rule : refined.own;
+  const FactorRule &ruleOther = isRefined ? refinedOther.rule : refinedOther.own;
+  if (rule.factors.size() != ruleOther.factors.size())
+    return emitError(op->getLoc()) << "'" << op->getName() << "' has other factors at another batch";
+  for (auto [a, b] : llvm::zip_equal(rule.factors, ruleOther.factors)) {
+    std::optional<Size> size = compare(a.size, b.size);
+    if (!size)
+      return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size << " to " << b.size
+                                     << " between batches of " << fewBatch << " and " << manyBatch << ", not in proportion";
+    planner::Factor factor;
+    factor.size = std::max(1.0, size->size);
+    factor.perSequence = size->perSequence;
+    // Windows need their neighbours' elements, which the planner does not move.
+    factor.kind = a.kind == FactorKind::Whole || a.operandSize >= 0 ? planner::Factor::Whole
+                  : a.kind == FactorKind::Reduction                 ? planner::Factor::Reduction
+                                                                    : planner::Factor::Parallel;
+    factor.role = a.role.str();
+    built.factors.push_back(std::move(factor));
+  }
+  auto addPlaces = [&](const TensorFactors &dims, planner::Use &use) {
+    for (auto [d, dim] : llvm::enumerate(dims)) {
+      double inner = 1;
+      for (unsigned f : llvm::reverse(dim)) {
+        use.places.push_back({static_cast<int>(f), static_cast<int>(d), inner});
+        inner *= built.factors[f].size;
+      }
+    }
+  };
+  auto gradient = cast<GradientOpInterface>(op);
+  bool readsSome = false; // an indexed factor of an operand: only the rows that indices name are read
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!isa<RankedTensorType>(operand.getType()))
+      continue;
+    FailureOr<int> tensor = getTensor(operand, other->getOperand(i), kind);
+    if (failed(tensor))
+      return failure();
+    planner::Use use;
+    use.tensor = *tensor;
+    if (kind.tensors[*tensor].kind != planner::Tensor::Given) {
+      use.gradientFlops = gradient.getGradientFlops(i) / fewBatch;
+      use.saved = gradient.isOperandSaved(i);
+    }
+    addPlaces(rule.operands[i], use);
+    for (const planner::Place &place : use.places)
+      readsSome |= rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
+    if (readsSome && kind.tensors[*tensor].kind == planner::Tensor::Parameter)
+      use.moved = false;
+    built.operands.push_back(std::move(use));
+  }
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    FailureOr<int> tensor = getTensor(result, other->getResult(i), kind);
+    if (failed(tensor))
+      return failure();
+    planner::Use use;
+    use.tensor = *tensor;
+    use.saved = gradient.isResultSaved(i);
+    addPlaces(rule.results[i], use);
+    built.results.push_back(std::move(use));
+  }
+  return success();
+}
+
+LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
+  Operation *op = cut.stream[at], *other = manyCut.stream[at];
+  if (!isa<GradientOpInterface>(op))
+    return op->emitOpError() << "does not tell the work of its gradients, so that no training can be planned with it";
+  if (op->getName() != other->getName())
+    return emitError(op->getLoc()) << "'" << op->getName() << "' becomes '" << other->getName() << "' at another batch";
+  planner::Operation built;
+  std::vector<std::string> names = getNames(op->getLoc());
+  built.name = names.empty() ? op->getName().getStringRef().str() : names.front();
+  // Names of one unit must tell its operations apart.
+  int same = 0;
+  for (const planner::Operation &known : kind.operations)
+    same += known.name == built.name || StringRef(known.name).starts_with(built.name + "#");
+  if (same)
+    built.name += "#" + std::to_string(same + 1);
+  built.kind = getKind(op);
+  built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    built.causal = attention.getCausal();
+  if (failed(addUses(op, other, kind, built)))
+    return failure();
+  kind.operations.push_back(std::move(built));
+  return success();
+}
+
+/// Marks what one kernel computes: chains of memory-bound operations in which each has one user, and those that follow a
+/// contraction as its epilogue.
+void Extractor::fuse(planner::UnitKind &kind) const {
+  std::vector<int> users(kind.tensors.size(), 0);
+  std::vector<planner::Use *> makers(kind.tensors.size(), nullptr);
+  std::vector<planner::Operation *> producers(kind.tensors.size(), nullptr);
+  for (planner::Operation &op : kind.operations)
+    for (planner::Use &use : op.operands)
+      ++users[use.tensor];
+  for (int output : kind.outputs)
+    ++users[output];
+  for (planner::Operation &op : kind.operations) {
+    for (planner::Use &result : op.results) {
+      makers[result.tensor] = &result;
+      producers[result.tensor] = &op;
+    }
+    if (op.kind == planner::Operation::View && users[op.operands.front().tensor] == 1) {
+      makers[op.results.front().tensor] = makers[op.operands.front().tensor];
+      producers[op.results.front().tensor] = producers[op.operands.front().tensor];
+    }
+    if (op.kind != planner::Operation::Streaming)
+      continue;
+    for (planner::Use &use : op.operands) {
+      planner::Operation *from = producers[use.tensor];
+      if (!from || users[use.tensor] != 1 || kind.tensors[use.tensor].kind != planner::Tensor::Activation ||
+          (from->kind != planner::Operation::Streaming && from->kind != planner::Operation::Contraction))
+        continue;
+      use.moved = false;
+      op.light = true;
+      if (makers[use.tensor] && from->kind == planner::Operation::Streaming)
+        makers[use.tensor]->moved = false;
+      break; // one chain is followed
+    }
+  }
+}
+
+/// Mean cross-entropy over the last dimension, in one kernel that reads the logits.
+void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
+  const planner::Use *made = nullptr;
+  const planner::Operation *maker = nullptr;
+  for (const planner::Operation &op : kind.operations)
+    for (const planner::Use &result : op.results)
+      if (result.tensor == logits) {
+        made = &result;
+        maker = &op;
+      }
+  if (!made || maker->kind != planner::Operation::Contraction)
+    return;
+  int last = 0;
+  for (const planner::Place &place : made->places)
+    last = std::max(last, place.dim);
+  planner::Operation loss;
+  loss.name = "loss";
+  planner::Use use, result;
+  use.tensor = logits;
+  use.saved = true;
+  use.gradientFlops = kind.tensors[logits].elements;
+  double vocabulary = 1;
+  for (const planner::Place &place : made->places) {
+    planner::Factor factor = maker->factors[place.factor];
+    factor.kind = place.dim == last ? planner::Factor::Reduction : planner::Factor::Parallel;
+    factor.role = place.dim == last ? "vocabulary" : "";
+    vocabulary *= place.dim == last ? factor.size : 1;
+    int number = loss.factors.size();
+    loss.factors.push_back(factor);
+    use.places.push_back({number, place.dim, place.inner});
+    if (place.dim != last)
+      result.places.push_back({number, place.dim, place.inner});
+  }
+  planner::Tensor rows;
+  rows.name = "loss";
+  rows.elements = kind.tensors[logits].elements / vocabulary;
+  rows.perSequence = kind.tensors[logits].perSequence;
+  result.tensor = kind.tensors.size();
+  kind.tensors.push_back(rows);
+  loss.flops = kind.tensors[logits].elements;
+  loss.operands.push_back(use);
+  loss.results.push_back(result);
+  kind.operations.push_back(std::move(loss));
+}
+
+LogicalResult Extractor::buildKind(const Unit &unit, planner::UnitKind &kind) {
+  tensors.clear();
+  auto boundary = [&](int at, std::vector<int> &to) -> LogicalResult {
+    std::vector<Value> live = findLiveStream(cut.stream, at), liveOther = findLiveStream(manyCut.stream, at);
+    if (live.size() != liveOther.size())
+      return emitError(few.getLoc()) << "the model has other blocks at another batch";
+    for (auto [value, other] : llvm::zip_equal(live, liveOther)) {
+      FailureOr<int> tensor = getTensor(value, other, kind);
+      if (failed(tensor))
+        return failure();
+      to.push_back(*tensor);
+    }
+    return success();
+  };
+  if (failed(boundary(unit.begin, kind.inputs)))
+    return failure();
+  for (int i = unit.begin; i < unit.end; ++i)
+    if (failed(buildOp(i, kind)))
+      return failure();
+  if (failed(boundary(unit.end, kind.outputs)))
+    return failure();
+  fuse(kind);
+  if (unit.end == static_cast<int>(cut.stream.size())) {
+    Value output = few.front().getTerminator()->getOperand(0);
+    if (auto known = tensors.find(output); known != tensors.end())
+      addLoss(kind, known->second);
+  }
+  return success();
+}
+
+void Extractor::nameKinds(planner::TrainingGraph &graph) const {
+  std::vector<int> uses(graph.kinds.size(), 0);
+  for (int unit : graph.units)
+    ++uses[unit];
+  int repeated = 0, others = 0;
+  for (int count : uses)
+    repeated += count > 1;
+  for (auto [k, kind] : llvm::enumerate(graph.kinds)) {
+    bool isFirst = graph.units.front() == static_cast<int>(k), isLast = graph.units.back() == static_cast<int>(k);
+    if (uses[k] > 1)
+      kind.name = repeated > 1 ? "block" + std::to_string(++others) : "block";
+    else
+      kind.name = isFirst && isLast ? "model" : isFirst ? "embedding" : isLast ? "head" : "part" + std::to_string(++others);
+  }
+}
+
+FailureOr<planner::TrainingGraph> Extractor::run() {
+  if (cut.stream.empty())
+    return emitError(few.getLoc()) << "no operation depends on inputs and on parameters: there is nothing to train";
+  if (cut.stream.size() != manyCut.stream.size())
+    return emitError(few.getLoc()) << "the model has " << cut.stream.size() << " operations at a batch of " << fewBatch << " and "
+                                   << manyCut.stream.size() << " at " << manyBatch << ": no batch can be planned for it";
+  countRoots();
+  planner::TrainingGraph graph;
+  graph.kinds.resize(cut.kinds);
+  std::vector<bool> isBuilt(cut.kinds, false);
+  for (const Unit &unit : cut.units) {
+    graph.units.push_back(unit.kind);
+    if (isBuilt[unit.kind])
+      continue;
+    isBuilt[unit.kind] = true;
+    if (failed(buildKind(unit, graph.kinds[unit.kind])))
+      return failure();
+  }
+  nameKinds(graph);
+  for (const planner::UnitKind &kind : graph.kinds)
+    for (const auto *boundary : {&kind.outputs, &kind.inputs})
+      if (graph.sequence == 0 && !boundary->empty()) {
+        const planner::Tensor &stream = kind.tensors[boundary->front()];
+        double width = 1;
+        for (const planner::Operation &op : kind.operations)
+          for (const auto *uses : {&op.operands, &op.results})
+            for (const planner::Use &use : *uses)
+              if (use.tensor == boundary->front()) {
+                int last = 0;
+                for (const planner::Place &place : use.places)
+                  last = std::max(last, place.dim);
+                double size = 1;
+                for (const planner::Place &place : use.places)
+                  size *= place.dim == last ? op.factors[place.factor].size : 1;
+                width = std::max(width, size);
+              }
+        graph.sequence = stream.elements / width;
+      }
+  if (std::string error = planner::validate(graph); !error.empty())
+    return emitError(few.getLoc()) << "the model cannot be planned: " << error;
+  return graph;
+}
+
+} // namespace
+
+FailureOr<planner::TrainingGraph> layout::extractTrainingGraph(func::FuncOp few, int64_t fewBatch, func::FuncOp many,
+                                                               int64_t manyBatch) {
+  return Extractor(few, fewBatch, many, manyBatch).run();
+}

@@ -1,0 +1,321 @@
+// Units as search problems: one node an operation, one a value with several users; tables hold what moves cost. Neighbours:
+// BlockPlanner.h has the contract, UnitLayouts.h the prices, search::solve the answer.
+#include "colossal/Planner/BlockPlanner.h"
+
+#include "UnitLayouts.h"
+#include "colossal/Search/Solver.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace colossal::planner {
+
+std::optional<TrainingTypes> trainingTypes(const std::string &precision) {
+  TrainingTypes types;
+  if (precision == "bf16")
+    return types;
+  if (precision == "f16") {
+    types.compute = cost::DataType::F16;
+    return types;
+  }
+  types.activation = types.parameter = types.reduced = 4;
+  types.optimizer = 8;
+  types.compute = precision == "tf32" ? cost::DataType::TF32 : cost::DataType::F32;
+  if (precision == "f32" || precision == "tf32")
+    return types;
+  return std::nullopt;
+}
+
+const char *toString(Recompute recompute) {
+  return recompute == Recompute::None ? "none" : recompute == Recompute::Selective ? "selective" : "full";
+}
+
+std::string toString(const Boundary &boundary) {
+  std::string text;
+  for (const auto &place : boundary)
+    text += (text.empty() ? "" : ",") + (place ? "dim" + std::to_string(place->dim) : std::string("whole"));
+  return text.empty() ? "whole" : text;
+}
+
+struct BlockPlanner::Layouts {
+  Layouts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
+      : graph(graph), types(types), operations(machine, machine.machine().device.launchSeconds) {
+    for (const UnitKind &kind : graph.kinds)
+      kinds.push_back(std::make_unique<KindInfo>(kind));
+  }
+
+  using AxesKey = std::vector<std::array<int, 4>>;
+  static AxesKey key(const std::vector<TensorAxis> &axes) {
+    AxesKey key;
+    for (const TensorAxis &axis : axes)
+      key.push_back({axis.size, axis.group.size, axis.group.stride, axis.group.active});
+    return key;
+  }
+  const Mover &mover(const std::vector<TensorAxis> &axes) {
+    auto &entry = movers[key(axes)];
+    if (!entry)
+      entry = std::make_unique<Mover>(operations, axes);
+    return *entry;
+  }
+  UnitLayouts unit(const UnitQuery &query) {
+    return UnitLayouts(*kinds[query.kind], types, operations, mover(query.axes), query);
+  }
+
+  std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
+
+  const TrainingGraph &graph;
+  TrainingTypes types;
+  cost::OperationCost operations;
+  std::vector<std::unique_ptr<KindInfo>> kinds;
+  std::map<AxesKey, std::unique_ptr<Mover>> movers;
+  std::map<std::string, std::optional<UnitLayout>> known;
+};
+
+BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
+    : layouts(std::make_unique<Layouts>(graph, machine, types)) {}
+BlockPlanner::~BlockPlanner() = default;
+
+std::size_t BlockPlanner::solved() const { return layouts->known.size(); }
+
+std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &axes) const {
+  std::vector<Boundary> found{Boundary()};
+  for (const TensorAxis &axis : axes) {
+    std::vector<std::optional<PlaceKey>> options{std::nullopt};
+    // Places that every boundary tensor has, in the order of the first.
+    const std::vector<PlaceKey> *first = nullptr;
+    std::vector<const std::vector<PlaceKey> *> others;
+    for (const auto &kind : layouts->kinds)
+      for (const auto *boundary : {&kind->kind.inputs, &kind->kind.outputs})
+        if (!boundary->empty()) {
+          const auto *places = &kind->places[boundary->front()];
+          first = first ? first : places;
+          others.push_back(places);
+        }
+    if (first)
+      for (const PlaceKey &key : *first) {
+        bool everywhere = key.size >= axis.size && key.dim > 0;
+        for (const auto *places : others)
+          everywhere &= std::find(places->begin(), places->end(), key) != places->end();
+        if (everywhere)
+          options.push_back(key);
+      }
+    std::vector<Boundary> next;
+    for (const Boundary &boundary : found)
+      for (const auto &option : options) {
+        next.push_back(boundary);
+        next.back().push_back(option);
+      }
+    found = std::move(next);
+  }
+  return found;
+}
+
+static std::string text(const UnitQuery &query) {
+  std::ostringstream out;
+  out << query.kind << ' ' << query.microbatch << ' ' << static_cast<int>(query.recompute) << ' ' << query.fusedAttention
+      << ' ' << query.microbatches << ' ' << query.parameterPrice;
+  for (const TensorAxis &axis : query.axes)
+    out << " a" << axis.size << ',' << axis.group.stride << ',' << axis.group.active;
+  for (const auto &place : query.boundary)
+    if (place)
+      out << " b" << place->dim << ',' << place->size << ',' << place->inner;
+    else
+      out << " b-";
+  return out.str();
+}
+
+std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, const std::map<int, Choice> &pinned) {
+  UnitLayouts unit = this->unit(query);
+  const KindInfo &info = *kinds[query.kind];
+  const UnitKind &kind = info.kind;
+  search::Problem problem;
+  std::vector<std::vector<Choice>> choices(kind.operations.size());
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    int op = static_cast<int>(i);
+    auto pin = pinned.find(op);
+    choices[i] = pin != pinned.end() ? std::vector<Choice>{pin->second} : unit.choices(op);
+    search::Node node;
+    for (const Choice &choice : choices[i])
+      node.candidates.push_back({search::costFromSeconds(unit.opSeconds(op, choice)), {}});
+    problem.nodes.push_back(std::move(node));
+  }
+  auto cost = [](double seconds) { return seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds); };
+  auto add = [&](int a, int b, const search::CostTable &table) {
+    if (std::any_of(table.begin(), table.end(), [](search::Cost entry) { return entry != 0; }))
+      problem.addEdge(a, b, std::make_shared<search::CostTable>(table));
+  };
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
+    int tensor = static_cast<int>(t), producer = info.producer[t];
+    if (kind.tensors[t].kind != Tensor::Activation)
+      continue;
+    if (info.hasHub[t]) {
+      std::vector<Hub> hubs = unit.hubs(tensor);
+      if (hubs.empty())
+        return std::nullopt;
+      int hub = static_cast<int>(problem.nodes.size());
+      search::Node node;
+      node.candidates.resize(hubs.size());
+      problem.nodes.push_back(std::move(node));
+      search::CostTable table;
+      if (producer >= 0) {
+        for (const Choice &choice : choices[producer])
+          for (const Hub &one : hubs)
+            table.push_back(cost(unit.toHub(tensor, choice, one)));
+        add(producer, hub, table);
+      }
+      for (const auto &consumer : info.consumers[t]) {
+        table.clear();
+        for (const Hub &one : hubs)
+          for (const Choice &choice : choices[consumer.op])
+            table.push_back(cost(unit.fromHub(tensor, one, consumer, choice)));
+        add(hub, consumer.op, table);
+      }
+    } else if (producer >= 0 && !info.consumers[t].empty()) {
+      const auto &consumer = info.consumers[t].front();
+      search::CostTable table;
+      for (const Choice &from : choices[producer])
+        for (const Choice &to : choices[consumer.op])
+          table.push_back(cost(unit.direct(tensor, from, consumer, to)));
+      add(producer, consumer.op, table);
+    }
+  }
+  search::Budget budget;
+  budget.work = 2000;
+  search::Solution solution = search::solve(problem, budget);
+  if (!solution.feasible)
+    return std::nullopt;
+  UnitLayout layout(kind.operations.size());
+  for (std::size_t i = 0; i < layout.size(); ++i)
+    layout[i] = choices[i][solution.assignment[i]];
+  return layout;
+}
+
+std::optional<UnitLayout> BlockPlanner::solve(const UnitQuery &query) {
+  auto [entry, isNew] = layouts->known.try_emplace(text(query));
+  if (isNew)
+    entry->second = layouts->solve(query, {});
+  return entry->second;
+}
+
+UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, std::string &error) const {
+  if (layout.size() != layouts->graph.kinds[query.kind].operations.size()) {
+    error = "the layout has another number of operations than the unit";
+    return {};
+  }
+  return layouts->unit(query).price(layout, error);
+}
+
+double BlockPlanner::leastDeviceSeconds(int kind) const {
+  // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least that.
+  const cost::OperationCost &operations = layouts->operations;
+  constexpr double kLarge = 1 << 20;
+  cost::OpWork large = cost::contraction(1, kLarge, kLarge, kLarge, layouts->types.compute);
+  double perFlop = operations.seconds(large) / large.flops();
+  double perByte = operations.seconds(cost::streaming(1e15, 0)) / 1e15;
+  double seconds = 0;
+  for (const Operation &op : layouts->graph.kinds[kind].operations) {
+    double flops = 1, moved = 0;
+    if (op.kind == Operation::Contraction) {
+      for (const Factor &factor : op.factors)
+        flops *= factor.size;
+      double passes = 1;
+      for (const Use &use : op.operands)
+        passes += use.gradientFlops > 0;
+      seconds += 2 * flops * passes * perFlop;
+    } else if (op.kind == Operation::Attention) {
+      // Fused: two products forward and five backward, under a causal mask half of them.
+      for (const Factor &factor : op.factors)
+        flops *= factor.size;
+      double width = 1;
+      for (const Place &place : op.results[0].places)
+        if (op.factors[place.factor].kind == Factor::Whole)
+          width = op.factors[place.factor].size;
+      flops /= width; // keys' and values' widths are two factors
+      seconds += 4 * flops * 3.5 * (op.causal ? 0.5 : 1) * perFlop;
+    } else if (op.kind == Operation::Streaming) {
+      for (const auto *uses : {&op.operands, &op.results})
+        for (const Use &use : *uses) {
+          const Tensor &tensor = layouts->graph.kinds[kind].tensors[use.tensor];
+          if (use.moved && tensor.perSequence && tensor.kind != Tensor::Parameter)
+            moved += tensor.elements * (tensor.isFloat ? layouts->types.activation : tensor.bytes);
+        }
+      seconds += moved * perByte;
+    }
+  }
+  return seconds;
+}
+
+static std::string factorName(const Operation &op, int factor) {
+  const std::string &role = op.factors[factor].role;
+  int same = 0, before = 0;
+  for (std::size_t f = 0; f < op.factors.size(); ++f)
+    if (op.factors[f].role == role) {
+      ++same;
+      before += static_cast<int>(f) < factor;
+    }
+  return role.empty() ? "d" + std::to_string(factor) : same > 1 ? role + std::to_string(before) : role;
+}
+
+std::vector<std::pair<std::string, std::string>> BlockPlanner::describe(const UnitQuery &query,
+                                                                        const UnitLayout &layout) const {
+  std::vector<std::pair<std::string, std::string>> lines;
+  const UnitKind &kind = layouts->graph.kinds[query.kind];
+  for (std::size_t i = 0; i < layout.size() && i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    if (op.kind == Operation::View || query.axes.empty())
+      continue;
+    std::string line;
+    for (std::size_t a = 0; a < query.axes.size(); ++a)
+      line += (a ? "," : "") + (layout[i][a] < 0 ? "-" : factorName(op, layout[i][a]));
+    lines.push_back({op.name, line});
+  }
+  return lines;
+}
+
+std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query, const std::map<std::string, std::string> &text,
+                                              std::string &error) {
+  const UnitKind &kind = layouts->graph.kinds[query.kind];
+  std::map<int, Choice> pinned;
+  UnitLayouts unit = layouts->unit(query);
+  for (const auto &[name, line] : text) {
+    auto at = std::find_if(kind.operations.begin(), kind.operations.end(), [&, &wanted = name](const Operation &op) { return op.name == wanted; });
+    if (at == kind.operations.end()) {
+      error = "there is no operation '" + name + "'";
+      return std::nullopt;
+    }
+    Choice choice;
+    choice.fill(-1);
+    std::vector<std::string> parts;
+    std::istringstream stream(line);
+    for (std::string part; std::getline(stream, part, ',');)
+      parts.push_back(part);
+    if (parts.size() != query.axes.size()) {
+      error = "operation '" + name + "': '" + line + "' must name one factor, or '-', for each of " +
+              std::to_string(query.axes.size()) + " axes";
+      return std::nullopt;
+    }
+    for (std::size_t a = 0; a < parts.size(); ++a) {
+      if (parts[a] == "-")
+        continue;
+      for (std::size_t f = 0; f < at->factors.size(); ++f)
+        if (factorName(*at, static_cast<int>(f)) == parts[a])
+          choice[a] = static_cast<std::int8_t>(f);
+      if (choice[a] < 0) {
+        error = "operation '" + name + "' has no factor '" + parts[a] + "'";
+        return std::nullopt;
+      }
+    }
+    int op = static_cast<int>(at - kind.operations.begin());
+    if (std::string wrong = unit.check(op, choice); !wrong.empty()) {
+      error = "operation '" + name + "' " + wrong;
+      return std::nullopt;
+    }
+    pinned[op] = choice;
+  }
+  auto layout = pinned.empty() ? solve(query) : layouts->solve(query, pinned);
+  if (!layout)
+    error = "no layout of the unit meets the boundary" + std::string(pinned.empty() ? "" : " and the given operations");
+  return layout;
+}
+
+} // namespace colossal::planner

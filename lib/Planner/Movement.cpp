@@ -1,0 +1,92 @@
+// Cheapest moves between placements. Neighbour: Movement.h has the contract.
+#include "Movement.h"
+
+#include <limits>
+
+namespace colossal::planner {
+
+double Mover::share(const Placement &placement) const {
+  double part = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    if (placement[a] > 0)
+      part /= axes[a].size;
+  return part;
+}
+
+const Move *Mover::find(double bytes, const Placement &from, const Placement &to) const {
+  static const Move nothing;
+  if (from == to)
+    return &nothing;
+  auto [entry, isNew] = known.try_emplace({bytes, from, to});
+  if (isNew)
+    entry->second = search(bytes, from, to);
+  return entry->second ? &*entry->second : nullptr;
+}
+
+std::optional<Move> Mover::search(double bytes, const Placement &from, const Placement &to) const {
+  const int count = static_cast<int>(axes.size());
+  for (int a = 0; a < count; ++a)
+    if (to[a] == kPartial && from[a] != kPartial)
+      return std::nullopt;
+  // States count in base 3: each axis has its old code, is whole, or has its new code.
+  int states = 1;
+  for (int a = 0; a < count; ++a)
+    states *= 3;
+  auto decode = [&](int state) {
+    Placement placement{};
+    for (int a = 0; a < count; ++a, state /= 3)
+      placement[a] = state % 3 == 0 ? from[a] : state % 3 == 1 ? kWhole : to[a];
+    return placement;
+  };
+  std::vector<double> seconds(states, std::numeric_limits<double>::infinity());
+  std::vector<int> before(states, -1);
+  std::vector<std::optional<cost::CollectiveWork>> step(states);
+  std::vector<bool> done(states, false);
+  seconds[0] = 0;
+  for (;;) {
+    int state = -1;
+    for (int s = 0; s < states; ++s)
+      if (!done[s] && seconds[s] < std::numeric_limits<double>::infinity() && (state < 0 || seconds[s] < seconds[state]))
+        state = s;
+    if (state < 0)
+      return std::nullopt;
+    done[state] = true;
+    Placement at = decode(state);
+    if (at == to) {
+      Move move;
+      move.seconds = seconds[state];
+      for (int s = state; before[s] >= 0; s = before[s])
+        if (step[s])
+          move.collectives.insert(move.collectives.begin(), *step[s]);
+      return move;
+    }
+    double local = bytes * share(at);
+    int weight = 1;
+    for (int a = 0; a < count; ++a, weight *= 3) {
+      int digit = state / weight % 3;
+      for (int target = digit + 1; target < 3; ++target) {
+        Code next = target == 1 ? kWhole : to[a];
+        int reached = state + (target - digit) * weight;
+        std::optional<cost::CollectiveWork> work;
+        if (next == at[a] || (at[a] == kWhole && next > 0))
+          work = std::nullopt;
+        else if (next == kPartial)
+          continue;
+        else if (at[a] == kPartial)
+          work = {next == kWhole ? cost::Collective::AllReduce : cost::Collective::ReduceScatter, local, axes[a].group, 1};
+        else if (next == kWhole)
+          work = {cost::Collective::AllGather, local * axes[a].size, axes[a].group, 1};
+        else
+          work = {cost::Collective::AllToAll, local, axes[a].group, 1};
+        double total = seconds[state] + (work ? operations.seconds(*work) : 0);
+        if (total < seconds[reached]) {
+          seconds[reached] = total;
+          before[reached] = state;
+          step[reached] = work;
+        }
+      }
+    }
+  }
+}
+
+} // namespace colossal::planner

@@ -1,0 +1,474 @@
+// A plan's step. Neighbour: PlanPricer.h has the contract; cost::predictStep does the same for published models, whose
+// layers are given by dimensions.
+#include "colossal/Planner/PlanPricer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace colossal::planner {
+
+namespace {
+
+/// Bytes that an optimizer moves for one parameter. Adam in mixed precision: the gradient unscaled to f32 (2 + 4), state (16
+/// read, 12 written), the new 16-bit copy (2); in f32: 16 read, 12 written.
+double optimizerTraffic(const TrainingTypes &types) { return types.parameter < 4 ? 36 : 28; }
+
+/// Two for the zero-bubble V, the chunk's place in the model's order otherwise.
+int stageOf(int part, const TrainingPlan &plan) {
+  if (plan.schedule == cost::Schedule::ZeroBubbleV && part >= plan.pipeline)
+    return 2 * plan.pipeline - 1 - part;
+  return part % plan.pipeline;
+}
+
+} // namespace
+
+struct PlanPricer::Parts {
+  Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
+      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)), blocks(graph, machine, types),
+        operations(machine, machine.machine().device.launchSeconds) {}
+
+  const TrainingGraph &graph;
+  const cost::CostModel &machine;
+  TrainingTask task;
+  TrainingTypes types;
+  BlockPlanner blocks;
+  cost::OperationCost operations;
+  std::map<std::string, Cell> cells;
+  mutable std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
+  /// The last simulation: plans that differ in where state lies follow each other.
+  struct {
+    const Cell *cell = nullptr;
+    std::vector<int> parts;
+    cost::Schedule schedule;
+    int pipeline, chunks, microbatches, gathered;
+    cost::PipelineResult result;
+  } last;
+  const cost::PipelineResult &simulate(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts,
+                                       const cost::PipelineProblem &problem, bool withTimeline) {
+    int gathered = plan.zero >= 2 ? plan.zero : 0;
+    if (withTimeline || last.cell != &cell || last.parts != parts || last.schedule != plan.schedule ||
+        last.pipeline != plan.pipeline || last.chunks != plan.chunks || last.microbatches != problem.microbatches ||
+        last.gathered != gathered || gathered)
+      last = {&cell, parts, plan.schedule, plan.pipeline, plan.chunks, problem.microbatches, gathered, cost::simulate(problem, withTimeline)};
+    return last.result;
+  }
+
+  using Stage = PlanOutline::Stage;
+  std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
+  cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
+  StageMemory state(const TrainingPlan &plan, const Stage &stage) const;
+  cost::Group dataGroup(const TrainingPlan &plan) const {
+    return {plan.data * plan.context, plan.tensorSize(), plan.task.devices};
+  }
+  double gather(const TrainingPlan &plan, const UnitCost &unit) const;
+  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside) const;
+  double update(const TrainingPlan &plan, const Stage &stage) const;
+  double straggler(const TrainingPlan &plan) const {
+    double nodes = static_cast<double>(plan.task.devices) / machine.machine().levels.front().units;
+    return 1 + machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
+  }
+};
+
+PlanPricer::PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
+    : p(std::make_unique<Parts>(graph, machine, task)) {}
+PlanPricer::~PlanPricer() = default;
+BlockPlanner &PlanPricer::blocks() { return p->blocks; }
+const cost::CostModel &PlanPricer::machine() const { return p->machine; }
+const TrainingGraph &PlanPricer::graph() const { return p->graph; }
+const TrainingTypes &PlanPricer::types() const { return p->types; }
+
+double PlanPricer::limitBytes() const {
+  if (p->task.memoryBytes > 0)
+    return p->task.memoryBytes;
+  const cost::Machine &machine = p->machine.machine();
+  return machine.device.memoryBytes - machine.fitted["reserved_bytes"];
+}
+
+//===- Cells ---------------------------------------------------------------------------------------------===//
+
+const Cell &PlanPricer::cell(const TrainingPlan &plan) {
+  std::ostringstream key;
+  for (const TensorAxis &axis : tensorAxes(plan))
+    key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << ' ';
+  key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' ' << plan.fusedAttention << ' ';
+  for (const auto &place : plan.boundary)
+    key << (place ? std::to_string(place->dim) + ":" + std::to_string(place->size) + ":" + std::to_string(place->inner) : "-") << ' ';
+  for (const auto &[kind, operations] : plan.layouts)
+    for (const auto &[name, line] : operations)
+      key << kind << '|' << name << '|' << line << '\n';
+  auto [entry, isNew] = p->cells.try_emplace(key.str());
+  Cell &cell = entry->second;
+  if (!isNew)
+    return cell;
+  for (std::size_t k = 0; k < p->graph.kinds.size(); ++k) {
+    UnitQuery query;
+    query.kind = static_cast<int>(k);
+    query.axes = tensorAxes(plan);
+    query.microbatch = plan.microbatch;
+    query.recompute = plan.recompute;
+    query.fusedAttention = plan.fusedAttention;
+    query.boundary = plan.boundary;
+    query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the mesh's other axes
+    std::string where = "layouts." + p->graph.kinds[k].name + ": ";
+    auto given = plan.layouts.find(p->graph.kinds[k].name);
+    std::optional<UnitLayout> layout;
+    if (given == plan.layouts.end()) {
+      UnitQuery asked = query;
+      // As if a rank that keeps all of a unit's state had to compute all of it.
+      double state = p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
+      if (plan.lean && state > 0)
+        asked.parameterPrice = p->blocks.leastDeviceSeconds(query.kind) * plan.microbatch / state;
+      if (query.axes.size() > 1) { // the choice hardly depends on these, and problems over several axes are large
+        asked.microbatch = 1;
+        asked.recompute = Recompute::None;
+      }
+      layout = p->blocks.solve(asked);
+      if (!layout)
+        cell.error = "boundary: no layout of unit '" + p->graph.kinds[k].name + "' meets " + toString(plan.boundary);
+    } else {
+      layout = p->blocks.parse(query, given->second, cell.error);
+      if (!cell.error.empty())
+        cell.error = where + cell.error;
+    }
+    UnitCost cost;
+    if (layout && cell.error.empty()) {
+      cost = p->blocks.price(query, *layout, cell.error);
+      if (!cell.error.empty())
+        cell.error = where + cell.error;
+    }
+    if (!cell.error.empty())
+      return cell;
+    cell.kinds.push_back(std::move(cost));
+    cell.layouts.push_back(std::move(*layout));
+  }
+  return cell;
+}
+
+//===- Stages --------------------------------------------------------------------------------------------===//
+
+double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit) const {
+  cost::Group group = dataGroup(plan);
+  if (plan.zero < 2 || group.size <= 1)
+    return 0;
+  double bytes = types.parameter * unit.parameters;
+  double seconds = machine.seconds(cost::Collective::AllGather, bytes, group);
+  double limit = machine.machine().fitted["sharded_parameter_bandwidth"];
+  if (limit > 0 && plan.task.devices > machine.machine().levels.front().units)
+    seconds = std::max(seconds, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) / limit);
+  return seconds;
+}
+
+/// A unit's passes. Parameters that are kept over ranks (zero 3) are gathered while the unit before computes, forward and
+/// backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every microbatch.
+struct Passes {
+  double forward, backward, weights;
+  Passes(const UnitCost &unit, double gather, int zero)
+      : forward(std::max(unit.forward, zero >= 3 ? gather : 0)),
+        backward(std::max(unit.backward + unit.weightGradient, (zero >= 3 ? 2 : 1) * gather) - unit.weightGradient),
+        weights(unit.weightGradient) {}
+};
+
+std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell) const {
+  int count = static_cast<int>(p->graph.units.size()), parts = plan.pipeline * plan.chunks;
+  std::vector<double> prefix(count + 1, 0);
+  for (int u = 0; u < count; ++u) {
+    const UnitCost &unit = cell.kinds[p->graph.units[u]];
+    prefix[u + 1] = prefix[u] + unit.forward + unit.backward + unit.weightGradient;
+  }
+  if (parts == 1)
+    return {count};
+  std::vector<int> &known = p->balanced[{&cell, parts}];
+  if (!known.empty())
+    return known;
+  // Least slowest chunk, then least sum of squares: dynamic programming over (chunks, units).
+  double ideal = prefix[count] / parts;
+  using Value = std::pair<double, double>;
+  const Value worst{std::numeric_limits<double>::infinity(), 0};
+  std::vector<Value> before(count + 1, worst), now(count + 1, worst);
+  std::vector<std::vector<int>> from(parts + 1, std::vector<int>(count + 1, 0));
+  before[0] = {0, 0};
+  for (int c = 1; c <= parts; ++c) {
+    std::fill(now.begin(), now.end(), worst);
+    for (int end = c; end <= count - (parts - c); ++end)
+      for (int begin = end - 1; begin >= c - 1; --begin) {
+        double seconds = prefix[end] - prefix[begin];
+        if (seconds > now[end].first && end - begin > 1)
+          break; // longer chunks are slower still
+        Value value{std::max(before[begin].first, seconds), before[begin].second + (seconds - ideal) * (seconds - ideal)};
+        if (value < now[end]) {
+          now[end] = value;
+          from[c][end] = begin;
+        }
+      }
+    std::swap(before, now);
+  }
+  std::vector<int> sizes(parts);
+  for (int c = parts, end = count; c > 0; --c) {
+    sizes[c - 1] = end - from[c][end];
+    end = from[c][end];
+  }
+  known = sizes;
+  return sizes;
+}
+
+std::vector<PlanPricer::Parts::Stage> PlanPricer::Parts::stages(const TrainingPlan &plan, const Cell &cell,
+                                                                const std::vector<int> &parts) const {
+  std::vector<Stage> stages(plan.pipeline);
+  std::size_t unit = 0;
+  for (std::size_t c = 0; c < parts.size(); ++c) {
+    Stage &stage = stages[stageOf(static_cast<int>(c), plan)];
+    for (int i = 0; i < parts[c]; ++i, ++unit) {
+      const UnitCost &cost = cell.kinds[graph.units[unit]];
+      stage.parameters += cost.parameters;
+      stage.largest = std::max(stage.largest, cost.parameters);
+      for (auto [number, held] : cost.shared) {
+        auto [known, isNew] = stage.shared.try_emplace(number, held);
+        if (!isNew) // one copy a stage
+          stage.parameters -= held;
+        else
+          known->second = held;
+      }
+      stage.reduction += cost.stepReduction;
+      stage.transient = std::max(stage.transient, cost.transientBytes);
+    }
+  }
+  return stages;
+}
+
+StageMemory PlanPricer::Parts::state(const TrainingPlan &plan, const Stage &stage) const {
+  double ranks = plan.data * plan.context;
+  StageMemory memory;
+  memory.parameters = stage.parameters * types.parameter / (plan.zero >= 3 ? ranks : 1);
+  memory.gradients = stage.parameters * types.gradient / (plan.zero >= 2 ? ranks : 1);
+  memory.optimizer = stage.parameters * types.optimizer / (plan.zero >= 1 ? ranks : 1);
+  if (plan.zero >= 3) // two units whole at a time, and their gradients before they are scattered
+    memory.parameters += 2 * stage.largest * (types.parameter + types.reduced);
+  else if (plan.zero == 2)
+    memory.gradients += 2 * stage.largest * types.reduced;
+  memory.transient = stage.transient;
+  return memory;
+}
+
+cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const {
+  cost::PipelineProblem problem;
+  problem.schedule = plan.schedule;
+  problem.stages = plan.pipeline;
+  problem.chunks = plan.chunks;
+  problem.microbatches = plan.microbatches();
+  std::size_t unit = 0;
+  double handed = 0;
+  for (int size : parts) {
+    cost::ChunkWork work;
+    for (int i = 0; i < size; ++i, ++unit) {
+      const UnitCost &cost = cell.kinds[graph.units[unit]];
+      Passes passes(cost, gather(plan, cost), plan.zero);
+      work.forward += passes.forward;
+      work.backward += passes.backward;
+      work.weightGradient += passes.weights;
+      work.activationBytes += cost.savedBytes;
+      work.weightGradientBytes += cost.weightSavedBytes;
+    }
+    if (unit < graph.units.size())
+      handed = std::max(handed, cell.kinds[graph.units[unit - 1]].outputBytes);
+    problem.work.push_back(work);
+  }
+  if (plan.pipeline > 1) {
+    int stride = plan.task.devices / plan.pipeline;
+    problem.transferSeconds = machine.seconds(cost::Collective::Permute, handed, {2, stride, plan.task.devices});
+    problem.transferBlocks = !cost::splitsBackward(plan.schedule);
+  }
+  return problem;
+}
+
+double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside) const {
+  const Stage &own = stages[stage];
+  double seconds = 0;
+  cost::Group group = dataGroup(plan);
+  if (plan.zero < 3 && plan.data > 1) {
+    // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce. With zero 2 the gradients
+    // have been scattered already.
+    group.size = plan.data;
+    group.stride = plan.tensorSize() * plan.context;
+    seconds = machine.seconds(plan.zero == 2 ? cost::Collective::AllGather : cost::Collective::AllReduce,
+                              types.reduced * own.parameters, group);
+  }
+  seconds += own.reduction;
+  if (plan.overlapGradients)
+    seconds = std::min(seconds, std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]));
+  for (auto [number, held] : own.shared) {
+    bool elsewhere = false;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      elsewhere |= static_cast<int>(s) != stage && stages[s].shared.count(number);
+    if (elsewhere)
+      seconds += machine.seconds(cost::Collective::AllReduce, types.reduced * held,
+                                 {2, plan.task.devices / plan.pipeline * (plan.pipeline - 1), plan.task.devices});
+  }
+  return seconds;
+}
+
+double PlanPricer::Parts::update(const TrainingPlan &plan, const Stage &stage) const {
+  double count = stage.parameters / (plan.zero >= 1 ? plan.data * plan.context : 1);
+  return operations.seconds(cost::streaming(count * optimizerTraffic(types), 20));
+}
+
+//===- The step ------------------------------------------------------------------------------------------===//
+
+PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) const {
+  PlanOutline outline;
+  cost::PipelineProblem problem = p->problem(plan, cell, plan.parts);
+  outline.stages = p->stages(plan, cell, plan.parts);
+  bool splits = cost::splitsBackward(plan.schedule);
+  std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0);
+  for (std::size_t c = 0; c < problem.work.size(); ++c) {
+    const cost::ChunkWork &chunk = problem.work[c];
+    int stage = stageOf(static_cast<int>(c), plan);
+    work[stage] += chunk.forward + chunk.backward + chunk.weightGradient;
+    before[stage] += chunk.forward + chunk.backward + (splits ? 0 : chunk.weightGradient);
+  }
+  // A stage waits for the first microbatch to come through the stages before it, does all its work, and its last gradient goes
+  // back through them. Gradients of weights that are apart may come after that.
+  double way = 0;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    outline.bound = std::max({outline.bound, way + problem.microbatches * before[s],
+                              problem.microbatches * work[s] + p->update(plan, outline.stages[s])});
+    const cost::ChunkWork &first = problem.work[s];
+    way += first.forward + first.backward + (splits ? 0 : first.weightGradient);
+  }
+  outline.bound *= p->straggler(plan);
+  for (const cost::ChunkWork &chunk : problem.work)
+    outline.saved.push_back(chunk.activationBytes);
+  return outline;
+}
+
+double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const {
+  double most = 0;
+  int microbatches = plan.microbatches();
+  for (int s = 0; s < plan.pipeline; ++s) {
+    // What a stage has taken in when its first gradient arrives.
+    double saved = 0;
+    if (plan.schedule == cost::Schedule::Interleaved) {
+      int warmup = microbatches > plan.pipeline ? 2 * (plan.pipeline - s - 1) + (plan.chunks - 1) * plan.pipeline + 1
+                                                : microbatches * plan.chunks;
+      warmup = std::min(warmup, microbatches * plan.chunks);
+      for (int k = 0; k < warmup; ++k)
+        saved += outline.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
+    } else if (plan.schedule == cost::Schedule::GPipe) {
+      saved = microbatches * outline.saved[s];
+    } else {
+      saved = std::min(microbatches, plan.pipeline - s) * outline.saved[s];
+    }
+    most = std::max(most, p->state(plan, outline.stages[s]).total() + saved);
+  }
+  return most;
+}
+
+/// Bytes over the step on `stage`: the passes' events, thinned to at most 200 points that keep the peaks.
+static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem, const cost::PipelineResult &result, int stage,
+                                            double state) {
+  std::vector<MemoryPoint> all;
+  double held = state;
+  bool split = cost::splitsBackward(problem.schedule);
+  for (const cost::PipelineEvent &event : result.timeline) {
+    if (event.stage != stage)
+      continue;
+    int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1 ? 2 * problem.stages - 1 - stage
+                                                                                   : event.chunk * problem.stages + stage;
+    const cost::ChunkWork &work = problem.work[part];
+    if (event.pass == cost::PipelineEvent::Forward)
+      held += work.activationBytes;
+    else if (event.pass == cost::PipelineEvent::Backward)
+      held -= split ? work.activationBytes - work.weightGradientBytes : work.activationBytes;
+    else
+      held -= work.weightGradientBytes;
+    all.push_back({event.pass == cost::PipelineEvent::Forward ? event.start : event.end, held});
+  }
+  constexpr std::size_t kPoints = 200;
+  if (all.size() <= kPoints)
+    return all;
+  std::vector<MemoryPoint> thinned;
+  for (std::size_t i = 0; i < kPoints / 2; ++i) {
+    auto begin = all.begin() + i * all.size() / (kPoints / 2), end = all.begin() + (i + 1) * all.size() / (kPoints / 2);
+    auto less = [](const MemoryPoint &a, const MemoryPoint &b) { return a.bytes < b.bytes; };
+    auto low = std::min_element(begin, end, less), high = std::max_element(begin, end, less);
+    thinned.push_back(*std::min(low, high));
+    if (low != high)
+      thinned.push_back(*std::max(low, high));
+  }
+  return thinned;
+}
+
+PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
+  PlanPrice price;
+  price.error = validate(plan, p->graph);
+  if (!price.error.empty())
+    return price;
+  const Cell &cell = this->cell(plan);
+  price.error = cell.error;
+  if (!price.error.empty())
+    return price;
+  price.parts = plan.parts.empty() ? balance(plan, cell) : plan.parts;
+  cost::PipelineProblem problem = p->problem(plan, cell, price.parts);
+  cost::PipelineResult schedule = p->simulate(plan, cell, price.parts, problem, detailed);
+  price.error = schedule.error;
+  if (!price.error.empty())
+    return price;
+  std::vector<Parts::Stage> stages = p->stages(plan, cell, price.parts);
+  price.pipeline = schedule.seconds;
+  price.bubble = schedule.bubble;
+  price.limitBytes = limitBytes();
+  for (int s = 0; s < plan.pipeline; ++s) {
+    double lastBackward = 0;
+    for (std::size_t c = 0; c < problem.work.size(); ++c)
+      if (stageOf(static_cast<int>(c), plan) == s)
+        lastBackward += problem.work[c].backward + problem.work[c].weightGradient;
+    double reduction = p->reduction(plan, stages, s, lastBackward), update = p->update(plan, stages[s]);
+    double end = schedule.stageEnd[s] + reduction + update;
+    if (end > price.seconds) {
+      price.seconds = end;
+      price.reduction = reduction;
+      price.optimizer = update;
+    }
+    StageMemory memory = p->state(plan, stages[s]);
+    memory.activations = schedule.peakBytes[s];
+    if (memory.total() > price.peakBytes) {
+      price.peakBytes = memory.total();
+      price.curveStage = s;
+    }
+    price.memory.push_back(memory);
+  }
+  price.seconds *= p->straggler(plan);
+  price.flops = p->graph.stepFlops(plan.task.globalBatch);
+  if (detailed) {
+    StageMemory state = price.memory[price.curveStage];
+    price.curve = memoryCurve(problem, schedule, price.curveStage, state.total() - state.activations);
+    std::size_t unit = 0;
+    std::vector<double> collective(plan.pipeline, 0);
+    for (std::size_t c = 0; c < price.parts.size(); ++c)
+      for (int i = 0; i < price.parts[c]; ++i, ++unit) {
+        const UnitCost &cost = cell.kinds[p->graph.units[unit]];
+        int stage = stageOf(static_cast<int>(c), plan);
+        collective[stage] += cost.collective * problem.microbatches;
+        if (stage == 0)
+          for (const auto &[name, bytes] : cost.bytesByCollective)
+            price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
+      }
+    price.collective = *std::max_element(collective.begin(), collective.end());
+    if (plan.data * plan.context > 1) {
+      double bytes = p->types.reduced * stages[0].parameters;
+      if (plan.zero < 3)
+        price.bytesByCollective["all-reduce (data)"] = cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
+      else
+        price.bytesByCollective["all-gather, reduce-scatter (data)"] =
+            3 * problem.microbatches *
+            cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, plan.data * plan.context);
+    }
+    if (plan.pipeline > 1)
+      price.bytesByCollective["send (pipeline)"] =
+          cell.kinds[p->graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks;
+  }
+  return price;
+}
+
+} // namespace colossal::planner

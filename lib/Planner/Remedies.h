@@ -1,0 +1,14 @@
+// Why a task has no plan, and the smallest change that would give it one. Neighbour: JointSearch.cpp.
+#pragma once
+
+#include "colossal/Planner/JointSearch.h"
+
+namespace colossal::planner {
+
+/// Empty, or what is wrong with the task itself.
+std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
+
+/// Fills `result.smallest` (priced) and `result.remedies`: memory of a device, number of devices, global batch.
+void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result);
+
+} // namespace colossal::planner

@@ -1,0 +1,617 @@
+// Price of a unit under a layout. Neighbour: UnitLayouts.h.
+#include "UnitLayouts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace colossal::planner {
+
+namespace {
+/// An uneven split may compute at most this share of padding.
+constexpr double kPadding = 0.34;
+} // namespace
+
+KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
+  std::size_t count = kind.tensors.size();
+  places.resize(count);
+  producer.assign(count, -1);
+  consumers.resize(count);
+  root.resize(count);
+  hasHub.assign(count, false);
+  for (std::size_t t = 0; t < count; ++t)
+    root[t] = static_cast<int>(t);
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    auto intern = [&](const Use &use) {
+      for (const Place &place : use.places) {
+        PlaceKey key{place.dim, op.factors[place.factor].size, place.inner};
+        auto &known = places[use.tensor];
+        auto at = std::find(known.begin(), known.end(), key);
+        codes[{&use, place.factor}] = static_cast<Code>(at - known.begin() + 1);
+        if (at == known.end())
+          known.push_back(key);
+      }
+    };
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      intern(op.operands[o]);
+      consumers[op.operands[o].tensor].push_back({static_cast<int>(i), static_cast<int>(o)});
+    }
+    for (const Use &result : op.results) {
+      intern(result);
+      producer[result.tensor] = static_cast<int>(i);
+      if (op.kind == Operation::View && !op.operands.empty())
+        root[result.tensor] = root[op.operands.front().tensor];
+    }
+  }
+  for (std::size_t t = 0; t < count; ++t)
+    hasHub[t] = kind.tensors[t].kind == Tensor::Activation && consumers[t].size() > 1;
+  for (const auto *boundary : {&kind.inputs, &kind.outputs})
+    for (int tensor : *boundary)
+      hasHub[tensor] = true;
+}
+
+Code KindInfo::code(const Use &use, int factor) const {
+  auto found = codes.find({&use, factor});
+  return found == codes.end() ? kWhole : found->second;
+}
+
+Code KindInfo::find(int tensor, const PlaceKey &key) const {
+  const auto &known = places[tensor];
+  auto at = std::find(known.begin(), known.end(), key);
+  return at == known.end() ? kWhole : static_cast<Code>(at - known.begin() + 1);
+}
+
+//===- Choices -------------------------------------------------------------------------------------------===//
+
+std::string UnitLayouts::check(int op, const Choice &choice) const {
+  const Operation &operation = kind.operations[op];
+  std::array<double, 64> split;
+  split.fill(1);
+  for (std::size_t a = 0; a < query.axes.size(); ++a) {
+    int f = choice[a];
+    if (f < 0)
+      continue;
+    if (f >= static_cast<int>(operation.factors.size()) || f >= 64)
+      return "has no such factor";
+    if (operation.factors[f].kind == Factor::Whole)
+      return "cannot split factor '" + operation.factors[f].role + "'";
+    // A stage's microbatch is split over data ranks, not over the axes inside a stage.
+    if (operation.factors[f].perSequence)
+      return "cannot split the batch over a tensor axis";
+    split[f] *= query.axes[a].size;
+  }
+  for (std::size_t f = 0; f < operation.factors.size() && f < 64; ++f) {
+    double size = operation.factors[f].size;
+    if (split[f] > 1 && (size < split[f] || std::ceil(size / split[f]) * split[f] > size * (1 + kPadding)))
+      return "cannot split factor '" + operation.factors[f].role + "' of " + std::to_string(static_cast<long long>(size)) +
+             " over " + std::to_string(static_cast<long long>(split[f])) + " ranks";
+  }
+  return "";
+}
+
+std::vector<Choice> UnitLayouts::choices(int op) const {
+  Choice none;
+  none.fill(-1);
+  std::vector<Choice> found{none};
+  int factors = static_cast<int>(kind.operations[op].factors.size());
+  for (std::size_t a = 0; a < query.axes.size(); ++a) {
+    std::size_t before = found.size();
+    for (std::size_t i = 0; i < before; ++i)
+      for (int f = 0; f < factors; ++f) {
+        Choice next = found[i];
+        next[a] = static_cast<std::int8_t>(f);
+        if (check(op, next).empty())
+          found.push_back(next);
+      }
+  }
+  return found;
+}
+
+std::vector<Hub> UnitLayouts::hubs(int tensor) const {
+  std::vector<Hub> found{Hub()};
+  bool isBoundary = false;
+  std::vector<std::optional<Code>> fixed(query.axes.size());
+  auto fix = [&](const std::vector<int> &boundary) {
+    for (std::size_t i = 0; i < boundary.size(); ++i)
+      if (boundary[i] == tensor) {
+        isBoundary = true;
+        if (i == 0)
+          for (std::size_t a = 0; a < query.axes.size(); ++a)
+            fixed[a] = query.boundary[a] ? info.find(tensor, *query.boundary[a]) : kWhole;
+        else // further tensors of a boundary pass whole
+          for (auto &code : fixed)
+            code = kWhole;
+      }
+  };
+  fix(kind.inputs);
+  fix(kind.outputs);
+  int count = static_cast<int>(info.places[tensor].size());
+  for (std::size_t a = 0; a < query.axes.size(); ++a) {
+    std::vector<Hub> next;
+    for (const Hub &hub : found)
+      for (int code = 0; code <= count; ++code) {
+        if (fixed[a] ? code != *fixed[a]
+                     : code > 0 && info.places[tensor][code - 1].size < query.axes[a].size)
+          continue;
+        Hub one = hub;
+        one.value[a] = one.gradient[a] = static_cast<Code>(code);
+        next.push_back(one);
+        if (code == kWhole && !isBoundary) {
+          one.gradient[a] = kPartial;
+          next.push_back(one);
+        }
+      }
+    found = std::move(next);
+  }
+  return found;
+}
+
+Placement UnitLayouts::have(int op, int result, const Choice &choice) const {
+  const Use &use = kind.operations[op].results[result];
+  Placement placement{};
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (choice[a] >= 0) {
+      Code code = info.code(use, choice[a]);
+      placement[a] = code ? code : kPartial;
+    }
+  return placement;
+}
+
+Placement UnitLayouts::want(int op, int operand, const Choice &choice) const {
+  const Use &use = kind.operations[op].operands[operand];
+  Placement placement{};
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (choice[a] >= 0)
+      placement[a] = info.code(use, choice[a]);
+  return placement;
+}
+
+Placement UnitLayouts::gradientHave(int op, int operand, const Choice &choice) const {
+  Placement placement = want(op, operand, choice);
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (choice[a] >= 0 && placement[a] == kWhole)
+      placement[a] = kPartial;
+  return placement;
+}
+
+Placement UnitLayouts::gradientWant(int op, int result, const Choice &choice) const {
+  Placement placement = have(op, result, choice);
+  for (Code &code : placement)
+    if (code == kPartial)
+      code = kWhole;
+  return placement;
+}
+
+//===- Operations ----------------------------------------------------------------------------------------===//
+
+double UnitLayouts::local(int op, int factor, const Choice &choice) const {
+  const Factor &f = kind.operations[op].factors[factor];
+  double split = 1;
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (choice[a] == factor)
+      split *= query.axes[a].size;
+  double size = split > 1 ? std::ceil(f.size / split) : f.size;
+  return f.perSequence ? size * query.microbatch : size;
+}
+
+double UnitLayouts::bytes(int tensor) const {
+  const Tensor &t = kind.tensors[tensor];
+  double element = !t.isFloat ? t.bytes : t.kind == Tensor::Parameter ? types.parameter : types.activation;
+  return t.elements * element * (t.perSequence ? query.microbatch : 1);
+}
+
+double UnitLayouts::useBytes(int op, const Use &use, const Choice &choice) const {
+  Placement placement{};
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (choice[a] >= 0)
+      placement[a] = info.code(use, choice[a]);
+  (void)op;
+  return bytes(use.tensor) * mover.share(placement);
+}
+
+UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
+  const Operation &operation = kind.operations[op];
+  Passes result;
+  if (operation.kind == Operation::View)
+    return result;
+  auto in = [&](const Use &use, int factor) {
+    for (const Place &place : use.places)
+      if (place.factor == factor)
+        return true;
+    return false;
+  };
+  int count = static_cast<int>(operation.factors.size());
+  if (operation.kind == Operation::Contraction) {
+    const Use &lhs = operation.operands[0], &rhs = operation.operands[1], &out = operation.results[0];
+    double batch = 1, m = 1, n = 1, k = 1;
+    for (int f = 0; f < count; ++f) {
+      bool inLhs = in(lhs, f), inRhs = in(rhs, f), inOut = in(out, f);
+      (inLhs && inRhs && inOut ? batch : inLhs && inRhs ? k : inLhs ? m : n) *= local(op, f, choice);
+    }
+    result.forward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
+    for (int operand = 0; operand < 2; ++operand) {
+      const Use &use = operation.operands[operand];
+      if (use.gradientFlops <= 0)
+        continue;
+      auto work = operand == 0 ? cost::contraction(batch, m, k, n, types.compute)
+                               : cost::contraction(batch, k, n, m, types.compute);
+      bool isParameter = kind.tensors[use.tensor].kind == Tensor::Parameter;
+      (isParameter ? result.weights : result.backward).ops.push_back(work);
+    }
+    return result;
+  }
+  double forward = 0, backward = 0;
+  bool hasGradient = false;
+  for (const Use &use : operation.operands) {
+    double size = useBytes(op, use, choice);
+    forward += use.moved ? size : 0;
+    if (use.gradientFlops > 0) {
+      hasGradient = true;
+      backward += use.moved ? size : 0; // written
+    }
+    backward += use.saved && use.gradientFlops > 0 ? size : 0; // read again
+  }
+  for (const Use &use : operation.results) {
+    double size = useBytes(op, use, choice);
+    forward += use.moved ? size : 0;
+    backward += use.moved ? size : 0;
+  }
+  if (operation.kind == Operation::Attention) {
+    const Use &query_ = operation.operands[0], &key = operation.operands[1];
+    const Use &out = operation.results[0];
+    double batch = 1, m = 1, n = 1, k = 1;
+    for (int f = 0; f < count; ++f) {
+      bool inQuery = in(query_, f), inKey = in(key, f), inOut = in(out, f);
+      // Batch and heads; queries; keys; the width of a head. Value's own width is taken to be key's.
+      if (inQuery && inOut && (inKey || operation.factors[f].role == "group"))
+        batch *= local(op, f, choice);
+      else if (inQuery && inOut)
+        m *= local(op, f, choice);
+      else if (inKey && inQuery)
+        k *= local(op, f, choice);
+      else if (inKey)
+        n *= local(op, f, choice);
+    }
+    if (query.fusedAttention) {
+      cost::OpWork work;
+      work.kind = cost::OpKind::FusedAttention;
+      work.type = types.compute;
+      work.batch = batch;
+      work.m = m;
+      work.n = n;
+      work.k = k;
+      work.fraction = operation.causal ? 0.5 : 1;
+      result.forward.ops.push_back(work);
+      work.passes = 2.5;
+      work.launches = 3;
+      result.backward.ops.push_back(work);
+      return result;
+    }
+    double scores = batch * m * n * types.activation;
+    result.forward.ops = {cost::contraction(batch, m, n, k, types.compute), cost::streaming(2 * scores),
+                          cost::contraction(batch, m, k, n, types.compute)};
+    for (int i = 0; i < 2; ++i) {
+      result.backward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
+      result.backward.ops.push_back(cost::contraction(batch, m, k, n, types.compute));
+    }
+    result.backward.ops.push_back(cost::streaming(3 * scores));
+    return result;
+  }
+  double launches = operation.light ? 0 : 1;
+  result.forward.ops.push_back(cost::streaming(forward, launches));
+  if (hasGradient)
+    result.backward.ops.push_back(cost::streaming(backward, launches));
+  return result;
+}
+
+/// Once a step: sums of gradients of parameters over the axes that split the operation but not the parameter.
+double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList *list) const {
+  double seconds = 0;
+  const Operation &operation = kind.operations[op];
+  for (std::size_t o = 0; o < operation.operands.size(); ++o) {
+    const Use &use = operation.operands[o];
+    const Tensor &tensor = kind.tensors[use.tensor];
+    if (tensor.kind != Tensor::Parameter || tensor.stored <= 0 || use.gradientFlops <= 0)
+      continue;
+    Placement from = gradientHave(op, static_cast<int>(o), choice), to = want(op, static_cast<int>(o), choice);
+    if (const Move *move = mover.find(tensor.stored * types.reduced, from, to)) {
+      seconds += move->seconds;
+      if (list)
+        list->collectives.insert(list->collectives.end(), move->collectives.begin(), move->collectives.end());
+    }
+  }
+  return seconds;
+}
+
+static double total(const cost::OperationCost &operations, const cost::OpList &list) {
+  return operations.seconds(list).total();
+}
+
+double UnitLayouts::opSeconds(int op, const Choice &choice) const {
+  Passes work = passes(op, choice);
+  double forward = total(operations, work.forward);
+  double seconds = forward + total(operations, work.backward) + total(operations, work.weights);
+  const Operation &operation = kind.operations[op];
+  if (query.recompute == Recompute::Full || (query.recompute == Recompute::Selective && operation.kind == Operation::Streaming))
+    seconds += forward;
+  seconds += gradientReduction(op, choice, nullptr) / std::max(1.0, query.microbatches);
+  if (query.parameterPrice > 0)
+    for (std::size_t o = 0; o < operation.operands.size(); ++o) {
+      const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
+      if (tensor.kind == Tensor::Parameter)
+        seconds += query.parameterPrice * tensor.stored * (types.parameter + types.gradient + types.optimizer) *
+                   mover.share(want(op, static_cast<int>(o), choice));
+    }
+  return seconds;
+}
+
+//===- Values between operations -------------------------------------------------------------------------===//
+
+/// Collectives of the passes, where they are asked for.
+struct UnitLayouts::Ledger {
+  cost::OpList forward, backward;
+};
+
+double UnitLayouts::moved(int tensor, const Placement &from, const Placement &to, bool regather,
+                          const Placement &gradientFrom, const Placement &gradientTo, Ledger *ledger) const {
+  const Move *forward = mover.find(bytes(tensor), from, to);
+  if (!forward)
+    return -1;
+  const Tensor &t = kind.tensors[tensor];
+  static const Move nothing;
+  const Move *backward = t.kind == Tensor::Activation && t.isFloat ? mover.find(bytes(tensor), gradientFrom, gradientTo) : &nothing;
+  if (!backward)
+    return -1;
+  int again = query.recompute == Recompute::Full || (regather && from != to) ? 1 : 0;
+  bool wasPartial = false;
+  for (Code code : from)
+    wasPartial |= code == kPartial;
+  if (regather && wasPartial && query.recompute != Recompute::Full)
+    again = 0; // the sum is kept, not its parts
+  if (ledger) {
+    auto append = [](cost::OpList &list, const Move &move) {
+      list.collectives.insert(list.collectives.end(), move.collectives.begin(), move.collectives.end());
+    };
+    append(ledger->forward, *forward);
+    if (again)
+      append(ledger->backward, *forward);
+    append(ledger->backward, *backward);
+  }
+  return forward->seconds * (1 + again) + backward->seconds;
+}
+
+double UnitLayouts::toHub(int tensor, const Choice &producer, const Hub &hub) const {
+  int op = info.producer[tensor];
+  if (op < 0)
+    return 0;
+  return moved(tensor, have(op, 0, producer), hub.value, false, hub.gradient, gradientWant(op, 0, producer), nullptr);
+}
+
+double UnitLayouts::fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer, const Choice &choice) const {
+  const Use &use = kind.operations[consumer.op].operands[consumer.operand];
+  return moved(tensor, hub.value, want(consumer.op, consumer.operand, choice), use.saved,
+               gradientHave(consumer.op, consumer.operand, choice), hub.gradient, nullptr);
+}
+
+double UnitLayouts::direct(int tensor, const Choice &producer, const KindInfo::Consumer &consumer,
+                           const Choice &choice) const {
+  const Use &use = kind.operations[consumer.op].operands[consumer.operand];
+  int op = info.producer[tensor];
+  return moved(tensor, have(op, 0, producer), want(consumer.op, consumer.operand, choice), use.saved,
+               gradientHave(consumer.op, consumer.operand, choice), gradientWant(op, 0, producer), nullptr);
+}
+
+//===- The whole unit ------------------------------------------------------------------------------------===//
+
+UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const {
+  UnitCost cost;
+  Ledger ledger;
+  cost::OpList weights, step, recompute;
+  auto append = [](cost::OpList &to, const cost::OpList &from) {
+    to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
+    to.collectives.insert(to.collectives.end(), from.collectives.begin(), from.collectives.end());
+  };
+  std::map<int, double> parameters; // per tensor: elements on a rank
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    int op = static_cast<int>(i);
+    if (std::string wrong = check(op, layout[i]); !wrong.empty()) {
+      error = "operation '" + kind.operations[i].name + "' " + wrong;
+      return cost;
+    }
+    Passes work = passes(op, layout[i]);
+    append(ledger.forward, work.forward);
+    append(ledger.backward, work.backward);
+    append(weights, work.weights);
+    gradientReduction(op, layout[i], &step);
+    for (std::size_t o = 0; o < kind.operations[i].operands.size(); ++o) {
+      int tensor = kind.operations[i].operands[o].tensor;
+      const Tensor &t = kind.tensors[tensor];
+      if (t.kind == Tensor::Parameter && t.stored > 0) {
+        double held = t.stored * mover.share(want(op, static_cast<int>(o), layout[i]));
+        parameters[tensor] = std::max(parameters[tensor], held);
+      }
+    }
+  }
+  for (auto [tensor, held] : parameters) {
+    cost.parameters += held;
+    if (kind.tensors[tensor].shared >= 0)
+      cost.shared[kind.tensors[tensor].shared] += held;
+  }
+  // Values: where each lies, and what moves it.
+  std::vector<Placement> lies(kind.tensors.size());
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
+    int tensor = static_cast<int>(t), producer = info.producer[t];
+    if (kind.tensors[t].kind != Tensor::Activation)
+      continue;
+    const auto &consumers = info.consumers[t];
+    if (!info.hasHub[t]) {
+      if (producer < 0 || consumers.empty())
+        continue;
+      const auto &consumer = consumers.front();
+      const Use &use = kind.operations[consumer.op].operands[consumer.operand];
+      Placement from = have(producer, 0, layout[producer]), to = want(consumer.op, consumer.operand, layout[consumer.op]);
+      lies[t] = from;
+      for (std::size_t a = 0; a < query.axes.size(); ++a)
+        if (from[a] == kPartial)
+          lies[t][a] = to[a];
+      if (moved(tensor, from, to, use.saved, gradientHave(consumer.op, consumer.operand, layout[consumer.op]),
+                gradientWant(producer, 0, layout[producer]), &ledger) < 0) {
+        error = "operation '" + kind.operations[consumer.op].name + "' cannot take tensor '" + kind.tensors[t].name +
+                "' as it lies";
+        return cost;
+      }
+      continue;
+    }
+    std::optional<Hub> best;
+    double least = 0;
+    for (const Hub &hub : hubs(tensor)) {
+      double seconds = producer < 0 ? 0 : toHub(tensor, layout[producer], hub);
+      for (const auto &consumer : consumers) {
+        double one = seconds < 0 ? -1 : fromHub(tensor, hub, consumer, layout[consumer.op]);
+        seconds = one < 0 ? -1 : seconds + one;
+      }
+      if (seconds >= 0 && (!best || seconds < least)) {
+        best = hub;
+        least = seconds;
+      }
+    }
+    if (!best) {
+      error = "tensor '" + kind.tensors[t].name + "' cannot lie as its operations and the unit's boundary ask";
+      return cost;
+    }
+    lies[t] = best->value;
+    if (producer >= 0)
+      moved(tensor, have(producer, 0, layout[producer]), best->value, false, best->gradient,
+            gradientWant(producer, 0, layout[producer]), &ledger);
+    for (const auto &consumer : consumers) {
+      const Use &use = kind.operations[consumer.op].operands[consumer.operand];
+      moved(tensor, best->value, want(consumer.op, consumer.operand, layout[consumer.op]), use.saved,
+            gradientHave(consumer.op, consumer.operand, layout[consumer.op]), best->gradient, &ledger);
+    }
+  }
+  keep(layout, lies, cost, recompute);
+  if (query.recompute == Recompute::Full) // its collectives are in the ledger already
+    for (std::size_t i = 0; i < kind.operations.size(); ++i)
+      append(recompute, passes(static_cast<int>(i), layout[i]).forward);
+  // The host launches the whole backward pass in one go.
+  cost::ListTime forward = operations.seconds(ledger.forward), inputs = operations.seconds(ledger.backward),
+                 again = operations.seconds(recompute), gradients = operations.seconds(weights);
+  double compute = inputs.compute + again.compute + gradients.compute;
+  double launch = inputs.launch + again.launch + gradients.launch;
+  double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
+  cost.forward = forward.total();
+  cost.backward = (inputs.compute + again.compute) * stretch + inputs.collective;
+  cost.weightGradient = gradients.compute * stretch;
+  cost.collective = forward.collective + inputs.collective;
+  cost.stepReduction = operations.seconds(step).collective;
+  for (const auto *list : {&ledger.forward, &ledger.backward})
+    for (const cost::CollectiveWork &work : list->collectives)
+      cost.bytesByCollective[cost::toString(work.kind)] +=
+          cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+  double ranks = 1;
+  for (const TensorAxis &axis : query.axes)
+    ranks *= axis.size;
+  for (int tensor : kind.outputs)
+    cost.outputBytes += bytes(tensor) / ranks;
+  return cost;
+}
+
+/// What the backward pass reads of the forward pass, and what is made again for it.
+void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
+                       cost::OpList &recompute) const {
+  std::map<int, double> needed, forWeights; // per root tensor: part of it
+  auto need = [&](std::map<int, double> &in, int tensor, double part) {
+    if (kind.tensors[tensor].kind != Tensor::Activation)
+      return;
+    double &held = in[info.root[tensor]];
+    held = std::max(held, part);
+  };
+  double scores = 0;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    bool hasGradient = false;
+    for (const Use &use : op.operands)
+      hasGradient |= use.gradientFlops > 0;
+    if (!hasGradient)
+      continue;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Use &use = op.operands[o];
+      if (!use.saved)
+        continue;
+      need(needed, use.tensor, mover.share(lies[use.tensor]));
+      if (op.kind == Operation::Contraction && kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
+        need(forWeights, use.tensor, mover.share(lies[use.tensor]));
+    }
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+      if (op.results[r].saved)
+        need(needed, op.results[r].tensor, mover.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
+    if (op.kind == Operation::Attention && !query.fusedAttention) {
+      double size = types.activation;
+      for (std::size_t f = 0; f < op.factors.size(); ++f) {
+        bool isScore = false;
+        for (const Place &place : op.operands[0].places)
+          isScore |= place.factor == static_cast<int>(f) && op.factors[f].kind != Factor::Whole;
+        isScore |= op.factors[f].role == "keys";
+        if (isScore)
+          size *= local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+      }
+      scores += size;
+    }
+  }
+  auto sum = [&](const std::map<int, double> &tensors) {
+    double result = 0;
+    for (auto [tensor, part] : tensors)
+      result += bytes(tensor) * part;
+    return result;
+  };
+  if (query.recompute == Recompute::Selective) {
+    // Results of memory-bound operations are replaced by what they are made of.
+    std::map<int, double> kept;
+    std::vector<bool> isAgain(kind.operations.size(), false);
+    std::function<void(int, double)> replace = [&](int tensor, double part) {
+      tensor = info.root[tensor];
+      int op = info.producer[tensor];
+      bool isInput = std::find(kind.inputs.begin(), kind.inputs.end(), tensor) != kind.inputs.end();
+      if (isInput || op < 0 || kind.operations[op].kind != Operation::Streaming) {
+        need(kept, tensor, part);
+        return;
+      }
+      if (isAgain[op])
+        return;
+      isAgain[op] = true;
+      for (const Use &use : kind.operations[op].operands)
+        if (kind.tensors[use.tensor].kind == Tensor::Activation)
+          replace(use.tensor, mover.share(lies[use.tensor]));
+    };
+    double before = sum(needed);
+    for (auto [tensor, part] : needed)
+      replace(tensor, part);
+    if (sum(kept) < before || scores > 0) {
+      for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+        bool isScores = kind.operations[i].kind == Operation::Attention && !query.fusedAttention;
+        if (isAgain[i] || isScores) {
+          Passes work = passes(static_cast<int>(i), layout[i]);
+          recompute.ops.insert(recompute.ops.end(), work.forward.ops.begin(), work.forward.ops.end());
+        }
+      }
+      cost.transientBytes = std::max(0.0, before - sum(kept)) + scores;
+      needed = kept;
+    } else {
+      cost.transientBytes = scores;
+    }
+    scores = 0;
+  }
+  cost.savedBytes = sum(needed) + scores;
+  cost.weightSavedBytes = std::min(cost.savedBytes, sum(forWeights));
+  if (query.recompute == Recompute::Full && !kind.inputs.empty()) {
+    double input = 0;
+    for (int tensor : kind.inputs)
+      input += bytes(tensor) * mover.share(lies[tensor]);
+    cost.transientBytes = std::max(0.0, cost.savedBytes - input);
+    cost.savedBytes = input;
+    cost.weightSavedBytes = input;
+  }
+}
+
+} // namespace colossal::planner

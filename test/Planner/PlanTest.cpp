@@ -1,0 +1,119 @@
+// Plans as text, and their prices.
+#include "TransformerGraph.h"
+#include "colossal/Planner/PlanText.h"
+
+#include <gtest/gtest.h>
+
+using namespace colossal;
+using namespace colossal::planner;
+
+namespace {
+
+const std::string kPlan = R"({"format": "colossal-training-plan", "version": 1, "machine": "a100-80-sxm", "devices": 8,
+  "global_batch": 16, "mesh": {"pipeline": 2, "data": 2, "context": 1, "tensor": [2]}, "microbatch": 1,
+  "schedule": "1f1b", "zero": 1, "recompute": "none", "boundary": ["dim1"]})";
+
+std::string changed(const std::string &from, const std::string &to) {
+  std::string text = kPlan;
+  std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
+  TrainingGraph graph = makeTransformer({});
+  EXPECT_EQ(parsePlan(kPlan, graph).error, "");
+  auto error = [&](const std::string &from, const std::string &to) { return parsePlan(changed(from, to), graph).error; };
+  EXPECT_EQ(parsePlan("", graph).error, "plan: is not JSON");
+  EXPECT_EQ(parsePlan("[1]", graph).error, "plan: must be an object");
+  EXPECT_EQ(parsePlan(kPlan.substr(0, kPlan.size() / 2), graph).error, "plan: is not JSON");
+  EXPECT_EQ(error("\"version\": 1", "\"version\": 2"), "version: this program reads version 1, not 2");
+  EXPECT_EQ(error("colossal-training-plan", "plan"), "format: must be \"colossal-training-plan\"");
+  EXPECT_EQ(error("\"devices\": 8,", ""), "plan: 'devices' is missing");
+  EXPECT_EQ(error("\"zero\": 1", "\"zer\": 1"), "plan: unknown key 'zer'");
+  EXPECT_EQ(error("\"zero\": 1", "\"zero\": 4"), "zero: must be 0 to 3");
+  EXPECT_EQ(error("\"zero\": 1", "\"zero\": 1e300"), "zero: must be 0 to 3");
+  EXPECT_EQ(error("\"zero\": 1", "\"zero\": \"1\""), "zero: must be a whole number");
+  EXPECT_EQ(error("\"data\": 2", "\"data\": 2.5"), "mesh.data: must be a whole number");
+  EXPECT_EQ(error("\"data\": 2", "\"data\": 4"), "mesh: pipeline x data x context x tensor is 16, there are 8 devices");
+  EXPECT_EQ(error("[2]", "[2, true]"), "mesh.tensor[1]: must be a whole number");
+  EXPECT_EQ(error("[2]", "[1,1,1,2]"), "mesh.tensor: at most 3 axes are supported");
+  EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 3"), "microbatch: must divide the 8 sequences of a data rank");
+  EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 0"), "microbatch: must be 1 to 1000000000");
+  EXPECT_EQ(error("\"global_batch\": 16", "\"global_batch\": 15"), "mesh.data: 2 does not divide the global batch of 15");
+  EXPECT_EQ(error("\"1f1b\"", "\"2f2b\"").rfind("schedule: '2f2b' is not one of ", 0), 0u);
+  EXPECT_EQ(error("\"1f1b\"", "\"1f1b\", \"chunks\": 2"), "chunks: this schedule takes 1, is 2");
+  EXPECT_EQ(error("\"1f1b\"", "\"interleaved\", \"chunks\": 4"),
+            "mesh.pipeline: 2 stages of 4 chunks are more than the model's 6 units");
+  EXPECT_EQ(error("\"none\"", "\"some\""), "recompute: 'some' is not none, selective or full");
+  EXPECT_EQ(error("[\"dim1\"]", "[\"dim7\"]"),
+            "boundary[0]: must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");
+  EXPECT_EQ(error("[\"dim1\"]", "[]"), "boundary: must be a list with a place for each of the 1 context and tensor axes above 1");
+  EXPECT_EQ(error("\"zero\": 1", "\"stages\": [3, 4]"), "stages: the chunks have 7 units, the model has 6");
+  EXPECT_EQ(error("\"zero\": 1", "\"stages\": [6, 0]"), "stages[1]: must be 1 to 1048576");
+  EXPECT_EQ(error("\"zero\": 1", "\"layouts\": {\"bloc\": {}}"), "layouts: the model has no unit 'bloc'");
+  EXPECT_EQ(error("\"zero\": 1", "\"layouts\": {\"block\": {\"up\": 1}}"),
+            "layouts.block.up: must be a string of factors, as in \"n\" or \"n,-\"");
+  EXPECT_EQ(error("\"zero\": 1", "\"precision\": \"f64\""), "precision: 'f64' is not bf16, f16, tf32 or f32");
+}
+
+TEST(PlanText, LayoutsThatCannotBeMetAreNamedByThePrice) {
+  TrainingGraph graph = makeTransformer({});
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  PlanReadResult read = parsePlan(changed("\"zero\": 1", "\"layouts\": {\"block\": {\"up\": \"q\"}}"), graph);
+  ASSERT_EQ(read.error, "");
+  PlanPricer pricer(graph, model, read.plan.task);
+  EXPECT_EQ(pricer.price(read.plan).error, "layouts.block: operation 'up' has no factor 'q'");
+}
+
+TEST(PlanPrice, MemoryAddsUp) {
+  TransformerSizes sizes;
+  sizes.tied = false;
+  TrainingGraph graph = makeTransformer(sizes);
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  TrainingPlan plan;
+  plan.task.devices = 4;
+  plan.task.globalBatch = 16;
+  plan.data = 4;
+  PlanPricer pricer(graph, model, plan.task);
+  double count = graph.parameters();
+  EXPECT_DOUBLE_EQ(count, 2 * 512 * 64 + 4 * (12 * 64 * 64 + 4 * 64) + 2 * 64);
+  PlanPrice price = pricer.price(plan, true);
+  ASSERT_EQ(price.error, "");
+  EXPECT_DOUBLE_EQ(price.memory[0].parameters, 2 * count);
+  EXPECT_DOUBLE_EQ(price.memory[0].gradients, 4 * count);
+  EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * count);
+  plan.zero = 1;
+  EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].optimizer, 3 * count);
+  plan.zero = 2;
+  EXPECT_LT(pricer.price(plan).memory[0].gradients, 4 * count);
+  plan.zero = 3;
+  EXPECT_LT(pricer.price(plan).memory[0].parameters, 2 * count);
+  // The curve's highest point is the peak.
+  double most = 0;
+  for (const MemoryPoint &point : price.curve)
+    most = std::max(most, point.bytes);
+  EXPECT_NEAR(most, price.peakBytes, 1e-6 * most);
+  // 6 operations a parameter and token, attention's beside them.
+  double tokens = 16 * sizes.sequence;
+  EXPECT_NEAR(price.flops, 6 * tokens * (4 * 12 * 64 * 64 + 512 * 64) + 3.5 * 16 * 4 * 2 * 32 * 32 * 64, 1);
+}
+
+TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {
+  TrainingGraph graph = makeTransformer({});
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  TrainingPlan plan;
+  plan.task.devices = 2;
+  plan.task.globalBatch = 8;
+  plan.data = 2;
+  PlanPricer pricer(graph, model, plan.task);
+  EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].parameters, 2 * graph.parameters());
+  plan.data = 1;
+  plan.pipeline = 2;
+  PlanPrice price = pricer.price(plan);
+  ASSERT_EQ(price.error, "");
+  EXPECT_DOUBLE_EQ(price.memory[0].parameters + price.memory[1].parameters, 2 * (graph.parameters() + 512 * 64));
+  EXPECT_GT(price.reduction, 0);
+}
+
+} // namespace

@@ -1,0 +1,15 @@
+// A GPT as a training graph, written by hand: what lib/Layout extracts from an imported model, for tests without the compiler.
+#pragma once
+
+#include "colossal/Planner/TrainingGraph.h"
+
+namespace colossal::planner {
+
+struct TransformerSizes {
+  int layers = 4;
+  double hidden = 64, heads = 4, sequence = 32, vocabulary = 512;
+  bool tied = true;
+};
+TrainingGraph makeTransformer(const TransformerSizes &sizes);
+
+} // namespace colossal::planner
