@@ -139,7 +139,7 @@ private:
       // A context axis splits the sequence, the first dimension after the batch.
       if (plan.context == 1 || (boundary.front() && boundary.front()->dim == 1))
         boundaries.push_back(boundary);
-    std::map<std::tuple<double, int, std::size_t, bool>, Group> cells;
+    std::map<std::tuple<double, int, std::size_t, int>, Group> cells;
     bool isSplit = !tensorAxes(plan).empty();
     for (int pipeline : divisors(rest, units)) {
       plan.pipeline = pipeline;
@@ -148,13 +148,13 @@ private:
         continue;
       for (int microbatch : divisors(static_cast<int>(task.globalBatch / plan.data), space.maxMicrobatch))
         for (std::size_t r = 0; r < space.recompute.size(); ++r)
-          for (std::size_t choice = 0; choice < boundaries.size() * (isSplit ? 2 : 1); ++choice) {
+          for (std::size_t choice = 0; choice < boundaries.size() * (isSplit ? 3 : 1); ++choice) {
             std::size_t b = choice % boundaries.size();
-            bool isLean = choice >= boundaries.size();
-            Group &known = cells[{microbatch, static_cast<int>(r), b, isLean}];
+            int lean = static_cast<int>(choice / boundaries.size());
+            Group &known = cells[{microbatch, static_cast<int>(r), b, lean}];
             if (!known.cell) {
               known.plan = plan;
-              known.plan.lean = isLean;
+              known.plan.lean = lean;
               known.plan.microbatch = microbatch;
               known.plan.recompute = space.recompute[r];
               known.plan.boundary = boundaries[b];
@@ -166,7 +166,7 @@ private:
                 }
             }
             if (!known.cell->error.empty() ||
-                (isLean && known.cell->layouts == cells[{microbatch, static_cast<int>(r), b, false}].cell->layouts))
+                (lean && known.cell->layouts == cells[{microbatch, static_cast<int>(r), b, lean - 1}].cell->layouts))
               continue;
             Group group = known;
             group.plan.pipeline = pipeline;
@@ -178,22 +178,7 @@ private:
   }
 
   std::vector<std::pair<cost::Schedule, int>> schedules(const TrainingPlan &plan) const {
-    if (plan.pipeline == 1)
-      return {{cost::Schedule::OneFOneB, 1}};
-    std::vector<std::pair<cost::Schedule, int>> found;
-    int units = static_cast<int>(pricer.graph().units.size());
-    for (cost::Schedule schedule : space.schedules) {
-      if (schedule == cost::Schedule::Interleaved) {
-        for (int chunks = 2; chunks <= space.maxChunks && plan.pipeline * chunks <= units; ++chunks)
-          if (plan.microbatches() % plan.pipeline == 0)
-            found.push_back({schedule, chunks});
-      } else if (schedule != cost::Schedule::ZeroBubbleV) {
-        found.push_back({schedule, 1});
-      } else if (2 * plan.pipeline <= units) {
-        found.push_back({schedule, 2});
-      }
-    }
-    return found;
+    return schedulesOf(plan, space, static_cast<int>(pricer.graph().units.size()));
   }
 
   /// Adds the group's plans to the queue.
@@ -203,6 +188,7 @@ private:
       plan.schedule = schedule;
       plan.chunks = chunks;
       plan.parts = pricer.balance(plan, *group.cell);
+      plan.zero = plan.data * plan.context > 1 ? 1 : 0; // the shortest update: a bound for every stage of ZeRO
       PlanOutline outline = pricer.outline(plan, *group.cell);
       for (int zero : space.zero) {
         if (zero > 0 && plan.data * plan.context == 1)

@@ -116,10 +116,9 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     std::optional<UnitLayout> layout;
     if (given == plan.layouts.end()) {
       UnitQuery asked = query;
-      // As if a rank that keeps all of a unit's state had to compute all of it.
       double state = p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
-      if (plan.lean && state > 0)
-        asked.parameterPrice = p->blocks.leastDeviceSeconds(query.kind) * plan.microbatch / state;
+      if (plan.lean > 0 && state > 0)
+        asked.parameterPrice = (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * plan.microbatch / state;
       if (query.axes.size() > 1) { // the choice hardly depends on these, and problems over several axes are large
         asked.microbatch = 1;
         asked.recompute = Recompute::None;

@@ -20,46 +20,91 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
   return "";
 }
 
-/// The plan of least peak among those that save all they can.
-static std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space) {
-  std::optional<PricedPlan> best;
+std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space, int units) {
+  if (plan.pipeline == 1)
+    return {{cost::Schedule::OneFOneB, 1}};
+  std::vector<std::pair<cost::Schedule, int>> found;
+  for (cost::Schedule schedule : space.schedules) {
+    if (schedule == cost::Schedule::Interleaved) {
+      for (int chunks = 2; chunks <= space.maxChunks && plan.pipeline * chunks <= units; ++chunks)
+        if (plan.microbatches() % plan.pipeline == 0)
+          found.push_back({schedule, chunks});
+    } else if (schedule != cost::Schedule::ZeroBubbleV) {
+      found.push_back({schedule, 1});
+    } else if (2 * plan.pipeline <= units) {
+      found.push_back({schedule, 2});
+    }
+  }
+  return found;
+}
+
+namespace {
+
+struct Thrifty {
+  double bytes; ///< at least
+  TrainingPlan plan;
+};
+
+/// Plans of one sequence a microbatch, on one mesh, with what they need at least.
+void gather(PlanPricer &pricer, TrainingPlan plan, const SearchSpace &space, std::vector<Thrifty> &found) {
+  int units = static_cast<int>(pricer.graph().units.size());
+  for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan))) {
+    if (plan.context > 1 && !(boundary.front() && boundary.front()->dim == 1))
+      continue;
+    for (Recompute recompute : space.recompute)
+      for (int lean : {0, 1, 2}) {
+        plan.boundary = boundary;
+        plan.recompute = recompute;
+        plan.lean = lean;
+        const Cell &cell = pricer.cell(plan);
+        if (!cell.error.empty() || (lean > 0 && tensorAxes(plan).empty()))
+          continue;
+        for (auto [schedule, chunks] : schedulesOf(plan, space, units)) {
+          plan.schedule = schedule;
+          plan.chunks = chunks;
+          plan.parts = pricer.balance(plan, cell);
+          PlanOutline outline = pricer.outline(plan, cell);
+          for (int zero : space.zero) {
+            plan.zero = zero;
+            found.push_back({pricer.leastBytes(plan, outline), plan});
+          }
+        }
+      }
+  }
+}
+
+/// The plan of least peak.
+std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space) {
+  std::vector<Thrifty> plans;
   TrainingPlan plan;
   plan.task = task;
   plan.fusedAttention = space.fusedAttention;
   int units = static_cast<int>(pricer.graph().units.size());
-  for (int tensor = 1; tensor <= task.devices && tensor <= space.maxTensor; ++tensor) {
-    if (task.devices % tensor != 0)
-      continue;
-    plan.tensor = {tensor};
-    plan.lean = tensor > 1;
-    std::vector<Boundary> boundaries = pricer.blocks().boundaries(tensorAxes(plan));
-    for (int pipeline = 1; pipeline <= units && pipeline <= task.devices / tensor; ++pipeline) {
-      if (task.devices / tensor % pipeline != 0)
-        continue;
-      plan.pipeline = pipeline;
-      plan.data = task.devices / tensor / pipeline;
-      if (std::fmod(task.globalBatch, plan.data) != 0)
-        continue;
-      for (int zero : space.zero)
-        for (Recompute recompute : space.recompute)
-          for (const Boundary &boundary : boundaries) {
-            plan.zero = zero;
-            plan.recompute = recompute;
-            plan.boundary = boundary;
-            const Cell &cell = pricer.cell(plan);
-            if (!cell.error.empty())
-              continue;
-            plan.parts = pricer.balance(plan, cell);
-            if (best && pricer.leastBytes(plan, pricer.outline(plan, cell)) >= best->price.peakBytes)
-              continue;
-            PlanPrice price = pricer.price(plan);
-            if (price.error.empty() && (!best || price.peakBytes < best->price.peakBytes))
-              best = PricedPlan{plan, price, ""};
-          }
-    }
+  for (int tensor = 1; tensor <= task.devices && tensor <= space.maxTensor; ++tensor)
+    for (int context = 1; context <= task.devices / tensor && context <= space.maxContext; ++context)
+      for (int pipeline = 1; pipeline <= units && pipeline <= task.devices / tensor / context; ++pipeline) {
+        plan.tensor = {tensor};
+        plan.context = context;
+        plan.pipeline = pipeline;
+        plan.data = task.devices / tensor / context / pipeline;
+        bool isShort = context > 1 && pricer.graph().sequence / context < space.minContextLength;
+        if (plan.data * tensor * context * pipeline == task.devices && !isShort && std::fmod(task.globalBatch, plan.data) == 0)
+          gather(pricer, plan, space, plans);
+      }
+  std::stable_sort(plans.begin(), plans.end(), [](const Thrifty &a, const Thrifty &b) { return a.bytes < b.bytes; });
+  std::optional<PricedPlan> best;
+  int simulated = 0;
+  for (const Thrifty &one : plans) {
+    if ((best && one.bytes >= best->price.peakBytes) || simulated++ > 400)
+      break;
+    PlanPrice price = pricer.price(one.plan);
+    if (price.error.empty() && (!best || price.peakBytes < best->price.peakBytes))
+      best = PricedPlan{one.plan, price, ""};
   }
   return best;
 }
+
+} // namespace
 
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result) {
   result.smallest = probe(pricer, task, space);

@@ -68,6 +68,8 @@ TEST(PlanText, LayoutsThatCannotBeMetAreNamedByThePrice) {
 
 TEST(PlanPrice, MemoryAddsUp) {
   TransformerSizes sizes;
+  sizes.layers = 16;
+  sizes.vocabulary = 64;
   sizes.tied = false;
   TrainingGraph graph = makeTransformer(sizes);
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
@@ -77,7 +79,7 @@ TEST(PlanPrice, MemoryAddsUp) {
   plan.data = 4;
   PlanPricer pricer(graph, model, plan.task);
   double count = graph.parameters();
-  EXPECT_DOUBLE_EQ(count, 2 * 512 * 64 + 4 * (12 * 64 * 64 + 4 * 64) + 2 * 64);
+  EXPECT_DOUBLE_EQ(count, 2 * 64 * 64 + 16 * (12 * 64 * 64 + 4 * 64) + 2 * 64);
   PlanPrice price = pricer.price(plan, true);
   ASSERT_EQ(price.error, "");
   EXPECT_DOUBLE_EQ(price.memory[0].parameters, 2 * count);
@@ -96,7 +98,7 @@ TEST(PlanPrice, MemoryAddsUp) {
   EXPECT_NEAR(most, price.peakBytes, 1e-6 * most);
   // 6 operations a parameter and token, attention's beside them.
   double tokens = 16 * sizes.sequence;
-  EXPECT_NEAR(price.flops, 6 * tokens * (4 * 12 * 64 * 64 + 512 * 64) + 3.5 * 16 * 4 * 2 * 32 * 32 * 64, 1);
+  EXPECT_NEAR(price.flops, 6 * tokens * (16 * 12 * 64 * 64 + 64 * 64) + 3.5 * 16 * 16 * 2 * 32 * 32 * 64, 1);
 }
 
 TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {

@@ -28,7 +28,7 @@ std::vector<Case> cases() {
   deep.hidden = 1024;
   deep.heads = 8;
   deep.sequence = 512;
-  return {{"a100-80-sxm", 8, 32, 0, small},     {"a100-80-sxm", 8, 8, 0, wide},       {"a100-80-sxm", 8, 8, 1.5e9, wide},
+  return {{"a100-80-sxm", 8, 32, 0, small},     {"a100-80-sxm", 8, 8, 0, wide},       {"a100-80-sxm", 8, 2, 1.5e9, wide},
           {"h100", 12, 24, 0, deep},            {"a100-40-pcie", 16, 16, 4e8, deep}, {"a100-80-sxm", 16, 64, 6e8, deep}};
 }
 
@@ -61,7 +61,7 @@ template <typename Visit> void forAllPlans(PlanPricer &pricer, const TrainingTas
             for (cost::Schedule schedule : space.schedules)
               for (Recompute recompute : space.recompute)
                 for (int zero : space.zero)
-                  for (bool lean : {false, true}) {
+                  for (int lean : {0, 1, 2}) {
                     plan.boundary = boundary;
                     plan.microbatch = microbatch;
                     plan.schedule = schedule;

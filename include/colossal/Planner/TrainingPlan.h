@@ -35,9 +35,9 @@ struct TrainingPlan {
   bool fusedAttention = true;
   /// Gradients are reduced beside the last backward pass, as they come.
   bool overlapGradients = true;
-  /// Layouts that the solver finds keep as few parameters as they can, not only as little time. Not part of the text: that
-  /// names the layouts.
-  bool lean = false;
+  /// What the solver's layouts weigh: 0 time alone; 1 time, and parameters as if a rank that keeps all of a unit's had to
+  /// compute all of it; 2 parameters before time. Not part of the text: that names the layouts.
+  int lean = 0;
   Boundary boundary; ///< of the context axis, if above 1, and the tensor axes
   /// Units of each chunk in the model's order; empty: balanced.
   std::vector<int> parts;
