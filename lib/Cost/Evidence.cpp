@@ -23,9 +23,11 @@ constexpr Evidence kTitan{
     "torchtitan_llama31_h100", 18, true, 4.7, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
 constexpr Evidence kAlpa{"alpa_e2e_v100", 52, true, 169, 9.8, "v100", 1, 64, 768, 8192, 1024, 1024};
 
-bool inside(const Evidence &evidence, const Configuration &row, const Machine &machine) {
-  if (machine.name.compare(0, std::string(evidence.device).size(), evidence.device) != 0)
-    return false;
+bool isFor(const Evidence &evidence, const Machine &machine) {
+  return machine.name.compare(0, std::string(evidence.device).size(), evidence.device) == 0;
+}
+
+bool inside(const Evidence &evidence, const Configuration &row) {
   if (row.devices < evidence.devicesLow || row.devices > evidence.devicesHigh)
     return false;
   if (row.question == Question::AllReduce)
@@ -59,24 +61,34 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
     return &kZeroBubble;
   if (row.devices <= 8)
     return &kSingle;
-  return row.devices > kMulti.devicesHigh && inside(kSc21, row, machine) ? &kSc21 : &kMulti;
+  return row.devices > kMulti.devicesHigh && inside(kSc21, row) ? &kSc21 : &kMulti;
 }
 
 std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine,
                      bool memory) {
   if (!evidence)
+    return describe(evidence, row);
+  const char *outside = "extrapolated: ";
+  std::string text = describe(evidence, row);
+  if (!isFor(*evidence, machine) && inside(*evidence, row))
+    text = outside + text;
+  if (!memory)
+    return text;
+  const Evidence &held = evidence->memoryMeanPercent > 0 ? *evidence : kZeroBubble;
+  std::ostringstream out;
+  out << text << "; memory: " << (inside(held, row) && isFor(held, machine) ? "" : outside) << "mean error "
+      << held.memoryMeanPercent << " %, median " << held.memoryMedianPercent << " % on " << held.rows
+      << " measured rows of " << held.table;
+  return out.str();
+}
+
+std::string describe(const Evidence *evidence, const Configuration &row) {
+  if (!evidence)
     return "no published rows are like it";
   std::ostringstream out;
-  if (!inside(*evidence, row, machine))
-    out << "extrapolated: ";
-  out << "mean error " << evidence->meanPercent << " %, median " << evidence->medianPercent << " % on "
-      << evidence->rows << (evidence->measured ? " measured" : " simulated") << " rows of "
-      << evidence->table;
-  const Evidence &held = evidence->memoryMeanPercent > 0 ? *evidence : kZeroBubble;
-  if (memory)
-    out << "; memory: " << (inside(held, row, machine) ? "" : "extrapolated: ") << "mean error "
-        << held.memoryMeanPercent << " %, median " << held.memoryMedianPercent << " % on " << held.rows
-        << " measured rows of " << held.table;
+  out << (inside(*evidence, row) ? "" : "extrapolated: ") << "mean error " << evidence->meanPercent
+      << " %, median " << evidence->medianPercent << " % on " << evidence->rows
+      << (evidence->measured ? " measured" : " simulated") << " rows of " << evidence->table;
   return out.str();
 }
 

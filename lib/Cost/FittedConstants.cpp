@@ -23,6 +23,8 @@ const std::vector<FittedConstantInfo> &fittedConstants() {
        "host time to launch a kernel of the backward pass, against one of the forward pass", 0.6, 0.01, 10},
       {"overlap_contention", "1",
        "part of the shorter of computing and communicating that does not hide behind the longer", 0.15, 0, 1},
+      {"exposed_gradient", "1",
+       "part of a gradient reduction in buckets that the backward pass does not hide", 0.1, 0, 1},
       {"sharded_parameter_bandwidth", "B/s",
        "what a device receives while parameters kept over many nodes are gathered; 0: as the network allows",
        0, 0, 1e15},

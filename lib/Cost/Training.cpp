@@ -249,9 +249,9 @@ private:
       // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce.
       seconds = machine.seconds(Collective::AllReduce, bytes, dataGroup);
       if (layout.bucketedGradients) {
-        // Beside the last backward pass, but for the bucket of the layer that comes last.
+        // Beside the last backward pass, but for the buckets that come last.
         double beside = pipelineSeconds / layout.microbatches() * 0.6;
-        seconds = std::max(seconds - beside, seconds / std::max(1.0, stageLayers[stage]));
+        seconds = std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]);
       }
     }
     if (model.tiedEmbedding && layout.pipeline > 1 && (stage == 0 || stage == layout.pipeline - 1))

@@ -31,4 +31,7 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine);
 std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine,
                      bool memory = false);
 
+/// The same where the machine is one of the table's kind.
+std::string describe(const Evidence *evidence, const Configuration &row);
+
 } // namespace colossal::cost
