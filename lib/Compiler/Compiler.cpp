@@ -148,6 +148,7 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
       code.set_offset(0);
       code.set_bytes(result.code.image.size());
     }
+    plan::repairText(result.plan);
     return success();
   }
   }

@@ -30,6 +30,10 @@ mlir::LogicalResult emitPlan(mlir::ModuleOp module, const EmitOptions &options, 
 /// `n` is the group's size.
 uint64_t getSentBytes(const Collective &collective, uint64_t n);
 
+/// Replaces what is not UTF-8 in the texts of `message` by U+FFFD. Names of a model may hold any bytes, the plan's format holds
+/// UTF-8 only; parameters are read by their place, so that their names need not be the file's.
+void repairText(google::protobuf::Message &message);
+
 } // namespace colossal::plan
 
 #endif // COLOSSAL_PLAN_EMIT_H
