@@ -1,0 +1,126 @@
+//===- GroupsTest.cpp - which ops one kernel computes -----------------------===//
+#include "Groups.h"
+#include "ParsedFunction.h"
+#include "Views.h"
+
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+using namespace colossal::test;
+
+namespace {
+
+/// Groups the function's ops; checks that each op which is computed stands in one group, and that groups come
+/// after what they read. Returns the groups as sets of names, in order.
+std::vector<std::set<std::string>> getGroups(const ParsedFunction &function, bool fuse = true) {
+  Grouping grouping(function.ops, fuse);
+  std::map<Operation *, unsigned> seen; // and the place of its group
+  std::vector<std::set<std::string>> names;
+  for (Group *group : grouping.order()) {
+    names.emplace_back();
+    for (Operation *op : group->ops) {
+      EXPECT_TRUE(seen.insert({op, names.size()}).second) << "in two groups";
+      names.back().insert(cast<NameLoc>(op->getLoc()).getName().str());
+    }
+  }
+  for (Operation *op : function.ops) {
+    EXPECT_EQ(seen.count(op), classify(op) == OpClass::None ? 0u : 1u) << op->getName().getStringRef().str();
+    if (!seen.count(op))
+      continue;
+    auto check = [&](auto self, Operation *reader) -> void {
+      for (Value operand : reader->getOperands())
+        if (Operation *def = operand.getDefiningOp()) {
+          if (seen.count(def))
+            EXPECT_LE(seen[def], seen[op]) << "read before it is computed";
+          else
+            self(self, def);
+        }
+    };
+    check(check, op);
+  }
+  return names;
+}
+
+using Names = std::vector<std::set<std::string>>;
+
+TEST(Groups, contractionTakesItsEpilogue) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>, %r: tensor<8x32xf32>) -> tensor<8x32xf32> {
+    %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("product")
+    %1 = colossal.elementwise add(%0, %b) : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32> loc("bias")
+    %2 = colossal.elementwise relu(%1) : (tensor<8x32xf32>) -> tensor<8x32xf32> loc("relu")
+    %3 = colossal.elementwise add(%2, %r) : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("residual")
+    return %3 : tensor<8x32xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"product", "bias", "relu", "residual"}}));
+  EXPECT_EQ(getGroups(function, false), (Names{{"product"}, {"bias"}, {"relu"}, {"residual"}}));
+}
+
+TEST(Groups, twoContractionsAreTwoKernels) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>, %v: tensor<32x16xf32>) -> tensor<8x16xf32> {
+    %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("up")
+    %1 = colossal.elementwise relu(%0) : (tensor<8x32xf32>) -> tensor<8x32xf32> loc("relu")
+    %2 = colossal.contract %1 [0, 1], %v [1, 2] -> [0, 2] : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32> loc("down")
+    return %2 : tensor<8x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"up", "relu"}, {"down"}}));
+}
+
+TEST(Groups, rowsTakeWhatFeedsThem) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>) -> tensor<8x16xf32> {
+    %0 = colossal.elementwise mul(%a, %b) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> loc("scale")
+    %1 = colossal.softmax %0 {axis = 1 : i64} : tensor<8x16xf32> loc("softmax")
+    return %1 : tensor<8x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"scale", "softmax"}}));
+}
+
+// What is looked up at computed places lies in memory, and is computed once and before.
+TEST(Groups, lookupReadsFromMemory) {
+  ParsedFunction function(R"mlir(func.func @f(%a: tensor<9x4xf32>, %i: tensor<5xi64>) -> tensor<5x4xf32> {
+    %0 = colossal.elementwise exp(%a) : (tensor<9x4xf32>) -> tensor<9x4xf32> loc("exp")
+    %1 = colossal.gather %0[%i] {axis = 0 : i64} : tensor<9x4xf32>, tensor<5xi64> -> tensor<5x4xf32> loc("gather")
+    %2 = colossal.elementwise relu(%1) : (tensor<5x4xf32>) -> tensor<5x4xf32> loc("relu")
+    return %2 : tensor<5x4xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"exp"}, {"gather", "relu"}}));
+}
+
+// A value with a reader on each side of a contraction: one kernel for all would have to run before and after
+// it.
+TEST(Groups, makeNoCycle) {
+  ParsedFunction function(R"mlir(func.func @f(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = colossal.elementwise relu(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32> loc("relu")
+    %1 = colossal.contract %0 [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("product")
+    %2 = colossal.elementwise exp(%1) : (tensor<8x8xf32>) -> tensor<8x8xf32> loc("exp")
+    %3 = colossal.contract %2 [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("second")
+    %4 = colossal.elementwise add(%0, %3) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("residual")
+    return %4 : tensor<8x8xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"relu"}, {"product", "exp"}, {"second", "residual"}}));
+}
+
+// An op with a long loop for each element does not go where it would be computed again and again.
+TEST(Groups, loopsAreNotRepeated) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %b: tensor<4x8x16xf32>) -> tensor<4x8x16xf32> {
+    %0 = colossal.cumulate %a {axis = 1 : i64, exclusive = false, reverse = false} : tensor<8x16xf32> loc("cumulate")
+    %1 = colossal.elementwise add(%0, %b) : (tensor<8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32> loc("add")
+    return %1 : tensor<4x8x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"cumulate"}, {"add"}}));
+}
+
+} // namespace
