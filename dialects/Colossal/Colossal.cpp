@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/MaskPadding.h"
+#include "dialects/Colossal/Normalization/ScaleAndBias.h"
 #include "dialects/Dist/Dist.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"

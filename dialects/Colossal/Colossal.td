@@ -18,6 +18,9 @@ def Colossal_Dialect : Dialect {
     booleans. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
     split) and the element emission interface (what code computes it). Locations hold the ONNX names of the nodes and
     tensors that an op came from.
+
+    - (C0) of every op: its tensors are ranked and static, of those element types. Constraints of one op follow in its
+      description, as C1, C2, ...; its verifier names the one that is broken.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

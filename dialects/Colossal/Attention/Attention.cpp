@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -16,9 +17,50 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionOp::verify() { return success(); }
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  for (Value tensor : {getQuery(), getKey(), getValue(), getResult()})
+    if (failed(verifyRank(*this, tensor, 4, "every tensor", "C1")) ||
+        failed(verifySameElements(*this, getQuery(), tensor, "C1")))
+      return failure();
+  if (failed(verifyFloats(*this, getQuery(), "C1")))
+    return failure();
+  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
+  if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
+    return emitOpError() << q[1] << " query heads are not a multiple of " << k[1] << " key heads (C2)";
+  if (failed(verifyShape(*this, getKey(), {q[0], k[1], k[2], q[3]}, "key", "C2")) ||
+      failed(verifyShape(*this, getValue(), {q[0], k[1], k[2], v[3]}, "value", "C2")) ||
+      failed(verifyShape(*this, getResult(), {q[0], q[1], q[2], v[3]}, "result", "C2")))
+    return failure();
+  if (!getMask())
+    return success();
+  Type type = elementTypeOf(getMask());
+  if (!type.isInteger(1) && !isa<FloatType>(type))
+    return emitOpError() << "the mask must be of floats or i1, but is " << getMask().getType() << " (C3)";
+  return verifyBroadcasts(*this, getMask(), {q[0], q[1], q[2], k[2]}, "mask", "C3");
+}
 
-LogicalResult RotaryOp::verify() { return success(); }
+LogicalResult RotaryOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  for (Value tensor : {getInput(), getCos(), getSin()})
+    if (failed(verifyFloats(*this, tensor, "C1")))
+      return failure();
+  if (getType() != getInput().getType())
+    return emitOpError() << "the result must be " << getInput().getType() << ", as the input, but is "
+                         << getType() << " (C1)";
+  ArrayRef<int64_t> input = shapeOf(getInput()), cos = shapeOf(getCos()), sin = shapeOf(getSin());
+  if (input.size() < 2 || cos.empty() || sin.empty() || cos.back() != sin.back() ||
+      2 * cos.back() > input.back())
+    return emitOpError() << "cos of " << getCos().getType() << " and sin of " << getSin().getType()
+                         << " do not turn rows of " << getInput().getType() << " (C2)";
+  SmallVector<int64_t> angles(input);
+  angles.back() = cos.back();
+  if (failed(verifyBroadcasts(*this, getCos(), angles, "cos", "C2")))
+    return failure();
+  return verifyBroadcasts(*this, getSin(), angles, "sin", "C2");
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

@@ -11,6 +11,10 @@ def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], 
     equal scores gives (NaN if all are -inf).
 
     `query_offset` (index) is the global index of the first local query; `key_count` (index), how many keys are real.
+
+    - (C1) query, key, value and result have rank 4 and one float element type;
+    - (C2) shapes are as above, Hq a multiple of Hk;
+    - (C3) the mask is of floats or i1 and broadcasts to B x Hq x Sq x Sk.
   }];
   let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key, AnyRankedTensor:$value,
                        Optional<AnyRankedTensor>:$mask, Optional<Index>:$query_offset, Optional<Index>:$key_count,
@@ -30,6 +34,9 @@ def Colossal_RotaryOp : Colossal_Op<"rotary", [], [], ["getGradientFlops", "isOp
   let description = [{
     input ... x S x D. cos and sin broadcast right-aligned to ... x S x (R / 2), R <= D even; only the first R elements turn.
     Pairs are (i, i + R / 2), or (2i, 2i + 1) if `interleaved`: (a, b) -> (a cos - b sin, b cos + a sin).
+
+    - (C1) floats; the result has the input's type;
+    - (C2) cos and sin are equally wide, at most half as wide as the input, and broadcast to ... x S x (R / 2).
   }];
   let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$cos, AnyRankedTensor:$sin,
                        DefaultValuedAttr<BoolAttr, "false">:$interleaved);

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -16,7 +18,40 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ContractOp::verify() { return success(); }
+LogicalResult ContractOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  struct Use {
+    int64_t size;
+    unsigned tensors; // bits: lhs, rhs, result
+  };
+  llvm::SmallMapVector<int64_t, Use, 8> uses;
+  auto add = [&](Value tensor, ArrayRef<int64_t> labels, unsigned bit, StringRef name) -> LogicalResult {
+    if (failed(verifyCount(*this, labels.size(), shapeOf(tensor).size(), name, "C3")))
+      return failure();
+    for (auto [label, size] : llvm::zip_equal(labels, shapeOf(tensor))) {
+      Use &use = uses.insert({label, Use{size, 0}}).first->second;
+      if (use.tensors & bit)
+        return emitOpError() << "label " << label << " occurs twice in " << name << " (C1)";
+      if (use.size != size)
+        return emitOpError() << "label " << label << " has sizes " << use.size << " and " << size << " (C1)";
+      use.tensors |= bit;
+    }
+    return success();
+  };
+  if (failed(add(getLhs(), getLhsDims(), 1, "lhs_dims")) ||
+      failed(add(getRhs(), getRhsDims(), 2, "rhs_dims")) ||
+      failed(add(getResult(), getResultDims(), 4, "result_dims")))
+    return failure();
+  for (auto &[label, use] : uses)
+    if (llvm::isPowerOf2_32(use.tensors))
+      return emitOpError() << "label " << label << " occurs in one tensor only (C2)";
+  for (Value tensor : {getRhs(), getResult()})
+    if (isa<FloatType>(elementTypeOf(getLhs())) != isa<FloatType>(elementTypeOf(tensor)))
+      return emitOpError() << "mixes floats and integers: " << getLhs().getType() << " and "
+                           << tensor.getType() << " (C4)";
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

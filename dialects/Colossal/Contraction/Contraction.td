@@ -9,7 +9,8 @@ def Colossal_ContractOp : Colossal_Op<"contract", [], ["getFlops"], ["getGradien
 
     - (C1) no label occurs twice in one tensor, and equal labels have equal sizes;
     - (C2) every label of the result occurs in an operand, every label of an operand in another tensor;
-    - (C3) one list of labels per tensor, as long as its rank.
+    - (C3) one list of labels per tensor, as long as its rank;
+    - (C4) all three tensors are of floats, or all of integers.
 
     Example: `%c = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : ...` is a matrix product.
   }];

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -16,9 +17,72 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ConvOp::verify() { return success(); }
+/// C1, C3 and C4 of both convolutions.
+static LogicalResult verifyConvolution(Operation *op, Value input, Value weight, Value result, Value bias,
+                                       ArrayRef<int64_t> strides, ArrayRef<int64_t> dilations,
+                                       ArrayRef<int64_t> pads, int64_t group) {
+  size_t rank = shapeOf(input).size();
+  if (rank < 3 || rank > 5)
+    return op->emitOpError() << "needs 1 to 3 spatial dimensions, but the input is " << input.getType()
+                             << " (C1)";
+  if (failed(verifyRank(op, weight, rank, "weight", "C1")) ||
+      failed(verifyRank(op, result, rank, "result", "C1")) ||
+      failed(verifyCount(op, strides.size(), rank - 2, "strides", "C1")) ||
+      failed(verifyCount(op, dilations.size(), rank - 2, "dilations", "C1")) ||
+      failed(verifyCount(op, pads.size(), 2 * (rank - 2), "pads", "C1")))
+    return failure();
+  if (group < 1 ||
+      llvm::any_of(
+          strides, [](int64_t x) { return x < 1; }) ||
+      llvm::any_of(dilations, [](int64_t x) { return x < 1; }))
+    return op->emitOpError("group, strides and dilations must be positive (C1)");
+  if (shapeOf(result)[0] != shapeOf(input)[0])
+    return op->emitOpError() << "batch sizes of " << input.getType() << " and " << result.getType()
+                             << " differ (C3)";
+  for (Value tensor : {weight, bias, result})
+    if (tensor && failed(verifySameElements(op, input, tensor, "C4")))
+      return failure();
+  return bias ? verifyShape(op, bias, shapeOf(result)[1], "bias", "C3") : success();
+}
 
-LogicalResult ConvTransposeOp::verify() { return success(); }
+/// C3: `in` and `out` are the channels that the weight's first two dimensions make for `group` groups.
+static LogicalResult verifyChannels(Operation *op, Value input, Value weight, Value result, int64_t group,
+                                    int64_t in, int64_t out) {
+  if (shapeOf(input)[1] == in && shapeOf(result)[1] == out && shapeOf(weight)[0] % group == 0)
+    return success();
+  return op->emitOpError() << "channels of " << input.getType() << ", " << weight.getType() << " and "
+                           << result.getType() << " do not fit " << group << " groups (C3)";
+}
+
+LogicalResult ConvOp::verify() {
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyConvolution(*this, getInput(), getWeight(), getResult(), getBias(), getStrides(),
+                               getDilations(), getPads(), getGroup())))
+    return failure();
+  ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight()), result = shapeOf(getResult());
+  if (failed(verifyChannels(*this, getInput(), getWeight(), getResult(), getGroup(), getGroup() * weight[1],
+                            weight[0])))
+    return failure();
+  unsigned spatial = input.size() - 2;
+  for (unsigned d = 0; d < spatial; ++d) {
+    __int128 end =
+        __int128(result[2 + d] - 1) * getStrides()[d] + __int128(weight[2 + d] - 1) * getDilations()[d] + 1;
+    if (result[2 + d] > 0 && end > __int128(input[2 + d]) + getPads()[d] + getPads()[spatial + d])
+      return emitOpError() << "spatial dimension " << d << " of the result, " << result[2 + d]
+                           << ", reaches beyond the padded input (C2)";
+  }
+  return success();
+}
+
+LogicalResult ConvTransposeOp::verify() {
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyConvolution(*this, getInput(), getWeight(), getResult(), getBias(), getStrides(),
+                               getDilations(), getPads(), getGroup())))
+    return failure();
+  ArrayRef<int64_t> weight = shapeOf(getWeight());
+  return verifyChannels(*this, getInput(), getWeight(), getResult(), getGroup(), weight[0],
+                        getGroup() * weight[1]);
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,7 +19,163 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ElementwiseOp::verify() { return success(); }
+namespace {
+/// What a kind takes and gives (C2 to C4).
+struct Signature {
+  enum Elements { Any, Floats, Numbers, Integers, Booleans };
+
+  unsigned operands;
+  Elements elements = Numbers; ///< of the data operands
+  bool givesBooleans = false;  ///< otherwise the data operands' type
+  unsigned params = 0;         ///< at most
+};
+
+Signature getSignature(ElementwiseKind kind) {
+  using K = ElementwiseKind;
+  switch (kind) {
+  case K::Abs:
+  case K::Neg:
+  case K::Reciprocal:
+  case K::Ceil:
+  case K::Floor:
+  case K::Round:
+  case K::Sign:
+  case K::Relu:
+  case K::Softsign:
+    return {1};
+  case K::HardSwish:
+    return {1, Signature::Floats};
+  case K::Sqrt:
+  case K::Exp:
+  case K::Log:
+  case K::Erf:
+  case K::Sin:
+  case K::Cos:
+  case K::Tan:
+  case K::Asin:
+  case K::Acos:
+  case K::Atan:
+  case K::Sinh:
+  case K::Cosh:
+  case K::Tanh:
+  case K::Asinh:
+  case K::Acosh:
+  case K::Atanh:
+  case K::Sigmoid:
+  case K::Softplus:
+  case K::Gelu:
+  case K::GeluTanh:
+  case K::Mish:
+    return {1, Signature::Floats};
+  case K::LeakyRelu:
+  case K::Elu:
+  case K::Celu:
+  case K::Swish:
+  case K::ThresholdedRelu:
+    return {1, Signature::Floats, false, 1};
+  case K::Selu:
+  case K::HardSigmoid:
+    return {1, Signature::Floats, false, 2};
+  case K::Shrink:
+    return {1, Signature::Numbers, false, 2};
+  case K::Not:
+    return {1, Signature::Booleans};
+  case K::IsNaN:
+    return {1, Signature::Floats, true};
+  case K::IsInf:
+    return {1, Signature::Floats, true, 2};
+  case K::BitNot:
+    return {1, Signature::Integers};
+  case K::Cast:
+    return {1, Signature::Any};
+  case K::Add:
+  case K::Sub:
+  case K::Mul:
+  case K::Div:
+  case K::Pow:
+  case K::Mod:
+  case K::Fmod:
+  case K::Max:
+  case K::Min:
+  case K::PRelu:
+    return {2};
+  case K::And:
+  case K::Or:
+  case K::Xor:
+    return {2, Signature::Booleans};
+  case K::Equal:
+    return {2, Signature::Any, true};
+  case K::Less:
+  case K::LessOrEqual:
+  case K::Greater:
+  case K::GreaterOrEqual:
+    return {2, Signature::Numbers, true};
+  case K::BitAnd:
+  case K::BitOr:
+  case K::BitXor:
+  case K::ShiftLeft:
+  case K::ShiftRight:
+    return {2, Signature::Integers};
+  case K::Select:
+    return {3, Signature::Any};
+  case K::Clip:
+    return {3};
+  }
+  llvm_unreachable("unknown kind");
+}
+
+bool fits(Type type, Signature::Elements elements) {
+  switch (elements) {
+  case Signature::Any:
+    return true;
+  case Signature::Floats:
+    return isa<FloatType>(type);
+  case Signature::Numbers:
+    return !type.isInteger(1);
+  case Signature::Integers:
+    return isa<IntegerType>(type) && !type.isInteger(1);
+  case Signature::Booleans:
+    return type.isInteger(1);
+  }
+  llvm_unreachable("unknown class of types");
+}
+} // namespace
+
+LogicalResult ElementwiseOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  StringRef name = stringifyElementwiseKind(getKind());
+  Signature signature = getSignature(getKind());
+  // A chain of one binary kind is one op too.
+  if (signature.operands == 2 ? getInputs().size() < 2 : getInputs().size() != signature.operands)
+    return emitOpError() << name << " takes " << signature.operands << " operands, not " << getInputs().size()
+                         << " (C2)";
+  for (auto [number, operand] : llvm::enumerate(getInputs()))
+    if (failed(verifyBroadcasts(*this, operand, shapeOf(getResult()), "operand " + std::to_string(number),
+                                "C1")))
+      return failure();
+  Type boolean = IntegerType::get(getContext(), 1);
+  OperandRange data = getInputs();
+  if (getKind() == ElementwiseKind::Select) {
+    if (elementTypeOf(data[0]) != boolean)
+      return emitOpError() << "the condition must be i1, but is " << elementTypeOf(data[0]) << " (C3)";
+    data = data.drop_front();
+  }
+  Type type = elementTypeOf(data[0]), found = elementTypeOf(getResult());
+  if (!fits(type, signature.elements))
+    return emitOpError() << name << " has no meaning for " << type << " (C3)";
+  for (Value operand : data.drop_front())
+    if (getKind() != ElementwiseKind::Pow && failed(verifySameElements(*this, data[0], operand, "C3")))
+      return failure();
+  Type expected = signature.givesBooleans ? boolean : type;
+  if (getKind() != ElementwiseKind::Cast && found != expected)
+    return emitOpError() << name << " gives elements of type " << expected << ", but the result has " << found
+                         << " (C3)";
+  size_t params = getParams().value_or(ArrayRef<double>()).size();
+  if (params > signature.params)
+    return emitOpError() << name << " has " << signature.params << " parameters, not " << params << " (C4)";
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

@@ -43,8 +43,10 @@ def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [], [], ["isOperandSaved
     selu: alpha, gamma; hard_sigmoid: alpha, beta; shrink: lambd, bias; is_inf: detect_negative, detect_positive).
 
     - (C1) operands broadcast to the result's shape;
-    - (C2) the number of operands is the kind's;
-    - (C3) element types fit the kind: comparisons give i1, `cast` any type, others that of their (data) operands.
+    - (C2) the number of operands is the kind's; of a binary kind more than two are combined from left to right;
+    - (C3) element types fit the kind: (data) operands have one type (`pow`: each its own) that the kind has a meaning
+      for; comparisons give i1, `cast` any type, others that of their operands;
+    - (C4) no more `params` than the kind has.
 
     Example: `%y = colossal.elementwise add(%a, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>`
   }];

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -16,15 +17,85 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult GatherOp::verify() { return success(); }
+/// Indices reach no further than the data in every dimension but `axis` (C3 of the ops on single elements).
+static LogicalResult verifyExtent(Operation *op, Value data, Value indices, int64_t axis) {
+  for (auto [d, size, room] : llvm::enumerate(shapeOf(indices), shapeOf(data)))
+    if (static_cast<int64_t>(d) != axis && size > room)
+      return op->emitOpError() << "indices of " << indices.getType() << " reach beyond dimension " << d
+                               << " of " << data.getType() << " (C3)";
+  return success();
+}
 
-LogicalResult GatherElementsOp::verify() { return success(); }
+LogicalResult GatherOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+      failed(verifyIndices(*this, getIndices(), "C1")) ||
+      failed(verifySameElements(*this, getData(), getResult(), "C2")))
+    return failure();
+  ArrayRef<int64_t> data = shapeOf(getData());
+  SmallVector<int64_t> shape(data.take_front(getAxis()));
+  llvm::append_range(shape, shapeOf(getIndices()));
+  llvm::append_range(shape, data.drop_front(getAxis() + 1));
+  return verifyShape(*this, getResult(), shape, "result", "C2");
+}
 
-LogicalResult GatherNDOp::verify() { return success(); }
+LogicalResult GatherElementsOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+      failed(verifyIndices(*this, getIndices(), "C1")) ||
+      failed(verifyRank(*this, getIndices(), shapeOf(getData()).size(), "indices", "C1")) ||
+      failed(verifySameElements(*this, getData(), getResult(), "C2")) ||
+      failed(verifyShape(*this, getResult(), shapeOf(getIndices()), "result", "C2")))
+    return failure();
+  return verifyExtent(*this, getData(), getIndices(), getAxis());
+}
 
-LogicalResult ScatterElementsOp::verify() { return success(); }
+LogicalResult GatherNDOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyIndices(*this, getIndices(), "C1")))
+    return failure();
+  ArrayRef<int64_t> data = shapeOf(getData()), indices = shapeOf(getIndices());
+  int64_t batch = getBatchDims();
+  if (batch < 0 || batch >= static_cast<int64_t>(indices.size()) ||
+      indices.back() > static_cast<int64_t>(data.size()) - batch ||
+      indices.take_front(batch) != data.take_front(batch))
+    return emitOpError() << "tuples of " << getIndices().getType() << " with " << batch
+                         << " batch dimensions do not index " << getData().getType() << " (C1)";
+  SmallVector<int64_t> shape(indices.drop_back());
+  llvm::append_range(shape, data.drop_front(batch + indices.back()));
+  if (failed(verifyShape(*this, getResult(), shape, "result", "C2")))
+    return failure();
+  return verifySameElements(*this, getData(), getResult(), "C2");
+}
 
-LogicalResult ScatterNDOp::verify() { return success(); }
+/// C2 of both scatters: data, updates and result have one element type, and the result has the data's shape.
+static LogicalResult verifyScattered(Operation *op, Value data, Value updates, Value result) {
+  if (failed(verifySameElements(op, data, updates, "C2")) ||
+      failed(verifySameElements(op, data, result, "C2")))
+    return failure();
+  return verifyShape(op, result, shapeOf(data), "result", "C2");
+}
+
+LogicalResult ScatterElementsOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+      failed(verifyIndices(*this, getIndices(), "C1")) ||
+      failed(verifyRank(*this, getIndices(), shapeOf(getData()).size(), "indices", "C1")) ||
+      failed(verifyShape(*this, getUpdates(), shapeOf(getIndices()), "updates", "C1")) ||
+      failed(verifyScattered(*this, getData(), getUpdates(), getResult())))
+    return failure();
+  return verifyExtent(*this, getData(), getIndices(), getAxis());
+}
+
+LogicalResult ScatterNDOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyIndices(*this, getIndices(), "C1")))
+    return failure();
+  ArrayRef<int64_t> data = shapeOf(getData()), indices = shapeOf(getIndices());
+  if (indices.empty() || indices.back() > static_cast<int64_t>(data.size()))
+    return emitOpError() << "tuples of " << getIndices().getType() << " do not index " << getData().getType()
+                         << " (C1)";
+  SmallVector<int64_t> shape(indices.drop_back());
+  llvm::append_range(shape, data.drop_front(indices.back()));
+  if (failed(verifyShape(*this, getUpdates(), shape, "updates", "C1")))
+    return failure();
+  return verifyScattered(*this, getData(), getUpdates(), getResult());
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

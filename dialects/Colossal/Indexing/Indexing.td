@@ -11,6 +11,9 @@ def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSav
     result[a.., i.., b..] = data[a.., indices[i..], b..] with a before `axis` and b after it. Negative indices count from
     the end of the *global* dimension, `extent` elements (data's own if absent). With `offset`, data holds elements
     [offset, offset + size) of the global dimension; an index outside gives 0, so that shards add up.
+
+    - (C1) `axis` is a dimension of data, indices are integers;
+    - (C2) the result's shape is as above, its element type the data's.
   }];
   let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, Optional<Index>:$offset, I64Attr:$axis,
                        OptionalAttr<I64Attr>:$extent);
@@ -22,6 +25,13 @@ def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSav
 
 def Colossal_GatherElementsOp : Colossal_Op<"gather_elements"> {
   let summary = "result[i0.., in] = data[.., indices[i0.., in] at axis, ..]";
+  let description = [{
+    Negative indices count from the end.
+
+    - (C1) `axis` is a dimension of data; indices are integers, of the data's rank;
+    - (C2) the result has the indices' shape and the data's element type;
+    - (C3) but along `axis`, indices are no larger than data.
+  }];
   let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, I64Attr:$axis);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
@@ -29,6 +39,15 @@ def Colossal_GatherElementsOp : Colossal_Op<"gather_elements"> {
 
 def Colossal_GatherNDOp : Colossal_Op<"gather_nd"> {
   let summary = "slices chosen by tuples of indices (ONNX GatherND)";
+  let description = [{
+    The last dimension of indices holds tuples that index the dimensions of data after the first `batch_dims`; negative
+    indices count from the end.
+
+    - (C1) indices are integers; their first `batch_dims` dimensions, fewer than their rank, are the data's, and a tuple is
+      no longer than what data has left;
+    - (C2) the result has the indices' shape without the tuples, then the data's dimensions that no index takes, and the
+      data's element type.
+  }];
   let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, I64Attr:$batch_dims);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
@@ -36,6 +55,13 @@ def Colossal_GatherNDOp : Colossal_Op<"gather_nd"> {
 
 def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements"> {
   let summary = "data with elements replaced (ONNX ScatterElements)";
+  let description = [{
+    Where several updates meet, they combine by `reduction`, together with the element of data; without one, the last wins.
+
+    - (C1) `axis` is a dimension of data; indices are integers, of the data's rank; updates have the indices' shape;
+    - (C2) data, updates and result have one element type; the result has the data's shape;
+    - (C3) but along `axis`, indices are no larger than data.
+  }];
   let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates, I64Attr:$axis,
                        Colossal_ScatterReductionAttr:$reduction);
   let results = (outs AnyRankedTensor:$result);
@@ -47,6 +73,13 @@ def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements"> {
 
 def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd"> {
   let summary = "data with slices replaced (ONNX ScatterND)";
+  let description = [{
+    Where several updates meet, they combine by `reduction`, together with the element of data; without one, the last wins.
+
+    - (C1) indices are integers, their tuples no longer than the data's rank; updates have the indices' shape without the
+      tuples, then the data's dimensions that no index takes;
+    - (C2) data, updates and result have one element type; the result has the data's shape.
+  }];
   let arguments = (ins AnyRankedTensor:$data, AnyRankedTensor:$indices, AnyRankedTensor:$updates,
                        Colossal_ScatterReductionAttr:$reduction);
   let results = (outs AnyRankedTensor:$result);

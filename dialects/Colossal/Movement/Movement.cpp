@@ -5,6 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
+
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 #include <numeric>
 
@@ -16,17 +19,93 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ReshapeOp::verify() { return success(); }
+LogicalResult ReshapeOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getType());
+  if (from.getNumElements() != to.getNumElements())
+    return emitOpError() << "cannot make " << to << " of " << from << ": " << to.getNumElements()
+                         << " elements of " << from.getNumElements() << " (C1)";
+  return verifySameElements(*this, getInput(), getResult(), "C1");
+}
 
-LogicalResult TransposeOp::verify() { return success(); }
+LogicalResult TransposeOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  if (!isPermutationVector(getPermutation()) || getPermutation().size() != shape.size())
+    return emitOpError() << "[" << getPermutation() << "] is not a permutation of " << shape.size()
+                         << " dimensions (C1)";
+  if (failed(verifyShape(*this, getResult(), applyPermutation(shape, getPermutation()), "result", "C2")))
+    return failure();
+  return verifySameElements(*this, getInput(), getResult(), "C2");
+}
 
-LogicalResult BroadcastOp::verify() { return success(); }
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyBroadcasts(*this, getInput(), shapeOf(getResult()), "input", "C1")))
+    return failure();
+  return verifySameElements(*this, getInput(), getResult(), "C1");
+}
 
-LogicalResult SliceOp::verify() { return success(); }
+LogicalResult SliceOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getInput()), sizes = shapeOf(getResult());
+  if (failed(verifyRank(*this, getResult(), shape.size(), "result", "C1")) ||
+      failed(verifyCount(*this, getStarts().size(), shape.size(), "starts", "C1")) ||
+      failed(verifyCount(*this, getSteps().size(), shape.size(), "steps", "C1")) ||
+      failed(verifySameElements(*this, getInput(), getResult(), "C1")))
+    return failure();
+  for (auto [d, size] : llvm::enumerate(sizes)) {
+    __int128 first = getStarts()[d], last = first + __int128(size - 1) * getSteps()[d];
+    if (size > 0 && (std::min(first, last) < 0 || std::max(first, last) >= shape[d]))
+      return emitOpError() << size << " elements from " << getStarts()[d] << " by " << getSteps()[d]
+                           << " reach beyond dimension " << d << " of " << getInput().getType() << " (C2)";
+  }
+  return success();
+}
 
-LogicalResult ConcatOp::verify() { return success(); }
+LogicalResult ConcatOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  if (getInputs().empty())
+    return emitOpError("needs an operand (C1)");
+  if (failed(verifyAxis(*this, getAxis(), getResult(), "C1")))
+    return failure();
+  SmallVector<int64_t> sum(shapeOf(getResult()));
+  sum[getAxis()] = 0;
+  for (Value input : getInputs()) {
+    SmallVector<int64_t> shape(shapeOf(getResult()));
+    if (failed(verifyRank(*this, input, shape.size(), "every operand", "C2")) ||
+        failed(verifySameElements(*this, input, getResult(), "C2")))
+      return failure();
+    shape[getAxis()] = shapeOf(input)[getAxis()];
+    sum[getAxis()] += shape[getAxis()];
+    if (failed(verifyShape(*this, input, shape, "operand", "C2")))
+      return failure();
+  }
+  return verifyShape(*this, getResult(), sum, "result", "C2");
+}
 
-LogicalResult PadOp::verify() { return success(); }
+LogicalResult PadOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getInput()), sizes = shapeOf(getResult());
+  if (failed(verifyRank(*this, getResult(), shape.size(), "result", "C1")) ||
+      failed(verifyCount(*this, getLow().size(), shape.size(), "low", "C1")) ||
+      failed(verifySameElements(*this, getInput(), getResult(), "C1")))
+    return failure();
+  for (auto [d, size] : llvm::enumerate(sizes))
+    if (getMode() != PadMode::Constant && shape[d] == 0 && size != 0)
+      return emitOpError() << "dimension " << d << " of " << getInput().getType()
+                           << " has nothing to repeat (C2)";
+  if (!getValue())
+    return success();
+  if (cast<RankedTensorType>(getValue().getType()).getNumElements() != 1)
+    return emitOpError() << "the value must be one element, but is " << getValue().getType() << " (C3)";
+  return verifySameElements(*this, getInput(), getValue(), "C3");
+}
 
 //===----------------------------------------------------------------------===//
 // Folding

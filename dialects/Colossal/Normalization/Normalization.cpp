@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Normalization/Statistics.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
@@ -19,9 +20,28 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult NormalizeOp::verify() { return success(); }
+LogicalResult NormalizeOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getInput(), "C1")))
+    return failure();
+  if (getType() != getInput().getType())
+    return emitOpError() << "the result must be " << getInput().getType() << ", as the input, but is "
+                         << getType() << " (C1)";
+  for (Value operand : getOperands())
+    if (failed(verifyFloats(*this, operand, "C1")))
+      return failure();
+  if (getScale() && failed(verifyBroadcasts(*this, getScale(), shapeOf(getInput()), "scale", "C2")))
+    return failure();
+  return getBias() ? verifyBroadcasts(*this, getBias(), shapeOf(getInput()), "bias", "C2") : success();
+}
 
-LogicalResult SoftmaxOp::verify() { return success(); }
+LogicalResult SoftmaxOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyFloats(*this, getInput(), "C1")) ||
+      failed(verifyAxis(*this, getAxis(), getInput(), "C1")))
+    return failure();
+  if (getLog() && getGuard())
+    return emitOpError("a guard has no logarithm (C2)");
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

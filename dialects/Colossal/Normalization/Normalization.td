@@ -10,20 +10,27 @@ def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], 
     layer: (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: x / sqrt(mean(x^2) + epsilon) * scale + bias.
     `scale` and `bias` broadcast right-aligned to x. Statistics are in f32 (f64 for f64). Group and instance
     normalization are this op on a reshaped tensor.
+
+    - (C1) floats; `axis` is a dimension of the input, and the result has its type;
+    - (C2) scale and bias broadcast to the input's shape.
   }];
   let arguments = (ins Colossal_NormalizeKindAttr:$kind, AnyRankedTensor:$input, Optional<AnyRankedTensor>:$scale,
                        Optional<AnyRankedTensor>:$bias, I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $kind `(` $input (`,` `scale` $scale^)? (`,` `bias` $bias^)? `)` attr-dict
-    `:` `(` type($input) (`,` type($scale)^)? (`,` type($bias)^)? `)` `->` type($result)
+    $kind `(` $input custom<ScaleAndBias>($scale, $bias) `)` attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>], ["getFlops"],
                                      ["isOperandSaved", "isResultSaved"]> {
   let summary = "softmax, or its logarithm, along one dimension";
-  let description = [{ `guard`: a row that is -inf everywhere gives 0 instead of NaN. }];
+  let description = [{
+    `guard`: a row that is -inf everywhere gives 0 instead of NaN.
+
+    - (C1) floats; `axis` is a dimension of the input;
+    - (C2) no `guard` with `log`: the logarithm of such a row would be -inf, which no model asks for.
+  }];
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$log,
                        DefaultValuedAttr<BoolAttr, "false">:$guard);
   let results = (outs AnyRankedTensor:$result);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <cmath>
@@ -21,9 +22,63 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult PoolOp::verify() { return success(); }
+LogicalResult PoolOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  ArrayRef<int64_t> input = shapeOf(getInput());
+  if (input.size() < 3)
+    return emitOpError() << "needs a spatial dimension, but the input is " << getInput().getType() << " (C1)";
+  unsigned spatial = input.size() - 2;
+  if (failed(verifyRank(*this, getResult(), input.size(), "result", "C1")) ||
+      failed(verifyCount(*this, getKernel().size(), spatial, "kernel", "C1")) ||
+      failed(verifyCount(*this, getStrides().size(), spatial, "strides", "C1")) ||
+      failed(verifyCount(*this, getDilations().size(), spatial, "dilations", "C1")) ||
+      failed(verifyCount(*this, getPads().size(), 2 * spatial, "pads", "C1")))
+    return failure();
+  auto isPositive = [](int64_t x) { return x > 0; };
+  if (!llvm::all_of(getKernel(), isPositive) || !llvm::all_of(getStrides(), isPositive) ||
+      !llvm::all_of(getDilations(), isPositive))
+    return emitOpError("kernel, strides and dilations must be positive (C1)");
+  if (input.take_front(2) != shapeOf(getResult()).take_front(2))
+    return emitOpError() << "changes batch or channels: " << getInput().getType() << " to "
+                         << getResult().getType() << " (C2)";
+  if (getIndices()) {
+    if (getKind() != PoolKind::Max)
+      return emitOpError() << stringifyPoolKind(getKind()) << " pooling has no indices (C3)";
+    if (failed(verifyIndices(*this, getIndices(), "C3")) ||
+        failed(verifyShape(*this, getIndices(), shapeOf(getResult()), "indices", "C3")))
+      return failure();
+  }
+  if (getKind() != PoolKind::Max && failed(verifyFloats(*this, getInput(), "C4")))
+    return failure();
+  return verifySameElements(*this, getInput(), getResult(), "C4");
+}
 
-LogicalResult ResizeOp::verify() { return success(); }
+LogicalResult ResizeOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  size_t rank = shapeOf(getInput()).size();
+  if (failed(verifyRank(*this, getResult(), rank, "result", "C1")) ||
+      failed(verifyCount(*this, getScales().size(), rank, "scales", "C1")) ||
+      (getRoi() && failed(verifyCount(*this, getRoi()->size(), 2 * rank, "roi", "C1"))) ||
+      failed(verifySameElements(*this, getInput(), getResult(), "C1")))
+    return failure();
+  for (double scale : getScales())
+    if (!(scale > 0) || std::isinf(scale))
+      return emitOpError() << "scales must be positive, but one is " << scale << " (C1)";
+  auto verifyName = [&](StringRef what, StringRef value, ArrayRef<StringRef> names) -> LogicalResult {
+    if (!llvm::is_contained(names, value))
+      return emitOpError() << what << " must be one of " << llvm::join(names, ", ") << ", but is " << value
+                           << " (C2)";
+    return success();
+  };
+  if (failed(verifyName("mode", getMode(), {"nearest", "linear", "cubic"})) ||
+      failed(verifyName("coordinates", getCoordinates(),
+                        {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                         "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"})))
+    return failure();
+  return verifyName("nearest", getNearest(), {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

@@ -11,6 +11,11 @@ def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"]> {
     included padding). Average divides by the window's elements inside the input, or inside the padded input with
     `count_include_pad`. A second result (max only) has the flat index (i64) of each maximum in the whole input,
     row-major, or column-major over the spatial dimensions with `column_major`.
+
+    - (C1) at least one spatial dimension; kernel, strides, dilations: one per spatial dimension, positive; pads: two;
+    - (C2) the result has the input's batch and channels;
+    - (C3) indices: of `max` only, integers, of the result's shape;
+    - (C4) one element type, of floats but for `max`.
   }];
   let arguments = (ins Colossal_PoolKindAttr:$kind, AnyRankedTensor:$input, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads,
@@ -25,6 +30,9 @@ def Colossal_ResizeOp : Colossal_Op<"resize"> {
   let description = [{
     Modes and coordinate transformations have ONNX's names. `scales` (one per dimension) are those of the operator; `roi` is
     given for `tf_crop_and_resize` (starts, then ends).
+
+    - (C1) a positive scale per dimension of the input, two entries of `roi` and a size of the result; one element type;
+    - (C2) `mode` is nearest, linear or cubic; `coordinates` and `nearest` are names that ONNX knows.
   }];
   let arguments = (ins AnyRankedTensor:$input, StrAttr:$mode, StrAttr:$coordinates, StrAttr:$nearest,
                        DenseF64ArrayAttr:$scales, OptionalAttr<DenseF64ArrayAttr>:$roi, F64Attr:$cubic_coeff,

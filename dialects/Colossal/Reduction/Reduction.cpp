@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -20,13 +21,69 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ReduceOp::verify() { return success(); }
+LogicalResult ReduceOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  SmallVector<int64_t> sizes;
+  int64_t last = -1;
+  for (int64_t axis : getAxes()) {
+    if (axis <= last || axis >= static_cast<int64_t>(shape.size()))
+      return emitOpError() << "axes must be ascending dimensions of " << getInput().getType() << ", but are ["
+                           << getAxes() << "] (C1)";
+    last = axis;
+  }
+  for (auto [d, size] : llvm::enumerate(shape))
+    if (!llvm::is_contained(getAxes(), static_cast<int64_t>(d)))
+      sizes.push_back(size);
+    else if (getKeepdims())
+      sizes.push_back(1);
+  if (failed(verifyShape(*this, getResult(), sizes, "result", "C2")) ||
+      failed(verifySameElements(*this, getInput(), getResult(), "C2")))
+    return failure();
+  if (elementTypeOf(getInput()).isInteger(1) && getKind() != ReduceKind::Max && getKind() != ReduceKind::Min)
+    return emitOpError() << stringifyReduceKind(getKind()) << " has no meaning for booleans (C3)";
+  return success();
+}
 
-LogicalResult ArgReduceOp::verify() { return success(); }
+LogicalResult ArgReduceOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getInput(), "C1")) ||
+      failed(verifyIndices(*this, getResult(), "C2")))
+    return failure();
+  SmallVector<int64_t> shape(shapeOf(getInput()));
+  if (shape[getAxis()] == 0)
+    return emitOpError() << "dimension " << getAxis() << " of " << getInput().getType()
+                         << " has no element (C1)";
+  if (getKeepdims())
+    shape[getAxis()] = 1;
+  else
+    shape.erase(shape.begin() + getAxis());
+  return verifyShape(*this, getResult(), shape, "result", "C2");
+}
 
-LogicalResult CumulateOp::verify() { return success(); }
+LogicalResult CumulateOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  if (elementTypeOf(getInput()).isInteger(1))
+    return emitOpError("has no meaning for booleans (C1)");
+  return verifyAxis(*this, getAxis(), getInput(), "C1");
+}
 
-LogicalResult TopKOp::verify() { return success(); }
+LogicalResult TopKOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getInput(), "C1")) ||
+      failed(verifyRank(*this, getValues(), shapeOf(getInput()).size(), "values", "C2")))
+    return failure();
+  SmallVector<int64_t> shape(shapeOf(getInput()));
+  int64_t k = shapeOf(getValues())[getAxis()];
+  if (k > shape[getAxis()])
+    return emitOpError() << "takes " << k << " of " << shape[getAxis()] << " elements (C1)";
+  shape[getAxis()] = k;
+  if (failed(verifyShape(*this, getValues(), shape, "values", "C2")) ||
+      failed(verifySameElements(*this, getInput(), getValues(), "C2")) ||
+      failed(verifyShape(*this, getIndices(), shape, "indices", "C2")))
+    return failure();
+  return verifyIndices(*this, getIndices(), "C2");
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding

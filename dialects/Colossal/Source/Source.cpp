@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
@@ -17,13 +18,45 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult ParameterOp::verify() { return success(); }
+LogicalResult ParameterOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  if (static_cast<int64_t>(getOffset()) < 0 || static_cast<int64_t>(getBytes()) < 0)
+    return emitOpError("offset and bytes must not be negative (C1)");
+  return success();
+}
 
-LogicalResult ConstantOp::verify() { return success(); }
+LogicalResult ConstantOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  if (getValue().getShapedType() != getType())
+    return emitOpError() << "the value is " << getValue().getShapedType() << ", but the result is "
+                         << getType() << " (C1)";
+  return success();
+}
 
-LogicalResult IotaOp::verify() { return success(); }
+LogicalResult IotaOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  if (elementTypeOf(getResult()).isInteger(1))
+    return emitOpError("has no meaning for booleans (C1)");
+  return verifyAxis(*this, getAxis(), getResult(), "C1");
+}
 
-LogicalResult RandomOp::verify() { return success(); }
+LogicalResult RandomOp::verify() {
+  size_t rank = shapeOf(getResult()).size();
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyCount(*this, getExtents().size(), rank, "extents", "C1")) ||
+      (!getOffsets().empty() && failed(verifyCount(*this, getOffsets().size(), rank, "offsets", "C1"))))
+    return failure();
+  if ((getKind() == RandomKind::Bernoulli) != static_cast<bool>(getInput()))
+    return emitOpError() << "bernoulli, and nothing else, takes probabilities (C2)";
+  if (!getInput())
+    return success();
+  if (failed(verifyFloats(*this, getInput(), "C2")))
+    return failure();
+  return verifyShape(*this, getInput(), shapeOf(getResult()), "input", "C2");
+}
 
 //===----------------------------------------------------------------------===//
 // Folding

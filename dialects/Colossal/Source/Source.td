@@ -6,6 +6,8 @@ def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops
     `name` is the initializer's name in the model. Its bytes lie at `offset` of `file` (a path as the model gives it; empty
     for the model's own file), little-endian and dense, `bytes` of them; or, where the file's encoding is not that,
     in `data`. Several names may share one parameter (`aliases`).
+
+    - (C1) `offset` and `bytes` are not negative.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$file, I64Attr:$offset, I64Attr:$bytes,
                        OptionalAttr<ElementsAttr>:$data, OptionalAttr<StrArrayAttr>:$aliases);
@@ -15,6 +17,7 @@ def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops
 
 def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal", "getFlops"]> {
   let summary = "a small tensor known at compile time";
+  let description = [{ - (C1) `value` has the result's type. }];
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "attr-dict $value `:` type($result)";
@@ -23,7 +26,11 @@ def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal",
 
 def Colossal_IotaOp : Colossal_Op<"iota", [], ["buildLocal"]> {
   let summary = "start + step * index along one dimension";
-  let description = [{ `offset` is added to the index (the first local element's global index). }];
+  let description = [{
+    `offset` is added to the index (the first local element's global index).
+
+    - (C1) `axis` is a dimension of the result; no booleans.
+  }];
   let arguments = (ins Optional<Index>:$offset, I64Attr:$axis, F64Attr:$start, F64Attr:$step);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "(`offset` $offset^)? attr-dict `:` type($result)";
@@ -39,6 +46,9 @@ def Colossal_RandomOp : Colossal_Op<"random", [AttrSizedOperandSegments], ["buil
   let description = [{
     uniform in [a, b), normal with mean a and deviation b, bernoulli with the probabilities in `input`. `extents` is the
     global shape and `offsets` the global index of the first local element (absent: 0).
+
+    - (C1) one extent per dimension, and one offset where there are any;
+    - (C2) `input` is given for `bernoulli` and for nothing else: floats, of the result's shape.
   }];
   let arguments = (ins Colossal_RandomKindAttr:$kind, Optional<AnyRankedTensor>:$input, Variadic<Index>:$offsets,
                        F64Attr:$a, F64Attr:$b, I64Attr:$seed, DenseI64ArrayAttr:$extents);
