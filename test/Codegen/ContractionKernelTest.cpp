@@ -267,6 +267,18 @@ TEST_F(ContractionTest, Types) {
     }
 }
 
+TEST_F(ContractionTest, ConvertedOperandOfGroups) {
+  // A is converted on the way; its k runs on in B, but not in A.
+  ContractionSpec spec;
+  spec.m = {{5, 7, 0, 9}};
+  spec.k = {{3, 40, 7 * 9, 0}, {7, 1, 9, 0}};
+  spec.n = {{9, 0, 1, 1}};
+  for (bool pack : {true, false}) {
+    check<Half>(spec, pack);
+    check<int8_t, int8_t, int32_t, int32_t>(spec, pack, 0);
+  }
+}
+
 TEST_F(ContractionTest, EpilogueAddsBiasAndResidual) {
   for (int64_t n : {48, 70}) {
     int64_t m = 21;

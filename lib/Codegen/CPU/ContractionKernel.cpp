@@ -156,8 +156,8 @@ private:
     bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
     packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
 
-    // k as A and B in place see it; a packed operand follows it linearly.
-    kDims = collapse(spec.k, !packA, !spec.packed, false);
+    // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
+    kDims = collapse(spec.k, true, !spec.packed, false);
     innerK = kDims.back().size;
     outerK = innerK == 0 ? 0 : K / innerK;
     if (K == 0)
