@@ -78,8 +78,8 @@ public:
   virtual mlir::Value inRange(Lane lane, int64_t low, int64_t high) = 0;
 
   /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean, true unless 0). Floats
-  /// round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does not fit wraps, by
-  /// conversion to i32 (types below 32 bits) or i64 (ui32) and truncation.
+  /// round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does not fit is
+  /// unspecified (types below 32 bits wrap where i32 can hold it), and never traps.
   virtual mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) = 0;
   /// A constant of a tensor element type, scalar; integers modulo 2^width.
   virtual mlir::Value scalar(mlir::Type element, double value) = 0;

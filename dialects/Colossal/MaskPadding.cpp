@@ -5,13 +5,15 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/MaskPadding.h"
 
+#include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Dist/Dist.h"
 
 using namespace mlir;
 using namespace colossal;
 
-Element colossal::makeFill(ElementEmitter &emitter, Type type, double fill) {
+/// `fill` as an element of `type`: beyond an integer's range its least or greatest value, for i1 true unless 0.
+static Element makeFill(ElementEmitter &emitter, Type type, double fill) {
   if (type.isInteger(1))
     fill = fill != 0;
   if (isa<FloatType>(type))
@@ -30,13 +32,17 @@ struct MaskPaddingEmission
     auto op = cast<dist::MaskPaddingOp>(operation);
     Type type = elementTypeOf(op.getInput()), i64 = emitter.builder().getI64Type();
     SmallVector<Lane> refined = reshapeIndex(emitter, index, shapeOf(op.getInput()), op.getExtents());
-    Element value(emitter, emitter.load(op.getInput(), index), type);
-    Element fill = makeFill(emitter, type, op.getFill().convertToDouble());
+    std::optional<Element> inside;
     for (auto [dim, valid] : llvm::zip_equal(op.getMasked(), op.getValid())) {
       Element at(emitter, emitter.toValue(refined[dim], i64), i64);
-      value = (at < Element(emitter, emitter.scalarOperand(valid), i64)).select(value, fill);
+      Element here = at < Element(emitter, emitter.scalarOperand(valid), i64);
+      inside = inside ? *inside & here : here;
     }
-    return value.get();
+    auto read = [&] { return emitter.load(op.getInput(), index); };
+    if (!inside)
+      return read();
+    return emitter.choose(inside->get(), read,
+                          [&] { return makeFill(emitter, type, op.getFill().convertToDouble()).get(); });
   }
 };
 } // namespace

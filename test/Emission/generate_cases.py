@@ -508,8 +508,6 @@ def normalization():
     guarded = expected.copy()
     guarded[2] = 0
     suite.case("softmax_guard", "colossal.softmax %0 {{axis = 1 : i64, guard = true}} : {0}", [shifted], guarded)
-    suite.case("log_softmax_guard", "colossal.softmax %0 {{axis = 1 : i64, guard = true, log = true}} : {0}", [shifted],
-               np.array([[-1.3132616, -0.31326166], [-INF, 0], [0, 0]], np.float32), tolerance=1e-5)
     suite.write()
 
 

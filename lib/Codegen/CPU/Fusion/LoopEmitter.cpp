@@ -1,7 +1,6 @@
 //===- LoopEmitter.cpp - element code inside a kernel -----------------------===//
 #include "LoopEmitter.h"
 
-#include "dialects/Colossal/MaskPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -136,11 +135,6 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
     Type storage = IntegerType::get(b.getContext(), bits.getBitWidth());
     return arith::ConstantOp::create(b, location, IntegerAttr::get(storage, bits));
   }
-  if (op && isa<dist::MaskPaddingOp>(op)) {
-    auto padding = cast<dist::MaskPaddingOp>(op);
-    return choose(paddingMask(op, index), [&] { return pull(padding.getInput(), index); },
-                  [&] { return makeFill(*this, element, padding.getFill().convertToDouble()).get(); });
-  }
   if (auto slice = dyn_cast_or_null<shard::AllSliceOp>(op)) {
     SmallVector<Lane> in(index);
     unsigned axis = slice.getSliceAxis().getZExtValue();
@@ -152,42 +146,6 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
       return value;
   fail(op ? (op->getName().getStringRef() + " has no element code").str() : "a tensor lies nowhere");
   return scalar(element, 0);
-}
-
-Value LoopEmitter::paddingMask(Operation *op, ArrayRef<Lane> index) {
-  auto padding = cast<dist::MaskPaddingOp>(op);
-  // Refined index: the dimensions' row-major order under the extents.
-  SmallVector<Lane> refined;
-  ArrayRef<int64_t> extents = padding.getExtents(), shape = shapeOf(padding.getInput());
-  unsigned e = 0;
-  for (unsigned d = 0; d < shape.size(); ++d) {
-    SmallVector<int64_t> parts;
-    int64_t product = 1;
-    while (e < extents.size() && (product < shape[d] || parts.empty())) {
-      product *= extents[e];
-      parts.push_back(extents[e++]);
-    }
-    if (d + 1 == shape.size())
-      while (e < extents.size())
-        parts.push_back(extents[e++]);
-    llvm::append_range(refined, delinearize(*this, index[d], parts));
-  }
-  Value inside;
-  for (auto [valid, masked] : llvm::zip(padding.getValid(), padding.getMasked())) {
-    Value limit = scalarOperand(valid);
-    Value at = toValue(refined[masked], b.getI64Type());
-    Value pair[] = {at, limit};
-    unify(pair);
-    Value here = arith::CmpIOp::create(b, location, arith::CmpIPredicate::slt, pair[0], pair[1]);
-    if (inside) {
-      Value both[] = {inside, here};
-      unify(both);
-      inside = arith::AndIOp::create(b, location, both[0], both[1]);
-    } else {
-      inside = here;
-    }
-  }
-  return inside ? inside : scalar(b.getI1Type(), 1);
 }
 
 Value LoopEmitter::scalarOperand(Value value) {

@@ -93,7 +93,6 @@ private:
   mlir::Value pull(mlir::Value tensor, llvm::ArrayRef<Lane> index);
   mlir::Value laneVector(Lane lane); ///< vector of i64
   bool sameBlock(const Lane &lane, int64_t divisor) const;
-  mlir::Value paddingMask(mlir::Operation *op, llvm::ArrayRef<Lane> index);
 
   mlir::OpBuilder &b;
   mlir::Location location;
