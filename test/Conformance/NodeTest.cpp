@@ -12,8 +12,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <regex>
-#include <set>
 #include <sstream>
 
 namespace colossal::conformance {
@@ -36,27 +36,45 @@ struct NodeTest {
 
 /// One line that is the same on every machine: without the folders of the test and of the plan.
 std::string oneLine(std::string text, const fs::path &folder, const std::string &scratch) {
-  for (const std::string &path : {(folder / "test_data_set_0").string() + "/", folder.string() + "/", scratch + "/"})
+  for (const std::string &path :
+       {(folder / "test_data_set_0").string() + "/", folder.string() + "/", scratch + "/"})
     for (size_t at; (at = text.find(path)) != std::string::npos;)
       text.erase(at, path.size());
   text = std::regex_replace(text, std::regex("\\s+"), " ");
   return text.substr(0, 240);
 }
 
-/// Whether the values of the outputs are drawn from a generator that ONNX leaves open, so that only their type and
-/// shape can be compared.
-bool isRandom(const onnx::ModelProto &model) {
-  static const std::set<std::string> random = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
-                                               "RandomUniform", "RandomUniformLike"};
-  for (const onnx::NodeProto &node : model.graph().node())
-    if (random.count(node.op_type()))
-      return true;
-  return false;
-}
+/// ONNX leaves the generator of random values open. Of outputs that depend on one, only type and shape can be
+/// compared, and the range of those that it gives directly.
+struct RandomValues {
+  bool any = false;
+  std::map<std::string, std::pair<double, double>> ranges; ///< by output
 
-std::string readTensors(const fs::path &data, const char *kind, size_t count,
-                        const std::function<std::string(size_t)> &nameOf,
-                        const std::function<void(const std::string &, const fs::path &, runtime::Tensor)> &add) {
+  explicit RandomValues(const onnx::ModelProto &model) {
+    for (const onnx::NodeProto &node : model.graph().node()) {
+      auto attribute = [&](const char *name, double otherwise) {
+        for (const onnx::AttributeProto &found : node.attribute())
+          if (found.name() == name)
+            return double(found.f());
+        return otherwise;
+      };
+      const std::string &op = node.op_type();
+      constexpr double huge = std::numeric_limits<double>::max();
+      if (op == "RandomUniform" || op == "RandomUniformLike")
+        ranges[node.output(0)] = {attribute("low", 0), attribute("high", 1)};
+      else if (op == "Bernoulli")
+        ranges[node.output(0)] = {0, 1};
+      else if (op == "RandomNormal" || op == "RandomNormalLike")
+        ranges[node.output(0)] = {-huge, huge};
+    }
+    any = !ranges.empty();
+  }
+};
+
+std::string
+readTensors(const fs::path &data, const char *kind, size_t count,
+            const std::function<std::string(size_t)> &nameOf,
+            const std::function<void(const std::string &, const fs::path &, runtime::Tensor)> &add) {
   for (size_t i = 0; i < count; ++i) {
     fs::path file = data / (kind + std::string("_") + std::to_string(i) + ".pb");
     if (!fs::exists(file) || nameOf(i).empty())
@@ -97,22 +115,21 @@ std::string load(const fs::path &folder, NodeTest &test) {
       });
 }
 
-/// Inputs that can be parameters of an operator rather than data: small integers, and scales.
-std::vector<std::string> shapingInputs(const NodeTest &test) {
-  std::vector<std::string> names;
-  for (const auto &[name, tensor] : test.inputs) {
-    bool integer = tensor.type != plan::F32 && tensor.type != plan::F64 && tensor.type != plan::F16 &&
-                   tensor.type != plan::BF16;
-    bool scales = name == "scales" || name == "roi";
-    size_t bytes = tensor.bytes.size();
-    if (tensor.shape.size() <= 1 && bytes <= 512 && (integer || scales))
-      names.push_back(name);
+/// The graph of the same test before its function was expanded; the test's own where it is not an expanded
+/// one.
+onnx::GraphProto loadOriginal(const fs::path &folder, const NodeTest &test) {
+  std::string name = folder.filename().string();
+  onnx::ModelProto original;
+  if (size_t at = name.find("_expanded"); at != std::string::npos) {
+    std::ifstream file(folder.parent_path() / name.substr(0, at) / "model.onnx", std::ios::binary);
+    if (file && original.ParseFromIstream(&file))
+      return original.graph();
   }
-  return names;
+  return test.model.graph();
 }
 
 /// Compiles to `path`; returns the error, empty on success.
-std::string compileTest(const fs::path &folder, const NodeTest &test, const std::vector<std::string> &bound,
+std::string compileTest(const fs::path &folder, const NodeTest &test, const std::vector<BoundInput> &bound,
                         const std::string &mesh, const std::string &path) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
@@ -128,8 +145,9 @@ std::string compileTest(const fs::path &folder, const NodeTest &test, const std:
   options.import.modelPath = (folder / "model.onnx").string();
   for (const auto &[name, tensor] : test.inputs)
     options.import.shapes[name].assign(tensor.shape.begin(), tensor.shape.end());
-  for (const std::string &name : bound)
-    options.import.values[name].file = test.inputFiles.at(name);
+  for (const BoundInput &input : bound)
+    if (auto file = test.inputFiles.find(input.input); file != test.inputFiles.end())
+      options.import.values[input.input].file = file->second;
   options.mesh = mesh;
   options.schedule.threads = 1;
   options.planPath = path;
@@ -144,16 +162,23 @@ double relativeTolerance(plan::DataType type) {
   return type == plan::BF16 ? 1.6e-2 : type == plan::F16 ? 2e-3 : 1e-3;
 }
 
-/// Empty if `got` is `want` within tolerance, or of the same type and shape if its values are open.
-std::string compare(const std::string &name, const runtime::Tensor &got, const runtime::Tensor &want, bool valuesOpen) {
+/// Empty if `got` is `want` within tolerance; if its values are random, if it has the same type and shape and
+/// lies within the range of the generator.
+std::string compare(const std::string &name, const runtime::Tensor &got, const runtime::Tensor &want,
+                    const RandomValues &random) {
   if (got.shape != want.shape)
     return name + ": shape " + runtime::describeType(got) + ", expected " + runtime::describeType(want);
   bool sameType = got.type == want.type || (got.type == plan::F32 && want.type == plan::BF16);
   if (!sameType)
     return name + ": type " + runtime::describeType(got) + ", expected " + runtime::describeType(want);
-  if (valuesOpen)
-    return "";
   std::vector<double> a = runtime::toDoubles(got), b = runtime::toDoubles(want);
+  if (random.any) {
+    auto range = random.ranges.find(name);
+    for (double value : a)
+      if (range != random.ranges.end() && !(value >= range->second.first && value <= range->second.second))
+        return name + ": a random value is out of range";
+    return "";
+  }
   double rtol = relativeTolerance(want.type), atol = 1e-7, worst = 0;
   size_t beyond = 0;
   for (size_t i = 0; i < b.size(); ++i) {
@@ -193,9 +218,11 @@ Result runPlan(const NodeTest &test, const std::string &path) {
   if (plan::Status status = session->outputs(program, outputs); !status.ok())
     return failed(status);
   result.outcome = Outcome::Passed;
+  RandomValues random(test.model);
   for (const auto &[name, want] : test.outputs) {
     auto got = outputs.find(name);
-    std::string difference = got == outputs.end() ? "output " + name + " is missing" : compare(name, got->second, want, isRandom(test.model));
+    std::string difference =
+        got == outputs.end() ? "output " + name + " is missing" : compare(name, got->second, want, random);
     if (!difference.empty()) {
       result.outcome = Outcome::Wrong;
       result.reason = difference;
@@ -217,21 +244,16 @@ static Result runWithFullReason(const std::string &folder, const RunOptions &opt
     return result;
   }
   std::string path = options.scratch + "/" + fs::path(folder).filename().string() + ".cplan";
-  std::string error = compileTest(folder, test, {}, options.mesh, path);
-  if (!error.empty()) {
-    std::vector<std::string> bound = shapingInputs(test);
-    if (!bound.empty()) {
-      result.valuesBound = true;
-      error = compileTest(folder, test, bound, options.mesh, path);
-    }
-  }
-  if (!error.empty()) {
+  auto [binding, bound] = findShapingInputs(test.model.graph(), loadOriginal(folder, test));
+  if (std::string error = compileTest(folder, test, bound, options.mesh, path); !error.empty()) {
     result.reason = error;
     return result;
   }
-  bool valuesBound = result.valuesBound;
   result = runPlan(test, path);
-  result.valuesBound = valuesBound;
+  result.valuesOpen = RandomValues(test.model).any;
+  result.binding = binding;
+  for (const BoundInput &input : bound)
+    result.bound.push_back(input.reason);
   fs::remove(path);
   return result;
 }

@@ -4,7 +4,10 @@
 #ifndef COLOSSAL_TEST_CONFORMANCE_NODETEST_H
 #define COLOSSAL_TEST_CONFORMANCE_NODETEST_H
 
+#include "ShapingInputs.h"
+
 #include <string>
+#include <vector>
 
 namespace colossal::conformance {
 
@@ -20,17 +23,19 @@ const char *outcomeName(Outcome outcome);
 
 struct Result {
   Outcome outcome = Outcome::Failed;
-  std::string reason;        ///< one line; empty if passed
-  bool valuesBound = false;  ///< inputs that only shape the computation were given at compile time
+  std::string reason; ///< one line; empty if passed
+  Binding binding = Binding::Nothing;
+  std::vector<std::string> bound; ///< what was given at compile time: "Reshape shape"
+  bool valuesOpen = false;        ///< random values: only type, shape and range were compared
 };
 
 struct RunOptions {
   std::string mesh = "1";
-  std::string scratch;       ///< a folder for the plan file
+  std::string scratch; ///< a folder for the plan file
 };
 
-/// Compiles and runs the test in `folder`. Inputs are run-time inputs; only if the compiler refuses the model so, its
-/// small integer inputs (and Resize's scales) are bound at compile time and it is tried once more.
+/// Compiles and runs the test in `folder`. Inputs are run-time inputs, but for those that only shape the
+/// computation (ShapingInputs.h), which are bound at compile time.
 Result runNodeTest(const std::string &folder, const RunOptions &options);
 
 } // namespace colossal::conformance

@@ -1,12 +1,12 @@
-// A worker takes every n-th test and writes a line for each result. The test that the parent has no line for when the
-// pipe closes is the one that the worker died in.
+// A worker takes every n-th test and writes a line for each result. The test that the parent has no line for
+// when the pipe closes is the one that the worker died in.
 #include "Workers.h"
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +32,11 @@ struct Worker {
   for (size_t i = begin; i < folders.size(); i += step) {
     ::alarm(seconds);
     Result result = runNodeTest(folders[i], options);
-    std::string line = std::to_string(static_cast<int>(result.outcome)) + (result.valuesBound ? "1" : "0") + result.reason;
+    std::string line = std::to_string(static_cast<int>(result.outcome)) +
+                       std::to_string(static_cast<int>(result.binding)) + (result.valuesOpen ? "1" : "0");
+    for (const std::string &bound : result.bound)
+      line += bound + ",";
+    line += "\t" + result.reason;
     for (char &c : line)
       if (c == '\n')
         c = ' ';
@@ -44,7 +48,8 @@ struct Worker {
   ::_exit(0);
 }
 
-Worker start(const std::vector<std::string> &folders, const RunOptions &options, size_t begin, size_t step, unsigned seconds) {
+Worker start(const std::vector<std::string> &folders, const RunOptions &options, size_t begin, size_t step,
+             unsigned seconds) {
   int ends[2];
   if (::pipe(ends) != 0) {
     std::perror("pipe");
@@ -79,8 +84,8 @@ Result afterDeath(int status) {
 
 } // namespace
 
-std::map<std::string, Result> runAll(const std::vector<std::string> &folders, const RunOptions &options, unsigned workers,
-                                     unsigned seconds) {
+std::map<std::string, Result> runAll(const std::vector<std::string> &folders, const RunOptions &options,
+                                     unsigned workers, unsigned seconds) {
   std::map<std::string, Result> results;
   auto name = [&](size_t i) { return std::filesystem::path(folders[i]).filename().string(); };
   std::vector<Worker> running;
@@ -99,11 +104,16 @@ std::map<std::string, Result> runAll(const std::vector<std::string> &folders, co
       ssize_t count = ::read(worker.pipe, bytes, sizeof bytes);
       if (count > 0) {
         worker.pending.append(bytes, count);
-        for (size_t end; (end = worker.pending.find('\n')) != std::string::npos; worker.pending.erase(0, end + 1)) {
+        for (size_t end; (end = worker.pending.find('\n')) != std::string::npos;
+             worker.pending.erase(0, end + 1)) {
           Result result;
           result.outcome = static_cast<Outcome>(worker.pending[0] - '0');
-          result.valuesBound = worker.pending[1] == '1';
-          result.reason = worker.pending.substr(2, end - 2);
+          result.binding = static_cast<Binding>(worker.pending[1] - '0');
+          result.valuesOpen = worker.pending[2] == '1';
+          size_t tab = worker.pending.find('\t');
+          for (size_t at = 3, comma; (comma = worker.pending.find(',', at)) < tab; at = comma + 1)
+            result.bound.push_back(worker.pending.substr(at, comma - at));
+          result.reason = worker.pending.substr(tab + 1, end - tab - 1);
           results[name(worker.next)] = result;
           worker.next += workers;
         }

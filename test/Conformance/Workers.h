@@ -10,11 +10,11 @@
 
 namespace colossal::conformance {
 
-/// Runs each test of `folders` in one of `workers` child processes; a test that takes longer than `seconds` ends with
-/// its worker, and the worker's other tests go on in a new one. Results are by folder name. Call it before any thread
-/// is made: children are forks.
-std::map<std::string, Result> runAll(const std::vector<std::string> &folders, const RunOptions &options, unsigned workers,
-                                     unsigned seconds);
+/// Runs each test of `folders` in one of `workers` child processes; a test that takes longer than `seconds`
+/// ends with its worker, and the worker's other tests go on in a new one. Results are by folder name. Call it
+/// before any thread is made: children are forks.
+std::map<std::string, Result> runAll(const std::vector<std::string> &folders, const RunOptions &options,
+                                     unsigned workers, unsigned seconds);
 
 } // namespace colossal::conformance
 

@@ -1,11 +1,11 @@
 // Runs the node tests of ONNX through our compiler and runtime, and compares the outcome of each with a list.
 //
-// The list names every test that does not pass, with its outcome and reason; a line that is missing, superfluous or
-// different fails the run, so that the list always tells the truth.
+// The list names every test that does not pass, with its outcome and reason; a line that is missing,
+// superfluous or different fails the run, so that the list always tells the truth.
 #include "Workers.h"
 
-#include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -44,7 +44,8 @@ std::string lineOf(const std::string &name, const Result &result) {
 }
 
 /// Reports the lines in which the outcome and the list differ; returns how many tests are concerned.
-size_t compareWithList(const Arguments &arguments, const std::set<std::string> &found, const std::map<std::string, Result> &results) {
+size_t compareWithList(const Arguments &arguments, const std::set<std::string> &found,
+                       const std::map<std::string, Result> &results) {
   std::set<std::string> expected, concerned;
   std::ifstream file(arguments.expected);
   for (std::string line; std::getline(file, line);)
@@ -63,22 +64,33 @@ size_t compareWithList(const Arguments &arguments, const std::set<std::string> &
   return concerned.size();
 }
 
-void writeReport(const std::string &path, const std::map<std::string, Result> &results, const std::map<Outcome, size_t> &counts) {
+/// A table of what occurs in how many tests, the most frequent first.
+void writeCounts(std::ostream &out, const char *what, const std::map<std::string, size_t> &counts) {
+  std::vector<std::pair<size_t, std::string>> sorted;
+  for (const auto &[name, count] : counts)
+    sorted.emplace_back(count, name);
+  std::sort(sorted.rbegin(), sorted.rend());
+  out << "\n| tests | " << what << " |\n|---|---|\n";
+  for (const auto &[count, name] : sorted)
+    out << "| " << count << " | " << name << " |\n";
+}
+
+void writeReport(const std::string &path, const std::map<std::string, Result> &results,
+                 const std::map<Outcome, size_t> &counts) {
   std::ofstream out(path);
   out << "| outcome | tests |\n|---|---|\n";
   for (const auto &[outcome, count] : counts)
     out << "| " << outcomeName(outcome) << " | " << count << " |\n";
-  std::map<std::string, size_t> reasons;
-  for (const auto &[name, result] : results)
+  std::map<std::string, size_t> reasons, bound;
+  for (const auto &[name, result] : results) {
     if (result.outcome != Outcome::Passed)
       ++reasons[result.reason];
-  std::vector<std::pair<size_t, std::string>> sorted;
-  for (const auto &[reason, count] : reasons)
-    sorted.emplace_back(count, reason);
-  std::sort(sorted.rbegin(), sorted.rend());
-  out << "\n| tests | reason |\n|---|---|\n";
-  for (const auto &[count, reason] : sorted)
-    out << "| " << count << " | " << reason << " |\n";
+    else
+      for (const std::string &input : result.bound)
+        ++bound[input];
+  }
+  writeCounts(out, "input given at compile time", bound);
+  writeCounts(out, "reason", reasons);
 }
 
 int run(const Arguments &arguments) {
@@ -95,10 +107,14 @@ int run(const Arguments &arguments) {
 
   std::map<Outcome, size_t> counts;
   std::set<std::string> lines;
-  size_t bound = 0;
+  std::map<Binding, size_t> bindings;
+  size_t open = 0;
   for (const auto &[name, result] : results) {
     ++counts[result.outcome];
-    bound += result.outcome == Outcome::Passed && result.valuesBound;
+    if (result.outcome == Outcome::Passed) {
+      ++bindings[result.binding];
+      open += result.valuesOpen;
+    }
     if (result.outcome != Outcome::Passed)
       lines.insert(lineOf(name, result));
     if (arguments.verbose)
@@ -107,14 +123,20 @@ int run(const Arguments &arguments) {
   std::cout << results.size() << " node tests:";
   for (const auto &[outcome, count] : counts)
     std::cout << " " << count << " " << outcomeName(outcome);
-  std::cout << " (" << bound << " of the passed with values bound at compile time)\n";
+  std::cout << "\nof the passed: " << bindings[Binding::Nothing] << " with every input given at run time, "
+            << bindings[Binding::Shapes]
+            << " with inputs that only shape the computation given at compile time, "
+            << bindings[Binding::Data]
+            << " with all given at compile time, since their data decides the result's shape; " << open
+            << " with random values, of which type, shape and range are compared\n";
   if (!arguments.report.empty())
     writeReport(arguments.report, results, counts);
   if (arguments.expected.empty())
     return 0;
   if (arguments.update) {
     std::ofstream out(arguments.expected);
-    out << "# ONNX node tests that do not pass, with outcome and reason; written by `conformance --update`.\n";
+    out << "# ONNX node tests that do not pass, with outcome and reason; written by `conformance "
+           "--update`.\n";
     for (const std::string &line : lines)
       out << line << "\n";
     return 0;
