@@ -24,15 +24,18 @@ const OperatorTable &getOperatorTable() {
     addControlOperators(rows);
     addConvolutionOperators(rows);
     addElementwiseOperators(rows);
+    addGridSamplingOperators(rows);
     addIndexingOperators(rows);
     addLossOperators(rows);
     addMovementOperators(rows);
     addNormalizationOperators(rows);
     addPoolingOperators(rows);
     addQuantizationOperators(rows);
+    addRecurrentOperators(rows);
     addReductionOperators(rows);
     addResamplingOperators(rows);
     addShapeOperators(rows);
+    addSignalOperators(rows);
     addSourceOperators(rows);
     llvm::stable_sort(rows, [](const OperatorRow &a, const OperatorRow &b) {
       return std::tie(a.domain, a.name, a.first) < std::tie(b.domain, b.name, b.first);

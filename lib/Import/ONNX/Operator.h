@@ -97,15 +97,18 @@ void addContractionOperators(OperatorTable &);
 void addControlOperators(OperatorTable &);
 void addConvolutionOperators(OperatorTable &);
 void addElementwiseOperators(OperatorTable &);
+void addGridSamplingOperators(OperatorTable &);
 void addIndexingOperators(OperatorTable &);
 void addLossOperators(OperatorTable &);
 void addMovementOperators(OperatorTable &);
 void addNormalizationOperators(OperatorTable &);
 void addPoolingOperators(OperatorTable &);
 void addQuantizationOperators(OperatorTable &);
+void addRecurrentOperators(OperatorTable &);
 void addReductionOperators(OperatorTable &);
 void addResamplingOperators(OperatorTable &);
 void addShapeOperators(OperatorTable &);
+void addSignalOperators(OperatorTable &);
 void addSourceOperators(OperatorTable &);
 
 /// The row of an operator, or null. The domain `ai.onnx` is that of the empty name.

@@ -17,12 +17,15 @@ LogicalResult checkBias(Node &n, int64_t channels) {
   return success();
 }
 
+} // namespace
+
 LogicalResult setConv(Node &n, Value input, Value weight, Value bias) {
   auto shape = GraphBuilder::shapeOf(input), weightShape = GraphBuilder::shapeOf(weight);
   int64_t group = n.intAttr("group", 1);
-  if (shape.size() < 3 || shape.size() > 5 || weightShape.size() != shape.size() || group <= 0 || shape[1] % group ||
-      weightShape[1] != shape[1] / group || weightShape[0] % group)
-    return n.error() << input.getType() << " and " << weight.getType() << " in " << group << " groups do not fit";
+  if (shape.size() < 3 || shape.size() > 5 || weightShape.size() != shape.size() || group <= 0 ||
+      shape[1] % group || weightShape[1] != shape[1] / group || weightShape[0] % group)
+    return n.error() << input.getType() << " and " << weight.getType() << " in " << group
+                     << " groups do not fit";
   auto kernel = weightShape.drop_front(2);
   if (n.hasAttr("kernel_shape") && ArrayRef<int64_t>(n.intsAttr("kernel_shape")) != kernel)
     return n.error() << "kernel_shape is not that of the weight";
@@ -32,9 +35,11 @@ LogicalResult setConv(Node &n, Value input, Value weight, Value bias) {
   SmallVector<int64_t> result = {shape[0], weightShape[0]};
   llvm::append_range(result, window->result);
   auto type = RankedTensorType::get(result, GraphBuilder::elementOf(input));
-  return n.set(ConvOp::create(n.b.ops(), n.b.loc(), type, input, weight, bias, window->strides, window->dilations,
-                              window->pads, uint64_t(group)));
+  return n.set(ConvOp::create(n.b.ops(), n.b.loc(), type, input, weight, bias, window->strides,
+                              window->dilations, window->pads, uint64_t(group)));
 }
+
+namespace {
 
 LogicalResult importConv(Node &n) {
   if (failed(n.require(2)) || (n.rank(1) > 0 && failed(checkBias(n, n.shape(1)[0]))))
@@ -63,15 +68,17 @@ LogicalResult importConvTranspose(Node &n) {
   if (failed(n.require(2)))
     return failure();
   int64_t group = n.intAttr("group", 1);
-  if (n.rank(0) < 3 || n.rank(0) > 5 || n.rank(1) != n.rank(0) || group <= 0 || n.shape(0)[1] != n.shape(1)[0] ||
-      n.shape(0)[1] % group)
-    return n.error() << n.in(0).getType() << " and " << n.in(1).getType() << " in " << group << " groups do not fit";
+  if (n.rank(0) < 3 || n.rank(0) > 5 || n.rank(1) != n.rank(0) || group <= 0 ||
+      n.shape(0)[1] != n.shape(1)[0] || n.shape(0)[1] % group)
+    return n.error() << n.in(0).getType() << " and " << n.in(1).getType() << " in " << group
+                     << " groups do not fit";
   int64_t channels = n.shape(1)[1] * group;
   auto window = Window::readSteps(n, n.shape(1).drop_front(2));
   if (failed(window) || failed(checkBias(n, channels)))
     return failure();
   size_t spatial = window->kernel.size();
-  SmallVector<int64_t> extra = n.hasAttr("output_padding") ? n.intsAttr("output_padding") : SmallVector<int64_t>(spatial, 0);
+  SmallVector<int64_t> extra =
+      n.hasAttr("output_padding") ? n.intsAttr("output_padding") : SmallVector<int64_t>(spatial, 0);
   SmallVector<int64_t> wanted = n.intsAttr("output_shape");
   SmallVector<int64_t> pads = n.hasAttr("pads") ? n.intsAttr("pads") : SmallVector<int64_t>(2 * spatial, 0);
   StringRef automatic = n.stringAttr("auto_pad", "NOTSET");
@@ -90,7 +97,8 @@ LogicalResult importConvTranspose(Node &n) {
       int64_t total = full - out;
       pads[d] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
       pads[d + spatial] = total - pads[d];
-      // A result larger than what the kernel reaches is filled up behind: only negative high pads can say that.
+      // A result larger than what the kernel reaches is filled up behind: only negative high pads can say
+      // that.
       if (total < 0) {
         pads[d] = 0;
         pads[d + spatial] = total;

@@ -22,6 +22,14 @@ template <Kind kind> LogicalResult importUnary(Node &n) {
   return n.set(n.b.unary(kind, n.in(0)));
 }
 
+/// Integers, which ONNX allows, go through f32.
+LogicalResult importErf(Node &n) {
+  if (failed(n.require(1)))
+    return failure();
+  Value x = isa<FloatType>(n.element(0)) ? n.in(0) : n.b.cast(n.in(0), n.b.ops().getF32Type());
+  return n.set(n.b.cast(n.b.unary(Kind::Erf, x), n.element(0)));
+}
+
 template <Kind kind> LogicalResult importBinary(Node &n) {
   if (failed(n.require(2)))
     return failure();
@@ -228,7 +236,7 @@ void addElementwiseOperators(OperatorTable &table) {
   add("Sqrt", importUnary<Kind::Sqrt>);
   add("Exp", importUnary<Kind::Exp>);
   add("Log", importUnary<Kind::Log>);
-  add("Erf", importUnary<Kind::Erf>, 9);
+  add("Erf", importErf, 9);
   add("Sin", importUnary<Kind::Sin>, 7);
   add("Cos", importUnary<Kind::Cos>, 7);
   add("Tan", importUnary<Kind::Tan>, 7);

@@ -65,7 +65,8 @@ LogicalResult importFlatten(Node &n) {
   if (axis < -rank || axis > rank)
     return n.error() << "axis " << axis << " is outside a tensor of rank " << rank;
   axis += axis < 0 ? rank : 0;
-  return n.set(n.b.reshape(n.in(0), {product(n.shape(0).take_front(axis)), product(n.shape(0).drop_front(axis))}));
+  return n.set(
+      n.b.reshape(n.in(0), {product(n.shape(0).take_front(axis)), product(n.shape(0).drop_front(axis))}));
 }
 
 LogicalResult importSqueeze(Node &n) {
@@ -130,7 +131,8 @@ LogicalResult importConcat(Node &n) {
     for (int64_t d = 0; fits && d < n.rank(0); ++d)
       fits = d == *axis || n.shape(i)[d] == n.shape(0)[d];
     if (!fits)
-      return n.error() << "input " << i << ", " << n.in(i).getType() << ", does not fit to " << n.in(0).getType();
+      return n.error() << "input " << i << ", " << n.in(i).getType() << ", does not fit to "
+                       << n.in(0).getType();
     if (n.shape(i)[*axis] != 0)
       parts.push_back(n.in(i));
   }
@@ -167,10 +169,12 @@ LogicalResult importSplit(Node &n) {
 LogicalResult importSlice(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  auto starts = n.intsAttrOrInput("starts", 1, std::nullopt), ends = n.intsAttrOrInput("ends", 2, std::nullopt);
+  auto starts = n.intsAttrOrInput("starts", 1, std::nullopt),
+       ends = n.intsAttrOrInput("ends", 2, std::nullopt);
   if (failed(starts) || failed(ends))
     return failure();
-  SmallVector<int64_t> defaultAxes = llvm::to_vector(llvm::seq<int64_t>(0, starts->size())), defaultSteps(starts->size(), 1);
+  SmallVector<int64_t> defaultAxes = llvm::to_vector(llvm::seq<int64_t>(0, starts->size())),
+                       defaultSteps(starts->size(), 1);
   auto axes = n.intsAttrOrInput("axes", 3, defaultAxes), steps = n.intsAttrOrInput("steps", 4, defaultSteps);
   if (failed(axes) || failed(steps))
     return failure();
@@ -187,7 +191,8 @@ LogicalResult importSlice(Node &n) {
     // As in NumPy: negative counts from the end, then clamped to what the direction can reach.
     auto clamp = [&](int64_t at) {
       at = at < 0 ? (at < -size ? -1 - size : at) + size : at;
-      return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, std::max<int64_t>(size - 1, -1));
+      return step > 0 ? std::clamp<int64_t>(at, 0, size)
+                      : std::clamp<int64_t>(at, -1, std::max<int64_t>(size - 1, -1));
     };
     int64_t start = clamp((*starts)[i]), end = clamp((*ends)[i]);
     int64_t distance = step > 0 ? end - start : start - end;
@@ -286,7 +291,8 @@ LogicalResult importPad(Node &n) {
     if ((n.shape(0)[d] == 0 && (low[d] > 0 || high[d] > 0)) ||
         (*mode == PadMode::Reflect && n.shape(0)[d] == 1 && (low[d] > 0 || high[d] > 0)))
       return n.error() << "dimension " << d << " is too small for mode '" << name << "'";
-  if (llvm::all_of(low, [](int64_t p) { return p == 0; }) && llvm::all_of(high, [](int64_t p) { return p == 0; }))
+  if (llvm::all_of(low, [](int64_t p) { return p == 0; }) &&
+      llvm::all_of(high, [](int64_t p) { return p == 0; }))
     return n.set(n.in(0));
   return n.set(n.b.pad(n.in(0), low, high, *mode == PadMode::Constant ? value : Value(), *mode));
 }
@@ -299,7 +305,8 @@ LogicalResult importDepthToSpace(Node &n) {
     return n.error() << "a 4-d tensor whose channels are a multiple of blocksize^2 is expected";
   int64_t batch = n.shape(0)[0], c = n.shape(0)[1] / (block * block), h = n.shape(0)[2], w = n.shape(0)[3];
   bool dcr = n.stringAttr("mode", "DCR") == "DCR";
-  Value x = dcr ? n.b.reshape(n.in(0), {batch, block, block, c, h, w}) : n.b.reshape(n.in(0), {batch, c, block, block, h, w});
+  Value x = dcr ? n.b.reshape(n.in(0), {batch, block, block, c, h, w})
+                : n.b.reshape(n.in(0), {batch, c, block, block, h, w});
   x = n.b.transpose(x, dcr ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2} : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
   return n.set(n.b.reshape(x, {batch, c, h * block, w * block}));
 }
@@ -347,6 +354,63 @@ LogicalResult importCenterCropPad(Node &n) {
   return n.set(n.b.pad(n.b.slice(n.in(0), starts, sizes), low, high));
 }
 
+/// The sum of blocks at their places: for each place inside a block, its elements spread out by the strides
+/// and shifted.
+LogicalResult importCol2Im(Node &n) {
+  if (failed(n.require(3)))
+    return failure();
+  auto image = n.intsInput(1), block = n.intsInput(2);
+  if (failed(image) || failed(block))
+    return failure();
+  size_t spatial = image->size();
+  auto read = [&](StringRef name, size_t count, int64_t otherwise) {
+    return n.hasAttr(name) ? n.intsAttr(name) : SmallVector<int64_t>(count, otherwise);
+  };
+  SmallVector<int64_t> dilations = read("dilations", spatial, 1), strides = read("strides", spatial, 1);
+  SmallVector<int64_t> pads = read("pads", 2 * spatial, 0);
+  constexpr int64_t kMost = 1 << 20;
+  auto isBad = [&](ArrayRef<int64_t> values, size_t count, int64_t least) {
+    return values.size() != count || llvm::any_of(values, [&](int64_t v) { return v < least || v > kMost; });
+  };
+  if (spatial < 1 || spatial > 3 || isBad(*image, spatial, 1) || isBad(*block, spatial, 1) ||
+      isBad(dilations, spatial, 1) || isBad(strides, spatial, 1) || isBad(pads, 2 * spatial, 0))
+    return n.error() << "image, block, dilations, strides and pads do not fit";
+  SmallVector<int64_t> blocks; // per dimension
+  for (size_t d = 0; d < spatial; ++d)
+    blocks.push_back(
+        ((*image)[d] + pads[d] + pads[d + spatial] - dilations[d] * ((*block)[d] - 1) - 1) / strides[d] + 1);
+  if (n.rank(0) != 3 || isBad(blocks, spatial, 1) || n.shape(0)[1] % product(*block) ||
+      n.shape(0)[2] != product(blocks) || product(*block) > 4096)
+    return n.error() << "blocks of " << n.in(0).getType() << " do not fit the image";
+  int64_t batch = n.shape(0)[0], channels = n.shape(0)[1] / product(*block);
+  SmallVector<int64_t> apart = {batch, channels, product(*block)};
+  llvm::append_range(apart, blocks);
+  Value x = n.b.reshape(n.in(0), apart), sum;
+  for (int64_t tap = 0; tap < product(*block); ++tap) {
+    Value part = n.b.squeeze(n.b.sliceDim(x, 2, tap, 1), {2});
+    int64_t rest = tap;
+    for (int64_t d = spatial - 1; d >= 0; --d) {
+      int64_t at = rest % (*block)[d] * dilations[d] - pads[d];
+      rest /= (*block)[d];
+      // [.., n, ..] -> [.., n, 1, ..] -> [.., n, stride, ..] -> [.., n * stride, ..]
+      SmallVector<int64_t> shape(GraphBuilder::shapeOf(part)), spread(shape);
+      spread.insert(spread.begin() + d + 3, 1);
+      SmallVector<int64_t> low(spread.size(), 0), high(spread.size(), 0);
+      high[d + 3] = strides[d] - 1;
+      if (strides[d] > 1)
+        part = n.b.pad(n.b.reshape(part, spread), low, high);
+      shape[d + 2] *= strides[d];
+      part = n.b.reshape(part, shape);
+      SmallVector<int64_t> before(shape.size(), 0), after(shape.size(), 0);
+      before[d + 2] = at;
+      after[d + 2] = (*image)[d] - at - shape[d + 2];
+      part = n.b.pad(part, before, after);
+    }
+    sum = sum ? n.b.add(sum, part) : part;
+  }
+  return n.set(sum);
+}
+
 } // namespace
 
 void addMovementOperators(OperatorTable &table) {
@@ -367,6 +431,7 @@ void addMovementOperators(OperatorTable &table) {
   add("DepthToSpace", importDepthToSpace);
   add("SpaceToDepth", importSpaceToDepth);
   add("CenterCropPad", importCenterCropPad, 18);
+  add("Col2Im", importCol2Im, 18);
 }
 
 } // namespace colossal::onnx_import

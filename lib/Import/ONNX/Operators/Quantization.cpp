@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"
 #include "../Operator.h"
+#include "Window.h"
 
 #include <cmath>
 
@@ -54,7 +55,9 @@ FailureOr<Value> fit(Node &n, Value value, ArrayRef<int64_t> shape) {
 Value saturate(Node &n, Value value, Type type) {
   auto [low, high] = getRange(type);
   Type element = GraphBuilder::elementOf(value);
-  return n.b.cast(n.b.elementwise(ElementwiseKind::Clip, {value, n.b.scalar(element, low), n.b.scalar(element, high)}), type);
+  return n.b.cast(
+      n.b.elementwise(ElementwiseKind::Clip, {value, n.b.scalar(element, low), n.b.scalar(element, high)}),
+      type);
 }
 
 /// saturate(round(x / scale) + zero) as `type`. `scale` and `zero` (may be null) broadcast to x.
@@ -113,7 +116,8 @@ LogicalResult importDynamicQuantizeLinear(Node &n) {
     all.push_back(d);
   Value zero = n.b.scalar(f32, 0);
   Value low = n.b.elementwise(ElementwiseKind::Min, {n.b.reduce(ReduceKind::Min, n.in(0), all, false), zero});
-  Value high = n.b.elementwise(ElementwiseKind::Max, {n.b.reduce(ReduceKind::Max, n.in(0), all, false), zero});
+  Value high =
+      n.b.elementwise(ElementwiseKind::Max, {n.b.reduce(ReduceKind::Max, n.in(0), all, false), zero});
   Value scale = n.b.div(n.b.sub(high, low), n.b.scalar(f32, 255));
   Value point = n.b.unary(ElementwiseKind::Round, n.b.unary(ElementwiseKind::Neg, n.b.div(low, scale)));
   Value zeroPoint = saturate(n, point, u8);
@@ -122,7 +126,8 @@ LogicalResult importDynamicQuantizeLinear(Node &n) {
   return n.set(2, zeroPoint);
 }
 
-/// Operand i as real numbers; its scale and zero point are inputs i + 1 and i + 2, per tensor or per element of `axis`.
+/// Operand i as real numbers; its scale and zero point are inputs i + 1 and i + 2, per tensor or per element
+/// of `axis`.
 FailureOr<Value> getReal(Node &n, size_t i, int64_t axis) {
   Type i32 = n.b.ops().getI32Type(), f32 = n.b.ops().getF32Type();
   Value x = n.b.cast(n.in(i), i32), scale = n.in(i + 1), zero = n.in(i + 2);
@@ -139,7 +144,8 @@ FailureOr<Value> getReal(Node &n, size_t i, int64_t axis) {
     return n.b.reshape(value, shape);
   };
   auto s = spread(scale), z = spread(zero);
-  if (failed(s) || failed(z) || failed(n.checkBroadcast({n.in(i), *s})) || failed(n.checkBroadcast({n.in(i), *z})))
+  if (failed(s) || failed(z) || failed(n.checkBroadcast({n.in(i), *s})) ||
+      failed(n.checkBroadcast({n.in(i), *z})))
     return failure();
   return n.b.mul(n.b.cast(n.b.sub(x, n.b.cast(*z, i32)), f32), n.b.cast(*s, f32));
 }
@@ -154,7 +160,40 @@ LogicalResult importQLinearMatMul(Node &n) {
   if (failed(a) || failed(b) || GraphBuilder::typeOf(n.in(6)).getNumElements() != 1 ||
       GraphBuilder::typeOf(n.in(7)).getNumElements() != 1)
     return n.error() << "one scale for the result is expected";
-  return n.set(quantize(n, n.b.matmul(*a, *b), n.b.reshape(n.in(6), {}), n.b.reshape(n.in(7), {}), n.element(7)));
+  return n.set(
+      quantize(n, n.b.matmul(*a, *b), n.b.reshape(n.in(6), {}), n.b.reshape(n.in(7), {}), n.element(7)));
+}
+
+/// Products are exact in i32, and so is the bias, whose scale is that of the products.
+LogicalResult importQLinearConv(Node &n) {
+  if (failed(n.require(8)))
+    return failure();
+  Type i32 = n.b.ops().getI32Type(), f32 = n.b.ops().getF32Type();
+  if (n.rank(0) < 3 || n.rank(3) != n.rank(0))
+    return n.error() << n.in(0).getType() << " and " << n.in(3).getType() << " do not fit";
+  auto spread = [&](size_t i, int64_t rank) -> FailureOr<Value> {
+    int64_t count = GraphBuilder::typeOf(n.in(i)).getNumElements();
+    if (count != 1 && count != n.shape(3)[0])
+      return n.error() << "input " << i << " must have one element or one per channel of the result";
+    SmallVector<int64_t> shape(rank, 1);
+    shape.front() = count;
+    return n.b.reshape(n.in(i), shape);
+  };
+  for (size_t i : {1, 2, 6, 7})
+    if (GraphBuilder::typeOf(n.in(i)).getNumElements() != 1)
+      return n.error() << "input " << i << " must have one element";
+  auto weightZero = spread(5, n.rank(0)), weightScale = spread(4, n.rank(0) - 1);
+  if (failed(weightZero) || failed(weightScale))
+    return failure();
+  Value x = n.b.sub(n.b.cast(n.in(0), i32), n.b.cast(n.b.reshape(n.in(2), {}), i32));
+  Value w = n.b.sub(n.b.cast(n.in(3), i32), n.b.cast(*weightZero, i32));
+  if (n.in(8) && (n.rank(8) != 1 || n.shape(8)[0] != n.shape(3)[0] || n.element(8) != i32))
+    return n.error() << "the bias must be one i32 per channel of the result";
+  if (failed(setConv(n, x, w, n.in(8))))
+    return failure();
+  Value real = n.b.mul(n.b.cast(n.outputs[0], f32),
+                       n.b.mul(n.b.cast(n.b.reshape(n.in(1), {}), f32), n.b.cast(*weightScale, f32)));
+  return n.set(quantize(n, real, n.b.reshape(n.in(6), {}), n.b.reshape(n.in(7), {}), n.element(7)));
 }
 
 } // namespace
@@ -163,6 +202,7 @@ void addQuantizationOperators(OperatorTable &table) {
   table.push_back({"", "QuantizeLinear", 10, 0, importQuantizeLinear});
   table.push_back({"", "DequantizeLinear", 10, 0, importDequantizeLinear});
   table.push_back({"", "DynamicQuantizeLinear", 11, 0, importDynamicQuantizeLinear});
+  table.push_back({"", "QLinearConv", 10, 0, importQLinearConv});
   table.push_back({"", "QLinearMatMul", 10, 0, importQLinearMatMul});
 }
 

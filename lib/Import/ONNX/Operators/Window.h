@@ -24,6 +24,9 @@ struct Window {
   static mlir::FailureOr<Window> readSteps(Node &n, llvm::ArrayRef<int64_t> kernel);
 };
 
+/// Sets output 0 to the convolution of `input` and `weight` (and `bias`, or null) as the node's attributes say.
+mlir::LogicalResult setConv(Node &n, mlir::Value input, mlir::Value weight, mlir::Value bias);
+
 } // namespace colossal::onnx_import
 
 #endif // COLOSSAL_LIB_IMPORT_ONNX_OPERATORS_WINDOW_H
