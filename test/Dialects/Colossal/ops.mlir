@@ -54,7 +54,7 @@ func.func @elementwise(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %c: tensor<i1>) {
 func.func @indexing(%d: tensor<4x5xf32>, %i: tensor<2x2xi64>, %u: tensor<2x2xf32>, %v: tensor<2xf32>, %o: index) {
   // CHECK: colossal.gather %{{.*}}[%{{.*}}] {axis = 1 : i64} : tensor<4x5xf32>, tensor<2x2xi64> -> tensor<4x2x2xf32>
   %0 = colossal.gather %d[%i] {axis = 1 : i64} : tensor<4x5xf32>, tensor<2x2xi64> -> tensor<4x2x2xf32>
-  // CHECK: colossal.gather %{{.*}}[%{{.*}}]offset %{{.*}} {axis = 0 : i64, extent = 8 : i64}
+  // CHECK: colossal.gather %{{.*}}[%{{.*}}] offset %{{.*}} {axis = 0 : i64, extent = 8 : i64}
   %1 = colossal.gather %d[%i] offset %o {axis = 0 : i64, extent = 8 : i64} : tensor<4x5xf32>, tensor<2x2xi64> -> tensor<2x2x5xf32>
   // CHECK: colossal.gather_elements %{{.*}}[%{{.*}}] {axis = 0 : i64}
   %2 = colossal.gather_elements %d[%i] {axis = 0 : i64} : tensor<4x5xf32>, tensor<2x2xi64> -> tensor<2x2xf32>
@@ -139,7 +139,7 @@ func.func @source(%p: tensor<4xf32>, %o: index) {
   %3 = colossal.iota offset %o {axis = 0 : i64, start = 1.0 : f64, step = 2.0 : f64} : tensor<4xi64>
   // CHECK: colossal.random uniform {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, extents = array<i64: 4>, seed = 7 : i64} : tensor<4xf32>
   %4 = colossal.random uniform {a = 0.0 : f64, b = 1.0 : f64, extents = array<i64: 4>, seed = 7 : i64} : tensor<4xf32>
-  // CHECK: colossal.random bernoulli(%{{.*}} : tensor<4xf32>)offsets %{{.*}} {a
+  // CHECK: colossal.random bernoulli(%{{.*}} : tensor<4xf32>) offsets %{{.*}} {a
   %5 = colossal.random bernoulli(%p : tensor<4xf32>) offsets %o {a = 0.0 : f64, b = 1.0 : f64, extents = array<i64: 8>, seed = 7 : i64} : tensor<4xi1>
   return
 }
