@@ -50,8 +50,8 @@ struct RandomValues {
   bool any = false;
   std::map<std::string, std::pair<double, double>> ranges; ///< by output
 
-  explicit RandomValues(const onnx::ModelProto &model) {
-    for (const onnx::NodeProto &node : model.graph().node()) {
+  explicit RandomValues(const NodeTest &test) {
+    for (const onnx::NodeProto &node : test.model.graph().node()) {
       auto attribute = [&](const char *name, double otherwise) {
         for (const onnx::AttributeProto &found : node.attribute())
           if (found.name() == name)
@@ -66,6 +66,26 @@ struct RandomValues {
         ranges[node.output(0)] = {0, 1};
       else if (op == "RandomNormal" || op == "RandomNormalLike")
         ranges[node.output(0)] = {-huge, huge};
+      else if (op == "Dropout" && node.input_size() > 2) {
+        // Training: an element is dropped or scaled by 1 / (1 - ratio); with a ratio of 0 nothing is random.
+        auto number = [&](int i) {
+          auto given = test.inputs.find(node.input(i));
+          return given == test.inputs.end() || given->second.bytes.empty()
+                     ? 0.5
+                     : runtime::toDoubles(given->second).front();
+        };
+        double ratio = node.input(1).empty() ? 0.5 : number(1);
+        auto data = test.inputs.find(node.input(0));
+        if (ratio == 0 || ratio >= 1 || number(2) == 0 || data == test.inputs.end())
+          continue;
+        double most = 0;
+        for (double value : runtime::toDoubles(data->second))
+          most = std::max(most, std::abs(value));
+        most *= (1 + 1e-6) / (1 - ratio);
+        ranges[node.output(0)] = {-most, most};
+        if (node.output_size() > 1)
+          ranges[node.output(1)] = {0, 1};
+      }
     }
     any = !ranges.empty();
   }
@@ -218,7 +238,7 @@ Result runPlan(const NodeTest &test, const std::string &path) {
   if (plan::Status status = session->outputs(program, outputs); !status.ok())
     return failed(status);
   result.outcome = Outcome::Passed;
-  RandomValues random(test.model);
+  RandomValues random(test);
   for (const auto &[name, want] : test.outputs) {
     auto got = outputs.find(name);
     std::string difference =
@@ -250,7 +270,7 @@ static Result runWithFullReason(const std::string &folder, const RunOptions &opt
     return result;
   }
   result = runPlan(test, path);
-  result.valuesOpen = RandomValues(test.model).any;
+  result.valuesOpen = RandomValues(test).any;
   result.binding = binding;
   for (const BoundInput &input : bound)
     result.bound.push_back(input.reason);

@@ -160,7 +160,7 @@ private:
       x = clamp(n, x, -8, double(size) + 8);
     if (mode == "nearest")
       x = n.b.unary(Kind::Round, x);
-    if (padding == "border") {
+    if (padding == "border" && mode != "cubic") { // cubic taps are clamped one by one, as PyTorch does
       double low = isAligned ? 0 : -0.5, high = double(size - 1) - low;
       Value isOut = n.b.elementwise(Kind::Or, {n.b.elementwise(Kind::Less, {x, constant(low)}),
                                                n.b.elementwise(Kind::Greater, {x, constant(high)})});

@@ -30,10 +30,12 @@ struct Transform {
   bool inverse = false, onesided = false;
 };
 
-/// x [..., 1 or 2] transformed along an axis, as [..., 2] (real, [..., 1], for the inverse of one side).
+/// x [..., 1 or 2] transformed along an axis, as [..., 2] (real, [..., 1], for the inverse of one side). Sums
+/// are in f64: what cancels in exact arithmetic is then 0 in the signal's type.
 Value transform(Node &n, Value x, const Transform &t) {
   int64_t rank = GraphBuilder::rankOf(x);
-  Type element = GraphBuilder::elementOf(x);
+  Type given = GraphBuilder::elementOf(x), element = n.b.ops().getF64Type();
+  x = n.b.cast(x, element);
   // The inverse of one side: the other side is its conjugate in reverse order.
   int64_t kept = t.onesided && t.inverse ? t.length / 2 + 1 : t.length,
           size = GraphBuilder::shapeOf(x)[t.axis];
@@ -85,8 +87,9 @@ Value transform(Node &n, Value x, const Transform &t) {
     a = n.b.mul(a, share);
     b = n.b.mul(b, share);
   }
-  a = n.b.unsqueeze(a, {rank - 1});
-  return t.inverse && t.onesided ? a : n.b.concat({a, n.b.unsqueeze(b, {rank - 1})}, rank - 1);
+  a = n.b.unsqueeze(n.b.cast(a, given), {rank - 1});
+  b = n.b.unsqueeze(n.b.cast(b, given), {rank - 1});
+  return t.inverse && t.onesided ? a : n.b.concat({a, b}, rank - 1);
 }
 
 LogicalResult checkSignal(Node &n) {
