@@ -18,7 +18,7 @@ def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], 
                        Optional<AnyRankedTensor>:$bias, I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $kind `(` $input custom<ScaleAndBias>($scale, $bias) `)` attr-dict `:` functional-type(operands, results)
+    $kind `(` $input `` custom<ScaleAndBias>($scale, $bias) `)` attr-dict `:` functional-type(operands, results)
   }];
 }
 
