@@ -163,7 +163,7 @@ std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer) {
                          : plan.recompute == Recompute::Selective ? cost::Recompute::Selective
                                                                   : cost::Recompute::None;
   const cost::Evidence *evidence = cost::evidenceFor(row, pricer.machine().machine());
-  return "prediction: " + cost::describe(evidence, row) + "\n";
+  return "prediction: " + cost::describe(evidence, row, pricer.machine().machine()) + "\n";
 }
 
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
