@@ -180,7 +180,7 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, c
     }
   }
   search::Budget budget;
-  budget.work = 2000;
+  budget.work = 20; // reductions mostly solve them; what is left is small
   search::Solution solution = search::solve(problem, budget);
   if (!solution.feasible)
     return std::nullopt;

@@ -116,13 +116,13 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     std::optional<UnitLayout> layout;
     if (given == plan.layouts.end()) {
       UnitQuery asked = query;
-      double state = p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
-      if (plan.lean > 0 && state > 0)
-        asked.parameterPrice = (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * plan.microbatch / state;
-      if (query.axes.size() > 1) { // the choice hardly depends on these, and problems over several axes are large
+      if (query.axes.size() > 1 || plan.lean > 0) { // the choice hardly depends on these
         asked.microbatch = 1;
         asked.recompute = Recompute::None;
       }
+      double state = p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
+      if (plan.lean > 0 && state > 0)
+        asked.parameterPrice = (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;
       layout = p->blocks.solve(asked);
       if (!layout)
         cell.error = "boundary: no layout of unit '" + p->graph.kinds[k].name + "' meets " + toString(plan.boundary);
