@@ -8,8 +8,8 @@
 namespace colossal::search {
 
 namespace {
-/// Beyond this many open leaves the deepest come first, which holds memory down.
-constexpr std::size_t kManyLeaves = 512;
+/// Beyond this many open leaves, or bytes in their parents, the deepest come first, which holds memory down.
+constexpr std::size_t kManyLeaves = 2048, kManyBytes = std::size_t{1} << 30;
 } // namespace
 
 Branching::Branching(const Core &core, const DualAscent &dual, __int128 bound) : core(core), rootDual(dual) {
@@ -29,7 +29,7 @@ std::optional<__int128> Branching::bound() const {
 
 int Branching::pick(int count) {
   auto first = [&](const std::shared_ptr<Leaf> &a, const std::shared_ptr<Leaf> &b) {
-    if (open.size() > kManyLeaves && a->depth != b->depth)
+    if ((open.size() > kManyLeaves || held > kManyBytes) && a->depth != b->depth)
       return a->depth > b->depth;
     return a->bound != b->bound ? a->bound < b->bound : a->depth > b->depth;
   };
@@ -77,6 +77,7 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
   leaf.dual->inherit(known, *leaf.reduction);
   leaf.dual->run(work, static_cast<double>(upper), stop);
   slot.spent += leaf.dual->work();
+  leaf.bytes = sizeOf(sub, from, *leaf.dual);
   ExactDual exact = leaf.dual->exact();
   __int128 bound = leaf.bound;
   if (auto better = exact.bound())
@@ -104,6 +105,24 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
     addChild(slot, std::move(keep), bound);
   else
     split(slot, keep, bound);
+}
+
+/// Bytes that a leaf adds to its parent's; tables that both have count for the parent.
+std::size_t Branching::sizeOf(const Core &sub, const Core &from, const DualAscent &dual) {
+  std::size_t entries = dual.size() + 6 * sub.cost.size() + 4 * sub.halves.size() + 3 * sub.pieces.size();
+  for (const TablePtr &table : sub.tables)
+    if (!std::binary_search(from.tables.begin(), from.tables.end(), table))
+      entries += table->costs.size();
+  return entries * sizeof(double);
+}
+
+/// Frees what only children need, which expanding their answers does not.
+void Branching::release(Leaf &leaf) {
+  held -= leaf.bytes;
+  leaf.bytes = 0;
+  leaf.dual.reset();
+  if (leaf.reduction)
+    leaf.reduction->forgetCore();
 }
 
 void Branching::addChild(Slot &slot, std::vector<char> keep, __int128 bound) const {
@@ -196,15 +215,11 @@ void Branching::merge() {
       found = std::move(slot.answer);
       best = slot.answerCost;
     }
-    if (Leaf *parent = slot.leaf->parent.get(); parent && --parent->waiting == 0) {
-      parent->dual.reset();
-      parent->reduction->forgetCore();
-    }
-    if (slot.children.empty()) {
-      slot.leaf->dual.reset();
-      if (slot.leaf->reduction)
-        slot.leaf->reduction->forgetCore();
-    }
+    held += slot.leaf->bytes;
+    if (Leaf *parent = slot.leaf->parent.get(); parent && --parent->waiting == 0)
+      release(*parent);
+    if (slot.children.empty())
+      release(*slot.leaf);
     next.insert(next.end(), slot.children.begin(), slot.children.end());
   }
   open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(slots.size()));

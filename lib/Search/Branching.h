@@ -48,6 +48,7 @@ private:
     std::unique_ptr<Reduction> reduction;
     std::unique_ptr<DualAscent> dual;
     int waiting = 0;
+    std::size_t bytes = 0;
   };
   struct Slot {
     std::shared_ptr<Leaf> leaf;
@@ -57,6 +58,8 @@ private:
     std::uint64_t spent = 0;
   };
 
+  static std::size_t sizeOf(const Core &sub, const Core &from, const DualAscent &dual);
+  void release(Leaf &leaf);
   void addChild(Slot &slot, std::vector<char> keep, __int128 bound) const;
   void split(Slot &slot, const std::vector<char> &keep, __int128 bound) const;
   std::vector<int> toCore(const Leaf &leaf, std::vector<int> x) const;
@@ -67,6 +70,7 @@ private:
   std::vector<Slot> slots;
   std::vector<int> found;
   std::uint64_t spent = 0;
+  std::size_t held = 0; ///< bytes of the leaves whose children are open
 };
 
 } // namespace colossal::search

@@ -39,6 +39,8 @@ public:
   const std::vector<double> &frequencies() const { return frequency; }
   /// Per candidate, its memory at the best prices.
   void chargeMemory(std::vector<double> &charge) const;
+  /// Numbers held per message and its best copy.
+  std::size_t size() const { return messages.size() + bestMessages.size(); }
   std::uint64_t work() const { return spent; }
   std::uint64_t passes() const { return count; }
 

@@ -6,6 +6,7 @@
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace colossal::search {
@@ -41,18 +42,20 @@ public:
     }
     Reduction::Options options = reductionOptions(0.3);
     reduce(options);
-    if (s.assignment.empty()) {
+    if (s.assignment.empty() && !outOfTime()) {
       // Nothing fits: find what is over the limit least.
       options = reductionOptions(0.5);
       options.overLimit = true;
       reduce(options);
     }
-    if (s.assignment.empty() || s.forbidden > 0) {
+    if ((s.assignment.empty() || s.forbidden > 0) && !outOfTime()) {
       // Nothing allowed is known: find what breaks the rules least.
       options = reductionOptions(0.6);
       options.relax = true;
       reduce(options);
     }
+    if (s.assignment.empty())
+      keepIfBetter(cheapestCandidates());
     finish();
     return s;
   }
@@ -84,11 +87,25 @@ private:
 
   const Core &core() const { return chain.back()->core(); }
 
+  /// Out of time before anything was searched: the cheapest candidate of each node by itself.
+  Assignment cheapestCandidates() const {
+    Assignment all;
+    for (const Node &node : problem.nodes) {
+      auto cheaper = [](const Candidate &a, const Candidate &b) { return a.cost < b.cost; };
+      auto low = std::min_element(node.candidates.begin(), node.candidates.end(), cheaper);
+      all.push_back(static_cast<std::int32_t>(low - node.candidates.begin()));
+    }
+    return all;
+  }
+
   /// Judges an answer of the innermost core on the whole problem, and keeps it if it is the best.
   void consider(std::vector<int> x) {
     for (std::size_t n = chain.size(); n-- > 1;)
       x = chain[n]->expand(x);
-    Assignment all = chain[0]->expand(x);
+    keepIfBetter(chain[0]->expand(x));
+  }
+
+  void keepIfBetter(Assignment all) {
     Verdict verdict = verify(problem, all);
     auto worse = [&] {
       if (solution.assignment.empty())
