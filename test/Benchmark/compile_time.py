@@ -3,7 +3,7 @@
 
     test/Benchmark/compile_time.py [--cache DIR]
 
-Limits: GPT-2 small in 15 s and 2 GiB; 96 equal layers in at most twice the time of 12, with as many bytes of kernels.
+Each model is compiled three times, the models in turn; the shortest time counts. Limits: GPT-2 small in 15 s and 2 GiB; 96 equal layers in at most twice the time of 12, with as many bytes of kernels.
 """
 import argparse
 import pathlib
@@ -17,10 +17,13 @@ import numpy as np
 from real_models import ROOT, compile_plan, exported
 
 
+STACK_MESHES = ("1", "4", "2x2")
+
+
 def code_bytes(build, plan):
     """Bytes of machine code in a plan, from its text."""
     text = subprocess.run([build / "bin/colossal-run", plan, "--dump-plan"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    modules = re.findall(r"^\s*module \d+:.*?(\d+) bytes", text, re.MULTILINE)
+    modules = re.findall(r"^\s*module \d+: code@\d+\+(\d+)", text, re.MULTILINE)
     if not modules:
         raise SystemExit("colossal-run --dump-plan names no module")
     return sum(map(int, modules))
@@ -34,17 +37,20 @@ def main():
     rows, failed = {}, []
     print("| model | mesh | seconds | peak memory, MiB | code, bytes |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
-        for name, mesh in (("gpt2", "1"), ("gpt2", "8"), ("stack-12", "1"), ("stack-96", "1"), ("stack-12", "4"), ("stack-96", "4")):
+        cases = [("gpt2", "1"), ("gpt2", "8")] + [(f"stack-{n}", mesh) for mesh in STACK_MESHES for n in (12, 96)]
+        for name, mesh in 3 * cases:
             folder = exported(name, arguments.cache)
             inputs = np.load(folder / "batch1-seq128" / "inputs.npz")
             plan = pathlib.Path(scratch) / "model.cplan"
             seconds, peak = compile_plan(arguments.build, folder / "model.onnx", inputs, plan, mesh)
-            rows[name, mesh] = seconds, peak, code_bytes(arguments.build, plan)
-            print(f"| {name} | {mesh} | {seconds:.2f} | {peak / 2**20:.0f} | {rows[name, mesh][2]} |", flush=True)
+            best = min(seconds, rows.get((name, mesh), (seconds,))[0])
+            rows[name, mesh] = best, peak, code_bytes(arguments.build, plan)
+        for (name, mesh), (seconds, peak, code) in rows.items():
+            print(f"| {name} | {mesh} | {seconds:.2f} | {peak / 2**20:.0f} | {code} |")
     for mesh in ("1", "8"):
         if rows["gpt2", mesh][0] > 15 or rows["gpt2", mesh][1] > 2 * 2**30:
             failed.append(f"gpt2 on mesh {mesh} is beyond 15 s or 2 GiB")
-    for mesh in ("1", "4"):
+    for mesh in STACK_MESHES:
         few, many = rows["stack-12", mesh], rows["stack-96", mesh]
         print(f"96 layers against 12 on mesh {mesh}: {many[0] / few[0]:.2f} times the time, {many[2] / few[2]:.3f} times the code")
         if many[0] > 2 * few[0] or many[2] != few[2]:
