@@ -35,18 +35,16 @@ struct MatrixView {
   }
 };
 
-/// A hash of a few elements at places that depend on the shape only: cheap for any size.
+/// A hash of the shape and of the first and last element. Other elements lie in pages that are not mapped yet, which costs
+/// more than all else here; tensors that agree in these are compared, which ends at the first difference.
 uint64_t sample(const MatrixView &view, RankedTensorType type, ArrayRef<int64_t> shape) {
-  constexpr int64_t kSamples = 61;
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << type.getElementType() << ':';
   for (int64_t size : shape)
     stream << size << 'x';
-  for (int64_t i = 0; i < kSamples; ++i) {
-    const uint8_t *element = view.at(i * 7919 % view.rows, (i * 104729 + i * view.columns / kSamples) % view.columns);
+  for (const uint8_t *element : {view.at(0, 0), view.at(view.rows - 1, view.columns - 1)})
     text.append(reinterpret_cast<const char *>(element), view.width);
-  }
   return llvm::xxh3_64bits(text);
 }
 
