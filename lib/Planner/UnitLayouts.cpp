@@ -288,14 +288,17 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
       result.backward.ops.push_back(work);
       return result;
     }
+    // As a training framework of separate kernels does it: scale, mask and softmax in one, dropout and its mask of one byte in
+    // another (cost/Transformer.h).
     double scores = batch * m * n * types.activation;
     result.forward.ops = {cost::contraction(batch, m, n, k, types.compute), cost::streaming(2 * scores),
-                          cost::contraction(batch, m, k, n, types.compute)};
+                          cost::streaming(2.5 * scores), cost::contraction(batch, m, k, n, types.compute)};
     for (int i = 0; i < 2; ++i) {
       result.backward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
       result.backward.ops.push_back(cost::contraction(batch, m, k, n, types.compute));
     }
     result.backward.ops.push_back(cost::streaming(3 * scores));
+    result.backward.ops.push_back(cost::streaming(2.5 * scores));
     return result;
   }
   double launches = operation.light ? 0 : 1;
