@@ -1,6 +1,7 @@
 // Queues and events of the CPU. An event is a counter pair: records asked for and records completed.
 #include "runtime/cpu/CpuDevice.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -16,11 +17,20 @@ constexpr unsigned maxBuffers = 256; // of one launch, scratch included; the val
 class CpuEvent : public Event {
 public:
   explicit CpuEvent(CpuDevice &device) : device(device) {}
+  /// Whoever saw the event complete may destroy it, while the thread that completed it still looks for sleepers.
+  ~CpuEvent() override {
+    while (left.load(std::memory_order_acquire) != entered.load(std::memory_order_acquire))
+      relax();
+  }
   bool complete() const override { return done.load() == asked; }
   Status synchronize() override { return waitFor(asked); }
 
   uint32_t ask() { return ++asked; }
-  void finish() { done.increment(); }
+  void finish() {
+    entered.fetch_add(1, std::memory_order_relaxed); // seen by all who see `done`
+    done.increment();
+    left.fetch_add(1, std::memory_order_release);
+  }
   uint32_t lastAsked() const { return asked; }
   Status waitFor(uint32_t record) {
     for (uint32_t seen = done.load(); static_cast<int32_t>(seen - record) < 0; seen = done.load()) {
@@ -35,6 +45,7 @@ private:
   CpuDevice &device;
   uint32_t asked = 0; // by the thread that enqueues
   WaitWord done;
+  std::atomic<uint32_t> entered{0}, left{0};
 };
 
 class ImmediateQueue : public Queue {
