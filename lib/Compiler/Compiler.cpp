@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Compiler.h"
+#include "PlanMemory.h"
 
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
@@ -143,6 +144,9 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
       if (auto seconds = result.layout.predictedByFunction.find(program.name());
           seconds != result.layout.predictedByFunction.end())
         program.set_predicted_seconds(seconds->second);
+    result.layout.summary += "memory of the plan, per rank: " +
+                             measurePlan(result.plan, options.schedule.rankThreads).describe() + "\n";
+    result.plan.mutable_report()->set_summary(result.layout.summary);
     if (!result.code.image.empty()) {
       plan::Module &code = *result.plan.add_modules();
       code.set_offset(0);
@@ -176,9 +180,8 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return success();
 }
 
-LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last, CompileResult &result) {
-  if (failed(parseMesh(context, options.mesh)))
-    return failure();
+static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &options, Phase last,
+                                 CompileResult &result) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));
   FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options);
@@ -186,6 +189,37 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
     return failure();
   result.module = std::move(*module);
   return runPhases(*result.module, options, Phase::Import, last, result);
+}
+
+LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last, CompileResult &result) {
+  if (failed(parseMesh(context, options.mesh)) || failed(compileOnce(context, options, last, result)))
+    return failure();
+  const uint64_t limit = options.layout.memoryBytes;
+  if (limit == 0 || last != Phase::Plan)
+    return success();
+  // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
+  CompileOptions tighter = options;
+  PlanMemory memory = measurePlan(result.plan, options.schedule.rankThreads);
+  for (int attempt = 0; attempt < 4 && memory.total() > limit; ++attempt) {
+    uint64_t beyond = memory.total() - limit + limit / 128;
+    if (beyond >= tighter.layout.memoryBytes)
+      break;
+    tighter.layout.memoryBytes -= beyond;
+    if (options.progress)
+      options.progress("again, since the plan takes more than --memory");
+    CompileResult next;
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+    if (failed(compileOnce(context, tighter, last, next)))
+      break;
+    result = std::move(next);
+    memory = measurePlan(result.plan, options.schedule.rankThreads);
+  }
+  if (memory.total() <= limit)
+    return success();
+  return emitError(UnknownLoc::get(context))
+         << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total() << ", "
+         << memory.total() - limit << " more: " << memory.describe()
+         << "; more devices, more memory or a smaller batch would make it fit";
 }
 
 std::string writePlanFile(const CompileResult &result, const std::string &path) {

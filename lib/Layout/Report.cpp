@@ -192,7 +192,7 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   std::string &out = report.summary;
   for (auto &[line, count] : blocks)
     out += line + (count > 1 ? " (" + std::to_string(count) + " times)" : "") + "\n";
-  out += "memory per rank: " + printMemory(measureMemory(model, chosen)) + "\n";
+  out += "memory per rank, as searched: " + printMemory(measureMemory(model, chosen)) + "\n";
   out += "bytes sent per rank:";
   for (auto &[kind, entry] : collectives)
     out += " " + kind + " " + printBytes(entry.second) + " in " + std::to_string(entry.first) + ";";

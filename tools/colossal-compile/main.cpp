@@ -103,7 +103,8 @@ int main(int argc, char **argv) {
     options.compile.progress = [&](llvm::StringRef phase) {
       llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << phase << "\n";
     };
-  Phase last = options.asPins ? Phase::Search : options.last;
+  // Whether a plan keeps within --memory, and so its layout, is known at its end.
+  Phase last = !options.asPins ? options.last : options.compile.layout.memoryBytes ? Phase::Plan : Phase::Search;
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))
     return 1;

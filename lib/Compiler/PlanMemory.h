@@ -1,0 +1,29 @@
+//===- PlanMemory.h - what a finished plan takes of a device ----------------===//
+//
+// The search counts tensors; a plan has packed weights, workspaces and scratch as well. Sizes here are the plan's own.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_COMPILER_PLANMEMORY_H
+#define COLOSSAL_LIB_COMPILER_PLANMEMORY_H
+
+#include "colossal/Plan/Plan.pb.h"
+
+#include <string>
+
+namespace colossal {
+
+/// Bytes of one rank.
+struct PlanMemory {
+  uint64_t weights = 0, activations = 0, io = 0;
+  uint64_t scratch = 0; ///< of the kernels, for all threads
+  uint64_t total() const { return weights + activations + io + scratch; }
+  /// "weights 12.0 MiB, ..., total 14.0 MiB".
+  std::string describe() const;
+};
+
+/// `threads`: that a rank runs with; each has scratch of its own.
+PlanMemory measurePlan(const plan::Plan &plan, unsigned threads);
+
+} // namespace colossal
+
+#endif // COLOSSAL_LIB_COMPILER_PLANMEMORY_H
