@@ -22,8 +22,13 @@ namespace {
 /// Two batches at which every size is told apart: what does not grow, and what grows with the batch.
 constexpr int64_t kFewSequences = 2, kManySequences = 3;
 
-/// Names of the dimensions that hold the batch: the first of each input, unless bound.
-FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options, std::string &told) {
+/// Tokens of a sequence where no option says.
+constexpr int64_t kDefaultLength = 2048;
+
+/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets a value for each
+/// other dimension that is left open, with a warning.
+FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options, std::string &told,
+                                           std::map<std::string, int64_t> &lengths) {
   Location loc = UnknownLoc::get(context);
   FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
   if (failed(inputs))
@@ -63,18 +68,24 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
                       << "; export the model with a symbolic batch, or name its dimension with --batch-dim";
   }
   for (const ModelInput &input : *inputs)
-    for (auto [d, dim] : llvm::enumerate(input.shape))
-      if (dim.size < 0 && !batch.count(dim.name) && !options.import.dims.count(dim.name) && !options.import.shapes.count(input.name) &&
-          !options.import.values.count(input.name))
-        return emitError(loc) << "dimension " << d << " of input '" << input.name << "' is not bound: give --dim "
-                              << (dim.name.empty() ? "NAME" : dim.name) << "=LENGTH (the batch is " << told
-                              << " and stays open: the search chooses microbatches)";
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      if (dim.size >= 0 || batch.count(dim.name) || lengths.count(dim.name) || options.import.dims.count(dim.name) ||
+          options.import.shapes.count(input.name) || options.import.values.count(input.name))
+        continue;
+      if (dim.name.empty())
+        return emitError(loc) << "dimension " << d << " of input '" << input.name << "' has no name and is not bound: give --shape "
+                              << input.name << "=...";
+      emitWarning(loc) << "dimension " << d << " of input '" << input.name << "' is not bound: " << kDefaultLength
+                       << " assumed; --dim " << dim.name << "=LENGTH gives another";
+      lengths[dim.name] = kDefaultLength;
+    }
   return batch;
 }
 
 FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrainingOptions &options) {
   std::string told;
-  FailureOr<std::set<std::string>> batch = findBatch(context, options, told);
+  std::map<std::string, int64_t> lengths;
+  FailureOr<std::set<std::string>> batch = findBatch(context, options, told, lengths);
   if (failed(batch))
     return failure();
   OwningOpRef<ModuleOp> modules[2];
@@ -82,6 +93,7 @@ FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrai
   for (int i = 0; i < 2; ++i) {
     ImportOptions import = options.import;
     import.allowMissingWeights = true;
+    import.dims.insert(lengths.begin(), lengths.end());
     for (const std::string &name : *batch)
       import.dims[name] = i == 0 ? kFewSequences : kManySequences;
     FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(context, import);
