@@ -137,7 +137,6 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     emit.report.set_model_path(options.import.modelPath);
     emit.report.set_command_line(options.commandLine);
     emit.report.set_layouts(result.layout.pins);
-    emit.report.set_summary(result.layout.summary);
     if (failed(plan::emitPlan(module, emit, result.plan, result.data)))
       return failure();
     for (plan::Program &program : *result.plan.mutable_programs())

@@ -16,21 +16,25 @@ using namespace colossal::layout;
 
 /// Work of one search: repeatable, and some seconds on the largest models.
 static constexpr uint64_t kWork = 40000;
-/// Share of a device's memory that is left to what the search does not see: workspace, alignment, packed edges.
+/// Share of a device's memory that is left to what the search does not see: workspace, alignment, packed
+/// edges.
 static constexpr int64_t kReserveDivisor = 16;
 
 static LogicalResult explainMisfit(ModuleOp module, const Model &model, const search::Solution &solution,
                                    uint64_t memory) {
   if (solution.forbidden > 0)
-    return emitError(module.getLoc()) << "no layout brings every value to where it is used: " << solution.message;
+    return emitError(module.getLoc())
+           << "no layout brings every value to where it is used: " << solution.message;
   int64_t limit = *model.problem.memoryLimit;
-  InFlightDiagnostic diagnostic =
-      emitError(module.getLoc()) << "the model does not fit: " << printBytes(memory) << " per device are given, of which "
-                         << printBytes(limit) << " can be planned, and the best layout found needs "
-                         << printBytes(solution.peakBytes) << ", " << printBytes(solution.peakBytes - limit)
-                         << " too much";
+  InFlightDiagnostic diagnostic = emitError(module.getLoc())
+                                  << "the model does not fit: " << printBytes(memory)
+                                  << " per device are given, of which " << printBytes(limit)
+                                  << " can be planned, and the best layout found needs "
+                                  << printBytes(solution.peakBytes) << ", "
+                                  << printBytes(solution.peakBytes - limit) << " too much";
   diagnostic.attachNote(module.getLoc()) << describeMemory(model, solution.assignment);
-  double ranks = model.getMesh().getNumRanks() * static_cast<double>(solution.peakBytes) / std::max<int64_t>(limit, 1);
+  double ranks =
+      model.getMesh().getNumRanks() * static_cast<double>(solution.peakBytes) / std::max<int64_t>(limit, 1);
   diagnostic.attachNote(module.getLoc()) << "a mesh of about " << static_cast<int64_t>(std::ceil(ranks))
                                          << " devices, or more memory, or a smaller batch would make it fit";
   return diagnostic;
@@ -99,5 +103,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
                                        : explainMisfit(module, model, solution, memory);
   model.apply(solution.assignment);
   describe(model, solution, report);
+  report.summary +=
+      "error of that prediction: " + cost::describePlanEvidence(costs->getMachine(), mesh.getNumRanks()) + "\n";
   return success();
 }

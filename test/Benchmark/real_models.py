@@ -26,9 +26,9 @@ def bindings(model, inputs):
     return [item for symbol, size in sorted(dims.items()) for item in ("--dim", f"{symbol}={size}")]
 
 
-def compile_plan(build, model, inputs, plan, mesh="1"):
+def compile_plan(build, model, inputs, plan, mesh="1", options=()):
     """Compiles to `plan`; returns (seconds, peak resident bytes)."""
-    command = [build / "bin/colossal-compile", model, "--mesh", mesh, *bindings(model, inputs), "-q", "-o", plan]
+    command = [build / "bin/colossal-compile", model, "--mesh", mesh, *bindings(model, inputs), "-q", *options, "-o", plan]
     begin = time.monotonic()
     process = subprocess.Popen(list(map(str, command)))
     # The usage that wait gives includes what this process held when it forked, so the kernel's mark is read while it runs.

@@ -297,7 +297,7 @@ private:
           sample.work.m > 8)
         ratios.push_back(sample.alone / (cores * sample.together));
     std::sort(ratios.begin(), ratios.end());
-    machine.host->parallelEfficiency = std::clamp(ratios[ratios.size() * 3 / 4], 1.0 / cores, 1.2);
+    machine.host->parallelEfficiency = std::clamp(ratios[ratios.size() - 2], 1.0 / cores, 1.0);
   }
 
   /// Rate, fill and exposed memory by least squares of relative errors: t - e W = a (k + fill) 2 m n is
