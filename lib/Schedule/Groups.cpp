@@ -122,7 +122,22 @@ bool Grouping::alignedIn(Group *group, ArrayRef<Use> uses, Value value) {
   return true;
 }
 
+void Grouping::updateFarthest() {
+  farthest.resize(all.size());
+  unsigned most = 0;
+  for (auto [i, op] : llvm::enumerate(all)) {
+    if (Group *group = groupOf.lookup(op)) // ops join from the last to the first
+      most = std::max(most, position.lookup(group->ops.front()));
+    farthest[i] = std::max<unsigned>(most, i);
+  }
+  for (size_t i = all.size(); i-- > 0;)
+    farthest[i] = farthest[farthest[i]];
+  farthestIsCurrent = true;
+}
+
 bool Grouping::dependsOn(Group *from, Group *to) {
+  if (!farthestIsCurrent)
+    updateFarthest();
   llvm::SmallPtrSet<Operation *, 32> seen;
   unsigned first = ~0u;
   for (Operation *op : to->ops)
@@ -135,8 +150,9 @@ bool Grouping::dependsOn(Group *from, Group *to) {
       Group *group = groupOf.lookup(def);
       if (group == to)
         return true;
-      // An op without a group yet stands before all groups made so far: only movements lead on.
-      if (!seen.insert(def).second || position[def] < first)
+      // An op without a group yet stands before all groups made so far: only movements lead on. What never
+      // comes back to `to` need not be walked.
+      if (!seen.insert(def).second || farthest[position[def]] < first)
         continue;
       if (isMovement(def) && self(self, def))
         return true;
@@ -200,6 +216,7 @@ bool Grouping::joinRow(Operation *op, Group *group, ArrayRef<Use> uses) {
 }
 
 void Grouping::place(Operation *op) {
+  farthestIsCurrent = false;
   OpClass kind = classify(op);
   if (!fuse || op->getNumResults() != 1) {
     begin(op);

@@ -60,6 +60,7 @@ private:
   bool alignedIn(Group *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// Whether running `from` needs `to` to have run, directly or through others.
   bool dependsOn(Group *from, Group *to);
+  void updateFarthest();
   Group *begin(mlir::Operation *op);
 
   llvm::SmallVector<mlir::Operation *> all;
@@ -67,6 +68,10 @@ private:
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<mlir::Operation *, Group *> groupOf;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
+  /// By position: the last position that a walk from there comes to, over operands and to all members of
+  /// their groups. Kept until the next op finds its group.
+  std::vector<unsigned> farthest;
+  bool farthestIsCurrent = false;
 };
 
 } // namespace colossal::schedule
