@@ -301,12 +301,12 @@ struct Sampling {
     }
     if (mode == "tf_half_pixel_for_nn")
       return (x + x.like(0.5)) / x.like(scale());
-    Element half = (x + x.like(0.5)) / x.like(scale()) - x.like(0.5);
+    Element half = (x + x.like(0.5)) / x.like(scale());
     if (mode == "half_pixel_symmetric") {
-      double exact = scale() * in(), adjustment = double(out()) / exact, center = in() / 2.0;
-      return half + x.like(center * (1 - adjustment));
+      float adjustment = float(out()) / (float(scale()) * float(in())), center = float(in()) / 2;
+      half = half + x.like(center * (1 - adjustment));
     }
-    return half;
+    return half - x.like(0.5);
   }
 };
 
