@@ -27,6 +27,27 @@ Value matchOnePlus(Value value, ElementwiseKind function) {
   return inner ? Value(inner.getInputs()[0]) : Value();
 }
 
+/// u of 0.5 + 0.5 f(u), in either order.
+Value matchHalfPlusHalf(Value value, ElementwiseKind function) {
+  auto sum = matchKind(value, ElementwiseKind::Add);
+  auto parts = sum ? matchWithSplat(sum) : std::nullopt;
+  if (!parts || parts->second != 0.5)
+    return {};
+  Product product = takeProduct(parts->first);
+  auto inner = product.factors.size() == 1 ? matchKind(product.factors[0], function) : ElementwiseOp();
+  return inner && product.number == 0.5 ? Value(inner.getInputs()[0]) : Value();
+}
+
+/// u of sigmoid(u) written out: 1 / (1 + exp(-u)).
+Value matchOnePlusExpOfMinus(Value value) {
+  Value minus = matchOnePlus(value, ElementwiseKind::Exp);
+  if (!minus)
+    return {};
+  if (auto negation = matchKind(minus, ElementwiseKind::Neg))
+    return negation.getInputs()[0];
+  return {};
+}
+
 /// Whether `factors` are x to the power of n.
 bool isPower(ArrayRef<Value> factors, Value x, int64_t n) {
   int64_t found = 0;
@@ -76,16 +97,18 @@ struct RecogniseGelu : OpRewritePattern<ElementwiseOp> {
     if (op.getKind() != ElementwiseKind::Mul && op.getKind() != ElementwiseKind::Div)
       return failure();
     Product product = takeProduct(op.getResult());
-    if (!isNear(product.number, 0.5) || product.factors.size() != 2)
+    bool isHalf = isNear(product.number, 0.5);
+    if ((!isHalf && product.number != 1) || product.factors.size() != 2)
       return failure();
+    auto match = isHalf ? matchOnePlus : matchHalfPlusHalf;
     for (unsigned i : {0, 1}) {
       Value x = product.factors[i], sum = product.factors[1 - i];
       std::optional<ElementwiseKind> kind;
-      if (Value u = matchOnePlus(sum, ElementwiseKind::Erf)) {
+      if (Value u = match(sum, ElementwiseKind::Erf)) {
         Product argument = takeProduct(u);
         if (isNear(argument.number, 0.7071067811865476) && argument.factors == SmallVector<Value>{x})
           kind = ElementwiseKind::Gelu;
-      } else if (Value u = matchOnePlus(sum, ElementwiseKind::Tanh)) {
+      } else if (Value u = match(sum, ElementwiseKind::Tanh)) {
         if (isTanhArgument(u, x))
           kind = ElementwiseKind::GeluTanh;
       }
@@ -96,6 +119,24 @@ struct RecogniseGelu : OpRewritePattern<ElementwiseOp> {
       return success();
     }
     return failure();
+  }
+};
+
+/// sigmoid(x) written out, 1 / (1 + exp(-x)); and a quotient of that denominator becomes a product.
+struct RecogniseSigmoid : OpRewritePattern<ElementwiseOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
+    bool isQuotient = op.getKind() == ElementwiseKind::Div;
+    if (!isQuotient && op.getKind() != ElementwiseKind::Reciprocal)
+      return failure();
+    Value denominator = op.getInputs().back(), u = matchOnePlusExpOfMinus(denominator);
+    if (!u || u.getType() != op.getType())
+      return failure();
+    GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {denominator}));
+    Value sigmoid = b.unary(ElementwiseKind::Sigmoid, u);
+    bool isPlain = !isQuotient || isSplat(op.getInputs()[0], 1);
+    rewriter.replaceOp(op, isPlain ? sigmoid : b.mul(op.getInputs()[0], sigmoid));
+    return success();
   }
 };
 
@@ -131,7 +172,7 @@ struct RecogniseSwish : OpRewritePattern<ElementwiseOp> {
 } // namespace
 
 void populateActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecogniseGelu, RecogniseSwish>(patterns.getContext());
+  patterns.add<RecogniseGelu, RecogniseSigmoid, RecogniseSwish>(patterns.getContext());
 }
 
 } // namespace colossal

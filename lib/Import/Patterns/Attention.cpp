@@ -228,7 +228,8 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
   LogicalResult matchAndRewrite(ContractOp op, PatternRewriter &rewriter) const override {
     auto softmax = op.getLhs().getDefiningOp<SoftmaxOp>();
     ArrayRef<int64_t> p = op.getLhsDims();
-    if (!softmax || softmax.getLog() || p.size() != 4 || softmax.getAxis() != 3)
+    size_t rank = p.size(); // 4, or 3 where batch and heads are one dimension or there is one of them
+    if (!softmax || softmax.getLog() || (rank != 4 && rank != 3) || softmax.getAxis() != rank - 1)
       return failure();
     Scores scores;
     if (!matchScores(softmax.getInput(), scores, 12))
@@ -236,7 +237,7 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     // Labels of P [b, h, q, k] in both contractions: the first must give them in this order.
     ContractOp first = scores.contract;
     ArrayRef<int64_t> s = first.getResultDims();
-    if (s.size() != 4 || first.getResult().getType() != op.getLhs().getType())
+    if (s.size() != rank || first.getResult().getType() != op.getLhs().getType())
       return failure();
     int64_t d = -1;
     for (int64_t label : first.getLhsDims())
@@ -249,19 +250,29 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     for (int64_t label : op.getResultDims())
       if (!llvm::is_contained(p, label))
         v = label;
-    bool sides = llvm::is_contained(first.getLhsDims(), s[2]) && llvm::is_contained(first.getRhsDims(), s[3]) &&
-                 !llvm::is_contained(first.getRhsDims(), s[2]) && !llvm::is_contained(first.getLhsDims(), s[3]);
-    if (d < 0 || v < 0 || !sides || op.getResultDims() != ArrayRef<int64_t>{p[0], p[1], p[2], v} ||
-        llvm::is_contained(op.getRhsDims(), p[2]) || !llvm::is_contained(op.getRhsDims(), p[3]))
+    // Labels of [b, h, rows, columns], or [b, rows, columns].
+    auto label = [](ArrayRef<int64_t> scores, int64_t row, int64_t column) {
+      SmallVector<int64_t> labels(scores.drop_back(2));
+      labels.append({row, column});
+      return labels;
+    };
+    int64_t sq = s[rank - 2], sk = s[rank - 1], pq = p[rank - 2], pk = p[rank - 1];
+    bool sides = llvm::is_contained(first.getLhsDims(), sq) && llvm::is_contained(first.getRhsDims(), sk) &&
+                 !llvm::is_contained(first.getRhsDims(), sq) && !llvm::is_contained(first.getLhsDims(), sk);
+    if (d < 0 || v < 0 || !sides || op.getResultDims() != ArrayRef<int64_t>(label(p, pq, v)) ||
+        llvm::is_contained(op.getRhsDims(), pq) || !llvm::is_contained(op.getRhsDims(), pk))
       return failure();
 
     GraphBuilder b(rewriter, attentionLocation(op, softmax, scores));
-    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), {s[0], s[1], s[2], d}, b);
+    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
     Value key = peelScale(first.getRhs(), scores.scale, b);
-    key = arrange(key, first.getRhsDims(), {s[0], s[1], s[3], d}, b);
-    Value value = arrange(op.getRhs(), op.getRhsDims(), {p[0], p[1], p[3], v}, b);
+    key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
+    Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
     if (!query || !key || !value || GraphBuilder::elementOf(query) != GraphBuilder::elementOf(op.getResult()))
       return failure();
+    if (rank == 3) // one batch of many heads, which can be split like heads
+      for (Value *x : {&query, &key, &value})
+        *x = b.unsqueeze(*x, {0});
     auto [narrowKey, keyGroup] = matchRepeatedHeads(key);
     auto [narrowValue, valueGroup] = matchRepeatedHeads(value);
     auto narrow = [&](Value x) {
@@ -276,10 +287,11 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     if (q[0] != k[0] || q[0] != w[0] || k[1] != w[1] || k[2] != w[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
       return failure();
     Mask mask = makeMask(scores, q[2], k[2], op.getLhs().getType(), b);
-    Value result = AttentionOp::create(rewriter, b.loc(), op.getType(), query, key, value, mask.value, Value(), Value(),
-                                       APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
+    auto type = RankedTensorType::get({q[0], q[1], q[2], w[3]}, GraphBuilder::elementOf(op.getResult()));
+    Value result = AttentionOp::create(rewriter, b.loc(), type, query, key, value, mask.value, Value(),
+                                       Value(), APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
                                        APFloat(scores.softcap), softmax.getGuard());
-    rewriter.replaceOp(op, result);
+    rewriter.replaceOp(op, b.reshape(result, GraphBuilder::shapeOf(op.getResult())));
     return success();
   }
 

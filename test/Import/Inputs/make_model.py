@@ -47,6 +47,31 @@ def not_gelu(path):
                 n("Mul", ["x", "s"], ["p"]), n("Mul", ["p", "half"], ["y"])], [value("x", [2, 8])], [value("y", [2, 8])], c)
 
 
+def gelu_halves(path):
+    """x (0.5 + 0.5 erf(x / sqrt 2))."""
+    n = h.make_node
+    save(path, [n("Mul", ["x", "inverse"], ["u"]), n("Erf", ["u"], ["e"]), n("Mul", ["e", "half"], ["p"]), n("Add", ["p", "half"], ["s"]),
+                n("Mul", ["s", "x"], ["y"])], [value("x", [2, 8])], [value("y", [2, 8])], {"half": f(0.5), "inverse": f(np.sqrt(0.5))})
+
+
+def silu(path, form):
+    """x sigmoid(x), the sigmoid as an operator, as a quotient, or as the divisor of x."""
+    n = h.make_node
+    exp = [n("Neg", ["x"], ["m"]), n("Exp", ["m"], ["e"]), n("Add", ["one", "e"], ["d"])]
+    nodes = {"operator": [n("Sigmoid", ["x"], ["s"]), n("Mul", ["s", "x"], ["y"])],
+             "quotient": exp + [n("Reciprocal", ["d"], ["s"]), n("Mul", ["x", "s"], ["y"])],
+             "divisor": exp + [n("Div", ["x", "d"], ["y"])]}[form]
+    save(path, nodes, [value("x", [2, 8])], [value("y", [2, 8])], {"one": f(1)})
+
+
+def attention_of_matrices(path):
+    """Batch and heads as one dimension."""
+    n = h.make_node
+    save(path, [n("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), n("MatMul", ["q", "kt"], ["p"]), n("Mul", ["p", "s"], ["r"]),
+                n("Softmax", ["r"], ["w"], axis=-1), n("MatMul", ["w", "v"], ["y"])], [value(t, [8, 6, 16]) for t in "qkv"],
+         [value("y", [8, 6, 16])], {"s": f(0.25)})
+
+
 def layernorm(path, variant):
     n = h.make_node
     c = {"two": f(2), "eps": f(1e-6), "scale": np.linspace(0.5, 2, 8, dtype=np.float32), "bias": np.linspace(-1, 1, 8, dtype=np.float32)}
