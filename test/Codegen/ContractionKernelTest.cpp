@@ -179,6 +179,14 @@ TEST_F(ContractionTest, PackedDeep) {
     check<float>(dense(m, 65, 2700), true);
 }
 
+TEST_F(ContractionTest, SharesOfBlocksThatDoNotDivide) {
+  // Blocks of rows are shared out by what the second-level cache holds; whatever its size, some of these leave the
+  // last share's last tiles without rows.
+  for (int64_t m : {1601, 3136})
+    for (int64_t k : {64, 257, 1024})
+      check<float>(dense(m, 32, k), true);
+}
+
 TEST_F(ContractionTest, InPlaceAndPackedOnTheWay) {
   for (int64_t m : {1, 3, 16, 50})
     for (int64_t n : {5, 48, 77, 128})

@@ -224,6 +224,9 @@ private:
     Value block = memory.add(memory.mulConstant(position[1], blocksPerSuper), position[3]);
     tile.m0 = memory.mulConstant(block, blockRows);
     tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), blockRows);
+    // Where the blocks do not divide into equal shares, the last share's last tiles lie beyond M and do nothing.
+    if ((supers * blocksPerSuper - 1) * blockRows >= M)
+      tile.rowCount = arith::MaxSIOp::create(scope.b, scope.loc, tile.rowCount, memory.constant(0));
     if (tailVectors != panel.vectors)
       tile.isLastPanel =
           scope.compare(arith::CmpIPredicate::eq, tile.panelIndex, memory.constant(panels - 1));
