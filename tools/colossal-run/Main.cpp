@@ -1,18 +1,20 @@
-// colossal-run: runs a plan from the command line.
+// colossal-run: runs a plan from the command line, through the C library.
 #include "Options.h"
 #include "Report.h"
 
 #include "colossal/Plan/Dump.h"
-#include "runtime/execute/RandomValues.h"
+#include "runtime/execute/Memory.h"
+#include "runtime/include/colossal-runtime.h"
 #include "runtime/io/Npy.h"
 #include "runtime/validate/Validate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
+#include <memory>
 #include <unistd.h>
 
 using namespace colossal;
@@ -20,26 +22,29 @@ using namespace colossal::runtime;
 
 namespace {
 
-Session *active = nullptr;
+/// What Ctrl-C ends.
+std::atomic<colossal_session *> active{nullptr};
 
 void onInterrupt(int) {
   // The second time, or before there is anything to end in order, the process just ends.
   static volatile std::sig_atomic_t count = 0;
-  if (count++ > 0 || !active)
+  colossal_session *session = active;
+  if (count++ > 0 || !session)
     ::_exit(WasInterrupted);
-  active->interrupt();
+  colossal_interrupt(session);
 }
 
 /// Says which rank and instruction died. Only calls that are safe in a signal handler.
 void onCrash(int signal) {
   auto say = [](const char *text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); };
-  const CrashContext &context = crashContext();
+  uint32_t rank = 0;
+  const char *source = nullptr;
   say("colossal-run: ");
-  if (context.rank >= 0) {
+  if (colossal_crash_site(&rank, &source)) {
     char digits[16];
     int at = sizeof digits;
     digits[--at] = 0;
-    for (int rank = context.rank; at == sizeof digits - 1 || rank > 0; rank /= 10)
+    for (; at == sizeof digits - 1 || rank > 0; rank /= 10)
       digits[--at] = static_cast<char>('0' + rank % 10);
     say("rank ");
     say(digits + at);
@@ -48,10 +53,9 @@ void onCrash(int signal) {
     say("a thread ");
   }
   say("crashed");
-  const plan::Instruction *instruction = context.position ? context.position->load() : nullptr;
-  if (instruction) {
+  if (source) {
     say(" in an instruction from ");
-    say(instruction->source().c_str());
+    say(source);
   }
   say("\n");
   std::signal(signal, SIG_DFL);
@@ -61,108 +65,131 @@ void onCrash(int signal) {
 int report(const Status &status) {
   // One write, so that the lines of several processes do not mix.
   std::cerr << "colossal-run: " + status.describe() + "\n" << std::flush;
-  return exitCodeOf(status);
+  return colossal_exit_code(static_cast<colossal_status>(status.code()));
 }
 
-/// The program to run and all its inputs.
-Status chooseProgram(const Options &options, const Session &session, Tensors &inputs, int &program) {
+/// A call of the C library that failed ends what this program does next, and nothing else: its words are the library's.
+struct CallFailed {
+  colossal_status status;
+};
+void call(colossal_status status) {
+  if (status != COLOSSAL_OK)
+    throw CallFailed{status};
+}
+/// The same for the files that this program reads and writes itself.
+void check(const Status &status) {
+  if (!status.ok())
+    throw status;
+}
+
+std::vector<uint64_t> shapeOf(const colossal_tensor &tensor) { return {tensor.shape, tensor.shape + tensor.rank}; }
+
+/// Sets all inputs, given and random, and returns the program that they fit.
+size_t setInputs(const Options &options, colossal_session *session) {
+  Tensors inputs;
+  check(readInputs(options.inputs, inputs));
   if (options.randomInputs) {
-    for (int candidate = 0; candidate < session.plan().programs_size(); ++candidate) {
-      const plan::Program &which = session.plan().programs(candidate);
-      if (which.role() == plan::Program::LOAD || (!options.program.empty() && which.name() != options.program))
+    for (size_t program = 0; program < colossal_program_count(session); ++program) {
+      if (!options.program.empty() && colossal_program_name(session, program) != options.program)
         continue;
-      for (const plan::Binding &binding : which.inputs()) {
-        if (inputs.count(binding.name()))
-          continue;
-        Tensor tensor;
-        tensor.type = binding.type();
-        tensor.shape.assign(binding.shape().begin(), binding.shape().end());
-        uint64_t elements;
-        if (!tensorElements(tensor.type, tensor.shape, elements))
-          return {Code::InvalidPlan, "input '" + binding.name() + "' is too large"};
-        tensor.bytes.resize(elements * plan::elementBytes(tensor.type));
-        RandomValues::inputs(*options.randomInputs, binding.name(), tensor.type).fill(0, elements, tensor.bytes.data());
-        inputs.emplace(binding.name(), std::move(tensor));
+      for (size_t i = 0; i < colossal_input_count(session, program); ++i) {
+        colossal_tensor input;
+        call(colossal_input(session, program, i, &input));
+        if (!inputs.count(input.name))
+          call(colossal_set_random_input(session, program, i, *options.randomInputs));
       }
       break;
     }
   }
-  COLOSSAL_RETURN_IF_ERROR(session.select(inputs, program));
-  if (!options.program.empty() && session.plan().programs(program).name() != options.program)
-    return {Code::InvalidArgument, "the inputs are those of program '" + session.plan().programs(program).name() + "'"};
-  return {};
+  for (auto &[name, tensor] : inputs) {
+    call(colossal_set_input(session, name.c_str(), static_cast<colossal_type>(tensor.type), tensor.shape.size(),
+                            tensor.shape.data(), tensor.bytes.data()));
+    std::vector<std::byte>().swap(tensor.bytes); // the session has its copy
+  }
+  size_t program = 0;
+  call(colossal_select(session, &program));
+  if (std::string name = colossal_program_name(session, program); !options.program.empty() && name != options.program)
+    check({Code::InvalidArgument, "the inputs are those of program '" + name + "'"});
+  return program;
 }
 
-Status writeTrace(Session &session, const std::string &path) {
-  std::string text;
-  COLOSSAL_RETURN_IF_ERROR(session.trace(text));
-  if (!session.root())
-    return {};
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush())
-    return {Code::Io, "cannot write " + path};
-  return {};
+Tensors takeOutputs(colossal_session *session, size_t program) {
+  Tensors outputs;
+  for (size_t i = 0; i < colossal_output_count(session, program); ++i) {
+    colossal_tensor output;
+    const void *data = nullptr;
+    call(colossal_output(session, program, i, &output));
+    call(colossal_get_output(session, output.name, &output, &data));
+    const auto *bytes = static_cast<const std::byte *>(data);
+    if (bytes || output.bytes == 0)
+      outputs[output.name] = {static_cast<plan::DataType>(output.type), shapeOf(output), {bytes, bytes + output.bytes}};
+  }
+  return outputs;
 }
 
 struct Results {
-  std::vector<double> seconds;
-  uint64_t collectiveBytes = 0; // of one run
+  std::string program;
+  colossal_statistics statistics = {}; // of the last run
+  std::vector<double> seconds;         // sorted
   std::vector<OutputError> errors;
   MemoryReport memory;
   bool differ = false;
 };
 
-Status runAll(const Options &options, Session &session, uint64_t startAnonymous, int &program, Results &results) {
-  Tensors inputs, outputs, expected;
-  COLOSSAL_RETURN_IF_ERROR(readInputs(options.inputs, inputs));
+Results runAll(const Options &options, colossal_session *session, uint64_t startAnonymous) {
+  Results results;
+  Tensors expected;
   if (!options.expect.empty())
-    COLOSSAL_RETURN_IF_ERROR(readNpz(options.expect, expected));
-  COLOSSAL_RETURN_IF_ERROR(chooseProgram(options, session, inputs, program));
+    check(readNpz(options.expect, expected));
+  const size_t program = setInputs(options, session);
+  results.program = colossal_program_name(session, program);
   // The first run also faults in memory; outputs are those of the last.
   const unsigned warmUps = options.benchmark ? std::min(5u, 1 + options.benchmark / 10) : 0;
   for (unsigned run = 0; run < warmUps; ++run)
-    COLOSSAL_RETURN_IF_ERROR(session.run(program, inputs));
+    call(colossal_run(session, nullptr));
+  results.statistics.size = sizeof results.statistics;
   for (unsigned run = 0; run < std::max(1u, options.benchmark); ++run) {
-    const uint64_t before = session.collectiveBytes();
-    double seconds = 0;
-    COLOSSAL_RETURN_IF_ERROR(session.run(program, inputs, &seconds));
-    results.seconds.push_back(seconds);
-    results.collectiveBytes = session.collectiveBytes() - before;
+    call(colossal_run(session, nullptr));
+    call(colossal_get_statistics(session, &results.statistics));
+    results.seconds.push_back(results.statistics.seconds);
   }
   std::sort(results.seconds.begin(), results.seconds.end());
   // Arenas stay and nothing else grows in a run, so the end of the runs is the peak; collecting outputs comes after.
   const uint64_t now = processMemory().anonymous;
   results.memory.processPeakAnonymous = now - std::min(now, startAnonymous);
-  COLOSSAL_RETURN_IF_ERROR(session.memory(results.memory.ranks));
+  const colossal_memory_row *rows = nullptr;
+  size_t count = 0;
+  call(colossal_get_memory(session, &rows, &count));
+  results.memory.rows.assign(rows, rows + count);
   if (!options.trace.empty())
-    COLOSSAL_RETURN_IF_ERROR(writeTrace(session, options.trace));
+    call(colossal_write_trace(session, options.trace.c_str()));
+  Tensors outputs;
   if (!options.output.empty() || !options.expect.empty())
-    COLOSSAL_RETURN_IF_ERROR(session.outputs(program, outputs));
-  if (!session.root())
-    return {};
+    outputs = takeOutputs(session, program);
+  if (!results.statistics.root)
+    return results;
   if (!options.output.empty())
-    COLOSSAL_RETURN_IF_ERROR(writeNpz(options.output, outputs));
+    check(writeNpz(options.output, outputs));
   results.errors = compareOutputs(outputs, expected, options.rtol, options.atol);
   for (const OutputError &error : results.errors)
     results.differ |= !error.pass;
-  return {};
+  return results;
 }
 
-void print(const Options &options, const Session &session, int program, const Results &results) {
-  const plan::Program &which = session.plan().programs(program);
+void print(const Options &options, const Results &results) {
+  const colossal_statistics &statistics = results.statistics;
   const double least = results.seconds.front(), median = results.seconds[results.seconds.size() / 2];
   if (options.json) {
-    nlohmann::json object = {{"program", which.name()},
-                             {"ranks", session.ranks()},
-                             {"threads", session.threads()},
+    nlohmann::json object = {{"program", results.program},
+                             {"ranks", statistics.ranks},
+                             {"threads", statistics.threads},
                              {"runs", results.seconds.size()},
                              {"min_s", least},
                              {"median_s", median},
-                             {"predicted_s", which.predicted_seconds()},
-                             {"arena_bytes", session.arenaBytes()},
-                             {"collective_bytes", results.collectiveBytes},
-                             {"planned_collective_bytes", which.collective_bytes()},
+                             {"predicted_s", statistics.predicted_seconds},
+                             {"arena_bytes", statistics.arena_bytes},
+                             {"collective_bytes", statistics.collective_bytes},
+                             {"planned_collective_bytes", statistics.planned_collective_bytes},
                              {"memory", memoryJson(results.memory)}};
     if (!options.expect.empty()) {
       nlohmann::json errors = nlohmann::json::object();
@@ -186,10 +213,43 @@ void print(const Options &options, const Session &session, int program, const Re
   }
   if (options.benchmark)
     std::printf("program '%s': %zu runs on %u ranks of %u threads: minimum %.3f ms, median %.3f ms\n",
-                which.name().c_str(), results.seconds.size(), session.ranks(), session.threads(), least * 1e3,
+                results.program.c_str(), results.seconds.size(), statistics.ranks, statistics.threads, least * 1e3,
                 median * 1e3);
   if (options.memory)
     std::fputs(memoryText(results.memory).c_str(), stdout);
+}
+
+/// Opens the plan, does all runs and reports. Returns the exit code; does not return after an error.
+int run(const Options &options, uint64_t startAnonymous) {
+  colossal_session *session = nullptr;
+  auto fail = [&](int exitCode) {
+    // Ranks that could not be stopped, or other processes that wait for this one, must not keep it alive.
+    if (session)
+      colossal_end_processes(session, exitCode);
+    ::_exit(exitCode);
+  };
+  try {
+    call(colossal_open(options.plan.c_str(), &options.session, &session));
+    active = session;
+    colossal_statistics statistics = {};
+    statistics.size = sizeof statistics;
+    call(colossal_get_statistics(session, &statistics));
+    if (statistics.root && *colossal_warning(session))
+      std::cerr << "colossal-run: warning: " << colossal_warning(session) << std::endl;
+    const Results results = runAll(options, session, startAnonymous);
+    if (results.statistics.root)
+      print(options, results);
+    active = nullptr;
+    colossal_close(session);
+    return results.differ ? OutputsDiffer : Success;
+  } catch (const CallFailed &failure) {
+    fail(report({static_cast<Code>(failure.status), colossal_last_error()}));
+  } catch (const Status &status) {
+    fail(report(status));
+  } catch (const std::exception &error) {
+    fail(report({Code::Internal, error.what()}));
+  }
+  return RunFailed;
 }
 
 } // namespace
@@ -214,27 +274,5 @@ int main(int argc, char **argv) {
   for (int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
     std::signal(fatal, onCrash);
 
-  std::unique_ptr<Session> session;
-  if (Status status = Session::open(options.plan, options.session, session); !status.ok()) {
-    exitCode = report(status);
-    // Ranks that could not be stopped, or other processes that wait for this one, must not keep it alive.
-    if (session)
-      session->terminateOthers(exitCode);
-    ::_exit(exitCode);
-  }
-  active = session.get();
-  if (session->root() && !session->warning().empty())
-    std::cerr << "colossal-run: warning: " << session->warning() << std::endl;
-  int program = 0;
-  Results results;
-  Status status = runAll(options, *session, startAnonymous, program, results);
-  if (!status.ok()) {
-    exitCode = report(status);
-    session->terminateOthers(exitCode);
-    ::_exit(exitCode);
-  }
-  if (session->root())
-    print(options, *session, program, results);
-  active = nullptr;
-  return results.differ ? OutputsDiffer : Success;
+  return run(options, startAnonymous);
 }

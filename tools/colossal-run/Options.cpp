@@ -1,6 +1,7 @@
 // The options, their help, and the files that --input names.
 #include "Options.h"
 
+#include "colossal/Plan/Container.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/TensorProto.h"
 
@@ -37,32 +38,6 @@ bool endsWith(const std::string &text, const std::string &end) {
 
 } // namespace
 
-ExitCode exitCodeOf(const Status &status) {
-  switch (status.code()) {
-  case Code::Ok:
-    return Success;
-  case Code::InvalidArgument:
-    return BadUsage;
-  case Code::NotFound:
-  case Code::Io:
-    return FileProblem;
-  case Code::Permission:
-  case Code::InvalidPlan:
-    return PlanRefused;
-  case Code::Unsupported:
-    return NotSupported;
-  case Code::Timeout:
-    return RunHung;
-  case Code::Interrupted:
-    return WasInterrupted;
-  case Code::OutOfMemory:
-  case Code::RankFailed:
-  case Code::Internal:
-    break;
-  }
-  return RunFailed;
-}
-
 bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   CLI::App app(introduction, "colossal-run");
   app.footer(closing);
@@ -71,7 +46,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   double timeout = 600;
   uint64_t randomWeights = 0, randomInputs = 0;
   app.add_option("PLAN", options.plan, "The plan file")->required();
-  app.add_option("--comm", options.session.communicator,
+  app.add_option("--comm", options.communicator,
                  "How ranks talk: local (threads of this process) or mpi (one process a rank, under mpirun or srun)")
       ->check(CLI::IsMember({"local", "mpi"}))
       ->capture_default_str();
@@ -84,7 +59,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
                  "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
   app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->capture_default_str();
   app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->capture_default_str();
-  app.add_option("--weights", options.session.weights,
+  app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
   auto *weightsSeed =
       app.add_option("--random-weights", randomWeights, "Fill weights from this seed instead of files; equal on any mesh");
@@ -109,10 +84,13 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = app.exit(error) == 0 ? Success : BadUsage;
     return false;
   }
-  options.session.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
+  options.session.size = sizeof options.session;
+  options.session.communicator = options.communicator.c_str();
+  options.session.weights = options.weights.empty() ? nullptr : options.weights.c_str();
+  options.session.timeout_seconds = timeout;
   options.session.trace = !options.trace.empty();
-  if (*weightsSeed)
-    options.session.randomWeights = randomWeights;
+  options.session.fill_weights = bool(*weightsSeed);
+  options.session.weights_seed = randomWeights;
   if (*inputsSeed)
     options.randomInputs = randomInputs;
   return true;

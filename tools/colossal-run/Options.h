@@ -2,7 +2,8 @@
 #ifndef COLOSSAL_TOOLS_COLOSSAL_RUN_OPTIONS_H
 #define COLOSSAL_TOOLS_COLOSSAL_RUN_OPTIONS_H
 
-#include "runtime/execute/Session.h"
+#include "runtime/include/colossal-runtime.h"
+#include "runtime/io/Tensor.h"
 
 #include <optional>
 #include <string>
@@ -12,7 +13,8 @@ namespace colossal::runtime {
 
 struct Options {
   std::string plan;
-  SessionOptions session;
+  std::string communicator = "local", weights; // what `session` points to
+  colossal_options session = {};
   std::vector<std::string> inputs; // FILE.npz, NAME=FILE.npy or NAME=FILE.pb
   std::string output, expect, trace, program;
   double rtol = 1e-4, atol = 1e-6;
@@ -21,21 +23,10 @@ struct Options {
   bool memory = false, dumpPlan = false, json = false, printInputs = false;
 };
 
-/// What the process returns; `--help` lists them.
-enum ExitCode : int {
-  Success = 0,
-  OutputsDiffer = 1,
-  BadUsage = 2,       // options, or inputs that fit no program
-  FileProblem = 3,    // a file is missing or cannot be read or written
-  PlanRefused = 4,    // damaged, invalid, or may be written by others
-  NotSupported = 5,   // version, CPU feature, library, communicator
-  RunFailed = 6,      // a rank failed, or memory ran out
-  RunHung = 7,        // no progress within --timeout
-  WasInterrupted = 130
-};
-ExitCode exitCodeOf(const Status &status);
+/// What the process returns beside colossal_exit_code of an error; `--help` lists all.
+enum ExitCode : int { Success = 0, OutputsDiffer = 1, BadUsage = 2, RunFailed = 6, WasInterrupted = 130 };
 
-/// Reads the command line. Returns false where the process is to end with `exitCode` at once (--help, errors).
+/// Reads the command line; `options.session` points into `options`. Returns false where the process is to end with `exitCode` at once (--help, errors).
 bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
 
 /// Reads all --input arguments.

@@ -1,6 +1,8 @@
 // Comparison and tables.
 #include "Report.h"
 
+#include "runtime/execute/Session.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,23 +41,22 @@ std::vector<OutputError> compareOutputs(const Tensors &got, const Tensors &want,
 
 std::string memoryText(const MemoryReport &report) {
   std::string text = "rank  kind                                  planned bytes   measured bytes\n";
-  uint64_t allPlanned = 0, allMeasured = 0;
-  for (const RankMemory &rank : report.ranks) {
-    uint64_t planned = 0, measured = 0;
-    auto line = [&](const std::string &kind, uint64_t plannedBytes, uint64_t measuredBytes) {
-      char row[256];
-      std::snprintf(row, sizeof row, "%4u  %-36s %14llu %16llu\n", rank.rank, kind.substr(0, 36).c_str(),
-                    static_cast<unsigned long long>(plannedBytes), static_cast<unsigned long long>(measuredBytes));
-      text += row;
-    };
-    for (const RankMemory::Row &row : rank.rows) {
-      line(row.kind, row.planned, row.measured);
-      planned += row.planned;
-      measured += row.measured;
-    }
-    line("total", planned, measured);
-    allPlanned += planned;
-    allMeasured += measured;
+  uint64_t allPlanned = 0, allMeasured = 0, planned = 0, measured = 0;
+  auto line = [&](uint32_t rank, const std::string &kind, uint64_t plannedBytes, uint64_t measuredBytes) {
+    char row[256];
+    std::snprintf(row, sizeof row, "%4u  %-36s %14llu %16llu\n", rank, kind.substr(0, 36).c_str(),
+                  static_cast<unsigned long long>(plannedBytes), static_cast<unsigned long long>(measuredBytes));
+    text += row;
+  };
+  for (size_t i = 0; i < report.rows.size(); ++i) {
+    const colossal_memory_row &row = report.rows[i];
+    line(row.rank, row.kind, row.planned, row.measured);
+    planned += row.planned, measured += row.measured;
+    if (i + 1 < report.rows.size() && report.rows[i + 1].rank == row.rank)
+      continue;
+    line(row.rank, "total", planned, measured);
+    allPlanned += planned, allMeasured += measured;
+    planned = measured = 0;
   }
   text += "all ranks: planned " + std::to_string(allPlanned) + ", measured " + std::to_string(allMeasured) + " bytes\n";
   text += "this process: " + std::to_string(report.processPeakAnonymous) +
@@ -65,11 +66,10 @@ std::string memoryText(const MemoryReport &report) {
 
 nlohmann::json memoryJson(const MemoryReport &report) {
   nlohmann::json ranks = nlohmann::json::array();
-  for (const RankMemory &rank : report.ranks) {
-    nlohmann::json rows = nlohmann::json::array();
-    for (const RankMemory::Row &row : rank.rows)
-      rows.push_back({{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
-    ranks.push_back({{"rank", rank.rank}, {"kinds", rows}});
+  for (const colossal_memory_row &row : report.rows) {
+    if (ranks.empty() || ranks.back()["rank"] != row.rank)
+      ranks.push_back({{"rank", row.rank}, {"kinds", nlohmann::json::array()}});
+    ranks.back()["kinds"].push_back({{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
   }
   return {{"ranks", ranks}, {"process_peak_anonymous_bytes", report.processPeakAnonymous}};
 }

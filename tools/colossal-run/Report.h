@@ -2,7 +2,9 @@
 #ifndef COLOSSAL_TOOLS_COLOSSAL_RUN_REPORT_H
 #define COLOSSAL_TOOLS_COLOSSAL_RUN_REPORT_H
 
-#include "runtime/execute/Session.h"
+#include "colossal/Plan/Plan.pb.h"
+#include "runtime/include/colossal-runtime.h"
+#include "runtime/io/Tensor.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +22,7 @@ std::vector<OutputError> compareOutputs(const Tensors &got, const Tensors &want,
 
 /// Process memory above what it was at the start, beside the ranks' account.
 struct MemoryReport {
-  std::vector<RankMemory> ranks;
+  std::vector<colossal_memory_row> rows; ///< a rank's stand together; kinds belong to the session
   uint64_t processPeakAnonymous = 0;
 };
 std::string memoryText(const MemoryReport &report);
