@@ -98,20 +98,56 @@ double Model::getExchangeSeconds(const FactorRule &rule, const Assignment &assig
   return seconds;
 }
 
-LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
+OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments) const {
+  const FactorRule &rule = getRule(op).rule;
+  OpChoices choices;
+  choices.resultBytes.resize(op->getNumResults());
+  SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
+  for (const Assignment &assignment : assignments) {
+    double operandBytes = 0, resultBytes = 0, exchange = 0;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      if (!type)
+        continue;
+      wants[i].push_back(getOperandSharding(op, i, rule, assignment));
+      operandBytes += getLocalBytes(wants[i].back(), type.getElementType());
+      exchange += getExchangeSeconds(rule, assignment, i, wants[i].back(), type);
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      haves[i].push_back(getResultSharding(op, i, rule, assignment));
+      double local = getLocalBytes(haves[i].back(), getTensor(result).getElementType());
+      resultBytes += local;
+      choices.resultBytes[i].push_back(static_cast<int64_t>(local));
+    }
+    choices.seconds.push_back(exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes));
+  }
+  for (auto &list : haves)
+    choices.haves.push_back(toArray(op->getContext(), list));
+  for (auto &list : wants)
+    choices.wants.push_back(toArray(op->getContext(), list));
+  choices.assignments = std::move(assignments);
+  return choices;
+}
+
+std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
-  std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh);
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[&refined];
+  if (!free)
+    free = std::make_shared<OpChoices>(makeChoices(op, enumerateAssignments(refined.rule, mesh)));
+  if (pins.empty())
+    return free;
   std::vector<std::string> names = getNames(op->getLoc());
   names.push_back(name.str());
   names.push_back(getProgramName(name, op->getParentOfType<func::FuncOp>()));
+  std::optional<Assignment> pinned;
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
   for (Pin &pin : pins) {
     if (!pin.matches(names))
       continue;
-    if (std::optional<Assignment> pinned = pin.getAssignment(refined)) {
+    if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
       pin.isUsed = true;
-      assignments = {*pinned};
+      pinned = asked;
       pinnedResult = {};
     } else if (op->getNumResults() > 0) {
       if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
@@ -120,59 +156,50 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
       }
     }
   }
+  if (!pinned && !pinnedResult)
+    return free;
+  std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;
   if (pinnedResult) {
-    std::vector<Assignment> fitting;
-    for (const Assignment &assignment : assignments)
-      if (getResultSharding(op, 0, refined.rule, assignment) == pinnedResult)
-        fitting.push_back(assignment);
-    if (fitting.empty())
-      return emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
-                                     << "' cannot be met: no layout of this op "
-                                     << "gives " << printSharding(pinnedResult, mesh);
+    llvm::erase_if(fitting, [&](const Assignment &assignment) {
+      return getResultSharding(op, 0, refined.rule, assignment) != pinnedResult;
+    });
+    if (fitting.empty()) {
+      emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
+                              << "' cannot be met: no layout of this op "
+                              << "gives " << printSharding(pinnedResult, mesh);
+      return nullptr;
+    }
     resultPin->isUsed = true;
-    assignments = fitting;
   }
+  return std::make_shared<OpChoices>(makeChoices(op, std::move(fitting)));
+}
 
+LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
   NodeInfo info;
+  info.choices = getChoices(op, name, pins);
+  if (!info.choices)
+    return failure();
+  const OpChoices &choices = *info.choices;
   info.name = name.str();
   info.function = op->getParentOfType<func::FuncOp>();
   info.ops = {op};
-  std::vector<search::Candidate> candidates;
-  SmallVector<SmallVector<ShardingAttr>> resultLists(op->getNumResults()), operandLists(op->getNumOperands());
-  for (const Assignment &assignment : assignments) {
-    search::Candidate candidate;
-    double operandBytes = 0, resultBytes = 0, exchange = 0;
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      auto type = dyn_cast<RankedTensorType>(operand.getType());
-      if (!type)
-        continue;
-      operandLists[i].push_back(getOperandSharding(op, i, refined.rule, assignment));
-      operandBytes += getLocalBytes(operandLists[i].back(), type.getElementType());
-      exchange += getExchangeSeconds(refined.rule, assignment, i, operandLists[i].back(), type);
-    }
-    for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      resultLists[i].push_back(getResultSharding(op, i, refined.rule, assignment));
-      double local = getLocalBytes(resultLists[i].back(), getTensor(result).getElementType());
-      resultBytes += local;
-      // A returned value is written where outputs lie, which its Result node counts.
-      bool isReturned =
-          llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
-      if (!isView(op) && !isReturned)
-        candidate.memory.push_back(
-            {steps[op], std::max(lastUse[result], steps[op] + 1), static_cast<int64_t>(local)});
-    }
-    double seconds = exchange + costs.getOpSeconds(op, refined.rule, assignment, operandBytes, resultBytes);
-    info.seconds.push_back(seconds);
+  std::vector<search::Candidate> candidates(choices.assignments.size());
+  for (auto [candidate, seconds] : llvm::zip_equal(candidates, choices.seconds))
     candidate.cost = search::costFromSeconds(seconds);
-    candidates.push_back(std::move(candidate));
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    // A returned value is written where outputs lie, which its Result node counts.
+    bool isReturned = llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+    if (isView(op) || isReturned)
+      continue;
+    int64_t begin = steps[op], end = std::max(lastUse[result], begin + 1);
+    for (auto [candidate, bytes] : llvm::zip_equal(candidates, choices.resultBytes[i]))
+      candidate.memory.push_back({begin, end, bytes});
   }
-  info.assignments = std::move(assignments);
+  choicesOf[op] = &choices;
   int node = addNode(std::move(info), std::move(candidates));
   opNodes[op] = node;
   for (auto [i, result] : llvm::enumerate(op->getResults()))
-    sources[result] = {node, toArray(op->getContext(), resultLists[i])};
-  for (auto &list : operandLists)
-    wants[op].push_back(toArray(op->getContext(), list));
+    sources[result] = {node, choices.haves[i]};
   return success();
 }
 
@@ -221,8 +248,8 @@ std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, bool spread)
   layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), getTensor(values.front()).getShape()));
   for (Value value : values)
     for (OpOperand &use : value.getUses())
-      if (auto found = wants.find(use.getOwner()); found != wants.end())
-        for (Attribute want : found->second[use.getOperandNumber()])
+      if (auto found = choicesOf.find(use.getOwner()); found != choicesOf.end())
+        for (Attribute want : found->second->wants[use.getOperandNumber()])
           layouts.insert(cast<ShardingAttr>(want));
   if (spread)
     for (ShardingAttr layout : std::vector<ShardingAttr>(layouts.begin(), layouts.end()))
@@ -236,7 +263,6 @@ int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, in
     int64_t bytes = getLocalBytes(layout, type.getElementType());
     candidates.push_back({0, {{begin, finish, bytes}}});
   }
-  info.seconds.assign(candidates.size(), 0.0);
   return addNode(std::move(info), std::move(candidates));
 }
 
@@ -373,7 +399,6 @@ void Model::addParameterUse(const Transfer &transfer, int64_t step) {
   for (ShardingAttr layout : info.layouts)
     for (Attribute want : transfer.want)
       toUse->push_back(layout == want ? 0 : search::kForbidden);
-  info.seconds.assign(candidates.size(), 0.0);
   int node = addNode(std::move(info), std::move(candidates));
   problem.addEdge(transfer.from, node, toCopy);
   problem.addEdge(node, transfer.to, toUse);
@@ -387,7 +412,7 @@ void Model::addTransfers(func::FuncOp function) {
     for (auto [i, operand] : llvm::enumerate(op.getOperands()))
       if (auto source = sources.find(operand); source != sources.end())
         transfers.push_back({operand, source->second.node, found->second, source->second.layouts,
-                             wants[&op][i], static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
+                             choicesOf.lookup(&op)->wants[i], static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
   }
 }
 
@@ -444,11 +469,17 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
 }
 
 void Model::apply(const search::Assignment &chosen) {
+  std::map<std::pair<const OpChoices *, int32_t>, Attribute> written;
   for (auto [i, node] : llvm::enumerate(nodes)) {
     int32_t candidate = chosen[i];
     switch (node.kind) {
     case NodeInfo::Kind::Op:
-      setAssignment(node.ops.front(), node.assignments[candidate]);
+      if (Attribute &known = written[{node.choices.get(), candidate}]) {
+        node.ops.front()->setAttr(kAssignmentAttrName, known);
+      } else {
+        setAssignment(node.ops.front(), node.choices->assignments[candidate]);
+        known = node.ops.front()->getAttr(kAssignmentAttrName);
+      }
       break;
     case NodeInfo::Kind::Parameter:
       for (Operation *op : node.ops)

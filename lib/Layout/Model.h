@@ -19,6 +19,14 @@
 
 namespace colossal::layout {
 
+/// The candidates of an op, which all ops of one refined rule share, and what they mean for its tensors.
+struct OpChoices {
+  std::vector<dist::Assignment> assignments;
+  std::vector<double> seconds; ///< per assignment: computing and exchanging windows
+  llvm::SmallVector<mlir::ArrayAttr> wants, haves; ///< per operand (result), a ShardingAttr per assignment
+  std::vector<std::vector<int64_t>> resultBytes;   ///< per result and assignment, of one rank's shard
+};
+
 /// What a node of the problem is in the module.
 struct NodeInfo {
   enum class Kind { Op, Parameter, Argument, Result, Copy };
@@ -27,9 +35,9 @@ struct NodeInfo {
   mlir::func::FuncOp function;                 ///< not of parameters, which functions may share
   llvm::SmallVector<mlir::Operation *, 1> ops; ///< the op, or all parameter ops of one name
   unsigned index = 0;                          ///< of the argument or result
-  std::vector<dist::Assignment> assignments;   ///< per candidate of an op
+  std::shared_ptr<const OpChoices> choices;    ///< of an op
   std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
-  std::vector<double> seconds;                 ///< per candidate: computing
+  double getSeconds(int32_t candidate) const { return choices ? choices->seconds[candidate] : 0; } ///< computing
 };
 
 /// Where an operand comes from and what its user may ask for.
@@ -83,7 +91,8 @@ private:
   };
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::ArrayAttr>> wants; ///< per op and operand
+  llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
+  llvm::DenseMap<const dist::RefinedRule *, std::shared_ptr<const OpChoices>> choicesOfRule; ///< without pins
   std::map<std::tuple<const void *, const void *, unsigned, unsigned>, std::shared_ptr<const search::CostTable>> tables;
   /// First time step of each op; the step after the last use of each value.
   llvm::DenseMap<mlir::Operation *, int64_t> steps;
@@ -93,6 +102,9 @@ private:
   void numberSteps();
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment, unsigned operand,
                             dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
+  OpChoices makeChoices(mlir::Operation *op, std::vector<dist::Assignment> assignments) const;
+  /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be met.
+  std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
   void addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);

@@ -45,7 +45,7 @@ static std::string getPattern(StringRef name) {
 
 static std::string printLayout(const Model &model, const NodeInfo &node, int32_t candidate) {
   if (node.kind == NodeInfo::Kind::Op)
-    return printAssignment(model.getRule(node.ops.front()), node.assignments[candidate], model.getMesh());
+    return printAssignment(model.getRule(node.ops.front()), node.choices->assignments[candidate], model.getMesh());
   return printSharding(node.layouts[candidate], model.getMesh());
 }
 
@@ -163,22 +163,22 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   llvm::StringMap<size_t> blockOf;
   for (auto [i, node] : llvm::enumerate(model.getNodes())) {
     int32_t candidate = chosen[i];
-    compute += node.seconds[candidate];
+    compute += node.getSeconds(candidate);
     if (!node.ops.empty())
       report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] +=
-          node.seconds[candidate];
+          node.getSeconds(candidate);
     if (node.kind == NodeInfo::Kind::Copy)
       continue;
     std::string layout = printLayout(model, node, candidate);
     std::string name = model.getProgramName(node.name, node.function);
     report.pins += escapeName(name) + "=" + layout + "\n";
     std::string line = getKindName(node).str() + " '" + name + "': " + layout;
-    if (node.seconds[candidate] > 0)
-      line += ", " + printSeconds(node.seconds[candidate]);
+    if (node.getSeconds(candidate) > 0)
+      line += ", " + printSeconds(node.getSeconds(candidate));
     report.explanation += line + moves[i] + "\n";
     // The summary names what works: ops that do more than move and add, and all that communicates.
     bool isHeavy =
-        node.kind == NodeInfo::Kind::Op && node.seconds[candidate] > 0 && Costs::isHeavy(node.ops.front());
+        node.kind == NodeInfo::Kind::Op && node.getSeconds(candidate) > 0 && Costs::isHeavy(node.ops.front());
     if (isHeavy || !moves[i].empty()) {
       std::string block =
           "  " + getKindName(node).str() + " " + getPattern(node.name) + ": " + layout + moves[i];

@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace colossal::dist;
 
@@ -32,7 +34,8 @@ static int64_t getExtent(const Factor &factor, bool isResult) {
   return !isResult && factor.operandSize >= 0 ? factor.operandSize : factor.size;
 }
 
-SmallVector<RefinementAnalysis::Cuts> RefinementAnalysis::gatherFactorCuts(Operation *op, const FactorRule &rule) const {
+SmallVector<RefinementAnalysis::Cuts> RefinementAnalysis::gatherFactorCuts(Operation *op,
+                                                                           const FactorRule &rule) const {
   SmallVector<Cuts> factorCuts(rule.factors.size());
   auto gather = [&](ValueRange values, ArrayRef<TensorFactors> tensors, bool isResult) {
     for (auto [value, dims] : llvm::zip_equal(values, tensors)) {
@@ -85,10 +88,9 @@ void RefinementAnalysis::visit(Operation *op, const FactorRule &rule, SmallVecto
   spread(op->getResults(), rule.results, true);
 }
 
-RefinedRule RefinementAnalysis::refine(Operation *op, const FactorRule &own) const {
+RefinedRule RefinementAnalysis::refine(const FactorRule &own, ArrayRef<Cuts> factorCuts) {
   RefinedRule refined;
   refined.own = own;
-  SmallVector<Cuts> factorCuts = gatherFactorCuts(op, own);
   for (auto [f, factor] : llvm::enumerate(own.factors)) {
     refined.parts.emplace_back();
     int64_t outer = factor.size;
@@ -121,22 +123,56 @@ RefinedRule RefinementAnalysis::refine(Operation *op, const FactorRule &own) con
   return refined;
 }
 
+namespace {
+/// Ops by all that a rule may depend on: name, attributes, types.
+struct KindInfo {
+  static Operation *getEmptyKey() { return llvm::DenseMapInfo<Operation *>::getEmptyKey(); }
+  static Operation *getTombstoneKey() { return llvm::DenseMapInfo<Operation *>::getTombstoneKey(); }
+  static unsigned getHashValue(Operation *op) {
+    llvm::hash_code hash = llvm::hash_combine(op->getName(), op->getDiscardableAttrDictionary(),
+                                              op->hashProperties(), op->getNumOperands());
+    for (Type type : op->getOperandTypes())
+      hash = llvm::hash_combine(hash, type);
+    for (Type type : op->getResultTypes())
+      hash = llvm::hash_combine(hash, type);
+    return hash;
+  }
+  static bool isEqual(Operation *a, Operation *b) {
+    if (a == b)
+      return true;
+    for (Operation *key : {a, b})
+      if (key == getEmptyKey() || key == getTombstoneKey())
+        return false;
+    return a->getName() == b->getName() &&
+           a->getDiscardableAttrDictionary() == b->getDiscardableAttrDictionary() &&
+           a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
+           a->getOperandTypes() == b->getOperandTypes() && a->getResultTypes() == b->getResultTypes();
+  }
+};
+} // namespace
+
 RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
-  llvm::MapVector<Operation *, FactorRule> ownRules;
+  std::deque<FactorRule> ownRules;
+  llvm::DenseMap<Operation *, const FactorRule *, KindInfo> ruleOfKind;
+  llvm::DenseMap<Operation *, const FactorRule *> ruleOf;
   llvm::SetVector<Operation *> work;
   for (Operation &op : function.getOps())
     if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-      ownRules.insert({&op, ruled.getFactorRule()});
+      const FactorRule *&rule = ruleOfKind[&op];
+      if (!rule)
+        rule = &ownRules.emplace_back(ruled.getFactorRule());
+      ruleOf[&op] = rule;
       work.insert(&op);
     }
+  SmallVector<Operation *> ruled(work.begin(), work.end());
   SmallVector<Value> changed;
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
     changed.clear();
-    visit(op, ownRules.find(op)->second, changed);
+    visit(op, *ruleOf.find(op)->second, changed);
     for (Value value : changed) {
       auto push = [&](Operation *neighbour) {
-        if (neighbour && ownRules.contains(neighbour))
+        if (neighbour && ruleOf.contains(neighbour))
           work.insert(neighbour);
       };
       push(value.getDefiningOp());
@@ -144,9 +180,18 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
         push(user);
     }
   }
-  rules.reserve(ownRules.size()); // they are large, and would be moved each time the table grows
-  for (auto &[op, rule] : ownRules)
-    rules.try_emplace(op, refine(op, rule));
+  std::map<std::pair<const FactorRule *, std::vector<std::vector<int64_t>>>, const RefinedRule *> refinedOf;
+  for (Operation *op : ruled) {
+    const FactorRule *own = ruleOf.find(op)->second;
+    SmallVector<Cuts> factorCuts = gatherFactorCuts(op, *own);
+    std::vector<std::vector<int64_t>> key;
+    for (const Cuts &chain : factorCuts)
+      key.emplace_back(chain.begin(), chain.end());
+    const RefinedRule *&refined = refinedOf[{own, std::move(key)}];
+    if (!refined)
+      refined = &distinct.emplace_back(refine(*own, factorCuts));
+    rules[op] = refined;
+  }
 }
 
 SmallVector<SmallVector<int64_t>> RefinementAnalysis::getParts(Value value) const {

@@ -1,7 +1,7 @@
 //===- Refinement.h - dimensions as products of factors ---------------------===//
 //
-// Which products each dimension of a function must be seen as, so that what one op can split, its neighbours can split in
-// the same way. Search and partitioner number an op's factors as this analysis does.
+// Which products each dimension of a function must be seen as, so that what one op can split, its neighbours
+// can split in the same way. Search and partitioner number an op's factors as this analysis does.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_PARTITION_REFINEMENT_H
@@ -10,10 +10,12 @@
 #include "dialects/Dist/FactorRule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <deque>
+
 namespace colossal::dist {
 
-/// An op's rule over refined factors. Every factor of the op's own rule is an ordered product of *parts*; `rule` speaks
-/// of parts only. A dimension that fits a whole factor keeps it in one part.
+/// An op's rule over refined factors. Every factor of the op's own rule is an ordered product of *parts*;
+/// `rule` speaks of parts only. A dimension that fits a whole factor keeps it in one part.
 struct RefinedRule {
   FactorRule own;
   FactorRule rule;
@@ -22,31 +24,39 @@ struct RefinedRule {
 
 /// Refines all dimensions of `function` to a fixpoint.
 ///
-/// A *cut* of a dimension of size n is a divisor d of n: the dimension is seen as (n / d) x d. Cuts of one dimension form
-/// a chain under divisibility. They arise where an op's rule has several factors in a dimension, and spread:
-///  1. between a tensor's dimension and the factors of each op that uses or defines it, at the factors' places;
+/// A *cut* of a dimension of size n is a divisor d of n: the dimension is seen as (n / d) x d. Cuts of one
+/// dimension form a chain under divisibility. They arise where an op's rule has several factors in a
+/// dimension, and spread:
+///  1. between a tensor's dimension and the factors of each op that uses or defines it, at the factors'
+///  places;
 ///  2. through a factor to all dimensions that hold it.
-/// A cut that is not in the chain of a dimension is dropped there, and so is one inside a factor that is whole, windowed
-/// or not refinable, since nothing can be split there: the first cut found stays. A dimension takes at most
-/// `kMaxCuts` cuts.
+/// A cut that is not in the chain of a dimension is dropped there, and so is one inside a factor that is
+/// whole, windowed or not refinable, since nothing can be split there: the first cut found stays. A dimension
+/// takes at most `kMaxCuts` cuts.
 ///
-/// Example: %y (128 x 2304) = contract(%x, %w), sliced at 0, 768 and 1536 into three, each reshaped to 128 x 12 x 64. The
-/// reshape cuts at 64, the slice passes that on and cuts at 768: contract's n has the parts 3, 12, 64, and so has %w.
+/// Example: %y (128 x 2304) = contract(%x, %w), sliced at 0, 768 and 1536 into three, each reshaped to 128 x
+/// 12 x 64. The reshape cuts at 64, the slice passes that on and cuts at 768: contract's n has the parts 3,
+/// 12, 64, and so has %w.
 ///
-/// Each op is visited again only when a dimension of one of its tensors has a new cut: O(ops * kMaxCuts) visits.
+/// Each op is visited again only when a dimension of one of its tensors has a new cut: O(ops * kMaxCuts)
+/// visits. Rules are made once for ops that are equal but for the values of their operands, as those of
+/// repeated blocks are.
 class RefinementAnalysis {
 public:
   static constexpr unsigned kMaxCuts = 6;
 
   explicit RefinementAnalysis(mlir::func::FuncOp function);
-  /// The refined rule of an op that implements ShardingRuleOpInterface.
-  const RefinedRule &get(mlir::Operation *op) const { return rules.find(op)->second; }
+  /// The refined rule of an op that implements ShardingRuleOpInterface. Ops share one object only if they are
+  /// equal in name, attributes and types, and their tensors are cut alike, so that whatever follows from
+  /// those holds for all of them.
+  const RefinedRule &get(mlir::Operation *op) const { return *rules.find(op)->second; }
   /// Part sizes of each dimension of a tensor, outermost first; their product is the dimension.
   llvm::SmallVector<llvm::SmallVector<int64_t>> getParts(mlir::Value value) const;
 
 private:
   using Cuts = llvm::SmallVector<int64_t, 4>; ///< ascending, each divides the next, without 1 and the size
-  llvm::DenseMap<mlir::Operation *, RefinedRule> rules;
+  std::deque<RefinedRule> distinct;
+  llvm::DenseMap<mlir::Operation *, const RefinedRule *> rules;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Cuts, 4>> cuts;
 
   /// Adds `cut` to the chain of a dimension (or factor) of `size`, if it fits; returns whether it is new.
@@ -55,7 +65,7 @@ private:
   llvm::SmallVector<Cuts> gatherFactorCuts(mlir::Operation *op, const FactorRule &rule) const;
   /// Passes cuts between the tensors of `op`. Appends the values that got new ones to `changed`.
   void visit(mlir::Operation *op, const FactorRule &rule, llvm::SmallVectorImpl<mlir::Value> &changed);
-  RefinedRule refine(mlir::Operation *op, const FactorRule &rule) const;
+  static RefinedRule refine(const FactorRule &own, llvm::ArrayRef<Cuts> factorCuts);
 };
 
 } // namespace colossal::dist
