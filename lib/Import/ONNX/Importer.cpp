@@ -9,6 +9,7 @@
 
 #include "colossal/Import/OnnxNames.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -105,16 +106,16 @@ static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) 
     }
 }
 
-/// Adds to `wanted` all names that the tensors in it depend on.
-static void closeOverNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, llvm::StringSet<> &wanted) {
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
-    if (llvm::any_of(node->output(), [&](const std::string &name) { return !name.empty() && wanted.contains(name); }))
-      collectReads(*node, wanted);
-}
-
-static bool isWanted(const onnx::NodeProto &node, const llvm::StringSet<> *wanted) {
-  return !wanted ||
-         llvm::any_of(node.output(), [&](const std::string &name) { return !name.empty() && wanted->contains(name); });
+/// The nodes that the tensors in `wanted` depend on; adds to it all names that those read.
+static llvm::BitVector closeOverNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                                      llvm::StringSet<> &wanted) {
+  llvm::BitVector needed(nodes.size());
+  for (int i = nodes.size() - 1; i >= 0; --i)
+    if (llvm::any_of(nodes[i].output(), [&](const std::string &name) { return !name.empty() && wanted.contains(name); })) {
+      needed.set(i);
+      collectReads(nodes[i], wanted);
+    }
+  return needed;
 }
 
 const onnx::FunctionProto *Importer::findFunction(const onnx::NodeProto &node) const {
@@ -131,11 +132,11 @@ static int64_t getVersion(const OperatorSets &versions, const std::string &domai
 }
 
 void Importer::collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                                  const OperatorSets &sets, const llvm::StringSet<> *wanted, unsigned level) {
+                                  const OperatorSets &sets, const llvm::BitVector *needed, unsigned level) {
   if (level > 64)
     return; // recursion is reported where it is inlined
-  for (const auto &node : nodes) {
-    if (!isWanted(node, wanted))
+  for (auto [i, node] : llvm::enumerate(nodes)) {
+    if (needed && !needed->test(i))
       continue;
     if (const onnx::FunctionProto *callee = findFunction(node)) {
       OperatorSets inner;
@@ -154,13 +155,12 @@ void Importer::collectUnsupported(const google::protobuf::RepeatedPtrField<onnx:
 }
 
 LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
-                                    const llvm::StringSet<> *wanted) {
+                                    const llvm::BitVector &needed) {
   Scope *outer = current;
   current = &scope;
   LogicalResult result = success();
-  for (const auto &node : nodes) {
-    if (!isWanted(node, wanted))
-      continue;
+  for (unsigned i : needed.set_bits()) {
+    const onnx::NodeProto &node = nodes[i];
     const onnx::FunctionProto *callee = findFunction(node);
     result = callee ? importCall(node, *callee, scope) : importNode(node, scope);
     if (failed(result))
@@ -271,8 +271,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
   for (int i = 0; i < call.output_size(); ++i)
     if (!call.output(i).empty())
       wanted.insert(callee.output(i));
-  closeOverNodes(nodes, wanted);
-  if (failed(importNodes(nodes, inner, &wanted)))
+  if (failed(importNodes(nodes, inner, closeOverNodes(nodes, wanted))))
     return failure();
   for (int i = 0; i < call.output_size(); ++i) {
     if (call.output(i).empty())
@@ -301,8 +300,7 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
   llvm::StringSet<> wanted;
   for (const auto &output : graph.output())
     wanted.insert(output.name());
-  closeOverNodes(graph.node(), wanted);
-  if (failed(importNodes(graph.node(), scope, &wanted)))
+  if (failed(importNodes(graph.node(), scope, closeOverNodes(graph.node(), wanted))))
     return failure();
   SmallVector<Value> outputs;
   for (const auto &output : graph.output()) {
@@ -327,10 +325,11 @@ LogicalResult Importer::checkOperators() {
   if (version && (version < kOldest || version > kNewest))
     return emitError(modelLocation()) << "the model has operator set " << version << "; " << kOldest << " to " << kNewest
                                       << " are supported";
+  llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
-  closeOverNodes(file.proto().graph().node(), wanted);
-  collectUnsupported(file.proto().graph().node(), versions, &wanted, 0);
+  needed = closeOverNodes(file.proto().graph().node(), wanted);
+  collectUnsupported(file.proto().graph().node(), versions, &needed, 0);
   if (unsupported.empty())
     return success();
   auto diagnostic = emitError(modelLocation()) << unsupported.size() << " operator"
@@ -358,7 +357,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     scope.initializers[initializer.name()] = &initializer;
   if (failed(bindInputs()))
     return failure();
-  if (failed(importNodes(graph.node(), scope, &wanted)))
+  if (failed(importNodes(graph.node(), scope, needed)))
     return failure();
   SmallVector<Value> results;
   for (const auto &output : graph.output()) {

@@ -12,7 +12,7 @@
 #include "Operator.h"
 #include "colossal/Import/ONNX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace colossal::onnx_import {
 
@@ -59,10 +59,10 @@ public:
 private:
   mlir::LogicalResult checkOperators();
   void collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                          const OperatorSets &versions, const llvm::StringSet<> *wanted, unsigned depth);
+                          const OperatorSets &versions, const llvm::BitVector *needed, unsigned depth);
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
-                                  const llvm::StringSet<> *wanted);
+                                  const llvm::BitVector &needed);
   mlir::LogicalResult importNode(const onnx::NodeProto &node, Scope &scope);
   mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, Scope &scope);
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
@@ -77,7 +77,7 @@ private:
   const ImportOptions &options;
   ModelFile &file;
   OperatorSets versions;
-  llvm::StringSet<> wanted; ///< tensors of the model's graph that an output depends on
+  llvm::BitVector needed; ///< nodes of the model's graph that an output depends on
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   Scope *current = nullptr;

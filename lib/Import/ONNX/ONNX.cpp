@@ -7,6 +7,7 @@
 
 #include "../Patterns/Patterns.h"
 #include "Importer.h"
+#include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 
@@ -20,6 +21,8 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
   if (failed(module))
     return failure();
   if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
+    return failure();
+  if (failed(verify(**module)))
     return failure();
   return module;
 }

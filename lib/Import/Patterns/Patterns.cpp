@@ -5,18 +5,18 @@
 //===----------------------------------------------------------------------===//
 #include "Patterns.h"
 
-#include "mlir/Pass/PassManager.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
 namespace colossal {
 
-static LogicalResult simplify(ModuleOp module) {
-  PassManager passes(module.getContext());
-  passes.addPass(createCSEPass());
-  return passes.run(module);
+static void simplify(ModuleOp module) {
+  IRRewriter rewriter(module.getContext());
+  DominanceInfo dominance(module);
+  eliminateCommonSubExpressions(rewriter, dominance, module);
 }
 
 static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &)) {
@@ -30,8 +30,9 @@ static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &
 
 /// Removes what nothing uses (apply does that) and what is computed twice.
 LogicalResult normalizeModel(ModuleOp module) {
-  if (failed(apply(module, populateNormalizePatterns)) || failed(simplify(module)))
+  if (failed(apply(module, populateNormalizePatterns)))
     return failure();
+  simplify(module);
   return apply(module, populateNormalizePatterns);
 }
 
@@ -40,7 +41,8 @@ LogicalResult recognisePatterns(ModuleOp module) {
                         populateAttentionPatterns, populateNormalizePatterns})
     if (failed(apply(module, populate)))
       return failure();
-  return simplify(module);
+  simplify(module);
+  return success();
 }
 
 } // namespace colossal
