@@ -199,11 +199,15 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
   CompileOptions tighter = options;
   PlanMemory memory = measurePlan(result.plan, options.schedule.rankThreads);
-  for (int attempt = 0; attempt < 4 && memory.total() > limit; ++attempt) {
+  for (int attempt = 0; attempt < 5 && memory.total() > limit; ++attempt) {
     uint64_t beyond = memory.total() - limit + limit / 128;
-    if (beyond >= tighter.layout.memoryBytes)
-      break;
-    tighter.layout.memoryBytes -= beyond;
+    // First without what was only for speed.
+    if (!tighter.schedule.winograd) {
+      if (beyond >= tighter.layout.memoryBytes)
+        break;
+      tighter.layout.memoryBytes -= beyond;
+    }
+    tighter.schedule.winograd = false;
     if (options.progress)
       options.progress("again, since the plan takes more than --memory");
     CompileResult next;

@@ -12,6 +12,7 @@
 
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "colossal/Codegen/CPU/FusedKernel.h"
+#include "colossal/Codegen/CPU/WinogradKernel.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -70,6 +71,13 @@ private:
     bool packs = false; ///< the right side is a weight, packed when it is loaded
   };
   mlir::FailureOr<Operands> operandsOf(mlir::Operation *op, Place &place);
+  /// How Winograd's algorithm would compute the convolution, where it is faster than the contraction.
+  std::optional<cpu::WinogradShape> winogradOf(mlir::Operation *op, const Operands &operands, const Place &place);
+  /// Its steps. `output` transforms the products and holds the epilogue; `outputAccesses` are all but the products.
+  mlir::LogicalResult lowerWinograd(ConvOp op, const cpu::WinogradShape &shape, const Operands &operands,
+                                    const CachedKernel &output, llvm::ArrayRef<Access> outputAccesses, unsigned writes,
+                                    llvm::ArrayRef<mlir::Value> scalars, llvm::ArrayRef<int64_t> alsoWritten,
+                                    Place &place);
   mlir::LogicalResult lowerSequential(Group &group, Place &place);
   mlir::LogicalResult lowerPadding(PadOp op, Place &place);
   /// Room for the padded tensor with its border filled.

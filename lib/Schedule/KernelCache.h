@@ -24,7 +24,7 @@ namespace colossal::schedule {
 /// holds as long as its context, and never reaches a plan.
 class KernelKey {
 public:
-  enum class Kind { Fused, Copy, Fill, Sequential, Contraction, Attention, Pack };
+  enum class Kind { Fused, Copy, Fill, Sequential, Contraction, Attention, Pack, Winograd };
   explicit KernelKey(Kind kind) : words{static_cast<uint64_t>(kind)} {}
 
   KernelKey &add(int64_t value);

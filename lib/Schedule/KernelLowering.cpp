@@ -450,7 +450,11 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   spec.accumulate = accumulateTypeOf(spec.aType, elementTypeOf(result));
   View right = *b;
   int64_t rightBytes = 0;
-  if (packs) {
+  std::optional<cpu::WinogradShape> winograd = winogradOf(op, *operands, place);
+  // Its places are counted batch, height, width.
+  if (winograd && (!order[0].empty() || !llvm::is_sorted(order[1]) || order[2].size() != 1))
+    winograd.reset();
+  if (packs && !winograd) {
     auto packed = packedWeight(rhs, spec.accumulate, spec.batch, spec.n, spec.k, *b);
     if (failed(packed))
       return failure();
@@ -489,9 +493,11 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     key.add(view.strides);
   for (auto [view, output] : llvm::zip_equal(places, group.outputs))
     key.add(output.getType()).add(view.strides);
-  key.add(taken ? int64_t(*taken) : int64_t(-1));
+  key.add(taken ? int64_t(*taken) : int64_t(-1)).add(winograd ? winograd->m : int64_t(0));
 
   std::string problem;
+  // Buffers before the extra inputs: the products, or both sides.
+  const unsigned sides = winograd ? 1 : 2;
   ArrayRef<int64_t> resultDims = operands->resultDims, resultShape = shapeOf(result);
   if (!epilogue.empty()) {
     spec.epilogue = [&](OpBuilder &builder, Location loc, Value sums, const cpu::EpilogueIndex &at) -> Value {
@@ -527,7 +533,7 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
             e.fail("an epilogue reads its contraction at another place");
         return converted;
       });
-      unsigned next = 2, param = 0, tensor = 0;
+      unsigned next = sides, param = 0, tensor = 0;
       for (BlockArgument argument : block.getArguments().drop_front()) {
         if (isa<RankedTensorType>(argument.getType()))
           e.bindMemory(argument, {at.kernel.pointer(next++), elementTypeOf(argument), outlined->inputs[tensor++].strides});
@@ -554,20 +560,36 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   }
   std::string name = epilogue.empty() ? "contract" : "contract_" + shortName(epilogue.back()), reason;
   const CachedKernel *kernel = getKernel(key, name, reason, [&]() -> llvm::Expected<cpu::GeneratedKernel> {
-    auto generated = cpu::generateContraction(*context, shared.target, spec);
+    auto make = [&]() -> llvm::Expected<cpu::GeneratedKernel> {
+      if (!winograd)
+        return cpu::generateContraction(*context, shared.target, spec);
+      ArrayRef<int64_t> to = places[0].strides;
+      return cpu::generateWinogradOutput(*context, shared.target, *winograd,
+                                         {spec.cType, {to[0], to[2], to[3], to[1]}, spec.epilogue, spec.extraInputs,
+                                          spec.extraOutputs, spec.noaliasC, spec.params});
+    };
+    auto generated = make();
     if (generated && !problem.empty())
       return llvm::createStringError(problem);
     return generated;
   });
   if (!kernel)
     return separately();
-  SmallVector<Access> accesses{accessOf(*a, operands->lhsType, false),
-                               packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false)};
+  SmallVector<Access> accesses;
+  if (!winograd) {
+    accesses.push_back(accessOf(*a, operands->lhsType, false));
+    accesses.push_back(packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false));
+  }
   for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
     accesses.push_back(accessOf(view, type, false));
   for (auto [view, output] : llvm::zip(places, group.outputs))
     accesses.push_back(accessOf(view, tensorOf(output), true));
-  launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place,
-         taken ? SmallVector<int64_t>{*taken + 2} : SmallVector<int64_t>());
+  SmallVector<int64_t> alsoWritten;
+  if (taken)
+    alsoWritten.push_back(*taken + sides);
+  if (winograd)
+    return lowerWinograd(cast<ConvOp>(op), *winograd, *operands, *kernel, accesses, places.size(), outlined->scalars,
+                         alsoWritten, place);
+  launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place, alsoWritten);
   return success();
 }

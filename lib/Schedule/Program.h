@@ -67,6 +67,7 @@ struct Shared {
   const cpu::Target &target;
   cpu::KernelCompiler &compiler;
   unsigned rankThreads;
+  bool winograd; ///< convolutions may take more weight memory for fewer products
   std::vector<Storage> weights;
   llvm::StringMap<unsigned> weightOf;            ///< text of a computation from parameters -> index in `weights`
   llvm::StringMap<std::string> parameterSymbols; ///< text of a parameter -> symbol

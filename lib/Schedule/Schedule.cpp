@@ -106,7 +106,7 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   cpu::KernelFunction::loadDialects(*module.getContext());
   module.getContext()->loadDialect<plan::PlanDialect>();
   cpu::KernelCompiler compiler(*target, options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
-  Shared shared{module, *target, compiler, options.rankThreads, {}, {}, {}, {}, {}, {}};
+  Shared shared{module, *target, compiler, options.rankThreads, options.winograd, {}, {}, {}, {}, {}, {}};
 
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   std::vector<Program> programs;

@@ -19,6 +19,7 @@ struct ScheduleOptions {
   std::string targetCpu;  ///< LLVM's name; empty: this host
   unsigned threads = 0;   ///< compile threads; 0: one per core
   unsigned rankThreads = 2; ///< threads a rank is expected to run with; only tile sizes depend on it
+  bool winograd = true;     ///< 3x3 convolutions may take up to four times their weights' memory to be faster
 };
 
 /// What the generated code needs to be stored with the plan.

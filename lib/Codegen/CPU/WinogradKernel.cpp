@@ -1,0 +1,261 @@
+// Transforms of Winograd's convolution: a vector of channels of a piece is held in registers, and multiplied
+// by the small matrix of each side, first along height, then along width.
+//
+// The input kernel writes whole vectors of each place. The output kernel puts the outputs of a piece, all
+// channels, into its scratch, and then walks them once with the epilogue, whose code is so emitted at most
+// twice.
+#include "colossal/Codegen/CPU/WinogradKernel.h"
+#include "colossal/Codegen/CPU/VectorMath.h"
+#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace colossal::cpu {
+
+namespace {
+
+/// A matrix of small constants, row-major.
+struct Matrix {
+  int64_t rows, columns;
+  std::vector<double> values;
+  double at(int64_t row, int64_t column) const { return values[row * columns + column]; }
+};
+
+/// The matrices of a tile size, over the points 0, 1, -1, 2, -2 and infinity (m = 4), or 0, 1, -1 and
+/// infinity (m = 2).
+Matrix inputMatrix(int64_t m) {
+  if (m == 2)
+    return {4, 4, {1, 0, -1, 0, 0, 1, 1, 0, 0, -1, 1, 0, 0, 1, 0, -1}};
+  return {6, 6, {4, 0,  -5, 0, 1, 0, 0, -4, -4, 1,  1, 0, 0, 4, -4, -1, 1, 0,
+                 0, -2, -1, 2, 1, 0, 0, 2,  -1, -2, 1, 0, 0, 4, 0,  -5, 0, 1}};
+}
+Matrix weightMatrix(int64_t m) {
+  if (m == 2)
+    return {4, 3, {1, 0, 0, 0.5, 0.5, 0.5, 0.5, -0.5, 0.5, 0, 0, 1}};
+  return {6,
+          3,
+          {1. / 4, 0, 0, -1. / 6, -1. / 6, -1. / 6, -1. / 6, 1. / 6, -1. / 6, 1. / 24, 1. / 12, 1. / 6,
+           1. / 24, -1. / 12, 1. / 6, 0, 0, 1}};
+}
+Matrix outputMatrix(int64_t m) {
+  if (m == 2)
+    return {2, 4, {1, 1, 1, 0, 0, 1, -1, -1}};
+  return {4, 6, {1, 1, 1, 1, 1, 0, 0, 1, -1, 2, -2, 0, 0, 1, 1, 4, 4, 0, 0, 1, -1, 8, -8, 1}};
+}
+
+/// What both kernels emit with.
+class WinogradEmitter {
+public:
+  WinogradEmitter(const Target &target, const WinogradShape &shape, OpBuilder &builder, Location loc)
+      : target(target), shape(shape), f32(builder.getF32Type()), lanes(target.lanes(f32)), builder(builder),
+        loc(loc) {}
+
+  VectorMemory memory(OpBuilder &b) { return VectorMemory(b, loc, target); }
+
+  template <typename Body>
+  void loop(OpBuilder &b, Value begin, Value end, int64_t step, Body body) {
+    scf::ForOp::create(b, loc, begin, end, memory(b).constant(step), ValueRange(),
+                       [&](OpBuilder &inner, Location, Value index, ValueRange) {
+                         body(inner, index);
+                         scf::YieldOp::create(inner, loc);
+                       });
+  }
+
+  /// Runs `body` for vectors of channels: whole ones, then what is left, under a mask.
+  template <typename Body>
+  void channels(OpBuilder &b, int64_t count, Body body) {
+    VectorMemory memory = this->memory(b);
+    int64_t whole = count / lanes * lanes;
+    if (whole)
+      loop(b, memory.constant(0), memory.constant(whole), lanes,
+           [&](OpBuilder &inner, Value first) { body(inner, first, Value()); });
+    if (whole != count)
+      body(b, memory.constant(whole), memory.prefixMask(lanes, count - whole));
+  }
+
+  /// matrix x piece, where piece[i] stands for row i.
+  SmallVector<Value> multiply(OpBuilder &b, const Matrix &matrix, ArrayRef<Value> piece) {
+    VectorMath math(b, loc, target);
+    SmallVector<Value> result;
+    for (int64_t row = 0; row < matrix.rows; ++row) {
+      Value sum;
+      // Factors of 1 first: they begin the sum without a multiplication.
+      for (bool ones : {true, false})
+        for (int64_t column = 0; column < matrix.columns; ++column) {
+          double factor = matrix.at(row, column);
+          if (factor == 0 || (factor == 1) != ones)
+            continue;
+          Value x = piece[column];
+          if (!sum)
+            sum = factor == 1 ? x : arith::MulFOp::create(b, loc, x, constant(b, factor)).getResult();
+          else if (factor == 1)
+            sum = arith::AddFOp::create(b, loc, sum, x);
+          else if (factor == -1)
+            sum = arith::SubFOp::create(b, loc, sum, x);
+          else
+            sum = math.fma(x, constant(b, factor), sum);
+        }
+      result.push_back(sum);
+    }
+    return result;
+  }
+
+  /// matrix x piece x matrix', piece row-major.
+  SmallVector<Value> transform(OpBuilder &b, const Matrix &matrix, ArrayRef<Value> piece) {
+    SmallVector<Value> half(matrix.rows * matrix.columns), result;
+    for (int64_t column = 0; column < matrix.columns; ++column) {
+      SmallVector<Value> line;
+      for (int64_t row = 0; row < matrix.columns; ++row)
+        line.push_back(piece[row * matrix.columns + column]);
+      for (auto [row, value] : llvm::enumerate(multiply(b, matrix, line)))
+        half[row * matrix.columns + column] = value;
+    }
+    for (int64_t row = 0; row < matrix.rows; ++row)
+      llvm::append_range(
+          result, multiply(b, matrix, ArrayRef<Value>(half).slice(row * matrix.columns, matrix.columns)));
+    return result;
+  }
+
+  Value constant(OpBuilder &b, double value) {
+    return memory(b).constantLike(VectorMemory::vectorOf(f32, lanes), value);
+  }
+
+  const Target &target;
+  const WinogradShape &shape;
+  Type f32;
+  int64_t lanes;
+  OpBuilder &builder;
+  Location loc;
+};
+
+GeneratedKernel finish(KernelFunction &kernel, const WinogradShape &shape) {
+  GeneratedKernel result;
+  result.tiles = shape.pieces();
+  result.scratchBytes = kernel.scratchBytes();
+  result.buffers = kernel.bufferCount();
+  result.params = kernel.paramCount();
+  result.module = kernel.take();
+  return result;
+}
+
+} // namespace
+
+std::vector<float> winogradWeightMatrix(int64_t m) {
+  Matrix g = weightMatrix(m);
+  std::vector<float> result;
+  for (int64_t y = 0; y < g.rows; ++y)
+    for (int64_t x = 0; x < g.rows; ++x)
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t j = 0; j < 3; ++j)
+          result.push_back(static_cast<float>(g.at(y, i) * g.at(x, j)));
+  return result;
+}
+
+GeneratedKernel generateWinogradInput(MLIRContext &context, const Target &target, const WinogradShape &shape,
+                                      const std::array<int64_t, 3> &strides) {
+  KernelFunction::loadDialects(context);
+  Type f32 = Float32Type::get(&context);
+  KernelFunction kernel(context, {{f32, {}, {}}, {f32, {}, {}}});
+  WinogradEmitter e(target, shape, kernel.builder(), kernel.loc());
+  const int64_t side = shape.m + 2, count = shape.inputChannels;
+  const Matrix matrix = inputMatrix(shape.m);
+  e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value piece) {
+    VectorMemory memory = e.memory(b);
+    SmallVector<Value> at = memory.delinearize(piece, {shape.batch, shape.rows(), shape.columns()});
+    // A piece that the border cuts reads the last row and column again; what comes of them is not stored.
+    auto offsets = [&](Value index, int64_t extent, int64_t stride) {
+      SmallVector<Value> result;
+      for (int64_t i = 0; i < side; ++i) {
+        Value place = memory.addConstant(memory.mulConstant(index, shape.m), i);
+        if (extent % shape.m)
+          place = memory.minConstant(place, extent + 1);
+        result.push_back(memory.mulConstant(place, stride));
+      }
+      return result;
+    };
+    SmallVector<Value> rows = offsets(at[1], shape.height, strides[1]);
+    SmallVector<Value> columns = offsets(at[2], shape.width, strides[2]);
+    Value from = memory.address(kernel.pointer(0), f32, memory.mulConstant(at[0], strides[0]));
+    Value to = memory.address(kernel.pointer(1), f32, memory.mulConstant(piece, count));
+    e.channels(b, count, [&](OpBuilder &b, Value first, Value mask) {
+      VectorMemory memory = e.memory(b);
+      SmallVector<Value> values;
+      for (Value row : rows)
+        for (Value column : columns) {
+          Value offset = memory.add(memory.add(row, column), first);
+          values.push_back(memory.load(memory.address(from, f32, offset), f32, e.lanes, mask));
+        }
+      Value place = memory.address(to, f32, first);
+      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, values)))
+        memory.store(value, memory.address(place, f32, int64_t(i) * shape.pitch(count)), mask);
+    });
+  });
+  return finish(kernel, shape);
+}
+
+GeneratedKernel generateWinogradOutput(MLIRContext &context, const Target &target, const WinogradShape &shape,
+                                       const WinogradOutput &output) {
+  KernelFunction::loadDialects(context);
+  Type f32 = Float32Type::get(&context);
+  const int64_t lanes = target.lanes(f32), count = shape.outputChannels, m = shape.m;
+  const int64_t rowElements = (count + lanes - 1) / lanes * lanes;
+  SmallVector<BufferSpec> buffers = {{f32, {}, {}}};
+  buffers.append(output.extraInputs.begin(), output.extraInputs.end());
+  const unsigned target0 = buffers.size();
+  buffers.push_back({storageType(output.type), {}, {}, output.noalias});
+  buffers.append(output.extraOutputs.begin(), output.extraOutputs.end());
+  KernelFunction kernel(context, buffers, output.params, m * m * rowElements * elementBytes(f32));
+  WinogradEmitter e(target, shape, kernel.builder(), kernel.loc());
+  const Matrix matrix = outputMatrix(m);
+  e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value piece) {
+    VectorMemory memory = e.memory(b);
+    SmallVector<Value> at = memory.delinearize(piece, {shape.batch, shape.rows(), shape.columns()});
+    Value from = memory.address(kernel.pointer(0), f32, memory.mulConstant(piece, count));
+    e.channels(b, count, [&](OpBuilder &b, Value first, Value mask) {
+      VectorMemory memory = e.memory(b);
+      Value place = memory.address(from, f32, first);
+      SmallVector<Value> values;
+      for (int64_t i = 0; i < shape.places(); ++i)
+        values.push_back(memory.load(memory.address(place, f32, i * shape.pitch(count)), f32, lanes, mask));
+      Value sums = memory.address(kernel.scratch(), f32, first);
+      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, values)))
+        memory.store(value, memory.address(sums, f32, int64_t(i) * rowElements));
+    });
+    // The part of the piece that lies inside.
+    Value y0 = memory.mulConstant(at[1], m), x0 = memory.mulConstant(at[2], m);
+    auto inside = [&](Value first, int64_t extent) {
+      if (extent % m == 0)
+        return memory.constant(m);
+      Value left = arith::SubIOp::create(b, e.loc, memory.constant(extent), first);
+      return memory.minConstant(left, m);
+    };
+    Value height = inside(y0, shape.height), width = inside(x0, shape.width);
+    e.loop(b, memory.constant(0), height, 1, [&](OpBuilder &b, Value i) {
+      e.loop(b, e.memory(b).constant(0), width, 1, [&](OpBuilder &b, Value j) {
+        VectorMemory memory = e.memory(b);
+        SmallVector<Value> index = {at[0], memory.add(y0, i), memory.add(x0, j)};
+        Value linear = memory.linearize(index, {shape.height * shape.width, shape.width, 1});
+        Value row = memory.mulConstant(memory.add(memory.mulConstant(i, m), j), rowElements);
+        Value sums = memory.address(kernel.scratch(), f32, row);
+        e.channels(b, count, [&](OpBuilder &b, Value first, Value mask) {
+          VectorMemory memory = e.memory(b);
+          EpilogueIndex place{kernel, {}, index, {first}, linear, first, lanes, mask, {}};
+          Value value = memory.load(memory.address(sums, f32, first), f32, lanes);
+          if (output.epilogue)
+            value = output.epilogue(b, e.loc, value, place);
+          if (!value)
+            return;
+          value = memory.convert(value, storageType(output.type));
+          ArrayRef<int64_t> strides(output.strides);
+          storeAt(b, e.loc, target, value, kernel.pointer(target0),
+                  {{}, SmallVector<int64_t>(strides.take_front(3)), {strides[3]}}, place);
+        });
+      });
+    });
+  });
+  return finish(kernel, shape);
+}
+
+} // namespace colossal::cpu

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""3x3 convolutions that the compiler computes by Winograd's algorithm give ONNX Runtime's results.
+
+    winograd.py --build build
+
+A residual block of odd sizes, large enough that the algorithm is chosen, at one rank and with each dimension split. The
+plan must have the algorithm's kernels, the error must stay below 1e-5 of the largest output, and the bits must be equal
+for any number of threads.
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+LAYOUTS = {"1": [None], "2": [None, ".*=batch:x", ".*=channels:x", ".*=in_channels:x", ".*=height:x"]}
+
+
+def residual_block(channels, height, width, batch):
+    """Two convolutions, each with a bias, the first with an activation, and their input added and activated."""
+    random = np.random.default_rng(3)
+
+    def weight(name, *shape):
+        return numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(9 * channels)).astype(np.float32), name)
+
+    def convolution(inputs, output):
+        return helper.make_node("Conv", inputs, [output], kernel_shape=[3, 3], pads=[1, 1, 1, 1], name=output)
+
+    nodes = [convolution(["x", "w1", "b1"], "c1"), helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
+             convolution(["r1", "w2", "b2"], "c2"), helper.make_node("Add", ["c2", "x"], ["s"], name="s"),
+             helper.make_node("Relu", ["s"], ["y"], name="y")]
+    shape = [batch, channels, height, width]
+    parameters = [weight("w1", channels, channels, 3, 3), weight("b1", channels), weight("w2", channels, channels, 3, 3),
+                  weight("b2", channels)]
+    graph = helper.make_graph(nodes, "block", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)], parameters)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return model, {"x": random.standard_normal(shape).astype(np.float32)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        scratch = pathlib.Path(name)
+        for channels, height, width, batch in [(64, 30, 27, 2), (72, 57, 54, 2), (160, 14, 14, 2)]:
+            model, inputs = residual_block(channels, height, width, batch)
+            onnx.save(model, scratch / "model.onnx")
+            np.savez(scratch / "inputs.npz", **inputs)
+            want = onnxruntime.InferenceSession(scratch / "model.onnx").run(None, inputs)[0]
+            for mesh, pins in LAYOUTS.items():
+                for pin in pins:
+                    plan = scratch / "model.cplan"
+                    subprocess.run([arguments.build / "bin/colossal-compile", scratch / "model.onnx", "--mesh", mesh, "-q",
+                                    "-o", plan, *(["--pin", pin] if pin else [])], check=True)
+                    text = subprocess.run([arguments.build / "bin/colossal-run", plan, "--dump-plan"], check=True,
+                                          stdout=subprocess.PIPE, text=True).stdout
+                    found = []
+                    for threads in 1, 3:
+                        subprocess.run([arguments.build / "bin/colossal-run", plan, "--input", scratch / "inputs.npz",
+                                        "--threads", str(threads), "--output", scratch / "outputs.npz"], check=True,
+                                       stdout=subprocess.DEVNULL)
+                        found.append(np.load(scratch / "outputs.npz")["y"])
+                    error = np.abs(found[0] - want).max() / np.abs(want).max()
+                    problems = [problem for problem, holds in {
+                        "no Winograd kernels in the plan": mesh == "1" and "winograd" not in text,
+                        "beyond 1e-5": not error < 1e-5,
+                        "other bits with 3 threads": found[0].tobytes() != found[1].tobytes()}.items() if holds]
+                    failed += bool(problems)
+                    print(f"{batch}x{channels}x{height}x{width} mesh {mesh} {pin or 'searched':14} winograd "
+                          f"{text.count('contract_winograd')} error {error:.1e} {', '.join(problems) or 'ok'}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
