@@ -1,14 +1,15 @@
 //===- Importer.cpp - the walk over an ONNX graph ---------------------------===//
 //
-// Nodes in the model's order, which ONNX requires to be topological; only those that an output depends on. Functions are
-// inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp, unsupported operators are collected in
-// Unsupported.cpp.
+// Nodes in the model's order, which ONNX requires to be topological; only those that an output depends on.
+// Functions are inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp, unsupported
+// operators are collected in Unsupported.cpp.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
 #include "colossal/Import/OnnxNames.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -30,8 +31,39 @@ Importer::Importer(MLIRContext *context, const ImportOptions &options, ModelFile
     versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
 }
 
-Location Importer::locationOf(StringRef tensor) { return makeOnnxLocation(ctx, "", {tensor}); }
-Location Importer::modelLocation() { return FileLineColLoc::get(ctx, options.modelPath, 0, 0); }
+Location Importer::locationOf(StringRef tensor) {
+  return makeOnnxLocation(ctx, "", {tensor});
+}
+Location Importer::locationOf(const onnx::NodeProto &node) {
+  return OpaqueLoc::get<const onnx::NodeProto *>(&node, ctx);
+}
+
+Location Importer::resolve(Location location) {
+  auto *node = OpaqueLoc::getUnderlyingLocationOrNull<const onnx::NodeProto *>(location);
+  if (!node)
+    return location;
+  SmallVector<StringRef> outputs(node->output().begin(), node->output().end());
+  return makeOnnxLocation(ctx, getNodeName(*node), outputs);
+}
+
+void Importer::resolveLocations() {
+  Location last = builder.getUnknownLoc(), resolved = last;
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front()))) {
+    if (isOpTriviallyDead(&op)) {
+      op.erase();
+      continue;
+    }
+    if (op.getLoc() != last) {
+      last = op.getLoc();
+      resolved = resolve(last);
+    }
+    op.setLoc(resolved);
+  }
+}
+
+Location Importer::modelLocation() {
+  return FileLineColLoc::get(ctx, options.modelPath, 0, 0);
+}
 
 std::optional<HostTensor> Importer::evaluate(Value value) {
   auto read = [&](Operation *op) -> std::optional<HostTensor> {
@@ -111,7 +143,8 @@ static llvm::BitVector closeOverNodes(const google::protobuf::RepeatedPtrField<o
                                       llvm::StringSet<> &wanted) {
   llvm::BitVector needed(nodes.size());
   for (int i = nodes.size() - 1; i >= 0; --i)
-    if (llvm::any_of(nodes[i].output(), [&](const std::string &name) { return !name.empty() && wanted.contains(name); })) {
+    if (llvm::any_of(nodes[i].output(),
+                     [&](const std::string &name) { return !name.empty() && wanted.contains(name); })) {
       needed.set(i);
       collectReads(nodes[i], wanted);
     }
@@ -154,8 +187,8 @@ void Importer::collectUnsupported(const google::protobuf::RepeatedPtrField<onnx:
   }
 }
 
-LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
-                                    const llvm::BitVector &needed) {
+LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                                    Scope &scope, const llvm::BitVector &needed) {
   Scope *outer = current;
   current = &scope;
   LogicalResult result = success();
@@ -171,23 +204,23 @@ LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onn
 }
 
 LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
-  SmallVector<StringRef> outputs(proto.output().begin(), proto.output().end());
-  GraphBuilder graph(builder, makeOnnxLocation(ctx, getNodeName(proto), outputs));
+  GraphBuilder graph(builder, locationOf(proto));
   SmallVector<Value> inputs;
   for (const std::string &name : proto.input()) {
     FailureOr<Value> value = name.empty() ? FailureOr<Value>(Value()) : lookup(scope, name);
     if (failed(value))
       return failure();
     if (!*value && !name.empty())
-      return emitError(graph.loc()) << "node '" << getNodeName(proto) << "' reads '" << name
-                                    << "', which no earlier node, input or initializer gives";
+      return emitError(resolve(graph.loc())) << "node '" << getNodeName(proto) << "' reads '" << name
+                                             << "', which no earlier node, input or initializer gives";
     inputs.push_back(*value);
   }
   int64_t version = getVersion(*scope.versions, proto.domain());
   const OperatorRow *row = findOperator(proto.domain(), proto.op_type(), version);
   if (!row)
-    return emitError(graph.loc()) << "operator '" << proto.op_type() << "' (domain '" << proto.domain() << "', version "
-                                  << version << ") of node '" << getNodeName(proto) << "' is not supported";
+    return emitError(resolve(graph.loc()))
+           << "operator '" << proto.op_type() << "' (domain '" << proto.domain() << "', version " << version
+           << ") of node '" << getNodeName(proto) << "' is not supported";
   Node node(*this, proto, version, graph, inputs);
   if (failed(row->function(node)))
     return failure();
@@ -231,10 +264,12 @@ static onnx::NodeProto substituteAttributes(const onnx::NodeProto &body, const o
   return node;
 }
 
-LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::FunctionProto &callee, Scope &scope) {
+LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::FunctionProto &callee,
+                                   Scope &scope) {
   Location loc = makeOnnxLocation(ctx, getNodeName(call), {});
   if (++depth > 64)
-    return emitError(loc) << "function '" << callee.name() << "' calls itself, or calls are nested too deeply";
+    return emitError(loc) << "function '" << callee.name()
+                          << "' calls itself, or calls are nested too deeply";
   if (call.input_size() > callee.input_size() || call.output_size() > callee.output_size())
     return emitError(loc) << "node '" << getNodeName(call) << "' has more inputs or outputs than function '"
                           << callee.name() << "'";
@@ -258,7 +293,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
                             << "', which no earlier node, input or initializer gives";
     inner.values[callee.input(i)] = *value;
   }
-  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes = inlined.emplace_back();
   for (const auto &body : callee.node()) {
     onnx::NodeProto *node = nodes.Add();
     *node = substituteAttributes(body, call, callee);
@@ -280,14 +315,16 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
     if (failed(value))
       return failure();
     if (!*value)
-      return emitError(loc) << "function '" << callee.name() << "' does not give its output '" << callee.output(i) << "'";
+      return emitError(loc) << "function '" << callee.name() << "' does not give its output '"
+                            << callee.output(i) << "'";
     scope.values[call.output(i)] = *value;
   }
   --depth;
   return success();
 }
 
-FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph, ArrayRef<Value> inputs) {
+FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph,
+                                                       ArrayRef<Value> inputs) {
   if (++depth > 64)
     return emitError(modelLocation()) << "subgraphs are nested too deeply";
   Scope scope;
@@ -323,8 +360,8 @@ LogicalResult Importer::checkOperators() {
   constexpr int64_t kOldest = 7, kNewest = 27;
   int64_t version = getVersion(versions, "");
   if (version && (version < kOldest || version > kNewest))
-    return emitError(modelLocation()) << "the model has operator set " << version << "; " << kOldest << " to " << kNewest
-                                      << " are supported";
+    return emitError(modelLocation()) << "the model has operator set " << version << "; " << kOldest << " to "
+                                      << kNewest << " are supported";
   llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
@@ -332,12 +369,14 @@ LogicalResult Importer::checkOperators() {
   collectUnsupported(file.proto().graph().node(), versions, &needed, 0);
   if (unsupported.empty())
     return success();
-  auto diagnostic = emitError(modelLocation()) << unsupported.size() << " operator"
-                                               << (unsupported.size() == 1 ? " is" : "s are") << " not supported:";
+  auto diagnostic = emitError(modelLocation())
+                    << unsupported.size() << " operator" << (unsupported.size() == 1 ? " is" : "s are")
+                    << " not supported:";
   for (const auto &[key, entry] : unsupported) {
     const auto &[domain, name, set] = key;
-    diagnostic << "\n  " << (domain.empty() ? "ai.onnx" : domain) << "." << name << ", version " << set << ": "
-               << entry.count << " node" << (entry.count == 1 ? "" : "s") << ", the first is '" << entry.firstNode << "'";
+    diagnostic << "\n  " << (domain.empty() ? "ai.onnx" : domain) << "." << name << ", version " << set
+               << ": " << entry.count << " node" << (entry.count == 1 ? "" : "s") << ", the first is '"
+               << entry.firstNode << "'";
   }
   return diagnostic;
 }
@@ -347,7 +386,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     return failure();
   OwningOpRef<ModuleOp> module = ModuleOp::create(modelLocation());
   builder.setInsertionPointToEnd(module->getBody());
-  function = func::FuncOp::create(builder, modelLocation(), options.functionName, builder.getFunctionType({}, {}));
+  function =
+      func::FuncOp::create(builder, modelLocation(), options.functionName, builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(function.addEntryBlock());
   const onnx::GraphProto &graph = file.proto().graph();
   Scope scope;
@@ -369,9 +409,11 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     results.push_back(*value);
   }
   func::ReturnOp::create(builder, modelLocation(), results);
-  function.setFunctionType(builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+  function.setFunctionType(
+      builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
   for (int i = 0; i < graph.output_size(); ++i)
     function.setResultAttr(i, kOnnxNameAttr, builder.getStringAttr(graph.output(i).name()));
+  resolveLocations();
   if (failed(verify(*module)))
     return failure();
   return module;

@@ -14,6 +14,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/BitVector.h"
 
+#include <deque>
+
 namespace colossal::onnx_import {
 
 /// A node's name, or its operator and first output where the model gives none.
@@ -55,6 +57,8 @@ public:
   /// Imports the nodes of a subgraph of `node`'s graph with `inputs` for its inputs; gives its outputs.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> importSubgraph(const onnx::GraphProto &graph,
                                                                  llvm::ArrayRef<mlir::Value> inputs);
+  /// The location of a node that `location`, given to its ops by this importer, stands for.
+  mlir::Location resolve(mlir::Location location);
 
 private:
   mlir::LogicalResult checkOperators();
@@ -71,6 +75,11 @@ private:
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   mlir::Location locationOf(llvm::StringRef tensor);
+  /// Stands for the node while its ops are made, most of which (arithmetic of shapes) do not outlive the walk; the node
+  /// stays where it is until then.
+  mlir::Location locationOf(const onnx::NodeProto &node);
+  /// Drops what nothing uses, and gives all other ops the locations that OnnxNames.h describes.
+  void resolveLocations();
   mlir::Location modelLocation();
 
   mlir::MLIRContext *ctx;
@@ -82,6 +91,7 @@ private:
   mlir::func::FuncOp function;
   Scope *current = nullptr;
   unsigned depth = 0;
+  std::deque<google::protobuf::RepeatedPtrField<onnx::NodeProto>> inlined; ///< nodes of functions, per call
   std::map<std::string, int64_t> dims;
   mlir::Operation *lastSource = nullptr; ///< constants and parameters stand at the function's top, in order
 

@@ -49,7 +49,8 @@ const OperatorRow *findOperator(StringRef domain, StringRef name, int64_t versio
   if (domain == "ai.onnx")
     domain = "";
   for (const OperatorRow &row : getOperatorTable())
-    if (row.name == name && row.domain == domain && row.first <= version && (row.last == 0 || version <= row.last))
+    if (row.name == name && row.domain == domain && row.first <= version &&
+        (row.last == 0 || version <= row.last))
       return &row;
   return nullptr;
 }
@@ -60,11 +61,12 @@ const OperatorRow *findOperator(StringRef domain, StringRef name, int64_t versio
 
 Node::Node(Importer &importer, const onnx::NodeProto &proto, int64_t version, GraphBuilder &builder,
            ArrayRef<Value> inputs)
-    : importer(importer), proto(proto), version(version), b(builder), outputs(proto.output_size()), inputs(inputs) {}
+    : importer(importer), proto(proto), version(version), b(builder), outputs(proto.output_size()),
+      inputs(inputs) {}
 
 InFlightDiagnostic Node::error() {
-  return emitError(b.loc()) << "node '" << getNodeName(proto) << "' (" << proto.op_type() << ", version " << version
-                            << "): ";
+  return emitError(importer.resolve(b.loc()))
+         << "node '" << getNodeName(proto) << "' (" << proto.op_type() << ", version " << version << "): ";
 }
 
 LogicalResult Node::require(size_t count) {
@@ -190,7 +192,9 @@ FailureOr<Value> Node::elementwise(ElementwiseKind kind, ValueRange operands, Ar
   return b.elementwise(kind, operands, params);
 }
 
-LogicalResult Node::set(FailureOr<Value> value) { return succeeded(value) ? set(0, *value) : failure(); }
+LogicalResult Node::set(FailureOr<Value> value) {
+  return succeeded(value) ? set(0, *value) : failure();
+}
 
 void Node::give(size_t i, Value value) {
   if (i < outputs.size())
