@@ -93,9 +93,13 @@ struct colossal_session {
 
 extern "C" {
 
-const char *colossal_version(void) { return COLOSSAL_VERSION; }
+const char *colossal_version(void) {
+  return COLOSSAL_VERSION;
+}
 
-const char *colossal_last_error(void) { return lastError.c_str(); }
+const char *colossal_last_error(void) {
+  return lastError.c_str();
+}
 
 int colossal_exit_code(colossal_status status) {
   switch (status) {
@@ -139,7 +143,8 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
     if (options.weights)
       wanted.weights = options.weights;
     if (options.timeout_seconds > 0)
-      wanted.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(options.timeout_seconds, 1e9) * 1000));
+      wanted.timeout =
+          std::chrono::milliseconds(static_cast<int64_t>(std::min(options.timeout_seconds, 1e9) * 1000));
     if (options.fill_weights)
       wanted.randomWeights = options.weights_seed;
     wanted.trace = options.trace;
@@ -157,7 +162,8 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
       const plan::Program &program = opened.programs(i);
       if (program.role() == plan::Program::LOAD)
         continue;
-      made->programs.push_back({i, program.name(),
+      made->programs.push_back({i,
+                                program.name(),
                                 {program.inputs().begin(), program.inputs().end()},
                                 {program.outputs().begin(), program.outputs().end()}});
       for (Described &output : made->programs.back().outputs)
@@ -169,9 +175,13 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
   });
 }
 
-void colossal_close(colossal_session *session) { delete session; }
+void colossal_close(colossal_session *session) {
+  delete session;
+}
 
-size_t colossal_program_count(const colossal_session *session) { return session->programs.size(); }
+size_t colossal_program_count(const colossal_session *session) {
+  return session->programs.size();
+}
 
 const char *colossal_program_name(const colossal_session *session, size_t program) {
   return program < session->programs.size() ? session->programs[program].name.c_str() : nullptr;
@@ -185,22 +195,24 @@ size_t colossal_output_count(const colossal_session *session, size_t program) {
   return program < session->programs.size() ? session->programs[program].outputs.size() : 0;
 }
 
-colossal_status colossal_input(const colossal_session *session, size_t program, size_t index, colossal_tensor *tensor) {
+colossal_status colossal_input(const colossal_session *session, size_t program, size_t index,
+                               colossal_tensor *tensor) {
   if (index >= colossal_input_count(session, program))
     return result({Code::InvalidArgument, "there is no such input"});
   *tensor = session->programs[program].inputs[index].view();
   return COLOSSAL_OK;
 }
 
-colossal_status colossal_output(const colossal_session *session, size_t program, size_t index, colossal_tensor *tensor) {
+colossal_status colossal_output(const colossal_session *session, size_t program, size_t index,
+                                colossal_tensor *tensor) {
   if (index >= colossal_output_count(session, program))
     return result({Code::InvalidArgument, "there is no such output"});
   *tensor = session->programs[program].outputs[index].view();
   return COLOSSAL_OK;
 }
 
-colossal_status colossal_set_input(colossal_session *session, const char *name, colossal_type type, size_t rank,
-                                   const uint64_t *shape, const void *data) {
+colossal_status colossal_set_input(colossal_session *session, const char *name, colossal_type type,
+                                   size_t rank, const uint64_t *shape, const void *data) {
   return guarded([&]() -> Status {
     Tensor tensor;
     tensor.type = static_cast<plan::DataType>(type);
@@ -219,9 +231,12 @@ colossal_status colossal_set_input(colossal_session *session, const char *name, 
   });
 }
 
-void colossal_clear_inputs(colossal_session *session) { session->inputs.clear(); }
+void colossal_clear_inputs(colossal_session *session) {
+  session->inputs.clear();
+}
 
-colossal_status colossal_set_random_input(colossal_session *session, size_t program, size_t index, uint64_t seed) {
+colossal_status colossal_set_random_input(colossal_session *session, size_t program, size_t index,
+                                          uint64_t seed) {
   return guarded([&]() -> Status {
     if (index >= colossal_input_count(session, program))
       return {Code::InvalidArgument, "there is no such input"};
@@ -289,9 +304,13 @@ colossal_status colossal_get_output(colossal_session *session, const char *name,
   });
 }
 
-void colossal_interrupt(colossal_session *session) { session->session->interrupt(); }
+void colossal_interrupt(colossal_session *session) {
+  session->session->interrupt();
+}
 
-void colossal_end_processes(colossal_session *session, int exitCode) { session->session->terminateOthers(exitCode); }
+void colossal_end_processes(colossal_session *session, int exitCode) {
+  session->session->terminateOthers(exitCode);
+}
 
 colossal_status colossal_get_statistics(const colossal_session *session, colossal_statistics *statistics) {
   return guarded([&]() -> Status {
@@ -313,9 +332,12 @@ colossal_status colossal_get_statistics(const colossal_session *session, colossa
   });
 }
 
-const char *colossal_warning(const colossal_session *session) { return session->session->warning().c_str(); }
+const char *colossal_warning(const colossal_session *session) {
+  return session->session->warning().c_str();
+}
 
-colossal_status colossal_get_memory(colossal_session *session, const colossal_memory_row **rows, size_t *count) {
+colossal_status colossal_get_memory(colossal_session *session, const colossal_memory_row **rows,
+                                    size_t *count) {
   return guarded([&]() -> Status {
     session->memory.clear(), session->memoryRows.clear();
     COLOSSAL_RETURN_IF_ERROR(session->session->memory(session->memory));

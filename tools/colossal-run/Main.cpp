@@ -68,7 +68,8 @@ int report(const Status &status) {
   return colossal_exit_code(static_cast<colossal_status>(status.code()));
 }
 
-/// A call of the C library that failed ends what this program does next, and nothing else: its words are the library's.
+/// A call of the C library that failed ends what this program does next, and nothing else: its words are the
+/// library's.
 struct CallFailed {
   colossal_status status;
 };
@@ -82,7 +83,9 @@ void check(const Status &status) {
     throw status;
 }
 
-std::vector<uint64_t> shapeOf(const colossal_tensor &tensor) { return {tensor.shape, tensor.shape + tensor.rank}; }
+std::vector<uint64_t> shapeOf(const colossal_tensor &tensor) {
+  return {tensor.shape, tensor.shape + tensor.rank};
+}
 
 /// Sets all inputs, given and random, and returns the program that they fit.
 size_t setInputs(const Options &options, colossal_session *session) {
@@ -102,13 +105,14 @@ size_t setInputs(const Options &options, colossal_session *session) {
     }
   }
   for (auto &[name, tensor] : inputs) {
-    call(colossal_set_input(session, name.c_str(), static_cast<colossal_type>(tensor.type), tensor.shape.size(),
-                            tensor.shape.data(), tensor.bytes.data()));
+    call(colossal_set_input(session, name.c_str(), static_cast<colossal_type>(tensor.type),
+                            tensor.shape.size(), tensor.shape.data(), tensor.bytes.data()));
     std::vector<std::byte>().swap(tensor.bytes); // the session has its copy
   }
   size_t program = 0;
   call(colossal_select(session, &program));
-  if (std::string name = colossal_program_name(session, program); !options.program.empty() && name != options.program)
+  if (std::string name = colossal_program_name(session, program);
+      !options.program.empty() && name != options.program)
     check({Code::InvalidArgument, "the inputs are those of program '" + name + "'"});
   return program;
 }
@@ -122,7 +126,8 @@ Tensors takeOutputs(colossal_session *session, size_t program) {
     call(colossal_get_output(session, output.name, &output, &data));
     const auto *bytes = static_cast<const std::byte *>(data);
     if (bytes || output.bytes == 0)
-      outputs[output.name] = {static_cast<plan::DataType>(output.type), shapeOf(output), {bytes, bytes + output.bytes}};
+      outputs[output.name] = {
+          static_cast<plan::DataType>(output.type), shapeOf(output), {bytes, bytes + output.bytes}};
   }
   return outputs;
 }
@@ -154,7 +159,8 @@ Results runAll(const Options &options, colossal_session *session, uint64_t start
     results.seconds.push_back(results.statistics.seconds);
   }
   std::sort(results.seconds.begin(), results.seconds.end());
-  // Arenas stay and nothing else grows in a run, so the end of the runs is the peak; collecting outputs comes after.
+  // Arenas stay and nothing else grows in a run, so the end of the runs is the peak; collecting outputs comes
+  // after.
   const uint64_t now = processMemory().anonymous;
   results.memory.processPeakAnonymous = now - std::min(now, startAnonymous);
   const colossal_memory_row *rows = nullptr;
@@ -213,8 +219,8 @@ void print(const Options &options, const Results &results) {
   }
   if (options.benchmark)
     std::printf("program '%s': %zu runs on %u ranks of %u threads: minimum %.3f ms, median %.3f ms\n",
-                results.program.c_str(), results.seconds.size(), statistics.ranks, statistics.threads, least * 1e3,
-                median * 1e3);
+                results.program.c_str(), results.seconds.size(), statistics.ranks, statistics.threads,
+                least * 1e3, median * 1e3);
   if (options.memory)
     std::fputs(memoryText(results.memory).c_str(), stdout);
 }

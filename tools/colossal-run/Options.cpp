@@ -13,10 +13,11 @@ namespace colossal::runtime {
 
 namespace {
 
-constexpr const char *introduction =
-    "Runs a plan that colossal-compile made: loads each rank's shards, gives them the inputs, runs the program whose\n"
-    "input shapes match, and collects the outputs.\n\n"
-    "A plan holds machine code, so whoever runs a plan runs a program: it is refused if others may write to it.";
+constexpr const char *introduction = "Runs a plan that colossal-compile made: loads each rank's shards, "
+                                     "gives them the inputs, runs the program whose\n"
+                                     "input shapes match, and collects the outputs.\n\n"
+                                     "A plan holds machine code, so whoever runs a plan runs a program: it "
+                                     "is refused if others may write to it.";
 
 constexpr const char *closing =
     "Examples:\n"
@@ -41,34 +42,41 @@ bool endsWith(const std::string &text, const std::string &end) {
 bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   CLI::App app(introduction, "colossal-run");
   app.footer(closing);
-  app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION + ", reads plans up to version " +
-                                        std::to_string(plan::schemaVersion));
+  app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION +
+                                        ", reads plans up to version " + std::to_string(plan::schemaVersion));
   double timeout = 600;
   uint64_t randomWeights = 0, randomInputs = 0;
   app.add_option("PLAN", options.plan, "The plan file")->required();
-  app.add_option("--comm", options.communicator,
-                 "How ranks talk: local (threads of this process) or mpi (one process a rank, under mpirun or srun)")
+  app.add_option(
+         "--comm", options.communicator,
+         "How ranks talk: local (threads of this process) or mpi (one process a rank, under mpirun or srun)")
       ->check(CLI::IsMember({"local", "mpi"}))
       ->capture_default_str();
-  app.add_option("--input", options.inputs,
-                 "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
+  app.add_option(
+         "--input", options.inputs,
+         "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
       ->allow_extra_args(false);
   app.add_option("--output", options.output, "Write the outputs to this .npz file");
-  app.add_option("--expect", options.expect,
-                 "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
-                 "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
+  app.add_option(
+      "--expect", options.expect,
+      "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
+      "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
   app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->capture_default_str();
   app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->capture_default_str();
   app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
-  auto *weightsSeed =
-      app.add_option("--random-weights", randomWeights, "Fill weights from this seed instead of files; equal on any mesh");
-  auto *inputsSeed = app.add_option("--random-inputs", randomInputs,
-                                    "Fill the inputs that are not given from this seed (integers are 0 or 1)");
-  app.add_option("--program", options.program, "The program to run, where inputs are random and several would do");
-  app.add_option("--threads", options.session.threads, "Threads of each rank (default: this machine's cores / its ranks)")
+  auto *weightsSeed = app.add_option("--random-weights", randomWeights,
+                                     "Fill weights from this seed instead of files; equal on any mesh");
+  auto *inputsSeed =
+      app.add_option("--random-inputs", randomInputs,
+                     "Fill the inputs that are not given from this seed (integers are 0 or 1)");
+  app.add_option("--program", options.program,
+                 "The program to run, where inputs are random and several would do");
+  app.add_option("--threads", options.session.threads,
+                 "Threads of each rank (default: this machine's cores / its ranks)")
       ->check(CLI::Range(1u, 1024u));
-  app.add_option("--benchmark", options.benchmark, "Run this many times after a warm-up; print minimum and median")
+  app.add_option("--benchmark", options.benchmark,
+                 "Run this many times after a warm-up; print minimum and median")
       ->check(CLI::Range(1u, 100000000u));
   app.add_option("--timeout", timeout, "Seconds without progress after which all ranks are ended")
       ->check(CLI::Range(0.1, 1e7))
@@ -100,7 +108,8 @@ Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs) {
   for (const std::string &argument : arguments) {
     // A name may hold '=' (few do), a path as well; the file's ending decides.
     size_t equals = argument.find('=');
-    if (endsWith(argument, ".npz") && (equals == std::string::npos || ::access(argument.c_str(), F_OK) == 0)) {
+    if (endsWith(argument, ".npz") &&
+        (equals == std::string::npos || ::access(argument.c_str(), F_OK) == 0)) {
       Tensors read;
       COLOSSAL_RETURN_IF_ERROR(readNpz(argument, read));
       for (auto &[name, tensor] : read)

@@ -26,7 +26,8 @@ struct Options {
 /// What the process returns beside colossal_exit_code of an error; `--help` lists all.
 enum ExitCode : int { Success = 0, OutputsDiffer = 1, BadUsage = 2, RunFailed = 6, WasInterrupted = 130 };
 
-/// Reads the command line; `options.session` points into `options`. Returns false where the process is to end with `exitCode` at once (--help, errors).
+/// Reads the command line; `options.session` points into `options`. Returns false where the process is to end
+/// with `exitCode` at once (--help, errors).
 bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
 
 /// Reads all --input arguments.

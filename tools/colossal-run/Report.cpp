@@ -45,7 +45,8 @@ std::string memoryText(const MemoryReport &report) {
   auto line = [&](uint32_t rank, const std::string &kind, uint64_t plannedBytes, uint64_t measuredBytes) {
     char row[256];
     std::snprintf(row, sizeof row, "%4u  %-36s %14llu %16llu\n", rank, kind.substr(0, 36).c_str(),
-                  static_cast<unsigned long long>(plannedBytes), static_cast<unsigned long long>(measuredBytes));
+                  static_cast<unsigned long long>(plannedBytes),
+                  static_cast<unsigned long long>(measuredBytes));
     text += row;
   };
   for (size_t i = 0; i < report.rows.size(); ++i) {
@@ -58,7 +59,8 @@ std::string memoryText(const MemoryReport &report) {
     allPlanned += planned, allMeasured += measured;
     planned = measured = 0;
   }
-  text += "all ranks: planned " + std::to_string(allPlanned) + ", measured " + std::to_string(allMeasured) + " bytes\n";
+  text += "all ranks: planned " + std::to_string(allPlanned) + ", measured " + std::to_string(allMeasured) +
+          " bytes\n";
   text += "this process: " + std::to_string(report.processPeakAnonymous) +
           " bytes of anonymous memory above its start, at most, in load and runs\n";
   return text;
@@ -69,7 +71,8 @@ nlohmann::json memoryJson(const MemoryReport &report) {
   for (const colossal_memory_row &row : report.rows) {
     if (ranks.empty() || ranks.back()["rank"] != row.rank)
       ranks.push_back({{"rank", row.rank}, {"kinds", nlohmann::json::array()}});
-    ranks.back()["kinds"].push_back({{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
+    ranks.back()["kinds"].push_back(
+        {{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
   }
   return {{"ranks", ranks}, {"process_peak_anonymous_bytes", report.processPeakAnonymous}};
 }

@@ -10,8 +10,8 @@
 
 namespace colossal::runtime {
 
-/// The error of one output. `relative` is the greatest |got - want| over the greatest |want|; equal infinities and NaN at
-/// the same place are no error.
+/// The error of one output. `relative` is the greatest |got - want| over the greatest |want|; equal
+/// infinities and NaN at the same place are no error.
 struct OutputError {
   std::string name;
   double absolute = 0, relative = 0;
