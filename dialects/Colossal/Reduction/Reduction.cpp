@@ -324,12 +324,12 @@ Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
       in.push_back(index[next++]);
     }
   }
-  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type();
-  Value first = emitter.load(getInput(), in);
+  Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();
+  Value first = Element(emitter, emitter.load(getInput(), in), type).to(inner).get();
   Value zero = matched(emitter, emitter.scalar(i64, 0), first);
   auto results = emitter.reduce(shape[axis], {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
     in[axis] = emitter.uniform(counter);
-    Element x(emitter, emitter.load(getInput(), in), type), best(emitter, carried[0], type);
+    Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner), best(emitter, carried[0], inner);
     Element better = getMinimum() ? (getSelectLast() ? x <= best : x < best) : (getSelectLast() ? best <= x : best < x);
     Element at(emitter, carried[1], i64);
     return {better.select(x, best).get(), better.select({emitter, counter, i64}, at).get()};
@@ -368,28 +368,28 @@ static Element comesBefore(bool largest, Element x, Element i, Element y, Elemen
 Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   // Takes the first of the elements that come after the one taken before, up to the rank wanted: O(k n) for each result.
   int64_t axis = getAxis(), extent = shapeOf(getInput())[axis], k = shapeOf(getValues())[axis];
-  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type();
+  Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   SmallVector<Lane> in(index);
   Element rank(emitter, emitter.toValue(index[axis], i64), i64);
   in[axis] = emitter.constant(0);
-  Value first = carriedLike(emitter, emitter.load(getInput(), in), index);
+  Value first = carriedLike(emitter, Element(emitter, emitter.load(getInput(), in), type).to(inner).get(), index);
   Value none = matched(emitter, emitter.scalar(i64, -1), first);
   auto taken = emitter.reduce(k, {first, none}, [&](Value step, ValueRange previous) -> SmallVector<Value> {
-    Element last(emitter, previous[0], type), lastPlace(emitter, previous[1], i64);
+    Element last(emitter, previous[0], inner), lastPlace(emitter, previous[1], i64);
     auto next = emitter.reduce(extent, {first, none}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
       in[axis] = emitter.uniform(counter);
-      Element x(emitter, emitter.load(getInput(), in), type), at(emitter, counter, i64);
-      Element best(emitter, carried[0], type), place(emitter, carried[1], i64);
+      Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner), at(emitter, counter, i64);
+      Element best(emitter, carried[0], inner), place(emitter, carried[1], i64);
       Element isLeft = (lastPlace == at.like(-1)) | comesBefore(getLargest(), last, lastPlace, x, at);
       Element isBetter = (place == at.like(-1)) | comesBefore(getLargest(), x, at, best, place);
       Element takes = isLeft & isBetter;
       return {matched(emitter, takes.select(x, best).get(), first), matched(emitter, takes.select(at, place).get(), first)};
     });
     Element goesOn = Element(emitter, step, i64) <= rank;
-    return {matched(emitter, goesOn.select({emitter, next[0], type}, last).get(), first),
+    return {matched(emitter, goesOn.select({emitter, next[0], inner}, last).get(), first),
             matched(emitter, goesOn.select({emitter, next[1], i64}, lastPlace).get(), first)};
   });
   if (result == 0)
-    return taken[0];
+    return Element(emitter, taken[0], inner).to(type).get();
   return Element(emitter, taken[1], i64).to(elementTypeOf(getIndices())).get();
 }

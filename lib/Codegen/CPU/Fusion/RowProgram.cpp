@@ -203,8 +203,16 @@ Element RowProgram::horizontal(ReduceKind kind, Element value) {
   }
   bool sums = combine == vector::CombiningKind::ADD || combine == vector::CombiningKind::MUL;
   auto flags = floats && sums ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none;
-  Value result = vector::ReductionOp::create(b, e.loc(), combine, value.get(), flags);
-  return {e, result, value.elementType()};
+  // 16-bit floats by way of f32, exactly: LLVM calls library functions to reduce them where the target lacks them.
+  Value vector = value.get();
+  Type type = value.elementType();
+  bool halves = type.isF16() || type.isBF16();
+  if (halves)
+    vector = e.vectorMemory().convert(vector, b.getF32Type(), false);
+  Value result = vector::ReductionOp::create(b, e.loc(), combine, vector, flags);
+  if (halves)
+    result = e.vectorMemory().convert(result, type, false);
+  return {e, result, type};
 }
 
 Element RowProgram::fold(ReduceKind kind, Type type, Step term) {
