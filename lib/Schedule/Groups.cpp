@@ -69,8 +69,10 @@ Grouping::Grouping(ArrayRef<Operation *> ops, bool fuse) : all(ops), fuse(fuse) 
   for (auto [i, op] : llvm::enumerate(all))
     position[op] = i;
   for (Operation *op : llvm::reverse(all))
-    if (classify(op) != OpClass::None)
+    if (classify(op) != OpClass::None) {
       place(op);
+      addSpan(op);
+    }
   for (auto &group : groups)
     llvm::sort(group->ops, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
 }
@@ -122,22 +124,23 @@ bool Grouping::alignedIn(Group *group, ArrayRef<Use> uses, Value value) {
   return true;
 }
 
-void Grouping::updateFarthest() {
-  farthest.resize(all.size());
-  unsigned most = 0;
-  for (auto [i, op] : llvm::enumerate(all)) {
-    if (Group *group = groupOf.lookup(op)) // ops join from the last to the first
-      most = std::max(most, position.lookup(group->ops.front()));
-    farthest[i] = std::max<unsigned>(most, i);
-  }
-  for (size_t i = all.size(); i-- > 0;)
-    farthest[i] = farthest[farthest[i]];
-  farthestIsCurrent = true;
+void Grouping::addSpan(Operation *op) {
+  Group *group = groupOf.lookup(op);
+  // Ops join from the last to the first: the group's first op is its last one in the program.
+  unsigned begin = position[op], end = position.lookup(group->ops.front());
+  if (begin == end)
+    return;
+  for (; !spans.empty() && spans.back().first <= end; spans.pop_back())
+    end = std::max(end, spans.back().second);
+  spans.push_back({begin, end});
+}
+
+unsigned Grouping::farthestFrom(unsigned at) const {
+  auto span = llvm::partition_point(spans, [&](const auto &each) { return each.first > at; });
+  return span == spans.end() ? at : std::max(at, span->second);
 }
 
 bool Grouping::dependsOn(Group *from, Group *to) {
-  if (!farthestIsCurrent)
-    updateFarthest();
   llvm::SmallPtrSet<Operation *, 32> seen;
   unsigned first = ~0u;
   for (Operation *op : to->ops)
@@ -152,7 +155,7 @@ bool Grouping::dependsOn(Group *from, Group *to) {
         return true;
       // An op without a group yet stands before all groups made so far: only movements lead on. What never
       // comes back to `to` need not be walked.
-      if (!seen.insert(def).second || farthest[position[def]] < first)
+      if (!seen.insert(def).second || farthestFrom(position[def]) < first)
         continue;
       if (isMovement(def) && self(self, def))
         return true;
@@ -216,7 +219,6 @@ bool Grouping::joinRow(Operation *op, Group *group, ArrayRef<Use> uses) {
 }
 
 void Grouping::place(Operation *op) {
-  farthestIsCurrent = false;
   OpClass kind = classify(op);
   if (!fuse || op->getNumResults() != 1) {
     begin(op);

@@ -60,7 +60,9 @@ private:
   bool alignedIn(Group *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// Whether running `from` needs `to` to have run, directly or through others.
   bool dependsOn(Group *from, Group *to);
-  void updateFarthest();
+  void addSpan(mlir::Operation *op);
+  /// The last position that a walk from `at` comes to, over operands and to all members of their groups.
+  unsigned farthestFrom(unsigned at) const;
   Group *begin(mlir::Operation *op);
 
   llvm::SmallVector<mlir::Operation *> all;
@@ -68,10 +70,8 @@ private:
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<mlir::Operation *, Group *> groupOf;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
-  /// By position: the last position that a walk from there comes to, over operands and to all members of
-  /// their groups. Kept until the next op finds its group.
-  std::vector<unsigned> farthest;
-  bool farthestIsCurrent = false;
+  /// First and last positions that groups take up, joined where they overlap, the last ones first.
+  std::vector<std::pair<unsigned, unsigned>> spans;
 };
 
 } // namespace colossal::schedule
