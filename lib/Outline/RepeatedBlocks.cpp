@@ -204,7 +204,10 @@ Run Finder::confirm(unsigned begin, unsigned end, unsigned period) const {
 
 Run Finder::findBest(unsigned begin, unsigned end) const {
   Run best;
-  for (unsigned period = 1; period <= std::min((end - begin) / 2, kMaxPeriod); ++period) {
+  // Repetitions of a period leave at least one block: longer periods cannot save more than what is found
+  // already.
+  for (unsigned period = 1;
+       period <= std::min((end - begin) / 2, kMaxPeriod) && best.saved() + period < end - begin; ++period) {
     unsigned length = 0; // of the run of equal words that ends before i
     for (unsigned i = begin; i + period <= end; ++i) {
       bool isAlike = i + period < end && words[i] == words[i + period];
