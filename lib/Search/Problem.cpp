@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace colossal::search {
 
@@ -58,15 +59,15 @@ std::string validateNodes(const Problem &problem) {
     std::int64_t largest = 0;
     for (std::size_t k = 0; k < node.candidates.size(); ++k) {
       const Candidate &candidate = node.candidates[k];
-      std::string place = nodePlace(problem, i) + ".candidates[" + std::to_string(k) + "]";
+      auto place = [&] { return nodePlace(problem, i) + ".candidates[" + std::to_string(k) + "]"; };
       if (!isLegal(candidate.cost))
-        return place + ": cost " + std::to_string(candidate.cost) + " is outside +-10^18";
+        return place() + ": cost " + std::to_string(candidate.cost) + " is outside +-10^18";
       std::int64_t sum = 0;
       for (const MemoryUse &use : candidate.memory) {
         if (use.bytes < 0)
-          return place + ": " + std::to_string(use.bytes) + " bytes is negative";
+          return place() + ": " + std::to_string(use.bytes) + " bytes is negative";
         if (use.bytes > kMaxBytes || sum > kMaxBytes - use.bytes)
-          return place + ": bytes add up to more than 2^52";
+          return place() + ": bytes add up to more than 2^52";
         sum += use.bytes;
       }
       largest = std::max(largest, sum);
@@ -80,30 +81,32 @@ std::string validateNodes(const Problem &problem) {
 
 std::string validateEdge(const Problem &problem, std::size_t e) {
   const Edge &edge = problem.edges[e];
-  std::string place = "edges[" + std::to_string(e) + "]";
+  auto place = [&] { return "edges[" + std::to_string(e) + "]"; };
   if (edge.nodes.empty())
-    return place + ": ties no nodes together";
+    return place() + ": ties no nodes together";
   std::size_t size = 1;
-  std::string shape;
   for (std::size_t k = 0; k < edge.nodes.size(); ++k) {
     std::int32_t node = edge.nodes[k];
     if (node < 0 || static_cast<std::size_t>(node) >= problem.nodes.size())
-      return place + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) +
+      return place() + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) +
              " does not exist, there are " + std::to_string(problem.nodes.size());
     for (std::size_t l = 0; l < k; ++l)
       if (edge.nodes[l] == node)
-        return place + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) + " stands twice";
+        return place() + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) + " stands twice";
     std::size_t candidates = problem.nodes[node].candidates.size();
     if (size > (std::size_t{1} << 40) / candidates)
-      return place + ": more than 2^40 combinations";
+      return place() + ": more than 2^40 combinations";
     size *= candidates;
-    shape += (k ? " x " : "") + std::to_string(candidates);
   }
   if (!edge.table)
-    return place + ": has no table";
-  if (edge.table->size() != size)
-    return place + ": table has " + std::to_string(edge.table->size()) + " costs, its nodes have " + shape +
+    return place() + ": has no table";
+  if (edge.table->size() != size) {
+    std::string shape;
+    for (std::size_t k = 0; k < edge.nodes.size(); ++k)
+      shape += (k ? " x " : "") + std::to_string(problem.nodes[edge.nodes[k]].candidates.size());
+    return place() + ": table has " + std::to_string(edge.table->size()) + " costs, its nodes have " + shape +
            " candidates";
+  }
   return "";
 }
 
@@ -116,14 +119,13 @@ std::string validate(const Problem &problem) {
     return "memory_limit: " + std::to_string(*problem.memoryLimit) + " is outside 0..2^52";
   if (std::string error = validateNodes(problem); !error.empty())
     return error;
-  const CostTable *last = nullptr; // neighbours in the list often share a table: look at its costs once
+  std::unordered_set<const CostTable *> seen; // many edges share a table: look at its costs once
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     if (std::string error = validateEdge(problem, e); !error.empty())
       return error;
     const CostTable *table = problem.edges[e].table.get();
-    if (table == last)
+    if (!seen.insert(table).second)
       continue;
-    last = table;
     auto bad = std::find_if_not(table->begin(), table->end(), isLegal);
     if (bad != table->end())
       return "edges[" + std::to_string(e) + "]: cost " + std::to_string(*bad) + " at entry " +
