@@ -113,9 +113,9 @@ private:
     });
   }
 
-  /// Rows of a register tile such that the last tile of M rows, which may be smaller, costs least. A step of k costs
-  /// as many cycles as it has multiplications or loads (two of either a cycle), or as the panel takes from the
-  /// second-level cache.
+  /// Rows of a register tile such that the last tile of M rows, which may be smaller, costs least. A step of
+  /// k costs as many cycles as it has multiplications or loads (two of either a cycle), or as the panel takes
+  /// from the second-level cache.
   static int64_t evenRows(int64_t m, const PanelShape &panel) {
     auto cost = [&](int64_t rows) {
       return rows == 0 ? 0 : std::max({rows * panel.vectors, rows + panel.vectors, 3 * panel.vectors}) + 2;
@@ -155,6 +155,7 @@ private:
     SmallVector<ContractionDim> bn = collapse(spec.n, false, true, false);
     bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
     packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
+    widenB = spec.packed && storageType(spec.bType) != acc && M > 2 * rows;
 
     // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
     kDims = collapse(spec.k, true, !spec.packed, false);
@@ -162,7 +163,7 @@ private:
     outerK = innerK == 0 ? 0 : K / innerK;
     if (K == 0)
       outerK = innerK = 0;
-    bool oneRegisterTile = M <= rows && !packB && !packA;
+    bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
     const int64_t depth = 1024;
     if (oneRegisterTile || K <= depth + depth / 4) {
       innerStep = innerK, outerStep = outerK;
@@ -178,19 +179,21 @@ private:
     // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
     int64_t elementSize = elementBytes(acc);
     blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
-    while (batchCount * panels * divideUp(M, blockRows) < 64 && blockRows >= 4 * rows)
+    // Widening a panel is repaid by the rows that use it, as packing B is below.
+    const int64_t enoughTiles = widenB ? 16 : 64;
+    while (batchCount * panels * divideUp(M, blockRows) < enoughTiles && blockRows >= 4 * rows)
       blockRows = roundUp(divideUp(blockRows, 2), rows);
     blockRows = std::max(blockRows, rows);
-    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A packed
-    // panel of many blocks is fetched block by block, best while many rows use the block before.
+    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A
+    // packed panel of many blocks is fetched block by block, best while many rows use the block before.
     if (packB && kBlocks > 1)
       blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
     else if (spec.packed && kBlocks > 1)
       blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
     int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
     // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
-    int64_t held =
-        std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockRows * rowElements() * elementSize));
+    int64_t held = std::max<int64_t>(1, target.cacheBytes() / 2 /
+                                            std::max<int64_t>(1, blockRows * rowElements() * elementSize));
     if (packA && kBlocks == 1)
       held = 1;
     supers = divideUp(blocks, std::min(blocks, held));
@@ -201,7 +204,7 @@ private:
     if (packA)
       bytes += roundUp(blockRows * blockDepth * elementSize, 64);
     bScratchOffset = bytes;
-    if (packB)
+    if (packB || widenB)
       bytes += roundUp(panel.width() * blockDepth * elementSize, 64);
     scratchBytes = bytes;
   }
@@ -224,7 +227,8 @@ private:
     Value block = memory.add(memory.mulConstant(position[1], blocksPerSuper), position[3]);
     tile.m0 = memory.mulConstant(block, blockRows);
     tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), blockRows);
-    // Where the blocks do not divide into equal shares, the last share's last tiles lie beyond M and do nothing.
+    // Where the blocks do not divide into equal shares, the last share's last tiles lie beyond M and do
+    // nothing.
     if ((supers * blocksPerSuper - 1) * blockRows >= M)
       tile.rowCount = arith::MaxSIOp::create(scope.b, scope.loc, tile.rowCount, memory.constant(0));
     if (tailVectors != panel.vectors)
@@ -238,7 +242,11 @@ private:
     Value aId = memory.add(memory.mulConstant(tile.batchLinear, supers * blocksPerSuper), block);
     Value bId = memory.add(memory.mulConstant(tile.batchLinear, panels), tile.panelIndex);
     auto pack = [&](Scope &scope, const KRange &range, Value isNew, bool isA) {
-      auto emit = [&](Scope &scope) { isA ? emitPackA(scope, tile, range) : emitPackB(scope, tile, range); };
+      auto emit = [&](Scope &scope) {
+        isA     ? emitPackA(scope, tile, range)
+        : packB ? emitPackB(scope, tile, range)
+                : emitWidenB(scope, tile, range);
+      };
       isNew ? branch(scope, isNew, emit) : emit(scope);
     };
     if (kBlocks == 1) {
@@ -246,7 +254,7 @@ private:
                       memory.constant(innerK)};
       if (packA)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), true);
-      if (packB)
+      if (packB || widenB)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
       emitRegisterTiles(scope, tile, range, /*accumulating=*/false);
     } else {
@@ -265,7 +273,7 @@ private:
         range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, innerStep), innerK);
         if (packA)
           pack(scope, range, nullptr, true);
-        if (packB)
+        if (packB || widenB)
           pack(scope, range, nullptr, false);
         emitRegisterTiles(scope, tile, range, /*accumulating=*/true);
       });
@@ -321,6 +329,31 @@ private:
   void emitPackB(Scope &scope, const Tile &tile, const KRange &range) {
     emitPackPanel(scope.b, scope.loc, target, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch, acc,
                   tile.n0, range);
+  }
+
+  /// The tile's panel of the packed B.
+  Value packedPanel(VectorMemory &memory, const Tile &tile) {
+    return memory.address(tile.bMatrix, spec.bType, memory.mulConstant(tile.panelIndex, K * panel.width()));
+  }
+
+  /// A range of the packed panel in the accumulator's type: converted once for all rows of the tile.
+  void emitWidenB(Scope &scope, const Tile &tile, const KRange &range) {
+    Value source = packedPanel(scope.memory, tile);
+    loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
+      loop(scope, range.innerBegin, range.innerEnd, 1, [&](Scope &scope, Value inner) {
+        VectorMemory &memory = scope.memory;
+        Value k = memory.add(memory.mulConstant(outer, innerK), inner);
+        Value from = memory.address(source, spec.bType, memory.mulConstant(k, panel.width()));
+        Value to = memory.address(
+            bScratch, acc, memory.mulConstant(packedPosition(scope, range, outer, inner), panel.width()));
+        for (int64_t v = 0; v < panel.vectors; ++v) {
+          Value loaded =
+              memory.load(memory.address(from, spec.bType, v * panel.lanes), spec.bType, panel.lanes);
+          memory.store(memory.convert(loaded, acc, isUnsignedElement(spec.bType)),
+                       memory.address(to, acc, v * panel.lanes));
+        }
+      });
+    });
   }
 
   void emitRegisterTiles(Scope &scope, const Tile &tile, const KRange &range, bool accumulating) {
@@ -380,15 +413,12 @@ private:
     bool constantRows = packA || aDims.size() == 1;
     int64_t aStep = packA ? 1 : kDims.back().a;
     bool inPlace = !spec.packed && !packB;
-    Value panelBase;
-    if (spec.packed)
-      panelBase =
-          memory.address(tile.bMatrix, spec.bType, memory.mulConstant(tile.panelIndex, K * panel.width()));
-    else if (packB)
+    Value panelBase, loadedPanel = spec.packed ? packedPanel(memory, tile) : Value();
+    if (packB || widenB)
       panelBase = bScratch;
     else
-      panelBase = memory.address(tile.bMatrix, spec.bType, tile.n0);
-    Type panelType = packB ? acc : spec.bType;
+      panelBase = spec.packed ? loadedPanel : memory.address(tile.bMatrix, spec.bType, tile.n0);
+    Type panelType = packB || widenB ? acc : spec.bType;
     Value mask;
     if (inPlace && N % panel.lanes != 0)
       mask = memory.prefixMask(panel.lanes,
@@ -400,10 +430,10 @@ private:
       Value aOffset = packA ? packedPosition(scope, range, outer, inner)
                             : memory.add(aOuter, memory.mulConstant(inner, aStep));
       Value bOffset;
-      if (spec.packed)
-        bOffset = memory.mulConstant(memory.add(memory.mulConstant(outer, innerK), inner), panel.width());
-      else if (packB)
+      if (packB || widenB)
         bOffset = memory.mulConstant(packedPosition(scope, range, outer, inner), panel.width());
+      else if (spec.packed)
+        bOffset = memory.mulConstant(memory.add(memory.mulConstant(outer, innerK), inner), panel.width());
       else
         bOffset = memory.add(bOuter, memory.mulConstant(inner, kDims.back().b));
       int64_t bStep = inPlace ? kDims.back().b : panel.width();
@@ -412,7 +442,8 @@ private:
       Value aBase = packA ? aScratch : tile.aMatrix;
       Value aAddress = memory.address(aBase, packA ? acc : spec.aType, aFirst);
       if (spec.packed)
-        emitPrefetch(scope, tile, range, row, panelBase, memory.add(memory.mulConstant(outer, innerK), inner), ways);
+        emitPrefetch(scope, tile, range, row, loadedPanel,
+                     memory.add(memory.mulConstant(outer, innerK), inner), ways);
       for (int64_t u = 0; u < ways; ++u) {
         SmallVector<Value> right;
         for (int64_t v = 0; v < vectors; ++v) {
@@ -494,7 +525,8 @@ private:
     }
     if (kBlocks > 1 && kDims.size() == 1) {
       // The next block of k, and after the last one the next panel's first, which follows it in memory.
-      int64_t blockPasses = std::max<int64_t>(1, std::min(M, blockRows) / rows), share = divideUp(bytes, blockPasses);
+      int64_t blockPasses = std::max<int64_t>(1, std::min(M, blockRows) / rows),
+              share = divideUp(bytes, blockPasses);
       Value block = memory.mulConstant(memory.addConstant(range.innerBegin, innerStep), bytes);
       Value offset = memory.add(block, memory.mulConstant(memory.divRem(row, rows).first, innerStep * share));
       Value inside = memory.mulConstant(scope.sub(k, range.innerBegin), share);
@@ -596,6 +628,7 @@ private:
 
   SmallVector<ContractionDim> aDims, kDims;
   bool packA, packB;
+  bool widenB; ///< B is packed in a narrower type
   int64_t rows, blockRows, tailVectors, panels, batchCount, supers, blocksPerSuper;
   int64_t innerK, outerK, innerStep, outerStep, innerBlocks, kBlocks, blockDepth;
   int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
