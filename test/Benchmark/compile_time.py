@@ -17,7 +17,7 @@ import numpy as np
 from real_models import ROOT, compile_plan, exported
 
 
-STACK_MESHES = ("1", "4", "2x2")
+STACK_MESHES = ("1", "4", "2x2", "8")
 
 
 def code_bytes(build, plan):
