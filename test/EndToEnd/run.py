@@ -25,6 +25,9 @@ import onnx
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "Models"
 TOLERANCE = 1e-4
+# Ranks share the cores of one machine, and may be root's in a container.
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+                   "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 # Layouts by hand, one factor of every op that has it over the whole mesh; what has none is left to the search. They are
 # what a search would hardly choose, and each brings other collectives.
@@ -48,7 +51,7 @@ LAYOUTS_OF = {"mlp": ["replicated", "columns", "rows"], "convnext": IMAGES + ["c
               "unet": IMAGES, "vit": TEXT + ["channels"], "swin": TEXT}
 
 Job = collections.namedtuple("Job", "model case mesh comm layout pins")
-Row = collections.namedtuple("Row", "job status error seconds detail")
+Row = collections.namedtuple("Row", "job status error compile_seconds seconds detail")
 
 
 def ranks_of(mesh):
@@ -58,10 +61,10 @@ def ranks_of(mesh):
     return ranks
 
 
-def bindings(model, inputs):
+def bindings(model, inputs, folder=MODELS):
     """The command line's --dim options that bind the model's symbolic dimensions to the shapes of `inputs`."""
     dims = {}
-    for value in onnx.load(MODELS / model / "model.onnx", load_external_data=False).graph.input:
+    for value in onnx.load(folder / model / "model.onnx", load_external_data=False).graph.input:
         for size, dim in zip(inputs[value.name].shape, value.type.tensor_type.shape.dim):
             if dim.dim_param:
                 dims[dim.dim_param] = size
@@ -102,28 +105,29 @@ def brief(text):
 
 
 def run_job(job, arguments):
-    begin = time.monotonic()
+    begin, compiled = time.monotonic(), None
 
     def row(status, error=None, detail=""):
-        return Row(job, status, error, time.monotonic() - begin, detail)
+        end = time.monotonic()
+        return Row(job, status, error, (compiled or end) - begin, end - begin, detail)
 
-    case = MODELS / job.model / job.case
+    case = arguments.folder / job.model / job.case
     inputs, expected = np.load(case / "inputs.npz"), np.load(case / "outputs.npz")
     with tempfile.TemporaryDirectory(prefix="colossal-") as scratch:
         plan, outputs = f"{scratch}/model.cplan", f"{scratch}/outputs.npz"
         pins = [item for pin in job.pins for item in ("--pin", pin)]
         binaries = arguments.build / "bin"
-        code, text = call([str(binaries / "colossal-compile"), str(MODELS / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
-                           *bindings(job.model, inputs), *pins, "-o", plan], arguments.timeout)
+        code, text = call([str(binaries / "colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
+                           *bindings(job.model, inputs, arguments.folder), *pins, "-o", plan], arguments.timeout)
         if code:
             return row("compile", detail=f"exit {code}: {brief(text)}")
+        compiled = time.monotonic()
         run = [str(binaries / "colossal-run"), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
                "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(TOLERANCE)]
         environment = None
         if job.comm == "mpi":
             run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
-            environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                           "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_mpi_yield_when_idle": "1"}
+            environment = {**os.environ, **MPI_ENVIRONMENT}
         code, text = call(run, arguments.timeout, environment)
         if not os.path.exists(outputs):
             return row("run", detail=f"exit {code}: {brief(text)}")
@@ -141,15 +145,15 @@ def run_job(job, arguments):
         return row("ok", worst)
 
 
-def cases_of(model):
-    return sorted(path.parent.name for path in (MODELS / model).glob("*/outputs.npz"))
+def cases_of(folder, model):
+    return sorted(path.parent.name for path in (folder / model).glob("*/outputs.npz"))
 
 
 def jobs_of(arguments):
-    for number, model in enumerate(sorted(path.parent.name for path in MODELS.glob("*/model.onnx"))):
+    for number, model in enumerate(sorted(path.parent.name for path in arguments.folder.glob("*/model.onnx"))):
         if arguments.models and model not in arguments.models:
             continue
-        cases, layouts = cases_of(model), LAYOUTS_OF.get(model, TEXT)
+        cases, layouts = cases_of(arguments.folder, model), LAYOUTS_OF.get(model, TEXT)
         middle = cases[min(1, len(cases) - 1)]
         if arguments.fast:
             chosen = [(middle, mesh, "local", "search") for mesh in ("1", "4")]
@@ -175,6 +179,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
     parser.add_argument("--fast", action="store_true", help="one case of each model, at 1, 3 and 4 ranks, local")
+    parser.add_argument("--folder", type=pathlib.Path, default=MODELS, help="holds NAME/model.onnx, NAME/CASE/{inputs,outputs}.npz")
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
@@ -193,7 +198,7 @@ def main():
         for row in pool.map(lambda job: run_job(job, arguments), jobs):
             rows.append(row)
             error = "" if row.error is None else f"{row.error:.1e}"
-            print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.job.layout:12} {row.status:8} {error:8} {row.seconds:6.1f} s  {row.detail}",
+            print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.job.layout:12} {row.status:8} {error:8} {row.compile_seconds:6.1f} + {row.seconds - row.compile_seconds:4.1f} s  {row.detail}",
                   flush=True)
     failed = [row for row in rows if row.status != "ok"]
     if arguments.report:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""One plan gives the same bits with any number of threads.
+"""One plan gives the same bits with any number of threads, and by any communicator.
 
-    threads.py --build build [--models gpt2 ...] [--threads 1 2 3]
+    threads.py --build build [--models gpt2 ...] [--threads 1 2 3] [--mesh 2 --mpi]
 
 Each model is compiled once and run with each number of threads; all outputs must be equal, byte for byte. The models
 cover contractions, attention, convolutions of both kinds (generated and the library's), and normalizations.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
@@ -14,15 +15,20 @@ import tempfile
 
 import numpy as np
 
-from run import MODELS, bindings
+from run import MODELS, MPI_ENVIRONMENT, bindings, ranks_of
 
 DEFAULT = ["bert", "gpt2", "gpt2-decode", "llama", "mobilenet", "resnet", "swin", "unet"]
 
 
-def outputs_of(arguments, plan, inputs, threads, scratch):
+def outputs_of(arguments, plan, inputs, threads, scratch, openmp=None):
+    """With `openmp`, one process a rank under mpirun, with that value of OMP_NUM_THREADS."""
     file = pathlib.Path(scratch) / "outputs.npz"
-    subprocess.run([arguments.build / "bin/colossal-run", plan, "--input", inputs, "--threads", str(threads), "--output", file],
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [arguments.build / "bin/colossal-run", plan, "--input", inputs, "--threads", str(threads), "--output", file]
+    environment = None
+    if openmp:
+        command = ["mpirun", "--oversubscribe", "-n", str(ranks_of(arguments.mesh)), *command, "--comm", "mpi"]
+        environment = {**os.environ, **MPI_ENVIRONMENT, "OMP_NUM_THREADS": str(openmp), "OMP_DYNAMIC": "false", "OMP_PROC_BIND": "true"}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, timeout=120)
     return {name: value.tobytes() for name, value in np.load(file).items()}
 
 
@@ -32,6 +38,7 @@ def main():
     parser.add_argument("--models", nargs="+", default=DEFAULT)
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--mesh", default="1")
+    parser.add_argument("--mpi", action="store_true", help="also under mpirun, whatever OpenMP's variables say")
     arguments = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -41,9 +48,11 @@ def main():
             subprocess.run([arguments.build / "bin/colossal-compile", MODELS / model / "model.onnx", "--mesh", arguments.mesh, "-q",
                             *bindings(model, np.load(inputs)), "-o", plan], check=True)
             found = [outputs_of(arguments, plan, inputs, threads, scratch) for threads in arguments.threads]
+            if arguments.mpi:
+                found += [outputs_of(arguments, plan, inputs, threads, scratch, openmp) for threads in arguments.threads for openmp in (1, 8)]
             differ = [name for name in found[0] if any(other[name] != found[0][name] for other in found[1:])]
             failed += bool(differ)
-            print(f"{model:12} {len(found[0])} outputs with {arguments.threads} threads: "
+            print(f"{model:12} {len(found[0])} outputs with {arguments.threads} threads{' and by MPI' if arguments.mpi else ''}: "
                   f"{'differ: ' + ', '.join(differ) if differ else 'equal'}", flush=True)
     return 1 if failed else 0
 
