@@ -5,7 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Compiler.h"
 #include "PlanMemory.h"
+#include "PlanPrice.h"
 
+#include "colossal/Cost/HostCost.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
@@ -106,6 +108,28 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
   return all;
 }
 
+/// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what is predicted.
+static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
+  const std::string &name = options.layout.machine;
+  cost::MachineResult loaded = cost::loadMachine(name.empty() ? "cpu" : name);
+  if (!loaded.error.empty())
+    return emitError(module.getLoc()) << loaded.error;
+  dist::MeshAttr mesh = dist::getMesh(module);
+  if (loaded.machine.host)
+    for (auto program : module.getOps<plan::ProgramOp>()) {
+      if (program.getRole() == plan::Role::Load)
+        continue;
+      PlanPrice price = pricePlan(program, mesh, loaded.machine);
+      program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
+      result.layout.predictedByFunction.erase(program.getSymName().str());
+      result.layout.summary +=
+          "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
+    }
+  result.layout.summary +=
+      "error of predictions: " + cost::describePlanEvidence(loaded.machine, mesh.getNumRanks()) + "\n";
+  return success();
+}
+
 static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options, CompileResult &result) {
   switch (phase) {
   case Phase::Import:
@@ -137,7 +161,8 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     emit.report.set_model_path(options.import.modelPath);
     emit.report.set_command_line(options.commandLine);
     emit.report.set_layouts(result.layout.pins);
-    if (failed(plan::emitPlan(module, emit, result.plan, result.data)))
+    if (failed(predictPrograms(module, options, result)) ||
+        failed(plan::emitPlan(module, emit, result.plan, result.data)))
       return failure();
     for (plan::Program &program : *result.plan.mutable_programs())
       if (auto seconds = result.layout.predictedByFunction.find(program.name());

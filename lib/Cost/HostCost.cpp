@@ -56,8 +56,13 @@ double HostCost::memorySeconds(double bytes) const {
   return bytes / memoryBandwidth;
 }
 
-double HostCost::seconds(const OpWork &op) const {
-  double element = bytesOf(op.type), time = 0;
+double HostCost::unevenness(double tiles) const {
+  double threads = threadCount;
+  return std::ceil(std::max(1.0, tiles) / threads) * threads / std::max(1.0, tiles);
+}
+
+double HostCost::seconds(const OpWork &op, double tiles) const {
+  double element = bytesOf(op.type), time = 0, uneven = unevenness(tiles);
   switch (op.kind) {
   case OpKind::Contraction:
   case OpKind::Convolution: {
@@ -66,7 +71,7 @@ double HostCost::seconds(const OpWork &op) const {
     double deep = isConvolution ? 0 : std::max(0.0, op.k - host.deepContraction) * (host.deepFactor - 1);
     double depth = op.k + deep + (isConvolution ? host.convolutionFill : host.contractionFill);
     double efficiency = isConvolution ? host.convolutionEfficiency : 1;
-    double computing = 2 * op.batch * rows * op.n * depth / (rate(op.type) * efficiency);
+    double computing = 2 * op.batch * rows * op.n * depth / (rate(op.type) * efficiency) * uneven;
     time = mix(computing * op.passes, memorySeconds(op.batch * op.n * op.k * element) * op.passes,
                isConvolution ? host.convolutionExposedMemory : host.exposedMemory);
     // A result beyond the cache is fetched before it is written.
@@ -76,14 +81,15 @@ double HostCost::seconds(const OpWork &op) const {
     break;
   }
   case OpKind::FusedAttention:
-    time = op.flops() / (rate(op.type) * host.attentionEfficiency);
+    time = op.flops() / (rate(op.type) * host.attentionEfficiency) * uneven;
     break;
   case OpKind::Streaming:
     time = op.bytes > host.cacheBytes * threadCount ? memorySeconds(op.bytes)
                                                     : op.bytes / (host.cacheBandwidth * coresPerRank);
+    time *= uneven;
     break;
   }
-  return time + op.launches * (threadCount > 1 ? host.forkSeconds : device.launchSeconds);
+  return time + op.launches * (threadCount > 1 && tiles > 1 ? host.forkSeconds : device.launchSeconds);
 }
 
 std::string describePlanEvidence(const Machine &machine, std::int64_t ranks) {
@@ -99,8 +105,8 @@ std::string describePlanEvidence(const Machine &machine, std::int64_t ranks) {
   return text.str();
 }
 
-double HostCost::fusedSeconds(double elements) const {
-  return elements * host.elementSeconds / coresPerRank;
+double HostCost::fusedSeconds(double elements, double tiles) const {
+  return elements * host.elementSeconds / coresPerRank * unevenness(tiles);
 }
 
 } // namespace colossal::cost

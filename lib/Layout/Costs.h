@@ -34,7 +34,6 @@ public:
   double getExchangeSeconds(double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Memory of one device in bytes.
   int64_t getMemoryBytes() const;
-  const cost::Machine &getMachine() const { return model.machine(); }
 
 private:
   cost::CostModel model;

@@ -103,7 +103,5 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
                                        : explainMisfit(module, model, solution, memory);
   model.apply(solution.assignment);
   describe(model, solution, report);
-  report.summary +=
-      "error of that prediction: " + cost::describePlanEvidence(costs->getMachine(), mesh.getNumRanks()) + "\n";
   return success();
 }

@@ -88,6 +88,8 @@ LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
       continue;
     }
     launch(*kernel, accesses, 1, scalars, op.getLoc(), place);
+    place.program->steps.back().work = {Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries, spec.keys,
+                                        (spec.width + spec.valueWidth) / 2};
     return success();
   }
   return op.emitOpError("cannot be generated for this target: ") << problem;

@@ -59,6 +59,14 @@ void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> acces
        operands});
 }
 
+static int64_t countOperations(ArrayRef<Operation *> ops) {
+  double count = 0;
+  for (Operation *op : ops)
+    if (auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op))
+      count += ruled.getFlops();
+  return static_cast<int64_t>(std::min(count, 1e18));
+}
+
 //===----------------------------------------------------------------------===//
 // Fused groups
 //===----------------------------------------------------------------------===//
@@ -280,6 +288,7 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
     accesses.push_back(accessOf(view, tensorOf(output), true));
   launch(*kernel, accesses, outputs.size(), outlined->scalars, group.ops.back()->getLoc(), place,
          taken ? SmallVector<int64_t>{*taken} : SmallVector<int64_t>());
+  place.program->steps.back().work.operations = countOperations(group.ops);
   return success();
 }
 
@@ -591,5 +600,13 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     return lowerWinograd(cast<ConvOp>(op), *winograd, *operands, *kernel, accesses, places.size(), outlined->scalars,
                          alsoWritten, place);
   launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place, alsoWritten);
+  auto product = [](ArrayRef<cpu::ContractionDim> dims) {
+    int64_t size = 1;
+    for (const cpu::ContractionDim &dim : dims)
+      size *= dim.size;
+    return size;
+  };
+  place.program->steps.back().work = {Work::Kind::Contraction, product(spec.batch), product(spec.m),
+                                      product(spec.n),         product(spec.k),     countOperations(epilogue)};
   return success();
 }

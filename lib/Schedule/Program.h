@@ -37,6 +37,14 @@ struct Access {
   bool writes = false;
 };
 
+/// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point of their
+/// product is a multiply and add), and operations on elements. Bytes follow from the accesses.
+struct Work {
+  enum class Kind { Elements, Contraction, Attention } kind = Kind::Elements;
+  int64_t batch = 1, m = 1, n = 1, k = 1; ///< attention: heads of all sequences, queries, keys, width
+  int64_t operations = 0;
+};
+
 struct Step {
   llvm::SmallVector<Access> accesses;
   bool communicates = false;
@@ -44,6 +52,7 @@ struct Step {
   /// Makes the plan op; buffers as `accesses`. Index operands are mapped by `scalars`.
   std::function<mlir::Operation *(mlir::OpBuilder &, llvm::ArrayRef<plan::BufferAttr>, mlir::IRMapping &scalars)> build;
   llvm::SmallVector<mlir::Value> scalars; ///< index values of the source function that `build` asks for
+  Work work = {};
 };
 
 struct Binding {

@@ -65,6 +65,15 @@ static Value cloneScalar(Value value, OpBuilder &b, IRMapping &mapping) {
   return b.clone(*op, mapping)->getResult(cast<OpResult>(value).getResultNumber());
 }
 
+/// As Schedule.h says of kWorkAttrName.
+static Attribute describeWork(const Work &work, Builder &b) {
+  static constexpr const char *kinds[] = {"elements", "contraction", "attention"};
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("kind", b.getStringAttr(kinds[static_cast<unsigned>(work.kind)])),
+       b.getNamedAttr("operations", b.getI64IntegerAttr(work.operations)),
+       b.getNamedAttr("sizes", b.getDenseI64ArrayAttr({work.batch, work.m, work.n, work.k}))});
+}
+
 void schedule::emitProgram(Program &program, Shared &shared, StringRef name, plan::Role role,
                            DictionaryAttr dimensions, DictionaryAttr fixedInputs, Location loc) {
   MLIRContext *context = shared.module.getContext();
@@ -95,7 +104,9 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
       buffers.push_back(bufferOf(access.storage, access.offset, access.bytes));
     for (Value scalar : step.scalars)
       cloneScalar(scalar, b, mapping);
-    step.build(b, buffers, mapping);
+    Operation *built = step.build(b, buffers, mapping);
+    if (isa_and_nonnull<plan::LaunchOp>(built))
+      built->setAttr(kWorkAttrName, describeWork(step.work, b));
   }
 }
 

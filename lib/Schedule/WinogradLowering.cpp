@@ -141,6 +141,7 @@ LogicalResult FunctionLowering::lowerWinograd(ConvOp op, const cpu::WinogradShap
          weights{packed->storage, 0, shared.weights[packed->storage - kWeightBase].bytes, false};
   from.writes = false;
   launch(*contraction, {from, weights, products}, 1, {}, loc, place);
+  place.program->steps.back().work = {Work::Kind::Contraction, places, shape.pieces(), out, in};
 
   products.writes = false;
   SmallVector<Access> accesses{products};

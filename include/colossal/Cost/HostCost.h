@@ -32,12 +32,16 @@ public:
   /// (see
   ///   fusedSeconds) are not counted.
   /// Launches cost `launch_seconds` with one thread, `fork_seconds` with several.
-  double seconds(const OpWork &op) const;
+  /// `tiles`: pieces that the kernel's work comes in, which threads share evenly or, where there are few, do not.
+  double seconds(const OpWork &op, double tiles = kManyTiles) const;
 
   /// What an operation on `elements` values adds to the kernel that it is fused into.
-  double fusedSeconds(double elements) const;
+  double fusedSeconds(double elements, double tiles = kManyTiles) const;
 
 private:
+  static constexpr double kManyTiles = 1e9;
+  /// By how much the thread with the most tiles has more than its even part.
+  double unevenness(double tiles) const;
   double rate(DataType type) const;
   double memorySeconds(double bytes) const;
 

@@ -30,6 +30,10 @@ struct GeneratedCode {
   size_t kernels = 0;
 };
 
+/// On each `plan.launch`, what its kernel computes: {kind = "contraction", "attention" or "elements", sizes = [batch, m, n,
+/// k], operations = those on single elements}. Attention has m queries, n keys and heads of width k. Not part of the plan.
+constexpr llvm::StringLiteral kWorkAttrName = "colossal.work";
+
 /// Schedules the partitioned functions of `module` (each a binding of the model's dimensions; `func.func`s of local
 /// tensors): appends `plan.arena`, `plan.parameter`, `plan.kernel` and `plan.program` ops to the module (one load program;
 /// one infer program per function, named like it) and erases the functions. All programs share one WEIGHTS arena.

@@ -1,0 +1,165 @@
+//===- PlanPrice.cpp - seconds of a scheduled program -----------------------===//
+#include "PlanPrice.h"
+
+#include "colossal/Cost/CostModel.h"
+#include "colossal/Cost/HostCost.h"
+#include "colossal/Schedule/Schedule.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+cost::DataType dataTypeOf(Type element) {
+  if (element.isF64())
+    return cost::DataType::F64;
+  if (element.isF16())
+    return cost::DataType::F16;
+  if (element.isBF16())
+    return cost::DataType::BF16;
+  if (element.isInteger())
+    return element.getIntOrFloatBitWidth() < 32 ? cost::DataType::I8 : cost::DataType::I32;
+  return cost::DataType::F32;
+}
+
+double product(ArrayRef<int64_t> sizes) {
+  double all = 1;
+  for (int64_t size : sizes)
+    all *= static_cast<double>(size);
+  return all;
+}
+
+class Pricing {
+public:
+  Pricing(dist::MeshAttr mesh, const cost::Machine &machine)
+      : mesh(mesh), host(machine, static_cast<int>(mesh.getNumRanks())), network(machine) {}
+
+  double price(plan::LaunchOp op) const;
+  double price(plan::ConvolutionOp op) const;
+  double price(plan::CollectiveOp op) const;
+  double price(plan::CopyOp op) const {
+    return host.seconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 1);
+  }
+
+private:
+  cost::Group groupOf(ArrayRef<int64_t> axes) const;
+
+  dist::MeshAttr mesh;
+  cost::HostCost host;
+  cost::CostModel network;
+};
+
+double Pricing::price(plan::LaunchOp op) const {
+  double bytes = 0;
+  for (Attribute buffer : op.getBuffers())
+    bytes += static_cast<double>(cast<plan::BufferAttr>(buffer).getBytes());
+  double tiles = static_cast<double>(op.getTiles());
+  auto work = op->getAttrOfType<DictionaryAttr>(schedule::kWorkAttrName);
+  if (!work)
+    return host.seconds(cost::streaming(bytes), tiles);
+  StringRef kind = work.getAs<StringAttr>("kind").getValue();
+  ArrayRef<int64_t> sizes = work.getAs<DenseI64ArrayAttr>("sizes").asArrayRef();
+  double elements = static_cast<double>(work.getAs<IntegerAttr>("operations").getInt());
+  if (kind == "elements")
+    return std::max(host.seconds(cost::streaming(bytes), tiles), host.fusedSeconds(elements, tiles));
+  cost::OpWork shape = cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
+                                         static_cast<double>(sizes[2]), static_cast<double>(sizes[3]),
+                                         cost::DataType::F32);
+  if (kind == "attention")
+    shape.kind = cost::OpKind::FusedAttention;
+  return host.seconds(shape, tiles) + host.fusedSeconds(elements, tiles);
+}
+
+double Pricing::price(plan::ConvolutionOp op) const {
+  // N C spatial, O C/group spatial.
+  ArrayRef<int64_t> output = op.getOutput(), weight = op.getWeight();
+  double group = static_cast<double>(op.getGroup());
+  cost::OpWork work = cost::contraction(group, static_cast<double>(output[0]) * product(output.drop_front(2)),
+                                        static_cast<double>(output[1]) / group, product(weight.drop_front()),
+                                        dataTypeOf(op.getElementType()));
+  work.kind = cost::OpKind::Convolution;
+  return host.seconds(work);
+}
+
+/// As the search's Costs::getGroup does.
+cost::Group Pricing::groupOf(ArrayRef<int64_t> axes) const {
+  cost::Group group;
+  group.active = static_cast<int>(mesh.getNumRanks());
+  unsigned innermost = 0;
+  for (int64_t axis : axes) {
+    group.size *= static_cast<int>(mesh.getAxisSize(axis));
+    innermost = std::max(innermost, static_cast<unsigned>(axis));
+  }
+  for (unsigned axis = innermost + 1; axis < mesh.getNumAxes(); ++axis)
+    group.stride *= static_cast<int>(mesh.getAxisSize(axis));
+  return group;
+}
+
+double Pricing::price(plan::CollectiveOp op) const {
+  double element = std::max(1.0, op.getElementType().getIntOrFloatBitWidth() / 8.0);
+  double block = product(op.getSizes()) * element;
+  cost::Group group = groupOf(op.getAxes());
+  switch (op.getKind()) {
+  case plan::CollectiveKind::AllReduce:
+    return network.seconds(cost::Collective::AllReduce, block, group);
+  case plan::CollectiveKind::AllGather:
+    return network.seconds(cost::Collective::AllGather, block * group.size, group);
+  case plan::CollectiveKind::ReduceScatter:
+    return network.seconds(cost::Collective::ReduceScatter, block * group.size, group);
+  case plan::CollectiveKind::AllToAll:
+    return network.seconds(cost::Collective::AllToAll, block * group.size, group);
+  case plan::CollectiveKind::Broadcast:
+    return network.seconds(cost::Collective::Broadcast, block, group);
+  case plan::CollectiveKind::Exchange: // every member writes all that it receives, its own part too
+    if (auto window = op.getWindow())
+      block = static_cast<double>((*window)[0]) * static_cast<double>((*window)[1]) *
+              static_cast<double>((*window)[3]) * element;
+    return network.seconds(cost::Collective::Permute, block, group);
+  case plan::CollectiveKind::Permute:
+    return network.seconds(cost::Collective::Permute, block, group);
+  }
+  return 0;
+}
+
+} // namespace
+
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine) {
+  Pricing pricing(mesh, machine);
+  PlanPrice price;
+  Builder builder(program.getContext());
+  program.getBody().walk([&](Operation *op) {
+    double *sum = &price.computing, seconds = 0;
+    if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+      seconds = pricing.price(launch);
+    } else if (auto convolution = dyn_cast<plan::ConvolutionOp>(op)) {
+      seconds = pricing.price(convolution);
+    } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
+      seconds = pricing.price(collective);
+      sum = &price.communicating;
+    } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
+      seconds = pricing.price(copy);
+      sum = &price.moving;
+    } else {
+      return;
+    }
+    *sum += seconds;
+    ++price.instructions;
+    op->setAttr("colossal.seconds", builder.getF64FloatAttr(seconds));
+  });
+  return price;
+}
+
+std::string PlanPrice::describe() const {
+  auto text = [](double seconds) {
+    return seconds < 1e-3 ? llvm::formatv("{0:F1} us", seconds * 1e6).str() : llvm::formatv("{0:F2} ms", seconds * 1e3).str();
+  };
+  return text(total()) + " (computing " + text(computing) + ", copying " + text(moving) + ", communicating " +
+         text(communicating) + ") in " + std::to_string(instructions) + " instructions";
+}
+
+} // namespace colossal

@@ -1,0 +1,34 @@
+//===- PlanPrice.h - seconds of a scheduled program -------------------------===//
+//
+// The search prices ops by their layouts before it is known what becomes one kernel, what is copied and what is padded.
+// Once a program is scheduled all of that is known: this prices its instructions, one after the other, with the same
+// formulas (colossal/Cost/HostCost.h). Neighbours: lib/Schedule says what each kernel computes, Compiler.cpp prints.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_COMPILER_PLANPRICE_H
+#define COLOSSAL_COMPILER_PLANPRICE_H
+
+#include "colossal/Cost/Machine.h"
+#include "dialects/Plan/PlanDialect.h"
+
+#include <cstdint>
+#include <string>
+
+namespace colossal {
+
+/// Seconds of one run of a program on one rank, every rank doing the same.
+struct PlanPrice {
+  double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives
+  int64_t instructions = 0;
+  double total() const { return computing + moving + communicating; }
+  /// One line for people.
+  std::string describe() const;
+};
+
+/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. `machine.host` must be there. Each
+/// instruction gets its seconds as an attribute `colossal.seconds`, for whoever looks at the phase's text.
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine);
+
+} // namespace colossal
+
+#endif // COLOSSAL_COMPILER_PLANPRICE_H
