@@ -66,13 +66,15 @@ double Pricing::price(plan::LaunchOp op) const {
   ArrayRef<int64_t> sizes = work.getAs<DenseI64ArrayAttr>("sizes").asArrayRef();
   double elements = static_cast<double>(work.getAs<IntegerAttr>("operations").getInt());
   if (kind == "elements")
-    return std::max(host.seconds(cost::streaming(bytes), tiles), host.fusedSeconds(elements, tiles));
+    return host.kernelSeconds(cost::streaming(bytes), elements, tiles);
   cost::OpWork shape = cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
                                          static_cast<double>(sizes[2]), static_cast<double>(sizes[3]),
                                          cost::DataType::F32);
   if (kind == "attention")
     shape.kind = cost::OpKind::FusedAttention;
-  return host.seconds(shape, tiles) + host.fusedSeconds(elements, tiles);
+  else if (kind == "convolution")
+    shape.kind = cost::OpKind::Convolution;
+  return host.kernelSeconds(shape, elements, tiles);
 }
 
 double Pricing::price(plan::ConvolutionOp op) const {

@@ -109,4 +109,9 @@ double HostCost::fusedSeconds(double elements, double tiles) const {
   return elements * host.elementSeconds / coresPerRank * unevenness(tiles);
 }
 
+double HostCost::kernelSeconds(const OpWork &op, double operations, double tiles) const {
+  double product = seconds(op, tiles), elements = fusedSeconds(operations, tiles);
+  return op.kind == OpKind::Streaming ? std::max(product, elements) : product + elements;
+}
+
 } // namespace colossal::cost

@@ -606,7 +606,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       size *= dim.size;
     return size;
   };
-  place.program->steps.back().work = {Work::Kind::Contraction, product(spec.batch), product(spec.m),
+  bool windows = isa<ConvOp, ConvTransposeOp>(op);
+  place.program->steps.back().work = {windows ? Work::Kind::Convolution : Work::Kind::Contraction, product(spec.batch), product(spec.m),
                                       product(spec.n),         product(spec.k),     countOperations(epilogue)};
   return success();
 }

@@ -40,7 +40,7 @@ struct Access {
 /// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point of their
 /// product is a multiply and add), and operations on elements. Bytes follow from the accesses.
 struct Work {
-  enum class Kind { Elements, Contraction, Attention } kind = Kind::Elements;
+  enum class Kind { Elements, Contraction, Convolution, Attention } kind = Kind::Elements;
   int64_t batch = 1, m = 1, n = 1, k = 1; ///< attention: heads of all sequences, queries, keys, width
   int64_t operations = 0;
 };

@@ -67,7 +67,7 @@ static Value cloneScalar(Value value, OpBuilder &b, IRMapping &mapping) {
 
 /// As Schedule.h says of kWorkAttrName.
 static Attribute describeWork(const Work &work, Builder &b) {
-  static constexpr const char *kinds[] = {"elements", "contraction", "attention"};
+  static constexpr const char *kinds[] = {"elements", "contraction", "convolution", "attention"};
   return b.getDictionaryAttr(
       {b.getNamedAttr("kind", b.getStringAttr(kinds[static_cast<unsigned>(work.kind)])),
        b.getNamedAttr("operations", b.getI64IntegerAttr(work.operations)),

@@ -3,11 +3,14 @@
 // all probes. Neighbours: Probe.h runs graphs, CollectiveTimes.h collectives, colossal/Cost/HostCost.h is the
 // model.
 #include "CollectiveTimes.h"
+#include "HostFit.h"
 #include "Probe.h"
 #include "Subcommands.h"
 
 #include "colossal/Cost/HostCost.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sched.h>
@@ -29,14 +33,7 @@ namespace {
 
 struct CalibrateOptions {
   std::string output, name = "this-machine";
-  double seconds = 1.5;
-};
-
-/// One kernel that is timed: what it is to the model, and its time with one thread and with one a core.
-struct Sample {
-  std::string name;
-  OpWork work;
-  double alone = 0, together = 0;
+  double seconds = 8;
 };
 
 unsigned countCores() {
@@ -55,12 +52,9 @@ std::string readProcessorName() {
   return "CPU";
 }
 
-/// The time of the instruction that begins with the op `name`; others may be fused into it.
 double find(const ProbeTimes &times, const std::string &name) {
-  for (const auto &[from, seconds] : times.seconds)
-    if (from == name || from.rfind(name + ",", 0) == 0)
-      return seconds;
-  return 0;
+  auto found = times.seconds.find(name);
+  return found == times.seconds.end() ? 0 : found->second;
 }
 
 OpWork attentionWork(long heads, long length, long width) {
@@ -92,7 +86,10 @@ public:
     machine.device.memoryBytes = sysconf(_SC_PHYS_PAGES) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
     machine.host.emplace().cores = static_cast<int>(cores);
     machine.host->cacheBytes = static_cast<double>(std::max(1L << 20, sysconf(_SC_LEVEL2_CACHE_SIZE)));
-    return measureKernels() && measureTypes() && measureLaunches() && measureCollectives() && measureCopies();
+    bool done = measureKernels() && measureTypes() && measureLaunches() && measureCollectives() && measureCopies() &&
+                measureDisk();
+    warnOfLoad();
+    return done;
   }
   const cost::Machine &result() const { return machine; }
   std::string error;
@@ -102,23 +99,17 @@ public:
     double sum = 0;
     int count = 0;
     std::fprintf(stderr, "%-34s %12s %12s %7s\n", "kernel, threads", "measured us", "model us", "error");
-    for (unsigned threads : {1u, cores}) {
-      cost::Machine one = machine;
-      if (threads == 1)
-        one.host->cores = 1; // one rank alone on one core
-      cost::HostCost model(one, 1);
+    for (bool isTogether : {false, true})
       for (const Sample &sample : samples) {
-        double measured = threads == 1 ? sample.alone : sample.together, got = model.seconds(sample.work);
+        double measured = isTogether ? sample.together : sample.alone;
         if (measured <= 0)
           continue;
-        std::fprintf(stderr, "%-30s %3u %12.1f %12.1f %+6.1f%%\n", sample.name.c_str(), threads,
+        double got = sample.predict(machine, isTogether);
+        std::fprintf(stderr, "%-30s %3u %12.1f %12.1f %+6.1f%%\n", sample.name.c_str(), isTogether ? cores : 1,
                      measured * 1e6, got * 1e6, (got / measured - 1) * 100);
         sum += std::fabs(got / measured - 1);
         ++count;
       }
-      if (cores == 1)
-        break;
-    }
     if (count > 0)
       std::fprintf(stderr, "mean absolute error over %d kernels (measured, the probes themselves): %.1f %%\n",
                    count, 100 * sum / count);
@@ -129,17 +120,39 @@ private:
 
   bool runBoth(const ProbeGraph &graph, ProbeTimes &alone, ProbeTimes &together) {
     Probe probe;
-    alone = probe.run(graph, 1, options.seconds, error);
-    if (error.empty() && cores > 1)
-      together = probe.run(graph, cores, options.seconds, error);
-    return error.empty();
+    if (error = probe.prepare(graph, cores > 1 ? std::vector<unsigned>{1, cores} : std::vector<unsigned>{1});
+        !error.empty())
+      return false;
+    if (error = probe.measure(options.seconds, 4 * options.seconds); !error.empty())
+      return false;
+    alone = probe.times(0);
+    if (cores > 1)
+      together = probe.times(1);
+    return true;
+  }
+
+  /// A graph with one thread only, for a shorter time.
+  bool runAlone(const ProbeGraph &graph, ProbeTimes &times) {
+    Probe probe;
+    if (error = probe.prepare(graph, {1}); !error.empty())
+      return false;
+    if (error = probe.measure(options.seconds / 8, options.seconds / 2); !error.empty())
+      return false;
+    times = probe.times(0);
+    return true;
+  }
+
+  void addSample(const std::string &name, OpWork work, double operations = 0) {
+    std::string base = name.substr(0, name.find('#'));
+    if (std::none_of(samples.begin(), samples.end(), [&](const Sample &s) { return s.name == base; }))
+      samples.push_back({base, work, operations});
   }
 
   void addContraction(ProbeGraph &graph, const std::string &name, long m, long n, long k) {
     std::string result = graph.contract(name, graph.input({m, k}), graph.parameter({k, n}), m, n, k);
     graph.output(result, {m, n});
-    samples.push_back({name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n),
-                                               static_cast<double>(k), cost::DataType::F32)});
+    addSample(name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
+                                      cost::DataType::F32));
   }
   void addAttention(ProbeGraph &graph, const std::string &name, long heads, long length, long width) {
     std::string type = graph.type({1, heads, length, width}), q = graph.input({1, heads, length, width}),
@@ -148,7 +161,7 @@ private:
                                     ") {scale = 1.250000e-01 : f64} : (" + type + ", " + type + ", " + type +
                                     ") -> " + type),
                  {1, heads, length, width});
-    samples.push_back({name, attentionWork(heads, length, width)});
+    addSample(name, attentionWork(heads, length, width));
   }
   void addNormalize(ProbeGraph &graph, const std::string &name, long rows, long width) {
     std::string type = graph.type({rows, width}), row = graph.type({width});
@@ -157,7 +170,8 @@ private:
                                     ") {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (" + type + ", " + row +
                                     ", " + row + ") -> " + type),
                  {rows, width});
-    samples.push_back({name, cost::streaming(2.0 * 4 * static_cast<double>(rows * width))});
+    addSample(name, cost::streaming(2.0 * 4 * static_cast<double>(rows * width)),
+              8.0 * static_cast<double>(rows * width));
   }
   void addConvolution(ProbeGraph &graph, const std::string &name, long size, long in, long out, long window) {
     long pad = window / 2;
@@ -165,11 +179,11 @@ private:
     std::string result =
         graph.op(name, "colossal.conv" + convolutionForm(graph, size, in, out, window, pads));
     // As inside a model, where the result stays as the library lays it out.
-    graph.output(graph.op(name + "_sum", "colossal.reduce sum " + result +
+    graph.output(graph.op("sum_" + name, "colossal.reduce sum " + result +
                                              " over [2, 3] : " + graph.type({1, out, size, size}) + " -> " +
                                              graph.type({1, out})),
                  {1, out});
-    samples.push_back({name, convolutionWork(size * size, out, in, window * window)});
+    addSample(name, convolutionWork(size * size, out, in, window * window));
   }
   static std::string convolutionForm(ProbeGraph &graph, long size, long in, long out, long window,
                                      const std::string &pads) {
@@ -184,30 +198,30 @@ private:
     return *std::find_if(samples.begin(), samples.end(), [&](const Sample &s) { return s.name == name; });
   }
 
+  /// Contractions, attention, normalization: each several times over with weights of its own, so that a weight comes
+  /// from where it does in a model, whose other layers have passed through the caches since.
   bool measureKernels() {
     say("contractions, attention and normalization");
     ProbeGraph graph;
-    addContraction(graph, "contract_256x2304x768", 256, 2304, 768);
-    addContraction(graph, "contract_64x2304x768", 64, 2304, 768);
-    addContraction(graph, "contract_128x768x3072", 128, 768, 3072);
-    addContraction(graph, "contract_128x768x768", 128, 768, 768);
-    addContraction(graph, "contract_16x2304x768", 16, 2304, 768);
-    addContraction(graph, "contract_256x768x64", 256, 768, 64);
+    double outermost = static_cast<double>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+    constexpr double kOnce = 100e6, kEach = 48e6;
+    int copies = static_cast<int>(std::clamp(std::ceil((1.25 * outermost - kOnce) / kEach), 2.0, 8.0));
     addContraction(graph, "contract_1x8192x1024", 1, 8192, 1024);
     addContraction(graph, "contract_1x4096x4096", 1, 4096, 4096);
-    addAttention(graph, "attention_12x128x64", 12, 128, 64);
-    addAttention(graph, "attention_12x256x64", 12, 256, 64);
-    addNormalize(graph, "normalize_128x768", 128, 768);
-    addNormalize(graph, "normalize_16x256", 16, 256);
-    // The same contraction with an epilogue of two elementwise ops.
-    long m = 64, n = 2304, k = 768;
-    std::string type = graph.type({m, n}),
-                product = graph.contract("fused", graph.input({m, k}), graph.parameter({k, n}), m, n, k);
-    std::string biased =
-        graph.op("bias", "colossal.elementwise add(" + product + ", " + graph.parameter({n}) + ") : (" +
-                             type + ", " + graph.type({n}) + ") -> " + type);
-    graph.output(graph.op("act", "colossal.elementwise gelu(" + biased + ") : (" + type + ") -> " + type),
-                 {m, n});
+    for (int copy = 0; copy < copies; ++copy) {
+      std::string at = "#" + std::to_string(copy);
+      addContraction(graph, "contract_256x2304x768" + at, 256, 2304, 768);
+      addContraction(graph, "contract_64x2304x768" + at, 64, 2304, 768);
+      addContraction(graph, "contract_128x768x3072" + at, 128, 768, 3072);
+      addContraction(graph, "contract_128x768x768" + at, 128, 768, 768);
+      addContraction(graph, "contract_32x3072x768" + at, 32, 3072, 768);
+      addContraction(graph, "contract_256x768x64" + at, 256, 768, 64);
+      addAttention(graph, "attention_12x128x64" + at, 12, 128, 64);
+      addAttention(graph, "attention_12x256x64" + at, 12, 256, 64);
+      addNormalize(graph, "normalize_128x768" + at, 128, 768);
+      addNormalize(graph, "normalize_16x256" + at, 16, 256);
+      addFused(graph, "contract_gelu_128x3072x768" + at, 128, 3072, 768);
+    }
     ProbeTimes alone, together;
     if (!runBoth(graph, alone, together))
       return false;
@@ -237,111 +251,49 @@ private:
         return false;
       }
     }
-    fitKernels(find(alone, "fused"));
-    fitConvolutions(first);
-    if (cores > 1)
-      fitTogether();
+    fitKernels();
     return true;
   }
 
-  void fitKernels(double fused) {
+  /// A contraction with an epilogue of two elementwise ops.
+  void addFused(ProbeGraph &graph, const std::string &name, long m, long n, long k) {
+    std::string type = graph.type({m, n}),
+                product = graph.contract(name, graph.input({m, k}), graph.parameter({k, n}), m, n, k);
+    std::string biased =
+        graph.op(name, "colossal.elementwise add(" + product + ", " + graph.parameter({n}) + ") : (" + type + ", " +
+                           graph.type({n}) + ") -> " + type);
+    graph.output(graph.op(name, "colossal.elementwise gelu(" + biased + ") : (" + type + ") -> " + type), {m, n});
+    addSample(name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
+                                      cost::DataType::F32),
+              2.0 * static_cast<double>(m * n));
+  }
+
+  /// Bandwidths are what vectors times matrices reach; all else begins at plausible values and is fitted.
+  void fitKernels() {
     cost::Device &device = machine.device;
     cost::Host &host = *machine.host;
-    double wide = sample("contract_256x2304x768").alone, narrow = sample("contract_64x2304x768").alone;
-    // A row of weights against one vector: nothing but their bytes counts.
     const Sample &one = sample("contract_1x8192x1024"), &square = sample("contract_1x4096x4096");
     double bytes = 4.0 * (8192.0 * 1024 + 4096.0 * 4096);
     device.memoryBandwidth = bytes / (one.alone + square.alone);
     host.memoryBandwidth = cores > 1
                                ? std::max(device.memoryBandwidth, bytes / (one.together + square.together))
                                : device.memoryBandwidth;
-    // Four times the rows take four times the computing and the same weights.
-    double weights = 4.0 * 2304 * 768 / device.memoryBandwidth;
-    double exposed = std::clamp((4 * narrow - wide) / 3 / weights, 0.0, 1.0);
-    host.exposedMemory = exposed;
-    double computing = wide - exposed * weights;
-    // 2 m n (k + fill) / rate at k = 768 and k = 64.
-    const Sample &shallow = sample("contract_256x768x64");
-    double perColumn = computing / (2.0 * 256 * 2304), perShallow = shallow.alone / (2.0 * 256 * 768);
-    double inverse = (perColumn - perShallow) / (768 - 64);
-    if (inverse <= 0)
-      inverse = perColumn / 768;
-    host.contractionFill = std::max(0.0, perColumn / inverse - 768);
-    double rate = (768 + host.contractionFill) / perColumn;
-    device.peakFlops[cost::DataType::F32] = rate;
+    const Sample &wide = sample("contract_256x2304x768"), &norm = sample("normalize_128x768");
+    device.peakFlops[cost::DataType::F32] = wide.work.flops() / wide.alone;
     device.computeEfficiency = device.memoryEfficiency = 1;
-    // What the reductions over more elements than the innermost cache holds of eight rows take beyond that.
+    // Eight rows of a deeper contraction's operand outgrow the innermost cache.
     host.deepContraction = std::max(256.0, static_cast<double>(sysconf(_SC_LEVEL1_DCACHE_SIZE)) / (8 * 4));
-    const Sample &deep = sample("contract_128x768x3072");
-    double even = 2.0 * 128 * 768 / rate;
-    if (host.deepContraction < 3072)
-      host.deepFactor = std::clamp(
-          1 + (deep.alone / even - 3072 - host.contractionFill) / (3072 - host.deepContraction), 1.0, 4.0);
-    const Sample &attention = sample("attention_12x128x64"), &longer = sample("attention_12x256x64");
-    host.attentionEfficiency =
-        (attention.work.flops() + longer.work.flops()) / (attention.alone + longer.alone) / rate;
-    const Sample &norm = sample("normalize_128x768");
-    host.cacheBandwidth = norm.work.bytes / norm.alone;
-    host.elementSeconds = std::max(1e-11, (fused - narrow) / (2.0 * 64 * 2304));
-    if (cores > 1)
-      host.forkSeconds =
-          std::max(1e-7, sample("normalize_16x256").together - sample("normalize_16x256").alone / cores);
-  }
-
-  /// What else runs on the machine makes cores look slow together, never fast: the upper quartile of the
-  /// kernels that compute counts.
-  void fitTogether() {
-    std::vector<double> ratios;
-    for (const Sample &sample : samples)
-      if ((sample.work.kind == OpKind::Contraction || sample.work.kind == OpKind::Convolution) &&
-          sample.work.m > 8)
-        ratios.push_back(sample.alone / (cores * sample.together));
-    std::sort(ratios.begin(), ratios.end());
-    machine.host->parallelEfficiency = std::clamp(ratios[ratios.size() - 2], 1.0 / cores, 1.0);
-  }
-
-  /// Rate, fill and exposed memory by least squares of relative errors: t - e W = a (k + fill) 2 m n is
-  /// linear in a and a * fill for each e, which is tried in steps.
-  void fitConvolutions(std::size_t first) {
-    cost::Host &host = *machine.host;
-    double least = 0;
-    for (int step = 0; step <= 20; ++step) {
-      double exposed = step * 0.05, weights = 0, sumK = 0, sumKK = 0, sumT = 0, sumKT = 0, wrong = 0;
-      auto computing = [&](const Sample &sample) {
-        double moved = exposed * 4 * sample.work.n * sample.work.k / machine.device.memoryBandwidth;
-        return (sample.alone - moved) / (2 * sample.work.m * sample.work.n);
-      };
-      auto weight = [](const Sample &sample) {
-        double unit = sample.alone / (2 * sample.work.m * sample.work.n);
-        return 1 / (unit * unit);
-      };
-      for (std::size_t s = first; s < samples.size(); ++s) {
-        double t = computing(samples[s]), w = weight(samples[s]), k = samples[s].work.k;
-        weights += w;
-        sumK += w * k;
-        sumKK += w * k * k;
-        sumT += w * t;
-        sumKT += w * k * t;
-      }
-      double slope = (weights * sumKT - sumK * sumT) / (weights * sumKK - sumK * sumK),
-             offset = (sumT - slope * sumK) / weights;
-      if (offset < 0) {
-        offset = 0;
-        slope = sumKT / sumKK;
-      }
-      if (slope <= 0)
-        continue;
-      for (std::size_t s = first; s < samples.size(); ++s) {
-        double off = computing(samples[s]) - slope * samples[s].work.k - offset;
-        wrong += weight(samples[s]) * off * off;
-      }
-      if (least > 0 && wrong >= least)
-        continue;
-      least = wrong;
-      host.convolutionEfficiency = 1 / slope / machine.device.peakFlops[cost::DataType::F32];
-      host.convolutionFill = offset / slope;
-      host.convolutionExposedMemory = exposed;
-    }
+    host.contractionFill = host.convolutionFill = 20;
+    host.deepFactor = 1.1;
+    host.exposedMemory = host.convolutionExposedMemory = 0.2;
+    host.attentionEfficiency = 0.5;
+    host.cacheBandwidth = 2 * norm.work.bytes / norm.alone;
+    host.elementSeconds = norm.alone / norm.operations / 2;
+    host.forkSeconds = 2e-6;
+    host.parallelEfficiency = 0.9;
+    fitHost(samples, machine);
+    if (cores == 1)
+      host.forkSeconds = 0;
   }
 
   bool measureTypes() {
@@ -352,9 +304,10 @@ private:
       ProbeGraph graph(text);
       graph.output(graph.contract("c", graph.input({256, 768}), graph.parameter({768, 768}), 256, 768, 768),
                    {256, 768});
-      double seconds = find(Probe().run(graph, 1, options.seconds / 3, error), "c");
-      if (!error.empty())
+      ProbeTimes times;
+      if (!runAlone(graph, times))
         return false;
+      double seconds = find(times, "c");
       if (seconds > 0)
         machine.device.peakFlops[type] = 2.0 * 256 * 768 * (768 + machine.host->contractionFill) / seconds;
     }
@@ -370,9 +323,11 @@ private:
     for (int i = 0; i < kLength; ++i)
       value = graph.contract("c" + std::to_string(i), value, graph.parameter({16, 16}), 1, 16, 16);
     graph.output(value, {1, 16});
-    ProbeTimes times = Probe().run(graph, 1, options.seconds / 3, error);
+    ProbeTimes times;
+    if (!runAlone(graph, times))
+      return false;
     machine.device.launchSeconds = std::max(1e-8, times.run / kLength);
-    return error.empty();
+    return true;
   }
 
   bool measureCollectives() {
@@ -426,6 +381,67 @@ private:
     return true;
   }
 
+  /// A file in the folder for temporary files, written, dropped from the page cache where the system allows it, and
+  /// read: whole, and pages far from each other.
+  bool measureDisk() {
+    say("disk");
+    constexpr std::size_t kBytes = std::size_t(64) << 20, kPage = 4096, kPages = 32;
+    std::string path = (std::filesystem::temp_directory_path() / "colossal-disk-XXXXXX").string();
+    int file = ::mkstemp(path.data());
+    std::vector<char> data(kBytes, 'x');
+    bool written = file >= 0 && ::unlink(path.c_str()) == 0 &&
+                   ::write(file, data.data(), kBytes) == static_cast<ssize_t>(kBytes) && ::fsync(file) == 0;
+    auto timeRead = [&](std::size_t bytes, std::size_t offset) {
+      auto begin = std::chrono::steady_clock::now();
+      written = written && ::pread(file, data.data(), bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    if (written && ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
+      // Pages first, backwards, where nothing is read ahead.
+      std::vector<double> pages;
+      for (std::size_t p = kPages; p-- > 1;)
+        pages.push_back(timeRead(kPage, p * (kBytes / kPages)));
+      std::sort(pages.begin(), pages.end());
+      ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+      machine.disk = {std::max(1e-7, pages[pages.size() / 2]), kBytes / std::max(1e-6, timeRead(kBytes, 0))};
+    }
+    if (file >= 0)
+      ::close(file);
+    if (!written)
+      std::fprintf(stderr, "colossal-cost: warning: no file of 64 MiB can be written and read in '%s', so that the disk is "
+                           "not described; set TMPDIR\n",
+                   std::filesystem::temp_directory_path().c_str());
+    return true;
+  }
+
+  /// Says so where other programs have used the cores meanwhile.
+  void warnOfLoad() {
+    double others = readBusySeconds() - busyBefore - (readOwnSeconds() - ownBefore);
+    double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    if (others > 0.1 * wall)
+      std::fprintf(stderr,
+                   "colossal-cost: warning: other programs kept %.1f of the processors busy meanwhile: what was "
+                   "measured is a busy machine; calibrate again when it is quiet\n",
+                   others / wall);
+  }
+
+  /// Processor time of all programs since the machine started.
+  static double readBusySeconds() {
+    std::ifstream in("/proc/stat");
+    std::string name;
+    double user = 0, nice = 0, system = 0;
+    in >> name >> user >> nice >> system;
+    return (user + nice + system) / static_cast<double>(std::max(1L, sysconf(_SC_CLK_TCK)));
+  }
+  static double readOwnSeconds() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    auto seconds = [](const timeval &time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  double busyBefore = readBusySeconds(), ownBefore = readOwnSeconds();
   const CalibrateOptions &options;
   unsigned cores;
   cost::Machine machine;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,25 +20,44 @@ namespace colossal::tool {
 
 namespace {
 
-constexpr int kLeastRuns = 5, kMostRuns = 400;
+constexpr int kLeastRuns = 6, kMostRuns = 4000;
+/// What else the machine does only adds time, and only the luckiest run meets none of it: neither the mean nor the least.
+constexpr double kQuantile = 0.2;
+/// Times have settled once a further fifth of the runs changes their sum by less.
+constexpr double kSettled = 0.01;
 
-/// The least time of each op over the runs.
-void collect(const std::string &trace, std::map<std::string, double> &least) {
-  std::map<std::string, double> now;
+double quantile(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  auto at = values.begin() + static_cast<std::ptrdiff_t>(kQuantile * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// Seconds of each op in one run: the mean over its copies.
+std::map<std::string, double> readTrace(const std::string &trace) {
+  std::map<std::string, double> longest;
   nlohmann::json file = nlohmann::json::parse(trace, nullptr, false);
   if (file.is_discarded())
-    return;
+    return {};
   for (const auto &event : file["traceEvents"]) {
     if (event.value("ph", "") != "X")
       continue;
     // Kernels that bring an operand into another order carry the op's name too; the op itself is the longest.
-    double &longest = now[event["args"].value("from", "")];
-    longest = std::max(longest, event.value("dur", 0.0) * 1e-6);
+    std::string from = event["args"].value("from", "");
+    double &seconds = longest[from.substr(0, from.find(','))];
+    seconds = std::max(seconds, event.value("dur", 0.0) * 1e-6);
   }
-  for (const auto &[name, seconds] : now) {
-    auto [entry, isNew] = least.try_emplace(name, seconds);
-    entry->second = std::min(entry->second, seconds);
+  std::map<std::string, std::pair<double, int>> sums;
+  for (const auto &[name, seconds] : longest) {
+    auto &[sum, count] = sums[name.substr(0, name.find('#'))];
+    sum += seconds;
+    ++count;
   }
+  std::map<std::string, double> means;
+  for (const auto &[name, sum] : sums)
+    means[name] = sum.first / sum.second;
+  return means;
 }
 
 runtime::Tensors makeInputs(const plan::Program &program) {
@@ -113,6 +133,28 @@ std::string ProbeGraph::text() const {
          resultTypes + "\n}\n";
 }
 
+struct Probe::Series {
+  std::unique_ptr<runtime::Session> session;
+  int program = -1;
+  runtime::Tensors inputs;
+  std::map<std::string, std::vector<double>> seconds;
+  std::vector<double> runs;
+
+  runtime::Status run(bool counts) {
+    double own = 0;
+    runtime::Status status = session->run(program, inputs, &own);
+    std::string trace;
+    if (status.ok())
+      status = session->trace(trace);
+    if (!status.ok() || !counts)
+      return status;
+    for (const auto &[name, value] : readTrace(trace))
+      seconds[name].push_back(value);
+    runs.push_back(own);
+    return status;
+  }
+};
+
 Probe::Probe() {
   std::string pattern = (std::filesystem::temp_directory_path() / "colossal-calibrate-XXXXXX").string();
   if (::mkdtemp(pattern.data()))
@@ -125,12 +167,9 @@ Probe::~Probe() {
     std::filesystem::remove_all(folder, ignored);
 }
 
-ProbeTimes Probe::run(const ProbeGraph &graph, unsigned threads, double seconds, std::string &error) {
-  ProbeTimes times;
-  if (folder.empty()) {
-    error = "cannot make a folder for temporary files; set TMPDIR";
-    return times;
-  }
+std::string Probe::prepare(const ProbeGraph &graph, std::vector<unsigned> threads) {
+  if (folder.empty())
+    return "cannot make a folder for temporary files; set TMPDIR";
   // A file of zeros that takes no room; the values are random ones instead.
   CompileOptions options;
   options.import.modelPath = folder + "/weights";
@@ -144,6 +183,7 @@ ProbeTimes Probe::run(const ProbeGraph &graph, unsigned threads, double seconds,
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
+  std::string error;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     if (error.empty())
       error = "a probe does not compile: " + diagnostic.str();
@@ -152,41 +192,66 @@ ProbeTimes Probe::run(const ProbeGraph &graph, unsigned threads, double seconds,
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(graph.text(), &context);
   CompileResult result;
   if (!module || mlir::failed(runPhases(*module, options, Phase::Import, Phase::Plan, result)))
-    return times;
+    return error.empty() ? "a probe does not compile" : error;
   if (error = writePlanFile(result, options.planPath); !error.empty())
-    return times;
+    return error;
 
-  runtime::SessionOptions wanted;
-  wanted.threads = threads;
-  wanted.randomWeights = 1;
-  wanted.trace = true;
-  std::unique_ptr<runtime::Session> session;
-  runtime::Status status = runtime::Session::open(options.planPath, wanted, session);
-  int program = -1;
-  for (int p = 0; status.ok() && p < session->plan().programs_size(); ++p)
-    if (session->plan().programs(p).role() != plan::Program::LOAD)
-      program = p;
-  runtime::Tensors inputs;
-  if (status.ok())
-    inputs = makeInputs(session->plan().programs(program));
-  auto begin = std::chrono::steady_clock::now();
-  for (int run = 0; status.ok() && run < kMostRuns; ++run) {
-    double own = 0;
-    status = session->run(program, inputs, &own);
-    std::string trace;
-    if (status.ok())
-      status = session->trace(trace);
-    if (run > 0) { // the first one touches everything
-      collect(trace, times.seconds);
-      times.run = run == 1 ? own : std::min(times.run, own);
-    }
-    double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (run >= kLeastRuns && spent > seconds)
-      break;
+  series.clear();
+  for (unsigned count : threads) {
+    runtime::SessionOptions wanted;
+    wanted.threads = count;
+    wanted.randomWeights = 1;
+    wanted.trace = true;
+    auto one = std::make_unique<Series>();
+    if (runtime::Status status = runtime::Session::open(options.planPath, wanted, one->session); !status.ok())
+      return "a probe does not run: " + status.message();
+    for (int p = 0; p < one->session->plan().programs_size(); ++p)
+      if (one->session->plan().programs(p).role() != plan::Program::LOAD)
+        one->program = p;
+    one->inputs = makeInputs(one->session->plan().programs(one->program));
+    series.push_back(std::move(one));
   }
-  if (!status.ok())
-    error = "a probe does not run: " + status.message();
-  return times;
+  return {};
+}
+
+std::string Probe::measure(double least, double most) {
+  auto begin = std::chrono::steady_clock::now();
+  double before = 0;
+  int looked = 0;
+  for (int run = 0; run < kMostRuns; ++run) {
+    for (auto &one : series)
+      if (runtime::Status status = one->run(run > 0); !status.ok()) // the first one touches everything
+        return "a probe does not run: " + status.message();
+    double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (run < kLeastRuns || spent < least)
+      continue;
+    if (spent > most)
+      break;
+    if (run * 5 < looked * 6)
+      continue;
+    double now = sum();
+    if (looked > 0 && std::abs(now - before) < kSettled * now)
+      break;
+    before = now;
+    looked = run;
+  }
+  return {};
+}
+
+double Probe::sum() const {
+  double all = 0;
+  for (std::size_t s = 0; s < series.size(); ++s)
+    for (const auto &[name, seconds] : times(s).seconds)
+      all += seconds;
+  return all;
+}
+
+ProbeTimes Probe::times(std::size_t which) const {
+  ProbeTimes result;
+  for (const auto &[name, values] : series[which]->seconds)
+    result.seconds[name] = quantile(values);
+  result.run = quantile(series[which]->runs);
+  return result;
 }
 
 } // namespace colossal::tool

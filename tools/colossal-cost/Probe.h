@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,6 @@ namespace colossal::tool {
 
 /// Seconds of each instruction by the name of the op it came from, and of whole runs.
 struct ProbeTimes {
-  /// The least of the runs, for what else the machine does only adds.
   std::map<std::string, double> seconds;
   double run = 0;
 };
@@ -44,6 +44,8 @@ private:
   long offset = 0;
 };
 
+/// One graph, compiled once, and a session for each number of threads: runs with one and the other alternate, so that
+/// what else the machine does meets both.
 class Probe {
 public:
   /// Compiles into a new folder under the temporary folder, which lives as long as the object.
@@ -51,12 +53,21 @@ public:
   ~Probe();
   Probe(const Probe &) = delete;
 
-  /// Runs `graph` on one rank of `threads` threads for about `seconds`, at least five times. Empty `error` on
-  /// success.
-  ProbeTimes run(const ProbeGraph &graph, unsigned threads, double seconds, std::string &error);
+  /// Empty on success.
+  std::string prepare(const ProbeGraph &graph, std::vector<unsigned> threads);
+  /// Runs with each number of threads in turn, for at least `least` and at most `most` seconds, until the times found
+  /// change by less than a percent. Empty on success.
+  std::string measure(double least, double most);
+  /// What `measure` has found with the thread count at `which`: of each op the mean over its copies ("name#0",
+  /// "name#1"...), and of that a low quantile over the runs.
+  ProbeTimes times(std::size_t which) const;
 
 private:
+  struct Series;
+  double sum() const;
+
   std::string folder;
+  std::vector<std::unique_ptr<Series>> series;
 };
 
 } // namespace colossal::tool

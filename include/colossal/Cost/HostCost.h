@@ -38,6 +38,10 @@ public:
   /// What an operation on `elements` values adds to the kernel that it is fused into.
   double fusedSeconds(double elements, double tiles = kManyTiles) const;
 
+  /// A generated kernel: a product and `operations` on single elements that follow it in registers; or, where `op` is
+  /// Streaming, the longer of its bytes and its operations.
+  double kernelSeconds(const OpWork &op, double operations, double tiles = kManyTiles) const;
+
 private:
   static constexpr double kManyTiles = 1e9;
   /// By how much the thread with the most tiles has more than its even part.

@@ -30,8 +30,9 @@ struct GeneratedCode {
   size_t kernels = 0;
 };
 
-/// On each `plan.launch`, what its kernel computes: {kind = "contraction", "attention" or "elements", sizes = [batch, m, n,
-/// k], operations = those on single elements}. Attention has m queries, n keys and heads of width k. Not part of the plan.
+/// On each `plan.launch`, what its kernel computes: {kind = "contraction", "convolution", "attention" or "elements",
+/// sizes = [batch, m, n, k], operations = those on single elements}. Attention has m queries, n keys and heads of width k.
+/// Not part of the plan.
 constexpr llvm::StringLiteral kWorkAttrName = "colossal.work";
 
 /// Schedules the partitioned functions of `module` (each a binding of the model's dimensions; `func.func`s of local
