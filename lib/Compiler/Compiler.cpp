@@ -22,6 +22,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 
@@ -108,6 +109,19 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
   return all;
 }
 
+/// What a rank takes of the machine that is compiled for: its ranks share the host's cores, or this one's, as the runtime
+/// shares them.
+static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) {
+  uint64_t ranks = 1;
+  for (const plan::MeshAxis &axis : plan.mesh().axes())
+    ranks *= axis.size();
+  unsigned cores = llvm::hardware_concurrency().compute_thread_count();
+  cost::MachineResult loaded = cost::loadMachine(options.layout.machine.empty() ? "cpu" : options.layout.machine);
+  if (loaded.error.empty() && loaded.machine.host)
+    cores = static_cast<unsigned>(loaded.machine.host->cores);
+  return measurePlan(plan, static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
+}
+
 /// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what is predicted.
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   const std::string &name = options.layout.machine;
@@ -169,7 +183,7 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
           seconds != result.layout.predictedByFunction.end())
         program.set_predicted_seconds(seconds->second);
     result.layout.summary += "memory of the plan, per rank: " +
-                             measurePlan(result.plan, options.schedule.rankThreads).describe() + "\n";
+                             measureMemory(result.plan, options).describe() + "\n";
     result.plan.mutable_report()->set_summary(result.layout.summary);
     if (!result.code.image.empty()) {
       plan::Module &code = *result.plan.add_modules();
@@ -223,7 +237,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
     return success();
   // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
   CompileOptions tighter = options;
-  PlanMemory memory = measurePlan(result.plan, options.schedule.rankThreads);
+  PlanMemory memory = measureMemory(result.plan, options);
   for (int attempt = 0; attempt < 5 && memory.total() > limit; ++attempt) {
     uint64_t beyond = memory.total() - limit + limit / 128;
     // First without what was only for speed.
@@ -240,7 +254,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
     if (failed(compileOnce(context, tighter, last, next)))
       break;
     result = std::move(next);
-    memory = measurePlan(result.plan, options.schedule.rankThreads);
+    memory = measureMemory(result.plan, options);
   }
   if (memory.total() <= limit)
     return success();

@@ -2,10 +2,14 @@
 #include "PlanMemory.h"
 
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
 namespace colossal {
+
+/// As the runtime lays the threads' scratch side by side.
+static constexpr uint64_t kScratchAlignment = 128;
 
 template <class Body>
 static uint64_t largestScratch(const Body &body) {
@@ -35,14 +39,15 @@ PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
     scratch = std::max(scratch, largestScratch(program.body()));
   for (const plan::Function &function : plan.functions())
     scratch = std::max(scratch, largestScratch(function.body()));
-  memory.scratch = scratch * threads;
+  memory.scratch = llvm::alignTo(scratch, kScratchAlignment) * threads;
   return memory;
 }
 
 std::string PlanMemory::describe() const {
   auto text = [](uint64_t bytes) { return llvm::formatv("{0:F1} MiB", double(bytes) / (1 << 20)).str(); };
   return "weights " + text(weights) + ", activations and workspace " + text(activations) + ", inputs and outputs " +
-         text(io) + ", kernels' scratch " + text(scratch) + ", total " + text(total());
+         text(io) + ", kernels' scratch " + text(scratch) + ", total " + text(total()) + " (" + std::to_string(total()) +
+         " bytes)";
 }
 
 } // namespace colossal

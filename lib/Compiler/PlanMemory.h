@@ -17,7 +17,7 @@ struct PlanMemory {
   uint64_t weights = 0, activations = 0, io = 0;
   uint64_t scratch = 0; ///< of the kernels, for all threads
   uint64_t total() const { return weights + activations + io + scratch; }
-  /// "weights 12.0 MiB, ..., total 14.0 MiB".
+  /// "weights 12.0 MiB, ..., total 14.0 MiB (14680064 bytes)".
   std::string describe() const;
 };
 

@@ -607,7 +607,11 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     return size;
   };
   bool windows = isa<ConvOp, ConvTransposeOp>(op);
-  place.program->steps.back().work = {windows ? Work::Kind::Convolution : Work::Kind::Contraction, product(spec.batch), product(spec.m),
-                                      product(spec.n),         product(spec.k),     countOperations(epilogue)};
+  place.program->steps.back().work = {windows ? Work::Kind::Convolution : Work::Kind::Contraction,
+                                      product(spec.batch),
+                                      product(spec.m),
+                                      product(spec.n),
+                                      product(spec.k),
+                                      countOperations(epilogue)};
   return success();
 }

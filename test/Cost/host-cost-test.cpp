@@ -72,4 +72,23 @@ TEST(HostCost, CoresMaySlowEachOther) {
   EXPECT_DOUBLE_EQ(HostCost(machine, 4).seconds(op), 10);
 }
 
+TEST(HostCost, FewTilesLeaveThreadsIdle) {
+  HostCost model(roundHost(), 2); // two threads
+  double even = model.seconds(quiet(streaming(4000)));
+  EXPECT_DOUBLE_EQ(model.seconds(quiet(streaming(4000)), 1), 2 * even);
+  EXPECT_DOUBLE_EQ(model.seconds(quiet(streaming(4000)), 2), even);
+  EXPECT_DOUBLE_EQ(model.seconds(quiet(streaming(4000)), 3), 4.0 / 3 * even) << "one has two of three";
+  EXPECT_DOUBLE_EQ(model.seconds(streaming(4000), 1) - 2 * even, 0.5) << "one tile needs no fork";
+}
+
+TEST(HostCost, OperationsFollowAProductAndHideBehindBytes) {
+  Machine machine = roundHost();
+  machine.host->elementSeconds = 0.01;
+  HostCost model(machine, 4);
+  OpWork product = quiet(contraction(1, 8, 10, 90, DataType::F32)), bytes = quiet(streaming(4000));
+  EXPECT_DOUBLE_EQ(model.kernelSeconds(product, 100), model.seconds(product) + 1);
+  EXPECT_DOUBLE_EQ(model.kernelSeconds(bytes, 100), 4) << "4 s of bytes, 1 s of operations";
+  EXPECT_DOUBLE_EQ(model.kernelSeconds(bytes, 1000), 10);
+}
+
 } // namespace

@@ -357,9 +357,10 @@ private:
     level.startSeconds = std::max(0.0, empty[0] - level.latencySeconds);
     if (level.latencySeconds == 0)
       level.startSeconds = empty[0];
-    level.bandwidth = 0.5 * kLarge / moved[0];
+    // Two ranks move at least what four do together; less was measured where another program held a core.
+    level.bandwidth = std::max(0.5 * kLarge / moved[0], 0.75 * kLarge / moved[1]);
     level.sharedBandwidth = std::max(2 * level.bandwidth, 4 * 0.75 * kLarge / moved[1]);
-    double pass = reduced - (level.startSeconds + 2 * (level.latencySeconds + moved[0]));
+    double pass = reduced - (level.startSeconds + 2 * (level.latencySeconds + 0.5 * kLarge / level.bandwidth));
     if (pass > 0.02 * reduced)
       level.localBandwidth = kLarge / pass;
     return error.empty();
