@@ -13,8 +13,8 @@ constexpr double kTileRows = 8;
 /// Printed by test/Benchmark/prediction.py: plans of GPT-2, BERT, ViT and ResNet-50 in f32 on 1, 2 and 4
 /// ranks.
 constexpr const char *kPlanTable = "test/Benchmark/prediction.py (GPT-2, BERT, ViT, ResNet-50)";
-constexpr int kPlanRows = 10;
-constexpr double kPlanMean = 26, kPlanLargest = 42; // percent
+constexpr int kPlanRows = 12;
+constexpr double kPlanMean = 7.1, kPlanLargest = 12.5; // percent
 constexpr std::int64_t kPlanRanks = 4;
 
 double bytesOf(DataType type) {
@@ -97,7 +97,7 @@ std::string describePlanEvidence(const Machine &machine, std::int64_t ranks) {
     return "extrapolated: no plans were measured on a machine like '" + machine.name +
            "'; colossal-cost calibrate describes the one at hand";
   std::ostringstream text;
-  text.precision(2);
+  text.precision(3);
   if (ranks > kPlanRanks)
     text << "extrapolated: ";
   text << "mean error " << kPlanMean << " %, largest " << kPlanLargest << " % on " << kPlanRows
