@@ -3,6 +3,7 @@
 
 #include "runtime/comm/Local.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -19,6 +20,11 @@ Status openPlugin(const std::string &name, const std::string &purpose, void *&ha
     if (self.find('/') == std::string::npos)
       if (ssize_t length = ::readlink("/proc/self/exe", path, sizeof path); length > 0)
         self.assign(path, length);
+    // The plug-ins lie beside the file itself, not beside a link to it.
+    if (char *resolved = ::realpath(self.c_str(), nullptr)) {
+      self = resolved;
+      ::free(resolved);
+    }
     if (size_t slash = self.rfind('/'); slash != std::string::npos)
       candidates = {self.substr(0, slash) + "/" + file, self.substr(0, slash) + "/../lib/" + file};
   }
