@@ -1,6 +1,9 @@
 //===- Candidates.cpp - the layouts worth trying for one op -----------------===//
 #include "Candidates.h"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -13,6 +16,24 @@ static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, Mesh
   if (factor.size < ranks || (factor.operandSize >= 0 && factor.operandSize < ranks))
     return false;
   return getLocalSize(factor.size, axes, mesh) * ranks <= factor.size * (1.0 + padding);
+}
+
+/// Keeps the first of `found`, the replicated one, and those of the others that split the fewest and largest
+/// factors.
+static void keepPlainest(std::vector<Assignment> &found, const FactorRule &rule, size_t count) {
+  auto rank = [&](const Assignment &assignment) {
+    int split = 0;
+    double room = 0;
+    for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
+      if (!axes.empty()) {
+        ++split;
+        room += axes.size() * std::log2(static_cast<double>(factor.size));
+      }
+    return std::pair(split, -room);
+  };
+  std::stable_sort(found.begin() + 1, found.end(),
+                   [&](const Assignment &a, const Assignment &b) { return rank(a) < rank(b); });
+  found.resize(count);
 }
 
 std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, MeshAttr mesh,
@@ -60,6 +81,8 @@ std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, Mes
     found.resize(kept);
     unused.resize(kept);
   }
+  if (found.size() > limits.most)
+    keepPlainest(found, rule, limits.most);
   return found;
 }
 

@@ -13,11 +13,15 @@ struct CandidateLimits {
   double padding = 0.34;
   /// Above this many, assignments are dropped that leave more axes unused than need be.
   size_t count = 160;
+  /// Above this many still, those are kept that put the axes on the fewest factors, and then on the largest
+  /// ones: neighbours choose among the same dimensions, and so keep matching layouts.
+  size_t most = 256;
 };
 
-/// All ways to put each mesh axis onto one of the factors of `rule`, or none: the replicated one first. A factor that is
-/// split has at least as many elements as ranks, and not more padding than `limits` allow. Reduction factors of different
-/// kinds are not split together, since their partial results have no common combination.
+/// All ways to put each mesh axis onto one of the factors of `rule`, or none: the replicated one first. A
+/// factor that is split has at least as many elements as ranks, and not more padding than `limits` allow.
+/// Reduction factors of different kinds are not split together, since their partial results have no common
+/// combination.
 std::vector<dist::Assignment> enumerateAssignments(const dist::FactorRule &rule, dist::MeshAttr mesh,
                                                    const CandidateLimits &limits = {});
 

@@ -9,13 +9,23 @@
 #include "Report.h"
 #include "colossal/Search/Solver.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-/// Work of one search: repeatable, and some seconds on the largest models.
-static constexpr uint64_t kWork = 40000;
+/// Work of one search, in thousands of table entries: repeatable, and some seconds on the largest models. Problems whose
+/// tables are large get a number of passes over them.
+static uint64_t getWork(const search::Problem &problem) {
+  constexpr uint64_t kLeast = 40'000, kMost = 200'000, kPasses = 20;
+  uint64_t entries = 0;
+  for (const search::Edge &edge : problem.edges)
+    entries += edge.table->size();
+  return std::clamp(entries * kPasses / 1000, kLeast, kMost);
+}
+
 /// Share of a device's memory that is left to what the search does not see: workspace, alignment, packed
 /// edges.
 static constexpr int64_t kReserveDivisor = 16;
@@ -96,7 +106,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   if (failed(model.build(pins)))
     return failure();
   search::Budget budget;
-  budget.work = kWork;
+  budget.work = getWork(model.problem);
   search::Solution solution = search::solve(model.problem, budget);
   if (!solution.feasible)
     return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)

@@ -349,18 +349,32 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
 // Edges
 //===----------------------------------------------------------------------===//
 
+search::Cost Model::getMoveCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes, unsigned sharers) {
+  double seconds = resharder.getCost(from, to, elementBytes);
+  return std::isinf(seconds) ? search::kForbidden : search::costFromSeconds(seconds / sharers);
+}
+
 std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAttr want,
                                                          unsigned elementBytes, unsigned sharers) {
   auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers}];
   if (table)
     return table;
   auto costsOf = std::make_shared<search::CostTable>();
+  // Candidates that differ only in factors which this tensor lacks have the same layout of it.
+  llvm::SetVector<Attribute> froms(have.begin(), have.end()), tos(want.begin(), want.end());
+  llvm::DenseMap<Attribute, unsigned> rows, columns;
+  std::vector<search::Cost> costsOfDistinct;
+  for (Attribute from : froms)
+    for (Attribute to : tos)
+      costsOfDistinct.push_back(
+          getMoveCost(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes, sharers));
+  for (auto [i, from] : llvm::enumerate(froms))
+    rows[from] = i;
+  for (auto [i, to] : llvm::enumerate(tos))
+    columns[to] = i;
   for (Attribute from : have)
-    for (Attribute to : want) {
-      const ReshardPath *path =
-          resharder.find(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes);
-      costsOf->push_back(path ? search::costFromSeconds(path->cost / sharers) : search::kForbidden);
-    }
+    for (Attribute to : want)
+      costsOf->push_back(costsOfDistinct[rows[from] * tos.size() + columns[to]]);
   table = costsOf;
   return table;
 }
@@ -388,11 +402,9 @@ void Model::addParameterUse(const Transfer &transfer, int64_t step) {
   for (Attribute have : transfer.have)
     for (size_t i = 0; i < candidates.size(); ++i) {
       bool isCopied = i >= asked.size(), isSame = have == info.layouts[i];
-      const ReshardPath *path = isSame || !isCopied
-                                    ? nullptr
-                                    : resharder.find(cast<ShardingAttr>(have), info.layouts[i], elementBytes);
       if (isCopied)
-        toCopy->push_back(path ? search::costFromSeconds(path->cost) : search::kForbidden);
+        toCopy->push_back(isSame ? search::kForbidden
+                                 : getMoveCost(cast<ShardingAttr>(have), info.layouts[i], elementBytes, 1));
       else
         toCopy->push_back(isSame ? 0 : search::kForbidden);
     }

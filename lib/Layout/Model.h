@@ -116,6 +116,8 @@ private:
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values, bool spread) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
+  /// What bringing a tensor from one layout to another costs each of `sharers` that need the same.
+  search::Cost getMoveCost(dist::ShardingAttr from, dist::ShardingAttr to, unsigned elementBytes, unsigned sharers);
   std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want, unsigned elementBytes,
                                                     unsigned sharers);
 };

@@ -3,18 +3,31 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace colossal::dist;
 
 PathSearch::PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
-                       unsigned elementBytes)
+                       double elementBytes)
     : mesh(mesh), cost(cost), to(to), reduction(reduction), elementBytes(elementBytes), goal(0) {
   for (auto [d, dim] : llvm::enumerate(to.dims))
     for (auto [f, place] : llvm::enumerate(dim)) {
       places.push_back({d, f});
       sizes.push_back(place.size);
     }
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    axisSizes.push_back(mesh.getAxisSize(axis));
   goal = encode(to);
+}
+
+/// The least cost known of `placement`; infinity at first.
+double &PathSearch::getBest(const Placement &placement) {
+  for (auto &[known, least] : best)
+    if (known == placement)
+      return least;
+  best.push_back({placement, std::numeric_limits<double>::infinity()});
+  return best.back().second;
 }
 
 Placement PathSearch::encode(const State &state) const {
@@ -37,7 +50,7 @@ double PathSearch::getBytes(const Placement &placement) const {
     int64_t local = size;
     int axis = -1;
     for (unsigned depth = 0; (axis = placement.find(place, depth)) >= 0; ++depth)
-      local = getLocalSize(local, static_cast<unsigned>(axis), mesh);
+      local = (local + axisSizes[axis] - 1) / axisSizes[axis];
     bytes *= local;
   }
   return bytes;
@@ -68,10 +81,10 @@ void PathSearch::push(const Placement &next, Step step) {
   bool isOfResult = step.kind == MoveKind::AllGather || step.kind == MoveKind::Slice;
   double total =
       visits[current].cost + cost(step.kind, isOfResult ? bytes : visits[current].bytes, step.axes);
-  auto [it, isNew] = best.try_emplace(next, total);
-  if (!isNew && it->second <= total)
+  double &least = getBest(next);
+  if (least <= total)
     return;
-  it->second = total;
+  least = total;
   queue.push({total, static_cast<int>(visits.size())});
   visits.push_back({next, total, bytes, current, std::move(step)});
 }
@@ -113,7 +126,7 @@ void PathSearch::expand() {
       auto isDigit = [&](unsigned other) {
         if (other >= places.size() || places[other].first != places[place].first || here.countOn(other) != 1)
           return false;
-        return sizes[other] == mesh.getAxisSize(here.find(other, 0)) && !isAsWanted(here, other);
+        return sizes[other] == axisSizes[here.find(other, 0)] && !isAsWanted(here, other);
       };
       for (unsigned last = place + 1; isDigit(place) && isDigit(last); ++last)
         gather(place, last);
@@ -137,35 +150,46 @@ void PathSearch::expand() {
   }
 }
 
-std::optional<ReshardPath> PathSearch::run(const State &from) {
+int PathSearch::walk(const State &from) {
   Placement start = encode(from);
   visits.push_back({start, 0, getBytes(start), -1, Step()});
-  best[start] = 0;
+  getBest(start) = 0;
   queue.push({0.0, 0});
   while (!queue.empty()) {
     auto [total, index] = queue.top();
     queue.pop();
-    if (total > best.find(visits[index].placement)->second)
+    if (total > getBest(visits[index].placement))
       continue;
-    if (visits[index].placement == goal) {
-      SmallVector<int> way;
-      for (int i = index; visits[i].previous >= 0; i = visits[i].previous)
-        way.push_back(i);
-      ReshardPath path;
-      path.cost = total;
-      State state = from;
-      for (int i : llvm::reverse(way)) {
-        path.moves.push_back(apply(state, visits[i].step));
-        Move &move = path.moves.back();
-        bool isOfResult = move.kind == MoveKind::AllGather || move.kind == MoveKind::Slice;
-        move.bytes = isOfResult ? visits[i].bytes : visits[visits[i].previous].bytes;
-      }
-      return path;
-    }
+    if (visits[index].placement == goal)
+      return index;
     current = index;
     expand();
   }
-  return std::nullopt;
+  return -1;
+}
+
+double PathSearch::runForCost(const State &from) {
+  int last = walk(from);
+  return last < 0 ? std::numeric_limits<double>::infinity() : visits[last].cost;
+}
+
+std::optional<ReshardPath> PathSearch::run(const State &from) {
+  int last = walk(from);
+  if (last < 0)
+    return std::nullopt;
+  SmallVector<int> way;
+  for (int i = last; visits[i].previous >= 0; i = visits[i].previous)
+    way.push_back(i);
+  ReshardPath path;
+  path.cost = visits[last].cost;
+  State state = from;
+  for (int i : llvm::reverse(way)) {
+    path.moves.push_back(apply(state, visits[i].step));
+    Move &move = path.moves.back();
+    bool isOfResult = move.kind == MoveKind::AllGather || move.kind == MoveKind::Slice;
+    move.bytes = isOfResult ? visits[i].bytes : visits[visits[i].previous].bytes;
+  }
+  return path;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,7 +10,6 @@
 
 #include "colossal/Partition/Resharding.h"
 
-#include <map>
 #include <queue>
 #include <vector>
 
@@ -79,8 +78,10 @@ struct Step {
 class PathSearch {
 public:
   PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
-             unsigned elementBytes);
+             double elementBytes);
   std::optional<ReshardPath> run(const State &from);
+  /// The cost of the path alone; infinity where there is none.
+  double runForCost(const State &from);
 
 private:
   struct Visit {
@@ -94,15 +95,19 @@ private:
   const CollectiveCost &cost;
   State to;
   ReductionKind reduction;
-  unsigned elementBytes;
+  double elementBytes; ///< or more, where factors that do not change are left out of the states
   llvm::SmallVector<std::pair<unsigned, unsigned>> places; ///< dimension and factor of each place
   llvm::SmallVector<int64_t> sizes;                        ///< of each place
+  llvm::SmallVector<int64_t, 4> axisSizes;
   Placement goal;
   std::vector<Visit> visits;
-  std::map<Placement, double> best;
+  llvm::SmallVector<std::pair<Placement, double>, 16> best; ///< few: searched one by one
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> queue;
   int current = -1;
 
+  /// The index of the visit that reaches the goal, or -1.
+  int walk(const State &from);
+  double &getBest(const Placement &placement);
   Placement encode(const State &state) const;
   double getBytes(const Placement &placement) const;
   /// Does `place` hold the same axes as in the goal?

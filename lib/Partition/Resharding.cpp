@@ -9,6 +9,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace colossal::dist;
 
@@ -43,7 +45,9 @@ double colossal::dist::getSentBytes(MoveKind kind, double bytes, int64_t ranks) 
   return 0;
 }
 
-unsigned colossal::dist::getElementBytes(Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+unsigned colossal::dist::getElementBytes(Type type) {
+  return (type.getIntOrFloatBitWidth() + 7) / 8;
+}
 
 //===----------------------------------------------------------------------===//
 // Common factors
@@ -68,8 +72,8 @@ static Dim toDigits(DimShardingAttr attr, MeshAttr mesh) {
   return dim;
 }
 
-/// Cuts factors of `dim` without axes so that its cuts are `cuts` (descending inner products, ending with 1). False where
-/// a cut falls into a factor with axes or does not divide.
+/// Cuts factors of `dim` without axes so that its cuts are `cuts` (descending inner products, ending with 1).
+/// False where a cut falls into a factor with axes or does not divide.
 static bool refineTo(Dim &dim, ArrayRef<int64_t> cuts) {
   Dim refined;
   int64_t inner = 1;
@@ -239,4 +243,129 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
   path.cost += second->cost;
   it->second = path; // map nodes stay where they are
   return answer(it->second);
+}
+
+//===----------------------------------------------------------------------===//
+// Costs of many pairs
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kEndOfRun = -1;
+static constexpr unsigned kAxisBits = 5; ///< of a number that holds a list of axes, each plus one
+
+static int64_t packAxes(ArrayRef<unsigned> axes) {
+  int64_t packed = 0;
+  for (unsigned axis : axes)
+    packed = packed << kAxisBits | (axis + 1);
+  return packed;
+}
+
+static SmallVector<unsigned, 2> unpackAxes(int64_t packed) {
+  SmallVector<unsigned, 2> axes;
+  for (; packed; packed >>= kAxisBits)
+    axes.push_back((packed & ((1 << kAxisBits) - 1)) - 1);
+  std::reverse(axes.begin(), axes.end());
+  return axes;
+}
+
+const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardingAttr to) {
+  std::unique_ptr<DimChange> &change = changes[{from, to}];
+  if (change)
+    return *change;
+  change = std::make_unique<DimChange>();
+  Dim before = toDigits(from, mesh), after = toDigits(to, mesh);
+  if (from != to && !unify(before, after)) {
+    change->isForeign = true;
+    return *change;
+  }
+  // A factor that has in both what it shall have is never touched: its axes stay, and none is brought there.
+  for (auto [have, want] : llvm::zip_equal(before, after)) {
+    if (have.axes == want.axes) {
+      change->unchanged *= getLocalSize(have.size, have.axes, mesh);
+      if (!change->words.empty() && change->words.back() != kEndOfRun)
+        change->words.push_back(kEndOfRun);
+      continue;
+    }
+    change->words.insert(change->words.end(), {have.size, packAxes(have.axes), packAxes(want.axes)});
+  }
+  if (!change->words.empty() && change->words.back() != kEndOfRun)
+    change->words.push_back(kEndOfRun);
+  return *change;
+}
+
+double Resharder::search(ArrayRef<int64_t> words, uint32_t fromPartial, uint32_t toPartial,
+                         double unchangedBytes) {
+  State start, goal;
+  for (size_t i = 0; i < words.size(); ++i) {
+    Dim before, after;
+    for (; words[i] != kEndOfRun; i += 3) {
+      before.push_back({words[i], unpackAxes(words[i + 1])});
+      after.push_back({words[i], unpackAxes(words[i + 2])});
+    }
+    start.dims.push_back(before);
+    goal.dims.push_back(after);
+  }
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    if (fromPartial >> axis & 1)
+      start.partial.push_back(axis);
+    if (toPartial >> axis & 1)
+      goal.partial.push_back(axis);
+  }
+  return PathSearch(mesh, cost, goal, ReductionKind::Sum, unchangedBytes).runForCost(start);
+}
+
+double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, ArrayRef<DimShardingAttr> to,
+                          uint32_t toPartial, unsigned elementBytes) {
+  key.clear();
+  int64_t unchanged = elementBytes;
+  SmallVector<unsigned> foreign;
+  SmallVector<const DimChange *, 8> changed;
+  for (auto [d, pair] : llvm::enumerate(llvm::zip_equal(from, to))) {
+    const DimChange &change = getChange(std::get<0>(pair), std::get<1>(pair));
+    if (change.isForeign)
+      foreign.push_back(d);
+    unchanged *= change.unchanged;
+    if (!change.words.empty())
+      changed.push_back(&change);
+  }
+  // The order of dimensions does not matter.
+  llvm::sort(changed, [](const DimChange *a, const DimChange *b) { return a->words < b->words; });
+  for (const DimChange *change : changed)
+    key.insert(key.end(), change->words.begin(), change->words.end());
+  if (foreign.empty()) {
+    if (key.empty() && fromPartial == toPartial)
+      return 0;
+    size_t words = key.size();
+    key.insert(key.end(), {static_cast<int64_t>(fromPartial) << 32 | toPartial, unchanged});
+    auto [it, isNew] = costs.try_emplace(key);
+    if (isNew)
+      it->second = search(ArrayRef(key).take_front(words), fromPartial, toPartial, unchanged);
+    return it->second;
+  }
+  // As in find(): the foreign dimensions are gathered first.
+  SmallVector<DimShardingAttr> middle(from);
+  for (unsigned d : foreign) {
+    int64_t size = 1;
+    for (FactorShardAttr factor : from[d].getFactors())
+      size *= factor.getSize();
+    middle[d] = DimShardingAttr::get(mesh.getContext(), FactorShardAttr::get(mesh.getContext(), size, {}));
+  }
+  if (ArrayRef(middle) == from || (ArrayRef(middle) == to && fromPartial == toPartial))
+    return std::numeric_limits<double>::infinity();
+  return getCost(from, fromPartial, middle, fromPartial, elementBytes) +
+         getCost(middle, fromPartial, to, toPartial, elementBytes);
+}
+
+double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
+  if (from == to)
+    return 0;
+  uint32_t fromPartial = 0, toPartial = 0;
+  for (unsigned axis : from.getPartialAxes())
+    fromPartial |= 1u << axis;
+  for (unsigned axis : to.getPartialAxes())
+    toPartial |= 1u << axis;
+  bool isReachable =
+      (toPartial & ~fromPartial) == 0 && (toPartial == 0 || from.getPartialKind() == to.getPartialKind());
+  if (!isReachable || from.getDims().size() != to.getDims().size())
+    return std::numeric_limits<double>::infinity();
+  return getCost(from.getDims(), fromPartial, to.getDims(), toPartial, elementBytes);
 }

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 using namespace colossal;
 using namespace colossal::runtime;
@@ -68,6 +69,50 @@ TEST(Session, anyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
+// Two sessions of one process, of several ranks and threads each, share nothing: opened side by side, run at
+// the same time.
+TEST(Session, twoSessionsRunAtOnce) {
+  auto build = [](int64_t factor) {
+    PlanBuilder builder({3});
+    builder.input("x", plan::F32, {37}, builder.box({37}, 0, 0), 0);
+    builder.output("y", plan::F32, {37}, builder.box({37}, 0, 0), 64);
+    uint32_t scale = builder.kernel("scale", 2, 3);
+    builder.launch(scale, {builder.buffer(2, 0, 52), builder.buffer(2, 64, 52)}, 1,
+                   {constant(factor), constant(0), constant(13)}, 1);
+    return builder;
+  };
+  SessionOptions options;
+  options.threads = 2;
+  std::unique_ptr<Session> sessions[2];
+  for (int s : {0, 1}) {
+    Status status = build(s + 2).open(sessions[s], options);
+    ASSERT_TRUE(status.ok()) << status.describe();
+  }
+  std::vector<std::string> problems(2);
+  std::vector<std::thread> threads;
+  for (int s : {0, 1})
+    threads.emplace_back([&, s] {
+      for (int round = 0; round < 50 && problems[s].empty(); ++round) {
+        Tensors inputs = ramp("x", 37), outputs;
+        Status status = sessions[s]->run(0, inputs);
+        if (status.ok())
+          status = sessions[s]->outputs(0, outputs);
+        if (!status.ok()) {
+          problems[s] = status.describe();
+          return;
+        }
+        std::vector<float> y = floatsOf(outputs["y"]);
+        for (int i = 0; i < 37; ++i)
+          if (y[i] != static_cast<float>((s + 2) * i))
+            problems[s] = "element " + std::to_string(i) + " is " + std::to_string(y[i]);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(problems[0], "");
+  EXPECT_EQ(problems[1], "");
+}
+
 TEST(Session, threadsHaveTheirOwnScratch) {
   PlanBuilder builder;
   builder.output("y", plan::F32, {200}, builder.box({200}), 0);
@@ -81,7 +126,8 @@ TEST(Session, threadsHaveTheirOwnScratch) {
 }
 
 TEST(Session, collectiveAndEventsOverTwoQueues) {
-  // Each rank scales its copy by its number + 1; the all-reduce on queue 1 waits for it, the last launch for the sum.
+  // Each rank scales its copy by its number + 1; the all-reduce on queue 1 waits for it, the last launch for
+  // the sum.
   PlanBuilder builder({3});
   builder.input("x", plan::F32, {5}, builder.box({5}), 0);
   builder.output("y", plan::F32, {5}, builder.box({5}), 64);
@@ -103,8 +149,8 @@ TEST(Session, collectiveAndEventsOverTwoQueues) {
   c.add_sizes(5);
   c.add_src_strides(1);
   c.add_dst_strides(1);
-  builder.launch(scale, {builder.buffer(1, 0, 20), builder.buffer(2, 64, 20)}, 1, {constant(1), constant(0), constant(5)},
-                 1);
+  builder.launch(scale, {builder.buffer(1, 0, 20), builder.buffer(2, 64, 20)}, 1,
+                 {constant(1), constant(0), constant(5)}, 1);
   builder.infer().mutable_body(2)->add_waits(2);
   std::vector<float> y = floatsOf(runOnce(builder, ramp("x", 5))["y"]);
   for (int i = 0; i < 5; ++i)

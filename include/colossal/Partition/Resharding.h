@@ -1,7 +1,7 @@
 //===- Resharding.h - from one layout of a tensor to another ----------------===//
 //
-// The cheapest sequence of collectives that takes a tensor from one sharding to another: found as data, so that the search
-// can ask for costs without IR, and emitted as ops by the partitioner.
+// The cheapest sequence of collectives that takes a tensor from one sharding to another: found as data, so
+// that the search can ask for costs without IR, and emitted as ops by the partitioner.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_PARTITION_RESHARDING_H
@@ -9,10 +9,13 @@
 
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
+#include <vector>
 
 namespace colossal::dist {
 
@@ -21,10 +24,10 @@ llvm::StringRef stringify(MoveKind kind);
 
 /// One step, over a group of ranks that differ in `axes` only (ranked row-major over them, in their order).
 ///
-/// The local tensor is seen as `exposed`, in which the factors that change are the leading parts of dimensions of their
-/// own. `splitDim` is padded to `splitSize` elements and cut into one part per member; parts that arrive along
-/// `gatherDim` are concatenated and cropped to `gatherSize` elements, which drops what was padding. Then it is seen as
-/// `result`.
+/// The local tensor is seen as `exposed`, in which the factors that change are the leading parts of
+/// dimensions of their own. `splitDim` is padded to `splitSize` elements and cut into one part per member;
+/// parts that arrive along `gatherDim` are concatenated and cropped to `gatherSize` elements, which drops
+/// what was padding. Then it is seen as `result`.
 struct Move {
   MoveKind kind = MoveKind::Slice;
   llvm::SmallVector<unsigned, 2> axes;
@@ -42,39 +45,69 @@ struct ReshardPath {
   double cost = 0;
 };
 
-/// Seconds (or any other unit) that a collective takes over the group of `axes`; `bytes` as in Move. Slices move nothing
-/// between ranks, but cost a copy.
+/// Seconds (or any other unit) that a collective takes over the group of `axes`; `bytes` as in Move. Slices
+/// move nothing between ranks, but cost a copy.
 using CollectiveCost = std::function<double(MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes)>;
 
-/// Bytes that one rank sends in a collective over `ranks` members: ring algorithms, all-gather and reduce-scatter
-/// (n - 1) / n, all-reduce 2 (n - 1) / n, all-to-all (n - 1) / n of Move::bytes (Patarasuk and Yuan, 2009).
+/// Bytes that one rank sends in a collective over `ranks` members: ring algorithms, all-gather and
+/// reduce-scatter (n - 1) / n, all-reduce 2 (n - 1) / n, all-to-all (n - 1) / n of Move::bytes (Patarasuk and
+/// Yuan, 2009).
 double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 
-/// Finds and remembers paths on one mesh. The states of a search are the placements of axes on the factors that both
-/// layouts can be seen as (evenly split factors are digits: n ranks on f elements are n:(axis) x f / n). Each step
-/// gathers, reduces, or brings one axis to where the target wants it:
-///  1. all-gather takes the innermost axis off a factor (or the axes of adjacent, fully split factors at once);
+/// Finds and remembers paths on one mesh. The states of a search are the placements of axes on the factors
+/// that both layouts can be seen as (evenly split factors are digits: n ranks on f elements are n:(axis) x f
+/// / n). Each step gathers, reduces, or brings one axis to where the target wants it:
+///  1. all-gather takes the innermost axis off a factor (or the axes of adjacent, fully split factors at
+///  once);
 ///  2. slice puts an unused axis onto the factor where the target has it next;
 ///  3. all-to-all does both for one axis;
 ///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a factor as slice would.
-/// Where the two layouts of a dimension have no common factors (an axis would have to be cut in two, or an uneven factor),
-/// the dimension is gathered first. Dijkstra's algorithm; states are few, as meshes have few axes.
+/// Where the two layouts of a dimension have no common factors (an axis would have to be cut in two, or an
+/// uneven factor), the dimension is gathered first. Dijkstra's algorithm; states are few, as meshes have few
+/// axes.
 class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps.
   explicit Resharder(MeshAttr mesh, CollectiveCost cost = {});
-  /// The cheapest path, owned by this object; null if `to` has partial axes that `from` lacks, or shapes differ.
+  /// The cheapest path, owned by this object; null if `to` has partial axes that `from` lacks, or shapes
+  /// differ.
   const ReshardPath *find(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
+  /// The cost of what find() gives, infinity where that is null. Made for whole tables of layouts: factors
+  /// that do not change are left out, and what is left is searched once for all pairs of layouts that agree
+  /// in it.
+  double getCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
   MeshAttr getMesh() const { return mesh; }
 
 private:
+  /// What one dimension contributes to the search between two layouts.
+  struct DimChange {
+    bool isForeign = false;     ///< no common factors
+    int64_t unchanged = 1;      ///< product of the local sizes of factors that stay as they are
+    std::vector<int64_t> words; ///< the others: size, axes before, axes after; -1 ends a run of neighbours
+  };
+  const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
+  double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
+                 llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
+  double search(llvm::ArrayRef<int64_t> words, uint32_t fromPartial, uint32_t toPartial,
+                double unchangedBytes);
+
   MeshAttr mesh;
   CollectiveCost cost;
   std::map<std::tuple<const void *, const void *, unsigned>, std::optional<ReshardPath>> known;
+  llvm::DenseMap<std::pair<DimShardingAttr, DimShardingAttr>, std::unique_ptr<DimChange>> changes;
+  struct WordsHash {
+    size_t operator()(const std::vector<int64_t> &words) const {
+      return llvm::hash_combine_range(words.begin(), words.end());
+    }
+  };
+  std::unordered_map<std::vector<int64_t>, double, WordsHash>
+      costs;                ///< by words, partial axes and unchanged bytes
+  std::vector<int64_t> key; ///< scratch
 };
 
 /// Emits a path on `local`: shard dialect collectives on the grid @mesh, colossal.reshape, pad and slice.
-mlir::Value emitReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local, const ReshardPath &path);
+mlir::Value emitReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
+                        const ReshardPath &path);
 
 /// Bytes an element takes in memory (i1 takes one).
 unsigned getElementBytes(mlir::Type type);

@@ -1,0 +1,86 @@
+//===- ReshardingTest.cpp - costs of many pairs of layouts ------------------===//
+//
+// The search asks for costs alone, which a Resharder finds by leaving out what does not change and by sharing
+// what is left; they must be those of the paths that the partitioner takes.
+//
+//===----------------------------------------------------------------------===//
+#include "Layouts.h"
+
+#include "colossal/Partition/Resharding.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::test;
+
+namespace {
+
+/// A layout of a tensor of 12 x 6 x 8: dimensions seen as products of factors, axes on any of them or
+/// partial.
+ShardingAttr drawLayout(MeshAttr mesh, std::mt19937 &random) {
+  static const std::vector<std::vector<std::vector<int64_t>>> views = {
+      {{12}, {3, 4}, {2, 6}, {2, 3, 2}, {4, 3}}, {{6}, {2, 3}, {3, 2}}, {{8}, {2, 4}, {2, 2, 2}}};
+  std::vector<std::vector<std::pair<int64_t, SmallVector<unsigned>>>> dims;
+  for (const auto &choices : views) {
+    dims.emplace_back();
+    for (int64_t size : choices[random() % choices.size()])
+      dims.back().push_back({size, {}});
+  }
+  SmallVector<unsigned> partial;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    unsigned where = random() % 5;
+    if (where < 3) {
+      auto &dim = dims[where];
+      dim[random() % dim.size()].second.push_back(axis);
+    } else if (where == 3 && random() % 2) {
+      partial.push_back(axis);
+    }
+  }
+  SmallVector<DimShardingAttr> attrs;
+  for (const auto &dim : dims) {
+    SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> parts;
+    for (const auto &[size, axes] : dim)
+      parts.push_back({size, axes});
+    attrs.push_back(makeDimSharding(mesh.getContext(), parts));
+  }
+  return ShardingAttr::get(mesh.getContext(), attrs, partial, ReductionKind::Sum);
+}
+
+TEST_F(Harness, CostsAreThoseOfThePaths) {
+  std::mt19937 random(5);
+  for (const auto &sizes :
+       std::vector<std::vector<int64_t>>{{2}, {3}, {2, 3}, {2, 4}, {2, 2, 2}, {3, 2, 2}}) {
+    MeshAttr mesh = makeMesh(context, sizes);
+    std::vector<ShardingAttr> layouts;
+    for (int i = 0; i < 60; ++i)
+      layouts.push_back(drawLayout(mesh, random));
+    // Bytes that no two collectives share, so that another path shows.
+    auto cost = [&](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+      double seconds = 3.0 + static_cast<int>(kind);
+      for (unsigned axis : axes)
+        seconds += 0.37 * axis;
+      return seconds + bytes * (kind == MoveKind::Slice ? 0.01 : 0.1 + 0.013 * axes.size());
+    };
+    Resharder resharder(mesh, cost);
+    unsigned reachable = 0;
+    for (ShardingAttr from : layouts)
+      for (ShardingAttr to : layouts) {
+        const ReshardPath *path = resharder.find(from, to, 4);
+        double found = resharder.getCost(from, to, 4);
+        std::string text;
+        llvm::raw_string_ostream(text) << from << " to " << to << " on " << mesh;
+        if (!path) {
+          EXPECT_TRUE(std::isinf(found)) << text;
+          continue;
+        }
+        ++reachable;
+        EXPECT_NEAR(found, path->cost, 1e-9 * (1 + path->cost)) << text;
+      }
+    EXPECT_GT(reachable, layouts.size() * layouts.size() / 3);
+  }
+}
+
+} // namespace
