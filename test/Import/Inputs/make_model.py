@@ -129,6 +129,12 @@ def attention(path, scale="score", mask="none", guard=False, heads=4):
     save(path, nodes + [n("MatMul", [w, v], ["y"])], inputs, [value("y", [2, 4, 6, 16])], c)
 
 
+def wide_pool(path):
+    """A window larger than the input, which ceil_mode makes hang over the end."""
+    pool = h.make_node("AveragePool", ["x"], ["y"], kernel_shape=[8, 8], strides=[8, 8], ceil_mode=1, count_include_pad=1)
+    save(path, [pool], [value("x", [2, 5, 3, 4])], [value("y", [2, 5, 1, 1])])
+
+
 def unsupported(path):
     n = h.make_node
     save(path, [n("Frobnicate", ["x"], ["a"], name="first", domain="com.example"), n("Frobnicate", ["a"], ["b"], domain="com.example"),

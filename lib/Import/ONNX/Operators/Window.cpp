@@ -52,6 +52,12 @@ FailureOr<Window> Window::read(Node &n, ArrayRef<int64_t> kernel, bool ceilMode)
       continue;
     }
     int64_t room = in + low + high - extent;
+    if (ceilMode && room < 0 && -room < stride && in + low > 0) {
+      // The only window hangs over the end: what it covers is what is there.
+      window->kernel[d] = (in + low + high - 1) / window->dilations[d] + 1;
+      window->result.push_back(1);
+      continue;
+    }
     if (room < 0)
       return n.error() << "the window does not fit into spatial dimension " << d << " of " << n.in(0).getType();
     int64_t out = room / stride + 1;
