@@ -1,8 +1,8 @@
 //===- Importer.cpp - the walk over an ONNX graph ---------------------------===//
 //
 // Nodes in the model's order, which ONNX requires to be topological; only those that an output depends on.
-// Functions are inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp, unsupported
-// operators are collected in Unsupported.cpp.
+// Functions are inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp; what
+// operators are not supported is told by UnsupportedOperators.cpp before anything is built.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
@@ -27,8 +27,7 @@ std::string getNodeName(const onnx::NodeProto &node) {
 
 Importer::Importer(MLIRContext *context, const ImportOptions &options, ModelFile &file)
     : ctx(context), options(options), file(file), builder(context) {
-  for (const auto &set : file.proto().opset_import())
-    versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  versions = getOperatorSets(file.proto().opset_import());
 }
 
 Location Importer::locationOf(StringRef tensor) {
@@ -125,68 +124,6 @@ FailureOr<Value> Importer::lookup(Scope &scope, StringRef name) {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-/// Names that a node reads, those that its subgraphs capture included.
-static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) {
-  for (const std::string &input : node.input())
-    reads.insert(input);
-  for (const auto &attribute : node.attribute())
-    if (attribute.has_g()) {
-      for (const auto &inner : attribute.g().node())
-        collectReads(inner, reads);
-      for (const auto &output : attribute.g().output())
-        reads.insert(output.name());
-    }
-}
-
-/// The nodes that the tensors in `wanted` depend on; adds to it all names that those read.
-static llvm::BitVector closeOverNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                                      llvm::StringSet<> &wanted) {
-  llvm::BitVector needed(nodes.size());
-  for (int i = nodes.size() - 1; i >= 0; --i)
-    if (llvm::any_of(nodes[i].output(),
-                     [&](const std::string &name) { return !name.empty() && wanted.contains(name); })) {
-      needed.set(i);
-      collectReads(nodes[i], wanted);
-    }
-  return needed;
-}
-
-const onnx::FunctionProto *Importer::findFunction(const onnx::NodeProto &node) const {
-  for (const auto &function : file.proto().functions())
-    if (function.name() == node.op_type() && function.domain() == node.domain() &&
-        (function.overload() == node.overload()))
-      return &function;
-  return nullptr;
-}
-
-static int64_t getVersion(const OperatorSets &versions, const std::string &domain) {
-  auto found = versions.find(domain == "ai.onnx" ? "" : domain);
-  return found == versions.end() ? 0 : found->second;
-}
-
-void Importer::collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                                  const OperatorSets &sets, const llvm::BitVector *needed, unsigned level) {
-  if (level > 64)
-    return; // recursion is reported where it is inlined
-  for (auto [i, node] : llvm::enumerate(nodes)) {
-    if (needed && !needed->test(i))
-      continue;
-    if (const onnx::FunctionProto *callee = findFunction(node)) {
-      OperatorSets inner;
-      for (const auto &set : callee->opset_import())
-        inner[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
-      collectUnsupported(callee->node(), inner, nullptr, level + 1);
-      continue;
-    }
-    int64_t version = getVersion(sets, node.domain());
-    if (findOperator(node.domain(), node.op_type(), version))
-      continue;
-    Unsupported &entry = unsupported[{node.domain(), node.op_type(), version}];
-    if (entry.count++ == 0)
-      entry.firstNode = getNodeName(node);
-  }
-}
-
 LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
                                     Scope &scope, const llvm::BitVector &needed) {
   Scope *outer = current;
@@ -194,7 +131,7 @@ LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onn
   LogicalResult result = success();
   for (unsigned i : needed.set_bits()) {
     const onnx::NodeProto &node = nodes[i];
-    const onnx::FunctionProto *callee = findFunction(node);
+    const onnx::FunctionProto *callee = findFunction(file.proto(), node);
     result = callee ? importCall(node, *callee, scope) : importNode(node, scope);
     if (failed(result))
       break;
@@ -217,10 +154,8 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
   }
   int64_t version = getVersion(*scope.versions, proto.domain());
   const OperatorRow *row = findOperator(proto.domain(), proto.op_type(), version);
-  if (!row)
-    return emitError(resolve(graph.loc()))
-           << "operator '" << proto.op_type() << "' (domain '" << proto.domain() << "', version " << version
-           << ") of node '" << getNodeName(proto) << "' is not supported";
+  if (!row) // in a branch of an If, which is taken after all
+    return unsupported.emit(modelLocation());
   Node node(*this, proto, version, graph, inputs);
   if (failed(row->function(node)))
     return failure();
@@ -273,9 +208,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
   if (call.input_size() > callee.input_size() || call.output_size() > callee.output_size())
     return emitError(loc) << "node '" << getNodeName(call) << "' has more inputs or outputs than function '"
                           << callee.name() << "'";
-  OperatorSets sets;
-  for (const auto &set : callee.opset_import())
-    sets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  OperatorSets sets = getOperatorSets(callee.opset_import());
   Scope inner;
   inner.versions = &sets;
   // An optional input that is not given is an empty name inside the body.
@@ -339,17 +272,8 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
     wanted.insert(output.name());
   if (failed(importNodes(graph.node(), scope, closeOverNodes(graph.node(), wanted))))
     return failure();
-  SmallVector<Value> outputs;
-  for (const auto &output : graph.output()) {
-    auto value = lookup(scope, output.name());
-    if (failed(value))
-      return failure();
-    if (!*value)
-      return emitError(modelLocation()) << "a subgraph does not give its output '" << output.name() << "'";
-    outputs.push_back(*value);
-  }
   --depth;
-  return outputs;
+  return importOutputs(graph, scope, "a subgraph");
 }
 
 //===----------------------------------------------------------------------===//
@@ -366,19 +290,22 @@ LogicalResult Importer::checkOperators() {
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
   needed = closeOverNodes(file.proto().graph().node(), wanted);
-  collectUnsupported(file.proto().graph().node(), versions, &needed, 0);
-  if (unsupported.empty())
-    return success();
-  auto diagnostic = emitError(modelLocation())
-                    << unsupported.size() << " operator" << (unsupported.size() == 1 ? " is" : "s are")
-                    << " not supported:";
-  for (const auto &[key, entry] : unsupported) {
-    const auto &[domain, name, set] = key;
-    diagnostic << "\n  " << (domain.empty() ? "ai.onnx" : domain) << "." << name << ", version " << set
-               << ": " << entry.count << " node" << (entry.count == 1 ? "" : "s") << ", the first is '"
-               << entry.firstNode << "'";
+  unsupported.collect(file.proto(), versions, needed);
+  return unsupported.isCertain() ? unsupported.emit(modelLocation()) : success();
+}
+
+FailureOr<SmallVector<Value>> Importer::importOutputs(const onnx::GraphProto &graph, Scope &scope,
+                                                      StringRef owner) {
+  SmallVector<Value> outputs;
+  for (const auto &output : graph.output()) {
+    auto value = lookup(scope, output.name());
+    if (failed(value))
+      return failure();
+    if (!*value)
+      return emitError(modelLocation()) << owner << " does not give its output '" << output.name() << "'";
+    outputs.push_back(*value);
   }
-  return diagnostic;
+  return outputs;
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
@@ -399,18 +326,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     return failure();
   if (failed(importNodes(graph.node(), scope, needed)))
     return failure();
-  SmallVector<Value> results;
-  for (const auto &output : graph.output()) {
-    auto value = lookup(scope, output.name());
-    if (failed(value))
-      return failure();
-    if (!*value)
-      return emitError(modelLocation()) << "output '" << output.name() << "' is given by no node";
-    results.push_back(*value);
-  }
-  func::ReturnOp::create(builder, modelLocation(), results);
+  auto results = importOutputs(graph, scope, "the model");
+  if (failed(results))
+    return failure();
+  func::ReturnOp::create(builder, modelLocation(), *results);
   function.setFunctionType(
-      builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+      builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(*results).getTypes()));
   for (int i = 0; i < graph.output_size(); ++i)
     function.setResultAttr(i, kOnnxNameAttr, builder.getStringAttr(graph.output(i).name()));
   resolveLocations();

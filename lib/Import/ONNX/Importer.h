@@ -10,6 +10,7 @@
 
 #include "ModelFile.h"
 #include "Operator.h"
+#include "UnsupportedOperators.h"
 #include "colossal/Import/ONNX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/BitVector.h"
@@ -28,8 +29,6 @@ llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context, c
                                                    const std::optional<TensorBytes> &bytes);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
 llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element);
-
-using OperatorSets = std::map<std::string, int64_t>;
 
 struct Scope {
   const Scope *parent = nullptr;
@@ -62,14 +61,13 @@ public:
 
 private:
   mlir::LogicalResult checkOperators();
-  void collectUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                          const OperatorSets &versions, const llvm::BitVector *needed, unsigned depth);
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
                                   const llvm::BitVector &needed);
   mlir::LogicalResult importNode(const onnx::NodeProto &node, Scope &scope);
   mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, Scope &scope);
-  const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> importOutputs(const onnx::GraphProto &graph, Scope &scope,
+                                                                llvm::StringRef owner);
   mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name, mlir::RankedTensorType type,
                               const std::optional<TensorBytes> &bytes, mlir::ElementsAttr data);
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
@@ -104,11 +102,7 @@ private:
   std::map<std::pair<std::string, int64_t>, ParameterOp> parametersByPlace; ///< of files that are not there
   llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
 
-  struct Unsupported {
-    int64_t count = 0;
-    std::string firstNode;
-  };
-  std::map<std::tuple<std::string, std::string, int64_t>, Unsupported> unsupported;
+  UnsupportedOperators unsupported;
 };
 
 } // namespace colossal::onnx_import
