@@ -1,14 +1,16 @@
 //===- Attention.cpp - softmax attention from its parts ---------------------===//
 //
-// softmax(scale Q K^T + mask) V, with the scale on either operand or on the product, multiplied or divided; masks added or
-// selected; keys and values repeated for grouped heads; zeros in place of the NaN of rows that see nothing.
+// softmax(scale Q K^T + mask) V, with the scale on either operand or on the product, multiplied or divided;
+// masks added or selected; keys and values repeated for grouped heads; zeros in place of the NaN of rows that
+// see nothing. Batch and heads may be one dimension or several, and seen otherwise between the parts.
+// AttentionScores.h reads what the softmax is of.
 //
-// Masks that select between 0 and -inf become booleans; their causal part becomes an attribute. Where the hidden value is
-// a finite lowest number, a row that sees nothing averages over all keys: booleans cannot say that, so such a mask stays a
-// number unless it is causal alone, when every row sees a key.
+// Masks that select between 0 and -inf become booleans; their causal part becomes an attribute. Where the
+// hidden value is a finite lowest number, a row that sees nothing averages over all keys: booleans cannot say
+// that, so such a mask stays a number unless it is causal alone, when every row sees a key.
 //
 //===----------------------------------------------------------------------===//
-#include "Matching.h"
+#include "AttentionScores.h"
 #include "Patterns.h"
 
 #include <cmath>
@@ -65,8 +67,8 @@ Value peelScale(Value value, double &scale, GraphBuilder &b) {
   return value;
 }
 
-/// A contraction operand [..] with the dimensions in the order of `wanted` labels; a batch label that is missing becomes
-/// a dimension of size 1.
+/// A contraction operand [..] with the dimensions in the order of `wanted` labels; a batch label that is
+/// missing becomes a dimension of size 1.
 Value arrange(Value value, ArrayRef<int64_t> labels, ArrayRef<int64_t> wanted, GraphBuilder &b) {
   SmallVector<int64_t> permutation, missing;
   for (auto [d, label] : llvm::enumerate(wanted)) {
@@ -102,10 +104,11 @@ std::pair<Value, int64_t> matchRepeatedHeads(Value value) {
   auto broadcast = reshape ? reshape.getInput().getDefiningOp<BroadcastOp>() : BroadcastOp();
   if (!broadcast)
     return {value, 1};
-  auto wide = GraphBuilder::shapeOf(broadcast.getResult()), narrow = GraphBuilder::shapeOf(broadcast.getInput());
+  auto wide = GraphBuilder::shapeOf(broadcast.getResult()),
+       narrow = GraphBuilder::shapeOf(broadcast.getInput());
   auto flat = GraphBuilder::shapeOf(value);
-  if (wide.size() != 5 || narrow.size() != 5 || flat.size() != 4 || narrow[2] != 1 || flat[1] != wide[1] * wide[2] ||
-      flat[0] != wide[0] || flat.take_back(2) != wide.take_back(2))
+  if (wide.size() != 5 || narrow.size() != 5 || flat.size() != 4 || narrow[2] != 1 ||
+      flat[1] != wide[1] * wide[2] || flat[0] != wide[0] || flat.take_back(2) != wide.take_back(2))
     return {value, 1};
   for (unsigned d : {0, 1, 3, 4})
     if (narrow[d] != wide[d])
@@ -113,102 +116,24 @@ std::pair<Value, int64_t> matchRepeatedHeads(Value value) {
   return {broadcast.getInput(), wide[2]}; // reshaped to rank 4 by the caller
 }
 
-/// One thing added to, or hiding places of, the scores.
-struct MaskTerm {
-  Value added;     ///< the term as a number, if it is one
-  Value condition; ///< true: visible; null where the term is not of that form
-  bool inverted = false;
-  double hidden = 0; ///< what hidden places hold
-};
-
-struct Scores {
-  Value query, key; ///< as the contraction has them
-  ContractOp contract;
-  double scale = 1, softcap = 0;
-  SmallVector<MaskTerm> terms;
-  SmallVector<Value> passed;
-};
-
-constexpr double kLowest = -1e30;
-
-/// select(c, 0, -inf) and select(c, -inf, 0).
-MaskTerm readTerm(Value value) {
-  MaskTerm term;
-  term.added = value;
-  auto select = matchKind(stripBroadcast(value), ElementwiseKind::Select);
-  if (!select)
-    return term;
-  for (bool inverted : {false, true}) {
-    auto hidden = matchSplat(select.getInputs()[inverted ? 1 : 2]);
-    if (hidden && *hidden <= kLowest && isSplat(select.getInputs()[inverted ? 2 : 1], 0)) {
-      term.condition = select.getInputs()[0];
-      term.inverted = inverted;
-      term.hidden = *hidden;
-    }
-  }
-  return term;
-}
-
-/// Walks from the softmax's input to the contraction. Only what has the scores' full shape is walked.
-bool matchScores(Value value, Scores &scores, unsigned depth) {
-  if (depth == 0)
-    return false;
-  if (auto contract = value.getDefiningOp<ContractOp>()) {
-    scores.contract = contract;
-    return true;
-  }
-  auto op = value.getDefiningOp<ElementwiseOp>();
-  if (!op)
-    return false;
-  auto walk = [&](Value next) {
-    if (next.getType() != value.getType())
-      return false;
-    Scores attempt = scores;
-    attempt.passed.push_back(value);
-    if (!matchScores(next, attempt, depth - 1))
-      return false;
-    scores = std::move(attempt);
-    return true;
-  };
-  switch (op.getKind()) {
-  case ElementwiseKind::Add:
-    for (unsigned i : {0, 1})
-      if (scores.scale == 1 && scores.softcap == 0 && walk(op.getInputs()[i])) {
-        scores.terms.push_back(readTerm(op.getInputs()[1 - i]));
-        return true;
-      }
-    return false;
-  case ElementwiseKind::Select: {
-    for (unsigned i : {1, 2}) {
-      auto hidden = matchSplat(op.getInputs()[3 - i]);
-      if (!hidden || *hidden > kLowest || scores.scale != 1 || scores.softcap != 0 || !walk(op.getInputs()[i]))
-        continue;
-      MaskTerm term;
-      term.condition = op.getInputs()[0];
-      term.inverted = i == 2;
-      term.hidden = *hidden;
-      scores.terms.push_back(term);
-      return true;
-    }
-    return false;
-  }
-  case ElementwiseKind::Mul:
-  case ElementwiseKind::Div: {
-    auto parts = matchWithSplat(op);
-    if (!parts || parts->second == 0 || (op.getKind() == ElementwiseKind::Div && parts->first != op.getInputs()[0]))
-      return false;
-    // c tanh(s / c)
-    auto tanh = matchKind(parts->first, ElementwiseKind::Tanh);
-    if (tanh && op.getKind() == ElementwiseKind::Mul && scores.scale == 1 && scores.softcap == 0) {
-      scores.softcap = parts->second;
-      scores.scale = parts->second; // the division by the cap that follows takes it back
-      return walk(tanh.getInputs()[0]);
-    }
-    scores.scale *= op.getKind() == ElementwiseKind::Div ? 1.0 / parts->second : parts->second;
-    return walk(parts->first);
-  }
-  default:
-    return false;
+/// The softmax that gives `value`, through reshapes before its last two dimensions and a cast back to a
+/// narrower type.
+SoftmaxOp findSoftmax(Value value, SmallVectorImpl<Value> &passed) {
+  while (true) {
+    passed.push_back(value);
+    if (auto softmax = value.getDefiningOp<SoftmaxOp>())
+      return softmax;
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    auto cast = matchKind(value, ElementwiseKind::Cast);
+    Value next = reshape ? Value(reshape.getInput()) : cast ? Value(cast.getInputs()[0]) : Value();
+    if (!next || GraphBuilder::rankOf(next) < 3 || GraphBuilder::rankOf(value) < 3 ||
+        GraphBuilder::shapeOf(next).take_back(2) != GraphBuilder::shapeOf(value).take_back(2))
+      return {};
+    auto from = dyn_cast<FloatType>(GraphBuilder::elementOf(next)),
+         to = dyn_cast<FloatType>(GraphBuilder::elementOf(value));
+    if (!from || !to || (from != to && (!from.isF32() || to.getWidth() != 16)))
+      return {};
+    value = next;
   }
 }
 
@@ -226,19 +151,20 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(ContractOp op, PatternRewriter &rewriter) const override {
-    auto softmax = op.getLhs().getDefiningOp<SoftmaxOp>();
     ArrayRef<int64_t> p = op.getLhsDims();
-    size_t rank = p.size(); // 4, or 3 where batch and heads are one dimension or there is one of them
-    if (!softmax || softmax.getLog() || (rank != 4 && rank != 3) || softmax.getAxis() != rank - 1)
+    size_t rank = p.size(); // batch and heads, in any number of dimensions, queries, keys
+    SmallVector<Value> passed;
+    SoftmaxOp softmax = rank >= 3 ? findSoftmax(op.getLhs(), passed) : SoftmaxOp();
+    if (!softmax || softmax.getLog() ||
+        int64_t(softmax.getAxis()) != GraphBuilder::rankOf(softmax.getInput()) - 1)
       return failure();
     Scores scores;
-    if (!matchScores(softmax.getInput(), scores, 12))
+    if (!matchScores(softmax.getInput(), scores))
       return failure();
-    // Labels of P [b, h, q, k] in both contractions: the first must give them in this order.
+    // Labels of P [..., q, k] in both contractions: the first must give them in this order.
     ContractOp first = scores.contract;
     ArrayRef<int64_t> s = first.getResultDims();
-    if (s.size() != rank || first.getResult().getType() != op.getLhs().getType())
-      return failure();
+    size_t firstRank = s.size();
     int64_t d = -1;
     for (int64_t label : first.getLhsDims())
       if (!llvm::is_contained(s, label)) {
@@ -250,29 +176,38 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     for (int64_t label : op.getResultDims())
       if (!llvm::is_contained(p, label))
         v = label;
-    // Labels of [b, h, rows, columns], or [b, rows, columns].
+    // Labels of [..., rows, columns].
     auto label = [](ArrayRef<int64_t> scores, int64_t row, int64_t column) {
       SmallVector<int64_t> labels(scores.drop_back(2));
       labels.append({row, column});
       return labels;
     };
-    int64_t sq = s[rank - 2], sk = s[rank - 1], pq = p[rank - 2], pk = p[rank - 1];
+    int64_t sq = s[firstRank - 2], sk = s[firstRank - 1], pq = p[rank - 2], pk = p[rank - 1];
     bool sides = llvm::is_contained(first.getLhsDims(), sq) && llvm::is_contained(first.getRhsDims(), sk) &&
                  !llvm::is_contained(first.getRhsDims(), sq) && !llvm::is_contained(first.getLhsDims(), sk);
     if (d < 0 || v < 0 || !sides || op.getResultDims() != ArrayRef<int64_t>(label(p, pq, v)) ||
         llvm::is_contained(op.getRhsDims(), pq) || !llvm::is_contained(op.getRhsDims(), pk))
       return failure();
 
-    GraphBuilder b(rewriter, attentionLocation(op, softmax, scores));
+    GraphBuilder b(rewriter, attentionLocation(op, passed, scores));
     Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
     Value key = peelScale(first.getRhs(), scores.scale, b);
     key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
     Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
     if (!query || !key || !value || GraphBuilder::elementOf(query) != GraphBuilder::elementOf(op.getResult()))
       return failure();
-    if (rank == 3) // one batch of many heads, which can be split like heads
-      for (Value *x : {&query, &key, &value})
-        *x = b.unsqueeze(*x, {0});
+    // All as [batch, heads, ...]; one dimension of both is one batch of many heads, which can be split like
+    // heads.
+    Leads outer = leadsOf(op.getLhs()), inner = leadsOf(first.getResult()), heads = scores.leads;
+    int64_t most = heads.pop_back_val(), rest = 1;
+    for (int64_t size : heads)
+      rest *= size;
+    heads = {rest, most};
+    query = regroup(query, inner, heads, b);
+    key = regroup(key, inner, heads, b);
+    value = regroup(value, outer, heads, b);
+    for (auto [factor, leads] : scores.factors)
+      query = b.mul(query, b.cast(regroup(factor, leads, heads, b), GraphBuilder::elementOf(query)));
     auto [narrowKey, keyGroup] = matchRepeatedHeads(key);
     auto [narrowValue, valueGroup] = matchRepeatedHeads(value);
     auto narrow = [&](Value x) {
@@ -284,9 +219,10 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
       value = narrow(narrowValue);
     }
     auto q = GraphBuilder::shapeOf(query), k = GraphBuilder::shapeOf(key), w = GraphBuilder::shapeOf(value);
-    if (q[0] != k[0] || q[0] != w[0] || k[1] != w[1] || k[2] != w[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
+    if (q[0] != heads[0] || q[1] != heads[1] || q[0] != k[0] || q[0] != w[0] || k[1] != w[1] ||
+        k[2] != w[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
       return failure();
-    Mask mask = makeMask(scores, q[2], k[2], op.getLhs().getType(), b);
+    Mask mask = makeMask(scores, q[2], k[2], heads, op.getLhs().getType(), b);
     auto type = RankedTensorType::get({q[0], q[1], q[2], w[3]}, GraphBuilder::elementOf(op.getResult()));
     Value result = AttentionOp::create(rewriter, b.loc(), type, query, key, value, mask.value, Value(),
                                        Value(), APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
@@ -302,14 +238,15 @@ private:
     int64_t offset = 0;
   };
 
-  static Location attentionLocation(ContractOp op, SoftmaxOp softmax, Scores &scores) {
+  static Location attentionLocation(ContractOp op, ArrayRef<Value> behind, Scores &scores) {
     SmallVector<Value> parts = {scores.contract.getResult()};
     parts.append(scores.passed.rbegin(), scores.passed.rend());
-    parts.push_back(softmax.getResult());
+    parts.append(behind.rbegin(), behind.rend());
     return fuseLocations(op.getLoc(), parts);
   }
 
-  static Mask makeMask(const Scores &scores, int64_t queries, int64_t keys, Type scoreType, GraphBuilder &b) {
+  static Mask makeMask(const Scores &scores, int64_t queries, int64_t keys, ArrayRef<int64_t> heads,
+                       Type scoreType, GraphBuilder &b) {
     Mask mask;
     SmallVector<Value> visible;
     bool booleans = true, finite = false;
@@ -321,7 +258,7 @@ private:
       if (!booleans)
         break;
       if (term.inverted) {
-        visible.push_back(b.unary(ElementwiseKind::Not, term.condition));
+        visible.push_back(regroup(b.unary(ElementwiseKind::Not, term.condition), term.leads, heads, b));
         continue;
       }
       SmallVector<Value> conjuncts;
@@ -331,7 +268,7 @@ private:
         auto shape = GraphBuilder::shapeOf(stripBroadcast(conjunct));
         bool whole = shape.size() >= 2 && shape.back() == keys && shape[shape.size() - 2] == queries;
         if (!offset || !whole) {
-          visible.push_back(stripBroadcast(conjunct));
+          visible.push_back(regroup(stripBroadcast(conjunct), term.leads, heads, b));
         } else if (*offset < keys - 1) {
           mask.offset = mask.causal ? std::min(mask.offset, *offset) : *offset;
           mask.causal = true;
@@ -352,7 +289,7 @@ private:
         Value zero = b.scalar(element, 0), hidden = b.scalar(element, term.hidden);
         added = b.select(term.condition, term.inverted ? hidden : zero, term.inverted ? zero : hidden);
       }
-      added = stripBroadcast(added);
+      added = regroup(stripBroadcast(added), term.leads, heads, b);
       mask.value = mask.value ? b.add(mask.value, added) : added;
     }
     return mask;

@@ -1,6 +1,6 @@
 //===- Matching.cpp - looking at values -------------------------------------===//
 //
-// Products, constants, halves. Index expressions are in AffineIndex.cpp.
+// Products, constants, pairs, reductions. Index expressions are in AffineIndex.cpp.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -80,7 +80,8 @@ Value stripBroadcast(Value value) {
     if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
       auto to = GraphBuilder::shapeOf(value), from = GraphBuilder::shapeOf(reshape.getInput());
       size_t more = to.size() > from.size() ? to.size() - from.size() : 0;
-      if (to.drop_front(more) == from && llvm::all_of(to.take_front(more), [](int64_t size) { return size == 1; })) {
+      if (to.drop_front(more) == from &&
+          llvm::all_of(to.take_front(more), [](int64_t size) { return size == 1; })) {
         value = reshape.getInput();
         continue;
       }
@@ -89,7 +90,20 @@ Value stripBroadcast(Value value) {
   }
 }
 
-bool hasEqualHalves(Value value) {
+/// [..., n, 2] whose last dimension holds one thing twice.
+static bool isTwice(Value value) {
+  auto shape = GraphBuilder::shapeOf(value);
+  if (shape.size() < 2 || shape.back() != 2)
+    return false;
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    return GraphBuilder::rankOf(broadcast.getInput()) == 0 ||
+           GraphBuilder::shapeOf(broadcast.getInput()).back() == 1;
+  auto concat = value.getDefiningOp<ConcatOp>();
+  return concat && int64_t(concat.getAxis()) == int64_t(shape.size()) - 1 && concat.getInputs().size() == 2 &&
+         concat.getInputs()[0] == concat.getInputs()[1];
+}
+
+bool hasEqualPairs(Value value, bool interleaved) {
   Operation *op = value.getDefiningOp();
   auto type = GraphBuilder::typeOf(value);
   if (!op || type.getRank() == 0 || type.getShape().back() % 2)
@@ -97,32 +111,57 @@ bool hasEqualHalves(Value value) {
   int64_t size = type.getShape().back();
   if (matchSplat(value))
     return true;
-  if (auto concat = dyn_cast<ConcatOp>(op))
+  if (auto concat = dyn_cast<ConcatOp>(op); concat && !interleaved)
     return int64_t(concat.getAxis()) == type.getRank() - 1 && concat.getInputs().size() == 2 &&
            concat.getInputs()[0] == concat.getInputs()[1];
   if (auto elementwise = dyn_cast<ElementwiseOp>(op))
     return llvm::all_of(elementwise.getInputs(), [&](Value input) {
-      return GraphBuilder::rankOf(input) == 0 || GraphBuilder::shapeOf(input).back() == 1 || hasEqualHalves(input);
+      return GraphBuilder::rankOf(input) == 0 || GraphBuilder::shapeOf(input).back() == 1 ||
+             hasEqualPairs(input, interleaved);
     });
   if (auto gather = dyn_cast<GatherOp>(op))
-    return int64_t(gather.getAxis()) + 1 < GraphBuilder::rankOf(gather.getData()) && hasEqualHalves(gather.getData());
+    return int64_t(gather.getAxis()) + 1 < GraphBuilder::rankOf(gather.getData()) &&
+           hasEqualPairs(gather.getData(), interleaved);
   if (auto slice = dyn_cast<SliceOp>(op))
     return GraphBuilder::shapeOf(slice.getInput()).back() == size && slice.getSteps().back() == 1 &&
-           hasEqualHalves(slice.getInput());
-  if (isa<ReshapeOp, BroadcastOp>(op))
-    return GraphBuilder::rankOf(op->getOperand(0)) > 0 && GraphBuilder::shapeOf(op->getOperand(0)).back() == size &&
-           hasEqualHalves(op->getOperand(0));
+           hasEqualPairs(slice.getInput(), interleaved);
+  if (isa<ReshapeOp, BroadcastOp>(op)) {
+    Value input = op->getOperand(0);
+    auto from = GraphBuilder::shapeOf(input);
+    if (interleaved && isa<ReshapeOp>(op) && isTwice(input) && 2 * from[from.size() - 2] == size)
+      return true;
+    return !from.empty() && from.back() == size && hasEqualPairs(input, interleaved);
+  }
   if (auto transpose = dyn_cast<TransposeOp>(op))
-    return transpose.getPermutation().back() == type.getRank() - 1 && hasEqualHalves(transpose.getInput());
+    return transpose.getPermutation().back() == type.getRank() - 1 &&
+           hasEqualPairs(transpose.getInput(), interleaved);
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     auto tensor = HostTensor::fromAttr(constant.getValue());
+    int64_t next = interleaved ? 1 : size / 2, step = interleaved ? 2 : 1;
     for (int64_t i = 0; tensor && i < tensor->count(); i += size)
       for (int64_t k = 0; k < size / 2; ++k)
-        if (tensor->getFloat(i + k) != tensor->getFloat(i + k + size / 2))
+        if (tensor->getFloat(i + k * step) != tensor->getFloat(i + k * step + next))
           return false;
     return tensor.has_value();
   }
   return false;
+}
+
+ReduceOp matchKeptReduction(Value value, ReduceKind kind) {
+  auto reduce = value.getDefiningOp<ReduceOp>();
+  if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+    reduce = reshape.getInput().getDefiningOp<ReduceOp>();
+    if (!reduce || reduce.getKeepdims())
+      return {};
+    SmallVector<int64_t> kept(GraphBuilder::shapeOf(reduce.getInput()));
+    for (int64_t axis : reduce.getAxes())
+      kept[axis] = 1;
+    if (GraphBuilder::shapeOf(value) != ArrayRef<int64_t>(kept))
+      return {};
+  } else if (!reduce || !reduce.getKeepdims()) {
+    return {};
+  }
+  return reduce.getKind() == kind ? reduce : ReduceOp();
 }
 
 Location fuseLocations(Location loc, ValueRange values) {

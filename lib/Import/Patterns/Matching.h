@@ -39,8 +39,11 @@ std::optional<int64_t> matchCausal(mlir::Value condition);
 
 /// Without broadcasts, and reshapes that add dimensions of size 1 in front.
 mlir::Value stripBroadcast(mlir::Value value);
-/// Whether the elements [0, half) and [half, 2 half) of the last dimension are provably the same.
-bool hasEqualHalves(mlir::Value value);
+/// Whether both elements of each pair in the last dimension are provably the same: of (i, i + half), or (2i, 2i + 1) if
+/// `interleaved`.
+bool hasEqualPairs(mlir::Value value, bool interleaved);
+/// The reduction of `kind` that gives `value`, its reduced dimensions kept with size 1 by itself or by a reshape.
+ReduceOp matchKeptReduction(mlir::Value value, ReduceKind kind);
 /// A location for what stands for `values` and `loc`.
 mlir::Location fuseLocations(mlir::Location loc, mlir::ValueRange values);
 

@@ -1,7 +1,7 @@
 //===- Normalizations.cpp - layer and RMS normalization ---------------------===//
 //
-// First (x - mean) / sqrt(variance + epsilon) or x / sqrt(mean(x^2) + epsilon) become `normalize`; then a scale and a
-// bias that follow become its operands.
+// First (x - mean) / sqrt(variance + epsilon) or x / sqrt(mean(x^2) + epsilon) become `normalize`; then a
+// scale and a bias that follow become its operands.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -15,8 +15,8 @@ namespace {
 
 /// The first of the trailing dimensions over which `value` is the mean of `x`, with sizes 1 kept.
 std::optional<int64_t> matchMean(Value value, Value &x) {
-  auto reduce = value.getDefiningOp<ReduceOp>();
-  if (!reduce || reduce.getKind() != ReduceKind::Mean || !reduce.getKeepdims() || reduce.getAxes().empty())
+  ReduceOp reduce = matchKeptReduction(value, ReduceKind::Mean);
+  if (!reduce || reduce.getAxes().empty())
     return std::nullopt;
   int64_t rank = GraphBuilder::rankOf(reduce.getInput()), first = rank - int64_t(reduce.getAxes().size());
   for (auto [i, axis] : llvm::enumerate(reduce.getAxes()))
@@ -78,8 +78,8 @@ bool matchOverRoot(ElementwiseOp op, Value &d, Value &s) {
 struct RecogniseNormalization : OpRewritePattern<ElementwiseOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
-    Value d, s, squares, x, centered;
-    if (!matchOverRoot(op, d, s))
+    Value numerator, s, squares, x, centered;
+    if (!matchOverRoot(op, numerator, s))
       return failure();
     auto sum = matchKind(s, ElementwiseKind::Add);
     auto parts = sum ? matchWithSplat(sum) : std::nullopt;
@@ -88,22 +88,56 @@ struct RecogniseNormalization : OpRewritePattern<ElementwiseOp> {
     auto axis = matchMean(parts->first, squares);
     if (!axis || !isSquare(squares, centered))
       return failure();
-    Value result;
-    GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {parts->first, s}));
     auto difference = matchKind(centered, ElementwiseKind::Sub);
     Value mean = difference ? Value(difference.getInputs()[1]) : Value();
     auto meanAxis = mean ? matchMean(mean, x) : std::nullopt;
+    bool isLayer = meanAxis == axis && difference.getInputs()[0] == x;
     // The difference is made twice in some exports: both must subtract this mean.
-    auto outer = matchKind(d, ElementwiseKind::Sub);
-    bool same = d == centered || (outer && difference && outer.getInputs()[0] == difference.getInputs()[0] &&
-                                  outer.getInputs()[1] == mean);
-    if (same && meanAxis == axis && difference.getInputs()[0] == x)
-      result = b.normalize(NormalizeKind::Layer, x, {}, {}, *axis, parts->second);
-    else if (d == centered)
-      result = b.normalize(NormalizeKind::RMS, d, {}, {}, *axis, parts->second);
-    if (!result || result.getType() != op.getType())
+    auto isCentered = [&](Value d) {
+      auto outer = matchKind(d, ElementwiseKind::Sub);
+      return d == centered || (outer && difference && outer.getInputs()[0] == difference.getInputs()[0] &&
+                               outer.getInputs()[1] == mean);
+    };
+    // The scale may come before the division.
+    Value scale;
+    if (!isCentered(numerator))
+      if (auto scaled = matchKind(numerator, ElementwiseKind::Mul))
+        for (unsigned i : {0, 1})
+          if (isCentered(scaled.getInputs()[i])) {
+            scale = scaled.getInputs()[1 - i];
+            numerator = scaled.getInputs()[i];
+            break;
+          }
+    if (!isCentered(numerator) || (!isLayer && numerator != centered))
+      return failure();
+    GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {parts->first, s}));
+    Value result = isLayer ? b.normalize(NormalizeKind::Layer, x, {}, {}, *axis, parts->second)
+                           : b.normalize(NormalizeKind::RMS, centered, {}, {}, *axis, parts->second);
+    if (scale)
+      result = b.mul(result, scale);
+    if (result.getType() != op.getType())
       return failure();
     rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
+/// exp(x - max x) / sum exp(x - max x).
+struct RecogniseSoftmax : OpRewritePattern<ElementwiseOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
+    auto exp = op.getKind() == ElementwiseKind::Div ? matchKind(op.getInputs()[0], ElementwiseKind::Exp)
+                                                    : ElementwiseOp();
+    ReduceOp sum = exp ? matchKeptReduction(op.getInputs()[1], ReduceKind::Sum) : ReduceOp();
+    auto difference = sum ? matchKind(exp.getInputs()[0], ElementwiseKind::Sub) : ElementwiseOp();
+    ReduceOp most = difference ? matchKeptReduction(difference.getInputs()[1], ReduceKind::Max) : ReduceOp();
+    if (!most || sum.getInput() != exp.getResult() || most.getInput() != difference.getInputs()[0] ||
+        sum.getAxes().size() != 1 || most.getAxes() != sum.getAxes() ||
+        most.getInput().getType() != op.getType())
+      return failure();
+    GraphBuilder b(rewriter,
+                   fuseLocations(op.getLoc(), {most, difference.getResult(), exp.getResult(), sum}));
+    rewriter.replaceOp(op, b.softmax(most.getInput(), sum.getAxes().front()));
     return success();
   }
 };
@@ -118,8 +152,8 @@ struct AbsorbScaleAndBias : OpRewritePattern<ElementwiseOp> {
     for (unsigned i : {0, 1}) {
       auto normalize = op.getInputs()[i].getDefiningOp<NormalizeOp>();
       Value other = op.getInputs()[1 - i];
-      if (!normalize || !normalize->hasOneUse() || normalize.getType() != op.getType() || normalize.getBias() ||
-          (isScale && normalize.getScale()))
+      if (!normalize || !normalize->hasOneUse() || normalize.getType() != op.getType() ||
+          normalize.getBias() || (isScale && normalize.getScale()))
         continue;
       auto shape = GraphBuilder::shapeOf(other);
       int64_t inner = GraphBuilder::rankOf(normalize.getResult()) - int64_t(normalize.getAxis());
@@ -146,7 +180,7 @@ struct AbsorbScaleAndBias : OpRewritePattern<ElementwiseOp> {
 } // namespace
 
 void populateNormalizationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecogniseNormalization, AbsorbScaleAndBias>(patterns.getContext());
+  patterns.add<RecogniseNormalization, RecogniseSoftmax, AbsorbScaleAndBias>(patterns.getContext());
 }
 
 } // namespace colossal

@@ -1,7 +1,8 @@
 //===- Rotary.cpp - rotary position embedding -------------------------------===//
 //
-// Two forms: x cos + rotate_half(x) sin with tables of full width whose halves are equal, and the halves written out,
-// concat(x1 cos - x2 sin, x2 cos + x1 sin).
+// Two forms, each with pairs (i, i + R / 2) or (2i, 2i + 1): x cos + rotate(x) sin with tables of full width
+// in which both of a pair are equal, and the pairs written out, (a cos - b sin, b cos + a sin). Where only
+// the first elements turn and the others are put behind them again, the op takes the whole.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -13,37 +14,103 @@ namespace colossal {
 
 namespace {
 
-/// Whether `value` is elements [half * n, half * n + n) of the last dimension (of size 2 n) of some x.
-bool isHalf(Value value, int64_t half, Value &x) {
+/// A box of a tensor, dense but for the last dimension's step.
+struct Region {
+  Value base;
+  SmallVector<int64_t> starts, sizes;
+  int64_t step = 1;
+
+  bool operator==(const Region &other) const {
+    return base == other.base && starts == other.starts && sizes == other.sizes && step == other.step;
+  }
+  Value make(GraphBuilder &b) const {
+    return GraphBuilder::shapeOf(base) == ArrayRef<int64_t>(sizes) ? base : b.slice(base, starts, sizes);
+  }
+};
+
+Region regionOf(Value value) {
+  Region region;
+  region.base = value;
+  region.sizes.assign(GraphBuilder::shapeOf(value).begin(), GraphBuilder::shapeOf(value).end());
+  region.starts.assign(region.sizes.size(), 0);
   auto slice = value.getDefiningOp<SliceOp>();
-  if (!slice)
-    return false;
-  auto from = GraphBuilder::shapeOf(slice.getInput()), to = GraphBuilder::shapeOf(value);
-  int64_t n = to.back();
-  if (from.back() != 2 * n || from.drop_back() != to.drop_back() || slice.getStarts().back() != half * n ||
-      slice.getSteps().back() != 1)
-    return false;
-  for (size_t d = 0; d + 1 < from.size(); ++d)
-    if (slice.getStarts()[d] != 0 || slice.getSteps()[d] != 1)
-      return false;
-  x = slice.getInput();
-  return true;
+  if (!slice || region.sizes.empty() ||
+      llvm::any_of(slice.getSteps().drop_back(), [](int64_t step) { return step != 1; }) ||
+      slice.getSteps().back() < 1)
+    return region;
+  region.base = slice.getInput();
+  region.starts.assign(slice.getStarts().begin(), slice.getStarts().end());
+  region.step = slice.getSteps().back();
+  if (auto outer = region.base.getDefiningOp<SliceOp>()) {
+    Region around = regionOf(region.base);
+    if (around.base != region.base && around.step == 1) {
+      for (auto [start, more] : llvm::zip(region.starts, around.starts))
+        start += more;
+      region.base = around.base;
+    }
+  }
+  return region;
 }
 
-/// x of concat(-x2, x1).
-Value matchRotatedHalf(Value value) {
+/// The region whose pairs' first elements are `first`, and the second ones `second`.
+std::optional<Region> joinPairs(Value first, Value second, bool interleaved) {
+  Region a = regionOf(first), b = regionOf(second);
+  if (a.sizes.empty() || a.step != (interleaved ? 2 : 1) || b.step != a.step)
+    return std::nullopt;
+  Region whole = a;
+  whole.step = 1;
+  whole.sizes.back() *= 2;
+  a.starts.back() += interleaved ? 1 : a.sizes.back();
+  return a == b ? std::optional(whole) : std::nullopt;
+}
+
+/// `value` without a last dimension of size 1 that a reshape adds; null where there is none.
+Value peelLastOne(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape || GraphBuilder::rankOf(value) == 0 || GraphBuilder::shapeOf(value).back() != 1 ||
+      GraphBuilder::shapeOf(value).drop_back() != GraphBuilder::shapeOf(reshape.getInput()))
+    return {};
+  return reshape.getInput();
+}
+
+/// The two parts that are put behind each other, or (`interleaved`) element by element in turn, along the
+/// last dimension. The second is seen as a tensor [..., n, 2].
+bool matchPairs(ConcatOp op, Value &first, Value &second, bool &interleaved) {
+  if (op.getInputs().size() != 2 || int64_t(op.getAxis()) != GraphBuilder::rankOf(op.getResult()) - 1)
+    return false;
+  Value a = peelLastOne(op.getInputs()[0]), b = peelLastOne(op.getInputs()[1]);
+  interleaved = a && b;
+  first = interleaved ? a : Value(op.getInputs()[0]);
+  second = interleaved ? b : Value(op.getInputs()[1]);
+  return first.getType() == second.getType();
+}
+
+/// x of the pairs (-second, first), for pairs (first, second) of x.
+std::optional<Region> matchRotated(Value value, bool &interleaved) {
   auto concat = value.getDefiningOp<ConcatOp>();
-  if (!concat || concat.getInputs().size() != 2 || int64_t(concat.getAxis()) != GraphBuilder::rankOf(value) - 1)
-    return {};
-  Value first = concat.getInputs()[0], low, high;
-  auto negated = matchKind(first, ElementwiseKind::Neg);
-  Value upper = negated ? Value(negated.getInputs()[0]) : Value();
-  if (auto product = matchKind(first, ElementwiseKind::Mul))
+  if (auto reshape = value.getDefiningOp<ReshapeOp>())
+    concat = reshape.getInput().getDefiningOp<ConcatOp>();
+  Value minus, first;
+  if (!concat || !matchPairs(concat, minus, first, interleaved) ||
+      interleaved != (concat.getResult() != value))
+    return std::nullopt;
+  auto shape = GraphBuilder::shapeOf(value), part = GraphBuilder::shapeOf(first);
+  if (shape.size() != part.size() || shape.drop_back() != part.drop_back() || shape.back() != 2 * part.back())
+    return std::nullopt;
+  auto negated = matchKind(minus, ElementwiseKind::Neg);
+  Value second = negated ? Value(negated.getInputs()[0]) : Value();
+  if (auto product = matchKind(minus, ElementwiseKind::Mul))
     if (auto parts = matchWithSplat(product); parts && parts->second == -1)
-      upper = parts->first;
-  if (!upper || !isHalf(upper, 1, high) || !isHalf(concat.getInputs()[1], 0, low) || low != high)
-    return {};
-  return low;
+      second = parts->first;
+  return second ? joinPairs(first, second, interleaved) : std::nullopt;
+}
+
+/// One element of each pair of a table in which both are equal.
+Value takeOneOfPairs(Value table, bool interleaved, GraphBuilder &b) {
+  SmallVector<int64_t> sizes(GraphBuilder::shapeOf(table)), starts(sizes.size(), 0), steps(sizes.size(), 1);
+  sizes.back() /= 2;
+  steps.back() = interleaved ? 2 : 1;
+  return b.slice(table, starts, sizes, steps);
 }
 
 struct RecogniseRotary : OpRewritePattern<ElementwiseOp> {
@@ -57,20 +124,27 @@ struct RecogniseRotary : OpRewritePattern<ElementwiseOp> {
       if (!straight || !rotated)
         return failure();
       for (unsigned r : {0, 1}) {
-        Value x = matchRotatedHalf(rotated.getInputs()[r]), sin = rotated.getInputs()[1 - r], cos;
+        bool interleaved = false;
+        auto region = matchRotated(rotated.getInputs()[r], interleaved);
+        Value sin = rotated.getInputs()[1 - r], cos, x;
         for (unsigned s : {0, 1})
-          if (x && straight.getInputs()[s] == x)
+          if (region && regionOf(straight.getInputs()[s]) == *region) {
+            x = straight.getInputs()[s];
             cos = straight.getInputs()[1 - s];
-        if (!cos || x.getType() != op.getType() || !hasEqualHalves(cos) || !hasEqualHalves(sin))
+          }
+        if (!cos || x.getType() != op.getType() || !hasEqualPairs(cos, interleaved) ||
+            !hasEqualPairs(sin, interleaved))
           continue;
         int64_t width = GraphBuilder::shapeOf(x).back();
-        if (GraphBuilder::shapeOf(cos).back() != width || GraphBuilder::shapeOf(sin).back() != width)
+        if (!isa<FloatType>(GraphBuilder::elementOf(x)) || GraphBuilder::rankOf(x) < 2 ||
+            GraphBuilder::shapeOf(cos).back() != width || GraphBuilder::shapeOf(sin).back() != width)
           continue;
         GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {rotated.getInputs()[r], straight.getResult(),
                                                              rotated.getResult()}));
-        cos = b.sliceDim(cos, GraphBuilder::rankOf(cos) - 1, 0, width / 2);
-        sin = b.sliceDim(sin, GraphBuilder::rankOf(sin) - 1, 0, width / 2);
-        rewriter.replaceOp(op, RotaryOp::create(rewriter, b.loc(), op.getType(), x, cos, sin, false).getResult());
+        cos = takeOneOfPairs(cos, interleaved, b);
+        sin = takeOneOfPairs(sin, interleaved, b);
+        rewriter.replaceOp(
+            op, RotaryOp::create(rewriter, b.loc(), op.getType(), x, cos, sin, interleaved).getResult());
         return success();
       }
     }
@@ -78,51 +152,88 @@ struct RecogniseRotary : OpRewritePattern<ElementwiseOp> {
   }
 };
 
-/// The half of x that `product` (a mul) multiplies, and the table.
-bool matchHalfProduct(Value product, int64_t half, Value x, Value &table) {
-  auto mul = matchKind(product, ElementwiseKind::Mul);
-  for (unsigned i = 0; mul && i < 2; ++i) {
-    Value source;
-    if (isHalf(mul.getInputs()[i], half, source) && source == x) {
-      table = mul.getInputs()[1 - i];
-      return true;
-    }
-  }
-  return false;
+/// The factors of a product that has two.
+std::optional<std::pair<Value, Value>> matchProduct(Value value) {
+  auto mul = matchKind(value, ElementwiseKind::Mul);
+  if (!mul)
+    return std::nullopt;
+  return std::make_pair(Value(mul.getInputs()[0]), Value(mul.getInputs()[1]));
 }
 
-struct RecogniseRotaryHalves : OpRewritePattern<ConcatOp> {
+/// The other factor of `product`, if `factor` is one.
+Value matchOtherFactor(Value product, Value factor) {
+  auto factors = matchProduct(product);
+  if (!factors)
+    return {};
+  return factors->first == factor ? factors->second : factors->second == factor ? factors->first : Value();
+}
+
+struct RecogniseRotaryPairs : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+    Value low, high;
+    bool interleaved;
+    if (!matchPairs(op, low, high, interleaved))
+      return failure();
+    auto difference = matchKind(low, ElementwiseKind::Sub), sum = matchKind(high, ElementwiseKind::Add);
+    auto lead = difference ? matchProduct(difference.getInputs()[0]) : std::nullopt;
+    auto rest = difference ? matchProduct(difference.getInputs()[1]) : std::nullopt;
+    if (!lead || !rest || !sum)
+      return failure();
+    // a cos - b sin and b cos + a sin: which factor is the element, and which the table, the regions tell.
+    for (unsigned choice = 0; choice < 8; ++choice) {
+      Value a = choice & 1 ? lead->second : lead->first, cos = choice & 1 ? lead->first : lead->second;
+      Value b = choice & 2 ? rest->second : rest->first, sin = choice & 2 ? rest->first : rest->second;
+      auto region = joinPairs(a, b, interleaved);
+      Value bCos = sum.getInputs()[choice & 4 ? 1 : 0], aSin = sum.getInputs()[choice & 4 ? 0 : 1];
+      auto isTable = [&](Value table) {
+        return GraphBuilder::rankOf(table) > 0 &&
+               GraphBuilder::shapeOf(table).back() == GraphBuilder::shapeOf(a).back();
+      };
+      if (!region || region->sizes.size() < 2 || !isa<FloatType>(GraphBuilder::elementOf(a)) ||
+          a.getType() != low.getType() || matchOtherFactor(bCos, b) != cos ||
+          matchOtherFactor(aSin, a) != sin || !isTable(cos) || !isTable(sin))
+        continue;
+      GraphBuilder graph(rewriter, fuseLocations(op.getLoc(), {low, high}));
+      Value x = region->make(graph);
+      Value turned = RotaryOp::create(rewriter, graph.loc(), x.getType(), x, cos, sin, interleaved);
+      rewriter.replaceOp(op, graph.reshape(turned, GraphBuilder::shapeOf(op.getResult())));
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// The first elements turned, the others behind them.
+struct WidenRotary : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
     if (op.getInputs().size() != 2 || int64_t(op.getAxis()) != GraphBuilder::rankOf(op.getResult()) - 1)
       return failure();
-    auto first = matchKind(op.getInputs()[0], ElementwiseKind::Sub);
-    auto second = matchKind(op.getInputs()[1], ElementwiseKind::Add);
-    auto lead = first ? matchKind(first.getInputs()[0], ElementwiseKind::Mul) : ElementwiseOp();
-    if (!lead || !second)
+    auto rotary = op.getInputs()[0].getDefiningOp<RotaryOp>();
+    if (!rotary || !rotary->hasOneUse())
       return failure();
-    for (unsigned i : {0, 1}) {
-      Value x, cos = lead.getInputs()[1 - i], sin, cos2, sin2;
-      if (!isHalf(lead.getInputs()[i], 0, x) || x.getType() != op.getType() ||
-          !matchHalfProduct(first.getInputs()[1], 1, x, sin))
-        continue;
-      for (unsigned s : {0, 1}) {
-        if (!matchHalfProduct(second.getInputs()[s], 1, x, cos2) ||
-            !matchHalfProduct(second.getInputs()[1 - s], 0, x, sin2) || cos2 != cos || sin2 != sin)
-          continue;
-        GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {first.getResult(), second.getResult()}));
-        rewriter.replaceOp(op, RotaryOp::create(rewriter, b.loc(), op.getType(), x, cos, sin, false).getResult());
-        return success();
-      }
-    }
-    return failure();
+    Region turned = regionOf(rotary.getInput()), others = regionOf(op.getInputs()[1]), whole = turned;
+    whole.sizes.back() += others.sizes.back();
+    turned.starts.back() += turned.sizes.back();
+    turned.sizes.back() = others.sizes.back();
+    // Of a table of half the rotated width, so that the op knows how far it turns.
+    if (!(turned == others) || turned.step != 1 ||
+        2 * GraphBuilder::shapeOf(rotary.getCos()).back() != GraphBuilder::shapeOf(rotary.getInput()).back())
+      return failure();
+    GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {rotary.getResult()}));
+    Value x = whole.make(b);
+    rewriter.replaceOp(op, RotaryOp::create(rewriter, b.loc(), op.getType(), x, rotary.getCos(),
+                                            rotary.getSin(), rotary.getInterleaved())
+                               .getResult());
+    return success();
   }
 };
 
 } // namespace
 
 void populateRotaryPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecogniseRotary, RecogniseRotaryHalves>(patterns.getContext());
+  patterns.add<RecogniseRotary, RecogniseRotaryPairs, WidenRotary>(patterns.getContext());
 }
 
 } // namespace colossal

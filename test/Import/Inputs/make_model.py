@@ -135,6 +135,81 @@ def wide_pool(path):
     save(path, [pool], [value("x", [2, 5, 3, 4])], [value("y", [2, 5, 1, 1])])
 
 
+def attention_regrouped(path):
+    """Batch and heads as one dimension for the products and a bias per head, as two for a mask and the softmax, as three for
+    another mask; a temperature per query; the softmax of f16 scores in f32."""
+    n, half = h.make_node, TensorProto.FLOAT16
+    c = {"s": np.float16(0.25), "flat": np.array([8, 6, 6]), "heads": np.array([2, 4, 6, 6]), "three": np.array([2, 2, 2, 6, 6])}
+    save(path, [n("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), n("MatMul", ["q", "kt"], ["p"]), n("Mul", ["p", "s"], ["r"]),
+                n("Mul", ["r", "temperature"], ["r1"]), n("Add", ["bias", "r1"], ["b"]), n("Reshape", ["b", "heads"], ["b1"]),
+                n("Add", ["b1", "m"], ["b2"]), n("Reshape", ["b2", "three"], ["b3"]), n("Add", ["b3", "m3"], ["b4"]),
+                n("Reshape", ["b4", "heads"], ["b5"]), n("Cast", ["b5"], ["x"], to=F), n("Softmax", ["x"], ["w"], axis=-1),
+                n("Cast", ["w"], ["w1"], to=half), n("Reshape", ["w1", "flat"], ["w2"]), n("MatMul", ["w2", "v"], ["y"])],
+         [value(t, [8, 6, 16], half) for t in "qkv"] + [value("temperature", [8, 6, 1], half), value("bias", [8, 1, 6], half),
+                                                        value("m", [2, 1, 6, 6], half), value("m3", [2, 1, 6, 6], half)],
+         [value("y", [8, 6, 16], half)], c)
+
+
+def softmax(path):
+    n = h.make_node
+    save(path, [n("ReduceMax", ["x"], ["m"], axes=[1], keepdims=1), n("Sub", ["x", "m"], ["d"]), n("Exp", ["d"], ["e"]),
+                n("ReduceSum", ["e", "axis"], ["t"], keepdims=0), n("Unsqueeze", ["t", "axis"], ["s"]), n("Div", ["e", "s"], ["y"])],
+         [value("x", [2, 8])], [value("y", [2, 8])], {"axis": np.array([1])})
+
+
+def layernorm_scaled(path):
+    """The scale before the division, the variance's dimension put back."""
+    n = h.make_node
+    save(path, [n("ReduceMean", ["x"], ["m"], axes=[-1]), n("Sub", ["x", "m"], ["d"]), n("Mul", ["d", "d"], ["q"]),
+                n("ReduceMean", ["q"], ["v0"], axes=[-1], keepdims=0), n("Unsqueeze", ["v0", "last"], ["v"]), n("Add", ["v", "eps"], ["v1"]),
+                n("Sqrt", ["v1"], ["r"]), n("Mul", ["scale", "d"], ["u"]), n("Div", ["u", "r"], ["w"]), n("Add", ["w", "bias"], ["y"])],
+         [value("x", [2, 8])], [value("y", [2, 8])],
+         {"eps": f(1e-6), "last": np.array([-1]), "scale": np.linspace(0.5, 2, 8, dtype=np.float32), "bias": np.linspace(-1, 1, 8, dtype=np.float32)})
+
+
+def rotary(path, form, turned=16):
+    """`form`: halves, or pairs side by side, turned by tables of full width; or written out. Of 16 elements the first `turned`."""
+    n, half = h.make_node, turned // 2
+    c = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "half": np.array([half]), "turned": np.array([turned]),
+         "width": np.array([16]), "last": np.array([-1]), "wide": np.array([2, 4, 6, turned]), "double": np.array([6, half, 2]),
+         "table": np.array([6, turned])}
+    cut = lambda x, start, end, out, step="one": n("Slice", [x, start, end, "last", step], [out])
+    nodes = [cut("x", "zero", "turned", "t")] if turned < 16 else [n("Identity", ["x"], ["t"])]
+    pairs = "pairs" in form
+    nodes += [cut("t", "zero", "turned", "a", "two"), cut("t", "one", "turned", "b", "two")] if pairs else \
+             [cut("t", "zero", "half", "a"), cut("t", "half", "turned", "b")]
+
+    def join(first, second, out):
+        if not pairs:
+            return [n("Concat", [first, second], [out], axis=-1)]
+        return [n("Unsqueeze", [first, "last"], [first + "u"]), n("Unsqueeze", [second, "last"], [second + "u"]),
+                n("Concat", [first + "u", second + "u"], [out + "c"], axis=-1), n("Reshape", [out + "c", "wide"], [out])]
+    if "written" in form:
+        nodes += [n("Mul", ["a", "cos"], ["ac"]), n("Mul", ["sin", "b"], ["bs"]), n("Sub", ["ac", "bs"], ["p"]),
+                  n("Mul", ["a", "sin"], ["as"]), n("Mul", ["cos", "b"], ["bc"]), n("Add", ["as", "bc"], ["q"]), *join("p", "q", "r")]
+    else:
+        for t in ("cos", "sin"):
+            nodes += [n("Unsqueeze", [t, "last"], [t + "1"]), n("Expand", [t + "1", "double"], [t + "2"]), n("Reshape", [t + "2", "table"], [t + "t"])] \
+                if pairs else [n("Concat", [t, t], [t + "t"], axis=-1)]
+        nodes += [n("Neg", ["b"], ["m"]), *join("m", "a", "z"), n("Mul", ["z", "sint"], ["zs"]), n("Mul", ["t", "cost"], ["tc"]),
+                  n("Add", ["tc", "zs"], ["r"])]
+    nodes += [cut("x", "turned", "width", "o"), n("Concat", ["r", "o"], ["y"], axis=-1)] if turned < 16 else [n("Identity", ["r"], ["y"])]
+    save(path, nodes, [value("x", [2, 4, 6, 16]), value("cos", [6, half]), value("sin", [6, half])], [value("y", [2, 4, 6, 16])], c)
+
+
+def unsupported_inside(path, condition):
+    """Unsupported operators in the body of a Loop (unless there is a condition only) and in the branches of an If."""
+    n = h.make_node
+    body = h.make_graph([n("Frobnicate", ["v"], ["w"], name="inner", domain="com.example"), n("Identity", ["c"], ["c1"])], "body",
+                        [value("i", [], I), value("c", [], TensorProto.BOOL), value("v", [2])], [value("c1", [], TensorProto.BOOL), value("w", [2])])
+    branches = [h.make_graph([n(kind, ["x"], [kind], name="in" + kind, domain="com.example")], kind, [], [value(kind, [2])]) for kind in ("Grok", "Fathom")]
+    plain = h.make_graph([n("Relu", ["x"], ["b2"])], "plain", [], [value("b2", [2])])
+    loop = [n("Loop", ["trips", "", "x"], ["z"], body=body)] if condition == "loop" else [n("Identity", ["x"], ["z"])]
+    save(path, loop + [n("If", ["yes"], ["y1"], then_branch=branches[0], else_branch=branches[1] if condition != "other" else plain),
+                       n("Add", ["y1", "z"], ["y"])], [value("x", [2])], [value("y", [2])],
+         {"trips": np.array(2), "yes": np.array(condition != "other")}, domains=["com.example"])
+
+
 def unsupported(path):
     n = h.make_node
     save(path, [n("Frobnicate", ["x"], ["a"], name="first", domain="com.example"), n("Frobnicate", ["a"], ["b"], domain="com.example"),
