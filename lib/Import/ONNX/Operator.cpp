@@ -26,6 +26,7 @@ const OperatorTable &getOperatorTable() {
     addElementwiseOperators(rows);
     addGridSamplingOperators(rows);
     addIndexingOperators(rows);
+    addLinearAttentionOperators(rows);
     addLossOperators(rows);
     addMovementOperators(rows);
     addNormalizationOperators(rows);

@@ -99,6 +99,7 @@ void addConvolutionOperators(OperatorTable &);
 void addElementwiseOperators(OperatorTable &);
 void addGridSamplingOperators(OperatorTable &);
 void addIndexingOperators(OperatorTable &);
+void addLinearAttentionOperators(OperatorTable &);
 void addLossOperators(OperatorTable &);
 void addMovementOperators(OperatorTable &);
 void addNormalizationOperators(OperatorTable &);

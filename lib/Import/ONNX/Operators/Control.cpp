@@ -1,6 +1,7 @@
 //===- Control.cpp - ONNX control flow that folds ---------------------------===//
 //
-// The branch of an If is taken at compile time; a Loop or Scan whose trip count is known is unrolled.
+// The branch of an If is taken at compile time; a Loop or Scan whose trip count is known is unrolled. An optional
+// tensor is one that is there, or not, as the model is written.
 //
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"
@@ -149,11 +150,23 @@ LogicalResult importScan(Node &n) {
   return success();
 }
 
+LogicalResult importOptionalHasElement(Node &n) {
+  return n.set(n.b.scalar(n.b.ops().getI1Type(), n.in(0) ? 1 : 0));
+}
+
+LogicalResult importOptionalGetElement(Node &n) {
+  if (failed(n.require(1)))
+    return failure();
+  return n.set(n.in(0));
+}
+
 } // namespace
 
 void addControlOperators(OperatorTable &table) {
   table.push_back({"", "If", 1, 0, importIf});
   table.push_back({"", "Loop", 1, 0, importLoop});
+  table.push_back({"", "OptionalGetElement", 15, 0, importOptionalGetElement});
+  table.push_back({"", "OptionalHasElement", 15, 0, importOptionalHasElement});
   table.push_back({"", "Scan", 9, 0, importScan});
 }
 
