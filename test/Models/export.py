@@ -27,7 +27,8 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 
 
-KNOWN = {"tiny": architectures.TINY, "real": architectures.REAL, "variants": variants.VARIANTS}
+STORED = {name: lambda real, name=name: variants.VARIANTS[name]() for name in variants.STORED}
+KNOWN = {"tiny": {**architectures.TINY, **STORED}, "real": architectures.REAL, "variants": variants.VARIANTS}
 
 
 def enlarge(module):

@@ -1,7 +1,7 @@
 """More architectures, exporters and opsets than the recorded models: what users bring.
 
-Each entry of VARIANTS makes a Recipe of a small configuration, as in `architectures.py`, its neighbour. Nothing of them is
-stored: `export.py variants OUT` makes the files, and `test/EndToEnd/run.py --folder OUT` compiles and runs them.
+Each entry of VARIANTS makes a Recipe of a small configuration, as in `architectures.py`, its neighbour. Few of them are
+stored (STORED): `export.py variants OUT` makes the files, and `test/EndToEnd/run.py --folder OUT` compiles and runs them.
 """
 import torch
 import transformers as hf
@@ -468,3 +468,6 @@ VARIANTS = {
     "resnet-f16": lambda: narrow(image(hf.ResNetForImageClassification(hf.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 2],
                                                                                        num_labels=13)), 64, (1, 3)), torch.float16),
 }
+
+# Each has forms of a block that the other stored models lack.
+STORED = ["bloom", "gptj", "by-hand"]

@@ -1,7 +1,7 @@
 //===- AffineIndex.cpp - index expressions and causal masks -----------------===//
 //
-// Exporters build positions and masks from ranges, reshapes, sums and comparisons. Followed symbolically they are affine
-// in the index, at any size.
+// Exporters build positions and masks from ranges, reshapes, sums and comparisons. Followed symbolically they
+// are affine in the index, at any size.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -114,7 +114,8 @@ static std::optional<Affine> matchAffine(Value value, unsigned depth) {
     return affine;
   }
   auto elementwise = dyn_cast<ElementwiseOp>(op);
-  if (!elementwise || isa<FloatType>(GraphBuilder::elementOf(value)) || GraphBuilder::elementOf(value).isInteger(1))
+  if (!elementwise || isa<FloatType>(GraphBuilder::elementOf(value)) ||
+      GraphBuilder::elementOf(value).isInteger(1))
     return std::nullopt;
   auto operand = [&](unsigned i) { return matchOperand(elementwise.getInputs()[i], shape, depth); };
   ElementwiseKind kind = elementwise.getKind();
@@ -142,7 +143,9 @@ static std::optional<Affine> matchAffine(Value value, unsigned depth) {
   return a;
 }
 
-std::optional<Affine> matchAffine(Value value) { return matchAffine(value, 32); }
+std::optional<Affine> matchAffine(Value value) {
+  return matchAffine(value, 32);
+}
 
 //===----------------------------------------------------------------------===//
 // Causal masks
@@ -185,7 +188,8 @@ static std::optional<int64_t> matchComparison(ElementwiseOp op, bool negated) {
   size_t rank = shape.size();
   if (rank < 2)
     return std::nullopt;
-  auto low = matchOperand(op.getInputs()[less ? 0 : 1], shape, 32), high = matchOperand(op.getInputs()[less ? 1 : 0], shape, 32);
+  auto low = matchOperand(op.getInputs()[less ? 0 : 1], shape, 32),
+       high = matchOperand(op.getInputs()[less ? 1 : 0], shape, 32);
   if (!low || !high)
     return std::nullopt;
   // low <= high (+ 1 if strict): key - query + constant <= 0.
@@ -218,8 +222,13 @@ std::optional<int64_t> matchCausal(Value condition) {
   if (!elementwise)
     return std::nullopt;
   if (elementwise.getKind() == ElementwiseKind::Not)
-    if (auto inner = elementwise.getInputs()[0].getDefiningOp<ElementwiseOp>())
+    if (auto inner = elementwise.getInputs()[0].getDefiningOp<ElementwiseOp>()) {
+      auto parts = inner.getKind() == ElementwiseKind::Equal ? matchWithSplat(inner) : std::nullopt;
+      if (parts && parts->second == 0 && parts->first.getDefiningOp<ElementwiseOp>() &&
+          GraphBuilder::shapeOf(parts->first) == GraphBuilder::shapeOf(condition))
+        return matchCausal(parts->first); // a lower triangle of ones is not 0
       return matchComparison(inner, true);
+    }
   if (elementwise.getKind() == ElementwiseKind::Cast && GraphBuilder::elementOf(condition).isInteger(1))
     if (auto inner = matchKind(elementwise.getInputs()[0], ElementwiseKind::Select))
       if (isSplat(inner.getInputs()[1], 1) && isSplat(inner.getInputs()[2], 0) &&

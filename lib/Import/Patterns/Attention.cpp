@@ -189,20 +189,26 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
         llvm::is_contained(op.getRhsDims(), pq) || !llvm::is_contained(op.getRhsDims(), pk))
       return failure();
 
-    GraphBuilder b(rewriter, attentionLocation(op, passed, scores));
-    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
-    Value key = peelScale(first.getRhs(), scores.scale, b);
-    key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
-    Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
-    if (!query || !key || !value || GraphBuilder::elementOf(query) != GraphBuilder::elementOf(op.getResult()))
-      return failure();
     // All as [batch, heads, ...]; one dimension of both is one batch of many heads, which can be split like
-    // heads.
+    // heads. Nothing is built before it is known to fit.
     Leads outer = leadsOf(op.getLhs()), inner = leadsOf(first.getResult()), heads = scores.leads;
     int64_t most = heads.pop_back_val(), rest = 1;
     for (int64_t size : heads)
       rest *= size;
     heads = {rest, most};
+    auto queryShape = fit(first.getLhsDims(), label(s, sq, d), inner);
+    auto keyShape = fit(first.getRhsDims(), label(s, sk, d), inner);
+    auto valueShape = fit(op.getRhsDims(), label(p, pk, v), outer);
+    if (queryShape != Fit::Whole || keyShape == Fit::No || valueShape != keyShape || most == 0 ||
+        (keyShape == Fit::Shared && (inner.back() != most || outer.back() != most)) ||
+        GraphBuilder::elementOf(first.getLhs()) != GraphBuilder::elementOf(op.getResult()))
+      return failure();
+
+    GraphBuilder b(rewriter, attentionLocation(op, passed, scores));
+    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
+    Value key = peelScale(first.getRhs(), scores.scale, b);
+    key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
+    Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
     query = regroup(query, inner, heads, b);
     key = regroup(key, inner, heads, b);
     value = regroup(value, outer, heads, b);
@@ -232,6 +238,18 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
   }
 
 private:
+  enum class Fit { No, Shared, Whole };
+  /// Whether an operand with `labels` has no others than `wanted` [..., row, column], and which of those
+  /// before the last two: all that count more than 1, or all but the last, which is heads.
+  static Fit fit(ArrayRef<int64_t> labels, ArrayRef<int64_t> wanted, ArrayRef<int64_t> leads) {
+    if (llvm::any_of(labels, [&](int64_t label) { return !llvm::is_contained(wanted, label); }))
+      return Fit::No;
+    for (size_t i = 0; i < leads.size(); ++i)
+      if (leads[i] != 1 && !llvm::is_contained(labels, wanted[i]))
+        return i + 1 == leads.size() ? Fit::Shared : Fit::No;
+    return Fit::Whole;
+  }
+
   struct Mask {
     Value value;
     bool causal = false;
@@ -257,12 +275,11 @@ private:
     for (const MaskTerm &term : scores.terms) {
       if (!booleans)
         break;
-      if (term.inverted) {
-        visible.push_back(regroup(b.unary(ElementwiseKind::Not, term.condition), term.leads, heads, b));
-        continue;
-      }
       SmallVector<Value> conjuncts;
-      collectConjuncts(term.condition, conjuncts);
+      if (term.inverted)
+        conjuncts.push_back(b.unary(ElementwiseKind::Not, term.condition));
+      else
+        collectConjuncts(term.condition, conjuncts);
       for (Value conjunct : conjuncts) {
         auto offset = matchCausal(conjunct);
         auto shape = GraphBuilder::shapeOf(stripBroadcast(conjunct));

@@ -210,8 +210,11 @@ struct WidenRotary : OpRewritePattern<ConcatOp> {
   LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
     if (op.getInputs().size() != 2 || int64_t(op.getAxis()) != GraphBuilder::rankOf(op.getResult()) - 1)
       return failure();
-    auto rotary = op.getInputs()[0].getDefiningOp<RotaryOp>();
-    if (!rotary || !rotary->hasOneUse())
+    Value first = op.getInputs()[0];
+    while (auto reshape = first.getDefiningOp<ReshapeOp>()) // there and back, behind pairs written out
+      first = reshape.getInput();
+    auto rotary = first.getDefiningOp<RotaryOp>();
+    if (!rotary || rotary.getType() != op.getInputs()[0].getType())
       return failure();
     Region turned = regionOf(rotary.getInput()), others = regionOf(op.getInputs()[1]), whole = turned;
     whole.sizes.back() += others.sizes.back();
