@@ -7,9 +7,9 @@
     run.py --build build --models gpt2 --meshes 2x2    a selection
 
 A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
-difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4
-(5e-3 where an output is f16) a row fails. This script
-computes it from the outputs that colossal-run wrote, and colossal-run's own --expect must agree.
+difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
+f16) a row fails. This script computes it from the outputs that colossal-run wrote, and colossal-run's own --expect must
+agree.
 """
 import argparse
 import collections
