@@ -85,10 +85,13 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
     if (best == 0 || seconds < best)
       best = seconds;
   }
-  // Kernels read 16 bytes at a time where rows begin at multiples of them.
-  double vector = std::max(1.0, 16 / elementBytes(op.type));
-  bool aligned = std::fmod(op.m, vector) == 0 && std::fmod(op.n, vector) == 0 && std::fmod(op.k, vector) == 0;
-  return best * op.passes / (aligned ? 1 : unalignedEfficiency);
+  // Kernels read 16 bytes at a time where rows begin at multiples of them, otherwise 8, 4 or 2: each halving
+  // costs a third of the way (in logarithms) to the rate of single elements of 16 bits.
+  double halvings = 0, vector = 16 / elementBytes(op.type);
+  while (vector > 1 &&
+         (std::fmod(op.m, vector) != 0 || std::fmod(op.n, vector) != 0 || std::fmod(op.k, vector) != 0))
+    vector /= 2, ++halvings;
+  return best * op.passes / std::pow(unalignedEfficiency, halvings / 3);
 }
 
 double OperationCost::seconds(const OpWork &op) const {
@@ -110,6 +113,22 @@ double OperationCost::seconds(const OpWork &op) const {
 
 double OperationCost::seconds(const CollectiveWork &work) const {
   return work.count * cost.seconds(work.kind, work.bytes, work.group);
+}
+
+void LaunchQueue::run(const std::vector<OpWork> &ops) {
+  for (const OpWork &op : ops) {
+    // Kernels of one operation are alike.
+    double each = launchSeconds, busy = cost.seconds(op), count = std::max(1.0, op.launches);
+    if (op.launches < 1)
+      each *= op.launches;
+    if (each * count >= busy) { // the device waits for the host
+      host += each * count;
+      device = std::max(device + busy, host + busy / count);
+    } else {
+      host += each * count;
+      device = std::max(device, host - each * (count - 1)) + busy;
+    }
+  }
 }
 
 ListTime OperationCost::seconds(const OpList &list) const {

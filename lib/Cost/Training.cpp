@@ -36,15 +36,20 @@ public:
 
   LayerSeconds seconds(const PieceWork &work) const {
     LayerSeconds time;
-    time.forward = ops.seconds(work.forward).total();
-    // Recompute is a forward pass of its own; gradients of inputs and of weights are launched together, by an
-    // engine that does not interpret a program.
-    ListTime inputs = ops.seconds(work.backward), weights = ops.seconds(work.weightGradient);
-    double compute = inputs.compute + weights.compute,
-           launch = (inputs.launch + weights.launch) * machine.machine().fitted["backward_launch"];
-    double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
-    time.backward = ops.seconds(work.recompute).total() + inputs.compute * stretch + inputs.collective;
-    time.weightGradient = weights.compute * stretch;
+    LaunchQueue forward = ops.queue();
+    forward.run(work.forward.ops);
+    time.forward = forward.seconds() + collectiveSeconds(work.forward);
+    // Recompute is a forward pass; gradients of inputs and of weights are launched together, last first, by
+    // an engine that does not interpret a program.
+    LaunchQueue again = ops.queue();
+    again.run(work.recompute.ops);
+    LaunchQueue gradients = ops.queue(machine.machine().fitted["backward_launch"]);
+    gradients.run(interleaved(work.backward.ops, work.weightGradient.ops));
+    double inputs = ops.seconds(work.backward).compute, weights = ops.seconds(work.weightGradient).compute;
+    double stretch = inputs + weights > 0 ? gradients.seconds() / (inputs + weights) : 1;
+    time.backward = again.seconds() + collectiveSeconds(work.recompute) + inputs * stretch +
+                    collectiveSeconds(work.backward);
+    time.weightGradient = weights * stretch;
     return time;
   }
 
@@ -94,6 +99,23 @@ public:
   }
 
 private:
+  double collectiveSeconds(const OpList &list) const { return ops.seconds(list).collective; }
+
+  /// Operations of a backward pass in their order: the last of the forward pass first, and the gradient of a
+  /// contraction's weights behind that of its input.
+  static std::vector<OpWork> interleaved(const std::vector<OpWork> &inputs,
+                                         const std::vector<OpWork> &weights) {
+    std::vector<OpWork> order;
+    auto weight = weights.rbegin();
+    for (auto op = inputs.rbegin(); op != inputs.rend(); ++op) {
+      order.push_back(*op);
+      if (op->kind == OpKind::Contraction && weight != weights.rend() && op->m == weight->k)
+        order.push_back(*weight++);
+    }
+    order.insert(order.end(), weight, weights.rend());
+    return order;
+  }
+
   std::string check() const {
     if (layout.tensor < 1 || layout.context < 1 || layout.data < 1 || layout.pipeline < 1)
       return "tp, cp, dp and pp must be at least 1";

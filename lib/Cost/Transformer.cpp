@@ -86,6 +86,13 @@ void append(OpList &to, const OpList &from) {
   to.collectives.insert(to.collectives.end(), from.collectives.begin(), from.collectives.end());
 }
 
+/// Frameworks' kernel of scaled masked softmax has a warp for a row of scores and works on the rows of four
+/// heads at a time: it wants a multiple of four (sequence, head) pairs on a rank, and rows that a warp's
+/// registers hold.
+bool fusedSoftmaxTakes(double sequenceHeads, double keys) {
+  return std::fmod(sequenceHeads, 4) == 0 && keys <= 4096;
+}
+
 /// Scores, softmax, dropout and the weighted sum.
 PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout) {
   Builder builder{layout, {}};
@@ -124,7 +131,10 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
   };
   products(work.forward, 1);
   products(work.backward, 2);
-  builder.pointwise(scores, 2, 3, 1, 1);     // scale, mask and softmax in one kernel
+  if (layout.compiled || fusedSoftmaxTakes(b * heads, s))
+    builder.pointwise(scores, 2, 3, 1, 1); // scale, mask and softmax in one kernel
+  else // cast to f32, scale, mask made and applied, softmax, cast back: one kernel each
+    builder.pointwise(scores, 13, 12, 8, 5);
   builder.pointwise(scores, 2.5, 2.5, 1, 1); // dropout and its mask of one byte
   return work;
 }
@@ -246,7 +256,7 @@ PieceWork headWork(const ModelDimensions &model, const LayerLayout &layout) {
   exact.contractionType = layout.type; // the last projection stays in 16 bits
   Builder builder{exact, {}};
   double rows = layout.microBatch * model.sequence / layout.context;
-  double columns = std::ceil(model.vocabulary / layout.tensor);
+  double columns = std::floor(model.vocabulary / layout.tensor);
   builder.pointwise(rows * model.hidden, 2, 4, 2, 4);
   builder.linear(rows, columns, model.hidden);
   // The loss in f32: cast, maximum, difference, exponential, sum, division; then the difference to the

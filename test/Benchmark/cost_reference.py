@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 MACHINES = {
-    "vtrain_a100_multi": "a100-80-4x200",
+    "vtrain_a100": "a100-80-4x200",
     "zero_bubble": "a100-80-4x200",
     "torchtitan": "h100-96",
     "alpa": "v100-p3.16xlarge",

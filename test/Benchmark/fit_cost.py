@@ -2,11 +2,13 @@
 """Fits a machine file's constants to published iteration times, and tests the fit on rows that it has not seen.
 
     test/Benchmark/fit_cost.py --table FILE.csv=MACHINE.json [--table ...] --constants NAME,... [--tool ...]
-        [--evaluations N] [--hold-out N] [-o MACHINE.json]
+        [--shares COLUMN=VALUE:SHARE,...] [--evaluations N] [--hold-out N] [-o MACHINE.json]
 
 Each table has a column iter_ms. The mean over tables of the mean absolute relative error is minimised by Nelder-Mead in
 the logarithms of the constants, from their values in the first machine file. With --hold-out N the rows of each table
 are halved at random N times, and the error on the half that was not fitted is printed beside the other's.
+--shares says what part of the whole population rows with that value are, where the tables are samples with other parts
+(tp=1:8,2:6,4:3,8:1 for all layouts of 2 to 8 devices, of which a sample holds as many of each tp).
 """
 import argparse
 import csv
@@ -53,8 +55,10 @@ def nelder_mead(f, n, evaluations, step=0.2):
 
 
 class Fit:
-    def __init__(self, tool, tables, constants, folder):
+    def __init__(self, tool, tables, constants, folder, shares=None):
         self.tool, self.constants, self.folder = tool, constants, pathlib.Path(folder)
+        self.column, self.shares = shares or (None, {})
+        self.weights = {}
         self.tables = [(path, json.loads(pathlib.Path(machine).read_text())) for path, machine in tables]
         fitted = self.tables[0][1].get("fitted", {})
         missing = [c for c in constants if c not in fitted or "value" not in fitted[c]]
@@ -81,7 +85,11 @@ class Fit:
             run = subprocess.run([self.tool, "predict", "-q", "--table", path, "--machine", file, "-o", out], capture_output=True)
             if run.returncode:
                 return None
-            rows = csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#"))
+            rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
+            if path not in self.weights:
+                values = [r.get(self.column) for r in rows]
+                known = set(self.shares) == set(values)
+                self.weights[path] = [self.shares[v] / values.count(v) if known else 1.0 for v in values]
             found.append([abs(float(r["predicted_ms"]) / float(r["iter_ms"]) - 1) for r in rows])
         return found
 
@@ -89,7 +97,8 @@ class Fit:
         found = self.errors(x)
         if found is None:
             return 10.0
-        means = [sum(e[i] for i in rows) / len(rows) for e, rows in zip(found, chosen)]
+        weights = [self.weights[path] for path, _ in self.tables]
+        means = [sum(e[i] * w[i] for i in rows) / sum(w[i] for i in rows) for e, w, rows in zip(found, weights, chosen)]
         return sum(means) / len(means)
 
     def run(self, chosen, evaluations):
@@ -101,13 +110,18 @@ def main():
     parser.add_argument("--table", action="append", required=True, metavar="FILE.csv=MACHINE.json")
     parser.add_argument("--constants", required=True)
     parser.add_argument("--tool", default="build/bin/colossal-cost")
+    parser.add_argument("--shares", metavar="COLUMN=VALUE:SHARE,...")
     parser.add_argument("--evaluations", type=int, default=200)
     parser.add_argument("--hold-out", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=pathlib.Path, help="the first machine file with the fitted values")
     options = parser.parse_args()
+    shares = None
+    if options.shares:
+        column, parts = options.shares.split("=", 1)
+        shares = column, {value: float(share) for value, share in (part.split(":") for part in parts.split(","))}
     with tempfile.TemporaryDirectory() as folder:
-        fit = Fit(options.tool, [t.split("=", 1) for t in options.table], options.constants.split(","), folder)
+        fit = Fit(options.tool, [t.split("=", 1) for t in options.table], options.constants.split(","), folder, shares)
         counts = [len(e) for e in fit.errors([0.0] * len(fit.constants))]
         everything = [list(range(n)) for n in counts]
         x = fit.run(everything, options.evaluations)

@@ -71,6 +71,23 @@ struct ListTime {
   double total() const { return (compute > launch ? compute : launch) + collective; }
 };
 
+class OperationCost;
+
+/// Kernels of one pass, launched by the host one after the other onto a device that runs them one after the
+/// other: a kernel starts when it has been launched and the one before is done. The pass begins with nothing
+/// launched ahead, so it takes at least as long as the larger of launching and computing, and longer where
+/// the two alternate.
+class LaunchQueue {
+public:
+  LaunchQueue(const OperationCost &cost, double launchSeconds) : cost(cost), launchSeconds(launchSeconds) {}
+  void run(const std::vector<OpWork> &ops);
+  double seconds() const { return device > host ? device : host; }
+
+private:
+  const OperationCost &cost;
+  double launchSeconds, host = 0, device = 0;
+};
+
 class OperationCost {
 public:
   /// `hostLaunchSeconds` below 0: the machine's constant, a training framework's. A compiled plan launches
@@ -86,6 +103,8 @@ public:
   double seconds(const OpWork &op) const;
   ListTime seconds(const OpList &list) const;
   double seconds(const CollectiveWork &work) const;
+  /// Launches take `factor` of the host's time.
+  LaunchQueue queue(double factor = 1) const { return LaunchQueue(*this, hostLaunch * factor); }
 
   const CostModel &model() const { return cost; }
 
