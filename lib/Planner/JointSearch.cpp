@@ -188,17 +188,21 @@ private:
       plan.schedule = schedule;
       plan.chunks = chunks;
       plan.parts = pricer.balance(plan, *group.cell);
-      plan.zero = plan.data * plan.context > 1 ? 1 : 0; // the shortest update: a bound for every stage of ZeRO
+      plan.zero = plan.data * plan.context > 1 ? 1 : 0; // the shortest: a bound for every stage of ZeRO
       PlanOutline outline = pricer.outline(plan, *group.cell);
       for (int zero : space.zero) {
         if (zero > 0 && plan.data * plan.context == 1)
           continue;
         plan.zero = zero;
         double bytes = pricer.leastBytes(plan, outline);
-        if (bytes > pricer.limitBytes())
+        if (bytes > pricer.limitBytes()) {
           noteTooLarge(plan, bytes, outline.bound);
-        else if (outline.bound < limit())
-          queue.push({outline.bound, ++sequence, -1, plan});
+          continue;
+        }
+        // What is gathered or scattered at each use takes time that this stage alone has.
+        double bound = zero < 2 || outline.bound >= limit() ? outline.bound : pricer.outline(plan, *group.cell).bound;
+        if (bound < limit())
+          queue.push({bound, ++sequence, -1, plan});
       }
     }
   }

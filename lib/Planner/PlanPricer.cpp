@@ -160,13 +160,20 @@ double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit)
 }
 
 /// A unit's passes. Parameters that are kept over ranks (zero 3) are gathered while the unit before computes, forward and
-/// backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every microbatch.
+/// backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every microbatch. Both share links with
+/// the unit's own collectives, so those do not hide them; and kernels and collectives share the device's processors and memory,
+/// so part of the shorter of the two (`contention`) comes on top of the longer.
 struct Passes {
   double forward, backward, weights;
-  Passes(const UnitCost &unit, double gather, int zero)
-      : forward(std::max(unit.forward, zero >= 3 ? gather : 0)),
-        backward(std::max(unit.backward + unit.weightGradient, (zero >= 3 ? 2 : 1) * gather) - unit.weightGradient),
-        weights(unit.weightGradient) {}
+  Passes(const UnitCost &unit, double gather, int zero, double contention) : weights(unit.weightGradient) {
+    auto beside = [&](double seconds, double collective, double moved) {
+      double compute = std::max(0.0, seconds - collective);
+      return seconds - compute + std::max(compute, moved) + contention * std::min(compute, moved);
+    };
+    forward = beside(unit.forward, unit.forwardCollective, zero >= 3 ? gather : 0);
+    backward = beside(unit.backward + unit.weightGradient, unit.collective - unit.forwardCollective, (zero >= 3 ? 2 : 1) * gather) -
+               unit.weightGradient;
+  }
 };
 
 std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell) const {
@@ -256,13 +263,14 @@ cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const
   problem.stages = plan.pipeline;
   problem.chunks = plan.chunks;
   problem.microbatches = plan.microbatches();
+  double contention = machine.machine().fitted["overlap_contention"];
   std::size_t unit = 0;
   double handed = 0;
   for (int size : parts) {
     cost::ChunkWork work;
     for (int i = 0; i < size; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[graph.units[unit]];
-      Passes passes(cost, gather(plan, cost), plan.zero);
+      Passes passes(cost, gather(plan, cost), plan.zero, contention);
       work.forward += passes.forward;
       work.backward += passes.backward;
       work.weightGradient += passes.weights;
@@ -296,6 +304,11 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
   seconds += own.reduction;
   if (plan.overlapGradients)
     seconds = std::min(seconds, std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]));
+  if (plan.zero >= 2) { // nothing is there to hide the step's first gather and its last scatter
+    UnitCost bucket;
+    bucket.parameters = own.largest;
+    seconds += (plan.zero >= 3 ? 2 : 1) * gather(plan, bucket);
+  }
   for (auto [number, held] : own.shared) {
     bool elsewhere = false;
     for (std::size_t s = 0; s < stages.size(); ++s)
@@ -319,20 +332,25 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   cost::PipelineProblem problem = p->problem(plan, cell, plan.parts);
   outline.stages = p->stages(plan, cell, plan.parts);
   bool splits = cost::splitsBackward(plan.schedule);
-  std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0);
+  std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0), after(plan.pipeline, 0);
   for (std::size_t c = 0; c < problem.work.size(); ++c) {
     const cost::ChunkWork &chunk = problem.work[c];
     int stage = stageOf(static_cast<int>(c), plan);
     work[stage] += chunk.forward + chunk.backward + chunk.weightGradient;
     before[stage] += chunk.forward + chunk.backward + (splits ? 0 : chunk.weightGradient);
+    after[stage] += chunk.backward + chunk.weightGradient;
   }
-  // A stage waits for the first microbatch to come through the stages before it, does all its work, and its last gradient goes
-  // back through them. Gradients of weights that are apart may come after that.
-  double way = 0;
+  // What a stage does after its last backward pass does not depend on the schedule.
+  for (int s = 0; s < plan.pipeline; ++s)
+    after[s] = p->reduction(plan, outline.stages, s, after[s]) + p->update(plan, outline.stages[s]);
+  // A stage waits for the first microbatch to come through the stages before it and does all its work; its last gradient goes
+  // back through them to the first. Gradients of weights that are apart may come after that.
+  double there = 0, way = 0;
   for (int s = 0; s < plan.pipeline; ++s) {
-    outline.bound = std::max({outline.bound, way + problem.microbatches * before[s],
-                              problem.microbatches * work[s] + p->update(plan, outline.stages[s])});
+    outline.bound = std::max({outline.bound, there + problem.microbatches * work[s] + after[s],
+                              way + problem.microbatches * before[s] + after[0]});
     const cost::ChunkWork &first = problem.work[s];
+    there += first.forward;
     way += first.forward + first.backward + (splits ? 0 : first.weightGradient);
   }
   outline.bound *= p->straggler(plan);

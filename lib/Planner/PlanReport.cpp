@@ -153,6 +153,7 @@ std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer) {
   row.devices = plan.task.devices;
   row.model.hidden = hiddenSize(pricer.graph());
   row.model.sequence = pricer.graph().sequence;
+  row.model.fusedAttention = plan.fusedAttention;
   row.layout.tensor = plan.tensorSize();
   row.layout.context = plan.context;
   row.layout.data = plan.data;

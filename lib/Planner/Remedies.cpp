@@ -116,27 +116,71 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   std::snprintf(text, sizeof text, "devices with %.1f GiB (%.1f GiB more)", (result.smallest->price.peakBytes + reserved) / (1 << 30),
                 (result.smallest->price.peakBytes - limit) / (1 << 30));
   result.remedies.push_back(text);
-  TrainingTask other = task;
-  while (other.devices <= pricer.machine().machine().devices() / 2 && other.devices < task.devices * 64) {
-    other.devices *= 2;
+  // Ready machines of the memory that it takes, smallest first.
+  std::vector<std::pair<double, std::string>> larger;
+  for (const std::string &name : cost::machineNames()) {
+    cost::Machine machine = cost::loadMachine(name).machine;
+    double room = machine.device.memoryBytes - machine.fitted["reserved_bytes"];
+    if (!machine.host && machine.devices() >= task.devices && room >= result.smallest->price.peakBytes && task.memoryBytes <= 0)
+      larger.push_back({room, name});
+  }
+  std::sort(larger.begin(), larger.end());
+  if (!larger.empty()) {
+    std::snprintf(text, sizeof text, "--machine %s (%.1f GiB of %.1f)", larger.front().second.c_str(),
+                  result.smallest->price.peakBytes / (1 << 30), larger.front().first / (1 << 30));
+    result.remedies.push_back(text);
+  }
+  auto fits = [&](const TrainingTask &other) {
     std::optional<PricedPlan> found = probe(pricer, other, space);
-    if (found && found->price.fits()) {
-      std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", other.devices, found->price.peakBytes / (1 << 30),
-                    limit / (1 << 30));
-      result.remedies.push_back(text);
+    return found && found->price.fits() ? found : std::nullopt;
+  };
+  // Twice as many until it fits, then whole nodes between the last that was too small and that.
+  TrainingTask other = task;
+  int most = static_cast<int>(std::min<long long>(pricer.machine().machine().devices(), 64LL * task.devices)), least = task.devices;
+  std::optional<PricedPlan> enough;
+  while (!enough && least < most) {
+    other.devices = std::min(most, 2 * least);
+    if (!(enough = fits(other)))
+      least = other.devices;
+  }
+  int node = std::max(1, pricer.machine().machine().levels.front().units), step = least % node == 0 ? node : 1;
+  for (int tries = 0; enough && tries < 6; ++tries) {
+    int high = enough->plan.task.devices, middle = least + (high - least) / 2 / step * step;
+    if (middle <= least || middle >= high)
       break;
-    }
+    other.devices = middle;
+    if (std::optional<PricedPlan> fewer = fits(other))
+      enough = fewer;
+    else
+      least = middle;
+  }
+  if (enough) {
+    std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", enough->plan.task.devices, enough->price.peakBytes / (1 << 30),
+                  limit / (1 << 30));
+    result.remedies.push_back(text);
   }
   other = task;
-  while (other.globalBatch > 1) {
-    other.globalBatch = std::floor(other.globalBatch / 2);
-    std::optional<PricedPlan> found = probe(pricer, other, space);
-    if (found && found->price.fits()) {
-      std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)", other.globalBatch,
-                    found->price.peakBytes / (1 << 30), limit / (1 << 30));
-      result.remedies.push_back(text);
+  double small = task.globalBatch;
+  enough.reset();
+  while (!enough && small > 1) {
+    other.globalBatch = std::floor(small / 2);
+    if (!(enough = fits(other)))
+      small = other.globalBatch;
+  }
+  for (int tries = 0; enough && tries < 6; ++tries) {
+    double middle = std::floor((small + enough->plan.task.globalBatch) / 2);
+    if (middle >= small || middle <= enough->plan.task.globalBatch)
       break;
-    }
+    other.globalBatch = middle;
+    if (std::optional<PricedPlan> more = fits(other))
+      enough = more;
+    else
+      small = middle;
+  }
+  if (enough) {
+    std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)", enough->plan.task.globalBatch,
+                  enough->price.peakBytes / (1 << 30), limit / (1 << 30));
+    result.remedies.push_back(text);
   }
 }
 

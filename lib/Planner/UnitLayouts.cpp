@@ -507,6 +507,7 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
   cost.backward = (inputs.compute + again.compute) * stretch + inputs.collective;
   cost.weightGradient = gradients.compute * stretch;
   cost.collective = forward.collective + inputs.collective;
+  cost.forwardCollective = forward.collective;
   cost.stepReduction = operations.seconds(step).collective;
   for (const auto *list : {&ledger.forward, &ledger.backward})
     for (const cost::CollectiveWork &work : list->collectives)

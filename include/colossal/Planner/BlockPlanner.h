@@ -75,6 +75,7 @@ struct UnitQuery {
 struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
   double collective = 0;                                ///< of them, communication
+  double forwardCollective = 0;                         ///< of that, in the forward pass
   double stepReduction = 0;    ///< s a step: gradients of parameters that the tensor axes do not split
   double savedBytes = 0;       ///< from the forward to the backward pass
   double weightSavedBytes = 0; ///< of them, kept until the weights' gradients are done
