@@ -185,4 +185,35 @@ TEST(PlanGrid, FindsAPlanThatFitsAndIsNoWorseThanOneByHand) {
   EXPECT_NE(bestUniformPlan(machine(), model, base, 16, none).error, "");
 }
 
+TEST(LaunchQueue, TakesNoLessThanLaunchingOrComputingAndMoreWhereTheyAlternate) {
+  CostModel model(loadMachine("a100-80-sxm").machine);
+  OperationCost cost(model, 1e-4);
+  OpWork small = streaming(0), large = streaming(2e9); // a launch, and about a millisecond
+  double launch = 1e-4, busy = cost.seconds(large);
+  ASSERT_GT(busy, 5 * launch);
+  auto queued = [&](std::vector<OpWork> ops) {
+    LaunchQueue queue = cost.queue();
+    queue.run(ops);
+    return queue.seconds();
+  };
+  EXPECT_DOUBLE_EQ(queued({large, large}), launch + 2 * busy);
+  EXPECT_DOUBLE_EQ(queued({small, small}), 2 * launch + cost.seconds(small));
+  // Small kernels behind a large one are launched while it runs; in front of it they are waited for.
+  EXPECT_DOUBLE_EQ(queued({large, small, small}), launch + busy + 2 * cost.seconds(small));
+  EXPECT_DOUBLE_EQ(queued({small, small, large}), 3 * launch + busy);
+}
+
+TEST(Training, SoftmaxIsFusedForMultiplesOfFourHeads) {
+  ModelDimensions model;
+  LayerLayout layout;
+  layout.tensor = 8; // two of sixteen heads
+  double launches[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    layout.microBatch = i + 1;
+    for (const OpWork &op : layerWork(model, layout).forward.ops)
+      launches[i] += op.launches;
+  }
+  EXPECT_EQ(launches[0] - launches[1], 7);
+}
+
 } // namespace
