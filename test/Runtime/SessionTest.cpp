@@ -94,15 +94,20 @@ TEST(Session, twoSessionsRunAtOnce) {
     threads.emplace_back([&, s] {
       for (int round = 0; round < 50 && problems[s].empty(); ++round) {
         Tensors inputs = ramp("x", 37), outputs;
-        Status status = sessions[s]->run(0, inputs);
+        int program = -1;
+        Status status = sessions[s]->select(inputs, program);
         if (status.ok())
-          status = sessions[s]->outputs(0, outputs);
+          status = sessions[s]->run(program, inputs);
+        if (status.ok())
+          status = sessions[s]->outputs(program, outputs);
         if (!status.ok()) {
           problems[s] = status.describe();
           return;
         }
         std::vector<float> y = floatsOf(outputs["y"]);
-        for (int i = 0; i < 37; ++i)
+        if (y.size() != 37)
+          problems[s] = std::to_string(y.size()) + " elements";
+        for (size_t i = 0; i < y.size(); ++i)
           if (y[i] != static_cast<float>((s + 2) * i))
             problems[s] = "element " + std::to_string(i) + " is " + std::to_string(y[i]);
       }
