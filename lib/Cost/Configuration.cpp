@@ -401,10 +401,15 @@ void RowReader::planned(Configuration &out) {
   out.layout.compiled = !eager;
   if (eager)
     out.layout.hostLaunchSeconds = 5e-5;
-  // Moments in f32, no second copy of the parameters.
-  out.layout.optimizerBytes = 8;
-  out.layout.gradientBytes = 2;
-  out.choices.zero = 2;
+  // Parameters in f32 and two moments beside the 16-bit copy. Megatron-LM accumulates gradients in f32 and,
+  // at the time, kept all state on every data-parallel rank; it cuts its pipeline between layers, Alpa
+  // between operations.
+  bool megatron = contains(method, "megatron");
+  out.layout.optimizerBytes = 12;
+  out.layout.gradientBytes = megatron ? 4 : 2;
+  // Alpa reduces gradients once a step and so keeps them whole; DeepSpeed scatters them in every microbatch.
+  out.choices.zero = megatron ? 0 : eager ? 2 : 1;
+  out.layout.cutsInsideLayers = !eager;
   out.layout.bucketedGradients = true;
   out.devices = static_cast<int>(numberOr("gpus", 1, 1, 65536));
   out.question = Question::BestStep;

@@ -117,7 +117,8 @@ double CostModel::seconds(Collective kind, double bytes, const Group &group) con
                                                       : graph.ring;
         steps = static_cast<double>(n - 1);
       }
-      double share = unitBandwidth / static_cast<double>(std::min(active, unit));
+      double share =
+          unitBandwidth / static_cast<double>(std::max<std::int64_t>(std::min(active, unit), level.adapters));
       if (level.sharedBandwidth > 0)
         share = std::min(share, level.sharedBandwidth / static_cast<double>(std::min(active, whole)));
       double others = static_cast<double>(n - 1) / static_cast<double>(n);

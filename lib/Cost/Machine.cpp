@@ -172,7 +172,7 @@ void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
   for (std::size_t k = 0; k < value.size(); ++k) {
     std::string place = "levels[" + std::to_string(k) + "]";
     if (!check.object(value[k], place,
-                      {"name", "units", "latency_seconds", "start_seconds", "bandwidth", "links",
+                      {"name", "units", "latency_seconds", "start_seconds", "bandwidth", "adapters", "links",
                        "shared_bandwidth", "local_bandwidth", "small_step_bytes", "small_step_factor"}))
       return;
     Level &level = levels.emplace_back();
@@ -198,6 +198,13 @@ void readLevels(Checker &check, const json &value, std::vector<Level> &levels) {
     } else {
       level.bandwidth = check.number(value[k], place, "bandwidth", 0, true, kHuge);
     }
+    double adapters = 1;
+    optional("adapters", adapters, 1, false, 1 << 16);
+    if (adapters != std::floor(adapters))
+      check.fail(place + ".adapters", "must be a whole number");
+    if (value[k].contains("adapters") && value[k].contains("links"))
+      check.fail(place, "has both 'links' and 'adapters'");
+    level.adapters = static_cast<int>(adapters);
     optional("start_seconds", level.startSeconds, 0, false, 10);
     optional("shared_bandwidth", level.sharedBandwidth, 0, true, kHuge);
     optional("local_bandwidth", level.localBandwidth, 0, true, kHuge);
@@ -435,6 +442,7 @@ std::string printMachine(const Machine &machine) {
       if (x != absent)
         entry[key] = x;
     };
+    optional("adapters", level.adapters, 1);
     optional("start_seconds", level.startSeconds, 0);
     optional("shared_bandwidth", level.sharedBandwidth, 0);
     optional("local_bandwidth", level.localBandwidth, 0);

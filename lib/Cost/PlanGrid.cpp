@@ -1,6 +1,7 @@
 // The enumeration. Neighbour: PlanGrid.h.
 #include "colossal/Cost/PlanGrid.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace colossal::cost {
@@ -44,7 +45,7 @@ PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &mode
                      (choices.data || layout.data == 1) &&
                      (choices.stages == 0 || stages == choices.stages) &&
                      (choices.tensorRanks == 0 || tensor == choices.tensorRanks) && model.heads >= tensor &&
-                     stages <= model.layers;
+                     (stages <= model.layers || base.cutsInsideLayers);
       if (!allowed || layout.globalBatch < layout.data)
         continue;
       double each = layout.globalBatch / layout.data;
@@ -52,10 +53,9 @@ PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &mode
         layout.microBatch = micro;
         if (choices.microbatches > 0)
           layout.microBatch = each / choices.microbatches;
-        layout.zero = base.zero;
-        consider(layout);
-        if (choices.zero > base.zero && layout.data > 1) {
-          layout.zero = choices.zero;
+        for (int zero = base.zero; zero <= (layout.data > 1 ? std::max(base.zero, choices.zero) : base.zero);
+             ++zero) {
+          layout.zero = zero;
           consider(layout);
         }
         if (choices.microbatches > 0)

@@ -2,6 +2,8 @@
 // Neighbour: Training.h has the contract.
 #include "colossal/Cost/Training.h"
 
+#include "colossal/Cost/ChainCut.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -68,9 +70,13 @@ public:
     problem.chunks = interleaves ? layout.chunks : 1;
     problem.microbatches = layout.microbatches();
     fill(problem);
+    if (problem.work.empty()) {
+      result.error = "there are more stages than contractions to cut between";
+      return result;
+    }
     if (problem.stages > 1) {
-      fillHops(problem);
       problem.transferBlocks = !splitsBackward(problem.schedule);
+      fillHops(problem);
     }
     PipelineResult schedule = simulate(problem);
     if (!schedule.error.empty()) {
@@ -123,9 +129,11 @@ private:
       return "more than 10^7 microbatches";
     if (layout.microbatches() < 1)
       return "the global batch holds no microbatch of each data-parallel rank";
-    if (static_cast<double>(layout.pipeline) * layout.chunks >
-        model.layers + (layout.endsCountAsLayers ? 2 : 0))
+    if (!layout.cutsInsideLayers && static_cast<double>(layout.pipeline) * layout.chunks >
+                                        model.layers + (layout.endsCountAsLayers ? 2 : 0))
       return "there are more stages than layers";
+    if (layout.cutsInsideLayers && layout.chunks > 1)
+      return "stages of several chunks are cut between layers only";
     if (!layout.stageLayers.empty() && layout.stageLayers.size() != static_cast<std::size_t>(layout.pipeline))
       return "the layers of each stage must be given for every stage";
     return "";
@@ -138,11 +146,13 @@ private:
     double bytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden / layout.tensor;
     int apart = layout.devices() / layout.pipeline, node = machine.machine().levels.front().units;
     double inside = machine.seconds(Collective::Permute, bytes, Group{2, 1, layout.devices()});
-    double across =
-        machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), layout.devices()});
+    // Of a node with several stages only the devices of the last one send to another node.
+    double across = machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), apart});
+    // A device that waits for a transfer waits for its launch as well.
+    double launch = problem.transferBlocks ? machine.machine().fitted["host_launch_seconds"] : 0;
     for (int s = 0; s < layout.pipeline; ++s) {
       int from = s * apart / node, to = (s + 1) % layout.pipeline * apart / node;
-      problem.hopSeconds.push_back(from == to ? inside : across);
+      problem.hopSeconds.push_back((from == to ? inside : across) + launch);
     }
   }
 
@@ -168,12 +178,63 @@ private:
     return layers;
   }
 
+  /// Where stages may begin inside a layer: behind each contraction with weights, as parts of its forward
+  /// pass.
+  std::vector<double> layerParts() const {
+    std::vector<double> parts;
+    double all = 0, since = 0;
+    for (const OpWork &op : layerWork(model, piece).forward.ops) {
+      double seconds = ops.seconds(op);
+      all += seconds;
+      since += seconds;
+      if (op.kind == OpKind::Contraction && op.batch == 1) {
+        parts.push_back(since);
+        since = 0;
+      }
+    }
+    if (!parts.empty())
+      parts.back() += since;
+    for (double &part : parts)
+      part /= all;
+    return parts;
+  }
+
+  /// Layers of each stage where stages are cut between operations. State is taken to lie evenly in a layer.
+  std::vector<double> cutLayers(const LayerSeconds &layer, const LayerSeconds &head,
+                                const LayerSeconds &embedding) const {
+    auto all = [](const LayerSeconds &time) { return time.forward + time.backward + time.weightGradient; };
+    std::vector<double> inside = layerParts();
+    if (inside.empty() || model.layers * static_cast<double>(inside.size()) > 1e6)
+      return {};
+    std::vector<ChainPart> parts;
+    std::vector<double> share;
+    for (int l = 0; l < static_cast<int>(model.layers); ++l)
+      for (double part : inside) {
+        parts.push_back({part * all(layer), 0, 0, 0});
+        share.push_back(part);
+      }
+    parts.front().seconds += all(embedding);
+    parts.back().seconds += all(head);
+    std::vector<std::size_t> firsts = cutChain(parts, layout.pipeline, layout.microbatches(), 1);
+    std::vector<double> layers(firsts.size());
+    for (std::size_t s = 0; s < firsts.size(); ++s)
+      for (std::size_t i = firsts[s]; i < (s + 1 < firsts.size() ? firsts[s + 1] : parts.size()); ++i)
+        layers[s] += share[i];
+    return layers;
+  }
+
   void fill(PipelineProblem &problem) {
     LayerSeconds layer = this->layer(), head = seconds(headWork(model, piece)),
                  embedding = seconds(embeddingWork(model, piece));
-    std::vector<double> layers = layersOfChunks(problem.stages, problem.chunks);
-    // With a pipeline, parameters stay whole between microbatches.
+    std::vector<double> layers = layout.cutsInsideLayers && problem.stages > 1
+                                     ? cutLayers(layer, head, embedding)
+                                     : layersOfChunks(problem.stages, problem.chunks);
+    if (layers.empty())
+      return;
+    // With a pipeline, parameters stay whole between microbatches. Gradients that are kept over ranks are
+    // scattered in every microbatch.
     double gather = parameterGatherSeconds() / (layout.pipeline > 1 ? layout.microbatches() : 1);
+    double scatter = layout.zero == 2 ? gradientScatterSeconds() : layout.zero >= 3 ? gather : 0;
     double kept = layerActivationBytes(model, piece);
     double tokens = layout.microBatch * model.sequence / layout.context;
     stageLayers.assign(problem.stages, 0);
@@ -183,7 +244,8 @@ private:
       bool first = i == 0, last = i + 1 == layers.size();
       // Parameters kept over ranks are gathered while the layer before computes, forward and backward.
       double forward = beside(layer.forward, gather);
-      double backward = beside(layer.backward + layer.weightGradient, 2 * gather) - layer.weightGradient;
+      double backward =
+          beside(layer.backward + layer.weightGradient, gather + scatter) - layer.weightGradient;
       work.forward = layers[i] * forward + (first ? embedding.forward : 0) + (last ? head.forward : 0);
       work.backward = layers[i] * backward + (first ? embedding.backward : 0) + (last ? head.backward : 0);
       work.weightGradient = layers[i] * layer.weightGradient + (last ? head.weightGradient : 0);
@@ -251,6 +313,10 @@ private:
     return memory;
   }
 
+  double gradientScatterSeconds() const {
+    return machine.seconds(Collective::ReduceScatter, 2 * model.layerParameters() / layout.tensor, dataGroup);
+  }
+
   /// To bring one layer's parameters together, or to scatter its gradients.
   double parameterGatherSeconds() const {
     if (layout.zero < 3 || dataGroup.size <= 1)
@@ -269,8 +335,9 @@ private:
     double bytes = 2 * stageParameters(stage);
     if (layout.zero < 3 && dataGroup.size > 1) {
       // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce.
-      seconds = machine.seconds(Collective::AllReduce, bytes, dataGroup);
-      if (layout.bucketedGradients) {
+      seconds =
+          machine.seconds(layout.zero == 2 ? Collective::AllGather : Collective::AllReduce, bytes, dataGroup);
+      if (layout.bucketedGradients && layout.zero < 2) {
         // Beside the last backward pass, but for the buckets that come last.
         double beside = pipelineSeconds / layout.microbatches() * 0.6;
         seconds = std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]);

@@ -53,6 +53,19 @@ TEST(CostModel, OuterLevelsMoveWhatInnerOnesScattered) {
   EXPECT_DOUBLE_EQ(model.seconds(Collective::AllReduce, 400, Group{2, 4, 2}), 2 * (10 + 200 / 20.0));
 }
 
+TEST(CostModel, OneDeviceSendsThroughOneAdapter) {
+  Machine machine = roundMachine();
+  double bandwidth = machine.levels[1].bandwidth;
+  int node = machine.levels[0].units;
+  Group one{2, node, 1}, all{2, node, 2 * node};
+  double shared = CostModel(machine).seconds(Collective::Permute, 4000, all);
+  double alone = CostModel(machine).seconds(Collective::Permute, 4000, one);
+  machine.levels[1].adapters = 2;
+  CostModel model(machine);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 4000, one), alone + 4000 / bandwidth);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 4000, all), shared);
+}
+
 TEST(CostModel, SharedMediaAreSharedByAllThatAreActive) {
   Machine machine = roundMachine();
   machine.levels[0].sharedBandwidth = 100;

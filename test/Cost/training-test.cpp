@@ -167,6 +167,40 @@ TEST(Training, WhatMakesNoSenseIsSaid) {
   EXPECT_EQ(predictStep(machine(), gpt(), layout).error, "tp, cp, dp and pp must be at least 1");
 }
 
+TEST(Training, CutsInsideLayersBalanceStages) {
+  ModelDimensions model = gpt(8, 2048); // the head is worth about two layers
+  TrainingLayout layout;
+  layout.pipeline = 8;
+  layout.globalBatch = 256;
+  double between = predictStep(machine(), model, layout).seconds;
+  layout.cutsInsideLayers = true;
+  double inside = predictStep(machine(), model, layout).seconds;
+  EXPECT_LT(inside, 0.9 * between);
+  layout.pipeline = 16; // half a layer each
+  EXPECT_EQ(predictStep(machine(), model, layout).error, "");
+  layout.pipeline = 64;
+  EXPECT_EQ(predictStep(machine(), model, layout).error,
+            "there are more stages than contractions to cut between");
+  layout.pipeline = 4;
+  layout.chunks = 2;
+  EXPECT_NE(predictStep(machine(), model, layout).error, "");
+}
+
+TEST(Training, KeptGradientsAreScatteredInEveryMicrobatch) {
+  TrainingLayout layout;
+  layout.data = 8;
+  layout.bucketedGradients = true;
+  double extra[2];
+  for (int i = 0; i < 2; ++i) {
+    layout.globalBatch = i == 0 ? 8 : 64;
+    layout.zero = 1;
+    double whole = predictStep(machine(), gpt(), layout).seconds;
+    layout.zero = 2;
+    extra[i] = predictStep(machine(), gpt(), layout).seconds - whole;
+  }
+  EXPECT_GT(extra[1], extra[0]) << "eight microbatches against one";
+}
+
 TEST(PlanGrid, FindsAPlanThatFitsAndIsNoWorseThanOneByHand) {
   TrainingLayout base;
   base.globalBatch = 64;

@@ -53,6 +53,8 @@ struct Level {
   /// Bytes/s that one unit sends while it receives as many; the devices inside the unit share it. Where
   /// `links` are given it follows from them, for all units together.
   double bandwidth = 0;
+  /// Equal adapters that a unit's bandwidth is made of; a device sends through one of them at a time.
+  int adapters = 1;
   /// The links between the units; empty where every unit has `bandwidth` to all others together.
   LinkGraph links;
   /// Bytes/s of all the level's units together, where they share one medium (the memory of a host); 0: no

@@ -19,8 +19,8 @@ struct TrainingLayout {
   int chunks = 1; ///< of layers on a stage
   Recompute recompute = Recompute::None;
   bool sequenceParallel = false;
-  /// 0: all state on every rank; 1: optimizer state over the data axis; 2: gradients too; 3: parameters too,
-  /// gathered at each use.
+  /// 0: all state on every rank; 1: optimizer state over the data axis; 2: gradients too, scattered in every
+  /// microbatch; 3: parameters too, gathered at each use.
   int zero = 0;
   /// Gradients are reduced in buckets beside the backward pass; otherwise all at once after it.
   bool bucketedGradients = false;
@@ -33,6 +33,8 @@ struct TrainingLayout {
   double parameterBytes = 2, gradientBytes = 4, optimizerBytes = 12;
   /// Embedding and head count as one layer each when stages are balanced (the zero-bubble measurements).
   bool endsCountAsLayers = false;
+  /// Stages are cut between operations, so that a layer may lie on two, in place of between layers.
+  bool cutsInsideLayers = false;
   /// Layers of each stage; empty: as even as they go, the larger parts first.
   std::vector<double> stageLayers;
   /// Seconds of the host for a kernel's launch; below 0: the machine's constant.
