@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <fstream>
 #include <set>
+#include <filesystem>
 #include <sstream>
 #include <unistd.h>
 
@@ -182,17 +183,20 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
 }
 
 std::string writeTextFile(const std::string &path, const std::string &text) {
-  std::string temporary = path + ".tmp" + std::to_string(getpid());
+  std::error_code unknown;
+  bool isSpecial = std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown);
+  std::string temporary = isSpecial ? path : path + ".tmp" + std::to_string(getpid());
   {
     std::ofstream file(temporary, std::ios::binary);
     file << text;
     file.flush();
     if (!file) {
-      std::remove(temporary.c_str());
+      if (!isSpecial)
+        std::remove(temporary.c_str());
       return "cannot write '" + path + "'";
     }
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!isSpecial && std::rename(temporary.c_str(), path.c_str()) != 0) {
     std::remove(temporary.c_str());
     return "cannot write '" + path + "'";
   }

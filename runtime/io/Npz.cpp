@@ -2,6 +2,7 @@
 #include "runtime/io/Npy.h"
 
 #include <cstring>
+#include <filesystem>
 #include <list>
 #include <unistd.h>
 #include <zip.h>
@@ -73,6 +74,9 @@ Status readNpz(const std::string &path, Tensors &tensors) {
 }
 
 Status writeNpz(const std::string &path, const Tensors &tensors) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
+    return {Code::Io, "cannot write " + path + ": it is not a regular file, and a .npz file would take its place"};
   int error = 0;
   zip_t *archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   if (!archive)

@@ -108,11 +108,19 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// What has the name gives way to the plan, which must not happen to a device, a pipe or a folder.
+bool mayReplace(const std::string &path) {
+  struct stat found;
+  return ::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode);
+}
+
 Status broken(const std::string &message) { return {Code::InvalidPlan, "not a valid plan file: " + message}; }
 
 } // namespace
 
 Status writePlan(const std::string &path, const Plan &plan, ByteView code, ByteView data) {
+  if (!mayReplace(path))
+    return {Code::Io, "cannot write a plan to " + path + ": it is not a regular file"};
   std::string serialized;
   {
     google::protobuf::io::StringOutputStream stream(&serialized);

@@ -6,6 +6,7 @@
 #include "colossal/Cost/Evidence.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -210,12 +211,15 @@ private:
       table.rows[i].push_back(answers[i].count(column) ? answers[i][column] : "");
   }
 
+  /// Under its name only once it is complete; a pipe or a device is written to as it is.
   bool write(const std::string &text) {
-    std::string temporary = options.output + ".partial";
+    std::error_code unknown;
+    bool isSpecial = std::filesystem::exists(options.output, unknown) && !std::filesystem::is_regular_file(options.output, unknown);
+    std::string temporary = isSpecial ? options.output : options.output + ".partial";
     std::ofstream out(temporary, std::ios::binary);
     out << text;
     out.close();
-    return out.good() && std::rename(temporary.c_str(), options.output.c_str()) == 0;
+    return out.good() && (isSpecial || std::rename(temporary.c_str(), options.output.c_str()) == 0);
   }
 
   void report(const ConfigurationReader &reader) {
