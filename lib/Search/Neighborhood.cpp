@@ -91,7 +91,7 @@ void NeighborhoodSearch::improve(std::uint64_t work, const std::function<bool()>
     }
     if (excess > 0 && moves++ % 64 == 0)
       raisePrices();
-    if (kicks && excess == 0 && random.below(4) == 0)
+    if (excess == 0 && random.below(4) == 0)
       kick();
     else
       move();

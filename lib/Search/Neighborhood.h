@@ -56,11 +56,9 @@ public:
   const std::vector<double> &prices() const { return price; }
 
   /// Moves until `work` units are spent or `stop` says so (asked about every millisecond). Never makes
-  /// merit() worse.
+  /// merit() worse. Where nothing exceeds the limit, forced changes with repair around them are tried, too
+  /// (iterated local search).
   void improve(std::uint64_t work, const std::function<bool()> &stop);
-
-  /// Whether improve() also tries forced changes with repair around them (iterated local search).
-  void setKicks(bool on) { kicks = on; }
 
   /// Takes over from another answer each connected set of nodes that differs, where that makes merit()
   /// better.
@@ -99,7 +97,6 @@ private:
   std::vector<double> prefix;
   std::uint64_t spent = 0;
   double typicalSize = 24;
-  bool kicks = true;
 
   // Block scratch.
   std::vector<int> block, position, parentHalf, rootOf, order, byTime, timeRank, candidates, rejected;
