@@ -387,11 +387,12 @@ MachineResult loadMachine(const std::string &nameOrPath) {
   MachineResult result;
   if (isPath) {
     std::ifstream in(nameOrPath, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    if (!in.is_open() || in.bad())
+    std::ostringstream text;
+    text << in.rdbuf();
+    if (!in.is_open() || text.bad())
       result.error = "cannot be read";
     else
-      result = parseMachine(text);
+      result = parseMachine(text.str());
     if (!result.error.empty())
       result.error = nameOrPath + ": " + result.error;
     return result;

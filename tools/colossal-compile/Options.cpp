@@ -2,6 +2,7 @@
 #include "Options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -124,6 +125,9 @@ void interpret(const RawOptions &raw, Options &options) {
     for (int64_t value : values)
       if (value < 0)
         fail("--dim " + name + ": " + std::to_string(value) + " is negative");
+    for (size_t i = 1; i < values.size(); ++i)
+      if (std::find(values.begin(), values.begin() + i, values[i]) != values.begin() + i)
+        fail("--dim " + name + ": " + std::to_string(values[i]) + " is given twice");
     colossal::DimValues dim;
     dim.values = values;
     std::stringstream stream(name);
@@ -177,7 +181,8 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("--value", raw.values,
                  "INPUT=LITERAL (3, [1,2]) or INPUT=FILE (.npy, .pb) binds an input's contents")->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--memory", raw.memory, "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)");
+  app.add_option("--memory", raw.memory, "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)")
+      ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
   app.add_option("--machine", compile.layout.machine, "machine description: a file, or a name (default: this CPU)");
   app.add_option("--pin", raw.pins, "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
       ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

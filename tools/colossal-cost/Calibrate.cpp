@@ -450,6 +450,11 @@ private:
 };
 
 int calibrate(const CalibrateOptions &options) {
+  // Found out before minutes of measuring, not after.
+  if (!options.output.empty() && !std::ofstream(options.output, std::ios::binary | std::ios::app)) {
+    std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
+    return FileProblem;
+  }
   Calibration calibration(options);
   if (!calibration.measure()) {
     std::fprintf(stderr, "colossal-cost: %s\n", calibration.error.c_str());

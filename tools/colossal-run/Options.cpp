@@ -61,8 +61,10 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       "--expect", options.expect,
       "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
       "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
-  app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->capture_default_str();
-  app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->capture_default_str();
+  CLI::Validator tolerance(
+      [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
+  app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->check(tolerance)->capture_default_str();
+  app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->check(tolerance)->capture_default_str();
   app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
   auto *weightsSeed = app.add_option("--random-weights", randomWeights,

@@ -76,7 +76,19 @@ int main(int argc, char **argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("-o,--output", output, "where to write the answer, a JSON list");
   app.add_flag("--quiet", quiet, "no progress");
-  CLI11_PARSE(app, argc, argv);
+  app.footer("The last line on standard output is one JSON object; progress goes to standard error.\n\n"
+             "Exit codes:\n"
+             "  0  a feasible answer            2  wrong options or input\n"
+             "  1  none was found               3  the answer cannot be written");
+  app.set_version_flag("--version", "colossal-solve " COLOSSAL_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError &error) {
+    std::fprintf(stderr, "colossal-solve: %s\nRun colossal-solve --help for the options.\n", error.what());
+    return 2;
+  }
 
   ReadResult read = readProblem(file);
   if (!read.error.empty()) {
