@@ -19,6 +19,12 @@ const std::vector<ColumnInfo> &knownColumns() {
       {"experts", "experts of every second layer", false},
       {"expert_group", "tokens of an expert group", false},
       {"attention", "materialized or fused", false},
+      // Convolutional residual networks.
+      {"depth", "layers of a residual network: 18, 34, 50, 101 or 152", false},
+      {"base_channels", "channels of its first blocks", false},
+      {"width_factor", "of channels behind a block's 3x3 convolution", false},
+      {"image", "pixels of a side", false},
+      {"classes", "outputs", false},
       // Layout.
       {"gpus", "devices", false},
       {"hosts", "nodes", false},

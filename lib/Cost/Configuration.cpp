@@ -47,7 +47,8 @@ Origin originOf(const Table &table) {
     return Origin::Korthikanti;
   if (has("method") || has("plan"))
     return Origin::Alpa;
-  for (const char *name : {"hidden", "layers", "params_B", "tp", "dp", "pp", "gpus", "global_batch", "model"})
+  for (const char *name : {"hidden", "layers", "params_B", "tp", "dp", "pp", "gpus", "global_batch", "model",
+                           "depth", "base_channels"})
     if (has(name))
       return Origin::General;
   return Origin::None;
@@ -112,7 +113,11 @@ public:
   }
   bool flag(const char *column, bool fallback) { return numberOr(column, fallback ? 1 : 0, 0, 1) != 0; }
 
-  void model(ModelDimensions &model, Suite suite);
+  bool isConvolutional() const;
+  std::optional<double> parametersOfAlike() const;
+  void network(Configuration &out, std::optional<double> parametersB);
+  void stateOfNetwork(TrainingLayout &layout);
+  void model(ModelDimensions &model, Suite suite, std::optional<double> parametersB = std::nullopt);
   void layout(const ModelDimensions &model, TrainingLayout &layout);
   void torchTitan(TrainingLayout &layout);
   void sc21(const ModelDimensions &model, TrainingLayout &layout);
@@ -138,7 +143,83 @@ private:
   std::size_t row;
 };
 
-void RowReader::model(ModelDimensions &model, Suite suite) {
+bool RowReader::isConvolutional() const {
+  return contains(lower(text("model")), "resnet") || has("base_channels") || has("depth");
+}
+
+/// params_B of another row of the same model and number of devices: planners are compared on one model.
+std::optional<double> RowReader::parametersOfAlike() const {
+  const Table &table = reader.table;
+  int parameters = table.column("params_B"), model = table.column("model"), gpus = table.column("gpus");
+  if (parameters < 0 || model < 0 || gpus < 0)
+    return std::nullopt;
+  for (const auto &other : table.rows)
+    if (other[model] == table.rows[row][model] && other[gpus] == table.rows[row][gpus])
+      if (double value = std::strtod(other[parameters].c_str(), nullptr); value > 0 && value <= 1e6)
+        return value;
+  return std::nullopt;
+}
+
+/// Momentum in f32; with 16-bit types, a copy of the parameters in f32 too.
+void RowReader::stateOfNetwork(TrainingLayout &layout) {
+  bool wide = layout.type == DataType::F32;
+  layout.parameterBytes = layout.gradientBytes = wide ? 4 : 2;
+  layout.optimizerBytes = wide ? 4 : 8;
+}
+
+/// By name, by size or by parameters, or its dimensions; some tables have those in the columns of
+/// transformers, as "base_ch=160,width=2" and "img224".
+void RowReader::network(Configuration &out, std::optional<double> parametersB) {
+  ResidualNetwork network;
+  std::string name = lower(has("size") ? text("size") : text("model"));
+  std::string packed = lower(text("hidden")), image = lower(text("seq"));
+  bool known = publishedNetwork(name, network);
+  auto embedded = [&](const char *column, const std::string &text, const char *key, double &value) {
+    std::size_t at = text.find(key);
+    if (at == std::string::npos)
+      return false;
+    const char *begin = text.c_str() + at + std::string(key).size();
+    char *end = nullptr;
+    value = std::strtod(begin, &end);
+    if (end == begin)
+      fail(column, std::string("no number behind '") + key + "' in '" + text + "'");
+    return true;
+  };
+  bool channels = embedded("hidden", packed, "base_ch=", network.baseChannels);
+  if (has("hidden") && !channels)
+    fail("hidden", "of a convolutional network must read like base_ch=160,width=2; or use base_channels and "
+                   "width_factor");
+  embedded("hidden", packed, "width=", network.widthFactor);
+  if (has("seq") && !embedded("seq", image, "img", network.image))
+    fail("seq", "of a convolutional network must read like img224; or use the column image");
+  auto set = [&](const char *column, double &value, double low, double high, bool whole, bool given) {
+    if (auto cell = number(column, low, high, whole))
+      value = *cell;
+    else if (!known && !given)
+      assume(column, shortNumber(value));
+  };
+  if (!known && !channels && !has("base_channels") && parametersB) {
+    known = publishedNetwork(*parametersB, network);
+    if (!known)
+      fail("params_B", "no published residual network has " + shortNumber(*parametersB) +
+                           " * 10^9 parameters; give depth, base_channels and width_factor");
+  } else if (!known && !channels && !has("base_channels") && !has("depth") && !has("layers")) {
+    fail("model",
+         "'" + text("model") + "' is not known; give depth, base_channels and width_factor, or resnet-50");
+  }
+  double depth = network.depth;
+  set(has("layers") && !has("depth") ? "layers" : "depth", depth, 1, 1e4, true, false);
+  network.depth = static_cast<int>(depth);
+  set("base_channels", network.baseChannels, 1, 1e6, true, channels);
+  set("width_factor", network.widthFactor, 1e-3, 1e4, false, contains(packed, "width="));
+  set("image", network.image, 32, 1e5, true, has("seq"));
+  set("classes", network.classes, 1, 1e9, true, false);
+  if (std::string wrong = checkNetwork(network); !wrong.empty() && error.empty())
+    fail(has("depth") ? "depth" : has("layers") ? "layers" : "model", wrong);
+  out.network = network;
+}
+
+void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double> parametersB) {
   bool dimensions = has("hidden") && has("layers");
   const ModelDimensions *known = nullptr;
   std::string name = text("model");
@@ -149,7 +230,7 @@ void RowReader::model(ModelDimensions &model, Suite suite) {
   if (!known && !name.empty() && suite != Suite::Any)
     known = publishedModel(Suite::Any, name);
   if (!known && !dimensions && has("params_B")) {
-    if (auto parameters = number("params_B", 1e-6, 1e6, false))
+    if (auto parameters = parametersB ? parametersB : number("params_B", 1e-6, 1e6, false))
       known = publishedModel(suite, name.empty() ? "gpt" : lower(name), *parameters);
     if (!known && error.empty())
       fail("params_B",
@@ -382,20 +463,30 @@ void RowReader::layer(Configuration &out) {
 /// Zheng et al., 2022: rows name a model and who planned it, or Alpa's plan in words.
 void RowReader::planned(Configuration &out) {
   std::string family = lower(text("model")), method = lower(text("method"));
-  bool convolutional = contains(family, "resnet");
+  bool convolutional = isConvolutional();
   auto parameters = number("params_B", -1e-9, 1e6, false);
-  if (convolutional || (has("params_B") && parameters && *parameters <= 0)) {
-    out.question = Question::Nothing;
-    out.note = convolutional ? "models that are not transformers are not predicted"
-                             : "rows without a model (params_B 0) are not predicted";
-    return;
+  std::optional<double> known = parameters;
+  if (parameters && *parameters <= 0) {
+    known = parametersOfAlike();
+    if (!known) {
+      out.question = Question::Nothing;
+      out.note = "rows without a model (params_B 0, and no row has it for the same model and gpus) are not "
+                 "predicted";
+      return;
+    }
+    assume("params_B", "that of a row with the same model and gpus");
   }
-  model(out.model, Suite::Alpa);
-  precision(out.layout, DataType::F16);
+  if (convolutional) {
+    network(out, known);
+    precision(out.layout, DataType::F32);
+  } else {
+    model(out.model, Suite::Alpa, known);
+    precision(out.layout, DataType::F16);
+  }
   if (!has("precision"))
     recompute(out.layout.recompute, Recompute::Full);
   out.layout.expertParallel = out.model.experts > 0;
-  out.layout.globalBatch = numberOr("global_batch", 1024, 1, 1e12);
+  out.layout.globalBatch = numberOr("global_batch", convolutional ? 1536 : 1024, 1, 1e12);
   // Alpa compiles a step; the others launch each operation from a program.
   bool eager = contains(method, "megatron") || contains(method, "deepspeed");
   out.layout.compiled = !eager;
@@ -411,6 +502,8 @@ void RowReader::planned(Configuration &out) {
   out.choices.zero = megatron ? 0 : eager ? 2 : 1;
   out.layout.cutsInsideLayers = !eager;
   out.layout.bucketedGradients = true;
+  if (convolutional)
+    stateOfNetwork(out.layout);
   out.devices = static_cast<int>(numberOr("gpus", 1, 1, 65536));
   out.question = Question::BestStep;
   if (auto stages = number("stages", 1, 1 << 20)) {
@@ -500,9 +593,16 @@ Configuration ConfigurationReader::read(std::size_t index) {
     row.planned(out);
     break;
   case Origin::General:
-    out.model.vocabulary = 50257; // of GPT-2
-    row.model(out.model, Suite::Any);
-    row.precision(out.layout, DataType::F16);
+    if (row.isConvolutional()) {
+      row.network(out, row.number("params_B", 1e-6, 1e6, false));
+      row.precision(out.layout, DataType::F32);
+      row.stateOfNetwork(out.layout);
+      out.model.layers = 1e9; // whoever has too many stages is told by the network's blocks
+    } else {
+      out.model.vocabulary = 50257; // of GPT-2
+      row.model(out.model, Suite::Any);
+      row.precision(out.layout, DataType::F16);
+    }
     row.recompute(out.layout.recompute, Recompute::Full);
     row.layout(out.model, out.layout);
     break;

@@ -21,7 +21,7 @@ constexpr Evidence kSc21{
     "megatron_sc21_table2", 13, true, 3.9, 2.7, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
     "torchtitan_llama31_h100", 18, true, 4.8, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
-constexpr Evidence kAlpa{"alpa_e2e_v100", 53, true, 159, 8.6, "v100", 1, 64, 768, 8192, 1024, 1024};
+constexpr Evidence kAlpa{"alpa_e2e_v100", 77, true, 156, 12, "v100", 1, 64, 768, 8192, 1024, 1024};
 
 bool isFor(const Evidence &evidence, const Machine &machine) {
   return machine.name.compare(0, std::string(evidence.device).size(), evidence.device) == 0;
@@ -52,6 +52,8 @@ bool inside(const Evidence &evidence, const Configuration &row) {
     return false;
   if (row.question == Question::AllReduce)
     return row.bytes >= 1048576 && row.bytes <= 1073741824;
+  if (row.network)
+    return row.question == Question::BestStep;
   return row.model.hidden >= evidence.hiddenLow && row.model.hidden <= evidence.hiddenHigh &&
          row.model.sequence >= evidence.sequenceLow && row.model.sequence <= evidence.sequenceHigh;
 }
@@ -73,6 +75,8 @@ const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
   case Question::Step:
     break;
   }
+  if (row.network)
+    return &kAlpa;
   if (machine.name.compare(0, 2, "h1") == 0 || machine.name.compare(0, 2, "h2") == 0)
     return &kTitan;
   if (row.layout.zero >= 3)

@@ -16,10 +16,17 @@ std::vector<int> factors(int number) {
   return all;
 }
 
-} // namespace
+/// What bounds a plan, apart from the devices.
+struct Limits {
+  double tensor, stages;
+  /// Samples of a microbatch on one data-parallel rank, for each of its tensor ranks where they may share it.
+  double microBatch;
+  bool tensorSharesBatch;
+};
 
-PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &base,
-                           int devices, const PlanChoices &choices) {
+template <class Model>
+PlanResult search(const CostModel &machine, const Model &model, const TrainingLayout &base, int devices,
+                  const PlanChoices &choices, const Limits &limits) {
   PlanResult best;
   best.error = "no plan of the kind asked for divides the devices";
   double memory =
@@ -44,12 +51,13 @@ PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &mode
       bool allowed = (choices.tensor || tensor == 1) && (choices.pipeline || stages == 1) &&
                      (choices.data || layout.data == 1) &&
                      (choices.stages == 0 || stages == choices.stages) &&
-                     (choices.tensorRanks == 0 || tensor == choices.tensorRanks) && model.heads >= tensor &&
-                     (stages <= model.layers || base.cutsInsideLayers);
+                     (choices.tensorRanks == 0 || tensor == choices.tensorRanks) && limits.tensor >= tensor &&
+                     stages <= limits.stages;
       if (!allowed || layout.globalBatch < layout.data)
         continue;
       double each = layout.globalBatch / layout.data;
-      for (double micro = 1; micro <= each && micro <= 64; micro *= 2) {
+      double most = limits.microBatch * (limits.tensorSharesBatch ? tensor : 1);
+      for (double micro = 1; micro <= each && micro <= most; micro *= 2) {
         layout.microBatch = micro;
         if (choices.microbatches > 0)
           layout.microBatch = each / choices.microbatches;
@@ -63,6 +71,20 @@ PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &mode
       }
     }
   return best;
+}
+
+} // namespace
+
+PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &base,
+                           int devices, const PlanChoices &choices) {
+  double stages = base.cutsInsideLayers ? devices : model.layers;
+  return search(machine, model, base, devices, choices, {model.heads, stages, 64, false});
+}
+
+PlanResult bestUniformPlan(const CostModel &machine, const ResidualNetwork &network,
+                           const TrainingLayout &base, int devices, const PlanChoices &choices) {
+  double blocks = static_cast<double>(networkBlocks(network).size());
+  return search(machine, network, base, devices, choices, {network.baseChannels, blocks, 64, true});
 }
 
 } // namespace colossal::cost

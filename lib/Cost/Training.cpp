@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace colossal::cost {
 
@@ -139,21 +140,13 @@ private:
     return "";
   }
 
-  /// Neighbouring stages lie `devices / stages` apart; where their devices are in one node, its links are
-  /// used.
   void fillHops(PipelineProblem &problem) const {
     // Each tensor rank sends its part of what all of them hold.
     double bytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden / layout.tensor;
-    int apart = layout.devices() / layout.pipeline, node = machine.machine().levels.front().units;
-    double inside = machine.seconds(Collective::Permute, bytes, Group{2, 1, layout.devices()});
-    // Of a node with several stages only the devices of the last one send to another node.
-    double across = machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), apart});
     // A device that waits for a transfer waits for its launch as well.
     double launch = problem.transferBlocks ? machine.machine().fitted["host_launch_seconds"] : 0;
-    for (int s = 0; s < layout.pipeline; ++s) {
-      int from = s * apart / node, to = (s + 1) % layout.pipeline * apart / node;
-      problem.hopSeconds.push_back((from == to ? inside : across) + launch);
-    }
+    for (int s = 0; s < layout.pipeline; ++s)
+      problem.hopSeconds.push_back(hopSeconds(machine, bytes, s, layout.pipeline, layout.devices()) + launch);
   }
 
   double nodes() const {
@@ -371,6 +364,15 @@ private:
 int TrainingLayout::microbatches() const {
   double each = globalBatch / data / microBatch;
   return each > 1e7 ? 0 : static_cast<int>(std::ceil(each - 1e-9));
+}
+
+double hopSeconds(const CostModel &machine, double bytes, int stage, int stages, int devices) {
+  int apart = devices / stages, node = machine.machine().levels.front().units;
+  std::int64_t from = static_cast<std::int64_t>(stage) * apart / node;
+  std::int64_t to = static_cast<std::int64_t>((stage + 1) % stages) * apart / node;
+  if (from == to)
+    return machine.seconds(Collective::Permute, bytes, Group{2, 1, devices});
+  return machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), apart});
 }
 
 StepPrediction predictStep(const CostModel &machine, const ModelDimensions &model,

@@ -139,12 +139,17 @@ private:
       break;
     }
     case Question::Step:
-      if (std::string error = step(row, *model, row.layout, predictStep(*model, row.model, row.layout), out);
+      if (std::string error = step(row, *model, row.layout,
+                                   row.network ? predictStep(*model, *row.network, row.layout)
+                                               : predictStep(*model, row.model, row.layout),
+                                   out);
           !error.empty())
         return error;
       break;
     case Question::BestStep: {
-      PlanResult plan = bestUniformPlan(*model, row.model, row.layout, row.devices, row.choices);
+      PlanResult plan = row.network
+                            ? bestUniformPlan(*model, *row.network, row.layout, row.devices, row.choices)
+                            : bestUniformPlan(*model, row.model, row.layout, row.devices, row.choices);
       if (!plan.error.empty()) {
         notes[plan.error] = "rows without a prediction: " + plan.error;
         return "";
@@ -179,9 +184,11 @@ private:
     }
     if (layout.pipeline > 1)
       set(out, "predicted_bubble", print(step.bubble));
+    // As published: of transformers with the recomputed pass, of convolutional networks without.
     double recomputed = layout.recompute == Recompute::Full ? 4.0 / 3 : 1;
-    set(out, "predicted_tflops_per_gpu",
-        print(row.model.flopsPerStep(layout.globalBatch) * recomputed / step.seconds / row.devices / 1e12));
+    double flops = row.network ? row.network->flopsPerStep(layout.globalBatch)
+                               : row.model.flopsPerStep(layout.globalBatch) * recomputed;
+    set(out, "predicted_tflops_per_gpu", print(flops / step.seconds / row.devices / 1e12));
     return "";
   }
 

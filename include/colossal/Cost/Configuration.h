@@ -8,6 +8,7 @@
 #include "colossal/Cost/Training.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ enum class Origin { General, ZeroBubble, Sc21, TorchTitan, Korthikanti, LayerTim
 struct Configuration {
   Question question = Question::Nothing;
   ModelDimensions model;
+  /// In place of `model`, where the row describes a convolutional network.
+  std::optional<ResidualNetwork> network;
   TrainingLayout layout;
   /// What the planner that the row names may use.
   PlanChoices choices;

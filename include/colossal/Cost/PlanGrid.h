@@ -3,6 +3,7 @@
 // chose them. Neighbour: Training.h prices a plan.
 #pragma once
 
+#include "colossal/Cost/ResidualNetwork.h"
 #include "colossal/Cost/Training.h"
 
 namespace colossal::cost {
@@ -31,5 +32,9 @@ struct PlanResult {
 /// precision, recompute and all else that is not chosen.
 PlanResult bestUniformPlan(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &base,
                            int devices, const PlanChoices &choices);
+
+/// The same for a convolutional network.
+PlanResult bestUniformPlan(const CostModel &machine, const ResidualNetwork &network,
+                           const TrainingLayout &base, int devices, const PlanChoices &choices);
 
 } // namespace colossal::cost

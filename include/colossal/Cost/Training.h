@@ -69,6 +69,11 @@ struct StepPrediction {
 StepPrediction predictStep(const CostModel &machine, const ModelDimensions &model,
                            const TrainingLayout &layout);
 
+/// What a device of a stage needs to hand `bytes` to the next one (the last to the first): stages lie devices
+/// / stages apart. Inside a node its links are used; of a node with several stages only the last one's
+/// devices send to another.
+double hopSeconds(const CostModel &machine, double bytes, int stage, int stages, int devices);
+
 /// One layer's forward pass, and its backward pass with recompute, in seconds.
 struct LayerSeconds {
   double forward = 0, backward = 0, weightGradient = 0;
