@@ -4,6 +4,7 @@
 #include "colossal/Search/Problem.h"
 
 #include <optional>
+#include <ostream>
 
 namespace colossal::search {
 
@@ -17,6 +18,10 @@ struct Recipe {
   bool memory = true;
   Cost largest = 20; ///< costs are drawn from [-largest / 4, largest]
 };
+/// What test names say of a recipe: GoogleTest finds it by its name.
+inline void PrintTo(const Recipe &recipe, std::ostream *out) {
+  *out << recipe.nodes << " nodes, " << recipe.edges << " edges, " << recipe.followers << " % followers";
+}
 Problem randomProblem(const Recipe &recipe, std::uint64_t seed);
 
 /// The least cost of a feasible assignment, by trying all; none where there is none.
