@@ -104,6 +104,10 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     /// No axis on any factor and nothing partial.
     bool isReplicated() const;
     bool isPartial() const { return !getPartialAxes().empty(); }
+    /// The same dimensions, summed (or otherwise combined).
+    ShardingAttr withoutPartial() const {
+      return isPartial() ? ShardingAttr::get(getContext(), getDims(), {}, ReductionKind::Sum) : *this;
+    }
     /// A sharding of `shape` that replicates it everywhere.
     static ShardingAttr getReplicated(::mlir::MLIRContext *context, ::llvm::ArrayRef<int64_t> shape);
     /// The global shape.

@@ -15,6 +15,12 @@ unsigned FactorRule::add(int64_t size, FactorKind kind, StringRef role) {
   return factors.size() - 1;
 }
 
+unsigned FactorRule::addCarried(ArrayRef<unsigned> operands) {
+  unsigned factor = add(1, FactorKind::Carried, "partial");
+  factors[factor].carriers.assign(operands.begin(), operands.end());
+  return factor;
+}
+
 void FactorRule::setReduction(unsigned factor, ReductionKind reduction) {
   factors[factor].kind = FactorKind::Reduction;
   factors[factor].reduction = reduction;
@@ -97,6 +103,8 @@ std::string FactorRule::check(Operation *op) const {
         seen.push_back(f);
         if (isResult && factors[f].kind == FactorKind::Reduction)
           out << what << " " << number << " holds reduction factor " << f << "\n";
+        if (factors[f].kind == FactorKind::Carried)
+          out << what << " " << number << " holds carried factor " << f << "\n";
         product *= !isResult && factors[f].operandSize >= 0 ? factors[f].operandSize : factors[f].size;
       }
       if (product != tensor.getDimSize(d))
@@ -106,6 +114,10 @@ std::string FactorRule::check(Operation *op) const {
   };
   if (operands.size() != op->getNumOperands() || results.size() != op->getNumResults())
     return "the rule has another number of tensors than the op\n";
+  for (const Factor &factor : factors)
+    for (unsigned carrier : factor.carriers)
+      if (carrier >= operands.size() || factor.kind != FactorKind::Carried)
+        out << "a factor names operand " << carrier << " as a carrier, which it cannot be\n";
   for (auto [i, dims] : llvm::enumerate(operands))
     checkTensor("operand", i, op->getOperand(i).getType(), dims, false);
   for (auto [i, dims] : llvm::enumerate(results))
@@ -176,7 +188,8 @@ ShardingAttr colossal::dist::getGradientSharding(MLIRContext *context, const Fac
     held.insert(dim.begin(), dim.end());
   SmallVector<unsigned> partial;
   for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
-    if (!held.contains(factor))
+    // Each partial sum has the gradient of the sum: carried factors leave gradients as they are.
+    if (!held.contains(factor) && rule.factors[factor].kind != FactorKind::Carried)
       partial.append(assignment[factor].begin(), assignment[factor].end());
   llvm::sort(partial);
   ShardingAttr own = getSharding(context, rule, factors, assignment, /*isOperand=*/true);

@@ -23,7 +23,10 @@ namespace colossal::dist {
 enum class FactorKind {
   Parallel,  ///< each rank computes its part of every result that holds the factor
   Reduction, ///< no result holds it; results are partial over the axes on it
-  Whole      ///< must not be split
+  Whole,     ///< must not be split
+  /// No tensor holds it. Over the axes on it some operands (Factor::carriers) are partial sums already, and the results are:
+  /// the op is linear in these operands together, and what summing costs is left to whoever needs the sum.
+  Carried
 };
 
 /// What the padding of an unevenly split factor must hold in the operands that carry it.
@@ -52,6 +55,8 @@ struct Factor {
   /// which is brought by an exchange. operandSize < 0: not windowed.
   int64_t operandSize = -1, stride = 1, padLow = 0, window = 1;
   double windowFill = 0.0;
+  /// Of a carried factor: the operands that are partial over the axes on it.
+  llvm::SmallVector<unsigned, 2> carriers;
   /// "batch", "m", "n", "k", "heads", "sequence", "vocabulary", "channels", "height", ...: for reports and pins.
   llvm::StringRef role = "";
 };
@@ -66,6 +71,9 @@ struct FactorRule {
 
   /// Adds a factor and returns its index.
   unsigned add(int64_t size, FactorKind kind = FactorKind::Parallel, llvm::StringRef role = "");
+  /// Adds a carried factor: the op is linear in `operands` together, the others being held fixed. Results must be of a type
+  /// in which sums are sums (not i1).
+  unsigned addCarried(llvm::ArrayRef<unsigned> operands);
   /// The rule in which nothing may be split: one whole factor per dimension of each tensor of `op`.
   static FactorRule makeWhole(mlir::Operation *op);
   /// Elementwise with right-aligned broadcasting: one parallel factor per dimension of the (single) result shape;

@@ -9,13 +9,16 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, MeshAttr mesh, double padding) {
+static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, MeshAttr mesh,
+                             const CandidateLimits &limits) {
+  if (factor.kind == FactorKind::Carried)
+    return limits.carriesSums;
   int64_t ranks = 1;
   for (unsigned axis : axes)
     ranks *= mesh.getAxisSize(axis);
   if (factor.size < ranks || (factor.operandSize >= 0 && factor.operandSize < ranks))
     return false;
-  return getLocalSize(factor.size, axes, mesh) * ranks <= factor.size * (1.0 + padding);
+  return getLocalSize(factor.size, axes, mesh) * ranks <= factor.size * (1.0 + limits.padding);
 }
 
 /// Keeps the first of `found`, the replicated one, and those of the others that split the fewest and largest
@@ -43,7 +46,7 @@ std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, Mes
   auto mixesReductions = [&](const Assignment &assignment) {
     std::optional<ReductionKind> kind;
     for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
-      if (factor.kind == FactorKind::Reduction && !axes.empty()) {
+      if ((factor.kind == FactorKind::Reduction || factor.kind == FactorKind::Carried) && !axes.empty()) {
         if (kind && *kind != factor.reduction)
           return true;
         kind = factor.reduction;
@@ -60,7 +63,7 @@ std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, Mes
           continue;
         Assignment next = found[i];
         next[f].push_back(axis);
-        if (!isWorthSplitting(factor, next[f], mesh, limits.padding) || mixesReductions(next))
+        if (!isWorthSplitting(factor, next[f], mesh, limits) || mixesReductions(next))
           continue;
         found.push_back(next);
         unused.push_back(unused[i]);

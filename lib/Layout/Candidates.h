@@ -16,6 +16,8 @@ struct CandidateLimits {
   /// Above this many still, those are kept that put the axes on the fewest factors, and then on the largest
   /// ones: neighbours choose among the same dimensions, and so keep matching layouts.
   size_t most = 256;
+  /// Whether carried factors are tried: partial sums that go on through the op.
+  bool carriesSums = false;
 };
 
 /// All ways to put each mesh axis onto one of the factors of `rule`, or none: the replicated one first. A

@@ -126,7 +126,8 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
     return model.seconds(cost::Collective::ReduceScatter, bytes, getGroup(axes));
   case MoveKind::AllToAll:
     return model.seconds(cost::Collective::AllToAll, bytes, getGroup(axes));
-  case MoveKind::Slice: // read and written once, mostly by the kernel that uses it
+  case MoveKind::Slice:
+  case MoveKind::KeepFirst: // read and written once, mostly by the kernel that uses it
     return host ? host->seconds(cost::streaming(bytes, 0))
                 : model.seconds({0, bytes, cost::DataType::F32, 0});
   }

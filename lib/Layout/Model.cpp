@@ -1,6 +1,7 @@
 //===- Model.cpp - a module as a layout problem -----------------------------===//
 #include "Model.h"
 
+#include "DeferredSums.h"
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 
@@ -131,9 +132,11 @@ OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments)
 
 std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
-  std::shared_ptr<const OpChoices> &free = choicesOfRule[&refined];
+  CandidateLimits limits;
+  limits.carriesSums = deferring.contains(op);
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[{&refined, limits.carriesSums}];
   if (!free)
-    free = std::make_shared<OpChoices>(makeChoices(op, enumerateAssignments(refined.rule, mesh)));
+    free = std::make_shared<OpChoices>(makeChoices(op, enumerateAssignments(refined.rule, mesh, limits)));
   if (pins.empty())
     return free;
   std::vector<std::string> names = getNames(op->getLoc());
@@ -250,7 +253,8 @@ std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, bool spread)
     for (OpOperand &use : value.getUses())
       if (auto found = choicesOf.find(use.getOwner()); found != choicesOf.end())
         for (Attribute want : found->second->wants[use.getOperandNumber()])
-          layouts.insert(cast<ShardingAttr>(want));
+          if (auto layout = cast<ShardingAttr>(want); !layout.isPartial())
+            layouts.insert(layout);
   if (spread)
     for (ShardingAttr layout : std::vector<ShardingAttr>(layouts.begin(), layouts.end()))
       layouts.insert(spreadUnusedAxes(layout, mesh));
@@ -335,8 +339,7 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     llvm::SetVector<ShardingAttr> layouts;
     layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
     for (Attribute have : sources[value].layouts)
-      layouts.insert(
-          ShardingAttr::get(mesh.getContext(), cast<ShardingAttr>(have).getDims(), {}, ReductionKind::Sum));
+      layouts.insert(cast<ShardingAttr>(have).withoutPartial());
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
@@ -436,6 +439,7 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       if (!isa<ShardingRuleOpInterface>(op))
         return op.emitOpError() << "has no sharding rule, so that no layout can be searched for it";
     refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
+    deferring.insert_range(findDeferringOps(function, *refinements.back().second));
   }
   numberSteps();
   problem.memoryLimit = memoryLimit;

@@ -92,7 +92,9 @@ private:
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  llvm::DenseMap<const dist::RefinedRule *, std::shared_ptr<const OpChoices>> choicesOfRule; ///< without pins
+  /// Without pins; whether sums are carried, too.
+  std::map<std::pair<const dist::RefinedRule *, bool>, std::shared_ptr<const OpChoices>> choicesOfRule;
+  llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
   std::map<std::tuple<const void *, const void *, unsigned, unsigned>, std::shared_ptr<const search::CostTable>> tables;
   /// First time step of each op; the step after the last use of each value.
   llvm::DenseMap<mlir::Operation *, int64_t> steps;

@@ -151,7 +151,7 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     report.predictedByFunction[function.getName().str()] += path->cost;
     for (const Move &move : path->moves) {
       double sent = getSentBytes(move.kind, move.bytes, move.ranks);
-      if (move.kind == MoveKind::Slice)
+      if (!isCollective(move.kind))
         continue;
       auto &[count, bytes] = collectives[stringify(move.kind).str()];
       ++count;

@@ -163,9 +163,10 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
     // Windows need their neighbours' elements, which the planner does not move.
-    factor.kind = a.kind == FactorKind::Whole || a.operandSize >= 0 ? planner::Factor::Whole
-                  : a.kind == FactorKind::Reduction                 ? planner::Factor::Reduction
-                                                                    : planner::Factor::Parallel;
+    bool isFixed = a.kind == FactorKind::Whole || a.kind == FactorKind::Carried || a.operandSize >= 0;
+    factor.kind = isFixed                             ? planner::Factor::Whole
+                  : a.kind == FactorKind::Reduction   ? planner::Factor::Reduction
+                                                      : planner::Factor::Parallel;
     factor.role = a.role.str();
     built.factors.push_back(std::move(factor));
   }

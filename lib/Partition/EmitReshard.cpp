@@ -2,6 +2,7 @@
 #include "colossal/Partition/Resharding.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/FactorRule.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 
 using namespace mlir;
@@ -92,6 +93,9 @@ Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local,
       shape[move.gatherDim] *= move.ranks;
       local = shard::AllToAllOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
                                         builder.getIndexAttr(move.splitDim), builder.getIndexAttr(move.gatherDim));
+      break;
+    case MoveKind::KeepFirst:
+      local = keepOnFirst(builder, loc, local, move.axes);
       break;
     case MoveKind::Slice:
       local = shard::AllSliceOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,

@@ -182,7 +182,15 @@ void colossal::dist::setAssignment(Operation *op, const Assignment &assignment) 
 
 ShardingAttr colossal::dist::getOperandSharding(Operation *op, unsigned operand, const FactorRule &rule,
                                                 const Assignment &assignment) {
-  return getSharding(op->getContext(), rule, rule.operands[operand], assignment, /*isOperand=*/true);
+  ShardingAttr sharding = getSharding(op->getContext(), rule, rule.operands[operand], assignment, /*isOperand=*/true);
+  SmallVector<unsigned> partial;
+  for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
+    if (llvm::is_contained(factor.carriers, operand))
+      partial.append(axes.begin(), axes.end());
+  if (partial.empty())
+    return sharding;
+  llvm::sort(partial);
+  return ShardingAttr::get(op->getContext(), sharding.getDims(), partial, ReductionKind::Sum);
 }
 
 ShardingAttr colossal::dist::getResultSharding(Operation *op, unsigned result, const FactorRule &rule,
@@ -191,7 +199,7 @@ ShardingAttr colossal::dist::getResultSharding(Operation *op, unsigned result, c
   SmallVector<unsigned> partial;
   ReductionKind kind = ReductionKind::Sum;
   for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
-    if (factor.kind == FactorKind::Reduction && !axes.empty()) {
+    if ((factor.kind == FactorKind::Reduction || factor.kind == FactorKind::Carried) && !axes.empty()) {
       partial.append(axes.begin(), axes.end());
       kind = factor.reduction;
     }

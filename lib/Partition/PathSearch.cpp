@@ -76,11 +76,13 @@ int PathSearch::getNextAxis(const Placement &placement, unsigned place) const {
   }
 }
 
+/// Is it the result whose bytes make the cost of a move (Move::bytes)?
+static bool countsResult(MoveKind kind) { return kind == MoveKind::AllGather || !isCollective(kind); }
+
 void PathSearch::push(const Placement &next, Step step) {
   double bytes = getBytes(next);
-  bool isOfResult = step.kind == MoveKind::AllGather || step.kind == MoveKind::Slice;
   double total =
-      visits[current].cost + cost(step.kind, isOfResult ? bytes : visits[current].bytes, step.axes);
+      visits[current].cost + cost(step.kind, countsResult(step.kind) ? bytes : visits[current].bytes, step.axes);
   double &least = getBest(next);
   if (least <= total)
     return;
@@ -118,6 +120,12 @@ void PathSearch::expand() {
     reduce({axis});
   if (ending.size() > 1)
     reduce(ending);
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    if (goal.isPartial(axis) && here.isUnused(axis)) {
+      Placement next = here;
+      next.setPartial(axis);
+      push(next, {MoveKind::KeepFirst, {axis}, 0, 0, 0});
+    }
   for (unsigned place = 0; place < places.size(); ++place) {
     unsigned count = here.countOn(place);
     if (count > 0 && !isAsWanted(here, place)) {
@@ -186,8 +194,7 @@ std::optional<ReshardPath> PathSearch::run(const State &from) {
   for (int i : llvm::reverse(way)) {
     path.moves.push_back(apply(state, visits[i].step));
     Move &move = path.moves.back();
-    bool isOfResult = move.kind == MoveKind::AllGather || move.kind == MoveKind::Slice;
-    move.bytes = isOfResult ? visits[i].bytes : visits[visits[i].previous].bytes;
+    move.bytes = countsResult(move.kind) ? visits[i].bytes : visits[visits[i].previous].bytes;
   }
   return path;
 }
@@ -244,6 +251,10 @@ Move PathSearch::apply(State &state, const Step &step) const {
   case MoveKind::AllReduce:
     llvm::erase_if(next.partial, [&](unsigned axis) { return llvm::is_contained(step.axes, axis); });
     move.reduction = reduction;
+    move.exposed = getShape(next);
+    break;
+  case MoveKind::KeepFirst:
+    next.partial.push_back(step.axes[0]);
     move.exposed = getShape(next);
     break;
   case MoveKind::AllGather: {

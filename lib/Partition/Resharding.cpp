@@ -26,6 +26,8 @@ StringRef colossal::dist::stringify(MoveKind kind) {
     return "all-to-all";
   case MoveKind::Slice:
     return "slice";
+  case MoveKind::KeepFirst:
+    return "keep-first";
   }
   return "";
 }
@@ -40,6 +42,7 @@ double colossal::dist::getSentBytes(MoveKind kind, double bytes, int64_t ranks) 
   case MoveKind::AllReduce:
     return 2 * share * bytes;
   case MoveKind::Slice:
+  case MoveKind::KeepFirst:
     return 0;
   }
   return 0;
@@ -191,7 +194,7 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given) : mesh(mesh), cost(std
       int64_t ranks = 1;
       for (unsigned axis : axes)
         ranks *= mesh.getAxisSize(axis);
-      return getSentBytes(kind, bytes, ranks) + (kind == MoveKind::Slice ? 1e-3 : 1.0) + 1e-9 * bytes;
+      return getSentBytes(kind, bytes, ranks) + (isCollective(kind) ? 1.0 : 1e-3) + 1e-9 * bytes;
     };
 }
 
@@ -202,6 +205,17 @@ static State makeState(ShardingAttr sharding, MeshAttr mesh) {
   state.partial.assign(sharding.getPartialAxes().begin(), sharding.getPartialAxes().end());
   llvm::sort(state.partial);
   return state;
+}
+
+/// What is partial in `to` must be so in `from`, or become it: a value is made an addend of a sum, not of a maximum.
+static bool canBecomePartial(ShardingAttr from, ShardingAttr to) {
+  if (!to.isPartial() || (from.isPartial() && from.getPartialKind() == to.getPartialKind() &&
+                          llvm::all_of(to.getPartialAxes(), [&](unsigned axis) {
+                            return llvm::is_contained(from.getPartialAxes(), axis);
+                          })))
+    return true;
+  return to.getPartialKind() == ReductionKind::Sum &&
+         (!from.isPartial() || from.getPartialKind() == ReductionKind::Sum);
 }
 
 const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
@@ -215,9 +229,8 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
   if (from.getGlobalShape() != to.getGlobalShape())
     return nullptr;
   State start = makeState(from, mesh), goal = makeState(to, mesh);
-  for (unsigned axis : goal.partial)
-    if (!llvm::is_contained(start.partial, axis) || from.getPartialKind() != to.getPartialKind())
-      return nullptr;
+  if (!canBecomePartial(from, to))
+    return nullptr;
   SmallVector<unsigned> foreign; // dimensions without common factors
   for (unsigned d = 0; d < start.dims.size(); ++d)
     if (!unify(start.dims[d], goal.dims[d]))
@@ -363,9 +376,7 @@ double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBy
     fromPartial |= 1u << axis;
   for (unsigned axis : to.getPartialAxes())
     toPartial |= 1u << axis;
-  bool isReachable =
-      (toPartial & ~fromPartial) == 0 && (toPartial == 0 || from.getPartialKind() == to.getPartialKind());
-  if (!isReachable || from.getDims().size() != to.getDims().size())
+  if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size())
     return std::numeric_limits<double>::infinity();
   return getCost(from.getDims(), fromPartial, to.getDims(), toPartial, elementBytes);
 }

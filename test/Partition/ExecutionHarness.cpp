@@ -32,7 +32,7 @@ std::vector<std::string> runCopies(Executor &executor, ModuleOp whole, const Ref
   const Assignment &stored = assignments[assignments.size() / 2];
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     function.setArgAttr(cast<BlockArgument>(operand).getArgNumber(), kShardingAttrName,
-                        getOperandSharding(op, i, refined.rule, stored));
+                        getOperandSharding(op, i, refined.rule, stored).withoutPartial());
   OpBuilder builder(end);
   SmallVector<Value> results;
   SmallVector<Type> types;
@@ -46,10 +46,7 @@ std::vector<std::string> runCopies(Executor &executor, ModuleOp whole, const Ref
       NamedAttrList list;
       if (c % 2 == 0)
         list.set(kShardingAttrName,
-                 ShardingAttr::get(
-                     mesh.getContext(),
-                     getResultSharding(op, result.getResultNumber(), refined.rule, assignment).getDims(), {},
-                     ReductionKind::Sum));
+                 getResultSharding(op, result.getResultNumber(), refined.rule, assignment).withoutPartial());
       attributes.push_back(list.getDictionary(mesh.getContext()));
     }
   }

@@ -96,12 +96,10 @@ Outcome tryAllLayouts(Harness &harness, const Case &each,
         if (isStoredSplit) {
           for (auto [i, operand] : llvm::enumerate(op->getOperands()))
             twin.setArgAttr(cast<BlockArgument>(operand).getArgNumber(), kShardingAttrName,
-                            getOperandSharding(op, i, refined.rule, assignment));
+                            getOperandSharding(op, i, refined.rule, assignment).withoutPartial());
           for (unsigned i = 0; i < op->getNumResults(); ++i)
             twin.setResultAttr(i, kShardingAttrName,
-                               ShardingAttr::get(&harness.context,
-                                                 getResultSharding(op, i, refined.rule, assignment).getDims(),
-                                                 {}, ReductionKind::Sum));
+                               getResultSharding(op, i, refined.rule, assignment).withoutPartial());
         }
         ++outcome.tried;
         std::string problem;

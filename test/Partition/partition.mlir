@@ -42,10 +42,10 @@ module attributes {dist.mesh = #dist.mesh<["data" = 2, "model" = 4]>} {
     // CHECK: colossal.contract {{.*}} -> tensor<2x128x576xf32>
     %y = colossal.contract %x [0, 1, 2], %w [2, 3] -> [0, 1, 3] {dist.assignment = [array<i64: 0>, array<i64>, array<i64>, array<i64>, array<i64: 1>, array<i64>]} : (tensor<4x128x768xf32>, tensor<768x2304xf32>) -> tensor<4x128x2304xf32>
     // CHECK: colossal.slice {{.*}} [0, 0, 192] by [1, 1, 1] : tensor<2x128x576xf32> -> tensor<2x128x192xf32>
-    %k = colossal.slice %y [0, 0, 768] by [1, 1, 1] {dist.assignment = [array<i64: 0>, array<i64>, array<i64>, array<i64: 1>, array<i64>]} : tensor<4x128x2304xf32> -> tensor<4x128x768xf32>
+    %k = colossal.slice %y [0, 0, 768] by [1, 1, 1] {dist.assignment = [array<i64: 0>, array<i64>, array<i64>, array<i64: 1>, array<i64>, array<i64>]} : tensor<4x128x2304xf32> -> tensor<4x128x768xf32>
     // CHECK: colossal.reshape {{.*}} : tensor<2x128x192xf32> -> tensor<2x128x3x64xf32>
     // CHECK-NEXT: return
-    %r = colossal.reshape %k {dist.assignment = [array<i64: 0>, array<i64>, array<i64: 1>, array<i64>]} : tensor<4x128x768xf32> -> tensor<4x128x12x64xf32>
+    %r = colossal.reshape %k {dist.assignment = [array<i64: 0>, array<i64>, array<i64: 1>, array<i64>, array<i64>]} : tensor<4x128x768xf32> -> tensor<4x128x12x64xf32>
     return %r : tensor<4x128x12x64xf32>
   }
 }

@@ -181,6 +181,27 @@ LogicalResult ElementwiseOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
+/// What lets partial sums through: sums of all operands, a negation, a product in each of its operands.
+static void addCarriedFactors(ElementwiseOp op, FactorRule &rule) {
+  Type element = cast<RankedTensorType>(op.getType()).getElementType();
+  if (element.isInteger(1))
+    return;
+  SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(op.getInputs().size()));
+  switch (op.getKind()) {
+  case ElementwiseKind::Neg:
+  case ElementwiseKind::Add:
+  case ElementwiseKind::Sub:
+    rule.addCarried(all);
+    break;
+  case ElementwiseKind::Mul:
+    for (unsigned operand : all)
+      rule.addCarried(operand);
+    break;
+  default: // not even a quotient: where the divisor is 0, ranks that hold 0 of the dividend would give NaN
+    break;
+  }
+}
+
 FactorRule ElementwiseOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
   // Integer division traps on a zero divisor, which padding may hold.
@@ -188,6 +209,7 @@ FactorRule ElementwiseOp::getFactorRule() {
   if (divides && cast<RankedTensorType>(getType()).getElementType().isInteger())
     for (Factor &factor : rule.factors)
       factor.padding = PaddingFill::One;
+  addCarriedFactors(*this, rule);
   return rule;
 }
 

@@ -176,6 +176,12 @@ static void addReshapedGroup(FactorRule &rule, ArrayRef<int64_t> in, ArrayRef<in
   fill(out, to);
 }
 
+/// Moving elements is linear: sums may be made before or after.
+static void addCarried(Operation *op, FactorRule &rule) {
+  if (!cast<RankedTensorType>(op->getResult(0).getType()).getElementType().isInteger(1))
+    rule.addCarried(llvm::to_vector(llvm::seq<unsigned>(op->getNumOperands())));
+}
+
 FactorRule ReshapeOp::getFactorRule() {
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());
   if (llvm::is_contained(in, 0) || llvm::is_contained(out, 0))
@@ -197,6 +203,7 @@ FactorRule ReshapeOp::getFactorRule() {
   }
   rule.operands.push_back(from);
   rule.results.push_back(to);
+  addCarried(*this, rule);
   return rule;
 }
 
@@ -211,10 +218,15 @@ FactorRule TransposeOp::getFactorRule() {
     result.push_back(input[d]);
   rule.operands.push_back(input);
   rule.results.push_back(result);
+  addCarried(*this, rule);
   return rule;
 }
 
-FactorRule BroadcastOp::getFactorRule() { return FactorRule::makePointwise(*this); }
+FactorRule BroadcastOp::getFactorRule() {
+  FactorRule rule = FactorRule::makePointwise(*this);
+  addCarried(*this, rule);
+  return rule;
+}
 
 /// The greatest size such that a range of `length` elements from `start`, one apart, of a dimension of `size` elements
 /// begins and ends on its multiples: slicing is then whole on the outer part and carries the inner one through.
@@ -242,6 +254,7 @@ FactorRule SliceOp::getFactorRule() {
   }
   rule.operands.push_back(input);
   rule.results.push_back(result);
+  addCarried(*this, rule);
   return rule;
 }
 
@@ -280,6 +293,7 @@ FactorRule ConcatOp::getFactorRule() {
   for (Value input : getInputs())
     rule.operands.push_back(addTensor(input));
   rule.results.push_back(addTensor(getResult()));
+  addCarried(*this, rule);
   return rule;
 }
 

@@ -19,7 +19,11 @@
 
 namespace colossal::dist {
 
-enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice };
+/// Slice and KeepFirst move nothing between ranks. KeepFirst makes a whole value the addend of a partial sum: kept on the
+/// ranks whose coordinates on the axes are 0, zero elsewhere.
+enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice, KeepFirst };
+/// Do ranks send anything in it?
+inline bool isCollective(MoveKind kind) { return kind != MoveKind::Slice && kind != MoveKind::KeepFirst; }
 llvm::StringRef stringify(MoveKind kind);
 
 /// One step, over a group of ranks that differ in `axes` only (ranked row-major over them, in their order).
@@ -36,7 +40,7 @@ struct Move {
   llvm::SmallVector<int64_t, 4> exposed, result;
   int64_t splitDim = -1, splitSize = 0;
   int64_t gatherDim = -1, gatherSize = 0;
-  /// Bytes of one rank's tensor: of the result for all-gather and slice, of the input for the others.
+  /// Bytes of one rank's tensor: of the result for all-gather, slice and keep-first, of the input for the others.
   double bytes = 0;
 };
 
@@ -45,8 +49,8 @@ struct ReshardPath {
   double cost = 0;
 };
 
-/// Seconds (or any other unit) that a collective takes over the group of `axes`; `bytes` as in Move. Slices
-/// move nothing between ranks, but cost a copy.
+/// Seconds (or any other unit) that a collective takes over the group of `axes`; `bytes` as in Move. What
+/// moves nothing between ranks costs a copy.
 using CollectiveCost = std::function<double(MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes)>;
 
 /// Bytes that one rank sends in a collective over `ranks` members: ring algorithms, all-gather and
@@ -61,7 +65,8 @@ double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 ///  once);
 ///  2. slice puts an unused axis onto the factor where the target has it next;
 ///  3. all-to-all does both for one axis;
-///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a factor as slice would.
+///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a factor as slice would;
+///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
 /// Where the two layouts of a dimension have no common factors (an axis would have to be cut in two, or an
 /// uneven factor), the dimension is gathered first. Dijkstra's algorithm; states are few, as meshes have few
 /// axes.
@@ -69,8 +74,8 @@ class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps.
   explicit Resharder(MeshAttr mesh, CollectiveCost cost = {});
-  /// The cheapest path, owned by this object; null if `to` has partial axes that `from` lacks, or shapes
-  /// differ.
+  /// The cheapest path, owned by this object; null if `to` is partial otherwise than by sums where `from` is not so, or
+  /// shapes differ.
   const ReshardPath *find(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
   /// The cost of what find() gives, infinity where that is null. Made for whole tables of layouts: factors
   /// that do not change are left out, and what is left is searched once for all pairs of layouts that agree

@@ -1,0 +1,61 @@
+//===- DeferredSums.cpp - where partial sums may go on ----------------------===//
+#include "DeferredSums.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+
+/// Can the user of an operand take it as a partial sum?
+static bool isCarried(OpOperand &use, const RefinementAnalysis &refinement) {
+  if (!isa<ShardingRuleOpInterface>(use.getOwner()))
+    return false;
+  return llvm::any_of(refinement.get(use.getOwner()).rule.factors, [&](const Factor &factor) {
+    return llvm::is_contained(factor.carriers, use.getOperandNumber());
+  });
+}
+
+llvm::DenseSet<Operation *> layout::findDeferringOps(func::FuncOp function,
+                                                     const RefinementAnalysis &refinement) {
+  llvm::DenseSet<Value> deferrable; // may be partial sums, and every user can take them so
+  llvm::DenseSet<Operation *> carrying, deferring;
+  auto ops = function.front().without_terminator();
+  auto countDeferrable = [&](Operation &op, const Factor &factor) {
+    llvm::SmallDenseSet<Value> found;
+    for (unsigned carrier : factor.carriers)
+      if (deferrable.contains(op.getOperand(carrier)))
+        found.insert(op.getOperand(carrier));
+    return found.size();
+  };
+  for (Operation &op : ops) {
+    bool isSum = false;
+    for (const Factor &factor : refinement.get(&op).rule.factors) {
+      isSum |= factor.kind == FactorKind::Reduction && factor.reduction == ReductionKind::Sum && factor.size > 1;
+      size_t count = countDeferrable(op, factor);
+      if (count > 0)
+        carrying.insert(&op);
+      if (count > 1)
+        deferring.insert(&op);
+    }
+    if (!isSum && !carrying.contains(&op))
+      continue;
+    for (Value result : op.getResults())
+      if (!result.use_empty() &&
+          llvm::all_of(result.getUses(), [&](OpOperand &use) { return isCarried(use, refinement); }))
+        deferrable.insert(result);
+  }
+  auto getElements = [](Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); };
+  for (Operation &op : llvm::reverse(ops)) {
+    if (!carrying.contains(&op) || op.getNumResults() != 1)
+      continue;
+    Value result = op.getResult(0);
+    bool shrinks = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return deferrable.contains(operand) && getElements(result) <= getElements(operand) / 2;
+    });
+    bool leadsOn = deferrable.contains(result) && llvm::any_of(result.getUsers(), [&](Operation *user) {
+                     return deferring.contains(user);
+                   });
+    if (shrinks || leadsOn)
+      deferring.insert(&op);
+  }
+  return deferring;
+}
