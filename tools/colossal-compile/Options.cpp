@@ -164,6 +164,21 @@ void interpret(const RawOptions &raw, Options &options) {
   interpretTraining(raw, options);
 }
 
+/// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose layout the
+/// plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
+std::string recordCommandLine(int argc, char **argv) {
+  const std::set<std::string> ofTwo = {"-o", "--output", "--pin"}, ofOne = {"-q", "--quiet", "--explain", "--as-pins"};
+  std::string text = "colossal-compile";
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i], name = word.substr(0, word.find('='));
+    if (ofTwo.count(word))
+      ++i;
+    else if (!ofTwo.count(name) && !ofOne.count(word) && (word.size() < 2 || word.compare(0, 2, "-o") != 0))
+      text += " " + word;
+  }
+  return text;
+}
+
 } // namespace
 
 int parseOptions(int argc, char **argv, Options &options) {
@@ -187,7 +202,7 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("--pin", raw.pins, "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
       ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--explain", options.explain, "print what was split how, and what it costs");
-  app.add_flag("--as-pins", options.asPins, "with --explain: print the layout as pins that give the same plan");
+  app.add_flag("--as-pins", options.asPins, "with --explain: print the layout as pins that give the same plan, one a line, each for a --pin; a plan is written only with -o");
   app.add_flag("--print-inputs", options.printInputs, "list the model's inputs and what must be bound, and stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
   app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, outline, search, partition, schedule");
@@ -220,8 +235,8 @@ int parseOptions(int argc, char **argv, Options &options) {
     std::cerr << "colossal-compile: " << error.what() << "\nRun colossal-compile --help for the options.\n";
     return 2;
   }
-  for (int i = 0; i < argc; ++i)
-    compile.commandLine += (i ? " " : "") + std::string(argv[i]);
+  compile.commandLine = recordCommandLine(argc, argv);
+  options.isOutputGiven = !options.output.empty();
   if (options.output.empty()) {
     std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);
     size_t dot = name.rfind(".onnx");

@@ -11,6 +11,7 @@
 struct Options {
   colossal::CompileOptions compile;
   std::string output;
+  bool isOutputGiven = false;
   colossal::Phase last = colossal::Phase::Plan;
   bool planOnly = false;                  ///< plan training, make no code
   colossal::PlanTrainingOptions training;

@@ -103,13 +103,21 @@ int main(int argc, char **argv) {
     options.compile.progress = [&](llvm::StringRef phase) {
       llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << phase << "\n";
     };
-  // Whether a plan keeps within --memory, and so its layout, is known at its end.
-  Phase last = !options.asPins ? options.last : options.compile.layout.memoryBytes ? Phase::Plan : Phase::Search;
+  // Pins need no plan, unless one was asked for too; or --memory, as whether a plan keeps within it, and so its
+  // layout, is known at its end.
+  bool needsPlan = !options.asPins || options.isOutputGiven || options.compile.layout.memoryBytes;
+  Phase last = options.asPins ? (needsPlan ? Phase::Plan : Phase::Search) : options.last;
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))
     return 1;
   if (options.asPins) {
     llvm::outs() << result.layout.pins;
+    if (!options.isOutputGiven)
+      return 0;
+    if (std::string error = writePlanFile(result, options.output); !error.empty()) {
+      llvm::errs() << "colossal-compile: error: " << error << "\n";
+      return 1;
+    }
     return 0;
   }
   if (last != Phase::Plan) {

@@ -16,9 +16,10 @@ scratch.mkdir(exist_ok=True)
 plans = scratch / "searched.cplan", scratch / "pinned.cplan"
 pins = compile(model, *options, "--explain", "--as-pins").splitlines()
 assert pins, "no pins were printed"
-compile(model, *options, "-o", str(plans[0]))
+again = compile(model, *options, "--explain", "--as-pins", "-o", str(plans[0])).splitlines()
+assert again == pins, "with a plan to write, other pins are printed"
 compile(model, *options, "-o", str(plans[1]), *(item for pin in pins for item in ("--pin", pin)))
 dumps = [subprocess.run(["colossal-run", str(plan), "--dump-plan"], check=True, stdout=subprocess.PIPE, text=True).stdout
          for plan in plans]
 assert "program 'main" in dumps[0]
-sys.exit(0 if dumps[0] == dumps[1] else "the plans differ")
+sys.exit(0 if dumps[0] == dumps[1] and plans[0].read_bytes() == plans[1].read_bytes() else "the plans differ")
