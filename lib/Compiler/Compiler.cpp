@@ -37,12 +37,14 @@ std::optional<Phase> parsePhase(StringRef name) {
   return std::nullopt;
 }
 
-StringRef getPhaseName(Phase phase) { return kPhaseNames[static_cast<unsigned>(phase)]; }
+StringRef getPhaseName(Phase phase) {
+  return kPhaseNames[static_cast<unsigned>(phase)];
+}
 
 void registerDialects(DialectRegistry &registry) {
-  registry.insert<ColossalDialect, dist::DistDialect, plan::PlanDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect,
-                  vector::VectorDialect>();
+  registry.insert<ColossalDialect, dist::DistDialect, plan::PlanDialect, arith::ArithDialect,
+                  func::FuncDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                  shard::ShardDialect, vector::VectorDialect>();
 }
 
 FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
@@ -109,20 +111,23 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
   return all;
 }
 
-/// What a rank takes of the machine that is compiled for: its ranks share the host's cores, or this one's, as the runtime
-/// shares them.
+/// What a rank takes of the machine that is compiled for: its ranks share the host's cores, or this one's, as
+/// the runtime shares them.
 static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) {
   uint64_t ranks = 1;
   for (const plan::MeshAxis &axis : plan.mesh().axes())
     ranks *= axis.size();
   unsigned cores = llvm::hardware_concurrency().compute_thread_count();
-  cost::MachineResult loaded = cost::loadMachine(options.layout.machine.empty() ? "cpu" : options.layout.machine);
+  cost::MachineResult loaded =
+      cost::loadMachine(options.layout.machine.empty() ? "cpu" : options.layout.machine);
   if (loaded.error.empty() && loaded.machine.host)
     cores = static_cast<unsigned>(loaded.machine.host->cores);
-  return measurePlan(plan, static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
+  return measurePlan(plan,
+                     static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
 }
 
-/// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what is predicted.
+/// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what
+/// is predicted.
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   const std::string &name = options.layout.machine;
   cost::MachineResult loaded = cost::loadMachine(name.empty() ? "cpu" : name);
@@ -144,7 +149,8 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
   return success();
 }
 
-static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options, CompileResult &result) {
+static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options,
+                              CompileResult &result) {
   switch (phase) {
   case Phase::Import:
     return success();
@@ -182,8 +188,8 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
       if (auto seconds = result.layout.predictedByFunction.find(program.name());
           seconds != result.layout.predictedByFunction.end())
         program.set_predicted_seconds(seconds->second);
-    result.layout.summary += "memory of the plan, per rank: " +
-                             measureMemory(result.plan, options).describe() + "\n";
+    result.layout.summary +=
+        "memory of the plan, per rank: " + measureMemory(result.plan, options).describe() + "\n";
     result.plan.mutable_report()->set_summary(result.layout.summary);
     if (!result.code.image.empty()) {
       plan::Module &code = *result.plan.add_modules();
@@ -229,38 +235,47 @@ static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &opt
   return runPhases(*result.module, options, Phase::Import, last, result);
 }
 
-LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last, CompileResult &result) {
+LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
+                      CompileResult &result) {
   if (failed(parseMesh(context, options.mesh)) || failed(compileOnce(context, options, last, result)))
     return failure();
   const uint64_t limit = options.layout.memoryBytes;
   if (limit == 0 || last != Phase::Plan)
     return success();
   // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
+  // Where that is too little for any layout, it is given more again, by bisection.
   CompileOptions tighter = options;
   PlanMemory memory = measureMemory(result.plan, options);
-  for (int attempt = 0; attempt < 5 && memory.total() > limit; ++attempt) {
+  uint64_t tooLittle = 0, enough = limit;
+  for (int attempt = 0; attempt < 7 && memory.total() > limit; ++attempt) {
     uint64_t beyond = memory.total() - limit + limit / 128;
     // First without what was only for speed.
-    if (!tighter.schedule.winograd) {
-      if (beyond >= tighter.layout.memoryBytes)
-        break;
-      tighter.layout.memoryBytes -= beyond;
-    }
+    if (!tighter.schedule.winograd)
+      tighter.layout.memoryBytes =
+          enough > tooLittle + beyond ? enough - beyond : tooLittle + (enough - tooLittle) / 2;
+    if (enough - tooLittle < limit / 128)
+      break;
     tighter.schedule.winograd = false;
     if (options.progress)
       options.progress("again, since the plan takes more than --memory");
     CompileResult next;
     ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-    if (failed(compileOnce(context, tighter, last, next)))
-      break;
-    result = std::move(next);
-    memory = measureMemory(result.plan, options);
+    if (failed(compileOnce(context, tighter, last, next))) {
+      tooLittle = tighter.layout.memoryBytes;
+      continue;
+    }
+    enough = tighter.layout.memoryBytes;
+    PlanMemory found = measureMemory(next.plan, options);
+    if (found.total() < memory.total()) {
+      result = std::move(next);
+      memory = found;
+    }
   }
   if (memory.total() <= limit)
     return success();
   return emitError(UnknownLoc::get(context))
-         << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total() << ", "
-         << memory.total() - limit << " more: " << memory.describe()
+         << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
+         << ", " << memory.total() - limit << " more: " << memory.describe()
          << "; more devices, more memory or a smaller batch would make it fit";
 }
 
