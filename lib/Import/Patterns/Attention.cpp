@@ -1,9 +1,9 @@
 //===- Attention.cpp - softmax attention from its parts ---------------------===//
 //
 // softmax(scale Q K^T + mask) V, with the scale on either operand or on the product, multiplied or divided;
-// masks added or selected; keys and values repeated for grouped heads; zeros in place of the NaN of rows that
-// see nothing. Batch and heads may be one dimension or several, and seen otherwise between the parts.
-// AttentionScores.h reads what the softmax is of.
+// masks added or selected, also before the scale; keys and values repeated for grouped heads; zeros in place
+// of the NaN of rows that see nothing. Batch and heads may be one dimension or several, and seen otherwise
+// between the parts. AttentionScores.h reads what the softmax is of.
 //
 // Masks that select between 0 and -inf become booleans; their causal part becomes an attribute. Where the
 // hidden value is a finite lowest number, a row that sees nothing averages over all keys: booleans cannot say
@@ -267,7 +267,7 @@ private:
                        Type scoreType, GraphBuilder &b) {
     Mask mask;
     SmallVector<Value> visible;
-    bool booleans = true, finite = false;
+    bool booleans = true, finite = std::isfinite(scores.lowest);
     for (const MaskTerm &term : scores.terms) {
       booleans &= term.condition != nullptr;
       finite |= term.condition && std::isfinite(term.hidden);
@@ -302,6 +302,8 @@ private:
     Type element = cast<RankedTensorType>(scoreType).getElementType();
     for (const MaskTerm &term : scores.terms) {
       Value added = term.added;
+      if (added && term.scale != 1)
+        added = b.mul(added, b.scalar(GraphBuilder::elementOf(added), term.scale));
       if (!added) {
         Value zero = b.scalar(element, 0), hidden = b.scalar(element, term.hidden);
         added = b.select(term.condition, term.inverted ? hidden : zero, term.inverted ? zero : hidden);
@@ -309,6 +311,9 @@ private:
       added = regroup(stripBroadcast(added), term.leads, heads, b);
       mask.value = mask.value ? b.add(mask.value, added) : added;
     }
+    if (mask.value && std::isfinite(scores.lowest))
+      mask.value = b.elementwise(ElementwiseKind::Max,
+                                 {mask.value, b.scalar(GraphBuilder::elementOf(mask.value), scores.lowest)});
     return mask;
   }
 };

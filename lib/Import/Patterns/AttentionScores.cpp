@@ -18,19 +18,20 @@ Leads leadsOf(Value value) {
   return Leads(shape.drop_back(std::min<size_t>(2, shape.size())));
 }
 
-/// select(c, 0, -inf) and select(c, -inf, 0).
-static MaskTerm readTerm(Value value) {
+/// select(c, 0, -inf) and select(c, -inf, 0), times `scale`.
+static MaskTerm readTerm(Value value, double scale) {
   MaskTerm term;
+  term.scale = scale;
   term.added = value;
   auto select = matchKind(stripBroadcast(value), ElementwiseKind::Select);
   if (!select)
     return term;
   for (bool inverted : {false, true}) {
     auto hidden = matchSplat(select.getInputs()[inverted ? 1 : 2]);
-    if (hidden && *hidden <= kLowest && isSplat(select.getInputs()[inverted ? 2 : 1], 0)) {
+    if (hidden && *hidden * scale <= kLowest && isSplat(select.getInputs()[inverted ? 2 : 1], 0)) {
       term.condition = select.getInputs()[0];
       term.inverted = inverted;
-      term.hidden = *hidden;
+      term.hidden = *hidden * scale;
     }
   }
   return term;
@@ -48,23 +49,31 @@ static bool walkOn(Value value, Value next, Scores &scores, unsigned depth) {
   return true;
 }
 
-/// Whether nothing but terms was met so far, so that another term may follow.
+/// Whether nothing but terms and a scale were met so far, so that another term may follow: (s + m) c is c s +
+/// c m.
+static bool isLinear(const Scores &scores) {
+  return scores.softcap == 0 && scores.factors.empty();
+}
+
 static bool isPlain(const Scores &scores) {
-  return scores.scale == 1 && scores.softcap == 0 && scores.factors.empty();
+  return isLinear(scores) && scores.scale == 1;
 }
 
 static bool walkSelect(ElementwiseOp op, Scores &scores, unsigned depth) {
   for (unsigned i : {1, 2}) {
     auto hidden = matchSplat(op.getInputs()[3 - i]);
     Value next = op.getInputs()[i];
-    if (!hidden || *hidden > kLowest || !isPlain(scores) || next.getType() != op.getType() ||
-        !walkOn(op.getResult(), next, scores, depth))
+    if (!hidden || *hidden > kLowest || *hidden * scores.scale > kLowest || !isLinear(scores) ||
+        next.getType() != op.getType())
+      continue;
+    double scale = scores.scale;
+    if (!walkOn(op.getResult(), next, scores, depth))
       continue;
     MaskTerm term;
     term.leads = leadsOf(op.getResult());
     term.condition = op.getInputs()[0];
     term.inverted = i == 2;
-    term.hidden = *hidden;
+    term.hidden = *hidden * scale;
     scores.terms.push_back(term);
     return true;
   }
@@ -126,15 +135,27 @@ static bool walk(Value value, Scores &scores, unsigned depth) {
   if (!op)
     return false;
   switch (op.getKind()) {
-  case ElementwiseKind::Add:
+  case ElementwiseKind::Add: {
+    double scale = scores.scale;
     for (unsigned i : {0, 1})
-      if (isPlain(scores) && op.getInputs()[i].getType() == value.getType() &&
+      if (isLinear(scores) && op.getInputs()[i].getType() == value.getType() &&
           walkOn(value, op.getInputs()[i], scores, depth)) {
-        scores.terms.push_back(readTerm(op.getInputs()[1 - i]));
+        scores.terms.push_back(readTerm(op.getInputs()[1 - i], scale));
         scores.terms.back().leads = leadsOf(value);
         return true;
       }
     return false;
+  }
+  case ElementwiseKind::Max: {
+    // Written where the sum of two masks could be -inf. A score does not change the lowest number by adding
+    // to it.
+    auto parts = matchWithSplat(op);
+    if (!parts || parts->second > kLowest || parts->first.getType() != value.getType() || !isPlain(scores) ||
+        !scores.terms.empty() || !walkOn(value, parts->first, scores, depth))
+      return false;
+    scores.lowest = parts->second;
+    return true;
+  }
   case ElementwiseKind::Select:
     return walkSelect(op, scores, depth);
   case ElementwiseKind::Mul:

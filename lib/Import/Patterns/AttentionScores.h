@@ -9,6 +9,8 @@
 
 #include "Matching.h"
 
+#include <limits>
+
 namespace colossal {
 
 /// Sizes of the dimensions before the last two: batch and heads, seen as one, two or more dimensions.
@@ -21,12 +23,15 @@ struct MaskTerm {
   mlir::Value condition; ///< true: visible; null where the term is not of that form
   bool inverted = false;
   double hidden = 0; ///< what hidden places hold
+  double scale = 1;  ///< of `added`: what the scores were multiplied by after it was added
 };
 
-/// scale * product of `factors` * contract + terms; soft-capped before the terms if `softcap` is not 0.
+/// scale * product of `factors` * contract + terms, at least `lowest`; soft-capped before the terms if
+/// `softcap` is not 0.
 struct Scores {
   ContractOp contract;
   double scale = 1, softcap = 0;
+  double lowest = -std::numeric_limits<double>::infinity();
   llvm::SmallVector<std::pair<mlir::Value, Leads>>
       factors; ///< tensors that do not vary over keys, and where they stand
   llvm::SmallVector<MaskTerm> terms;

@@ -85,8 +85,8 @@ def layernorm(path, variant):
     save(path, nodes, [value("x", [3, 8])], [value("y", [3, 8])], c)
 
 
-def attention(path, scale="score", mask="none", guard=False, heads=4):
-    """Softmax attention of 4 query heads, with `heads` key heads repeated."""
+def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=False):
+    """Softmax attention of 4 query heads, with `heads` key heads repeated; scale "after" the mask."""
     n, c = h.make_node, {"s": f(0.25), "r": f(0.5), "d": f(4), "zero": f(0), "inf": f(-np.inf), "low": f(np.finfo(np.float32).min)}
     inputs = [value("q", [2, 4, 6, 16]), value("k", [2, heads, 6, 16]), value("v", [2, heads, 6, 16])]
     nodes, q, k, v = [], "q", "k", "v"
@@ -121,6 +121,12 @@ def attention(path, scale="score", mask="none", guard=False, heads=4):
         inputs += [value("bias", [4, 6, 6])]
         nodes += [n("Add", ["bias", p], ["p2"])]
         p = "p2"
+    if scale == "after":
+        nodes += [n("Div", [p, "d"], ["p3"])]
+        p = "p3"
+    if clamp:
+        nodes += [n("Max", [p, "low"], ["p4"])]
+        p = "p4"
     nodes += [n("Softmax", [p], ["w"], axis=-1)]
     w = "w"
     if guard:
