@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Verification.h"
+#include "dialects/Colossal/Window.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -211,31 +211,6 @@ double ConvTransposeOp::getGradientFlops(unsigned operand) {
 // Emission
 //===----------------------------------------------------------------------===//
 
-/// Sums over a kernel window and the channels of one group; `visit` adds one product to the carried sum.
-static SmallVector<Value> overWindow(ElementEmitter &emitter, ArrayRef<int64_t> extents, Value init,
-                                     llvm::function_ref<Value(ArrayRef<Value>, Value)> visit) {
-  SmallVector<Value> counters;
-  auto loop = [&](auto self, ValueRange carried) -> SmallVector<Value> {
-    if (counters.size() == extents.size())
-      return {visit(counters, carried[0])};
-    return emitter.reduce(extents[counters.size()], carried, [&](Value counter, ValueRange next) {
-      counters.push_back(counter);
-      SmallVector<Value> results = self(self, next);
-      counters.pop_back();
-      return results;
-    });
-  };
-  return loop(loop, init);
-}
-
-/// A carried value is a vector where the result is.
-static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
-  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
-    return value;
-  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
-                                     VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
-}
-
 Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   Type type = elementTypeOf(getResult()), inner = computeType(type), boolean = emitter.builder().getI1Type();
   ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight());
@@ -245,7 +220,7 @@ Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
                          : emitter.scalar(inner, 0);
   Value sum = overWindow(emitter, weight.drop_front(1), carriedLike(emitter, init, index),
-                         [&](ArrayRef<Value> counters, Value carried) {
+                         [&](ArrayRef<Value> counters, ValueRange carried) {
     SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
     SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
     Value inside;
@@ -260,8 +235,8 @@ Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
       inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
     }
     Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
-    Element total = Element(emitter, carried, inner) + x.to(inner) * w.to(inner);
-    return carriedLike(emitter, total.get(), index);
+    Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
   })[0];
   return Element(emitter, sum, inner).to(type).get();
 }
@@ -279,7 +254,7 @@ Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, Arr
   Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
                          : emitter.scalar(inner, 0);
   Value sum = overWindow(emitter, extents, carriedLike(emitter, init, index),
-                         [&](ArrayRef<Value> counters, Value carried) {
+                         [&](ArrayRef<Value> counters, ValueRange carried) {
     Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
     SmallVector<Lane> at{index[0], from}, tap{from, channel};
     Value inside;
@@ -296,8 +271,8 @@ Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, Arr
       inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
     }
     Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
-    Element total = Element(emitter, carried, inner) + x.to(inner) * w.to(inner);
-    return carriedLike(emitter, total.get(), index);
+    Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
   })[0];
   return Element(emitter, sum, inner).to(type).get();
 }

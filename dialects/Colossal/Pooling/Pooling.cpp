@@ -7,8 +7,8 @@
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Colossal/Verification.h"
+#include "dialects/Colossal/Window.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <cmath>
 #include <optional>
 
@@ -162,32 +162,6 @@ FactorRule ResizeOp::getFactorRule() {
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
-
-/// Loops over a window, carrying values.
-static SmallVector<Value>
-overWindow(ElementEmitter &emitter, ArrayRef<int64_t> extents, ValueRange init,
-           llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> visit) {
-  SmallVector<Value> counters;
-  auto loop = [&](auto self, ValueRange carried) -> SmallVector<Value> {
-    if (counters.size() == extents.size())
-      return visit(counters, carried);
-    return emitter.reduce(extents[counters.size()], carried, [&](Value counter, ValueRange next) {
-      counters.push_back(counter);
-      SmallVector<Value> results = self(self, next);
-      counters.pop_back();
-      return results;
-    });
-  };
-  return loop(loop, init);
-}
-
-/// A carried value is a vector where the result is.
-static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
-  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
-    return value;
-  return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
-                                     VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
-}
 
 Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   ArrayRef<int64_t> input = shapeOf(getInput()), kernel = getKernel();

@@ -25,6 +25,10 @@ Element reduceCombine(ReduceKind kind, Element a, Element b);
 /// From the total of `count` elements to the result of `type`.
 Element reduceFinish(ReduceKind kind, Element total, int64_t count, mlir::Type type);
 
+/// top-k's order: x at place i comes before y at place j if it is greater (or less), or equal and its place is lower. NaN
+/// counts as the greatest.
+Element comesBefore(bool largest, Element x, Element i, Element y, Element j);
+
 } // namespace colossal
 
 #endif

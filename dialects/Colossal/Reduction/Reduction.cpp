@@ -354,8 +354,7 @@ Value CumulateOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
   return Element(emitter, total, inner).to(type).get();
 }
 
-/// x at place i comes before y at place j: greater (or less) values, then lower places. NaN counts as the greatest.
-static Element comesBefore(bool largest, Element x, Element i, Element y, Element j) {
+Element colossal::comesBefore(bool largest, Element x, Element i, Element y, Element j) {
   Element before = largest ? y < x : x < y, isTie = x == y;
   if (x.isFloat()) {
     Element xIsNaN = x != x, yIsNaN = y != y;

@@ -9,12 +9,15 @@
 
 namespace colossal::cpu {
 
+inline int64_t divideUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+inline int64_t roundUp(int64_t value, int64_t multiple) { return divideUp(value, multiple) * multiple; }
+
 /// A panel is `vectors` vectors of `lanes` lanes wide; `rows` x `vectors` accumulators fill the register
 /// file.
 struct PanelShape {
   int64_t lanes, vectors, rows;
   int64_t width() const { return lanes * vectors; }
-  int64_t count(int64_t n) const { return (n + width() - 1) / width(); }
+  int64_t count(int64_t n) const { return divideUp(n, width()); }
 };
 
 PanelShape panelShape(const Target &target, mlir::Type accumulate, int64_t n);

@@ -17,13 +17,6 @@ using namespace mlir;
 
 namespace colossal::cpu {
 
-static int64_t roundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-static int64_t divideUp(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
-
 namespace {
 
 class ContractionEmitter {

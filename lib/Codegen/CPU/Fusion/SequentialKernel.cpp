@@ -126,18 +126,6 @@ private:
               });
   }
 
-  /// x at place i comes before y at place j: greater (or less) values, then lower places. NaN counts as the
-  /// greatest.
-  static Element comesBefore(bool largest, Element x, Element i, Element y, Element j) {
-    Element before = largest ? y < x : x < y, isTie = x == y;
-    if (x.isFloat()) {
-      Element xIsNaN = x != x, yIsNaN = y != y;
-      before = before | (largest ? xIsNaN & !yIsNaN : yIsNaN & !xIsNaN);
-      isTie = isTie | (xIsNaN & yIsNaN);
-    }
-    return before | (isTie & (i < j));
-  }
-
   /// Sorts the places of a line by merging runs of 1, 2, 4, ... from one half of the scratch into the other.
   void emitTopK(TopKOp topk, SmallVector<Lane> index) {
     int64_t axis = topk.getAxis(), extent = shapeOf(topk.getInput())[axis],
