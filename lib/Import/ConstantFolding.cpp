@@ -1,12 +1,15 @@
 //===- ConstantFolding.cpp - colossal ops on host tensors -------------------===//
 //
-// The ops that occur in shape arithmetic and in the making of masks and tables: elementwise, movement, indexing,
-// reductions, ranges. Everything else is left to run time.
+// The ops that occur in shape arithmetic and in the making of masks and tables (elementwise, movement, indexing, reductions,
+// ranges) are evaluated here, a tensor at a time and splats as one element: an exporter writes thousands of them. Every other
+// op is evaluated by interpreting its element code (ElementFolder.h), an element at a time, so that a new op folds as it is.
+// What costs more than a moment is left to run time.
 //
 //===----------------------------------------------------------------------===//
 #include "ElementwiseEvaluation.h"
 #include "HostTensor.h"
 
+#include "colossal/Codegen/ElementFolder.h"
 #include "dialects/Colossal/Colossal.h"
 #include "llvm/ADT/DenseMap.h"
 #include <cmath>
@@ -329,6 +332,21 @@ Results evaluateArgReduce(ArgReduceOp op, const HostTensor &input, RankedTensorT
   return single(std::move(result));
 }
 
+/// Any op with element code.
+Results interpret(Operation *op, ArrayRef<HostTensor> in, int64_t limit) {
+  SmallVector<Attribute> operands;
+  for (const HostTensor &tensor : in)
+    operands.push_back(tensor.toAttr());
+  FoldLimits limits;
+  limits.elements = limit;
+  limits.instructions = int64_t(1) << 24;
+  FailureOr<DenseElementsAttr> value = foldElements(op, operands, 0, limits);
+  std::optional<HostTensor> result;
+  if (succeeded(value))
+    result = HostTensor::fromAttr(*value);
+  return result ? single(std::move(*result)) : Results();
+}
+
 HostTensor evaluateIota(IotaOp op, RankedTensorType type) {
   HostTensor result(type);
   forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
@@ -370,7 +388,7 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
     return evaluateArgReduce(reduce, operands[0], type);
   if (auto iota = dyn_cast<IotaOp>(op); iota && !iota.getOffset())
     return single(evaluateIota(iota, type));
-  return std::nullopt;
+  return operands.empty() ? Results() : interpret(op, operands, limit);
 }
 
 static std::optional<HostTensor> evaluate(Value value, ParameterReader reader, int64_t limit,

@@ -227,6 +227,17 @@ def dynamic(path):
          [value("x", ["batch", 6]), value("shape", [2], I)], [value("y", None)])
 
 
+def interpreted(path):
+    """A shape that the largest of each pair of constants decides; a sum of x and a softmax of constants."""
+    n = h.make_node
+    save(path, [n("Constant", [], ["c"], value=nh.from_array(f([[[2, 3, 1, 6]]]))),
+                n("Constant", [], ["equal"], value=nh.from_array(f([[1, 1, 1, 1, 0, 1]]) * 200)),
+                n("MaxPool", ["c"], ["m"], kernel_shape=[2], strides=[2]), n("Cast", ["m"], ["i"], to=I),
+                n("Reshape", ["i", "flat"], ["shape"]), n("Reshape", ["x", "shape"], ["r"]),
+                n("Softmax", ["equal"], ["s"]), n("Add", ["r", "s"], ["y"])],
+         [value("x", [2, 9])], [value("y", [3, 6])], {"flat": np.array([-1])})
+
+
 def external(path, location):
     save(path, [h.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", [4])], {"w": np.arange(4, dtype=np.float32)})
     model = onnx.load(path)
