@@ -397,10 +397,25 @@ MachineResult loadMachine(const std::string &nameOrPath) {
       result.error = nameOrPath + ": " + result.error;
     return result;
   }
-  for (int k = 0; k < embeddedMachineCount; ++k)
-    if (nameOrPath == embeddedMachines[k].name)
+  std::string candidates;
+  int begun = 0, chosen = -1;
+  for (int k = 0; k < embeddedMachineCount; ++k) {
+    std::string name = embeddedMachines[k].name;
+    if (nameOrPath == name)
       return parseMachine(embeddedMachines[k].json);
-  result.error = "no machine is named '" + nameOrPath + "'; there are";
+    if (!nameOrPath.empty() && name.compare(0, nameOrPath.size(), nameOrPath) == 0) {
+      candidates += (begun++ ? ", " : "") + name;
+      chosen = k;
+    }
+  }
+  if (begun == 1)
+    return parseMachine(embeddedMachines[chosen].json);
+  if (begun > 1) {
+    result.error = "'" + nameOrPath + "' may be " + candidates + "; name one of them";
+    return result;
+  }
+  result.error =
+      "no machine is named '" + nameOrPath + "', and no file of that name ends in .json; there are";
   for (const std::string &name : machineNames())
     result.error += " " + name;
   return result;

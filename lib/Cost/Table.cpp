@@ -94,7 +94,10 @@ TableResult parseTable(std::string_view text) {
     if (cells.size() == 1 && cells[0].find_first_not_of(" \t") == std::string::npos)
       continue;
     if (table.columns.empty()) {
-      table.columns = cells;
+      for (const std::string &cell : cells) {
+        std::size_t first = cell.find_first_not_of(" \t"), last = cell.find_last_not_of(" \t");
+        table.columns.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+      }
       result.error = checkColumns(table, start);
       if (!result.error.empty())
         return result;

@@ -37,14 +37,15 @@ TEST(Table, RefusalsNameTheLine) {
 
 TEST(Configuration, UnknownColumnsAreRefusedByName) {
   TableResult result = parseTable("hidden,layers,colour,tp\n1024,4,red,1\n");
-  EXPECT_EQ(ConfigurationReader(result.table).error(), "unknown column 'colour'");
+  EXPECT_EQ(ConfigurationReader(result.table).error(),
+            "unknown column 'colour'; colossal-cost predict --help lists those that are known");
 }
 
 TEST(Configuration, CellsAreRefusedByLineAndColumn) {
   const std::string head = "# c\ngpus,global_batch,micro_batch,hidden,heads,layers,seq,tp,dp,pp\n";
   EXPECT_EQ(first(head + "8,64,1,1024,16,24,1024,x,1,1\n").error, "line 3: column 'tp': 'x' is not a number");
   EXPECT_EQ(first(head + "8,64,1,1024,16,24,1024,0,1,1\n").error,
-            "line 3: column 'tp': must be a whole number from 1 to 1.67772e+07, is 0");
+            "line 3: column 'tp': must be a whole number from 1 to 16777216, is 0");
   EXPECT_EQ(first(head + "8,64,1,1024,16,24,1024,2,2,1\n").error,
             "line 3: column 'gpus': 8 devices, but tp * cp * dp * pp is 4");
   EXPECT_EQ(first(head + "8,4,1,1024,16,24,1024,1,8,1\n").error,

@@ -221,7 +221,8 @@ private:
   /// Under its name only once it is complete; a pipe or a device is written to as it is.
   bool write(const std::string &text) {
     std::error_code unknown;
-    bool isSpecial = std::filesystem::exists(options.output, unknown) && !std::filesystem::is_regular_file(options.output, unknown);
+    bool isSpecial = std::filesystem::exists(options.output, unknown) &&
+                     !std::filesystem::is_regular_file(options.output, unknown);
     std::string temporary = isSpecial ? options.output : options.output + ".partial";
     std::ofstream out(temporary, std::ios::binary);
     out << text;
@@ -232,7 +233,8 @@ private:
   void report(const ConfigurationReader &reader) {
     if (options.quiet)
       return;
-    std::printf("%s: %zu rows, machine %s\n", options.table.c_str(), answers.size(), options.machine.c_str());
+    std::printf("%s: %zu rows, machine %s\n", options.table.c_str(), answers.size(),
+                machine(options.machine)->machine().name.c_str());
     if (reader.origin() == Origin::None)
       std::printf("no column describes a model and a layout: nothing is predicted\n");
     for (const auto &[column, value] : reader.defaults())
@@ -264,7 +266,8 @@ void addPredict(CLI::App &app, Action &action) {
   command->add_option("--table", options->table, "comma-separated values; columns are known by name")
       ->required();
   command->add_option("--machine", options->machine,
-                      "a ready description by name, or a file (default a100-80-sxm)");
+                      "a ready description by name or by a beginning that no other has, or a file (default "
+                      "a100-80-sxm)");
   command->add_option("-o,--output", options->output, "the table with predicted_ms and more")->required();
   command->add_flag("--memory", options->memory, "predict memory too, though no column asks for it");
   command->add_flag("-q,--quiet", options->quiet, "print neither defaults nor errors");

@@ -148,8 +148,9 @@ struct MachineResult {
 
 /// Unknown keys are errors.
 MachineResult parseMachine(std::string_view json);
-/// A file if `nameOrPath` names one (it contains '/' or ends in ".json"), else a built-in machine. An unknown
-/// name's error lists the known ones.
+/// A file if `nameOrPath` names one (it contains '/' or ends in ".json"), else a built-in machine, by its
+/// name or by a beginning that no other has. The error of an unknown name lists the known ones, of a
+/// beginning those that have it.
 MachineResult loadMachine(const std::string &nameOrPath);
 /// The names of the built-in machines, sorted.
 std::vector<std::string> machineNames();

@@ -24,7 +24,8 @@ struct TableResult {
   std::string error;
 };
 
-/// Refuses unequal rows, empty and repeated column names, open quotes and tables without a row of names.
+/// Blanks around column names are dropped. Refuses unequal rows, empty and repeated column names, open quotes
+/// and tables without a row of names.
 TableResult parseTable(std::string_view text);
 /// parseTable of a file, errors prefixed with its name. At most 256 MiB.
 TableResult readTable(const std::string &path);
