@@ -90,14 +90,20 @@ Value stripBroadcast(Value value) {
   }
 }
 
-/// [..., n, 2] whose last dimension holds one thing twice.
-static bool isTwice(Value value) {
+/// [..., n, 2], or [..., n, 2, 1, ...] as some exporters repeat elements, which holds one thing twice.
+static bool isTwice(Value value, int64_t n) {
   auto shape = GraphBuilder::shapeOf(value);
-  if (shape.size() < 2 || shape.back() != 2)
+  int64_t behind = 0; // dimensions behind the one of size 2
+  while (!shape.empty() && shape.back() == 1) {
+    shape = shape.drop_back();
+    ++behind;
+  }
+  if (shape.size() < 2 || shape.back() != 2 || shape[shape.size() - 2] != n)
     return false;
-  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    return GraphBuilder::rankOf(broadcast.getInput()) == 0 ||
-           GraphBuilder::shapeOf(broadcast.getInput()).back() == 1;
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    auto from = GraphBuilder::shapeOf(broadcast.getInput());
+    return int64_t(from.size()) <= behind || from[from.size() - 1 - behind] == 1;
+  }
   auto concat = value.getDefiningOp<ConcatOp>();
   return concat && int64_t(concat.getAxis()) == int64_t(shape.size()) - 1 && concat.getInputs().size() == 2 &&
          concat.getInputs()[0] == concat.getInputs()[1];
@@ -128,7 +134,7 @@ bool hasEqualPairs(Value value, bool interleaved) {
   if (isa<ReshapeOp, BroadcastOp>(op)) {
     Value input = op->getOperand(0);
     auto from = GraphBuilder::shapeOf(input);
-    if (interleaved && isa<ReshapeOp>(op) && isTwice(input) && 2 * from[from.size() - 2] == size)
+    if (interleaved && isa<ReshapeOp>(op) && isTwice(input, size / 2))
       return true;
     return !from.empty() && from.back() == size && hasEqualPairs(input, interleaved);
   }

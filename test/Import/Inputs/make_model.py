@@ -174,7 +174,8 @@ def layernorm_scaled(path):
 
 
 def rotary(path, form, turned=16):
-    """`form`: halves, or pairs side by side, turned by tables of full width; or written out. Of 16 elements the first `turned`."""
+    """`form`: halves, or pairs side by side, turned by tables of full width; or written out. Of 16 elements the first `turned`. In
+    pairs-tiled the table's elements are repeated before a dimension of size 1."""
     n, half = h.make_node, turned // 2
     c = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "half": np.array([half]), "turned": np.array([turned]),
          "width": np.array([16]), "last": np.array([-1]), "wide": np.array([2, 4, 6, turned]), "double": np.array([6, half, 2]),
@@ -195,6 +196,10 @@ def rotary(path, form, turned=16):
                   n("Mul", ["a", "sin"], ["as"]), n("Mul", ["cos", "b"], ["bc"]), n("Add", ["as", "bc"], ["q"]), *join("p", "q", "r")]
     else:
         for t in ("cos", "sin"):
+            if form == "pairs-tiled":
+                c |= {"behind": np.array([2, 3]), "repeats": np.array([1, 1, 2, 1])}
+                nodes += [n("Unsqueeze", [t, "behind"], [t + "1"]), n("Tile", [t + "1", "repeats"], [t + "2"]), n("Reshape", [t + "2", "table"], [t + "t"])]
+                continue
             nodes += [n("Unsqueeze", [t, "last"], [t + "1"]), n("Expand", [t + "1", "double"], [t + "2"]), n("Reshape", [t + "2", "table"], [t + "t"])] \
                 if pairs else [n("Concat", [t, t], [t + "t"], axis=-1)]
         nodes += [n("Neg", ["b"], ["m"]), *join("m", "a", "z"), n("Mul", ["z", "sint"], ["zs"]), n("Mul", ["t", "cost"], ["tc"]),
