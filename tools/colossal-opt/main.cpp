@@ -99,6 +99,7 @@ static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &op
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << "colossal-opt " COLOSSAL_VERSION "\n"; });
   static CompileOptions options;
   DialectRegistry registry;
   registerDialects(registry);
