@@ -27,8 +27,8 @@ import onnx
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "Models"
 TOLERANCE, HALF_TOLERANCE = 1e-4, 5e-3
 # Ranks share the cores of one machine, and may be root's in a container.
-MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-                   "OMPI_MCA_mpi_yield_when_idle": "1"}
+MPI_SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+                "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 # Layouts by hand, one factor of every op that has it over the whole mesh; what has none is left to the search. They are
 # what a search would hardly choose, and each brings other collectives.
@@ -105,6 +105,11 @@ def brief(text):
     return lines[-1][:300] if lines else "no message"
 
 
+def mpi_environment(scratch):
+    """Two mpiruns that begin at once may both make Open MPI's folder under /tmp, and one then fails: each gets its own."""
+    return {**os.environ, **MPI_SETTINGS, "OMPI_MCA_orte_tmpdir_base": str(scratch)}
+
+
 def run_job(job, arguments):
     begin, compiled = time.monotonic(), None
 
@@ -129,7 +134,7 @@ def run_job(job, arguments):
         environment = None
         if job.comm == "mpi":
             run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
-            environment = {**os.environ, **MPI_ENVIRONMENT}
+            environment = mpi_environment(scratch)
         code, text = call(run, arguments.timeout, environment)
         if not os.path.exists(outputs):
             return row("run", detail=f"exit {code}: {brief(text)}")

@@ -7,7 +7,6 @@ Each model is compiled once and run with each number of threads; all outputs mus
 cover contractions, attention, convolutions of both kinds (generated and the library's), and normalizations.
 """
 import argparse
-import os
 import pathlib
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import tempfile
 
 import numpy as np
 
-from run import MODELS, MPI_ENVIRONMENT, bindings, ranks_of
+from run import MODELS, bindings, mpi_environment, ranks_of
 
 DEFAULT = ["bert", "gpt2", "gpt2-decode", "llama", "mobilenet", "resnet", "swin", "unet"]
 
@@ -27,7 +26,7 @@ def outputs_of(arguments, plan, inputs, threads, scratch, openmp=None):
     environment = None
     if openmp:
         command = ["mpirun", "--oversubscribe", "-n", str(ranks_of(arguments.mesh)), *command, "--comm", "mpi"]
-        environment = {**os.environ, **MPI_ENVIRONMENT, "OMP_NUM_THREADS": str(openmp), "OMP_DYNAMIC": "false", "OMP_PROC_BIND": "true"}
+        environment = {**mpi_environment(scratch), "OMP_NUM_THREADS": str(openmp), "OMP_DYNAMIC": "false", "OMP_PROC_BIND": "true"}
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, timeout=120)
     return {name: value.tobytes() for name, value in np.load(file).items()}
 
