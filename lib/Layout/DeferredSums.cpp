@@ -20,16 +20,18 @@ llvm::DenseSet<Operation *> layout::findDeferringOps(func::FuncOp function,
   llvm::DenseSet<Operation *> carrying, deferring;
   auto ops = function.front().without_terminator();
   auto countDeferrable = [&](Operation &op, const Factor &factor) {
-    llvm::SmallDenseSet<Value> found;
+    SmallVector<Value, 2> found;
     for (unsigned carrier : factor.carriers)
-      if (deferrable.contains(op.getOperand(carrier)))
-        found.insert(op.getOperand(carrier));
+      if (Value operand = op.getOperand(carrier);
+          deferrable.contains(operand) && !llvm::is_contained(found, operand))
+        found.push_back(operand);
     return found.size();
   };
   for (Operation &op : ops) {
     bool isSum = false;
     for (const Factor &factor : refinement.get(&op).rule.factors) {
-      isSum |= factor.kind == FactorKind::Reduction && factor.reduction == ReductionKind::Sum && factor.size > 1;
+      isSum |=
+          factor.kind == FactorKind::Reduction && factor.reduction == ReductionKind::Sum && factor.size > 1;
       size_t count = countDeferrable(op, factor);
       if (count > 0)
         carrying.insert(&op);
@@ -51,9 +53,8 @@ llvm::DenseSet<Operation *> layout::findDeferringOps(func::FuncOp function,
     bool shrinks = llvm::any_of(op.getOperands(), [&](Value operand) {
       return deferrable.contains(operand) && getElements(result) <= getElements(operand) / 2;
     });
-    bool leadsOn = deferrable.contains(result) && llvm::any_of(result.getUsers(), [&](Operation *user) {
-                     return deferring.contains(user);
-                   });
+    bool leadsOn = deferrable.contains(result) &&
+                   llvm::any_of(result.getUsers(), [&](Operation *user) { return deferring.contains(user); });
     if (shrinks || leadsOn)
       deferring.insert(&op);
   }
