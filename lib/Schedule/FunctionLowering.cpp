@@ -133,7 +133,8 @@ SmallVector<int64_t> FunctionLowering::stridesInOrder(Value value) {
   RankedTensorType type = tensorOf(value);
   SmallVector<int64_t> strides(type.getRank(), 1);
   int64_t stride = 1;
-  for (unsigned d : llvm::reverse(memoryOrder(value))) {
+  auto order = memoryOrder(value); // the range below refers to it
+  for (unsigned d : llvm::reverse(order)) {
     strides[d] = stride;
     stride *= type.getDimSize(d);
   }
