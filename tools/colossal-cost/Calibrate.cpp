@@ -4,6 +4,7 @@
 // model.
 #include "CollectiveTimes.h"
 #include "HostFit.h"
+#include "OutputFile.h"
 #include "Probe.h"
 #include "Subcommands.h"
 
@@ -451,7 +452,7 @@ private:
 
 int calibrate(const CalibrateOptions &options) {
   // Found out before minutes of measuring, not after.
-  if (!options.output.empty() && !std::ofstream(options.output, std::ios::binary | std::ios::app)) {
+  if (!options.output.empty() && !canWriteOutput(options.output)) {
     std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
     return FileProblem;
   }
@@ -470,10 +471,7 @@ int calibrate(const CalibrateOptions &options) {
     std::fputs(text.c_str(), stdout);
     return Success;
   }
-  std::ofstream out(options.output, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) {
+  if (!writeOutput(options.output, text)) {
     std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
     return FileProblem;
   }

@@ -1,13 +1,12 @@
 // colossal-cost predict: a table of configurations in, the same table with predictions out. Neighbours:
 // Configuration.h reads the rows, Training.h answers, Evidence.h says how far the answers can be trusted.
+#include "OutputFile.h"
 #include "Subcommands.h"
 
 #include "colossal/Cost/Configuration.h"
 #include "colossal/Cost/Evidence.h"
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,7 +63,7 @@ public:
         return fail(BadInput, options.table + ": " + located(error, table.lines[i]));
     for (const auto &column : order)
       append(table, column);
-    if (!write(printTable(table)))
+    if (!writeOutput(options.output, printTable(table)))
       return fail(FileProblem, options.output + ": cannot be written");
     report(reader);
     return Success;
@@ -216,18 +215,6 @@ private:
     table.columns.push_back(column);
     for (std::size_t i = 0; i < table.rows.size(); ++i)
       table.rows[i].push_back(answers[i].count(column) ? answers[i][column] : "");
-  }
-
-  /// Under its name only once it is complete; a pipe or a device is written to as it is.
-  bool write(const std::string &text) {
-    std::error_code unknown;
-    bool isSpecial = std::filesystem::exists(options.output, unknown) &&
-                     !std::filesystem::is_regular_file(options.output, unknown);
-    std::string temporary = isSpecial ? options.output : options.output + ".partial";
-    std::ofstream out(temporary, std::ios::binary);
-    out << text;
-    out.close();
-    return out.good() && (isSpecial || std::rename(temporary.c_str(), options.output.c_str()) == 0);
   }
 
   void report(const ConfigurationReader &reader) {
