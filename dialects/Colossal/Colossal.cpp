@@ -36,7 +36,8 @@ void ColossalDialect::initialize() {
       >();
 }
 
-Operation *ColossalDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+Operation *ColossalDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                                Location loc) {
   if (auto elements = dyn_cast<ElementsAttr>(value))
     return ConstantOp::create(builder, loc, type, elements);
   return nullptr;

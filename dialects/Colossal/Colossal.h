@@ -1,7 +1,7 @@
 //===- Colossal.h - the model dialect ---------------------------------------===//
 //
-// Ops of a model. Each family of ops has a folder here with its ODS and one .cpp that holds all that is known about it:
-// verification, folding, sharding rule, emission.
+// Ops of a model. Each family of ops has a folder here with its ODS and one .cpp that holds all that is known
+// about it: verification, folding, sharding rule, emission.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H

@@ -1,7 +1,7 @@
 //===- ElementEmitter.cpp - operators on elements ---------------------------===//
 //
-// Arithmetic that every emission shares. f16 and bf16 are computed in f32 and rounded after each operator, as ONNX
-// does.
+// Arithmetic that every emission shares. f16 and bf16 are computed in f32 and rounded after each operator, as
+// ONNX does.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/ElementEmitter.h"
@@ -17,9 +17,13 @@ Type colossal::computeType(Type type) {
   return type.isF16() || type.isBF16() ? Float32Type::get(type.getContext()) : type;
 }
 
-Type colossal::elementTypeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
+Type colossal::elementTypeOf(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getElementType();
+}
 
-ArrayRef<int64_t> colossal::shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
+ArrayRef<int64_t> colossal::shapeOf(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getShape();
+}
 
 SmallVector<Lane> colossal::broadcastIndex(ElementEmitter &emitter, ArrayRef<Lane> index, Value operand) {
   ArrayRef<int64_t> shape = shapeOf(operand);
@@ -56,8 +60,8 @@ SmallVector<Lane> colossal::delinearize(ElementEmitter &emitter, Lane linear, Ar
   return index;
 }
 
-SmallVector<Lane> colossal::reshapeIndex(ElementEmitter &emitter, ArrayRef<Lane> index, ArrayRef<int64_t> from,
-                                             ArrayRef<int64_t> to) {
+SmallVector<Lane> colossal::reshapeIndex(ElementEmitter &emitter, ArrayRef<Lane> index,
+                                         ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<Lane> out(to.size(), emitter.constant(0));
   unsigned i = 0, o = 0;
   while (i < from.size() && o < to.size()) {
@@ -133,16 +137,18 @@ Element Element::operator/(Element o) const {
   Element isZero = o == zero;
   if (isUnsigned()) {
     Element divisor = isZero.select(one, o);
-    Element quotient = binary(*emitter, *this, divisor, [&](OpBuilder &b, Location loc, Value x, Value y) -> Value {
-      return arith::DivUIOp::create(b, loc, x, y);
-    });
+    Element quotient =
+        binary(*emitter, *this, divisor, [&](OpBuilder &b, Location loc, Value x, Value y) -> Value {
+          return arith::DivUIOp::create(b, loc, x, y);
+        });
     return isZero.select(zero, quotient);
   }
   Element isMinusOne = o == o.like(-1);
   Element divisor = (isZero | isMinusOne).select(one, o);
-  Element quotient = binary(*emitter, *this, divisor, [&](OpBuilder &b, Location loc, Value x, Value y) -> Value {
-    return arith::DivSIOp::create(b, loc, x, y);
-  });
+  Element quotient =
+      binary(*emitter, *this, divisor, [&](OpBuilder &b, Location loc, Value x, Value y) -> Value {
+        return arith::DivSIOp::create(b, loc, x, y);
+      });
   return isZero.select(zero, isMinusOne.select(zero - quotient, quotient));
 }
 
@@ -211,7 +217,9 @@ Element Element::operator!=(Element o) const {
   return compare(*emitter, *this, o, arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne);
 }
 
-Element Element::operator!() const { return *this ^ like(1); }
+Element Element::operator!() const {
+  return *this ^ like(1);
+}
 
 Element Element::operator&(Element o) const {
   auto [x, y] = with(o);
@@ -238,9 +246,13 @@ Element Element::abs() const {
   return {*emitter, emitter->convert(result, inner, type), type};
 }
 
-Element Element::to(Type element) const { return {*emitter, emitter->convert(value, type, element), element}; }
+Element Element::to(Type element) const {
+  return {*emitter, emitter->convert(value, type, element), element};
+}
 
-Element Element::apply(MathFunction function) const { return {*emitter, emitter->math(function, value), type}; }
+Element Element::apply(MathFunction function) const {
+  return {*emitter, emitter->math(function, value), type};
+}
 
 Element Element::select(Element a, Element b) const {
   Value values[] = {value, a.value, b.value};
@@ -249,6 +261,7 @@ Element Element::select(Element a, Element b) const {
     emitter->unify(values);
   else
     emitter->unify(MutableArrayRef<Value>(values).drop_front());
-  return {*emitter, arith::SelectOp::create(emitter->builder(), emitter->loc(), values[0], values[1], values[2]),
+  return {*emitter,
+          arith::SelectOp::create(emitter->builder(), emitter->loc(), values[0], values[1], values[2]),
           a.type};
 }

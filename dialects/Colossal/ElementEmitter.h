@@ -1,12 +1,12 @@
 //===- ElementEmitter.h - code for tensor elements, pulled by index ---------===//
 //
-// An op describes its results element by element: given the index of a result element, code that computes it from
-// operand elements. Who implements this class decides what a load is (memory, the inlined element of a fused producer, a
-// constant), whether values are scalars or vectors of consecutive elements, and what a reduction loop becomes. Ops know
-// none of the implementations.
+// An op describes its results element by element: given the index of a result element, code that computes it
+// from operand elements. Who implements this class decides what a load is (memory, the inlined element of a
+// fused producer, a constant), whether values are scalars or vectors of consecutive elements, and what a
+// reduction loop becomes. Ops know none of the implementations.
 //
-// Values of elements are scalars, or vectors of `lanes()` elements where some index varies over the lanes; they have the
-// tensor's element type, except that unsigned integers are spelled signless. Indices are i64.
+// Values of elements are scalars, or vectors of `lanes()` elements where some index varies over the lanes;
+// they have the tensor's element type, except that unsigned integers are spelled signless. Indices are i64.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_ELEMENTEMITTER_H
@@ -19,12 +19,12 @@
 
 namespace colossal {
 
-/// An index along one dimension for `lanes()` consecutive lanes: lane l stands at base + l * stride, or, if `vector` is
-/// set, at vector[l] (vector of LANES i64). A scalar emitter has one lane; then only base counts.
+/// An index along one dimension for `lanes()` consecutive lanes: lane l stands at base + l * stride, or, if
+/// `vector` is set, at vector[l] (vector of LANES i64). A scalar emitter has one lane; then only base counts.
 struct Lane {
-  mlir::Value base;   ///< i64
-  int64_t stride = 0; ///< 0: all lanes at the same place
-  mlir::Value vector; ///< overrides base and stride
+  mlir::Value base;     ///< i64
+  int64_t stride = 0;   ///< 0: all lanes at the same place
+  mlir::Value vector;   ///< overrides base and stride
   int64_t multiple = 1; ///< base is known to be a multiple of this
 
   bool isUniform() const { return !vector && stride == 0; }
@@ -32,8 +32,31 @@ struct Lane {
 
 /// Functions of one float value that hardware lacks or has in many forms.
 enum class MathFunction {
-  Exp, Log, Erf, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Sigmoid, Softplus, GeluErf,
-  GeluTanh, Silu, Sqrt, Rsqrt, Floor, Ceil, RoundEven
+  Exp,
+  Log,
+  Erf,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Sigmoid,
+  Softplus,
+  GeluErf,
+  GeluTanh,
+  Silu,
+  Sqrt,
+  Rsqrt,
+  Floor,
+  Ceil,
+  RoundEven
 };
 
 class ElementEmitter {
@@ -46,20 +69,22 @@ public:
   /// Lanes of a vector value; 1 in a scalar emitter.
   virtual unsigned lanes() const = 0;
 
-  /// The element(s) of `tensor` at `index`, of its element type (booleans as i1). Where `mask` (i1, or vector of i1) is
-  /// given and false, nothing is read and the value is `otherwise` (same shape as the result; absent: zero).
+  /// The element(s) of `tensor` at `index`, of its element type (booleans as i1). Where `mask` (i1, or vector
+  /// of i1) is given and false, nothing is read and the value is `otherwise` (same shape as the result;
+  /// absent: zero).
   virtual mlir::Value load(mlir::Value tensor, llvm::ArrayRef<Lane> index, mlir::Value mask = {},
                            mlir::Value otherwise = {}) = 0;
   /// A scalar SSA operand of the op (an index value such as an offset) as it is inside the kernel, i64.
   virtual mlir::Value scalarOperand(mlir::Value value) = 0;
 
-  /// A loop over [0, extent): `init` are the accumulators' first values, `body` gets the counter (i64) and the
-  /// accumulators and returns the next ones, of the same types. The order of combination is that of the counter.
+  /// A loop over [0, extent): `init` are the accumulators' first values, `body` gets the counter (i64) and
+  /// the accumulators and returns the next ones, of the same types. The order of combination is that of the
+  /// counter.
   virtual llvm::SmallVector<mlir::Value>
   reduce(int64_t extent, mlir::ValueRange init,
          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body) = 0;
-  /// `condition ? then : otherwise`; a branch where the condition is a scalar. In each arm only the lanes that take it
-  /// read memory.
+  /// `condition ? then : otherwise`; a branch where the condition is a scalar. In each arm only the lanes
+  /// that take it read memory.
   virtual mlir::Value choose(mlir::Value condition, Thunk then, Thunk otherwise) = 0;
 
   /// Index arithmetic on lanes; constants fold.
@@ -77,9 +102,9 @@ public:
   /// lane >= low && lane < high, as i1 or vector of i1.
   virtual mlir::Value inRange(Lane lane, int64_t low, int64_t high) = 0;
 
-  /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean, true unless 0). Floats
-  /// round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does not fit is
-  /// unspecified (types below 32 bits wrap where i32 can hold it), and never traps.
+  /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean, true unless
+  /// 0). Floats round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does
+  /// not fit is unspecified (types below 32 bits wrap where i32 can hold it), and never traps.
   virtual mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) = 0;
   /// A constant of a tensor element type, scalar; integers modulo 2^width.
   virtual mlir::Value scalar(mlir::Type element, double value) = 0;
@@ -92,8 +117,8 @@ public:
   virtual void unify(llvm::MutableArrayRef<mlir::Value> values) = 0;
 };
 
-/// A value with the operators of its tensor element type: what makes emission code read like the formula. Scalars meet
-/// vectors freely. Integer division by zero gives 0 and never traps.
+/// A value with the operators of its tensor element type: what makes emission code read like the formula.
+/// Scalars meet vectors freely. Integer division by zero gives 0 and never traps.
 class Element {
 public:
   Element(ElementEmitter &emitter, mlir::Value value, mlir::Type type)
@@ -142,15 +167,18 @@ mlir::Type computeType(mlir::Type type);
 /// Element type of a ranked tensor value.
 mlir::Type elementTypeOf(mlir::Value tensor);
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value tensor);
-/// The index of the operand element that broadcasting (right-aligned, size 1 stretches) reads for a result index.
-llvm::SmallVector<Lane> broadcastIndex(ElementEmitter &emitter, llvm::ArrayRef<Lane> index, mlir::Value operand);
+/// The index of the operand element that broadcasting (right-aligned, size 1 stretches) reads for a result
+/// index.
+llvm::SmallVector<Lane> broadcastIndex(ElementEmitter &emitter, llvm::ArrayRef<Lane> index,
+                                       mlir::Value operand);
 /// Row-major linear index, and back.
 Lane linearize(ElementEmitter &emitter, llvm::ArrayRef<Lane> index, llvm::ArrayRef<int64_t> shape);
 llvm::SmallVector<Lane> delinearize(ElementEmitter &emitter, Lane linear, llvm::ArrayRef<int64_t> shape);
-/// The index into shape `to` of the element that stands at `index` of shape `from`, both with the same elements in
-/// row-major order. Works on runs of dimensions with equal products, so that dimensions that correspond pass unchanged.
-llvm::SmallVector<Lane> reshapeIndex(ElementEmitter &emitter, llvm::ArrayRef<Lane> index, llvm::ArrayRef<int64_t> from,
-                                     llvm::ArrayRef<int64_t> to);
+/// The index into shape `to` of the element that stands at `index` of shape `from`, both with the same
+/// elements in row-major order. Works on runs of dimensions with equal products, so that dimensions that
+/// correspond pass unchanged.
+llvm::SmallVector<Lane> reshapeIndex(ElementEmitter &emitter, llvm::ArrayRef<Lane> index,
+                                     llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
 } // namespace colossal
 

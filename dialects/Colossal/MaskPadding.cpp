@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace colossal;
 
-/// `fill` as an element of `type`: beyond an integer's range its least or greatest value, for i1 true unless 0.
+/// `fill` as an element of `type`: beyond an integer's range its least or greatest value, for i1 true unless
+/// 0.
 static Element makeFill(ElementEmitter &emitter, Type type, double fill) {
   if (type.isInteger(1))
     fill = fill != 0;

@@ -1,6 +1,7 @@
 //===- MaskPadding.h - element code for dist.mask_padding -------------------===//
 //
-// The dist dialect knows no element code; the one of its ops that is computed element by element gets it from here.
+// The dist dialect knows no element code; the one of its ops that is computed element by element gets it from
+// here.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_MASKPADDING_H

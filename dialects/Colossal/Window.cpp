@@ -24,7 +24,8 @@ SmallVector<Value> overWindow(ElementEmitter &emitter, ArrayRef<int64_t> extents
 }
 
 Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
-  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+  if (isa<VectorType>(value.getType()) ||
+      llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
     return value;
   return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
                                      VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);

@@ -1,7 +1,7 @@
 //===- Window.h - loops over the windows of convolutions and pools ----------===//
 //
-// Element code of ops that gather each element of the result from a window of their input. Neighbour: ElementEmitter.h, whose
-// loops these are.
+// Element code of ops that gather each element of the result from a window of their input. Neighbour:
+// ElementEmitter.h, whose loops these are.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_WINDOW_H
@@ -11,13 +11,15 @@
 
 namespace colossal {
 
-/// Nested loops of `extents`, the last one innermost, that carry values from `init` on. `visit` is given the counters (one a
-/// loop) and what is carried, and returns as many values of the same types; the result is what the last visit returned.
-llvm::SmallVector<mlir::Value>
-overWindow(ElementEmitter &emitter, llvm::ArrayRef<int64_t> extents, mlir::ValueRange init,
-           llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::Value>, mlir::ValueRange)> visit);
+/// Nested loops of `extents`, the last one innermost, that carry values from `init` on. `visit` is given the
+/// counters (one a loop) and what is carried, and returns as many values of the same types; the result is
+/// what the last visit returned.
+llvm::SmallVector<mlir::Value> overWindow(
+    ElementEmitter &emitter, llvm::ArrayRef<int64_t> extents, mlir::ValueRange init,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::Value>, mlir::ValueRange)> visit);
 
-/// `value` as overWindow can carry it for the element at `index`: a vector where some lane varies, as what is added to it is.
+/// `value` as overWindow can carry it for the element at `index`: a vector where some lane varies, as what is
+/// added to it is.
 mlir::Value carriedLike(ElementEmitter &emitter, mlir::Value value, llvm::ArrayRef<Lane> index);
 
 } // namespace colossal

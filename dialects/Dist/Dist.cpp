@@ -38,8 +38,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
   llvm::SmallVector<StringRef> names;
   for (MeshAxisAttr axis : axes) {
     if (axis.getName().empty() || llvm::is_contained(names, axis.getName().getValue()))
-      return emitError() << "mesh axis names must be unique and not empty (C1), found '" << axis.getName().getValue()
-                         << "'";
+      return emitError() << "mesh axis names must be unique and not empty (C1), found '"
+                         << axis.getName().getValue() << "'";
     if (axis.getSize() < 1)
       return emitError() << "mesh axis '" << axis.getName().getValue() << "' has size " << axis.getSize()
                          << ", expected a positive one (C2)";
@@ -118,7 +118,8 @@ static FailureOr<FactorShardAttr> parseFactor(AsmParser &parser) {
 
 static void printDim(AsmPrinter &printer, DimShardingAttr dim) {
   printer << "[";
-  llvm::interleaveComma(dim.getFactors(), printer, [&](FactorShardAttr factor) { printFactor(printer, factor); });
+  llvm::interleaveComma(dim.getFactors(), printer,
+                        [&](FactorShardAttr factor) { printFactor(printer, factor); });
   printer << "]";
 }
 
@@ -185,22 +186,25 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
         return success();
       }))
     return {};
-  return ShardingAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), dims, partialAxes, kind);
+  return ShardingAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), dims,
+                                  partialAxes, kind);
 }
 
 void ShardingAttr::print(AsmPrinter &printer) const {
   printer << "<";
   llvm::interleaveComma(getDims(), printer, [&](DimShardingAttr dim) { printDim(printer, dim); });
   if (isPartial()) {
-    printer << (getDims().empty() ? "" : ", ") << "partial " << stringifyReductionKind(getPartialKind()) << " (";
+    printer << (getDims().empty() ? "" : ", ") << "partial " << stringifyReductionKind(getPartialKind())
+            << " (";
     llvm::interleaveComma(getPartialAxes(), printer);
     printer << ")";
   }
   printer << ">";
 }
 
-LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<DimShardingAttr> dims,
-                                   ArrayRef<unsigned> partialAxes, ReductionKind) {
+LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   ArrayRef<DimShardingAttr> dims, ArrayRef<unsigned> partialAxes,
+                                   ReductionKind) {
   uint32_t seen = 0;
   auto use = [&](unsigned axis) -> LogicalResult {
     if (axis >= 32)

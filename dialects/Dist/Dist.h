@@ -28,11 +28,12 @@ namespace colossal::dist {
 inline constexpr llvm::StringLiteral kMeshAttrName = "dist.mesh";
 /// Attribute of a function's arguments and results, and of a parameter: its ShardingAttr.
 inline constexpr llvm::StringLiteral kShardingAttrName = "dist.sharding";
-/// Discardable attribute of an op after search: ArrayAttr with one array of axis indices per factor of its refined rule.
+/// Discardable attribute of an op after search: ArrayAttr with one array of axis indices per factor of its
+/// refined rule.
 inline constexpr llvm::StringLiteral kAssignmentAttrName = "dist.assignment";
 
-/// A dimension in the form that DimShardingAttr asks for: `parts` are (size, axes), outermost first; adjacent parts
-/// without axes are merged and parts of size 1 without axes dropped.
+/// A dimension in the form that DimShardingAttr asks for: `parts` are (size, axes), outermost first; adjacent
+/// parts without axes are merged and parts of size 1 without axes dropped.
 DimShardingAttr makeDimSharding(mlir::MLIRContext *context,
                                 llvm::ArrayRef<std::pair<int64_t, llvm::ArrayRef<unsigned>>> parts);
 

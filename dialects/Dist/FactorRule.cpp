@@ -26,19 +26,11 @@ void FactorRule::setReduction(unsigned factor, ReductionKind reduction) {
   factors[factor].reduction = reduction;
   switch (reduction) {
   case ReductionKind::Sum:
-  case ReductionKind::Or:
-    factors[factor].padding = PaddingFill::Zero;
-    break;
+  case ReductionKind::Or: factors[factor].padding = PaddingFill::Zero; break;
   case ReductionKind::Prod:
-  case ReductionKind::And:
-    factors[factor].padding = PaddingFill::One;
-    break;
-  case ReductionKind::Max:
-    factors[factor].padding = PaddingFill::Lowest;
-    break;
-  case ReductionKind::Min:
-    factors[factor].padding = PaddingFill::Highest;
-    break;
+  case ReductionKind::And: factors[factor].padding = PaddingFill::One; break;
+  case ReductionKind::Max: factors[factor].padding = PaddingFill::Lowest; break;
+  case ReductionKind::Min: factors[factor].padding = PaddingFill::Highest; break;
   }
 }
 
@@ -82,12 +74,14 @@ FactorRule FactorRule::makePointwise(Operation *op) {
 std::string FactorRule::check(Operation *op) const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  auto checkTensor = [&](StringRef what, unsigned number, Type type, const TensorFactors &dims, bool isResult) {
+  auto checkTensor = [&](StringRef what, unsigned number, Type type, const TensorFactors &dims,
+                         bool isResult) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
       return;
     if (dims.size() != static_cast<size_t>(tensor.getRank())) {
-      out << what << " " << number << " has rank " << tensor.getRank() << ", its rule " << dims.size() << "\n";
+      out << what << " " << number << " has rank " << tensor.getRank() << ", its rule " << dims.size()
+          << "\n";
       return;
     }
     llvm::SmallVector<unsigned> seen;
@@ -125,15 +119,17 @@ std::string FactorRule::check(Operation *op) const {
   return text;
 }
 
-ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule &rule, const TensorFactors &factors,
-                                         const Assignment &assignment, bool isOperand) {
+ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule &rule,
+                                         const TensorFactors &factors, const Assignment &assignment,
+                                         bool isOperand) {
   SmallVector<DimShardingAttr> dims;
   for (const DimFactors &dim : factors) {
     SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> parts;
     for (unsigned f : dim) {
       const Factor &factor = rule.factors[f];
       int64_t size = isOperand && factor.operandSize >= 0 ? factor.operandSize : factor.size;
-      parts.push_back({size, f < assignment.size() ? ArrayRef<unsigned>(assignment[f]) : ArrayRef<unsigned>()});
+      parts.push_back(
+          {size, f < assignment.size() ? ArrayRef<unsigned>(assignment[f]) : ArrayRef<unsigned>()});
     }
     dims.push_back(makeDimSharding(context, parts));
   }
@@ -147,8 +143,8 @@ FailureOr<SmallVector<Value>> colossal::dist::cloneWithLocalTypes(Operation *op,
     operands.push_back(context.operand(i));
   OperationState state(op->getLoc(), op->getName(), operands, {}, op->getAttrs());
   for (auto [i, result] : llvm::enumerate(op->getResults()))
-    state.types.push_back(
-        RankedTensorType::get(context.localResultShape(i), cast<RankedTensorType>(result.getType()).getElementType()));
+    state.types.push_back(RankedTensorType::get(context.localResultShape(i),
+                                                cast<RankedTensorType>(result.getType()).getElementType()));
   state.attributes.erase(kAssignmentAttrName);
   Operation *local = builder.create(state);
   return SmallVector<Value>(local->getResults());
@@ -160,7 +156,8 @@ Value colossal::dist::keepOnFirst(OpBuilder &builder, Location loc, Value operan
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
   Value valid = constant(1);
   for (unsigned axis : axes)
-    valid = arith::SubIOp::create(builder, loc, valid, CoordinateOp::create(builder, loc, builder.getIndexType(), axis));
+    valid = arith::SubIOp::create(builder, loc, valid,
+                                  CoordinateOp::create(builder, loc, builder.getIndexType(), axis));
   valid = arith::MaxSIOp::create(builder, loc, valid, constant(0));
   valid = arith::MulIOp::create(builder, loc, valid, constant(type.getNumElements()));
   SmallVector<int64_t> extents{type.getNumElements()};

@@ -152,11 +152,8 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
 static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options,
                               CompileResult &result) {
   switch (phase) {
-  case Phase::Import:
-    return success();
-  case Phase::Outline:
-    outline::outlineBlocks(module);
-    return outline::verifyCalls(module);
+  case Phase::Import: return success();
+  case Phase::Outline: outline::outlineBlocks(module); return outline::verifyCalls(module);
   case Phase::Search:
     if (failed(outline::inlineBlocks(module)))
       return failure();
@@ -168,8 +165,7 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     dist::Resharder resharder(dist::getMesh(module), *cost);
     return partition::partition(module, &resharder);
   }
-  case Phase::Schedule:
-    return schedule::schedule(module, options.schedule, result.code);
+  case Phase::Schedule: return schedule::schedule(module, options.schedule, result.code);
   case Phase::Plan: {
     plan::EmitOptions emit;
     emit.modelPath = options.import.modelPath;

@@ -1,6 +1,7 @@
 //===- Passes.cpp - phases as passes ----------------------------------------===//
 //
-// What lies beside the IR (reports, machine code) is dropped here: passes are for tests and for looking inside.
+// What lies beside the IR (reports, machine code) is dropped here: passes are for tests and for looking
+// inside.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Passes.h"
@@ -46,7 +47,8 @@ struct PhasePass : PassWrapper<PhasePass, OperationPass<ModuleOp>> {
 };
 
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<std::string> to{*this, "to", llvm::cl::desc("last phase: import, outline, search, partition, schedule"),
+  Option<std::string> to{*this, "to",
+                         llvm::cl::desc("last phase: import, outline, search, partition, schedule"),
                          llvm::cl::init("schedule")};
 };
 

@@ -45,9 +45,9 @@ PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
 
 std::string PlanMemory::describe() const {
   auto text = [](uint64_t bytes) { return llvm::formatv("{0:F1} MiB", double(bytes) / (1 << 20)).str(); };
-  return "weights " + text(weights) + ", activations and workspace " + text(activations) + ", inputs and outputs " +
-         text(io) + ", kernels' scratch " + text(scratch) + ", total " + text(total()) + " (" + std::to_string(total()) +
-         " bytes)";
+  return "weights " + text(weights) + ", activations and workspace " + text(activations) +
+         ", inputs and outputs " + text(io) + ", kernels' scratch " + text(scratch) + ", total " +
+         text(total()) + " (" + std::to_string(total()) + " bytes)";
 }
 
 } // namespace colossal

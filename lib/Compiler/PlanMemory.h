@@ -1,6 +1,7 @@
 //===- PlanMemory.h - what a finished plan takes of a device ----------------===//
 //
-// The search counts tensors; a plan has packed weights, workspaces and scratch as well. Sizes here are the plan's own.
+// The search counts tensors; a plan has packed weights, workspaces and scratch as well. Sizes here are the
+// plan's own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_COMPILER_PLANMEMORY_H

@@ -67,9 +67,9 @@ double Pricing::price(plan::LaunchOp op) const {
   double elements = static_cast<double>(work.getAs<IntegerAttr>("operations").getInt());
   if (kind == "elements")
     return host.kernelSeconds(cost::streaming(bytes), elements, tiles);
-  cost::OpWork shape = cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
-                                         static_cast<double>(sizes[2]), static_cast<double>(sizes[3]),
-                                         cost::DataType::F32);
+  cost::OpWork shape =
+      cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
+                        static_cast<double>(sizes[2]), static_cast<double>(sizes[3]), cost::DataType::F32);
   if (kind == "attention")
     shape.kind = cost::OpKind::FusedAttention;
   else if (kind == "convolution")
@@ -107,23 +107,20 @@ double Pricing::price(plan::CollectiveOp op) const {
   double block = product(op.getSizes()) * element;
   cost::Group group = groupOf(op.getAxes());
   switch (op.getKind()) {
-  case plan::CollectiveKind::AllReduce:
-    return network.seconds(cost::Collective::AllReduce, block, group);
+  case plan::CollectiveKind::AllReduce: return network.seconds(cost::Collective::AllReduce, block, group);
   case plan::CollectiveKind::AllGather:
     return network.seconds(cost::Collective::AllGather, block * group.size, group);
   case plan::CollectiveKind::ReduceScatter:
     return network.seconds(cost::Collective::ReduceScatter, block * group.size, group);
   case plan::CollectiveKind::AllToAll:
     return network.seconds(cost::Collective::AllToAll, block * group.size, group);
-  case plan::CollectiveKind::Broadcast:
-    return network.seconds(cost::Collective::Broadcast, block, group);
+  case plan::CollectiveKind::Broadcast: return network.seconds(cost::Collective::Broadcast, block, group);
   case plan::CollectiveKind::Exchange: // every member writes all that it receives, its own part too
     if (auto window = op.getWindow())
       block = static_cast<double>((*window)[0]) * static_cast<double>((*window)[1]) *
               static_cast<double>((*window)[3]) * element;
     return network.seconds(cost::Collective::Permute, block, group);
-  case plan::CollectiveKind::Permute:
-    return network.seconds(cost::Collective::Permute, block, group);
+  case plan::CollectiveKind::Permute: return network.seconds(cost::Collective::Permute, block, group);
   }
   return 0;
 }
@@ -158,7 +155,8 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Ma
 
 std::string PlanPrice::describe() const {
   auto text = [](double seconds) {
-    return seconds < 1e-3 ? llvm::formatv("{0:F1} us", seconds * 1e6).str() : llvm::formatv("{0:F2} ms", seconds * 1e3).str();
+    return seconds < 1e-3 ? llvm::formatv("{0:F1} us", seconds * 1e6).str()
+                          : llvm::formatv("{0:F2} ms", seconds * 1e3).str();
   };
   return text(total()) + " (computing " + text(computing) + ", copying " + text(moving) + ", communicating " +
          text(communicating) + ") in " + std::to_string(instructions) + " instructions";

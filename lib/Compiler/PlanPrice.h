@@ -1,8 +1,9 @@
 //===- PlanPrice.h - seconds of a scheduled program -------------------------===//
 //
-// The search prices ops by their layouts before it is known what becomes one kernel, what is copied and what is padded.
-// Once a program is scheduled all of that is known: this prices its instructions, one after the other, with the same
-// formulas (colossal/Cost/HostCost.h). Neighbours: lib/Schedule says what each kernel computes, Compiler.cpp prints.
+// The search prices ops by their layouts before it is known what becomes one kernel, what is copied and what
+// is padded. Once a program is scheduled all of that is known: this prices its instructions, one after the
+// other, with the same formulas (colossal/Cost/HostCost.h). Neighbours: lib/Schedule says what each kernel
+// computes, Compiler.cpp prints.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_PLANPRICE_H
@@ -25,8 +26,9 @@ struct PlanPrice {
   std::string describe() const;
 };
 
-/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. `machine.host` must be there. Each
-/// instruction gets its seconds as an attribute `colossal.seconds`, for whoever looks at the phase's text.
+/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. `machine.host` must be
+/// there. Each instruction gets its seconds as an attribute `colossal.seconds`, for whoever looks at the
+/// phase's text.
 PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine);
 
 } // namespace colossal

@@ -8,9 +8,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
-#include <filesystem>
 #include <sstream>
 #include <unistd.h>
 
@@ -26,10 +26,10 @@ constexpr int64_t kFewSequences = 2, kManySequences = 3;
 /// Tokens of a sequence where no option says.
 constexpr int64_t kDefaultLength = 2048;
 
-/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets a value for each
-/// other dimension that is left open, with a warning.
-FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options, std::string &told,
-                                           std::map<std::string, int64_t> &lengths) {
+/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets a value
+/// for each other dimension that is left open, with a warning.
+FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options,
+                                           std::string &told, std::map<std::string, int64_t> &lengths) {
   Location loc = UnknownLoc::get(context);
   FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
   if (failed(inputs))
@@ -44,7 +44,8 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
       continue;
     }
     if (!input.hasShape)
-      return emitError(loc) << "input '" << input.name << "' has no shape: its batch cannot be found; export the model with shapes";
+      return emitError(loc) << "input '" << input.name
+                            << "' has no shape: its batch cannot be found; export the model with shapes";
     for (auto [d, dim] : llvm::enumerate(input.shape)) {
       bool isBound = dim.size >= 0 || options.import.dims.count(dim.name);
       bool isBatch = options.batchDimension.empty() ? d == 0 : dim.name == options.batchDimension;
@@ -61,23 +62,27 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
   }
   if (batch.empty()) {
     if (!options.batchDimension.empty())
-      return emitError(loc) << "--batch-dim '" << options.batchDimension << "': no input has a dimension of that name that is left open";
+      return emitError(loc) << "--batch-dim '" << options.batchDimension
+                            << "': no input has a dimension of that name that is left open";
     auto diagnostic = emitError(loc) << "no batch is left open for the search to choose microbatches: ";
     if (!bound.empty())
-      return diagnostic << "leave out " << bound << ", the first dimension is the batch (or name another with --batch-dim)";
+      return diagnostic << "leave out " << bound
+                        << ", the first dimension is the batch (or name another with --batch-dim)";
     return diagnostic << (fixed.empty() ? "the model has no inputs" : fixed)
                       << "; export the model with a symbolic batch, or name its dimension with --batch-dim";
   }
   for (const ModelInput &input : *inputs)
     for (auto [d, dim] : llvm::enumerate(input.shape)) {
-      if (dim.size >= 0 || batch.count(dim.name) || lengths.count(dim.name) || options.import.dims.count(dim.name) ||
-          options.import.shapes.count(input.name) || options.import.values.count(input.name))
+      if (dim.size >= 0 || batch.count(dim.name) || lengths.count(dim.name) ||
+          options.import.dims.count(dim.name) || options.import.shapes.count(input.name) ||
+          options.import.values.count(input.name))
         continue;
       if (dim.name.empty())
-        return emitError(loc) << "dimension " << d << " of input '" << input.name << "' has no name and is not bound: give --shape "
-                              << input.name << "=...";
-      emitWarning(loc) << "dimension " << d << " of input '" << input.name << "' is not bound: " << kDefaultLength
-                       << " assumed; --dim " << dim.name << "=LENGTH gives another";
+        return emitError(loc) << "dimension " << d << " of input '" << input.name
+                              << "' has no name and is not bound: give --shape " << input.name << "=...";
+      emitWarning(loc) << "dimension " << d << " of input '" << input.name
+                       << "' is not bound: " << kDefaultLength << " assumed; --dim " << dim.name
+                       << "=LENGTH gives another";
       lengths[dim.name] = kDefaultLength;
     }
   return batch;
@@ -121,7 +126,8 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
   constexpr std::streamoff kMost = 64 << 20;
   file.seekg(0, std::ios::end);
   if (!file || file.tellg() > kMost)
-    return emitError(UnknownLoc::get(context)) << "'" << path << "' cannot be read" << (file ? ": more than 64 MiB" : "");
+    return emitError(UnknownLoc::get(context))
+           << "'" << path << "' cannot be read" << (file ? ": more than 64 MiB" : "");
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
@@ -130,8 +136,8 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
   return text.str();
 }
 
-LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
-                         PlanTrainingResult &result) {
+LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options,
+                         const planner::TrainingGraph &graph, PlanTrainingResult &result) {
   Location loc = UnknownLoc::get(context);
   FailureOr<std::string> text = readText(context, options.pricePath);
   if (failed(text))
@@ -159,7 +165,8 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
 
 } // namespace
 
-LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &options, PlanTrainingResult &result) {
+LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &options,
+                           PlanTrainingResult &result) {
   Location loc = UnknownLoc::get(context);
   if (options.progress)
     options.progress("import");

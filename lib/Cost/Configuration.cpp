@@ -287,9 +287,7 @@ Configuration ConfigurationReader::read(std::size_t index) {
   out.device = lower(row.text("gpu"));
   out.question = Question::Step;
   switch (source) {
-  case Origin::None:
-    out.question = Question::Nothing;
-    return out;
+  case Origin::None: out.question = Question::Nothing; return out;
   case Origin::Collectives:
     out.question = Question::AllReduce;
     if (!row.has("n_gpus") || !row.has("size_B"))
@@ -333,9 +331,7 @@ Configuration ConfigurationReader::read(std::size_t index) {
     row.recompute(out.layout.recompute, Recompute::None);
     row.torchTitan(out.layout);
     break;
-  case Origin::Alpa:
-    row.planned(out);
-    break;
+  case Origin::Alpa: row.planned(out); break;
   case Origin::General:
     if (row.isConvolutional()) {
       row.network(out, row.number("params_B", 1e-6, 1e6, false));

@@ -11,18 +11,12 @@ namespace colossal::cost {
 
 const char *toString(Collective kind) {
   switch (kind) {
-  case Collective::AllReduce:
-    return "all-reduce";
-  case Collective::AllGather:
-    return "all-gather";
-  case Collective::ReduceScatter:
-    return "reduce-scatter";
-  case Collective::AllToAll:
-    return "all-to-all";
-  case Collective::Broadcast:
-    return "broadcast";
-  case Collective::Permute:
-    return "permute";
+  case Collective::AllReduce: return "all-reduce";
+  case Collective::AllGather: return "all-gather";
+  case Collective::ReduceScatter: return "reduce-scatter";
+  case Collective::AllToAll: return "all-to-all";
+  case Collective::Broadcast: return "broadcast";
+  case Collective::Permute: return "permute";
   }
   return "";
 }
@@ -47,15 +41,12 @@ double CostModel::bytesMoved(Collective kind, double bytes, int size) {
     return 0;
   double part = bytes * (size - 1) / size;
   switch (kind) {
-  case Collective::AllReduce:
-    return 2 * part;
+  case Collective::AllReduce: return 2 * part;
   case Collective::AllGather:
   case Collective::ReduceScatter:
-  case Collective::AllToAll:
-    return part;
+  case Collective::AllToAll: return part;
   case Collective::Broadcast:
-  case Collective::Permute:
-    return bytes;
+  case Collective::Permute: return bytes;
   }
   return 0;
 }

@@ -62,18 +62,12 @@ bool inside(const Evidence &evidence, const Configuration &row) {
 
 const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
   switch (row.question) {
-  case Question::Nothing:
-    return nullptr;
-  case Question::AllReduce:
-    return &kAllReduce;
-  case Question::Layer:
-    return &kLayer;
-  case Question::StageMemory:
-    return &kMemory;
-  case Question::BestStep:
-    return &kAlpa;
-  case Question::Step:
-    break;
+  case Question::Nothing: return nullptr;
+  case Question::AllReduce: return &kAllReduce;
+  case Question::Layer: return &kLayer;
+  case Question::StageMemory: return &kMemory;
+  case Question::BestStep: return &kAlpa;
+  case Question::Step: break;
   }
   if (row.network)
     return &kAlpa;

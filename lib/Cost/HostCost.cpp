@@ -19,16 +19,12 @@ constexpr std::int64_t kPlanRanks = 4;
 
 double bytesOf(DataType type) {
   switch (type) {
-  case DataType::F64:
-    return 8;
+  case DataType::F64: return 8;
   case DataType::BF16:
-  case DataType::F16:
-    return 2;
+  case DataType::F16: return 2;
   case DataType::F8:
-  case DataType::I8:
-    return 1;
-  default:
-    return 4;
+  case DataType::I8: return 1;
+  default: return 4;
   }
 }
 } // namespace
@@ -80,9 +76,7 @@ double HostCost::seconds(const OpWork &op, double tiles) const {
       time += memorySeconds(2 * result);
     break;
   }
-  case OpKind::FusedAttention:
-    time = op.flops() / (rate(op.type) * host.attentionEfficiency) * uneven;
-    break;
+  case OpKind::FusedAttention: time = op.flops() / (rate(op.type) * host.attentionEfficiency) * uneven; break;
   case OpKind::Streaming:
     time = op.bytes > host.cacheBytes * threadCount ? memorySeconds(op.bytes)
                                                     : op.bytes / (host.cacheBandwidth * coresPerRank);

@@ -10,18 +10,14 @@ namespace {
 
 double elementBytes(DataType type) {
   switch (type) {
-  case DataType::F64:
-    return 8;
+  case DataType::F64: return 8;
   case DataType::F32:
   case DataType::TF32:
-  case DataType::I32:
-    return 4;
+  case DataType::I32: return 4;
   case DataType::BF16:
-  case DataType::F16:
-    return 2;
+  case DataType::F16: return 2;
   case DataType::F8:
-  case DataType::I8:
-    return 1;
+  case DataType::I8: return 1;
   }
   return 4;
 }

@@ -1,9 +1,9 @@
 //===- ConstantFolding.cpp - colossal ops on host tensors -------------------===//
 //
-// The ops that occur in shape arithmetic and in the making of masks and tables (elementwise, movement, indexing, reductions,
-// ranges) are evaluated here, a tensor at a time and splats as one element: an exporter writes thousands of them. Every other
-// op is evaluated by interpreting its element code (ElementFolder.h), an element at a time, so that a new op folds as it is.
-// What costs more than a moment is left to run time.
+// The ops that occur in shape arithmetic and in the making of masks and tables (elementwise, movement,
+// indexing, reductions, ranges) are evaluated here, a tensor at a time and splats as one element: an exporter
+// writes thousands of them. Every other op is evaluated by interpreting its element code (ElementFolder.h),
+// an element at a time, so that a new op folds as it is. What costs more than a moment is left to run time.
 //
 //===----------------------------------------------------------------------===//
 #include "ElementwiseEvaluation.h"
@@ -28,7 +28,8 @@ SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
 }
 
 /// Calls `body(index, flat)` for every index of `shape` in row-major order.
-template <typename Body> void forEachIndex(ArrayRef<int64_t> shape, Body body) {
+template <typename Body>
+void forEachIndex(ArrayRef<int64_t> shape, Body body) {
   int64_t count = 1;
   for (int64_t size : shape)
     count *= size;
@@ -55,7 +56,9 @@ Results single(HostTensor tensor) {
   return results;
 }
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// An input as a splat of another type.
 Results resplat(const HostTensor &input, RankedTensorType type) {
@@ -66,7 +69,8 @@ Results resplat(const HostTensor &input, RankedTensorType type) {
 
 /// result[index] = input[f(index)], where f gives a flat position or -1 for `fill`.
 template <typename Place>
-Results rearrange(const HostTensor &input, RankedTensorType type, Place place, const HostTensor *fill = nullptr) {
+Results rearrange(const HostTensor &input, RankedTensorType type, Place place,
+                  const HostTensor *fill = nullptr) {
   HostTensor result(type);
   bool valid = true;
   forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
@@ -166,7 +170,9 @@ Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
       for (int64_t d = 0; d < extra; ++d)
         place += index[axis + d] * indexStrides[d];
       for (int64_t d = 0; d < data.type.getRank(); ++d) {
-        int64_t i = d < axis ? index[d] : d > axis ? index[d + extra - 1] : wrap(indices.getInt(place), dataShape[d]);
+        int64_t i = d < axis   ? index[d]
+                    : d > axis ? index[d + extra - 1]
+                               : wrap(indices.getInt(place), dataShape[d]);
         if (i < 0 || i >= dataShape[d])
           return int64_t(-2);
         at += i * strides[d];
@@ -180,7 +186,8 @@ Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
       for (size_t d = 0; d < index.size(); ++d)
         place += index[d] * indexStrides[d];
       for (size_t d = 0; d < index.size(); ++d) {
-        int64_t i = int64_t(d) == int64_t(gather.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
+        int64_t i =
+            int64_t(d) == int64_t(gather.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
         if (i < 0 || i >= dataShape[d])
           return int64_t(-2);
         at += i * strides[d];
@@ -206,7 +213,8 @@ Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
       return at;
     });
   }
-  auto reduction = isa<ScatterNDOp>(op) ? cast<ScatterNDOp>(op).getReduction() : cast<ScatterElementsOp>(op).getReduction();
+  auto reduction = isa<ScatterNDOp>(op) ? cast<ScatterNDOp>(op).getReduction()
+                                        : cast<ScatterElementsOp>(op).getReduction();
   if (reduction != ScatterReduction::None)
     return std::nullopt;
   HostTensor result = data.expanded();
@@ -218,7 +226,8 @@ Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
       for (size_t d = 0; d < index.size(); ++d)
         place += index[d] * indexStrides[d];
       for (size_t d = 0; d < index.size(); ++d) {
-        int64_t i = int64_t(d) == int64_t(scatter.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
+        int64_t i =
+            int64_t(d) == int64_t(scatter.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
         valid &= i >= 0 && i < dataShape[d];
         at += i * strides[d];
       }
@@ -256,16 +265,11 @@ Results evaluateReduce(ReduceOp op, const HostTensor &input, RankedTensorType ty
     bool first = seen[at]++ == 0;
     auto combine = [&](auto old, auto value) {
       switch (kind) {
-      case ReduceKind::Prod:
-        return first ? value : decltype(value)(old * value);
-      case ReduceKind::Max:
-        return first ? value : std::max(old, value);
-      case ReduceKind::Min:
-        return first ? value : std::min(old, value);
-      case ReduceKind::SumSquare:
-        return decltype(value)((first ? 0 : old) + value * value);
-      default:
-        return decltype(value)((first ? 0 : old) + value);
+      case ReduceKind::Prod: return first ? value : decltype(value)(old * value);
+      case ReduceKind::Max: return first ? value : std::max(old, value);
+      case ReduceKind::Min: return first ? value : std::min(old, value);
+      case ReduceKind::SumSquare: return decltype(value)((first ? 0 : old) + value * value);
+      default: return decltype(value)((first ? 0 : old) + value);
       }
     };
     if (isFloat)
@@ -319,7 +323,8 @@ Results evaluateArgReduce(ArgReduceOp op, const HostTensor &input, RankedTensorT
       return;
     int64_t best = 0;
     for (int64_t k = 1; k < size; ++k) {
-      double value = input.getFloat(flat + k * strides[axis]), old = input.getFloat(flat + best * strides[axis]);
+      double value = input.getFloat(flat + k * strides[axis]),
+             old = input.getFloat(flat + best * strides[axis]);
       if (op.getMinimum() ? value < old : value > old)
         best = k;
       else if (value == old && op.getSelectLast())
@@ -365,8 +370,10 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
   if (!type || !type.getElementType().isIntOrFloat())
     return std::nullopt;
-  bool splats = llvm::all_of(operands, [](const HostTensor &t) { return t.splat || t.count() == 1; }) && !operands.empty();
-  if (splats && type.getNumElements() > 1 && isa<ElementwiseOp, BroadcastOp, TransposeOp, ReshapeOp, SliceOp>(op)) {
+  bool splats = llvm::all_of(operands, [](const HostTensor &t) { return t.splat || t.count() == 1; }) &&
+                !operands.empty();
+  if (splats && type.getNumElements() > 1 &&
+      isa<ElementwiseOp, BroadcastOp, TransposeOp, ReshapeOp, SliceOp>(op)) {
     if (auto elementwise = dyn_cast<ElementwiseOp>(op))
       return evaluateElementwise(elementwise, operands, type, /*splat=*/true);
     if (!isa<ReshapeOp>(op) || operands[0].splat)
@@ -403,7 +410,8 @@ static std::optional<HostTensor> evaluate(Value value, ParameterReader reader, i
   } else if (isa_and_nonnull<ParameterOp>(op)) {
     if (reader && typeOf(value).getNumElements() <= limit)
       result = reader(op);
-  } else if (op && op->getNumResults() == 1 && isa_and_nonnull<ColossalDialect>(op->getDialect()) && !isa<RandomOp>(op)) {
+  } else if (op && op->getNumResults() == 1 && isa_and_nonnull<ColossalDialect>(op->getDialect()) &&
+             !isa<RandomOp>(op)) {
     std::vector<HostTensor> operands;
     bool all = true;
     for (Value operand : op->getOperands()) {

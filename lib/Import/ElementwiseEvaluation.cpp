@@ -1,6 +1,7 @@
 //===- ElementwiseEvaluation.cpp - elementwise ops on host tensors ----------===//
 //
-// Integers are evaluated as int64, or uint64 where the type is unsigned; floats as double, rounded to their type.
+// Integers are evaluated as int64, or uint64 where the type is unsigned; floats as double, rounded to their
+// type.
 //
 //===----------------------------------------------------------------------===//
 #include "ElementwiseEvaluation.h"
@@ -16,56 +17,33 @@ using Kind = ElementwiseKind;
 
 static std::optional<double> evaluateFloat(Kind kind, double a, double b, double c) {
   switch (kind) {
-  case Kind::Abs:
-    return std::fabs(a);
-  case Kind::Neg:
-    return -a;
-  case Kind::Reciprocal:
-    return 1.0 / a;
-  case Kind::Sqrt:
-    return std::sqrt(a);
-  case Kind::Exp:
-    return std::exp(a);
-  case Kind::Log:
-    return std::log(a);
-  case Kind::Sin:
-    return std::sin(a);
-  case Kind::Cos:
-    return std::cos(a);
-  case Kind::Tanh:
-    return std::tanh(a);
-  case Kind::Ceil:
-    return std::ceil(a);
-  case Kind::Floor:
-    return std::floor(a);
-  case Kind::Round:
-    return std::nearbyint(a);
-  case Kind::Sign:
-    return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
-  case Kind::Relu:
-    return a < 0 ? 0.0 : a;
-  case Kind::Sigmoid:
-    return 1.0 / (1.0 + std::exp(-a));
-  case Kind::Add:
-    return a + b;
-  case Kind::Sub:
-    return a - b;
-  case Kind::Mul:
-    return a * b;
-  case Kind::Div:
-    return a / b;
-  case Kind::Pow:
-    return std::pow(a, b);
-  case Kind::Fmod:
-    return std::fmod(a, b);
+  case Kind::Abs: return std::fabs(a);
+  case Kind::Neg: return -a;
+  case Kind::Reciprocal: return 1.0 / a;
+  case Kind::Sqrt: return std::sqrt(a);
+  case Kind::Exp: return std::exp(a);
+  case Kind::Log: return std::log(a);
+  case Kind::Sin: return std::sin(a);
+  case Kind::Cos: return std::cos(a);
+  case Kind::Tanh: return std::tanh(a);
+  case Kind::Ceil: return std::ceil(a);
+  case Kind::Floor: return std::floor(a);
+  case Kind::Round: return std::nearbyint(a);
+  case Kind::Sign: return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
+  case Kind::Relu: return a < 0 ? 0.0 : a;
+  case Kind::Sigmoid: return 1.0 / (1.0 + std::exp(-a));
+  case Kind::Add: return a + b;
+  case Kind::Sub: return a - b;
+  case Kind::Mul: return a * b;
+  case Kind::Div: return a / b;
+  case Kind::Pow: return std::pow(a, b);
+  case Kind::Fmod: return std::fmod(a, b);
   case Kind::Max:
     return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
   case Kind::Min:
     return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::min(a, b);
-  case Kind::Clip:
-    return std::min(std::max(a, b), c);
-  default:
-    return std::nullopt;
+  case Kind::Clip: return std::min(std::max(a, b), c);
+  default: return std::nullopt;
   }
 }
 
@@ -83,20 +61,13 @@ static std::optional<int64_t> evaluateInteger(Kind kind, int64_t a, int64_t b, i
   uint64_t ua = a, ub = b;
   bool overflow = !isUnsigned && b == -1; // INT64_MIN / -1
   switch (kind) {
-  case Kind::Abs:
-    return isUnsigned || a >= 0 ? a : int64_t(0 - ua);
-  case Kind::Neg:
-    return int64_t(0 - ua);
-  case Kind::Sign:
-    return isUnsigned ? ua != 0 : (a > 0) - (a < 0);
-  case Kind::Relu:
-    return !isUnsigned && a < 0 ? 0 : a;
-  case Kind::Add:
-    return int64_t(ua + ub);
-  case Kind::Sub:
-    return int64_t(ua - ub);
-  case Kind::Mul:
-    return int64_t(ua * ub);
+  case Kind::Abs: return isUnsigned || a >= 0 ? a : int64_t(0 - ua);
+  case Kind::Neg: return int64_t(0 - ua);
+  case Kind::Sign: return isUnsigned ? ua != 0 : (a > 0) - (a < 0);
+  case Kind::Relu: return !isUnsigned && a < 0 ? 0 : a;
+  case Kind::Add: return int64_t(ua + ub);
+  case Kind::Sub: return int64_t(ua - ub);
+  case Kind::Mul: return int64_t(ua * ub);
   case Kind::Div:
     if (b == 0)
       return std::nullopt;
@@ -110,50 +81,34 @@ static std::optional<int64_t> evaluateInteger(Kind kind, int64_t a, int64_t b, i
     int64_t rest = overflow ? 0 : a % b;
     return kind == Kind::Mod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
   }
-  case Kind::Pow:
-    return power(a, b);
-  case Kind::Max:
-    return isUnsigned ? int64_t(std::max(ua, ub)) : std::max(a, b);
-  case Kind::Min:
-    return isUnsigned ? int64_t(std::min(ua, ub)) : std::min(a, b);
+  case Kind::Pow: return power(a, b);
+  case Kind::Max: return isUnsigned ? int64_t(std::max(ua, ub)) : std::max(a, b);
+  case Kind::Min: return isUnsigned ? int64_t(std::min(ua, ub)) : std::min(a, b);
   case Kind::Clip:
     return isUnsigned ? int64_t(std::min(std::max(ua, ub), uint64_t(c))) : std::min(std::max(a, b), c);
   case Kind::And:
-  case Kind::BitAnd:
-    return a & b;
+  case Kind::BitAnd: return a & b;
   case Kind::Or:
-  case Kind::BitOr:
-    return a | b;
+  case Kind::BitOr: return a | b;
   case Kind::Xor:
-  case Kind::BitXor:
-    return a ^ b;
-  case Kind::Not:
-    return !a;
-  case Kind::BitNot:
-    return ~a;
-  case Kind::ShiftLeft:
-    return ub < 64 ? int64_t(ua << ub) : 0;
-  case Kind::ShiftRight:
-    return ub < 64 ? int64_t(ua >> ub) : 0;
-  default:
-    return std::nullopt;
+  case Kind::BitXor: return a ^ b;
+  case Kind::Not: return !a;
+  case Kind::BitNot: return ~a;
+  case Kind::ShiftLeft: return ub < 64 ? int64_t(ua << ub) : 0;
+  case Kind::ShiftRight: return ub < 64 ? int64_t(ua >> ub) : 0;
+  default: return std::nullopt;
   }
 }
 
-template <typename T> static std::optional<bool> compare(Kind kind, T a, T b) {
+template <typename T>
+static std::optional<bool> compare(Kind kind, T a, T b) {
   switch (kind) {
-  case Kind::Equal:
-    return a == b;
-  case Kind::Less:
-    return a < b;
-  case Kind::LessOrEqual:
-    return a <= b;
-  case Kind::Greater:
-    return a > b;
-  case Kind::GreaterOrEqual:
-    return a >= b;
-  default:
-    return std::nullopt;
+  case Kind::Equal: return a == b;
+  case Kind::Less: return a < b;
+  case Kind::LessOrEqual: return a <= b;
+  case Kind::Greater: return a > b;
+  case Kind::GreaterOrEqual: return a >= b;
+  default: return std::nullopt;
   }
 }
 
@@ -185,16 +140,18 @@ public:
       return true;
     }
     if (kind >= Kind::Equal && kind <= Kind::GreaterOrEqual) {
-      auto is = isFloat      ? compare(kind, operands[0].getFloat(at[0]), operands[1].getFloat(at[1]))
-                : isUnsigned ? compare(kind, uint64_t(operands[0].getInt(at[0])), uint64_t(operands[1].getInt(at[1])))
-                             : compare(kind, operands[0].getInt(at[0]), operands[1].getInt(at[1]));
+      auto is = isFloat ? compare(kind, operands[0].getFloat(at[0]), operands[1].getFloat(at[1]))
+                : isUnsigned
+                    ? compare(kind, uint64_t(operands[0].getInt(at[0])), uint64_t(operands[1].getInt(at[1])))
+                    : compare(kind, operands[0].getInt(at[0]), operands[1].getInt(at[1]));
       result.ints[flat] = *is;
       return true;
     }
     size_t count = operands.size();
     if (isFloat) {
-      auto value = evaluateFloat(kind, operands[0].getFloat(at[0]), count > 1 ? operands[1].getFloat(at[1]) : 0,
-                                 count > 2 ? operands[2].getFloat(at[2]) : 0);
+      auto value =
+          evaluateFloat(kind, operands[0].getFloat(at[0]), count > 1 ? operands[1].getFloat(at[1]) : 0,
+                        count > 2 ? operands[2].getFloat(at[2]) : 0);
       if (value)
         result.setFloat(flat, *value);
       return value.has_value();

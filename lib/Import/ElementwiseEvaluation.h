@@ -11,9 +11,10 @@
 
 namespace colossal {
 
-/// The elements of `op` for constant operands (`splat`: all are splats, and so is the result); nullopt for kinds that
-/// are left to run time and for divisions by zero.
-std::optional<std::vector<HostTensor>> evaluateElementwise(ElementwiseOp op, llvm::ArrayRef<HostTensor> operands,
+/// The elements of `op` for constant operands (`splat`: all are splats, and so is the result); nullopt for
+/// kinds that are left to run time and for divisions by zero.
+std::optional<std::vector<HostTensor>> evaluateElementwise(ElementwiseOp op,
+                                                           llvm::ArrayRef<HostTensor> operands,
                                                            mlir::RankedTensorType type, bool splat);
 
 } // namespace colossal

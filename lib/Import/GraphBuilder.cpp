@@ -57,10 +57,13 @@ Value GraphBuilder::finish(Operation *op) {
 // Sources
 //===----------------------------------------------------------------------===//
 
-Value GraphBuilder::constant(ElementsAttr value) { return ConstantOp::create(builder, location, value.getType(), value); }
+Value GraphBuilder::constant(ElementsAttr value) {
+  return ConstantOp::create(builder, location, value.getType(), value);
+}
 
 Value GraphBuilder::splat(Shape shape, Type element, double value) {
-  HostTensor tensor(RankedTensorType::get(shape, element), RankedTensorType::get(shape, element).getNumElements() > 0);
+  HostTensor tensor(RankedTensorType::get(shape, element),
+                    RankedTensorType::get(shape, element).getNumElements() > 0);
   if (tensor.floats.size())
     tensor.setFloat(0, value);
   else if (tensor.ints.size())
@@ -68,15 +71,18 @@ Value GraphBuilder::splat(Shape shape, Type element, double value) {
   return constant(tensor);
 }
 
-Value GraphBuilder::scalar(Type element, double value) { return splat({}, element, value); }
+Value GraphBuilder::scalar(Type element, double value) {
+  return splat({}, element, value);
+}
 
 Value GraphBuilder::integers(ArrayRef<int64_t> values) {
-  return constant(DenseElementsAttr::get(RankedTensorType::get({int64_t(values.size())}, builder.getI64Type()), values));
+  return constant(
+      DenseElementsAttr::get(RankedTensorType::get({int64_t(values.size())}, builder.getI64Type()), values));
 }
 
 Value GraphBuilder::iota(Shape shape, Type element, int64_t axis, double start, double step) {
-  return finish(IotaOp::create(builder, location, RankedTensorType::get(shape, element), Value(), uint64_t(axis),
-                               APFloat(start), APFloat(step)));
+  return finish(IotaOp::create(builder, location, RankedTensorType::get(shape, element), Value(),
+                               uint64_t(axis), APFloat(start), APFloat(step)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -89,11 +95,12 @@ Value GraphBuilder::elementwise(ElementwiseKind kind, ValueRange inputs, ArrayRe
     if (auto joined = broadcastShapes(shape, shapeOf(input)))
       shape = *joined;
   Type element = elementOf(inputs[kind == ElementwiseKind::Select ? 1 : 0]);
-  if ((kind >= ElementwiseKind::Equal && kind <= ElementwiseKind::GreaterOrEqual) || kind == ElementwiseKind::IsNaN ||
-      kind == ElementwiseKind::IsInf)
+  if ((kind >= ElementwiseKind::Equal && kind <= ElementwiseKind::GreaterOrEqual) ||
+      kind == ElementwiseKind::IsNaN || kind == ElementwiseKind::IsInf)
     element = builder.getI1Type();
   auto attr = params.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(params);
-  return finish(ElementwiseOp::create(builder, location, RankedTensorType::get(shape, element), kind, inputs, attr));
+  return finish(
+      ElementwiseOp::create(builder, location, RankedTensorType::get(shape, element), kind, inputs, attr));
 }
 
 Value GraphBuilder::cast(Value a, Type element) {
@@ -117,7 +124,8 @@ Value GraphBuilder::transpose(Value a, ArrayRef<int64_t> permutation) {
   SmallVector<int64_t> shape;
   for (int64_t d : permutation)
     shape.push_back(shapeOf(a)[d]);
-  return finish(TransposeOp::create(builder, location, RankedTensorType::get(shape, elementOf(a)), a, permutation));
+  return finish(
+      TransposeOp::create(builder, location, RankedTensorType::get(shape, elementOf(a)), a, permutation));
 }
 
 Value GraphBuilder::broadcast(Value a, Shape shape) {
@@ -147,15 +155,16 @@ Value GraphBuilder::concat(ValueRange parts, int64_t axis) {
   SmallVector<int64_t> shape(shapeOf(parts.front()));
   for (Value part : parts.drop_front())
     shape[axis] += shapeOf(part)[axis];
-  return finish(ConcatOp::create(builder, location, RankedTensorType::get(shape, elementOf(parts.front())), parts,
-                                 uint64_t(axis)));
+  return finish(ConcatOp::create(builder, location, RankedTensorType::get(shape, elementOf(parts.front())),
+                                 parts, uint64_t(axis)));
 }
 
 Value GraphBuilder::pad(Value a, Shape low, Shape high, Value value, PadMode mode) {
   SmallVector<int64_t> shape(shapeOf(a));
   for (size_t d = 0; d < shape.size(); ++d)
     shape[d] += low[d] + high[d];
-  return finish(PadOp::create(builder, location, RankedTensorType::get(shape, elementOf(a)), a, value, low, mode));
+  return finish(
+      PadOp::create(builder, location, RankedTensorType::get(shape, elementOf(a)), a, value, low, mode));
 }
 
 Value GraphBuilder::unsqueeze(Value a, ArrayRef<int64_t> dims) {
@@ -198,11 +207,13 @@ Value GraphBuilder::reduce(ReduceKind kind, Value a, ArrayRef<int64_t> axes, boo
 
 Value GraphBuilder::argReduce(Value a, int64_t axis, bool minimum, bool keepdims, bool selectLast) {
   auto type = RankedTensorType::get(reducedShape(shapeOf(a), axis, keepdims), builder.getI64Type());
-  return finish(ArgReduceOp::create(builder, location, type, a, uint64_t(axis), minimum, keepdims, selectLast));
+  return finish(
+      ArgReduceOp::create(builder, location, type, a, uint64_t(axis), minimum, keepdims, selectLast));
 }
 
 Value GraphBuilder::cumulate(Value a, int64_t axis, bool exclusive, bool reverse, bool product) {
-  return finish(CumulateOp::create(builder, location, a.getType(), a, uint64_t(axis), exclusive, reverse, product));
+  return finish(
+      CumulateOp::create(builder, location, a.getType(), a, uint64_t(axis), exclusive, reverse, product));
 }
 
 std::pair<Value, Value> GraphBuilder::topk(Value a, int64_t k, int64_t axis, bool largest) {
@@ -221,7 +232,8 @@ Value GraphBuilder::softmax(Value a, int64_t axis, bool log, bool guard) {
   return finish(SoftmaxOp::create(builder, location, a.getType(), a, uint64_t(axis), log, guard));
 }
 
-Value GraphBuilder::normalize(NormalizeKind kind, Value a, Value scale, Value bias, int64_t axis, double epsilon) {
+Value GraphBuilder::normalize(NormalizeKind kind, Value a, Value scale, Value bias, int64_t axis,
+                              double epsilon) {
   return finish(NormalizeOp::create(builder, location, a.getType(), kind, a, scale, bias, uint64_t(axis),
                                     APFloat(epsilon)));
 }
@@ -248,7 +260,8 @@ Value GraphBuilder::matmul(Value lhs, Value rhs) {
     int64_t inLhs = d - (batch - lhsBatch), inRhs = d - (batch - rhsBatch);
     int64_t lhsSize = inLhs >= 0 ? shapeOf(lhs)[inLhs] : 1, rhsSize = inRhs >= 0 ? shapeOf(rhs)[inRhs] : 1;
     int64_t label = next++;
-    // A dimension of size 1 against a larger one is dropped: the label then belongs to the other operand alone.
+    // A dimension of size 1 against a larger one is dropped: the label then belongs to the other operand
+    // alone.
     bool keepLhs = inLhs >= 0 && (lhsSize != 1 || rhsSize == 1);
     bool keepRhs = inRhs >= 0 && (rhsSize != 1 || lhsSize == 1);
     if (keepLhs) {
@@ -287,20 +300,21 @@ Value GraphBuilder::gather(Value data, Value indices, int64_t axis) {
   SmallVector<int64_t> shape(shapeOf(data).take_front(axis));
   llvm::append_range(shape, shapeOf(indices));
   llvm::append_range(shape, shapeOf(data).drop_front(axis + 1));
-  return finish(GatherOp::create(builder, location, RankedTensorType::get(shape, elementOf(data)), data, indices,
-                                 Value(), uint64_t(axis), IntegerAttr()));
+  return finish(GatherOp::create(builder, location, RankedTensorType::get(shape, elementOf(data)), data,
+                                 indices, Value(), uint64_t(axis), IntegerAttr()));
 }
 
 Value GraphBuilder::gatherElements(Value data, Value indices, int64_t axis) {
-  return finish(GatherElementsOp::create(builder, location, RankedTensorType::get(shapeOf(indices), elementOf(data)),
-                                         data, indices, uint64_t(axis)));
+  return finish(GatherElementsOp::create(builder, location,
+                                         RankedTensorType::get(shapeOf(indices), elementOf(data)), data,
+                                         indices, uint64_t(axis)));
 }
 
 Value GraphBuilder::gatherND(Value data, Value indices, int64_t batchDims) {
   SmallVector<int64_t> shape(shapeOf(indices).drop_back());
   llvm::append_range(shape, shapeOf(data).drop_front(batchDims + shapeOf(indices).back()));
-  return finish(GatherNDOp::create(builder, location, RankedTensorType::get(shape, elementOf(data)), data, indices,
-                                   uint64_t(batchDims)));
+  return finish(GatherNDOp::create(builder, location, RankedTensorType::get(shape, elementOf(data)), data,
+                                   indices, uint64_t(batchDims)));
 }
 
 } // namespace colossal

@@ -1,8 +1,9 @@
 //===- GraphBuilder.h - colossal ops with inferred types, folded at once ----===//
 //
-// Builds ops at one place of a function, infers their result types, and folds what depends on constants only while it
-// builds, so that shape arithmetic never becomes ops that outlive their use. Importer and patterns build through it.
-// Shapes must fit (whoever calls checks what a model says before); the dialect's verifiers check the rest.
+// Builds ops at one place of a function, infers their result types, and folds what depends on constants only
+// while it builds, so that shape arithmetic never becomes ops that outlive their use. Importer and patterns
+// build through it. Shapes must fit (whoever calls checks what a model says before); the dialect's verifiers
+// check the rest.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_GRAPHBUILDER_H
@@ -15,7 +16,8 @@
 namespace colossal {
 
 /// The broadcast of shapes as in NumPy; nullopt where they do not fit.
-std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
+std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a,
+                                                          llvm::ArrayRef<int64_t> b);
 
 class GraphBuilder {
 public:
@@ -31,7 +33,9 @@ public:
   mlir::OpBuilder &ops() { return builder; }
   mlir::Location loc() const { return location; }
 
-  static mlir::RankedTensorType typeOf(Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+  static mlir::RankedTensorType typeOf(Value value) {
+    return llvm::cast<mlir::RankedTensorType>(value.getType());
+  }
   static Shape shapeOf(Value value) { return typeOf(value).getShape(); }
   static int64_t rankOf(Value value) { return typeOf(value).getRank(); }
   static Type elementOf(Value value) { return typeOf(value).getElementType(); }
@@ -53,7 +57,9 @@ public:
   Value sub(Value a, Value b) { return elementwise(ElementwiseKind::Sub, {a, b}); }
   Value mul(Value a, Value b) { return elementwise(ElementwiseKind::Mul, {a, b}); }
   Value div(Value a, Value b) { return elementwise(ElementwiseKind::Div, {a, b}); }
-  Value select(Value condition, Value a, Value b) { return elementwise(ElementwiseKind::Select, {condition, a, b}); }
+  Value select(Value condition, Value a, Value b) {
+    return elementwise(ElementwiseKind::Select, {condition, a, b});
+  }
   Value cast(Value a, Type element);
 
   // Movement.

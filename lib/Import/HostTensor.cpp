@@ -52,8 +52,12 @@ double HostTensor::getFloat(int64_t i) const {
   return double(value);
 }
 
-void HostTensor::setFloat(int64_t i, double value) { floats[i] = roundToType(value, type.getElementType()); }
-void HostTensor::setInt(int64_t i, int64_t value) { ints[i] = wrapToType(value, type.getElementType()); }
+void HostTensor::setFloat(int64_t i, double value) {
+  floats[i] = roundToType(value, type.getElementType());
+}
+void HostTensor::setInt(int64_t i, int64_t value) {
+  ints[i] = wrapToType(value, type.getElementType());
+}
 
 HostTensor HostTensor::expanded() const {
   if (!splat)

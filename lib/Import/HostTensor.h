@@ -1,7 +1,8 @@
 //===- HostTensor.h - small tensors evaluated at compile time ---------------===//
 //
-// Values of constants, and evaluation of colossal ops on them. Shape arithmetic runs here, so that result types can be
-// static. Integers and booleans are int64 (ui64 by its bits), floats are double, rounded to their type after every op.
+// Values of constants, and evaluation of colossal ops on them. Shape arithmetic runs here, so that result
+// types can be static. Integers and booleans are int64 (ui64 by its bits), floats are double, rounded to
+// their type after every op.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_HOSTTENSOR_H
@@ -17,8 +18,8 @@
 
 namespace colossal {
 
-/// A dense tensor in row-major order. Exactly one of `ints` and `floats` is used, by element type. A splat of any size
-/// has one entry and `splat` set.
+/// A dense tensor in row-major order. Exactly one of `ints` and `floats` is used, by element type. A splat of
+/// any size has one entry and `splat` set.
 struct HostTensor {
   mlir::RankedTensorType type;
   bool splat = false;
@@ -47,17 +48,18 @@ double roundToType(double value, mlir::Type type);
 /// Wraps to an integer type: sign-extended (signless; i1 is 0 or 1) or zero-extended (unsigned).
 int64_t wrapToType(int64_t value, mlir::Type type);
 
-/// What `op` gives for constant operands; nullopt where it is not evaluated here (or a result would exceed `limit`
-/// elements and is no splat).
+/// What `op` gives for constant operands; nullopt where it is not evaluated here (or a result would exceed
+/// `limit` elements and is no splat).
 std::optional<std::vector<HostTensor>> evaluateOp(mlir::Operation *op, llvm::ArrayRef<HostTensor> operands,
                                                   int64_t limit);
 
 /// Contents of a parameter, or nullopt where they cannot be had.
 using ParameterReader = llvm::function_ref<std::optional<HostTensor>(mlir::Operation *)>;
 
-/// The value of `value` if it depends on constants only (and on parameters, where a reader is given), by evaluating the
-/// ops that it comes from.
-std::optional<HostTensor> evaluate(mlir::Value value, ParameterReader reader = nullptr, int64_t limit = 1 << 16);
+/// The value of `value` if it depends on constants only (and on parameters, where a reader is given), by
+/// evaluating the ops that it comes from.
+std::optional<HostTensor> evaluate(mlir::Value value, ParameterReader reader = nullptr,
+                                   int64_t limit = 1 << 16);
 
 } // namespace colossal
 

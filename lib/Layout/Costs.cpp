@@ -118,14 +118,10 @@ cost::Group Costs::getGroup(ArrayRef<unsigned> axes) const {
 
 double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axes) const {
   switch (kind) {
-  case MoveKind::AllGather:
-    return model.seconds(cost::Collective::AllGather, bytes, getGroup(axes));
-  case MoveKind::AllReduce:
-    return model.seconds(cost::Collective::AllReduce, bytes, getGroup(axes));
-  case MoveKind::ReduceScatter:
-    return model.seconds(cost::Collective::ReduceScatter, bytes, getGroup(axes));
-  case MoveKind::AllToAll:
-    return model.seconds(cost::Collective::AllToAll, bytes, getGroup(axes));
+  case MoveKind::AllGather: return model.seconds(cost::Collective::AllGather, bytes, getGroup(axes));
+  case MoveKind::AllReduce: return model.seconds(cost::Collective::AllReduce, bytes, getGroup(axes));
+  case MoveKind::ReduceScatter: return model.seconds(cost::Collective::ReduceScatter, bytes, getGroup(axes));
+  case MoveKind::AllToAll: return model.seconds(cost::Collective::AllToAll, bytes, getGroup(axes));
   case MoveKind::Slice:
   case MoveKind::KeepFirst: // read and written once, mostly by the kernel that uses it
     return host ? host->seconds(cost::streaming(bytes, 0))

@@ -16,8 +16,8 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-/// Work of one search, in thousands of table entries: repeatable, and some seconds on the largest models. Problems whose
-/// tables are large get a number of passes over them.
+/// Work of one search, in thousands of table entries: repeatable, and some seconds on the largest models.
+/// Problems whose tables are large get a number of passes over them.
 static uint64_t getWork(const search::Problem &problem) {
   constexpr uint64_t kLeast = 40'000, kMost = 200'000, kPasses = 20;
   uint64_t entries = 0;
@@ -71,8 +71,9 @@ static FailureOr<Costs> loadCosts(ModuleOp module, const LayoutOptions &options)
   if (!machine.error.empty())
     return emitError(module.getLoc()) << machine.error;
   if (mesh.getNumRanks() > machine.machine.devices())
-    return emitError(module.getLoc()) << "the mesh has " << mesh.getNumRanks() << " ranks, machine '"
-                                      << machine.machine.name << "' " << machine.machine.devices() << " devices";
+    return emitError(module.getLoc())
+           << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name << "' "
+           << machine.machine.devices() << " devices";
   return Costs(machine.machine, mesh);
 }
 

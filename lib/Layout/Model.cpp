@@ -191,7 +191,8 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
     candidate.cost = search::costFromSeconds(seconds);
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     // A returned value is written where outputs lie, which its Result node counts.
-    bool isReturned = llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+    bool isReturned =
+        llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
     if (isView(op) || isReturned)
       continue;
     int64_t begin = steps[op], end = std::max(lastUse[result], begin + 1);
@@ -427,7 +428,8 @@ void Model::addTransfers(func::FuncOp function) {
     for (auto [i, operand] : llvm::enumerate(op.getOperands()))
       if (auto source = sources.find(operand); source != sources.end())
         transfers.push_back({operand, source->second.node, found->second, source->second.layouts,
-                             choicesOf.lookup(&op)->wants[i], static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
+                             choicesOf.lookup(&op)->wants[i],
+                             static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
   }
 }
 
@@ -507,8 +509,7 @@ void Model::apply(const search::Assignment &chosen) {
     case NodeInfo::Kind::Result:
       node.function.setResultAttr(node.index, kShardingAttrName, node.layouts[candidate]);
       break;
-    case NodeInfo::Kind::Copy:
-      break;
+    case NodeInfo::Kind::Copy: break;
     }
   }
 }

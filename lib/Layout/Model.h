@@ -1,7 +1,8 @@
 //===- Model.h - a module as a layout problem -------------------------------===//
 //
-// One node for each op, parameter, function argument and result; candidates are layouts; edges carry what it costs to
-// bring a value from where it is made to where it is used. Neighbours: search::Problem (what it builds), Layout.cpp.
+// One node for each op, parameter, function argument and result; candidates are layouts; edges carry what it
+// costs to bring a value from where it is made to where it is used. Neighbours: search::Problem (what it
+// builds), Layout.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_MODEL_H
@@ -22,7 +23,7 @@ namespace colossal::layout {
 /// The candidates of an op, which all ops of one refined rule share, and what they mean for its tensors.
 struct OpChoices {
   std::vector<dist::Assignment> assignments;
-  std::vector<double> seconds; ///< per assignment: computing and exchanging windows
+  std::vector<double> seconds;                     ///< per assignment: computing and exchanging windows
   llvm::SmallVector<mlir::ArrayAttr> wants, haves; ///< per operand (result), a ShardingAttr per assignment
   std::vector<std::vector<int64_t>> resultBytes;   ///< per result and assignment, of one rank's shard
 };
@@ -37,14 +38,16 @@ struct NodeInfo {
   unsigned index = 0;                          ///< of the argument or result
   std::shared_ptr<const OpChoices> choices;    ///< of an op
   std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
-  double getSeconds(int32_t candidate) const { return choices ? choices->seconds[candidate] : 0; } ///< computing
+  double getSeconds(int32_t candidate) const {
+    return choices ? choices->seconds[candidate] : 0;
+  } ///< computing
 };
 
 /// Where an operand comes from and what its user may ask for.
 struct Transfer {
   mlir::Value value;
-  int from = 0, to = 0;        ///< nodes
-  mlir::ArrayAttr have, want;  ///< per candidate of each, a ShardingAttr
+  int from = 0, to = 0;       ///< nodes
+  mlir::ArrayAttr have, want; ///< per candidate of each, a ShardingAttr
   bool isParameter = false;
 };
 
@@ -64,8 +67,8 @@ public:
   void apply(const search::Assignment &chosen);
 
   const std::vector<NodeInfo> &getNodes() const { return nodes; }
-  /// The name that stands for `name` in `function` and nowhere else: with "@FUNCTION" where the module has several. What
-  /// belongs to no function (parameters) keeps its name.
+  /// The name that stands for `name` in `function` and nowhere else: with "@FUNCTION" where the module has
+  /// several. What belongs to no function (parameters) keeps its name.
   std::string getProgramName(llvm::StringRef name, mlir::func::FuncOp function) const;
   const std::vector<Transfer> &getTransfers() const { return transfers; }
   const dist::RefinedRule &getRule(mlir::Operation *op) const {
@@ -95,33 +98,38 @@ private:
   /// Without pins; whether sums are carried, too.
   std::map<std::pair<const dist::RefinedRule *, bool>, std::shared_ptr<const OpChoices>> choicesOfRule;
   llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
-  std::map<std::tuple<const void *, const void *, unsigned, unsigned>, std::shared_ptr<const search::CostTable>> tables;
+  std::map<std::tuple<const void *, const void *, unsigned, unsigned>,
+           std::shared_ptr<const search::CostTable>>
+      tables;
   /// First time step of each op; the step after the last use of each value.
   llvm::DenseMap<mlir::Operation *, int64_t> steps;
   llvm::DenseMap<mlir::Value, int64_t> lastUse;
   int64_t end = 0;
 
   void numberSteps();
-  double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment, unsigned operand,
-                            dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
+  double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
+                            unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
   OpChoices makeChoices(mlir::Operation *op, std::vector<dist::Assignment> assignments) const;
-  /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be met.
-  std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
+  /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be
+  /// met.
+  std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name,
+                                              std::vector<Pin> &pins);
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
   void addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addTransfers(mlir::func::FuncOp function);
   void addParameterUse(const Transfer &transfer, int64_t step);
-  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once; with `spread`,
-  /// each also with its unused axes laid onto the largest dimensions.
+  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once; with
+  /// `spread`, each also with its unused axes laid onto the largest dimensions.
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values, bool spread) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
   /// What bringing a tensor from one layout to another costs each of `sharers` that need the same.
-  search::Cost getMoveCost(dist::ShardingAttr from, dist::ShardingAttr to, unsigned elementBytes, unsigned sharers);
-  std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want, unsigned elementBytes,
-                                                    unsigned sharers);
+  search::Cost getMoveCost(dist::ShardingAttr from, dist::ShardingAttr to, unsigned elementBytes,
+                           unsigned sharers);
+  std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want,
+                                                    unsigned elementBytes, unsigned sharers);
 };
 
 } // namespace colossal::layout

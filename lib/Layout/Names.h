@@ -16,20 +16,22 @@ namespace colossal::layout {
 /// All ONNX names (nodes, then tensors) in a location, each once.
 std::vector<std::string> getNames(mlir::Location location);
 
-/// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where it has none,
-/// with "#2", "#3", ... appended from the second op on that would be called the same. Parameters are called as in the
-/// model.
+/// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where
+/// it has none, with "#2", "#3", ... appended from the second op on that would be called the same. Parameters
+/// are called as in the model.
 llvm::DenseMap<mlir::Operation *, std::string> getUniqueNames(mlir::func::FuncOp function);
 
-/// A name for each refined factor, in the order of `refined.rule`: the role; role0, role1, ... where the op has several of
-/// that role; "d0", "d1", ... for factors without one. A factor of several parts has ".0", ".1", ... appended, outermost
-/// first. Example: contract(tensor<4x128x768>, tensor<768x2304>) with n = 3 x 12 x 64: m0, m1, k, n.0, n.1, n.2.
+/// A name for each refined factor, in the order of `refined.rule`: the role; role0, role1, ... where the op
+/// has several of that role; "d0", "d1", ... for factors without one. A factor of several parts has ".0",
+/// ".1", ... appended, outermost first. Example: contract(tensor<4x128x768>, tensor<768x2304>) with n = 3 x
+/// 12 x 64: m0, m1, k, n.0, n.1, n.2.
 std::vector<std::string> getFactorNames(const dist::RefinedRule &refined);
 
 /// A layout as pins write it: "[4:data,128,3*12:model*64]", "partial(model)" added where it is partial.
 std::string printSharding(dist::ShardingAttr sharding, dist::MeshAttr mesh);
 /// An op's assignment as pins write it: "m0:data,n.1:model", or "replicated".
-std::string printAssignment(const dist::RefinedRule &refined, const dist::Assignment &assignment, dist::MeshAttr mesh);
+std::string printAssignment(const dist::RefinedRule &refined, const dist::Assignment &assignment,
+                            dist::MeshAttr mesh);
 
 } // namespace colossal::layout
 

@@ -32,6 +32,8 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
 };
 } // namespace
 
-void registerPasses() { registerLayoutPasses(); }
+void registerPasses() {
+  registerLayoutPasses();
+}
 
 } // namespace colossal::layout

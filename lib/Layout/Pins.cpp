@@ -76,7 +76,9 @@ private:
     error = message.str();
     return false;
   }
-  StringRef takeName() { return take([](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }); }
+  StringRef takeName() {
+    return take([](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; });
+  }
   StringRef take(llvm::function_ref<bool(char)> isPart) {
     StringRef taken = rest.take_while(isPart);
     rest = rest.drop_front(taken.size());

@@ -35,7 +35,8 @@ struct Pin {
   bool matches(llvm::ArrayRef<std::string> names) const;
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
   dist::ShardingAttr getSharding(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape) const;
-  /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or cannot split it.
+  /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or
+  /// cannot split it.
   std::optional<dist::Assignment> getAssignment(const dist::RefinedRule &refined) const;
 };
 

@@ -83,11 +83,12 @@ private:
   };
 
   uint64_t sign(Operation *op) {
-    llvm::hash_code hash = llvm::hash_combine(op->getName().getAsOpaquePointer(),
-                                              op->getAttrDictionary().getAsOpaquePointer());
+    llvm::hash_code hash =
+        llvm::hash_combine(op->getName().getAsOpaquePointer(), op->getAttrDictionary().getAsOpaquePointer());
     for (Value operand : op->getOperands()) {
       Origin origin = origins.lookup(operand);
-      hash = llvm::hash_combine(hash, operand.getType().getAsOpaquePointer(), origin.argument, origin.parameter);
+      hash =
+          llvm::hash_combine(hash, operand.getType().getAsOpaquePointer(), origin.argument, origin.parameter);
     }
     for (Value result : op->getResults())
       hash = llvm::hash_combine(hash, result.getType().getAsOpaquePointer());
@@ -101,12 +102,14 @@ private:
     for (int k = 1; k < repeat.count; ++k)
       for (int j = 0; j < repeat.period; ++j) {
         int first = repeat.start + j, other = first + k * repeat.period;
-        for (auto [a, b] : llvm::zip_equal(cut.stream[first]->getOperands(), cut.stream[other]->getOperands())) {
+        for (auto [a, b] :
+             llvm::zip_equal(cut.stream[first]->getOperands(), cut.stream[other]->getOperands())) {
           if (!origins.lookup(a).isStream())
             continue;
           int from = place.lookup(a.getDefiningOp()), at = place.lookup(b.getDefiningOp());
           bool isInside = from >= repeat.start;
-          // Inside: the same place of its own unit. From outside: a value that all units share, or that the unit before gives.
+          // Inside: the same place of its own unit. From outside: a value that all units share, or that the
+          // unit before gives.
           if (isInside ? at - from != k * repeat.period
                        : a != b && (at < other - j - repeat.period || at >= other - j))
             return false;
@@ -171,4 +174,6 @@ private:
 
 } // namespace
 
-UnitCut layout::findUnits(func::FuncOp function) { return Cutter(function).run(); }
+UnitCut layout::findUnits(func::FuncOp function) {
+  return Cutter(function).run();
+}

@@ -1,7 +1,7 @@
 //===- Repeats.h - the blocks that a model repeats --------------------------===//
 //
-// Cuts a function's stream of operations (those that inputs and parameters both reach) into units, equal ones marked. Neighbour:
-// TrainingBlocks.cpp, which turns each kind of unit into a planner::UnitKind.
+// Cuts a function's stream of operations (those that inputs and parameters both reach) into units, equal ones
+// marked. Neighbour: TrainingBlocks.cpp, which turns each kind of unit into a planner::UnitKind.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_REPEATS_H
@@ -13,8 +13,8 @@
 
 namespace colossal::layout {
 
-/// Operations [begin, end) of the stream; units of the same kind have equal operations, attributes and types, and are
-/// connected alike.
+/// Operations [begin, end) of the stream; units of the same kind have equal operations, attributes and types,
+/// and are connected alike.
 struct Unit {
   int begin = 0, end = 0, kind = 0;
 };
@@ -35,8 +35,9 @@ llvm::DenseMap<mlir::Value, Origin> findOrigins(mlir::func::FuncOp function);
 /// Values made by stream[0, at) that stream[at, end) uses, in the order in which they are made.
 std::vector<mlir::Value> findLiveStream(const std::vector<mlir::Operation *> &stream, int at);
 
-/// Finds the period that covers the most operations, among those whose units hold a contraction and hand on at most
-/// `kMaxBoundary` values, and cuts what stands before and after it in the same way. O(n^2) comparisons of a number.
+/// Finds the period that covers the most operations, among those whose units hold a contraction and hand on
+/// at most `kMaxBoundary` values, and cuts what stands before and after it in the same way. O(n^2)
+/// comparisons of a number.
 UnitCut findUnits(mlir::func::FuncOp function);
 inline constexpr int kMaxBoundary = 2;
 

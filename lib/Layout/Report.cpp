@@ -45,22 +45,18 @@ static std::string getPattern(StringRef name) {
 
 static std::string printLayout(const Model &model, const NodeInfo &node, int32_t candidate) {
   if (node.kind == NodeInfo::Kind::Op)
-    return printAssignment(model.getRule(node.ops.front()), node.choices->assignments[candidate], model.getMesh());
+    return printAssignment(model.getRule(node.ops.front()), node.choices->assignments[candidate],
+                           model.getMesh());
   return printSharding(node.layouts[candidate], model.getMesh());
 }
 
 static StringRef getKindName(const NodeInfo &node) {
   switch (node.kind) {
-  case NodeInfo::Kind::Op:
-    return node.ops.front()->getName().stripDialect();
-  case NodeInfo::Kind::Parameter:
-    return "parameter";
-  case NodeInfo::Kind::Argument:
-    return "input";
-  case NodeInfo::Kind::Result:
-    return "output";
-  case NodeInfo::Kind::Copy:
-    return "copy";
+  case NodeInfo::Kind::Op: return node.ops.front()->getName().stripDialect();
+  case NodeInfo::Kind::Parameter: return "parameter";
+  case NodeInfo::Kind::Argument: return "input";
+  case NodeInfo::Kind::Result: return "output";
+  case NodeInfo::Kind::Copy: return "copy";
   }
   return "";
 }
@@ -93,20 +89,14 @@ static Memory measureMemory(const Model &model, const search::Assignment &chosen
       if (use.begin > peak || use.end <= peak)
         continue;
       switch (model.getNodes()[i].kind) {
-      case NodeInfo::Kind::Op:
-        memory.activations += use.bytes;
-        break;
+      case NodeInfo::Kind::Op: memory.activations += use.bytes; break;
       case NodeInfo::Kind::Parameter:
         memory.weights += use.bytes;
         memory.largest.push_back({use.bytes, model.getNodes()[i].name});
         break;
       case NodeInfo::Kind::Argument:
-      case NodeInfo::Kind::Result:
-        memory.boundary += use.bytes;
-        break;
-      case NodeInfo::Kind::Copy:
-        memory.copies += use.bytes;
-        break;
+      case NodeInfo::Kind::Result: memory.boundary += use.bytes; break;
+      case NodeInfo::Kind::Copy: memory.copies += use.bytes; break;
       }
     }
   llvm::stable_sort(memory.largest, [](const auto &a, const auto &b) { return a.first > b.first; });

@@ -9,11 +9,12 @@
 
 namespace colossal::layout {
 
-/// Fills `report` for the chosen candidates. Transfers are counted as the partitioner makes them: one for all uses of a
-/// value in one layout.
+/// Fills `report` for the chosen candidates. Transfers are counted as the partitioner makes them: one for all
+/// uses of a value in one layout.
 void describe(Model &model, const search::Solution &solution, LayoutReport &report);
 
-/// Where the memory goes in the chosen candidates at their peak: "weights 40.0 MiB, activations 3.2 MiB, ...; largest: ...".
+/// Where the memory goes in the chosen candidates at their peak: "weights 40.0 MiB, activations 3.2 MiB, ...;
+/// largest: ...".
 std::string describeMemory(const Model &model, const search::Assignment &chosen);
 
 /// "1.5 MiB".

@@ -20,8 +20,8 @@ namespace {
 class Extractor {
 public:
   Extractor(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch)
-      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), fewRules(few), manyRules(many), cut(findUnits(few)),
-        manyCut(findUnits(many)), origins(findOrigins(few)) {}
+      : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), fewRules(few), manyRules(many),
+        cut(findUnits(few)), manyCut(findUnits(many)), origins(findOrigins(few)) {}
 
   FailureOr<planner::TrainingGraph> run();
 
@@ -111,8 +111,9 @@ FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind 
       compare(type.getNumElements(), cast<RankedTensorType>(other.getType()).getNumElements());
   std::vector<std::string> names = getNames(value.getLoc());
   if (!elements)
-    return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType() << " between batches of "
-                                     << fewBatch << " and " << manyBatch << ", not in proportion: the model mixes sequences";
+    return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType()
+                                     << " between batches of " << fewBatch << " and " << manyBatch
+                                     << ", not in proportion: the model mixes sequences";
   planner::Tensor tensor;
   tensor.name = names.empty() ? "" : names.back();
   tensor.elements = std::max(1.0, elements->size);
@@ -120,7 +121,7 @@ FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind 
   tensor.isFloat = isa<FloatType>(type.getElementType());
   tensor.bytes = getElementBytes(type.getElementType());
   Origin origin = origins.lookup(value);
-  tensor.kind = origin.isStream()    ? planner::Tensor::Activation
+  tensor.kind = origin.isStream()                      ? planner::Tensor::Activation
                 : origin.parameter && isTrained(value) ? planner::Tensor::Parameter
                                                        : planner::Tensor::Given;
   if (tensor.kind == planner::Tensor::Parameter)
@@ -147,7 +148,8 @@ planner::Operation::Kind getKind(Operation *op) {
   return planner::Operation::Streaming;
 }
 
-LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitKind &kind, planner::Operation &built) {
+LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitKind &kind,
+                                 planner::Operation &built) {
   const RefinedRule &refined = fewRules.get(op), &refinedOther = manyRules.get(other);
   bool isRefined = refined.rule.factors.size() == refinedOther.rule.factors.size();
   const FactorRule &rule = isRefined ? refined.rule : refined.own;
@@ -157,16 +159,17 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
   for (auto [a, b] : llvm::zip_equal(rule.factors, ruleOther.factors)) {
     std::optional<Size> size = compare(a.size, b.size);
     if (!size)
-      return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size << " to " << b.size
-                                     << " between batches of " << fewBatch << " and " << manyBatch << ", not in proportion";
+      return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size
+                                     << " to " << b.size << " between batches of " << fewBatch << " and "
+                                     << manyBatch << ", not in proportion";
     planner::Factor factor;
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
     // Windows need their neighbours' elements, which the planner does not move.
     bool isFixed = a.kind == FactorKind::Whole || a.kind == FactorKind::Carried || a.operandSize >= 0;
-    factor.kind = isFixed                             ? planner::Factor::Whole
-                  : a.kind == FactorKind::Reduction   ? planner::Factor::Reduction
-                                                      : planner::Factor::Parallel;
+    factor.kind = isFixed                           ? planner::Factor::Whole
+                  : a.kind == FactorKind::Reduction ? planner::Factor::Reduction
+                                                    : planner::Factor::Parallel;
     factor.role = a.role.str();
     built.factors.push_back(std::move(factor));
   }
@@ -195,7 +198,8 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
     }
     addPlaces(rule.operands[i], use);
     for (const planner::Place &place : use.places)
-      readsSome |= rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
+      readsSome |=
+          rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
     if (readsSome && kind.tensors[*tensor].kind == planner::Tensor::Parameter)
       use.moved = false;
     built.operands.push_back(std::move(use));
@@ -216,9 +220,11 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
 LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
   Operation *op = cut.stream[at], *other = manyCut.stream[at];
   if (!isa<GradientOpInterface>(op))
-    return op->emitOpError() << "does not tell the work of its gradients, so that no training can be planned with it";
+    return op->emitOpError()
+           << "does not tell the work of its gradients, so that no training can be planned with it";
   if (op->getName() != other->getName())
-    return emitError(op->getLoc()) << "'" << op->getName() << "' becomes '" << other->getName() << "' at another batch";
+    return emitError(op->getLoc()) << "'" << op->getName() << "' becomes '" << other->getName()
+                                   << "' at another batch";
   planner::Operation built;
   std::vector<std::string> names = getNames(op->getLoc());
   built.name = names.empty() ? op->getName().getStringRef().str() : names.front();
@@ -238,8 +244,8 @@ LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
   return success();
 }
 
-/// Marks what one kernel computes: chains of memory-bound operations in which each has one user, and those that follow a
-/// contraction as its epilogue.
+/// Marks what one kernel computes: chains of memory-bound operations in which each has one user, and those
+/// that follow a contraction as its epilogue.
 void Extractor::fuse(planner::UnitKind &kind) const {
   std::vector<int> users(kind.tensors.size(), 0);
   std::vector<planner::Use *> makers(kind.tensors.size(), nullptr);
@@ -357,20 +363,26 @@ void Extractor::nameKinds(planner::TrainingGraph &graph) const {
   for (int count : uses)
     repeated += count > 1;
   for (auto [k, kind] : llvm::enumerate(graph.kinds)) {
-    bool isFirst = graph.units.front() == static_cast<int>(k), isLast = graph.units.back() == static_cast<int>(k);
+    bool isFirst = graph.units.front() == static_cast<int>(k),
+         isLast = graph.units.back() == static_cast<int>(k);
     if (uses[k] > 1)
       kind.name = repeated > 1 ? "block" + std::to_string(++others) : "block";
     else
-      kind.name = isFirst && isLast ? "model" : isFirst ? "embedding" : isLast ? "head" : "part" + std::to_string(++others);
+      kind.name = isFirst && isLast ? "model"
+                  : isFirst         ? "embedding"
+                  : isLast          ? "head"
+                                    : "part" + std::to_string(++others);
   }
 }
 
 FailureOr<planner::TrainingGraph> Extractor::run() {
   if (cut.stream.empty())
-    return emitError(few.getLoc()) << "no operation depends on inputs and on parameters: there is nothing to train";
+    return emitError(few.getLoc())
+           << "no operation depends on inputs and on parameters: there is nothing to train";
   if (cut.stream.size() != manyCut.stream.size())
-    return emitError(few.getLoc()) << "the model has " << cut.stream.size() << " operations at a batch of " << fewBatch << " and "
-                                   << manyCut.stream.size() << " at " << manyBatch << ": no batch can be planned for it";
+    return emitError(few.getLoc()) << "the model has " << cut.stream.size() << " operations at a batch of "
+                                   << fewBatch << " and " << manyCut.stream.size() << " at " << manyBatch
+                                   << ": no batch can be planned for it";
   countRoots();
   planner::TrainingGraph graph;
   graph.kinds.resize(cut.kinds);
@@ -410,7 +422,7 @@ FailureOr<planner::TrainingGraph> Extractor::run() {
 
 } // namespace
 
-FailureOr<planner::TrainingGraph> layout::extractTrainingGraph(func::FuncOp few, int64_t fewBatch, func::FuncOp many,
-                                                               int64_t manyBatch) {
+FailureOr<planner::TrainingGraph> layout::extractTrainingGraph(func::FuncOp few, int64_t fewBatch,
+                                                               func::FuncOp many, int64_t manyBatch) {
   return Extractor(few, fewBatch, many, manyBatch).run();
 }

@@ -11,18 +11,12 @@ using namespace colossal::dist;
 
 static shard::ReductionKind getShardReduction(ReductionKind kind) {
   switch (kind) {
-  case ReductionKind::Sum:
-    return shard::ReductionKind::Sum;
-  case ReductionKind::Max:
-    return shard::ReductionKind::Max;
-  case ReductionKind::Min:
-    return shard::ReductionKind::Min;
-  case ReductionKind::Prod:
-    return shard::ReductionKind::Product;
-  case ReductionKind::And:
-    return shard::ReductionKind::BitwiseAnd;
-  case ReductionKind::Or:
-    return shard::ReductionKind::BitwiseOr;
+  case ReductionKind::Sum: return shard::ReductionKind::Sum;
+  case ReductionKind::Max: return shard::ReductionKind::Max;
+  case ReductionKind::Min: return shard::ReductionKind::Min;
+  case ReductionKind::Prod: return shard::ReductionKind::Product;
+  case ReductionKind::And: return shard::ReductionKind::BitwiseAnd;
+  case ReductionKind::Or: return shard::ReductionKind::BitwiseOr;
   }
   return shard::ReductionKind::Sum;
 }
@@ -31,9 +25,10 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-/// `value` under another shape. A reshape that this path itself has just made (`own`) is replaced; others may be what the
-/// program goes on with, though nothing uses them yet.
-static Value emitReshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape, ReshapeOp &own) {
+/// `value` under another shape. A reshape that this path itself has just made (`own`) is replaced; others may
+/// be what the program goes on with, though nothing uses them yet.
+static Value emitReshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape,
+                         ReshapeOp &own) {
   if (own && value == own.getResult()) {
     value = own.getInput();
     own.erase();
@@ -92,11 +87,10 @@ Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local,
     case MoveKind::AllToAll:
       shape[move.gatherDim] *= move.ranks;
       local = shard::AllToAllOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
-                                        builder.getIndexAttr(move.splitDim), builder.getIndexAttr(move.gatherDim));
+                                        builder.getIndexAttr(move.splitDim),
+                                        builder.getIndexAttr(move.gatherDim));
       break;
-    case MoveKind::KeepFirst:
-      local = keepOnFirst(builder, loc, local, move.axes);
-      break;
+    case MoveKind::KeepFirst: local = keepOnFirst(builder, loc, local, move.axes); break;
     case MoveKind::Slice:
       local = shard::AllSliceOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
                                         builder.getIndexAttr(move.splitDim));

@@ -1,7 +1,8 @@
 //===- Partition.cpp - from global to local tensors -------------------------===//
 //
-// Walks each function once, in order, and builds its local twin beside it: operands are brought to the layout that an
-// op's rule and assignment ask for (collectives, windows, padding), then the op builds its local version.
+// Walks each function once, in order, and builds its local twin beside it: operands are brought to the layout
+// that an op's rule and assignment ask for (collectives, windows, padding), then the op builds its local
+// version.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Partition/Partition.h"
@@ -42,14 +43,10 @@ bool hasPadding(ShardingAttr sharding, MeshAttr mesh) {
 double getFill(PaddingFill fill) {
   switch (fill) {
   case PaddingFill::Any:
-  case PaddingFill::Zero:
-    return 0.0;
-  case PaddingFill::One:
-    return 1.0;
-  case PaddingFill::Lowest:
-    return -std::numeric_limits<double>::infinity();
-  case PaddingFill::Highest:
-    return std::numeric_limits<double>::infinity();
+  case PaddingFill::Zero: return 0.0;
+  case PaddingFill::One: return 1.0;
+  case PaddingFill::Lowest: return -std::numeric_limits<double>::infinity();
+  case PaddingFill::Highest: return std::numeric_limits<double>::infinity();
   }
   return 0.0;
 }
@@ -58,7 +55,8 @@ double getFill(PaddingFill fill) {
 class FunctionPartitioner {
 public:
   FunctionPartitioner(func::FuncOp function, MeshAttr mesh, Resharder &resharder)
-      : function(function), mesh(mesh), resharder(resharder), refinement(function), builder(function.getContext()) {}
+      : function(function), mesh(mesh), resharder(resharder), refinement(function),
+        builder(function.getContext()) {}
   LogicalResult run();
 
 private:
@@ -72,11 +70,13 @@ private:
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   IRMapping scalars;
 
-  /// The layout `given` (replicated where it is null) of an argument, result or parameter; `emitError` begins a message.
+  /// The layout `given` (replicated where it is null) of an argument, result or parameter; `emitError` begins
+  /// a message.
   FailureOr<ShardingAttr> getBoundarySharding(Attribute given, Type type,
                                               llvm::function_ref<InFlightDiagnostic()> emitError);
   RankedTensorType getLocalType(Type global, ShardingAttr sharding) const {
-    return RankedTensorType::get(sharding.getLocalShape(mesh), cast<RankedTensorType>(global).getElementType());
+    return RankedTensorType::get(sharding.getLocalShape(mesh),
+                                 cast<RankedTensorType>(global).getElementType());
   }
   /// The local value of `global` in the layout `wanted`. Equal requests share one value.
   FailureOr<Value> bring(Value global, ShardingAttr wanted, Operation *user);
@@ -101,7 +101,9 @@ public:
       size *= getLocalSize(refined.rule.factors[part].size, assignment[part], parent.mesh);
     return size;
   }
-  SmallVector<int64_t> localResultShape(unsigned i) const override { return resultSharding(i).getLocalShape(parent.mesh); }
+  SmallVector<int64_t> localResultShape(unsigned i) const override {
+    return resultSharding(i).getLocalShape(parent.mesh);
+  }
   ShardingAttr resultSharding(unsigned i) const override {
     return stored ? stored : getResultSharding(op, i, refined.rule, assignment);
   }
@@ -144,16 +146,17 @@ FailureOr<Assignment> colossal::dist::getAssignment(Operation *op, const FactorR
     return assignment;
   auto array = dyn_cast<ArrayAttr>(given);
   if (!array || array.size() != rule.factors.size()) {
-    op->emitOpError() << "expected '" << kAssignmentAttrName << "' to be an array with one entry for each of the "
-                      << rule.factors.size() << " factors, found " << given;
+    op->emitOpError() << "expected '" << kAssignmentAttrName
+                      << "' to be an array with one entry for each of the " << rule.factors.size()
+                      << " factors, found " << given;
     return failure();
   }
   uint32_t seen = 0;
   for (auto [f, entry] : llvm::enumerate(array)) {
     auto axes = dyn_cast<DenseI64ArrayAttr>(entry);
     if (!axes) {
-      op->emitOpError() << "expected entry " << f << " of '" << kAssignmentAttrName << "' to be an array of i64, found "
-                        << entry;
+      op->emitOpError() << "expected entry " << f << " of '" << kAssignmentAttrName
+                        << "' to be an array of i64, found " << entry;
       return failure();
     }
     for (int64_t axis : axes.asArrayRef()) {
@@ -176,13 +179,15 @@ FailureOr<Assignment> colossal::dist::getAssignment(Operation *op, const FactorR
 void colossal::dist::setAssignment(Operation *op, const Assignment &assignment) {
   SmallVector<Attribute> entries;
   for (const auto &axes : assignment)
-    entries.push_back(DenseI64ArrayAttr::get(op->getContext(), SmallVector<int64_t>(axes.begin(), axes.end())));
+    entries.push_back(
+        DenseI64ArrayAttr::get(op->getContext(), SmallVector<int64_t>(axes.begin(), axes.end())));
   op->setAttr(kAssignmentAttrName, ArrayAttr::get(op->getContext(), entries));
 }
 
 ShardingAttr colossal::dist::getOperandSharding(Operation *op, unsigned operand, const FactorRule &rule,
                                                 const Assignment &assignment) {
-  ShardingAttr sharding = getSharding(op->getContext(), rule, rule.operands[operand], assignment, /*isOperand=*/true);
+  ShardingAttr sharding =
+      getSharding(op->getContext(), rule, rule.operands[operand], assignment, /*isOperand=*/true);
   SmallVector<unsigned> partial;
   for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
     if (llvm::is_contained(factor.carriers, operand))
@@ -207,8 +212,8 @@ ShardingAttr colossal::dist::getResultSharding(Operation *op, unsigned result, c
   return ShardingAttr::get(op->getContext(), sharding.getDims(), partial, kind);
 }
 
-ShardRange colossal::dist::getShardRange(OpBuilder &builder, Location loc, int64_t size, ArrayRef<unsigned> axes,
-                                         MeshAttr mesh) {
+ShardRange colossal::dist::getShardRange(OpBuilder &builder, Location loc, int64_t size,
+                                         ArrayRef<unsigned> axes, MeshAttr mesh) {
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
   ShardRange range{Value(), constant(size)};
   int64_t chunk = size;
@@ -218,8 +223,8 @@ ShardRange colossal::dist::getShardRange(OpBuilder &builder, Location loc, int64
     Value step = arith::MulIOp::create(builder, loc, coordinate, constant(chunk));
     range.start = range.start ? arith::AddIOp::create(builder, loc, range.start, step).getResult() : step;
     Value left = arith::SubIOp::create(builder, loc, range.valid, step);
-    range.valid = arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, left, constant(chunk)),
-                                         constant(0));
+    range.valid = arith::MaxSIOp::create(
+        builder, loc, arith::MinSIOp::create(builder, loc, left, constant(chunk)), constant(0));
   }
   if (!range.start)
     range.start = constant(0);
@@ -240,7 +245,8 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
   Type element = cast<RankedTensorType>(global.getType()).getElementType();
   const ReshardPath *path = resharder.find(local.sharding, wanted, getElementBytes(element));
   if (!path) {
-    user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of " << local.sharding;
+    user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of "
+                        << local.sharding;
     return failure();
   }
   known = emitReshard(builder, global.getLoc(), local.value, *path);
@@ -266,11 +272,14 @@ LogicalResult OpContext::prepareOperands() {
 Value OpContext::bringWindows(unsigned operand, Value value) {
   OpBuilder &builder = parent.builder;
   for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
-    if (dim.size() != 1 || assignment[dim.front()].empty() || refined.rule.factors[dim.front()].operandSize < 0)
+    if (dim.size() != 1 || assignment[dim.front()].empty() ||
+        refined.rule.factors[dim.front()].operandSize < 0)
       continue;
     const Factor &factor = refined.rule.factors[dim.front()];
     ArrayRef<unsigned> axes = assignment[dim.front()];
-    auto constant = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, op->getLoc(), number); };
+    auto constant = [&](int64_t number) -> Value {
+      return arith::ConstantIndexOp::create(builder, op->getLoc(), number);
+    };
     ShardRange source = getShardRange(builder, op->getLoc(), factor.operandSize, axes, parent.mesh);
     ShardRange result = getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh);
     Value first = arith::MulIOp::create(builder, op->getLoc(), result.start, constant(factor.stride));
@@ -278,8 +287,9 @@ Value OpContext::bringWindows(unsigned operand, Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
     shape[d] = (getLocalSize(factor.size, axes, parent.mesh) - 1) * factor.stride + factor.window;
-    value = ExchangeOp::create(builder, op->getLoc(), type.clone(shape), value, source.start, source.valid, first, d,
-                               SmallVector<int64_t>(axes.begin(), axes.end()), APFloat(factor.windowFill));
+    value =
+        ExchangeOp::create(builder, op->getLoc(), type.clone(shape), value, source.start, source.valid, first,
+                           d, SmallVector<int64_t>(axes.begin(), axes.end()), APFloat(factor.windowFill));
   }
   return value;
 }
@@ -319,7 +329,8 @@ Value OpContext::getOffset(OpBuilder &builder, unsigned factor) {
   int64_t inner = refined.own.factors[factor].size / part.size;
   if (inner == 1)
     return start;
-  return arith::MulIOp::create(builder, op->getLoc(), start, arith::ConstantIndexOp::create(builder, op->getLoc(), inner));
+  return arith::MulIOp::create(builder, op->getLoc(), start,
+                               arith::ConstantIndexOp::create(builder, op->getLoc(), inner));
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,7 +348,8 @@ FunctionPartitioner::getBoundarySharding(Attribute given, Type type,
   if (!given)
     return ShardingAttr::getReplicated(function.getContext(), tensor.getShape());
   auto sharding = dyn_cast<ShardingAttr>(given);
-  if (!sharding || ArrayRef<int64_t>(sharding.getGlobalShape()) != tensor.getShape() || sharding.isPartial()) {
+  if (!sharding || ArrayRef<int64_t>(sharding.getGlobalShape()) != tensor.getShape() ||
+      sharding.isPartial()) {
     emitError() << "has layout " << given << ", expected one of " << type << " without partial axes";
     return failure();
   }
@@ -358,9 +370,8 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
     return failure();
   ShardingAttr stored;
   if (Attribute given = op->getAttr(kShardingAttrName); given && isa<ParameterOp>(op)) {
-    FailureOr<ShardingAttr> checked = getBoundarySharding(given, op->getResult(0).getType(), [&] {
-      return op->emitOpError();
-    });
+    FailureOr<ShardingAttr> checked =
+        getBoundarySharding(given, op->getResult(0).getType(), [&] { return op->emitOpError(); });
     if (failed(checked))
       return failure();
     stored = *checked;
@@ -375,8 +386,8 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
     auto [global, value] = pair;
     ShardingAttr sharding = context.resultSharding(i);
     if (value.getType() != getLocalType(global.getType(), sharding))
-      return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout " << sharding
-                               << " asks for " << getLocalType(global.getType(), sharding);
+      return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout "
+                               << sharding << " asks for " << getLocalType(global.getType(), sharding);
     locals[global] = {value, sharding, isa<ParameterOp>(op)};
   }
   return success();

@@ -20,7 +20,11 @@ struct PartitionPass : colossal::partition::impl::PartitionBase<PartitionPass> {
 };
 } // namespace
 
-std::unique_ptr<Pass> createPartitionPass() { return std::make_unique<PartitionPass>(); }
-void registerPasses() { registerPartitionPasses(); }
+std::unique_ptr<Pass> createPartitionPass() {
+  return std::make_unique<PartitionPass>();
+}
+void registerPasses() {
+  registerPartitionPasses();
+}
 
 } // namespace colossal::partition

@@ -77,12 +77,14 @@ int PathSearch::getNextAxis(const Placement &placement, unsigned place) const {
 }
 
 /// Is it the result whose bytes make the cost of a move (Move::bytes)?
-static bool countsResult(MoveKind kind) { return kind == MoveKind::AllGather || !isCollective(kind); }
+static bool countsResult(MoveKind kind) {
+  return kind == MoveKind::AllGather || !isCollective(kind);
+}
 
 void PathSearch::push(const Placement &next, Step step) {
   double bytes = getBytes(next);
-  double total =
-      visits[current].cost + cost(step.kind, countsResult(step.kind) ? bytes : visits[current].bytes, step.axes);
+  double total = visits[current].cost +
+                 cost(step.kind, countsResult(step.kind) ? bytes : visits[current].bytes, step.axes);
   double &least = getBest(next);
   if (least <= total)
     return;

@@ -16,18 +16,12 @@ using namespace colossal::dist;
 
 StringRef colossal::dist::stringify(MoveKind kind) {
   switch (kind) {
-  case MoveKind::AllGather:
-    return "all-gather";
-  case MoveKind::AllReduce:
-    return "all-reduce";
-  case MoveKind::ReduceScatter:
-    return "reduce-scatter";
-  case MoveKind::AllToAll:
-    return "all-to-all";
-  case MoveKind::Slice:
-    return "slice";
-  case MoveKind::KeepFirst:
-    return "keep-first";
+  case MoveKind::AllGather: return "all-gather";
+  case MoveKind::AllReduce: return "all-reduce";
+  case MoveKind::ReduceScatter: return "reduce-scatter";
+  case MoveKind::AllToAll: return "all-to-all";
+  case MoveKind::Slice: return "slice";
+  case MoveKind::KeepFirst: return "keep-first";
   }
   return "";
 }
@@ -37,13 +31,10 @@ double colossal::dist::getSentBytes(MoveKind kind, double bytes, int64_t ranks) 
   switch (kind) {
   case MoveKind::AllGather:
   case MoveKind::ReduceScatter:
-  case MoveKind::AllToAll:
-    return share * bytes;
-  case MoveKind::AllReduce:
-    return 2 * share * bytes;
+  case MoveKind::AllToAll: return share * bytes;
+  case MoveKind::AllReduce: return 2 * share * bytes;
   case MoveKind::Slice:
-  case MoveKind::KeepFirst:
-    return 0;
+  case MoveKind::KeepFirst: return 0;
   }
   return 0;
 }
@@ -207,7 +198,8 @@ static State makeState(ShardingAttr sharding, MeshAttr mesh) {
   return state;
 }
 
-/// What is partial in `to` must be so in `from`, or become it: a value is made an addend of a sum, not of a maximum.
+/// What is partial in `to` must be so in `from`, or become it: a value is made an addend of a sum, not of a
+/// maximum.
 static bool canBecomePartial(ShardingAttr from, ShardingAttr to) {
   if (!to.isPartial() || (from.isPartial() && from.getPartialKind() == to.getPartialKind() &&
                           llvm::all_of(to.getPartialAxes(), [&](unsigned axis) {

@@ -34,9 +34,16 @@ std::optional<DataType> getDataType(Type element) {
 
 unsigned getElementBytes(DataType type) {
   switch (type) {
-  case F64: case I64: case U64: return 8;
-  case F32: case I32: case U32: return 4;
-  case F16: case BF16: case I16: case U16: return 2;
+  case F64:
+  case I64:
+  case U64: return 8;
+  case F32:
+  case I32:
+  case U32: return 4;
+  case F16:
+  case BF16:
+  case I16:
+  case U16: return 2;
   default: return 1;
   }
 }

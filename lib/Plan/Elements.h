@@ -10,8 +10,8 @@
 
 namespace colossal::plan {
 
-/// The plan's name of an MLIR element type; none for types that tensors of a model do not have. i1 is BOOL, signless
-/// and signed integers are I8..I64.
+/// The plan's name of an MLIR element type; none for types that tensors of a model do not have. i1 is BOOL,
+/// signless and signed integers are I8..I64.
 std::optional<DataType> getDataType(mlir::Type element);
 /// Bytes of one element.
 unsigned getElementBytes(DataType type);

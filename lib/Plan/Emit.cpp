@@ -1,7 +1,7 @@
 //===- Emit.cpp - from the Plan dialect to a plan file ----------------------===//
 //
-// One op to one message. The only work is on index expressions (SSA in the program's body, trees in the plan), on the
-// boxes that shardings mean, and on the data section, where equal constants are stored once.
+// One op to one message. The only work is on index expressions (SSA in the program's body, trees in the
+// plan), on the boxes that shardings mean, and on the data section, where equal constants are stored once.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Plan/Emit.h"
@@ -82,15 +82,16 @@ FailureOr<Expr> makeExpr(Value value) {
       return failure();
     return makeConstant(integer.getInt());
   }
-  Expr::Op kind = llvm::TypeSwitch<Operation *, Expr::Op>(op)
-                      .Case<arith::AddIOp>([](auto) { return Expr::ADD; })
-                      .Case<arith::SubIOp>([](auto) { return Expr::SUB; })
-                      .Case<arith::MulIOp>([](auto) { return Expr::MUL; })
-                      .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>([](auto) { return Expr::FLOOR_DIV; })
-                      .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Expr::MOD; })
-                      .Case<arith::MinSIOp>([](auto) { return Expr::MIN; })
-                      .Case<arith::MaxSIOp>([](auto) { return Expr::MAX; })
-                      .Default([](auto) { return Expr::OP_UNSPECIFIED; });
+  Expr::Op kind =
+      llvm::TypeSwitch<Operation *, Expr::Op>(op)
+          .Case<arith::AddIOp>([](auto) { return Expr::ADD; })
+          .Case<arith::SubIOp>([](auto) { return Expr::SUB; })
+          .Case<arith::MulIOp>([](auto) { return Expr::MUL; })
+          .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>([](auto) { return Expr::FLOOR_DIV; })
+          .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Expr::MOD; })
+          .Case<arith::MinSIOp>([](auto) { return Expr::MIN; })
+          .Case<arith::MaxSIOp>([](auto) { return Expr::MAX; })
+          .Default([](auto) { return Expr::OP_UNSPECIFIED; });
   if (kind == Expr::OP_UNSPECIFIED)
     return op->emitOpError("has no form in a plan's expressions"), failure();
   FailureOr<Expr> lhs = makeExpr(op->getOperand(0)), rhs = makeExpr(op->getOperand(1));
@@ -119,10 +120,11 @@ void fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
         coordinate.set_coordinate(axis);
         Expr offset = makeBinary(Expr::MUL, coordinate, makeConstant(chunk));
         start = makeBinary(Expr::ADD, start, offset);
-        valid = even ? makeConstant(chunk)
-                     : makeBinary(Expr::MIN,
-                                  makeBinary(Expr::MAX, makeBinary(Expr::SUB, valid, offset), makeConstant(0)),
-                                  makeConstant(chunk));
+        valid = even
+                    ? makeConstant(chunk)
+                    : makeBinary(Expr::MIN,
+                                 makeBinary(Expr::MAX, makeBinary(Expr::SUB, valid, offset), makeConstant(0)),
+                                 makeConstant(chunk));
       }
       out.set_local(chunk);
       // An empty shard begins at the end, so that start + valid stays within the tensor.
@@ -148,8 +150,8 @@ private:
   LogicalResult emitProgram(ProgramOp op);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
   LogicalResult emitCollective(CollectiveOp op, Collective &out, Program &program);
-  LogicalResult emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding, BufferAttr buffer,
-                            Binding &out);
+  LogicalResult emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding,
+                            BufferAttr buffer, Binding &out);
   void emitConvolution(ConvolutionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
@@ -167,7 +169,8 @@ private:
 LogicalResult Emitter::emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op) {
   auto arena = arenas.find(buffer.getArena().getValue());
   if (arena == arenas.end())
-    return op->emitOpError("names arena @") << buffer.getArena().getValue() << ", which the module does not have";
+    return op->emitOpError("names arena @")
+           << buffer.getArena().getValue() << ", which the module does not have";
   out.set_arena(arena->second);
   out.set_offset(buffer.getOffset());
   out.set_bytes(buffer.getBytes());
@@ -298,7 +301,8 @@ LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out, Program 
   out.set_src_peer_stride(op.getSrcPeerStride());
   out.set_dst_peer_stride(op.getDstPeerStride());
   out.set_root(op.getRoot().value_or(0));
-  if (failed(emitBuffer(op.getSrc(), *out.mutable_src(), op)) || failed(emitBuffer(op.getDst(), *out.mutable_dst(), op)))
+  if (failed(emitBuffer(op.getSrc(), *out.mutable_src(), op)) ||
+      failed(emitBuffer(op.getDst(), *out.mutable_dst(), op)))
     return failure();
   if (op.getScratch() && failed(emitBuffer(*op.getScratch(), *out.mutable_scratch(), op)))
     return failure();
@@ -381,7 +385,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
   if (auto load = dyn_cast<LoadParameterOp>(op)) {
     auto parameter = parameters.find(load.getParameter());
     if (parameter == parameters.end())
-      return op->emitOpError("names parameter @") << load.getParameter() << ", which the module does not have";
+      return op->emitOpError("names parameter @")
+             << load.getParameter() << ", which the module does not have";
     Copy &copy = *out.mutable_copy();
     copy.mutable_parameter()->set_parameter(parameter->second);
     fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box());
@@ -432,8 +437,8 @@ LogicalResult Emitter::emitProgram(ProgramOp op) {
       result = emitBinding(input, input.getName(), input.getType(), input.getSharding(), input.getBuffer(),
                            *out.add_inputs());
     } else if (auto output = dyn_cast<OutputOp>(item)) {
-      result = emitBinding(output, output.getName(), output.getType(), output.getSharding(), output.getBuffer(),
-                           *out.add_outputs());
+      result = emitBinding(output, output.getName(), output.getType(), output.getSharding(),
+                           output.getBuffer(), *out.add_outputs());
     } else if (auto fixed = dyn_cast<FixedInputOp>(item)) {
       auto place = addData(fixed.getValue(), fixed);
       if (failed(place))

@@ -1,5 +1,5 @@
-// Units as search problems: one node an operation, one a value with several users; tables hold what moves cost. Neighbours:
-// BlockPlanner.h has the contract, UnitLayouts.h the prices, search::solve the answer.
+// Units as search problems: one node an operation, one a value with several users; tables hold what moves
+// cost. Neighbours: BlockPlanner.h has the contract, UnitLayouts.h the prices, search::solve the answer.
 #include "colossal/Planner/BlockPlanner.h"
 
 #include "UnitLayouts.h"
@@ -71,11 +71,14 @@ struct BlockPlanner::Layouts {
   std::map<std::string, std::optional<UnitLayout>> known;
 };
 
-BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
+BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine,
+                           const TrainingTypes &types)
     : layouts(std::make_unique<Layouts>(graph, machine, types)) {}
 BlockPlanner::~BlockPlanner() = default;
 
-std::size_t BlockPlanner::solved() const { return layouts->known.size(); }
+std::size_t BlockPlanner::solved() const {
+  return layouts->known.size();
+}
 
 std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &axes) const {
   std::vector<Boundary> found{Boundary()};
@@ -112,8 +115,8 @@ std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &ax
 
 static std::string text(const UnitQuery &query) {
   std::ostringstream out;
-  out << query.kind << ' ' << query.microbatch << ' ' << static_cast<int>(query.recompute) << ' ' << query.fusedAttention
-      << ' ' << query.microbatches << ' ' << query.parameterPrice;
+  out << query.kind << ' ' << query.microbatch << ' ' << static_cast<int>(query.recompute) << ' '
+      << query.fusedAttention << ' ' << query.microbatches << ' ' << query.parameterPrice;
   for (const TensorAxis &axis : query.axes)
     out << " a" << axis.size << ',' << axis.group.stride << ',' << axis.group.active;
   for (const auto &place : query.boundary)
@@ -124,7 +127,8 @@ static std::string text(const UnitQuery &query) {
   return out.str();
 }
 
-std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, const std::map<int, Choice> &pinned) {
+std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
+                                                       const std::map<int, Choice> &pinned) {
   UnitLayouts unit = this->unit(query);
   const KindInfo &info = *kinds[query.kind];
   const UnitKind &kind = info.kind;
@@ -139,7 +143,9 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, c
       node.candidates.push_back({search::costFromSeconds(unit.opSeconds(op, choice)), {}});
     problem.nodes.push_back(std::move(node));
   }
-  auto cost = [](double seconds) { return seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds); };
+  auto cost = [](double seconds) {
+    return seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds);
+  };
   auto add = [&](int a, int b, const search::CostTable &table) {
     if (std::any_of(table.begin(), table.end(), [](search::Cost entry) { return entry != 0; }))
       problem.addEdge(a, b, std::make_shared<search::CostTable>(table));
@@ -206,7 +212,8 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
 }
 
 double BlockPlanner::leastDeviceSeconds(int kind) const {
-  // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least that.
+  // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least
+  // that.
   const cost::OperationCost &operations = layouts->operations;
   constexpr double kLarge = 1 << 20;
   cost::OpWork large = cost::contraction(1, kLarge, kLarge, kLarge, layouts->types.compute);
@@ -272,13 +279,15 @@ std::vector<std::pair<std::string, std::string>> BlockPlanner::describe(const Un
   return lines;
 }
 
-std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query, const std::map<std::string, std::string> &text,
+std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query,
+                                              const std::map<std::string, std::string> &text,
                                               std::string &error) {
   const UnitKind &kind = layouts->graph.kinds[query.kind];
   std::map<int, Choice> pinned;
   UnitLayouts unit = layouts->unit(query);
   for (const auto &[name, line] : text) {
-    auto at = std::find_if(kind.operations.begin(), kind.operations.end(), [&, &wanted = name](const Operation &op) { return op.name == wanted; });
+    auto at = std::find_if(kind.operations.begin(), kind.operations.end(),
+                           [&, &wanted = name](const Operation &op) { return op.name == wanted; });
     if (at == kind.operations.end()) {
       error = "there is no operation '" + name + "'";
       return std::nullopt;
@@ -314,7 +323,8 @@ std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query, const std:
   }
   auto layout = pinned.empty() ? solve(query) : layouts->solve(query, pinned);
   if (!layout)
-    error = "no layout of the unit meets the boundary" + std::string(pinned.empty() ? "" : " and the given operations");
+    error = "no layout of the unit meets the boundary" +
+            std::string(pinned.empty() ? "" : " and the given operations");
   return layout;
 }
 

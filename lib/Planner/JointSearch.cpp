@@ -1,6 +1,7 @@
-// Branch and bound over plans. Groups (mesh, microbatch, recompute, boundary) come in the order of a bound that needs no stages;
-// inside a group, schedules and ZeRO stages in the order of a bound that does; what is left is simulated. Neighbours:
-// JointSearch.h has the contract, Remedies.cpp says what helps where nothing fits.
+// Branch and bound over plans. Groups (mesh, microbatch, recompute, boundary) come in the order of a bound
+// that needs no stages; inside a group, schedules and ZeRO stages in the order of a bound that does; what is
+// left is simulated. Neighbours: JointSearch.h has the contract, Remedies.cpp says what helps where nothing
+// fits.
 #include "colossal/Planner/JointSearch.h"
 
 #include "Remedies.h"
@@ -36,12 +37,15 @@ std::string compare(const PlanPrice &best, const PlanPrice &other) {
       {"waiting in the pipeline", other.pipeline * other.bubble - best.pipeline * best.bubble},
       {"communication inside units", other.collective - best.collective},
       {"kernels (recompute, smaller or repeated work)", rest(other) - rest(best)},
-      {"gradient reduction and optimizer", other.reduction + other.optimizer - best.reduction - best.optimizer}};
-  auto most = std::max_element(std::begin(parts), std::end(parts), [](const auto &a, const auto &b) { return a.second < b.second; });
+      {"gradient reduction and optimizer",
+       other.reduction + other.optimizer - best.reduction - best.optimizer}};
+  auto most = std::max_element(std::begin(parts), std::end(parts),
+                               [](const auto &a, const auto &b) { return a.second < b.second; });
   double slower = other.seconds / best.seconds - 1;
   if (slower <= 1e-9)
     return "as fast, found later";
-  return percent(slower) + " slower: " + most->first + " takes " + percent(most->second / best.seconds) + " more of the step";
+  return percent(slower) + " slower: " + most->first + " takes " + percent(most->second / best.seconds) +
+         " more of the step";
 }
 
 struct Group {
@@ -62,17 +66,21 @@ public:
       return result;
     gatherGroups();
     if (groups.empty()) {
-      result.error = "no mesh of " + std::to_string(task.devices) + " devices has a data axis that divides the global batch of " +
+      result.error = "no mesh of " + std::to_string(task.devices) +
+                     " devices has a data axis that divides the global batch of " +
                      std::to_string(static_cast<long long>(task.globalBatch));
       return result;
     }
-    std::stable_sort(groups.begin(), groups.end(), [](const Group &a, const Group &b) { return a.quick < b.quick; });
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const Group &a, const Group &b) { return a.quick < b.quick; });
     result.bound = groups.front().quick;
     result.roofline = roofline();
     result.bound = std::max(result.bound, result.roofline);
     for (const Group &group : groups)
       for (int zero : space.zero)
-        result.plans += zero == 0 || group.plan.data * group.plan.context > 1 ? static_cast<long long>(schedules(group.plan).size()) : 0;
+        result.plans += zero == 0 || group.plan.data * group.plan.context > 1
+                            ? static_cast<long long>(schedules(group.plan).size())
+                            : 0;
     tell(std::to_string(groups.size()) + " meshes with microbatch, recompute and boundary");
     explore();
     finish();
@@ -95,7 +103,9 @@ private:
     if (progress)
       progress(text);
   }
-  double limit() const { return result.best ? result.best->price.seconds : std::numeric_limits<double>::infinity(); }
+  double limit() const {
+    return result.best ? result.best->price.seconds : std::numeric_limits<double>::infinity();
+  }
 
   double straggler() const {
     const cost::Machine &machine = pricer.machine().machine();
@@ -127,7 +137,8 @@ private:
         for (const auto &grid : grids) {
           plan.context = context;
           plan.tensor = grid;
-          tell("layouts of " + std::to_string(tensor) + " tensor and " + std::to_string(context) + " context ranks");
+          tell("layouts of " + std::to_string(tensor) + " tensor and " + std::to_string(context) +
+               " context ranks");
           gatherMesh(plan, task.devices / tensor / context, units);
         }
       }
@@ -166,7 +177,8 @@ private:
                 }
             }
             if (!known.cell->error.empty() ||
-                (lean && known.cell->layouts == cells[{microbatch, static_cast<int>(r), b, lean - 1}].cell->layouts))
+                (lean &&
+                 known.cell->layouts == cells[{microbatch, static_cast<int>(r), b, lean - 1}].cell->layouts))
               continue;
             Group group = known;
             group.plan.pipeline = pipeline;
@@ -200,7 +212,8 @@ private:
           continue;
         }
         // What is gathered or scattered at each use takes time that this stage alone has.
-        double bound = zero < 2 || outline.bound >= limit() ? outline.bound : pricer.outline(plan, *group.cell).bound;
+        double bound =
+            zero < 2 || outline.bound >= limit() ? outline.bound : pricer.outline(plan, *group.cell).bound;
         if (bound < limit())
           queue.push({bound, ++sequence, -1, plan});
       }
@@ -218,7 +231,8 @@ private:
         expand(groups[entry.group]);
         continue;
       }
-      long long passes = static_cast<long long>(entry.plan.pipeline) * entry.plan.chunks * entry.plan.microbatches();
+      long long passes =
+          static_cast<long long>(entry.plan.pipeline) * entry.plan.chunks * entry.plan.microbatches();
       if (spent > space.passes) {
         result.complete = false;
         return;
@@ -241,8 +255,10 @@ private:
     if (price.seconds < limit()) {
       result.best = PricedPlan{plan, price, ""};
       char text[160];
-      std::snprintf(text, sizeof text, "%.4g s a step: pipeline %d, data %d, context %d, tensor %d, microbatch %.0f, %s", price.seconds,
-                    plan.pipeline, plan.data, plan.context, plan.tensorSize(), plan.microbatch, cost::toString(plan.schedule));
+      std::snprintf(text, sizeof text,
+                    "%.4g s a step: pipeline %d, data %d, context %d, tensor %d, microbatch %.0f, %s",
+                    price.seconds, plan.pipeline, plan.data, plan.context, plan.tensorSize(), plan.microbatch,
+                    cost::toString(plan.schedule));
       tell(text);
     }
   }
@@ -278,12 +294,13 @@ private:
     // More to compare with: the best of further meshes.
     auto isKnown = [&](const TrainingPlan &plan) {
       return std::any_of(runners.begin(), runners.end(), [&](const PricedPlan &other) {
-        return other.plan.pipeline == plan.pipeline && other.plan.data == plan.data && other.plan.context == plan.context &&
-               other.plan.tensor == plan.tensor;
+        return other.plan.pipeline == plan.pipeline && other.plan.data == plan.data &&
+               other.plan.context == plan.context && other.plan.tensor == plan.tensor;
       });
     };
     int tries = 0;
-    for (std::size_t g = 0; g < groups.size() && static_cast<int>(runners.size()) <= space.runnersUp && tries < 40; ++g) {
+    for (std::size_t g = 0;
+         g < groups.size() && static_cast<int>(runners.size()) <= space.runnersUp && tries < 40; ++g) {
       TrainingPlan plan = groups[g].plan;
       if (isKnown(plan))
         continue;
@@ -293,13 +310,16 @@ private:
       if (price.fits())
         keepRunner({plan, price, ""});
     }
-    std::stable_sort(runners.begin(), runners.end(),
-                     [](const PricedPlan &a, const PricedPlan &b) { return a.price.seconds < b.price.seconds; });
+    std::stable_sort(runners.begin(), runners.end(), [](const PricedPlan &a, const PricedPlan &b) {
+      return a.price.seconds < b.price.seconds;
+    });
     result.best->price = pricer.price(result.best->plan, true);
     result.best->plan.parts = result.best->price.parts;
     for (PricedPlan &one : runners) {
-      bool isBest = one.price.seconds == result.best->price.seconds && one.plan.pipeline == result.best->plan.pipeline &&
-                    one.plan.tensor == result.best->plan.tensor && one.plan.schedule == result.best->plan.schedule;
+      bool isBest = one.price.seconds == result.best->price.seconds &&
+                    one.plan.pipeline == result.best->plan.pipeline &&
+                    one.plan.tensor == result.best->plan.tensor &&
+                    one.plan.schedule == result.best->plan.schedule;
       if (isBest || static_cast<int>(result.runnersUp.size()) >= space.runnersUp)
         continue;
       one.price = pricer.price(one.plan, true);
@@ -311,8 +331,8 @@ private:
       if (price.error.empty() && price.seconds < result.best->price.seconds && !price.fits()) {
         char text[128];
         std::snprintf(text, sizeof text, "%s faster, but needs %.1f GiB of %.1f",
-                      percent(1 - price.seconds / result.best->price.seconds).c_str(), price.peakBytes / (1 << 30),
-                      price.limitBytes / (1 << 30));
+                      percent(1 - price.seconds / result.best->price.seconds).c_str(),
+                      price.peakBytes / (1 << 30), price.limitBytes / (1 << 30));
         result.fasterButTooLarge = PricedPlan{*tooLarge, price, text};
       }
     }

@@ -46,7 +46,8 @@ std::optional<Move> Mover::search(double bytes, const Placement &from, const Pla
   for (;;) {
     int state = -1;
     for (int s = 0; s < states; ++s)
-      if (!done[s] && seconds[s] < std::numeric_limits<double>::infinity() && (state < 0 || seconds[s] < seconds[state]))
+      if (!done[s] && seconds[s] < std::numeric_limits<double>::infinity() &&
+          (state < 0 || seconds[s] < seconds[state]))
         state = s;
     if (state < 0)
       return std::nullopt;
@@ -73,7 +74,8 @@ std::optional<Move> Mover::search(double bytes, const Placement &from, const Pla
         else if (next == kPartial)
           continue;
         else if (at[a] == kPartial)
-          work = {next == kWhole ? cost::Collective::AllReduce : cost::Collective::ReduceScatter, local, axes[a].group, 1};
+          work = {next == kWhole ? cost::Collective::AllReduce : cost::Collective::ReduceScatter, local,
+                  axes[a].group, 1};
         else if (next == kWhole)
           work = {cost::Collective::AllGather, local * axes[a].size, axes[a].group, 1};
         else

@@ -1,11 +1,13 @@
-// Moving one tensor from one placement to another over a few axes, in the cheapest order. Neighbour: BlockPlanner.cpp.
+// Moving one tensor from one placement to another over a few axes, in the cheapest order. Neighbour:
+// BlockPlanner.cpp.
 #pragma once
 
 #include "colossal/Planner/BlockPlanner.h"
 
 namespace colossal::planner {
 
-/// Per axis: whole, partial (a sum over the axis is outstanding), or the number of a place that the axis splits.
+/// Per axis: whole, partial (a sum over the axis is outstanding), or the number of a place that the axis
+/// splits.
 using Code = std::int16_t;
 constexpr Code kWhole = 0, kPartial = -1;
 using Placement = std::array<Code, kMaxAxes>;
@@ -17,12 +19,13 @@ struct Move {
 
 /// Finds moves on one set of axes, and remembers them.
 ///
-/// An axis goes from its code to the wanted one directly (all-gather, all-reduce, reduce-scatter, all-to-all, or a slice, which
-/// costs nothing), or by way of whole; axes move one after the other, in any order, each over what the others leave on a rank.
-/// Dijkstra over the at most 3^axes states.
+/// An axis goes from its code to the wanted one directly (all-gather, all-reduce, reduce-scatter, all-to-all,
+/// or a slice, which costs nothing), or by way of whole; axes move one after the other, in any order, each
+/// over what the others leave on a rank. Dijkstra over the at most 3^axes states.
 class Mover {
 public:
-  Mover(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes) : operations(operations), axes(axes) {}
+  Mover(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
+      : operations(operations), axes(axes) {}
 
   /// `bytes`: of the whole tensor. Null where `to` is partial on an axis on which `from` is not.
   const Move *find(double bytes, const Placement &from, const Placement &to) const;

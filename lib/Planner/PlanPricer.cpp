@@ -1,5 +1,5 @@
-// A plan's step. Neighbour: PlanPricer.h has the contract; cost::predictStep does the same for published models, whose
-// layers are given by dimensions.
+// A plan's step. Neighbour: PlanPricer.h has the contract; cost::predictStep does the same for published
+// models, whose layers are given by dimensions.
 #include "colossal/Planner/PlanPricer.h"
 
 #include <algorithm>
@@ -11,9 +11,11 @@ namespace colossal::planner {
 
 namespace {
 
-/// Bytes that an optimizer moves for one parameter. Adam in mixed precision: the gradient unscaled to f32 (2 + 4), state (16
-/// read, 12 written), the new 16-bit copy (2); in f32: 16 read, 12 written.
-double optimizerTraffic(const TrainingTypes &types) { return types.parameter < 4 ? 36 : 28; }
+/// Bytes that an optimizer moves for one parameter. Adam in mixed precision: the gradient unscaled to f32 (2
+/// + 4), state (16 read, 12 written), the new 16-bit copy (2); in f32: 16 read, 12 written.
+double optimizerTraffic(const TrainingTypes &types) {
+  return types.parameter < 4 ? 36 : 28;
+}
 
 /// Two for the zero-bubble V, the chunk's place in the model's order otherwise.
 int stageOf(int part, const TrainingPlan &plan) {
@@ -26,8 +28,8 @@ int stageOf(int part, const TrainingPlan &plan) {
 
 struct PlanPricer::Parts {
   Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
-      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)), blocks(graph, machine, types),
-        operations(machine, machine.machine().device.launchSeconds) {}
+      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
+        blocks(graph, machine, types), operations(machine, machine.machine().device.launchSeconds) {}
 
   const TrainingGraph &graph;
   const cost::CostModel &machine;
@@ -45,25 +47,31 @@ struct PlanPricer::Parts {
     int pipeline, chunks, microbatches, gathered;
     cost::PipelineResult result;
   } last;
-  const cost::PipelineResult &simulate(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts,
-                                       const cost::PipelineProblem &problem, bool withTimeline) {
+  const cost::PipelineResult &simulate(const TrainingPlan &plan, const Cell &cell,
+                                       const std::vector<int> &parts, const cost::PipelineProblem &problem,
+                                       bool withTimeline) {
     int gathered = plan.zero >= 2 ? plan.zero : 0;
     if (withTimeline || last.cell != &cell || last.parts != parts || last.schedule != plan.schedule ||
-        last.pipeline != plan.pipeline || last.chunks != plan.chunks || last.microbatches != problem.microbatches ||
-        last.gathered != gathered || gathered)
-      last = {&cell, parts, plan.schedule, plan.pipeline, plan.chunks, problem.microbatches, gathered, cost::simulate(problem, withTimeline)};
+        last.pipeline != plan.pipeline || last.chunks != plan.chunks ||
+        last.microbatches != problem.microbatches || last.gathered != gathered || gathered)
+      last = {&cell,         parts,
+              plan.schedule, plan.pipeline,
+              plan.chunks,   problem.microbatches,
+              gathered,      cost::simulate(problem, withTimeline)};
     return last.result;
   }
 
   using Stage = PlanOutline::Stage;
   std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
-  cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
+  cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
+                                const std::vector<int> &parts) const;
   StageMemory state(const TrainingPlan &plan, const Stage &stage) const;
   cost::Group dataGroup(const TrainingPlan &plan) const {
     return {plan.data * plan.context, plan.tensorSize(), plan.task.devices};
   }
   double gather(const TrainingPlan &plan, const UnitCost &unit) const;
-  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside) const;
+  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
+                   double beside) const;
   double update(const TrainingPlan &plan, const Stage &stage) const;
   double straggler(const TrainingPlan &plan) const {
     double nodes = static_cast<double>(plan.task.devices) / machine.machine().levels.front().units;
@@ -74,10 +82,18 @@ struct PlanPricer::Parts {
 PlanPricer::PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
     : p(std::make_unique<Parts>(graph, machine, task)) {}
 PlanPricer::~PlanPricer() = default;
-BlockPlanner &PlanPricer::blocks() { return p->blocks; }
-const cost::CostModel &PlanPricer::machine() const { return p->machine; }
-const TrainingGraph &PlanPricer::graph() const { return p->graph; }
-const TrainingTypes &PlanPricer::types() const { return p->types; }
+BlockPlanner &PlanPricer::blocks() {
+  return p->blocks;
+}
+const cost::CostModel &PlanPricer::machine() const {
+  return p->machine;
+}
+const TrainingGraph &PlanPricer::graph() const {
+  return p->graph;
+}
+const TrainingTypes &PlanPricer::types() const {
+  return p->types;
+}
 
 double PlanPricer::limitBytes() const {
   if (p->task.memoryBytes > 0)
@@ -86,15 +102,20 @@ double PlanPricer::limitBytes() const {
   return machine.device.memoryBytes - machine.fitted["reserved_bytes"];
 }
 
-//===- Cells ---------------------------------------------------------------------------------------------===//
+//===- Cells
+//---------------------------------------------------------------------------------------------===//
 
 const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   std::ostringstream key;
   for (const TensorAxis &axis : tensorAxes(plan))
     key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << ' ';
-  key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' ' << plan.fusedAttention << ' ';
+  key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' '
+      << plan.fusedAttention << ' ';
   for (const auto &place : plan.boundary)
-    key << (place ? std::to_string(place->dim) + ":" + std::to_string(place->size) + ":" + std::to_string(place->inner) : "-") << ' ';
+    key << (place ? std::to_string(place->dim) + ":" + std::to_string(place->size) + ":" +
+                        std::to_string(place->inner)
+                  : "-")
+        << ' ';
   for (const auto &[kind, operations] : plan.layouts)
     for (const auto &[name, line] : operations)
       key << kind << '|' << name << '|' << line << '\n';
@@ -110,7 +131,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     query.recompute = plan.recompute;
     query.fusedAttention = plan.fusedAttention;
     query.boundary = plan.boundary;
-    query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the mesh's other axes
+    query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the
+                             // mesh's other axes
     std::string where = "layouts." + p->graph.kinds[k].name + ": ";
     auto given = plan.layouts.find(p->graph.kinds[k].name);
     std::optional<UnitLayout> layout;
@@ -120,12 +142,15 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
         asked.microbatch = 1;
         asked.recompute = Recompute::None;
       }
-      double state = p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
+      double state =
+          p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
       if (plan.lean > 0 && state > 0)
-        asked.parameterPrice = (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;
+        asked.parameterPrice =
+            (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;
       layout = p->blocks.solve(asked);
       if (!layout)
-        cell.error = "boundary: no layout of unit '" + p->graph.kinds[k].name + "' meets " + toString(plan.boundary);
+        cell.error =
+            "boundary: no layout of unit '" + p->graph.kinds[k].name + "' meets " + toString(plan.boundary);
     } else {
       layout = p->blocks.parse(query, given->second, cell.error);
       if (!cell.error.empty())
@@ -145,7 +170,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   return cell;
 }
 
-//===- Stages --------------------------------------------------------------------------------------------===//
+//===- Stages
+//--------------------------------------------------------------------------------------------===//
 
 double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit) const {
   cost::Group group = dataGroup(plan);
@@ -155,14 +181,16 @@ double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit)
   double seconds = machine.seconds(cost::Collective::AllGather, bytes, group);
   double limit = machine.machine().fitted["sharded_parameter_bandwidth"];
   if (limit > 0 && plan.task.devices > machine.machine().levels.front().units)
-    seconds = std::max(seconds, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) / limit);
+    seconds = std::max(seconds,
+                       cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) / limit);
   return seconds;
 }
 
-/// A unit's passes. Parameters that are kept over ranks (zero 3) are gathered while the unit before computes, forward and
-/// backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every microbatch. Both share links with
-/// the unit's own collectives, so those do not hide them; and kernels and collectives share the device's processors and memory,
-/// so part of the shorter of the two (`contention`) comes on top of the longer.
+/// A unit's passes. Parameters that are kept over ranks (zero 3) are gathered while the unit before computes,
+/// forward and backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every
+/// microbatch. Both share links with the unit's own collectives, so those do not hide them; and kernels and
+/// collectives share the device's processors and memory, so part of the shorter of the two (`contention`)
+/// comes on top of the longer.
 struct Passes {
   double forward, backward, weights;
   Passes(const UnitCost &unit, double gather, int zero, double contention) : weights(unit.weightGradient) {
@@ -171,7 +199,8 @@ struct Passes {
       return seconds - compute + std::max(compute, moved) + contention * std::min(compute, moved);
     };
     forward = beside(unit.forward, unit.forwardCollective, zero >= 3 ? gather : 0);
-    backward = beside(unit.backward + unit.weightGradient, unit.collective - unit.forwardCollective, (zero >= 3 ? 2 : 1) * gather) -
+    backward = beside(unit.backward + unit.weightGradient, unit.collective - unit.forwardCollective,
+                      (zero >= 3 ? 2 : 1) * gather) -
                unit.weightGradient;
   }
 };
@@ -202,7 +231,8 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
         double seconds = prefix[end] - prefix[begin];
         if (seconds > now[end].first && end - begin > 1)
           break; // longer chunks are slower still
-        Value value{std::max(before[begin].first, seconds), before[begin].second + (seconds - ideal) * (seconds - ideal)};
+        Value value{std::max(before[begin].first, seconds),
+                    before[begin].second + (seconds - ideal) * (seconds - ideal)};
         if (value < now[end]) {
           now[end] = value;
           from[c][end] = begin;
@@ -257,7 +287,8 @@ StageMemory PlanPricer::Parts::state(const TrainingPlan &plan, const Stage &stag
   return memory;
 }
 
-cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const {
+cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const Cell &cell,
+                                                 const std::vector<int> &parts) const {
   cost::PipelineProblem problem;
   problem.schedule = plan.schedule;
   problem.stages = plan.pipeline;
@@ -283,19 +314,21 @@ cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const
   }
   if (plan.pipeline > 1) {
     int stride = plan.task.devices / plan.pipeline;
-    problem.transferSeconds = machine.seconds(cost::Collective::Permute, handed, {2, stride, plan.task.devices});
+    problem.transferSeconds =
+        machine.seconds(cost::Collective::Permute, handed, {2, stride, plan.task.devices});
     problem.transferBlocks = !cost::splitsBackward(plan.schedule);
   }
   return problem;
 }
 
-double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside) const {
+double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
+                                    double beside) const {
   const Stage &own = stages[stage];
   double seconds = 0;
   cost::Group group = dataGroup(plan);
   if (plan.zero < 3 && plan.data > 1) {
-    // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce. With zero 2 the gradients
-    // have been scattered already.
+    // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce. With zero
+    // 2 the gradients have been scattered already.
     group.size = plan.data;
     group.stride = plan.tensorSize() * plan.context;
     seconds = machine.seconds(plan.zero == 2 ? cost::Collective::AllGather : cost::Collective::AllReduce,
@@ -303,7 +336,8 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
   }
   seconds += own.reduction;
   if (plan.overlapGradients)
-    seconds = std::min(seconds, std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]));
+    seconds =
+        std::min(seconds, std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]));
   if (plan.zero >= 2) { // nothing is there to hide the step's first gather and its last scatter
     UnitCost bucket;
     bucket.parameters = own.largest;
@@ -314,8 +348,9 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
     for (std::size_t s = 0; s < stages.size(); ++s)
       elsewhere |= static_cast<int>(s) != stage && stages[s].shared.count(number);
     if (elsewhere)
-      seconds += machine.seconds(cost::Collective::AllReduce, types.reduced * held,
-                                 {2, plan.task.devices / plan.pipeline * (plan.pipeline - 1), plan.task.devices});
+      seconds +=
+          machine.seconds(cost::Collective::AllReduce, types.reduced * held,
+                          {2, plan.task.devices / plan.pipeline * (plan.pipeline - 1), plan.task.devices});
   }
   return seconds;
 }
@@ -325,7 +360,8 @@ double PlanPricer::Parts::update(const TrainingPlan &plan, const Stage &stage) c
   return operations.seconds(cost::streaming(count * optimizerTraffic(types), 20));
 }
 
-//===- The step ------------------------------------------------------------------------------------------===//
+//===- The step
+//------------------------------------------------------------------------------------------===//
 
 PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) const {
   PlanOutline outline;
@@ -343,8 +379,9 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   // What a stage does after its last backward pass does not depend on the schedule.
   for (int s = 0; s < plan.pipeline; ++s)
     after[s] = p->reduction(plan, outline.stages, s, after[s]) + p->update(plan, outline.stages[s]);
-  // A stage waits for the first microbatch to come through the stages before it and does all its work; its last gradient goes
-  // back through them to the first. Gradients of weights that are apart may come after that.
+  // A stage waits for the first microbatch to come through the stages before it and does all its work; its
+  // last gradient goes back through them to the first. Gradients of weights that are apart may come after
+  // that.
   double there = 0, way = 0;
   for (int s = 0; s < plan.pipeline; ++s) {
     outline.bound = std::max({outline.bound, there + problem.microbatches * work[s] + after[s],
@@ -366,8 +403,9 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outli
     // What a stage has taken in when its first gradient arrives.
     double saved = 0;
     if (plan.schedule == cost::Schedule::Interleaved) {
-      int warmup = microbatches > plan.pipeline ? 2 * (plan.pipeline - s - 1) + (plan.chunks - 1) * plan.pipeline + 1
-                                                : microbatches * plan.chunks;
+      int warmup = microbatches > plan.pipeline
+                       ? 2 * (plan.pipeline - s - 1) + (plan.chunks - 1) * plan.pipeline + 1
+                       : microbatches * plan.chunks;
       warmup = std::min(warmup, microbatches * plan.chunks);
       for (int k = 0; k < warmup; ++k)
         saved += outline.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
@@ -382,16 +420,17 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outli
 }
 
 /// Bytes over the step on `stage`: the passes' events, thinned to at most 200 points that keep the peaks.
-static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem, const cost::PipelineResult &result, int stage,
-                                            double state) {
+static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem,
+                                            const cost::PipelineResult &result, int stage, double state) {
   std::vector<MemoryPoint> all;
   double held = state;
   bool split = cost::splitsBackward(problem.schedule);
   for (const cost::PipelineEvent &event : result.timeline) {
     if (event.stage != stage)
       continue;
-    int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1 ? 2 * problem.stages - 1 - stage
-                                                                                   : event.chunk * problem.stages + stage;
+    int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1
+                   ? 2 * problem.stages - 1 - stage
+                   : event.chunk * problem.stages + stage;
     const cost::ChunkWork &work = problem.work[part];
     if (event.pass == cost::PipelineEvent::Forward)
       held += work.activationBytes;
@@ -406,7 +445,8 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
     return all;
   std::vector<MemoryPoint> thinned;
   for (std::size_t i = 0; i < kPoints / 2; ++i) {
-    auto begin = all.begin() + i * all.size() / (kPoints / 2), end = all.begin() + (i + 1) * all.size() / (kPoints / 2);
+    auto begin = all.begin() + i * all.size() / (kPoints / 2),
+         end = all.begin() + (i + 1) * all.size() / (kPoints / 2);
     auto less = [](const MemoryPoint &a, const MemoryPoint &b) { return a.bytes < b.bytes; };
     auto low = std::min_element(begin, end, less), high = std::max_element(begin, end, less);
     thinned.push_back(*std::min(low, high));
@@ -475,7 +515,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     if (plan.data * plan.context > 1) {
       double bytes = p->types.reduced * stages[0].parameters;
       if (plan.zero < 3)
-        price.bytesByCollective["all-reduce (data)"] = cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
+        price.bytesByCollective["all-reduce (data)"] =
+            cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
       else
         price.bytesByCollective["all-gather, reduce-scatter (data)"] =
             3 * problem.microbatches *

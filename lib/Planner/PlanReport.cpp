@@ -22,7 +22,9 @@ namespace {
   return out;
 }
 
-double gib(double bytes) { return bytes / (1 << 30); }
+double gib(double bytes) {
+  return bytes / (1 << 30);
+}
 
 /// Width of the residual stream.
 double hiddenSize(const TrainingGraph &graph) {
@@ -36,13 +38,14 @@ std::string printMesh(const TrainingPlan &plan) {
   std::string tensor;
   for (int size : plan.tensor)
     tensor += (tensor.empty() ? "" : "x") + std::to_string(size);
-  std::string text = format("pipeline %d, data %d, context %d, tensor %s; microbatch %.0f (%d a step), %s", plan.pipeline, plan.data,
-                            plan.context, tensor.empty() ? "1" : tensor.c_str(), plan.microbatch, plan.microbatches(),
-                            cost::toString(plan.schedule));
+  std::string text = format("pipeline %d, data %d, context %d, tensor %s; microbatch %.0f (%d a step), %s",
+                            plan.pipeline, plan.data, plan.context, tensor.empty() ? "1" : tensor.c_str(),
+                            plan.microbatch, plan.microbatches(), cost::toString(plan.schedule));
   if (plan.chunks > 1)
     text += format(" of %d chunks", plan.chunks);
-  return text + format(", zero %d, recompute %s, attention %s, boundary %s", plan.zero, toString(plan.recompute),
-                       plan.fusedAttention ? "fused" : "unfused", toString(plan.boundary).c_str());
+  return text + format(", zero %d, recompute %s, attention %s, boundary %s", plan.zero,
+                       toString(plan.recompute), plan.fusedAttention ? "fused" : "unfused",
+                       toString(plan.boundary).c_str());
 }
 
 std::string printModel(const TrainingGraph &graph, const TrainingTask &task, const cost::Machine &machine) {
@@ -51,23 +54,28 @@ std::string printModel(const TrainingGraph &graph, const TrainingTask &task, con
     std::size_t end = u;
     while (end < graph.units.size() && graph.units[end] == graph.units[u])
       ++end;
-    units += (units.empty() ? "" : ", ") + (end - u > 1 ? std::to_string(end - u) + " x " : std::string()) + graph.kinds[graph.units[u]].name;
+    units += (units.empty() ? "" : ", ") + (end - u > 1 ? std::to_string(end - u) + " x " : std::string()) +
+             graph.kinds[graph.units[u]].name;
     u = end;
   }
-  std::string text = format("model: %.4g billion parameters, %s; %.0f tokens a sequence\n", graph.parameters() / 1e9, units.c_str(),
-                            graph.sequence);
+  std::string text = format("model: %.4g billion parameters, %s; %.0f tokens a sequence\n",
+                            graph.parameters() / 1e9, units.c_str(), graph.sequence);
   if (!graph.batchDimension.empty())
     text += "batch: " + graph.batchDimension + "\n";
-  return text + format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(), task.precision.c_str(),
-                       task.globalBatch, task.devices, machine.device.name.c_str(), machine.name.c_str());
+  return text + format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(),
+                       task.precision.c_str(), task.globalBatch, task.devices, machine.device.name.c_str(),
+                       machine.name.c_str());
 }
 
 std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   double rate = price.flops / price.seconds / plan.task.devices;
   double peak = pricer.machine().machine().device.flops(pricer.types().compute);
-  std::string text = format("step: %.4g s, %.4g tokens/s, %.4g TFLOP/s a device (%.1f %% of peak, recompute not counted)\n", price.seconds,
-                            plan.task.globalBatch * pricer.graph().sequence / price.seconds, rate / 1e12, 100 * rate / peak);
-  text += format("  pipeline %.4g s (communication inside units %.4g s, waiting %.1f %%), gradient reduction %.4g s, optimizer %.4g s\n",
+  std::string text =
+      format("step: %.4g s, %.4g tokens/s, %.4g TFLOP/s a device (%.1f %% of peak, recompute not counted)\n",
+             price.seconds, plan.task.globalBatch * pricer.graph().sequence / price.seconds, rate / 1e12,
+             100 * rate / peak);
+  text += format("  pipeline %.4g s (communication inside units %.4g s, waiting %.1f %%), gradient reduction "
+                 "%.4g s, optimizer %.4g s\n",
                  price.pipeline, price.collective, 100 * price.bubble, price.reduction, price.optimizer);
   for (const auto &[name, bytes] : price.bytesByCollective)
     text += format("  %s: %.4g GB a rank and step\n", name.c_str(), bytes / 1e9);
@@ -75,7 +83,8 @@ std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPric
 }
 
 std::string printMemory(const PlanPrice &price) {
-  std::string text = format("memory of a rank in GiB, limit %.1f:\n  stage  units  parameters  gradients  optimizer  activations  transient  total\n",
+  std::string text = format("memory of a rank in GiB, limit %.1f:\n  stage  units  parameters  gradients  "
+                            "optimizer  activations  transient  total\n",
                             gib(price.limitBytes));
   std::size_t stages = price.memory.size();
   for (std::size_t s = 0; s < stages; ++s) {
@@ -88,8 +97,9 @@ std::string printMemory(const PlanPrice &price) {
       text += format("  ... %zu stages between\n", stages - 3);
       continue;
     }
-    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %5.2f\n", s, price.parts[s], gib(memory.parameters),
-                   gib(memory.gradients), gib(memory.optimizer), gib(memory.activations), gib(memory.transient), gib(memory.total()));
+    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %5.2f\n", s, price.parts[s],
+                   gib(memory.parameters), gib(memory.gradients), gib(memory.optimizer),
+                   gib(memory.activations), gib(memory.transient), gib(memory.total()));
   }
   if (!price.curve.empty()) {
     constexpr int kColumns = 64;
@@ -104,7 +114,8 @@ std::string printMemory(const PlanPrice &price) {
     std::string line;
     for (double bytes : most)
       line += static_cast<char>('0' + std::clamp(static_cast<int>(10 * bytes / price.limitBytes), 0, 9));
-    text += format("  over the step, on stage %d, in tenths of the limit:\n  |%s|\n", price.curveStage, line.c_str());
+    text += format("  over the step, on stage %d, in tenths of the limit:\n  |%s|\n", price.curveStage,
+                   line.c_str());
   }
   return text;
 }
@@ -132,7 +143,8 @@ std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
 /// What colossal-compile can make code for today: forward passes on one mesh, without pipeline and training.
 std::string printCode(const TrainingPlan &plan) {
   std::string text = "code that colossal-compile can emit today:\n";
-  text += format("  yes: the forward pass with its layouts on data, context and tensor axes (--mesh, --pin), on up to three axes\n");
+  text += format("  yes: the forward pass with its layouts on data, context and tensor axes (--mesh, --pin), "
+                 "on up to three axes\n");
   std::string missing = "backward pass and optimizer";
   if (plan.pipeline > 1)
     missing += std::string(", pipeline stages and the ") + cost::toString(plan.schedule) + " schedule";
@@ -169,7 +181,8 @@ std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer) {
 
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   std::string text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, price, pricer) + printMemory(price);
+  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, price, pricer) +
+          printMemory(price);
   if (!price.fits())
     text += format("does not fit: needs %.2f GiB more a rank\n", gib(price.peakBytes - price.limitBytes));
   return text + printCode(plan) + printEvidence(plan, pricer);
@@ -182,8 +195,8 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
       const TrainingPlan &plan = result.smallest->plan;
       const PlanPrice &price = result.smallest->price;
       text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-      text += format("nothing fits: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n", gib(price.peakBytes),
-                     gib(price.peakBytes - price.limitBytes));
+      text += format("nothing fits: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n",
+                     gib(price.peakBytes), gib(price.peakBytes - price.limitBytes));
       text += "  with " + printMesh(plan) + "\n" + printMemory(price);
     }
     if (!result.remedies.empty())
@@ -194,19 +207,22 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
   }
   const TrainingPlan &plan = result.best->plan;
   std::string text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, result.best->price, pricer);
-  text += format("bound: no plan of the space takes less than %.4g s (gap %.1f %%), no layout on these devices less than %.4g s\n",
+  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) +
+          printTime(plan, result.best->price, pricer);
+  text += format("bound: no plan of the space takes less than %.4g s (gap %.1f %%), no layout on these "
+                 "devices less than %.4g s\n",
                  result.bound, 100 * result.gap(), result.roofline);
-  text += format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans, result.simulated,
-                 result.complete ? "" : "; the search ended early");
+  text += format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
+                 result.simulated, result.complete ? "" : "; the search ended early");
   text += printMemory(result.best->price);
   if (!result.runnersUp.empty() || result.fasterButTooLarge)
     text += "runners-up:\n";
   if (result.fasterButTooLarge)
-    text += format("  %.4g s: ", result.fasterButTooLarge->price.seconds) + printMesh(result.fasterButTooLarge->plan) + "\n    " +
-            result.fasterButTooLarge->reason + "\n";
+    text += format("  %.4g s: ", result.fasterButTooLarge->price.seconds) +
+            printMesh(result.fasterButTooLarge->plan) + "\n    " + result.fasterButTooLarge->reason + "\n";
   for (const PricedPlan &other : result.runnersUp)
-    text += format("  %.4g s: ", other.price.seconds) + printMesh(other.plan) + "\n    " + other.reason + "\n";
+    text +=
+        format("  %.4g s: ", other.price.seconds) + printMesh(other.plan) + "\n    " + other.reason + "\n";
   return text + printCode(plan) + printEvidence(plan, pricer);
 }
 

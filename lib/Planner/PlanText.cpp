@@ -40,7 +40,9 @@ public:
       fail(place, std::string("'") + key + "' is missing");
     return nullptr;
   }
-  static std::string join(const std::string &place, const std::string &key) { return place.empty() ? key : place + "." + key; }
+  static std::string join(const std::string &place, const std::string &key) {
+    return place.empty() ? key : place + "." + key;
+  }
 
   int whole(const json &value, const std::string &place, double low, double high) {
     if (!value.is_number() || value.get<double>() != std::floor(value.get<double>())) {
@@ -49,12 +51,14 @@ public:
     }
     double number = value.get<double>();
     if (number < low || number > high) {
-      fail(place, "must be " + std::to_string(static_cast<long long>(low)) + " to " + std::to_string(static_cast<long long>(high)));
+      fail(place, "must be " + std::to_string(static_cast<long long>(low)) + " to " +
+                      std::to_string(static_cast<long long>(high)));
       return 0;
     }
     return static_cast<int>(number);
   }
-  void whole(const json &value, const std::string &place, const char *key, double low, double high, bool needed, int &out) {
+  void whole(const json &value, const std::string &place, const char *key, double low, double high,
+             bool needed, int &out) {
     if (const json *entry = find(value, place, key, needed))
       out = whole(*entry, join(place, key), low, high);
   }
@@ -109,7 +113,8 @@ void readBoundary(Reader &reader, const json &value, const TrainingGraph &graph,
   }
   // The residual stream's places, in any unit.
   for (std::size_t a = 0; a < axes; ++a) {
-    std::string place = "boundary[" + std::to_string(a) + "]", text = (*boundary)[a].is_string() ? (*boundary)[a].get<std::string>() : "";
+    std::string place = "boundary[" + std::to_string(a) + "]",
+                text = (*boundary)[a].is_string() ? (*boundary)[a].get<std::string>() : "";
     if (text == "whole")
       continue;
     for (const UnitKind &kind : graph.kinds)
@@ -122,7 +127,8 @@ void readBoundary(Reader &reader, const json &value, const TrainingGraph &graph,
                   if (text == "dim" + std::to_string(one.dim) && !op.factors[one.factor].perSequence)
                     plan.boundary[a] = PlaceKey{one.dim, op.factors[one.factor].size, one.inner};
     if (!plan.boundary[a])
-      reader.fail(place, "must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");
+      reader.fail(place,
+                  "must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");
   }
 }
 
@@ -138,7 +144,8 @@ void readLayouts(Reader &reader, const json &value, TrainingPlan &plan) {
     auto &operations = plan.layouts[kind.key()];
     for (const auto &operation : kind.value().items()) {
       if (!operation.value().is_string())
-        return reader.fail("layouts." + kind.key() + "." + operation.key(), "must be a string of factors, as in \"n\" or \"n,-\"");
+        return reader.fail("layouts." + kind.key() + "." + operation.key(),
+                           "must be a string of factors, as in \"n\" or \"n,-\"");
       operations[operation.key()] = operation.value().get<std::string>();
     }
   }
@@ -154,9 +161,29 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   if (value.is_discarded()) {
     reader.fail("", "is not JSON");
   } else if (reader.object(value, "",
-                           {"format", "version", "model", "machine", "devices", "memory_bytes", "training", "precision", "global_batch",
-                            "mesh", "microbatch", "schedule", "chunks", "zero", "recompute", "attention", "overlap_gradients",
-                            "boundary", "stages", "layouts", "predicted", "search", "code"})) {
+                           {"format",
+                            "version",
+                            "model",
+                            "machine",
+                            "devices",
+                            "memory_bytes",
+                            "training",
+                            "precision",
+                            "global_batch",
+                            "mesh",
+                            "microbatch",
+                            "schedule",
+                            "chunks",
+                            "zero",
+                            "recompute",
+                            "attention",
+                            "overlap_gradients",
+                            "boundary",
+                            "stages",
+                            "layouts",
+                            "predicted",
+                            "search",
+                            "code"})) {
     std::string format, name, recompute = "none", attention = "fused";
     int version = 0, batch = 0, microbatch = 0;
     reader.text(value, "format", true, format);
@@ -184,11 +211,14 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
     reader.text(value, "schedule", false, name);
     if (reader.error.empty() && !cost::parseSchedule(name, plan.schedule))
       reader.fail("schedule", "'" + name + "' is not one of " + cost::scheduleNames());
-    plan.chunks = plan.schedule == cost::Schedule::Interleaved || plan.schedule == cost::Schedule::ZeroBubbleV ? 2 : 1;
+    plan.chunks =
+        plan.schedule == cost::Schedule::Interleaved || plan.schedule == cost::Schedule::ZeroBubbleV ? 2 : 1;
     reader.whole(value, "", "chunks", 1, kMost, false, plan.chunks);
     reader.whole(value, "", "zero", 0, 3, false, plan.zero);
     reader.text(value, "recompute", false, recompute);
-    plan.recompute = recompute == "full" ? Recompute::Full : recompute == "selective" ? Recompute::Selective : Recompute::None;
+    plan.recompute = recompute == "full"        ? Recompute::Full
+                     : recompute == "selective" ? Recompute::Selective
+                                                : Recompute::None;
     if (recompute != toString(plan.recompute))
       reader.fail("recompute", "'" + recompute + "' is not none, selective or full");
     reader.text(value, "attention", false, attention);
@@ -215,7 +245,8 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
 
 static ordered_json describe(const TrainingPlan &plan) {
   ordered_json out;
-  out["mesh"] = {{"pipeline", plan.pipeline}, {"data", plan.data}, {"context", plan.context}, {"tensor", plan.tensor}};
+  out["mesh"] = {
+      {"pipeline", plan.pipeline}, {"data", plan.data}, {"context", plan.context}, {"tensor", plan.tensor}};
   out["microbatch"] = static_cast<long long>(plan.microbatch);
   out["schedule"] = cost::toString(plan.schedule);
   out["chunks"] = plan.chunks;

@@ -1,5 +1,5 @@
-// Probes for plans that need little memory: full recompute, one sequence a microbatch, state over all data ranks. Neighbour:
-// Remedies.h.
+// Probes for plans that need little memory: full recompute, one sequence a microbatch, state over all data
+// ranks. Neighbour: Remedies.h.
 #include "Remedies.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace colossal::planner {
 std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
   const cost::Machine &machine = pricer.machine().machine();
   if (task.devices < 1 || task.devices > machine.devices())
-    return "--devices: machine '" + machine.name + "' has 1 to " + std::to_string(machine.devices()) + ", not " +
-           std::to_string(task.devices);
+    return "--devices: machine '" + machine.name + "' has 1 to " + std::to_string(machine.devices()) +
+           ", not " + std::to_string(task.devices);
   if (!(task.globalBatch >= 1) || task.globalBatch > 1e9 || task.globalBatch != std::floor(task.globalBatch))
     return "--global-batch: must be a whole number from 1 to 10^9";
   if (pricer.limitBytes() <= 0)
@@ -20,7 +20,8 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
   return "";
 }
 
-std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space, int units) {
+std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space,
+                                                        int units) {
   if (plan.pipeline == 1)
     return {{cost::Schedule::OneFOneB, 1}};
   std::vector<std::pair<cost::Schedule, int>> found;
@@ -88,10 +89,12 @@ std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, co
         plan.pipeline = pipeline;
         plan.data = task.devices / tensor / context / pipeline;
         bool isShort = context > 1 && pricer.graph().sequence / context < space.minContextLength;
-        if (plan.data * tensor * context * pipeline == task.devices && !isShort && std::fmod(task.globalBatch, plan.data) == 0)
+        if (plan.data * tensor * context * pipeline == task.devices && !isShort &&
+            std::fmod(task.globalBatch, plan.data) == 0)
           gather(pricer, plan, space, plans);
       }
-  std::stable_sort(plans.begin(), plans.end(), [](const Thrifty &a, const Thrifty &b) { return a.bytes < b.bytes; });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Thrifty &a, const Thrifty &b) { return a.bytes < b.bytes; });
   std::optional<PricedPlan> best;
   int simulated = 0;
   for (const Thrifty &one : plans) {
@@ -113,7 +116,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   double limit = pricer.limitBytes(), device = pricer.machine().machine().device.memoryBytes;
   char text[256];
   double reserved = task.memoryBytes > 0 ? 0 : device - limit;
-  std::snprintf(text, sizeof text, "devices with %.1f GiB (%.1f GiB more)", (result.smallest->price.peakBytes + reserved) / (1 << 30),
+  std::snprintf(text, sizeof text, "devices with %.1f GiB (%.1f GiB more)",
+                (result.smallest->price.peakBytes + reserved) / (1 << 30),
                 (result.smallest->price.peakBytes - limit) / (1 << 30));
   result.remedies.push_back(text);
   // Ready machines of the memory that it takes, smallest first.
@@ -121,7 +125,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   for (const std::string &name : cost::machineNames()) {
     cost::Machine machine = cost::loadMachine(name).machine;
     double room = machine.device.memoryBytes - machine.fitted["reserved_bytes"];
-    if (!machine.host && machine.devices() >= task.devices && room >= result.smallest->price.peakBytes && task.memoryBytes <= 0)
+    if (!machine.host && machine.devices() >= task.devices && room >= result.smallest->price.peakBytes &&
+        task.memoryBytes <= 0)
       larger.push_back({room, name});
   }
   std::sort(larger.begin(), larger.end());
@@ -136,14 +141,16 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   };
   // Twice as many until it fits, then whole nodes between the last that was too small and that.
   TrainingTask other = task;
-  int most = static_cast<int>(std::min<long long>(pricer.machine().machine().devices(), 64LL * task.devices)), least = task.devices;
+  int most = static_cast<int>(std::min<long long>(pricer.machine().machine().devices(), 64LL * task.devices)),
+      least = task.devices;
   std::optional<PricedPlan> enough;
   while (!enough && least < most) {
     other.devices = std::min(most, 2 * least);
     if (!(enough = fits(other)))
       least = other.devices;
   }
-  int node = std::max(1, pricer.machine().machine().levels.front().units), step = least % node == 0 ? node : 1;
+  int node = std::max(1, pricer.machine().machine().levels.front().units),
+      step = least % node == 0 ? node : 1;
   for (int tries = 0; enough && tries < 6; ++tries) {
     int high = enough->plan.task.devices, middle = least + (high - least) / 2 / step * step;
     if (middle <= least || middle >= high)
@@ -155,8 +162,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
       least = middle;
   }
   if (enough) {
-    std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", enough->plan.task.devices, enough->price.peakBytes / (1 << 30),
-                  limit / (1 << 30));
+    std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", enough->plan.task.devices,
+                  enough->price.peakBytes / (1 << 30), limit / (1 << 30));
     result.remedies.push_back(text);
   }
   other = task;
@@ -178,8 +185,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
       small = middle;
   }
   if (enough) {
-    std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)", enough->plan.task.globalBatch,
-                  enough->price.peakBytes / (1 << 30), limit / (1 << 30));
+    std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)",
+                  enough->plan.task.globalBatch, enough->price.peakBytes / (1 << 30), limit / (1 << 30));
     result.remedies.push_back(text);
   }
 }

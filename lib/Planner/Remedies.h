@@ -9,9 +9,11 @@ namespace colossal::planner {
 std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
 
 /// The schedules and chunks that suit a plan's pipeline and microbatches.
-std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space, int units);
+std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space,
+                                                        int units);
 
-/// Fills `result.smallest` (priced) and `result.remedies`: memory of a device, number of devices, global batch.
+/// Fills `result.smallest` (priced) and `result.remedies`: memory of a device, number of devices, global
+/// batch.
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result);
 
 } // namespace colossal::planner

@@ -83,8 +83,9 @@ std::string validate(const TrainingGraph &graph) {
     if (graph.units[u] < 0 || graph.units[u] >= static_cast<int>(graph.kinds.size()))
       return "units[" + std::to_string(u) + "]: there is no such kind";
     if (u > 0 && graph.kinds[graph.units[u]].inputs.size() != graph.kinds[graph.units[u - 1]].outputs.size())
-      return "units[" + std::to_string(u) + "]: takes " + std::to_string(graph.kinds[graph.units[u]].inputs.size()) +
-             " tensors, the unit before gives " + std::to_string(graph.kinds[graph.units[u - 1]].outputs.size());
+      return "units[" + std::to_string(u) + "]: takes " +
+             std::to_string(graph.kinds[graph.units[u]].inputs.size()) + " tensors, the unit before gives " +
+             std::to_string(graph.kinds[graph.units[u - 1]].outputs.size());
   }
   return "";
 }

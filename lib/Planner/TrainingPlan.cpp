@@ -39,7 +39,8 @@ std::string validate(const TrainingPlan &plan, const TrainingGraph &graph) {
     return "precision: '" + task.precision + "' is not bf16, f16, tf32 or f32";
   if (task.optimizer != "adam" && task.optimizer != "adamw")
     return "training: '" + task.optimizer + "' is not adam or adamw";
-  for (auto [name, value] : {std::pair{"mesh.pipeline", plan.pipeline}, {"mesh.data", plan.data}, {"mesh.context", plan.context}})
+  for (auto [name, value] :
+       {std::pair{"mesh.pipeline", plan.pipeline}, {"mesh.data", plan.data}, {"mesh.context", plan.context}})
     if (value < 1 || value > task.devices)
       return std::string(name) + ": must be 1 to " + number(task.devices) + ", is " + number(value);
   double tensor = 1;
@@ -50,30 +51,39 @@ std::string validate(const TrainingPlan &plan, const TrainingGraph &graph) {
   }
   double ranks = tensor * plan.pipeline * plan.data * plan.context;
   if (ranks != task.devices)
-    return "mesh: pipeline x data x context x tensor is " + number(ranks) + ", there are " + number(task.devices) + " devices";
+    return "mesh: pipeline x data x context x tensor is " + number(ranks) + ", there are " +
+           number(task.devices) + " devices";
   std::size_t axes = tensorAxes(plan).size();
   if (axes > kMaxAxes)
     return "mesh: at most " + number(kMaxAxes) + " context and tensor axes are supported";
   if (std::fmod(task.globalBatch, plan.data) != 0)
-    return "mesh.data: " + number(plan.data) + " does not divide the global batch of " + number(task.globalBatch);
+    return "mesh.data: " + number(plan.data) + " does not divide the global batch of " +
+           number(task.globalBatch);
   if (!(plan.microbatch >= 1) || std::fmod(task.globalBatch / plan.data, plan.microbatch) != 0)
-    return "microbatch: must divide the " + number(task.globalBatch / plan.data) + " sequences of a data rank";
+    return "microbatch: must divide the " + number(task.globalBatch / plan.data) +
+           " sequences of a data rank";
   if (plan.microbatches() < 1)
     return "microbatch: there are no microbatches, or more than 10^7";
   if (plan.zero < 0 || plan.zero > 3)
     return "zero: must be 0 to 3, is " + number(plan.zero);
   bool many = plan.schedule == cost::Schedule::Interleaved;
-  if (many ? plan.chunks < 2 : plan.schedule == cost::Schedule::ZeroBubbleV ? plan.chunks != 2 : plan.chunks != 1)
-    return std::string("chunks: ") + (many ? "interleaved takes at least 2" : plan.schedule == cost::Schedule::ZeroBubbleV ? "zb-v takes 2" : "this schedule takes 1") +
+  if (many                                           ? plan.chunks < 2
+      : plan.schedule == cost::Schedule::ZeroBubbleV ? plan.chunks != 2
+                                                     : plan.chunks != 1)
+    return std::string("chunks: ") +
+           (many                                           ? "interleaved takes at least 2"
+            : plan.schedule == cost::Schedule::ZeroBubbleV ? "zb-v takes 2"
+                                                           : "this schedule takes 1") +
            ", is " + number(plan.chunks);
-  if (plan.pipeline == 1 && plan.schedule != cost::Schedule::OneFOneB && plan.schedule != cost::Schedule::GPipe)
+  if (plan.pipeline == 1 && plan.schedule != cost::Schedule::OneFOneB &&
+      plan.schedule != cost::Schedule::GPipe)
     return std::string("schedule: ") + cost::toString(plan.schedule) + " needs more than one stage";
   if (static_cast<double>(plan.pipeline) * plan.chunks > static_cast<double>(graph.units.size()))
-    return "mesh.pipeline: " + number(plan.pipeline) + " stages of " + number(plan.chunks) + " chunks are more than the model's " +
-           number(graph.units.size()) + " units";
+    return "mesh.pipeline: " + number(plan.pipeline) + " stages of " + number(plan.chunks) +
+           " chunks are more than the model's " + number(graph.units.size()) + " units";
   if (many && plan.microbatches() % plan.pipeline != 0)
-    return "schedule: interleaved needs a number of microbatches that the " + number(plan.pipeline) + " stages divide, there are " +
-           number(plan.microbatches());
+    return "schedule: interleaved needs a number of microbatches that the " + number(plan.pipeline) +
+           " stages divide, there are " + number(plan.microbatches());
   if (plan.boundary.size() != axes)
     return "boundary: must name a place for each of the " + number(axes) + " context and tensor axes above 1";
   if (!plan.parts.empty()) {

@@ -62,7 +62,8 @@ Code KindInfo::find(int tensor, const PlaceKey &key) const {
   return at == known.end() ? kWhole : static_cast<Code>(at - known.begin() + 1);
 }
 
-//===- Choices -------------------------------------------------------------------------------------------===//
+//===- Choices
+//-------------------------------------------------------------------------------------------===//
 
 std::string UnitLayouts::check(int op, const Choice &choice) const {
   const Operation &operation = kind.operations[op];
@@ -84,8 +85,9 @@ std::string UnitLayouts::check(int op, const Choice &choice) const {
   for (std::size_t f = 0; f < operation.factors.size() && f < 64; ++f) {
     double size = operation.factors[f].size;
     if (split[f] > 1 && (size < split[f] || std::ceil(size / split[f]) * split[f] > size * (1 + kPadding)))
-      return "cannot split factor '" + operation.factors[f].role + "' of " + std::to_string(static_cast<long long>(size)) +
-             " over " + std::to_string(static_cast<long long>(split[f])) + " ranks";
+      return "cannot split factor '" + operation.factors[f].role + "' of " +
+             std::to_string(static_cast<long long>(size)) + " over " +
+             std::to_string(static_cast<long long>(split[f])) + " ranks";
   }
   return "";
 }
@@ -183,7 +185,8 @@ Placement UnitLayouts::gradientWant(int op, int result, const Choice &choice) co
   return placement;
 }
 
-//===- Operations ----------------------------------------------------------------------------------------===//
+//===- Operations
+//----------------------------------------------------------------------------------------===//
 
 double UnitLayouts::local(int op, int factor, const Choice &choice) const {
   const Factor &f = kind.operations[op].factors[factor];
@@ -288,8 +291,8 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
       result.backward.ops.push_back(work);
       return result;
     }
-    // As a training framework of separate kernels does it: scale, mask and softmax in one, dropout and its mask of one byte in
-    // another (cost/Transformer.h).
+    // As a training framework of separate kernels does it: scale, mask and softmax in one, dropout and its
+    // mask of one byte in another (cost/Transformer.h).
     double scores = batch * m * n * types.activation;
     result.forward.ops = {cost::contraction(batch, m, n, k, types.compute), cost::streaming(2 * scores),
                           cost::streaming(2.5 * scores), cost::contraction(batch, m, k, n, types.compute)};
@@ -317,7 +320,8 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList
     const Tensor &tensor = kind.tensors[use.tensor];
     if (tensor.kind != Tensor::Parameter || tensor.stored <= 0 || use.gradientFlops <= 0)
       continue;
-    Placement from = gradientHave(op, static_cast<int>(o), choice), to = want(op, static_cast<int>(o), choice);
+    Placement from = gradientHave(op, static_cast<int>(o), choice),
+              to = want(op, static_cast<int>(o), choice);
     if (const Move *move = mover.find(tensor.stored * types.reduced, from, to)) {
       seconds += move->seconds;
       if (list)
@@ -336,20 +340,23 @@ double UnitLayouts::opSeconds(int op, const Choice &choice) const {
   double forward = total(operations, work.forward);
   double seconds = forward + total(operations, work.backward) + total(operations, work.weights);
   const Operation &operation = kind.operations[op];
-  if (query.recompute == Recompute::Full || (query.recompute == Recompute::Selective && operation.kind == Operation::Streaming))
+  if (query.recompute == Recompute::Full ||
+      (query.recompute == Recompute::Selective && operation.kind == Operation::Streaming))
     seconds += forward;
   seconds += gradientReduction(op, choice, nullptr) / std::max(1.0, query.microbatches);
   if (query.parameterPrice > 0)
     for (std::size_t o = 0; o < operation.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
       if (tensor.kind == Tensor::Parameter)
-        seconds += query.parameterPrice * tensor.stored * (types.parameter + types.gradient + types.optimizer) *
+        seconds += query.parameterPrice * tensor.stored *
+                   (types.parameter + types.gradient + types.optimizer) *
                    mover.share(want(op, static_cast<int>(o), choice));
     }
   return seconds;
 }
 
-//===- Values between operations -------------------------------------------------------------------------===//
+//===- Values between operations
+//-------------------------------------------------------------------------===//
 
 /// Collectives of the passes, where they are asked for.
 struct UnitLayouts::Ledger {
@@ -363,7 +370,9 @@ double UnitLayouts::moved(int tensor, const Placement &from, const Placement &to
     return -1;
   const Tensor &t = kind.tensors[tensor];
   static const Move nothing;
-  const Move *backward = t.kind == Tensor::Activation && t.isFloat ? mover.find(bytes(tensor), gradientFrom, gradientTo) : &nothing;
+  const Move *backward = t.kind == Tensor::Activation && t.isFloat
+                             ? mover.find(bytes(tensor), gradientFrom, gradientTo)
+                             : &nothing;
   if (!backward)
     return -1;
   int again = query.recompute == Recompute::Full || (regather && from != to) ? 1 : 0;
@@ -388,10 +397,12 @@ double UnitLayouts::toHub(int tensor, const Choice &producer, const Hub &hub) co
   int op = info.producer[tensor];
   if (op < 0)
     return 0;
-  return moved(tensor, have(op, 0, producer), hub.value, false, hub.gradient, gradientWant(op, 0, producer), nullptr);
+  return moved(tensor, have(op, 0, producer), hub.value, false, hub.gradient, gradientWant(op, 0, producer),
+               nullptr);
 }
 
-double UnitLayouts::fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer, const Choice &choice) const {
+double UnitLayouts::fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer,
+                            const Choice &choice) const {
   const Use &use = kind.operations[consumer.op].operands[consumer.operand];
   return moved(tensor, hub.value, want(consumer.op, consumer.operand, choice), use.saved,
                gradientHave(consumer.op, consumer.operand, choice), hub.gradient, nullptr);
@@ -405,7 +416,8 @@ double UnitLayouts::direct(int tensor, const Choice &producer, const KindInfo::C
                gradientHave(consumer.op, consumer.operand, choice), gradientWant(op, 0, producer), nullptr);
 }
 
-//===- The whole unit ------------------------------------------------------------------------------------===//
+//===- The whole unit
+//------------------------------------------------------------------------------------===//
 
 UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const {
   UnitCost cost;
@@ -453,15 +465,16 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
         continue;
       const auto &consumer = consumers.front();
       const Use &use = kind.operations[consumer.op].operands[consumer.operand];
-      Placement from = have(producer, 0, layout[producer]), to = want(consumer.op, consumer.operand, layout[consumer.op]);
+      Placement from = have(producer, 0, layout[producer]),
+                to = want(consumer.op, consumer.operand, layout[consumer.op]);
       lies[t] = from;
       for (std::size_t a = 0; a < query.axes.size(); ++a)
         if (from[a] == kPartial)
           lies[t][a] = to[a];
       if (moved(tensor, from, to, use.saved, gradientHave(consumer.op, consumer.operand, layout[consumer.op]),
                 gradientWant(producer, 0, layout[producer]), &ledger) < 0) {
-        error = "operation '" + kind.operations[consumer.op].name + "' cannot take tensor '" + kind.tensors[t].name +
-                "' as it lies";
+        error = "operation '" + kind.operations[consumer.op].name + "' cannot take tensor '" +
+                kind.tensors[t].name + "' as it lies";
         return cost;
       }
       continue;
@@ -480,7 +493,8 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
       }
     }
     if (!best) {
-      error = "tensor '" + kind.tensors[t].name + "' cannot lie as its operations and the unit's boundary ask";
+      error =
+          "tensor '" + kind.tensors[t].name + "' cannot lie as its operations and the unit's boundary ask";
       return cost;
     }
     lies[t] = best->value;
@@ -544,12 +558,14 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       if (!use.saved)
         continue;
       need(needed, use.tensor, mover.share(lies[use.tensor]));
-      if (op.kind == Operation::Contraction && kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
+      if (op.kind == Operation::Contraction &&
+          kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
         need(forWeights, use.tensor, mover.share(lies[use.tensor]));
     }
     for (std::size_t r = 0; r < op.results.size(); ++r)
       if (op.results[r].saved)
-        need(needed, op.results[r].tensor, mover.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
+        need(needed, op.results[r].tensor,
+             mover.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
     if (op.kind == Operation::Attention && !query.fusedAttention) {
       double size = types.activation;
       for (std::size_t f = 0; f < op.factors.size(); ++f) {

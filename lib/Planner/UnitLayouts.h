@@ -1,5 +1,6 @@
-// One kind of unit on one set of axes: what each operation may split, the values that pass between operations, and their
-// price. BlockPlanner.cpp builds the search problem from it and prices answers with it. Neighbour: Movement.h.
+// One kind of unit on one set of axes: what each operation may split, the values that pass between
+// operations, and their price. BlockPlanner.cpp builds the search problem from it and prices answers with it.
+// Neighbour: Movement.h.
 #pragma once
 
 #include "Movement.h"
@@ -19,7 +20,7 @@ struct KindInfo {
   std::vector<std::vector<PlaceKey>> places; ///< per tensor; code k > 0 is places[k - 1]
   std::vector<int> producer;                 ///< per tensor: operation, or -1
   std::vector<std::vector<Consumer>> consumers;
-  std::vector<int> root; ///< per tensor: whose memory it lies in
+  std::vector<int> root;    ///< per tensor: whose memory it lies in
   std::vector<bool> hasHub; ///< per tensor: used more than once, or on the boundary
   /// Code of a factor in a use; 0 if the use lacks it.
   Code code(const Use &use, int factor) const;
@@ -36,8 +37,8 @@ struct Hub {
 
 class UnitLayouts {
 public:
-  UnitLayouts(const KindInfo &info, const TrainingTypes &types, const cost::OperationCost &operations, const Mover &mover,
-              const UnitQuery &query)
+  UnitLayouts(const KindInfo &info, const TrainingTypes &types, const cost::OperationCost &operations,
+              const Mover &mover, const UnitQuery &query)
       : info(info), kind(info.kind), types(types), operations(operations), mover(mover), query(query) {}
 
   /// Every way to put the axes onto an operation's factors, unsplit first.
@@ -53,11 +54,12 @@ public:
 
   /// Seconds of an operation: passes, and what its parameters cost a step, spread over the microbatches.
   double opSeconds(int op, const Choice &choice) const;
-  /// Seconds between a producer (or the unit's input, op -1) and a hub, a hub and a consumer, a producer and a consumer; below 0:
-  /// not possible.
+  /// Seconds between a producer (or the unit's input, op -1) and a hub, a hub and a consumer, a producer and
+  /// a consumer; below 0: not possible.
   double toHub(int tensor, const Choice &producer, const Hub &hub) const;
   double fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer, const Choice &choice) const;
-  double direct(int tensor, const Choice &producer, const KindInfo::Consumer &consumer, const Choice &choice) const;
+  double direct(int tensor, const Choice &producer, const KindInfo::Consumer &consumer,
+                const Choice &choice) const;
 
   /// The whole price. Hubs are chosen anew: they depend on the operations' choices alone.
   UnitCost price(const UnitLayout &layout, std::string &error) const;
@@ -73,9 +75,10 @@ private:
   double useBytes(int op, const Use &use, const Choice &choice) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
   struct Ledger;
-  double moved(int tensor, const Placement &from, const Placement &to, bool regather, const Placement &gradientFrom,
-               const Placement &gradientTo, Ledger *ledger) const;
-  void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost, cost::OpList &recompute) const;
+  double moved(int tensor, const Placement &from, const Placement &to, bool regather,
+               const Placement &gradientFrom, const Placement &gradientTo, Ledger *ledger) const;
+  void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
+            cost::OpList &recompute) const;
 
   const KindInfo &info;
   const UnitKind &kind;

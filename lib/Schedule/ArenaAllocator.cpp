@@ -24,8 +24,9 @@ ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return align(lifetimes[a].bytes) != align(lifetimes[b].bytes) ? align(lifetimes[a].bytes) > align(lifetimes[b].bytes)
-                                                                  : lifetimes[a].first < lifetimes[b].first;
+    return align(lifetimes[a].bytes) != align(lifetimes[b].bytes)
+               ? align(lifetimes[a].bytes) > align(lifetimes[b].bytes)
+               : lifetimes[a].first < lifetimes[b].first;
   });
   std::vector<size_t> placed; // by offset
   for (size_t item : order) {

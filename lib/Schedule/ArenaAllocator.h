@@ -23,9 +23,9 @@ struct ArenaPlan {
   uint64_t bound = 0;            ///< most bytes alive at one step: no plan is smaller
 };
 
-/// Places buffers so that those alive together do not overlap; offsets are multiples of `alignment` (a power of two).
-/// Greedy by size, best fit among the gaps (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-/// Inference", 2020, section 5.2). Deterministic. O(n^2) at worst, near O(n log n) for chains.
+/// Places buffers so that those alive together do not overlap; offsets are multiples of `alignment` (a power
+/// of two). Greedy by size, best fit among the gaps (Pisarchyk and Lee, "Efficient Memory Management for Deep
+/// Neural Net Inference", 2020, section 5.2). Deterministic. O(n^2) at worst, near O(n log n) for chains.
 ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment = 64);
 
 } // namespace colossal::schedule

@@ -12,7 +12,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
   RankedTensorType queryType = tensorOf(op.getQuery()), keyType = tensorOf(op.getKey());
@@ -81,15 +83,16 @@ LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
       accesses.push_back(accessOf(*lies, type, false));
     }
     accesses.push_back(accessOf(out, resultType, true));
-    const CachedKernel *kernel = getKernel(KernelKey(KernelKey::Kind::Attention).add(spec), "attention", problem,
-                                           [&] { return cpu::generateAttention(*context, shared.target, spec); });
+    const CachedKernel *kernel =
+        getKernel(KernelKey(KernelKey::Kind::Attention).add(spec), "attention", problem,
+                  [&] { return cpu::generateAttention(*context, shared.target, spec); });
     if (!kernel) {
       place.views.erase(op.getResult());
       continue;
     }
     launch(*kernel, accesses, 1, scalars, op.getLoc(), place);
-    place.program->steps.back().work = {Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries, spec.keys,
-                                        (spec.width + spec.valueWidth) / 2};
+    place.program->steps.back().work = {Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries,
+                                        spec.keys, (spec.width + spec.valueWidth) / 2};
     return success();
   }
   return op.emitOpError("cannot be generated for this target: ") << problem;

@@ -1,7 +1,7 @@
 //===- Collectives.cpp - collectives of tensors to collectives of bytes -----===//
 //
-// A collective along a dimension of a dense row-major tensor, written as blocks with strides: block j of the side that
-// holds all members' parts begins j parts further along that dimension.
+// A collective along a dimension of a dense row-major tensor, written as blocks with strides: block j of the
+// side that holds all members' parts begins j parts further along that dimension.
 //
 //===----------------------------------------------------------------------===//
 #include "Collectives.h"
@@ -27,7 +27,8 @@ SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-/// Block shape `sizes` inside the dense tensors `src` and `dst`; adjacent dimensions that are dense in both merge.
+/// Block shape `sizes` inside the dense tensors `src` and `dst`; adjacent dimensions that are dense in both
+/// merge.
 Blocks makeBlocks(ArrayRef<int64_t> sizes, ArrayRef<int64_t> src, ArrayRef<int64_t> dst) {
   SmallVector<int64_t> srcStrides = getStrides(src), dstStrides = getStrides(dst);
   Blocks blocks;
@@ -65,7 +66,9 @@ FailureOr<dist::ReductionKind> getReduction(shard::ReductionKind kind) {
   }
 }
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 class Lowering {
 public:
@@ -80,10 +83,11 @@ private:
     Type element = cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
     auto array = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
     auto made = plan::CollectiveOp::create(
-        builder, op->getLoc(), plan::CollectiveKindAttr::get(builder.getContext(), kind), operands, array(axes),
-        dist::ReductionKindAttr(), TypeAttr::get(element), src, dst, array(blocks.sizes), array(blocks.srcStrides),
-        array(blocks.dstStrides), builder.getI64IntegerAttr(blocks.srcPeer), builder.getI64IntegerAttr(blocks.dstPeer),
-        IntegerAttr(), DenseI64ArrayAttr(), FloatAttr(), plan::BufferAttr());
+        builder, op->getLoc(), plan::CollectiveKindAttr::get(builder.getContext(), kind), operands,
+        array(axes), dist::ReductionKindAttr(), TypeAttr::get(element), src, dst, array(blocks.sizes),
+        array(blocks.srcStrides), array(blocks.dstStrides), builder.getI64IntegerAttr(blocks.srcPeer),
+        builder.getI64IntegerAttr(blocks.dstPeer), IntegerAttr(), DenseI64ArrayAttr(), FloatAttr(),
+        plan::BufferAttr());
     return made;
   }
 
@@ -92,11 +96,14 @@ private:
     FailureOr<dist::ReductionKind> how = getReduction(reduction);
     if (failed(how))
       return op->emitOpError("has a reduction that plans do not have");
-    create(kind, widen(axes), blocks).setReductionAttr(dist::ReductionKindAttr::get(builder.getContext(), *how));
+    create(kind, widen(axes), blocks)
+        .setReductionAttr(dist::ReductionKindAttr::get(builder.getContext(), *how));
     return success();
   }
 
-  static SmallVector<int64_t> widen(ArrayRef<int16_t> axes) { return SmallVector<int64_t>(axes.begin(), axes.end()); }
+  static SmallVector<int64_t> widen(ArrayRef<int16_t> axes) {
+    return SmallVector<int64_t>(axes.begin(), axes.end());
+  }
 
   OpBuilder &builder;
   Operation *op;
@@ -127,7 +134,8 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     SmallVector<int64_t> block = in;
     if (split == concat) {
       // n blocks of the same dimension change places; in and out have the same shape.
-      dist::MeshAttr mesh = op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+      dist::MeshAttr mesh =
+          op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
       for (int16_t axis : allToAll.getGridAxes())
         block[split] /= mesh.getAxisSize(axis);
     } else {
@@ -151,7 +159,8 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     return success();
   }
   if (auto permute = dyn_cast<dist::PermuteOp>(op)) {
-    create(plan::CollectiveKind::Permute, permute.getAxes(), makeBlocks(in, in, in), scalars(permute.getSource()));
+    create(plan::CollectiveKind::Permute, permute.getAxes(), makeBlocks(in, in, in),
+           scalars(permute.getSource()));
     return success();
   }
   return op->emitOpError("is no collective");
@@ -160,8 +169,8 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
 } // namespace
 
 bool isCollective(Operation *op) {
-  return isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp, dist::ExchangeOp,
-             dist::PermuteOp>(op);
+  return isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp,
+             dist::ExchangeOp, dist::PermuteOp>(op);
 }
 
 LogicalResult lowerCollective(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst,
@@ -181,8 +190,10 @@ FailureOr<SliceStart> getSliceStart(OpBuilder &builder, Operation *allSlice) {
   Value member = arith::ConstantIndexOp::create(builder, loc, 0);
   for (int16_t axis : slice.getGridAxes()) {
     Value size = arith::ConstantIndexOp::create(builder, loc, mesh.getAxisSize(axis));
-    Value coordinate = dist::CoordinateOp::create(builder, loc, builder.getIndexType(), builder.getI64IntegerAttr(axis));
-    member = arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, member, size), coordinate);
+    Value coordinate =
+        dist::CoordinateOp::create(builder, loc, builder.getIndexType(), builder.getI64IntegerAttr(axis));
+    member =
+        arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, member, size), coordinate);
   }
   Value chunk = arith::ConstantIndexOp::create(builder, loc, shapeOf(slice.getResult())[result.dim]);
   result.start = arith::MulIOp::create(builder, loc, member, chunk);

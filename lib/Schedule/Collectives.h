@@ -7,17 +7,19 @@
 
 namespace colossal::schedule {
 
-/// Whether `op` moves bytes between ranks: shard.all_gather, all_reduce, reduce_scatter, all_to_all, dist.exchange,
-/// dist.permute. (shard.all_slice does not.)
+/// Whether `op` moves bytes between ranks: shard.all_gather, all_reduce, reduce_scatter, all_to_all,
+/// dist.exchange, dist.permute. (shard.all_slice does not.)
 bool isCollective(mlir::Operation *op);
 
-/// Appends the plan.collective for `op`, whose operand and result lie dense and row-major at `src` and `dst`. Index
-/// operands of `op` are looked up in `scalars` (they stand in the function, the instruction in a program).
+/// Appends the plan.collective for `op`, whose operand and result lie dense and row-major at `src` and `dst`.
+/// Index operands of `op` are looked up in `scalars` (they stand in the function, the instruction in a
+/// program).
 mlir::LogicalResult lowerCollective(mlir::OpBuilder &builder, mlir::Operation *op, plan::BufferAttr src,
-                                    plan::BufferAttr dst, llvm::function_ref<mlir::Value(mlir::Value)> scalars);
+                                    plan::BufferAttr dst,
+                                    llvm::function_ref<mlir::Value(mlir::Value)> scalars);
 
-/// What shard.all_slice takes: elements [start, start + result size) of dimension `dim`, `start` built at `builder` from
-/// coordinates.
+/// What shard.all_slice takes: elements [start, start + result size) of dimension `dim`, `start` built at
+/// `builder` from coordinates.
 struct SliceStart {
   int64_t dim = 0;
   mlir::Value start;

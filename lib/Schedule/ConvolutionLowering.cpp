@@ -1,7 +1,7 @@
 //===- ConvolutionLowering.cpp - convolutions to library calls --------------===//
 //
-// Convolutions run in the device's library, channels last, with weights packed at load and bias, residual and activation
-// fused. What the library lacks is generated like any other op.
+// Convolutions run in the device's library, channels last, with weights packed at load and bias, residual and
+// activation fused. What the library lacks is generated like any other op.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionLowering.h"
@@ -13,7 +13,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 bool FunctionLowering::isChannelsLast(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -24,7 +26,8 @@ bool FunctionLowering::isChannelsLast(Value value) {
   channelsLast[value] = false;
   auto decide = [&]() {
     for (OpOperand &use : value.getUses())
-      if ((isa<ConvOp, ConvTransposeOp>(use.getOwner()) || isPadding(use.getOwner())) && use.getOperandNumber() == 0)
+      if ((isa<ConvOp, ConvTransposeOp>(use.getOwner()) || isPadding(use.getOwner())) &&
+          use.getOperandNumber() == 0)
         return true;
     Operation *op = value.getDefiningOp();
     if (!op)
@@ -107,9 +110,10 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
   bool transposed = isa<ConvTransposeOp>(op);
   Value input = op->getOperand(0), weight = op->getOperand(1);
   Value bias = op->getNumOperands() > 2 ? op->getOperand(2) : Value();
-  RankedTensorType inputType = tensorOf(input), weightType = tensorOf(weight), resultType = tensorOf(op->getResult(0));
-  if (!resultType.getElementType().isF32() || !isLoadable(weight) || (bias && !isLoadable(bias)) || place.load ||
-      resultType.getNumElements() == 0 || inputType.getNumElements() == 0)
+  RankedTensorType inputType = tensorOf(input), weightType = tensorOf(weight),
+                   resultType = tensorOf(op->getResult(0));
+  if (!resultType.getElementType().isF32() || !isLoadable(weight) || (bias && !isLoadable(bias)) ||
+      place.load || resultType.getNumElements() == 0 || inputType.getNumElements() == 0)
     return false;
   SmallVector<Operation *> rest;
   llvm::copy_if(group.ops, std::back_inserter(rest), [&](Operation *member) { return member != op; });
@@ -123,7 +127,8 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
     groups = convolution.getGroup();
   } else {
     auto deconvolution = cast<ConvTransposeOp>(op);
-    strides = deconvolution.getStrides(), dilations = deconvolution.getDilations(), pads = deconvolution.getPads();
+    strides = deconvolution.getStrides(), dilations = deconvolution.getDilations(),
+    pads = deconvolution.getPads();
     groups = deconvolution.getGroup();
   }
   unsigned spatial = inputType.getRank() - 2;
@@ -131,7 +136,8 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
   for (unsigned d = 0; d < spatial; ++d) {
     int64_t in = inputType.getDimSize(d + 2), out = resultType.getDimSize(d + 2);
     int64_t window = dilations[d] * (weightType.getDimSize(d + 2) - 1) + 1;
-    int64_t covered = transposed ? (in - 1) * strides[d] + window - out : (out - 1) * strides[d] + window - in;
+    int64_t covered =
+        transposed ? (in - 1) * strides[d] + window - out : (out - 1) * strides[d] + window - in;
     high.push_back(covered - low[d]);
     if (low[d] < 0 || high.back() < 0) {
       if (transposed || low[d] < 0)
@@ -196,8 +202,8 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
   descriptor.set_transposed(transposed);
   descriptor.set_algorithm("direct");
   uint64_t packedBytes = 0, scratchBytes = 0;
-  // The library's layouts depend on the number of threads, which is chosen when the plan is run: room for each of the
-  // usual ones.
+  // The library's layouts depend on the number of threads, which is chosen when the plan is run: room for
+  // each of the usual ones.
   bool known = true;
   for (unsigned threads : {1u, 2u, 4u, 8u, 16u, shared.rankThreads}) {
     uint64_t packed = 0, scratch = 0;
@@ -235,8 +241,12 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
     if (failed(raw))
       return failure();
     shared.load.steps.push_back(
-        {{accessOf(*raw, weightType, false), Access{storage, 0, (int64_t)packedBytes, true}}, false, loc,
-         [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) { return make(b, loc, buffers, true); },
+        {{accessOf(*raw, weightType, false), Access{storage, 0, (int64_t)packedBytes, true}},
+         false,
+         loc,
+         [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) {
+           return make(b, loc, buffers, true);
+         },
          {}});
   }
   Access packed{shared.weightOf[key], 0, (int64_t)packedBytes, false};
@@ -250,9 +260,12 @@ FailureOr<bool> FunctionLowering::lowerConvolution(Group &group, Place &place) {
   unsigned scratch = newStorage(place, Life::Activations, std::max<int64_t>(scratchBytes, 64));
   accesses.push_back({scratch, 0, std::max<int64_t>(scratchBytes, 64), true});
   accesses.push_back(accessOf(target, resultType, true));
-  place.program->steps.push_back(
-      {accesses, false, loc,
-       [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) { return make(b, loc, buffers, false); },
-       {}});
+  place.program->steps.push_back({accesses,
+                                  false,
+                                  loc,
+                                  [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) {
+                                    return make(b, loc, buffers, false);
+                                  },
+                                  {}});
   return true;
 }

@@ -18,7 +18,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static int64_t byteSize(RankedTensorType type) {
   return type.getNumElements() * cpu::elementBytes(type.getElementType());
@@ -101,8 +103,9 @@ unsigned FunctionLowering::newWeight(int64_t bytes) {
   return kWeightBase + shared.weights.size() - 1;
 }
 
-/// Dimensions in the order in which they should lie in memory, outermost first: the order in which a transpose that is
-/// the value's only reader wants them, so that the transpose and what reshapes it cost nothing.
+/// Dimensions in the order in which they should lie in memory, outermost first: the order in which a
+/// transpose that is the value's only reader wants them, so that the transpose and what reshapes it cost
+/// nothing.
 SmallVector<unsigned> FunctionLowering::memoryOrder(Value value) {
   SmallVector<unsigned> order;
   for (int64_t d = 0; d < tensorOf(value).getRank(); ++d)
@@ -195,7 +198,8 @@ FailureOr<View> FunctionLowering::viewOf(Value value, Place &place) {
     }
   }
   if (!place.load)
-    return isLoadable(value) ? persist(value) : FailureOr<View>(op->emitOpError("is used before it is computed"));
+    return isLoadable(value) ? persist(value)
+                             : FailureOr<View>(op->emitOpError("is used before it is computed"));
   if (auto found = shared.weightOf.find(keyOf(value)); found != shared.weightOf.end())
     return View{found->second, 0, denseStrides(tensorOf(value).getShape())};
   return loadTemporary(value);
@@ -227,8 +231,9 @@ static std::string declareParameter(ParameterOp op, Shared &shared) {
   Type type = op.getResult().getType();
   if (auto sharding = op->getAttrOfType<dist::ShardingAttr>("dist.sharding"))
     type = RankedTensorType::get(sharding.getGlobalShape(), tensorOf(op.getResult()).getElementType());
-  plan::ParameterOp::create(b, op.getLoc(), b.getStringAttr(entry->second), op.getNameAttr(), TypeAttr::get(type),
-                            op.getFileAttr(), op.getOffsetAttr(), op.getBytesAttr(), op.getDataAttr());
+  plan::ParameterOp::create(b, op.getLoc(), b.getStringAttr(entry->second), op.getNameAttr(),
+                            TypeAttr::get(type), op.getFileAttr(), op.getOffsetAttr(), op.getBytesAttr(),
+                            op.getDataAttr());
   return entry->second;
 }
 
@@ -245,21 +250,27 @@ LogicalResult FunctionLowering::loadInto(Value value, unsigned storage) {
       sharding = dist::ShardingAttr::getReplicated(context, type.getShape());
     auto reference = FlatSymbolRefAttr::get(context, symbol);
     Location loc = op->getLoc();
-    shared.load.steps.push_back({{access}, false, loc,
-                                 [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
-                                   return plan::LoadParameterOp::create(b, loc, reference, sharding, buffers[0]);
-                                 },
-                                 {}});
+    shared.load.steps.push_back(
+        {{access},
+         false,
+         loc,
+         [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
+           return plan::LoadParameterOp::create(b, loc, reference, sharding, buffers[0]);
+         },
+         {}});
     return success();
   }
   auto constant = cast<ConstantOp>(op);
   ElementsAttr data = constant.getValue();
   Location loc = op->getLoc();
-  shared.load.steps.push_back({{access}, false, loc,
-                               [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
-                                 return plan::LoadDataOp::create(b, loc, data, buffers[0]);
-                               },
-                               {}});
+  shared.load.steps.push_back(
+      {{access},
+       false,
+       loc,
+       [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
+         return plan::LoadDataOp::create(b, loc, data, buffers[0]);
+       },
+       {}});
   return success();
 }
 
@@ -280,7 +291,8 @@ FailureOr<View> FunctionLowering::loadTemporary(Value value) {
       return;
     for (Value operand : def->getOperands())
       if (Operation *next = operand.getDefiningOp(); next && isa<RankedTensorType>(operand.getType()) &&
-                                                     !loadPlace.views.count(operand) && !isa<ParameterOp, ConstantOp>(next))
+                                                     !loadPlace.views.count(operand) &&
+                                                     !isa<ParameterOp, ConstantOp>(next))
         self(self, next);
     slice.insert(def);
   };
@@ -398,9 +410,12 @@ LogicalResult FunctionLowering::lowerCollectiveStep(Operation *op, Place &place)
   for (Value operand : op->getOperands().drop_front())
     scalars.push_back(operand);
   place.program->steps.push_back(
-      {{accessOf(*source, from, false), accessOf(result, to, true)}, true, op->getLoc(),
+      {{accessOf(*source, from, false), accessOf(result, to, true)},
+       true,
+       op->getLoc(),
        [op](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &mapping) -> Operation * {
-         if (failed(lowerCollective(b, op, buffers[0], buffers[1], [&](Value v) { return mapping.lookupOrNull(v); })))
+         if (failed(lowerCollective(b, op, buffers[0], buffers[1],
+                                    [&](Value v) { return mapping.lookupOrNull(v); })))
            return nullptr;
          return &*std::prev(b.getInsertionPoint());
        },
@@ -435,7 +450,8 @@ FailureOr<Program> FunctionLowering::run() {
     dist::ShardingAttr where = sharding(attributes, type);
     auto name = attributes ? attributes.getAs<StringAttr>("colossal.name") : StringAttr();
     return Binding{name ? name.str() : otherwise.str(),
-                   RankedTensorType::get(where.getGlobalShape(), type.getElementType()), where, storage, byteSize(type)};
+                   RankedTensorType::get(where.getGlobalShape(), type.getElementType()), where, storage,
+                   byteSize(type)};
   };
   for (BlockArgument argument : function.getArguments()) {
     RankedTensorType type = tensorOf(argument);
@@ -446,7 +462,8 @@ FailureOr<Program> FunctionLowering::run() {
   }
   SmallVector<Operation *> ops;
   for (Operation &op : body)
-    if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) && !isLoadable(op.getResult(0)))
+    if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&
+        !isLoadable(op.getResult(0)))
       ops.push_back(&op);
   if (failed(lowerOps(ops, runPlace, true)))
     return failure();
@@ -461,8 +478,9 @@ FailureOr<Program> FunctionLowering::run() {
                     : viewOf(value, runPlace);
     if (failed(view))
       return failure();
-    bool own = view->storage < kWeightBase && program.storages[view->storage].life == Life::IO && view->offset == 0 &&
-               isDense(*view, type.getShape()) && program.storages[view->storage].bytes == byteSize(type) &&
+    bool own = view->storage < kWeightBase && program.storages[view->storage].life == Life::IO &&
+               view->offset == 0 && isDense(*view, type.getShape()) &&
+               program.storages[view->storage].bytes == byteSize(type) &&
                llvm::none_of(program.inputs, [&](Binding &input) { return input.storage == view->storage; });
     unsigned storage = view->storage;
     if (!own || !bound.insert(storage).second) {

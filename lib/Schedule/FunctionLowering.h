@@ -1,7 +1,8 @@
 //===- FunctionLowering.h - a function of local tensors to steps ------------===//
 //
-// Walks fusion groups in order, finds where their operands lie, makes a kernel for each and appends its step. What
-// depends on parameters only is lowered into the load program when something asks for it, and lies in the weights arena.
+// Walks fusion groups in order, finds where their operands lie, makes a kernel for each and appends its step.
+// What depends on parameters only is lowered into the load program when something asks for it, and lies in
+// the weights arena.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_SCHEDULE_FUNCTIONLOWERING_H
@@ -61,8 +62,8 @@ private:
   mlir::LogicalResult lowerGroup(Group &group, Place &place);
   mlir::LogicalResult lowerFused(Group &group, Place &place);
   mlir::LogicalResult lowerContraction(Group &group, Place &place);
-  /// What a contraction multiplies: labels of the dimensions, and where the sides lie. Windows of a convolution are
-  /// dimensions of the left side whose strides overlap.
+  /// What a contraction multiplies: labels of the dimensions, and where the sides lie. Windows of a
+  /// convolution are dimensions of the left side whose strides overlap.
   struct Operands {
     mlir::Value lhs, rhs;
     View a, b;
@@ -72,12 +73,14 @@ private:
   };
   mlir::FailureOr<Operands> operandsOf(mlir::Operation *op, Place &place);
   /// How Winograd's algorithm would compute the convolution, where it is faster than the contraction.
-  std::optional<cpu::WinogradShape> winogradOf(mlir::Operation *op, const Operands &operands, const Place &place);
-  /// Its steps. `output` transforms the products and holds the epilogue; `outputAccesses` are all but the products.
+  std::optional<cpu::WinogradShape> winogradOf(mlir::Operation *op, const Operands &operands,
+                                               const Place &place);
+  /// Its steps. `output` transforms the products and holds the epilogue; `outputAccesses` are all but the
+  /// products.
   mlir::LogicalResult lowerWinograd(ConvOp op, const cpu::WinogradShape &shape, const Operands &operands,
-                                    const CachedKernel &output, llvm::ArrayRef<Access> outputAccesses, unsigned writes,
-                                    llvm::ArrayRef<mlir::Value> scalars, llvm::ArrayRef<int64_t> alsoWritten,
-                                    Place &place);
+                                    const CachedKernel &output, llvm::ArrayRef<Access> outputAccesses,
+                                    unsigned writes, llvm::ArrayRef<mlir::Value> scalars,
+                                    llvm::ArrayRef<int64_t> alsoWritten, Place &place);
   mlir::LogicalResult lowerSequential(Group &group, Place &place);
   mlir::LogicalResult lowerPadding(PadOp op, Place &place);
   /// Room for the padded tensor with its border filled.
@@ -103,29 +106,31 @@ private:
   struct Outline {
     mlir::OwningOpRef<mlir::ModuleOp> module;
     mlir::func::FuncOp function;
-    llvm::SmallVector<View> inputs; ///< per tensor argument
+    llvm::SmallVector<View> inputs;        ///< per tensor argument
     llvm::SmallVector<mlir::Value> values; ///< the same
     llvm::SmallVector<mlir::RankedTensorType> types;
     llvm::SmallVector<mlir::Value> scalars; ///< per index argument
   };
-  mlir::FailureOr<Outline> outline(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs, Place &place,
-                                   mlir::Operation *routine);
-  /// The kernel of `key`, generated at its first use; null where it cannot be, for the reason in `problem` (which is
-  /// empty where the attempt was an earlier one).
+  mlir::FailureOr<Outline> outline(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs,
+                                   Place &place, mlir::Operation *routine);
+  /// The kernel of `key`, generated at its first use; null where it cannot be, for the reason in `problem`
+  /// (which is empty where the attempt was an earlier one).
   const CachedKernel *getKernel(const KernelKey &key, llvm::StringRef name, std::string &problem,
                                 llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate);
-  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and the kernel
-  /// reads each element just before it writes it. `others`: storages that the kernel reads besides the inputs.
+  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and
+  /// the kernel reads each element just before it writes it. `others`: storages that the kernel reads besides
+  /// the inputs.
   std::optional<unsigned> takenInput(Group &group, const Outline &outlined, llvm::ArrayRef<unsigned> others,
                                      Place &place);
   /// Whether `output` may take the memory of `value`, which ops of the group `last` are the last to read.
-  bool mayTake(mlir::Value value, const View &view, mlir::Value output, llvm::ArrayRef<mlir::Operation *> last,
-               Place &place);
+  bool mayTake(mlir::Value value, const View &view, mlir::Value output,
+               llvm::ArrayRef<mlir::Operation *> last, Place &place);
   void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
               llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Place &place,
               llvm::ArrayRef<int64_t> alsoWritten = {});
   mlir::FailureOr<View> packedWeight(mlir::Value weight, mlir::Type accumulate,
-                                     llvm::ArrayRef<cpu::ContractionDim> batch, llvm::ArrayRef<cpu::ContractionDim> n,
+                                     llvm::ArrayRef<cpu::ContractionDim> batch,
+                                     llvm::ArrayRef<cpu::ContractionDim> n,
                                      llvm::ArrayRef<cpu::ContractionDim> k, const View &view);
 
   mlir::func::FuncOp function;
@@ -139,7 +144,7 @@ private:
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
   llvm::DenseMap<mlir::Value, bool> channelsLast;
   llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors
-  llvm::DenseSet<mlir::Operation *> done; ///< ops whose steps have been made
+  llvm::DenseSet<mlir::Operation *> done;    ///< ops whose steps have been made
 };
 
 /// Strides of a dense tensor N x C x spatial with the channels innermost.

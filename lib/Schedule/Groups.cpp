@@ -20,8 +20,7 @@ OpClass schedule::classify(Operation *op) {
   if (isa<ConstantOp, ParameterOp>(op) || op->getNumResults() == 0 ||
       !isa<RankedTensorType>(op->getResult(0).getType()) || isMovement(op))
     return OpClass::None;
-  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op) ||
-      cpu::isSequential(op))
+  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op) || cpu::isSequential(op))
     return OpClass::Routine;
   if (isa<shard::ShardDialect>(op->getDialect()))
     return isa<shard::AllSliceOp>(op) ? OpClass::Point : OpClass::Routine;
@@ -118,7 +117,8 @@ bool Grouping::alignedIn(Group *group, ArrayRef<Use> uses, Value value) {
   for (const Use &use : uses) {
     if (!use.user || groupOf.lookup(use.user) != group)
       continue;
-    if (!use.direct || !group->aligned.lookup(use.user) || !isa<ElementwiseOp, NormalizeOp, SoftmaxOp, ReduceOp>(use.user))
+    if (!use.direct || !group->aligned.lookup(use.user) ||
+        !isa<ElementwiseOp, NormalizeOp, SoftmaxOp, ReduceOp>(use.user))
       return false;
   }
   return true;
@@ -184,7 +184,8 @@ bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool o
   if (classify(op) == OpClass::Loop && !(aligned && full && !group->routine && group->reduced.empty()))
     return false;
   // What is small and stretched over the loops would be computed again and again.
-  bool cheap = isa<IotaOp>(op) || (isa<ElementwiseOp>(op) && cast<ElementwiseOp>(op).getKind() == ElementwiseKind::Cast);
+  bool cheap = isa<IotaOp>(op) ||
+               (isa<ElementwiseOp>(op) && cast<ElementwiseOp>(op).getKind() == ElementwiseKind::Cast);
   bool perRow = aligned && !group->reduced.empty();
   if (!cheap && !perRow && countElements(shape) * 8 <= countElements(group->shape))
     return false;
@@ -249,7 +250,8 @@ void Grouping::place(Operation *op) {
       groupOf[op] = group;
       return;
     }
-    if (isa<ConvOp, ConvTransposeOp>(op) && !isContraction(op) && !group->routine && group->reduced.empty() && group->outputs.size() == 1) {
+    if (isa<ConvOp, ConvTransposeOp>(op) && !isContraction(op) && !group->routine && group->reduced.empty() &&
+        group->outputs.size() == 1) {
       SmallVector<Operation *> after(group->ops);
       llvm::sort(after, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
       if (alignedIn(group, uses, result) && fitsConvolution(op, after)) {
@@ -264,7 +266,8 @@ void Grouping::place(Operation *op) {
   // One of the users' kernels may store the value for the others, if none of them must run before it.
   if (kind == OpClass::Point && (memory || users.size() > 1)) {
     for (Group *group : users) {
-      bool cycle = llvm::any_of(users, [&](Group *other) { return other != group && dependsOn(group, other); });
+      bool cycle =
+          llvm::any_of(users, [&](Group *other) { return other != group && dependsOn(group, other); });
       // Readers from memory are routines and movements: look at all groups that read the value.
       for (OpOperand &use : result.getUses()) {
         auto visit = [&](auto self, Operation *user) -> void {

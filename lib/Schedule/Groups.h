@@ -1,8 +1,8 @@
 //===- Groups.h - which ops one kernel computes -----------------------------===//
 //
-// Fusion as a plan over the ops of a function, made backwards: an op joins the group of its users where one kernel can
-// compute both, so that its result stays in registers; otherwise it begins a group. Movements belong to no group: they
-// are views, or copied into the groups that read through them.
+// Fusion as a plan over the ops of a function, made backwards: an op joins the group of its users where one
+// kernel can compute both, so that its result stays in registers; otherwise it begins a group. Movements
+// belong to no group: they are views, or copied into the groups that read through them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_SCHEDULE_GROUPS_H

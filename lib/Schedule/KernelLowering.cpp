@@ -1,6 +1,6 @@
 //===- KernelLowering.cpp - groups to kernels and launches ------------------===//
-#include "FunctionLowering.h"
 #include "Collectives.h"
+#include "FunctionLowering.h"
 
 #include "colossal/Codegen/CPU/VectorMemory.h"
 #include "lib/Codegen/CPU/Fusion/LoopEmitter.h"
@@ -13,7 +13,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// "add" of colossal.elementwise add, "softmax" of colossal.softmax: what a trace shows.
 static std::string shortName(Operation *op) {
@@ -22,15 +24,17 @@ static std::string shortName(Operation *op) {
   return op->getName().stripDialect().str();
 }
 
-const CachedKernel *FunctionLowering::getKernel(const KernelKey &key, StringRef name, std::string &problem,
-                                                llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate) {
+const CachedKernel *
+FunctionLowering::getKernel(const KernelKey &key, StringRef name, std::string &problem,
+                            llvm::function_ref<llvm::Expected<cpu::GeneratedKernel>()> generate) {
   auto [entry, isNew] = shared.generated.try_emplace(key);
   if (isNew) {
     llvm::Expected<cpu::GeneratedKernel> kernel = generate();
     if (kernel) {
       std::string symbol = shared.compiler.add(*kernel->module, name);
       shared.kernels[symbol] = {kernel->buffers, kernel->params};
-      entry->second = CachedKernel{symbol, kernel->tiles, kernel->scratchBytes, kernel->buffers, kernel->params};
+      entry->second =
+          CachedKernel{symbol, kernel->tiles, kernel->scratchBytes, kernel->buffers, kernel->params};
     } else {
       problem = llvm::toString(kernel.takeError());
     }
@@ -39,7 +43,8 @@ const CachedKernel *FunctionLowering::getKernel(const KernelKey &key, StringRef 
 }
 
 void FunctionLowering::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,
-                              ArrayRef<Value> scalars, Location loc, Place &place, ArrayRef<int64_t> alsoWritten) {
+                              ArrayRef<Value> scalars, Location loc, Place &place,
+                              ArrayRef<int64_t> alsoWritten) {
   auto reference = FlatSymbolRefAttr::get(context, kernel.symbol);
   SmallVector<Value> operands(scalars);
   SmallVector<int64_t> both(alsoWritten);
@@ -97,7 +102,8 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
     result.scalars.push_back(source);
     return (int64_t)result.scalars.size() - 1;
   };
-  // Index arguments follow the tensors'; until all tensors are known they are numbered by attributes of their users.
+  // Index arguments follow the tensors'; until all tensors are known they are numbered by attributes of their
+  // users.
   SmallVector<std::tuple<Operation *, unsigned, int64_t>> scalarUses;
   auto cloneOp = [&](auto import, Operation *op) {
     OperationState state(loc, op->getName().getStringRef());
@@ -119,7 +125,8 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
     state.addTypes(op->getResultTypes());
     SmallVector<NamedAttribute> attributes;
     for (NamedAttribute attribute : op->getAttrs())
-      if (!attribute.getName().strref().starts_with("dist.") && !attribute.getName().strref().starts_with("colossal."))
+      if (!attribute.getName().strref().starts_with("dist.") &&
+          !attribute.getName().strref().starts_with("colossal."))
         attributes.push_back(attribute);
     state.addAttributes(attributes);
     state.propertiesAttr = op->getPropertiesAsAttribute();
@@ -145,7 +152,10 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
              !inGroup.count(base.getDefiningOp()))
         base = base.getDefiningOp()->getOperand(0);
       bool inside = mapping.contains(base) || (base.getDefiningOp() && inGroup.count(base.getDefiningOp()));
-      if (inside || (!place.load && isLoadable(value) ? false : !existingView(value, place) && (place.load || !isLoadable(value)) && existingView(base, place)))
+      if (inside || (!place.load && isLoadable(value)
+                         ? false
+                         : !existingView(value, place) && (place.load || !isLoadable(value)) &&
+                               existingView(base, place)))
         return cloneOp(self, def)->getResult(0);
     }
     auto view = viewOf(value, place);
@@ -180,7 +190,8 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
         user->setOperand(operand, argument);
   }
   func::ReturnOp::create(b, loc, results);
-  result.function.setFunctionType(b.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  result.function.setFunctionType(
+      b.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
   // Constants and ops that fell out of use are no part of the group's text.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (op.use_empty() && isPure(&op) && op.getNumResults())
@@ -188,12 +199,14 @@ FailureOr<FunctionLowering::Outline> FunctionLowering::outline(ArrayRef<Operatio
   return result;
 }
 
-bool FunctionLowering::mayTake(Value value, const View &view, Value output, ArrayRef<Operation *> last, Place &place) {
+bool FunctionLowering::mayTake(Value value, const View &view, Value output, ArrayRef<Operation *> last,
+                               Place &place) {
   if (place.load || value.getType() != output.getType() || view.storage >= kWeightBase || view.offset != 0 ||
       insides.count(value) || view.strides != stridesInOrder(output) ||
       program.storages[view.storage].bytes !=
           tensorOf(output).getNumElements() * cpu::elementBytes(elementTypeOf(output)) ||
-      llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user) || isPadding(user); }))
+      llvm::any_of(output.getUsers(),
+                   [](Operation *user) { return isa<func::ReturnOp>(user) || isPadding(user); }))
     return false;
   SmallVector<Operation *> added;
   for (Operation *op : last)
@@ -205,8 +218,8 @@ bool FunctionLowering::mayTake(Value value, const View &view, Value output, Arra
   return dead;
 }
 
-std::optional<unsigned> FunctionLowering::takenInput(Group &group, const Outline &outlined, ArrayRef<unsigned> others,
-                                                     Place &place) {
+std::optional<unsigned> FunctionLowering::takenInput(Group &group, const Outline &outlined,
+                                                     ArrayRef<unsigned> others, Place &place) {
   if (place.load || group.outputs.size() != 1 || !group.reduced.empty())
     return std::nullopt;
   auto readsInPlace = [&](Value value) {
@@ -221,7 +234,8 @@ std::optional<unsigned> FunctionLowering::takenInput(Group &group, const Outline
     return visit(visit, value, false);
   };
   for (auto [i, value, view] : llvm::enumerate(outlined.values, outlined.inputs)) {
-    unsigned readers = llvm::count_if(outlined.inputs, [&](const View &other) { return other.storage == view.storage; });
+    unsigned readers =
+        llvm::count_if(outlined.inputs, [&](const View &other) { return other.storage == view.storage; });
     if (readers == 1 && !llvm::is_contained(others, view.storage) && readsInPlace(value) &&
         mayTake(value, view, group.outputs.front(), group.ops, place))
       return i;
@@ -251,7 +265,8 @@ LogicalResult FunctionLowering::lowerFused(Group &group, Place &place) {
   if (taken)
     spec.inputs[*taken].noalias = false;
   for (Value output : outputs) {
-    places.push_back(taken ? place.views[output] = outlined->inputs[*taken] : allocate(output, place, /*inside=*/true));
+    places.push_back(taken ? place.views[output] = outlined->inputs[*taken]
+                           : allocate(output, place, /*inside=*/true));
     spec.outputs.push_back({places.back().strides, !taken});
   }
   KernelKey key(KernelKey::Kind::Fused);
@@ -296,11 +311,14 @@ LogicalResult FunctionLowering::copy(const View &from, RankedTensorType type, co
                                      Location loc) {
   Access source = accessOf(from, type, false), target = accessOf(to, type, true);
   if (isDense(from, type.getShape()) && isDense(to, type.getShape())) {
-    place.program->steps.push_back({{source, target}, false, loc,
-                                    [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
-                                      return plan::CopyOp::create(b, loc, buffers[0], buffers[1]);
-                                    },
-                                    {}});
+    place.program->steps.push_back(
+        {{source, target},
+         false,
+         loc,
+         [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
+           return plan::CopyOp::create(b, loc, buffers[0], buffers[1]);
+         },
+         {}});
     return success();
   }
   std::string problem;
@@ -313,7 +331,8 @@ LogicalResult FunctionLowering::copy(const View &from, RankedTensorType type, co
     auto function = func::FuncOp::create(b, b.getUnknownLoc(), "group", b.getFunctionType({type}, {type}));
     b.setInsertionPointToEnd(function.addEntryBlock());
     func::ReturnOp::create(b, b.getUnknownLoc(), function.getArguments());
-    return cpu::generateFused(*context, shared.target, {function, {{from.strides, true}}, {{to.strides, true}}});
+    return cpu::generateFused(*context, shared.target,
+                              {function, {{from.strides, true}}, {{to.strides, true}}});
   });
   if (!kernel)
     return emitError(loc, "a copy cannot be generated") << (problem.empty() ? "" : ": ") << problem;
@@ -334,9 +353,10 @@ static Type accumulateTypeOf(Type a, Type result) {
   return IntegerType::get(context, result.getIntOrFloatBitWidth() <= 32 ? 32 : 64);
 }
 
-FailureOr<View> FunctionLowering::packedWeight(Value weight, Type accumulate, ArrayRef<cpu::ContractionDim> batch,
-                                               ArrayRef<cpu::ContractionDim> n, ArrayRef<cpu::ContractionDim> k,
-                                               const View &view) {
+FailureOr<View> FunctionLowering::packedWeight(Value weight, Type accumulate,
+                                               ArrayRef<cpu::ContractionDim> batch,
+                                               ArrayRef<cpu::ContractionDim> n,
+                                               ArrayRef<cpu::ContractionDim> k, const View &view) {
   RankedTensorType type = tensorOf(weight);
   std::string key = "packed " + keyOf(weight);
   int64_t count = 1, columns = 1, depth = 1;
@@ -353,15 +373,18 @@ FailureOr<View> FunctionLowering::packedWeight(Value weight, Type accumulate, Ar
   auto [entry, isNew] = shared.weightOf.try_emplace(key);
   if (!isNew)
     return View{entry->second, 0, {1}};
-  int64_t elements = cpu::packedElements(shared.target, type.getElementType(), accumulate, columns, depth) * count;
+  int64_t elements =
+      cpu::packedElements(shared.target, type.getElementType(), accumulate, columns, depth) * count;
   View packed{newWeight(elements * cpu::elementBytes(type.getElementType())), 0, {1}};
   shared.weightOf[key] = packed.storage;
   std::string problem;
   KernelKey spec(KernelKey::Kind::Pack);
   spec.add(type.getElementType()).add(accumulate).add(batch).add(n).add(k);
-  const CachedKernel *kernel = getKernel(spec, "pack", problem, [&]() -> llvm::Expected<cpu::GeneratedKernel> {
-    return cpu::generatePackWeights(*context, shared.target, type.getElementType(), accumulate, batch, n, k);
-  });
+  const CachedKernel *kernel =
+      getKernel(spec, "pack", problem, [&]() -> llvm::Expected<cpu::GeneratedKernel> {
+        return cpu::generatePackWeights(*context, shared.target, type.getElementType(), accumulate, batch, n,
+                                        k);
+      });
   Access to{packed.storage, 0, shared.weights[packed.storage - kWeightBase].bytes, true};
   launch(*kernel, {accessOf(view, type, false), to}, 1, {}, weight.getLoc(), loadPlace);
   return packed;
@@ -402,13 +425,15 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   Value lhs = operands->lhs, rhs = operands->rhs;
   const View *a = &operands->a, *b = &operands->b;
   bool packs = operands->packs;
-  FailureOr<Outline> outlined = outline(epilogue, epilogue.empty() ? ValueRange() : ValueRange(group.outputs), place, op);
+  FailureOr<Outline> outlined =
+      outline(epilogue, epilogue.empty() ? ValueRange() : ValueRange(group.outputs), place, op);
   if (failed(outlined))
     return failure();
   SmallVector<View> places;
   std::optional<unsigned> taken = takenInput(group, *outlined, {a->storage, b->storage}, place);
   for (Value output : group.outputs)
-    places.push_back(taken ? place.views[output] = outlined->inputs[*taken] : allocate(output, place, /*inside=*/true));
+    places.push_back(taken ? place.views[output] = outlined->inputs[*taken]
+                           : allocate(output, place, /*inside=*/true));
 
   struct Label {
     int64_t size = 1, a = 0, b = 0, c = 0;
@@ -484,19 +509,28 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
     mergeDims(spec.n, true);
   }
   for (const View &view : outlined->inputs)
-    spec.extraInputs.push_back({cpu::storageType(outlined->types[spec.extraInputs.size()].getElementType()), {}, view.strides, true});
+    spec.extraInputs.push_back({cpu::storageType(outlined->types[spec.extraInputs.size()].getElementType()),
+                                {},
+                                view.strides,
+                                true});
   for (auto [i, view] : llvm::enumerate(ArrayRef<View>(places).drop_front()))
-    spec.extraOutputs.push_back({cpu::storageType(elementTypeOf(group.outputs[i + 1])), {}, view.strides, true});
+    spec.extraOutputs.push_back(
+        {cpu::storageType(elementTypeOf(group.outputs[i + 1])), {}, view.strides, true});
   for (auto [i, extra] : llvm::enumerate(spec.extraInputs))
     extra.shape.assign(outlined->types[i].getShape().begin(), outlined->types[i].getShape().end());
   for (auto [i, extra] : llvm::enumerate(spec.extraOutputs))
-    extra.shape.assign(tensorOf(group.outputs[i + 1]).getShape().begin(), tensorOf(group.outputs[i + 1]).getShape().end());
+    extra.shape.assign(tensorOf(group.outputs[i + 1]).getShape().begin(),
+                       tensorOf(group.outputs[i + 1]).getShape().end());
   spec.params = outlined->scalars.size();
   if (taken)
     spec.extraInputs[*taken].noalias = spec.noaliasC = false;
 
   KernelKey key(KernelKey::Kind::Contraction);
-  key.add(op).add(lhs.getType()).add(rhs.getType()).add(int64_t(lhs == op->getOperand(0))).add(int64_t(packs));
+  key.add(op)
+      .add(lhs.getType())
+      .add(rhs.getType())
+      .add(int64_t(lhs == op->getOperand(0)))
+      .add(int64_t(packs));
   key.add(a->strides).add(b->strides).add(outlined->function);
   for (const View &view : outlined->inputs)
     key.add(view.strides);
@@ -545,7 +579,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       unsigned next = sides, param = 0, tensor = 0;
       for (BlockArgument argument : block.getArguments().drop_front()) {
         if (isa<RankedTensorType>(argument.getType()))
-          e.bindMemory(argument, {at.kernel.pointer(next++), elementTypeOf(argument), outlined->inputs[tensor++].strides});
+          e.bindMemory(argument, {at.kernel.pointer(next++), elementTypeOf(argument),
+                                  outlined->inputs[tensor++].strides});
         else
           e.bindScalar(argument, at.kernel.param(param++));
       }
@@ -556,7 +591,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
       for (Value output : block.getTerminator()->getOperands())
         values.push_back(e.load(output, index));
       for (unsigned i = 1; i < values.size(); ++i)
-        e.store(values[i], {at.kernel.pointer(next + i), elementTypeOf(group.outputs[i]), places[i].strides}, index);
+        e.store(values[i], {at.kernel.pointer(next + i), elementTypeOf(group.outputs[i]), places[i].strides},
+                index);
       if (!e.error().empty())
         problem = e.error();
       Value value = values[0];
@@ -574,8 +610,13 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
         return cpu::generateContraction(*context, shared.target, spec);
       ArrayRef<int64_t> to = places[0].strides;
       return cpu::generateWinogradOutput(*context, shared.target, *winograd,
-                                         {spec.cType, {to[0], to[2], to[3], to[1]}, spec.epilogue, spec.extraInputs,
-                                          spec.extraOutputs, spec.noaliasC, spec.params});
+                                         {spec.cType,
+                                          {to[0], to[2], to[3], to[1]},
+                                          spec.epilogue,
+                                          spec.extraInputs,
+                                          spec.extraOutputs,
+                                          spec.noaliasC,
+                                          spec.params});
     };
     auto generated = make();
     if (generated && !problem.empty())
@@ -587,7 +628,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   SmallVector<Access> accesses;
   if (!winograd) {
     accesses.push_back(accessOf(*a, operands->lhsType, false));
-    accesses.push_back(packs ? Access{right.storage, 0, rightBytes, false} : accessOf(right, tensorOf(rhs), false));
+    accesses.push_back(packs ? Access{right.storage, 0, rightBytes, false}
+                             : accessOf(right, tensorOf(rhs), false));
   }
   for (auto [view, type] : llvm::zip(outlined->inputs, outlined->types))
     accesses.push_back(accessOf(view, type, false));
@@ -597,8 +639,8 @@ LogicalResult FunctionLowering::lowerContraction(Group &group, Place &place) {
   if (taken)
     alsoWritten.push_back(*taken + sides);
   if (winograd)
-    return lowerWinograd(cast<ConvOp>(op), *winograd, *operands, *kernel, accesses, places.size(), outlined->scalars,
-                         alsoWritten, place);
+    return lowerWinograd(cast<ConvOp>(op), *winograd, *operands, *kernel, accesses, places.size(),
+                         outlined->scalars, alsoWritten, place);
   launch(*kernel, accesses, places.size(), outlined->scalars, op->getLoc(), place, alsoWritten);
   auto product = [](ArrayRef<cpu::ContractionDim> dims) {
     int64_t size = 1;

@@ -1,8 +1,8 @@
 //===- Prepare.cpp - reshapes out of the way of fusion ----------------------===//
 //
-// Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between a product
-// and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction above, whose labels
-// say the same; the reshapes that it leaves on operands are views.
+// Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between
+// a product and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction
+// above, whose labels say the same; the reshapes that it leaves on operands are views.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -57,8 +57,8 @@ static Value reshapeTo(OpBuilder &b, Value value, ArrayRef<int64_t> shape) {
 }
 
 /// The operand of an elementwise op for the op's result in another shape.
-static std::optional<SmallVector<int64_t>> operandShape(Value operand, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
-                                                        ArrayRef<Run> runs) {
+static std::optional<SmallVector<int64_t>> operandShape(Value operand, ArrayRef<int64_t> from,
+                                                        ArrayRef<int64_t> to, ArrayRef<Run> runs) {
   SmallVector<int64_t> shape(from.size() - shapeOf(operand).size(), 1), result;
   llvm::append_range(shape, shapeOf(operand));
   for (const Run &run : runs) {
@@ -114,7 +114,8 @@ static bool climb(ReshapeOp reshape) {
   return true;
 }
 
-/// An operand with some of its labels' dimensions replaced: labels `old`, which must follow each other, become `fresh`.
+/// An operand with some of its labels' dimensions replaced: labels `old`, which must follow each other,
+/// become `fresh`.
 static bool replaceLabels(SmallVector<int64_t> &labels, SmallVector<int64_t> &shape, ArrayRef<int64_t> old,
                           ArrayRef<int64_t> fresh, ArrayRef<int64_t> sizes) {
   auto first = llvm::find(labels, old.front());
@@ -162,8 +163,9 @@ static bool absorb(ReshapeOp reshape) {
     if (!llvm::is_contained(lhs, label) && !llvm::is_contained(rhs, label))
       return false;
   OpBuilder b(op);
-  auto moved = ContractOp::create(b, op.getLoc(), reshape.getResult().getType(), reshapeTo(b, op.getLhs(), lhsShape),
-                                  reshapeTo(b, op.getRhs(), rhsShape), lhs, rhs, result);
+  auto moved =
+      ContractOp::create(b, op.getLoc(), reshape.getResult().getType(), reshapeTo(b, op.getLhs(), lhsShape),
+                         reshapeTo(b, op.getRhs(), rhsShape), lhs, rhs, result);
   reshape.getResult().replaceAllUsesWith(moved.getResult());
   reshape.erase();
   op.erase();

@@ -1,7 +1,7 @@
 //===- Program.h - a program being scheduled --------------------------------===//
 //
-// Steps over storages, before storages have places. Lowering appends steps in an order that respects data; placement
-// gives every storage its bytes of an arena by its lifetime; emission makes plan ops of the steps.
+// Steps over storages, before storages have places. Lowering appends steps in an order that respects data;
+// placement gives every storage its bytes of an arena by its lifetime; emission makes plan ops of the steps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_SCHEDULE_PROGRAM_H
@@ -37,8 +37,8 @@ struct Access {
   bool writes = false;
 };
 
-/// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point of their
-/// product is a multiply and add), and operations on elements. Bytes follow from the accesses.
+/// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point
+/// of their product is a multiply and add), and operations on elements. Bytes follow from the accesses.
 struct Work {
   enum class Kind { Elements, Contraction, Convolution, Attention } kind = Kind::Elements;
   int64_t batch = 1, m = 1, n = 1, k = 1; ///< attention: heads of all sequences, queries, keys, width
@@ -50,7 +50,9 @@ struct Step {
   bool communicates = false;
   mlir::Location loc;
   /// Makes the plan op; buffers as `accesses`. Index operands are mapped by `scalars`.
-  std::function<mlir::Operation *(mlir::OpBuilder &, llvm::ArrayRef<plan::BufferAttr>, mlir::IRMapping &scalars)> build;
+  std::function<mlir::Operation *(mlir::OpBuilder &, llvm::ArrayRef<plan::BufferAttr>,
+                                  mlir::IRMapping &scalars)>
+      build;
   llvm::SmallVector<mlir::Value> scalars; ///< index values of the source function that `build` asks for
   Work work = {};
 };
@@ -78,8 +80,8 @@ struct Shared {
   unsigned rankThreads;
   bool winograd; ///< convolutions may take more weight memory for fewer products
   std::vector<Storage> weights;
-  llvm::StringMap<unsigned> weightOf;            ///< text of a computation from parameters -> index in `weights`
-  llvm::StringMap<std::string> parameterSymbols; ///< text of a parameter -> symbol
+  llvm::StringMap<unsigned> weightOf; ///< text of a computation from parameters -> index in `weights`
+  llvm::StringMap<std::string> parameterSymbols;        ///< text of a parameter -> symbol
   llvm::StringMap<std::pair<int64_t, int64_t>> kernels; ///< symbol -> buffers, params
   Program load;
   KernelCache generated;
@@ -88,15 +90,16 @@ struct Shared {
 /// Storages of all programs are numbered together: those of `Shared::weights` from here on.
 constexpr unsigned kWeightBase = 1u << 30;
 
-/// Gives every storage of `program` (weights aside) its offset; returns the bytes needed of the activations arena and of
-/// the io arena.
+/// Gives every storage of `program` (weights aside) its offset; returns the bytes needed of the activations
+/// arena and of the io arena.
 std::pair<int64_t, int64_t> placeStorages(Program &program);
 
 /// Appends the program's op to the module.
 void emitProgram(Program &program, Shared &shared, llvm::StringRef name, plan::Role role,
                  mlir::DictionaryAttr dimensions, mlir::DictionaryAttr fixedInputs, mlir::Location loc);
 
-/// Lowers one function of local tensors: appends its load steps to `shared.load`, and returns its own program.
+/// Lowers one function of local tensors: appends its load steps to `shared.load`, and returns its own
+/// program.
 mlir::FailureOr<Program> lowerFunction(mlir::func::FuncOp function, Shared &shared);
 
 } // namespace colossal::schedule

@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static constexpr llvm::StringLiteral kWeightsArena = "weights", kActivationsArena = "activations", kIOArena = "io";
+static constexpr llvm::StringLiteral kWeightsArena = "weights", kActivationsArena = "activations",
+                                     kIOArena = "io";
 
 static int64_t place(std::vector<Storage> &storages) {
   int64_t end = 0;
@@ -78,15 +79,18 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
                            DictionaryAttr dimensions, DictionaryAttr fixedInputs, Location loc) {
   MLIRContext *context = shared.module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(shared.module.getBody());
-  auto op = plan::ProgramOp::create(b, loc, b.getStringAttr(name), plan::RoleAttr::get(context, role), dimensions,
-                                    FloatAttr());
+  auto op = plan::ProgramOp::create(b, loc, b.getStringAttr(name), plan::RoleAttr::get(context, role),
+                                    dimensions, FloatAttr());
   Block *body = b.createBlock(&op.getBody());
   b.setInsertionPointToEnd(body);
   auto bufferOf = [&](unsigned id, int64_t offset, int64_t bytes) {
     bool weight = id >= kWeightBase;
     const Storage &storage = weight ? shared.weights[id - kWeightBase] : program.storages[id];
-    StringRef arena = weight ? StringRef(kWeightsArena) : storage.life == Life::IO ? StringRef(kIOArena) : StringRef(kActivationsArena);
-    return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset, bytes);
+    StringRef arena = weight                     ? StringRef(kWeightsArena)
+                      : storage.life == Life::IO ? StringRef(kIOArena)
+                                                 : StringRef(kActivationsArena);
+    return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset,
+                                 bytes);
   };
   for (const Binding &input : program.inputs)
     plan::InputOp::create(b, loc, b.getStringAttr(input.name), TypeAttr::get(input.type), input.sharding,
@@ -116,7 +120,8 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
     return module.emitError(llvm::toString(target.takeError()));
   cpu::KernelFunction::loadDialects(*module.getContext());
   module.getContext()->loadDialect<plan::PlanDialect>();
-  cpu::KernelCompiler compiler(*target, options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
+  cpu::KernelCompiler compiler(
+      *target, options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
   Shared shared{module, *target, compiler, options.rankThreads, options.winograd, {}, {}, {}, {}, {}, {}};
 
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
@@ -139,8 +144,9 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   MLIRContext *context = module.getContext();
   auto arena = [&](StringRef name, plan::Life life, int64_t bytes) {
-    plan::ArenaOp::create(b, module.getLoc(), b.getStringAttr(name), plan::SpaceAttr::get(context, plan::Space::Device),
-                          plan::LifeAttr::get(context, life), b.getI64IntegerAttr(bytes), b.getI64IntegerAttr(64));
+    plan::ArenaOp::create(
+        b, module.getLoc(), b.getStringAttr(name), plan::SpaceAttr::get(context, plan::Space::Device),
+        plan::LifeAttr::get(context, life), b.getI64IntegerAttr(bytes), b.getI64IntegerAttr(64));
   };
   arena(kWeightsArena, plan::Life::Weights, weights);
   arena(kActivationsArena, plan::Life::Activations, activations);
@@ -149,7 +155,8 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   for (auto &entry : shared.kernels)
     kernels[entry.getKey().str()] = entry.getValue();
   for (auto &[symbol, shape] : kernels)
-    plan::KernelOp::create(b, module.getLoc(), b.getStringAttr(symbol), b.getI64IntegerAttr(shape.first), b.getI64IntegerAttr(shape.second));
+    plan::KernelOp::create(b, module.getLoc(), b.getStringAttr(symbol), b.getI64IntegerAttr(shape.first),
+                           b.getI64IntegerAttr(shape.second));
   emitProgram(shared.load, shared, "load", plan::Role::Load, {}, {}, module.getLoc());
   unsigned next = 0;
   for (func::FuncOp function : functions) {

@@ -1,7 +1,7 @@
 //===- Views.h - tensors as strided parts of storages -----------------------===//
 //
-// A storage is a byte range that one tensor was computed into. Reshapes, transposes, slices and broadcasts of it are
-// views: an offset and one stride per dimension, in elements, no code. What no view can say is copied.
+// A storage is a byte range that one tensor was computed into. Reshapes, transposes, slices and broadcasts of
+// it are views: an offset and one stride per dimension, in elements, no code. What no view can say is copied.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_SCHEDULE_VIEWS_H

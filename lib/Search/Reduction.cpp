@@ -345,19 +345,13 @@ Assignment Reduction::expand(const std::vector<int> &x) const {
     const Graph::Step &step = g.trail[s];
     const std::vector<int> &map = *step.map;
     switch (step.kind) {
-    case Graph::Step::Keep:
-      all[step.node] = map[all[step.node]];
-      break;
+    case Graph::Step::Keep: all[step.node] = map[all[step.node]]; break;
     case Graph::Step::Follow:
-    case Graph::Step::Minimise1:
-      all[step.node] = map[all[step.first]];
-      break;
+    case Graph::Step::Minimise1: all[step.node] = map[all[step.first]]; break;
     case Graph::Step::Minimise2:
       all[step.node] = map[static_cast<std::size_t>(all[step.first]) * step.width + all[step.second]];
       break;
-    case Graph::Step::Fix:
-      all[step.node] = map[0];
-      break;
+    case Graph::Step::Fix: all[step.node] = map[0]; break;
     }
   }
   return Assignment(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(g.originals));

@@ -13,14 +13,10 @@ namespace colossal::search {
 
 const char *toString(StopReason reason) {
   switch (reason) {
-  case StopReason::Optimal:
-    return "optimal";
-  case StopReason::Gap:
-    return "gap";
-  case StopReason::Budget:
-    return "budget";
-  case StopReason::Infeasible:
-    return "infeasible";
+  case StopReason::Optimal: return "optimal";
+  case StopReason::Gap: return "gap";
+  case StopReason::Budget: return "budget";
+  case StopReason::Infeasible: return "infeasible";
   }
   return "";
 }

@@ -103,26 +103,18 @@ const char *colossal_last_error(void) {
 
 int colossal_exit_code(colossal_status status) {
   switch (status) {
-  case COLOSSAL_OK:
-    return 0;
-  case COLOSSAL_INVALID_ARGUMENT:
-    return 2;
+  case COLOSSAL_OK: return 0;
+  case COLOSSAL_INVALID_ARGUMENT: return 2;
   case COLOSSAL_NOT_FOUND:
-  case COLOSSAL_IO:
-    return 3;
+  case COLOSSAL_IO: return 3;
   case COLOSSAL_PERMISSION:
-  case COLOSSAL_INVALID_PLAN:
-    return 4;
-  case COLOSSAL_UNSUPPORTED:
-    return 5;
-  case COLOSSAL_TIMEOUT:
-    return 7;
-  case COLOSSAL_INTERRUPTED:
-    return 130;
+  case COLOSSAL_INVALID_PLAN: return 4;
+  case COLOSSAL_UNSUPPORTED: return 5;
+  case COLOSSAL_TIMEOUT: return 7;
+  case COLOSSAL_INTERRUPTED: return 130;
   case COLOSSAL_OUT_OF_MEMORY:
   case COLOSSAL_RANK_FAILED:
-  case COLOSSAL_INTERNAL:
-    break;
+  case COLOSSAL_INTERNAL: break;
   }
   return 6;
 }

@@ -65,10 +65,12 @@ std::vector<WindowPiece> windowPieces(const CollectiveCall::Window &window, uint
   return pieces;
 }
 
-void fillWindow(const CollectiveCall::Window &window, ElementType type, std::byte *dst, int64_t place, int64_t length) {
+void fillWindow(const CollectiveCall::Window &window, ElementType type, std::byte *dst, int64_t place,
+                int64_t length) {
   for (uint64_t outer = 0; outer < window.outer; ++outer)
     fillElements(type, window.fill,
-                 dst + (outer * window.dstExtent + static_cast<uint64_t>(place)) * window.inner * elementSize(type),
+                 dst + (outer * window.dstExtent + static_cast<uint64_t>(place)) * window.inner *
+                           elementSize(type),
                  static_cast<uint64_t>(length) * window.inner);
 }
 

@@ -10,8 +10,8 @@
 
 namespace colossal::runtime {
 
-/// A block of `sizes` in two places at once, merged as far as both places allow. Element e of it, in row-major order,
-/// lies at first(e) and second(e), both in elements.
+/// A block of `sizes` in two places at once, merged as far as both places allow. Element e of it, in
+/// row-major order, lies at first(e) and second(e), both in elements.
 class StridedBlock {
 public:
   StridedBlock(const std::vector<uint64_t> &sizes, const std::vector<uint64_t> &firstStrides,
@@ -19,8 +19,8 @@ public:
 
   uint64_t elements() const { return total; }
 
-  /// Calls row(first offset, second offset, position in row-major order, length) for the rows that cover elements
-  /// [begin, end). All are in elements; a row is contiguous in both places.
+  /// Calls row(first offset, second offset, position in row-major order, length) for the rows that cover
+  /// elements [begin, end). All are in elements; a row is contiguous in both places.
   template <class Row>
   void forRows(uint64_t begin, uint64_t end, Row row) const;
 
@@ -39,15 +39,17 @@ std::vector<uint64_t> denseStrides(const std::vector<uint64_t> &sizes);
 /// Copies a block between two places.
 void copyBlock(const StridedBlock &block, const std::byte *first, std::byte *second, uint64_t elementBytes);
 
-/// One piece of an EXCHANGE: `length` places from `from` of a member's src to `to` of the receiver's dst; member -1 means
-/// fill.
+/// One piece of an EXCHANGE: `length` places from `from` of a member's src to `to` of the receiver's dst;
+/// member -1 means fill.
 struct WindowPiece {
   int64_t member, from, to, length;
 };
-/// How member `receiver` fills its dst extent, in order of places. Where several hold a place, the first member gives it.
+/// How member `receiver` fills its dst extent, in order of places. Where several hold a place, the first
+/// member gives it.
 std::vector<WindowPiece> windowPieces(const CollectiveCall::Window &window, uint32_t receiver);
 /// Writes the fill value to `length` places from `place` on.
-void fillWindow(const CollectiveCall::Window &window, ElementType type, std::byte *dst, int64_t place, int64_t length);
+void fillWindow(const CollectiveCall::Window &window, ElementType type, std::byte *dst, int64_t place,
+                int64_t length);
 
 template <class Row>
 void StridedBlock::forRows(uint64_t begin, uint64_t end, Row row) const {

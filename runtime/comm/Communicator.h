@@ -1,8 +1,8 @@
 // What a communicator is to the executor: collectives and point-to-point transfers among the ranks of a plan.
 //
-// Every call enqueues on a queue, and the transfer is complete when an event recorded after it is. All members of a
-// group call the same collectives in the same order (as in MPI and NCCL). A Communicator is one rank's handle, like
-// ncclComm_t; a Group is what MPI_Comm_split or ncclCommSplit makes.
+// Every call enqueues on a queue, and the transfer is complete when an event recorded after it is. All
+// members of a group call the same collectives in the same order (as in MPI and NCCL). A Communicator is one
+// rank's handle, like ncclComm_t; a Group is what MPI_Comm_split or ncclCommSplit makes.
 //
 //   here            NCCL                      MPI
 //   ALL_REDUCE      ncclAllReduce             MPI_Allreduce
@@ -13,8 +13,8 @@
 //   EXCHANGE        grouped ncclSend/Recv     MPI_Alltoallv
 //   PERMUTE         grouped ncclSend/Recv     MPI_Sendrecv
 //
-// Reductions add in the order of the group's members (16-bit floats in f32, rounded once), so that every run, every
-// member and every implementation gives the same bits.
+// Reductions add in the order of the group's members (16-bit floats in f32, rounded once), so that every run,
+// every member and every implementation gives the same bits.
 #ifndef COLOSSAL_RUNTIME_COMM_COMMUNICATOR_H
 #define COLOSSAL_RUNTIME_COMM_COMMUNICATOR_H
 
@@ -28,7 +28,15 @@ namespace colossal::runtime {
 enum class ElementType : uint8_t { F32 = 1, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
 uint64_t elementSize(ElementType type);
 
-enum class CollectiveKind : uint8_t { AllReduce = 1, AllGather, ReduceScatter, AllToAll, Broadcast, Exchange, Permute };
+enum class CollectiveKind : uint8_t {
+  AllReduce = 1,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Broadcast,
+  Exchange,
+  Permute
+};
 enum class Reduction : uint8_t { None = 0, Sum, Max, Min, Prod, And, Or };
 
 /// The ranks that take part, in order, and the caller's place among them.
@@ -38,8 +46,8 @@ struct Group {
   uint32_t self = 0;
 };
 
-/// A collective with every address and coordinate expression resolved. Meanings as in Plan.proto; sizes and strides
-/// are of elements.
+/// A collective with every address and coordinate expression resolved. Meanings as in Plan.proto; sizes and
+/// strides are of elements.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
@@ -64,10 +72,11 @@ public:
   virtual ~Communicator() = default;
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
-  /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same order, each
-  /// with the members of its own group (a partition of the ranks), before any collective of it. Collectives of different
-  /// `channel`s may be in flight together: each queue takes its own.
-  virtual Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) = 0;
+  /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same
+  /// order, each with the members of its own group (a partition of the ranks), before any collective of it.
+  /// Collectives of different `channel`s may be in flight together: each queue takes its own.
+  virtual Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                             std::shared_ptr<Group> &group) = 0;
   /// The call is kept by the implementation until it completes.
   virtual Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) = 0;
   virtual Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;

@@ -1,5 +1,6 @@
-// Shared-memory collectives: every member publishes its call, all meet, each does its share of the work straight
-// between the members' buffers, all meet again. Two barriers a collective, no staging, no copy but the result's.
+// Shared-memory collectives: every member publishes its call, all meet, each does its share of the work
+// straight between the members' buffers, all meet again. Two barriers a collective, no staging, no copy but
+// the result's.
 #include "runtime/comm/Local.h"
 
 #include "runtime/comm/Blocks.h"
@@ -24,12 +25,14 @@ std::string seconds(std::chrono::milliseconds span) {
 
 /// Meeting point of one group's members.
 struct Meeting {
-  explicit Meeting(std::vector<uint32_t> ranks) : members(std::move(ranks)), calls(members.size()), rounds(members.size()) {}
+  explicit Meeting(std::vector<uint32_t> ranks)
+      : members(std::move(ranks)), calls(members.size()), rounds(members.size()) {}
 
   const std::vector<uint32_t> members;
   std::vector<const CollectiveCall *> calls;
   std::vector<std::string> strings;
-  std::vector<std::atomic<uint64_t>> rounds; // how many barriers each member has reached, to tell who is missing
+  std::vector<std::atomic<uint64_t>>
+      rounds; // how many barriers each member has reached, to tell who is missing
   alignas(64) std::atomic<uint32_t> arrived{0};
   alignas(64) WaitWord generation;
 
@@ -85,7 +88,8 @@ struct World {
   Abort &abort;
   std::shared_ptr<Meeting> everyone;
   std::mutex mutex;
-  std::map<std::pair<uint32_t, std::vector<uint32_t>>, std::shared_ptr<Meeting>> meetings; // by channel and members
+  std::map<std::pair<uint32_t, std::vector<uint32_t>>, std::shared_ptr<Meeting>>
+      meetings;                                    // by channel and members
   std::map<std::array<uint32_t, 3>, Mailbox> mail; // from, to, tag
   uint64_t posted = 0;
   WaitWord delivered;
@@ -94,8 +98,8 @@ struct World {
 class Exchange {
 public:
   Exchange(const CollectiveCall &call, const Meeting &meeting)
-      : call(call), calls(meeting.calls), members(static_cast<uint32_t>(meeting.members.size())), self(call.group->self),
-        bytes(elementSize(call.type)) {}
+      : call(call), calls(meeting.calls), members(static_cast<uint32_t>(meeting.members.size())),
+        self(call.group->self), bytes(elementSize(call.type)) {}
 
   void run() {
     if (call.kind == CollectiveKind::Exchange)
@@ -141,8 +145,7 @@ public:
         });
       return;
     }
-    case CollectiveKind::Exchange:
-      return;
+    case CollectiveKind::Exchange: return;
     }
   }
 
@@ -192,7 +195,8 @@ public:
   uint32_t rank() const override { return self; }
   uint32_t size() const override { return world->ranks; }
 
-  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) override {
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                     std::shared_ptr<Group> &group) override {
     auto found = std::find(members.begin(), members.end(), self);
     if (found == members.end())
       return {Code::Internal, "a rank asked for a group that it is not in"};
@@ -246,8 +250,9 @@ public:
         }
         if (found) {
           if (letter.size() != bytes)
-            return {Code::RankFailed, "rank " + std::to_string(peer) + " sent " + std::to_string(letter.size()) +
-                                          " bytes where " + std::to_string(bytes) + " were expected"};
+            return {Code::RankFailed, "rank " + std::to_string(peer) + " sent " +
+                                          std::to_string(letter.size()) + " bytes where " +
+                                          std::to_string(bytes) + " were expected"};
           if (bytes > 0) // an empty message has no address
             std::memcpy(data, letter.data(), bytes);
           return {};
@@ -295,7 +300,8 @@ private:
 
 } // namespace
 
-std::vector<std::unique_ptr<Communicator>> createLocalCommunicators(uint32_t ranks, unsigned spins, Abort &abort) {
+std::vector<std::unique_ptr<Communicator>> createLocalCommunicators(uint32_t ranks, unsigned spins,
+                                                                    Abort &abort) {
   auto world = std::make_shared<World>(ranks, spins, abort);
   std::vector<std::unique_ptr<Communicator>> handles;
   for (uint32_t rank = 0; rank < ranks; ++rank)

@@ -1,5 +1,5 @@
-// Communicators by name. `local` is built in; the others are plug-ins, opened only when asked for, so that a program
-// starts where their libraries are missing.
+// Communicators by name. `local` is built in; the others are plug-ins, opened only when asked for, so that a
+// program starts where their libraries are missing.
 #ifndef COLOSSAL_RUNTIME_COMM_OPEN_H
 #define COLOSSAL_RUNTIME_COMM_OPEN_H
 
@@ -10,16 +10,18 @@
 
 namespace colossal::runtime {
 
-/// The handles of the ranks that this process holds: all of them for "local", one for "mpi". `ranks` is the plan's
-/// number; a launcher that started another number of processes is an error.
+/// The handles of the ranks that this process holds: all of them for "local", one for "mpi". `ranks` is the
+/// plan's number; a launcher that started another number of processes is an error.
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
                          std::vector<std::unique_ptr<Communicator>> &communicators);
 
-/// Opens lib<name>.so beside this program or library, in ../lib, where this was installed, or where the system looks.
+/// Opens lib<name>.so beside this program or library, in ../lib, where this was installed, or where the
+/// system looks.
 Status openPlugin(const std::string &name, const std::string &purpose, void *&handle);
 
 /// A plug-in exports this under the name colossalCreateCommunicator. It is called once.
-using CreateCommunicator = Status (*)(uint32_t ranks, Abort &abort, std::unique_ptr<Communicator> &communicator);
+using CreateCommunicator = Status (*)(uint32_t ranks, Abort &abort,
+                                      std::unique_ptr<Communicator> &communicator);
 
 } // namespace colossal::runtime
 

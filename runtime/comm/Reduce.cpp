@@ -36,7 +36,8 @@ float halfToFloat(uint16_t half) {
     float small = static_cast<float>(mantissa) * 0x1p-24f;
     return sign ? -small : small;
   }
-  uint32_t bits = exponent == 31 ? sign | 0x7f800000 | mantissa << 13 : sign | (exponent + 112) << 23 | mantissa << 13;
+  uint32_t bits =
+      exponent == 31 ? sign | 0x7f800000 | mantissa << 13 : sign | (exponent + 112) << 23 | mantissa << 13;
   float result;
   std::memcpy(&result, &bits, sizeof result);
   return result;
@@ -76,10 +77,8 @@ T combine(Reduction op, T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
       return a != a ? a : (b < a || b != b ? b : a);
     return b < a ? b : a;
-  case Reduction::And:
-    return static_cast<T>(a != 0 && b != 0);
-  case Reduction::Or:
-    return static_cast<T>(a != 0 || b != 0);
+  case Reduction::And: return static_cast<T>(a != 0 && b != 0);
+  case Reduction::Or: return static_cast<T>(a != 0 || b != 0);
   case Reduction::Prod:
     if constexpr (std::is_integral_v<T>) // wraps, without the undefined overflow of promoted signed types
       return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
@@ -102,23 +101,18 @@ void accumulate(T *total, const T *source, uint64_t count) {
 template <class T>
 void accumulate(Reduction op, T *total, const T *source, uint64_t count) {
   switch (op) {
-  case Reduction::Max:
-    return accumulate<Reduction::Max>(total, source, count);
-  case Reduction::Min:
-    return accumulate<Reduction::Min>(total, source, count);
-  case Reduction::Prod:
-    return accumulate<Reduction::Prod>(total, source, count);
-  case Reduction::And:
-    return accumulate<Reduction::And>(total, source, count);
-  case Reduction::Or:
-    return accumulate<Reduction::Or>(total, source, count);
-  default:
-    return accumulate<Reduction::Sum>(total, source, count);
+  case Reduction::Max: return accumulate<Reduction::Max>(total, source, count);
+  case Reduction::Min: return accumulate<Reduction::Min>(total, source, count);
+  case Reduction::Prod: return accumulate<Reduction::Prod>(total, source, count);
+  case Reduction::And: return accumulate<Reduction::And>(total, source, count);
+  case Reduction::Or: return accumulate<Reduction::Or>(total, source, count);
+  default: return accumulate<Reduction::Sum>(total, source, count);
   }
 }
 
 template <class T>
-void reduceAs(Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst, uint64_t count) {
+void reduceAs(Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst,
+              uint64_t count) {
   T total[reduceChunk];
   std::memcpy(total, sources[0], count * sizeof(T));
   for (uint32_t member = 1; member < members; ++member)
@@ -127,7 +121,8 @@ void reduceAs(Reduction op, const std::byte *const *sources, uint32_t members, s
 }
 
 template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
-void reduceHalf(Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst, uint64_t count) {
+void reduceHalf(Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst,
+                uint64_t count) {
   float total[reduceChunk];
   for (uint32_t member = 0; member < members; ++member) {
     const auto *source = reinterpret_cast<const uint16_t *>(sources[member]);
@@ -160,33 +155,21 @@ void fillAs(double value, std::byte *dst, uint64_t count) {
 
 } // namespace
 
-void reduceElements(ElementType type, Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst,
-                    uint64_t count) {
+void reduceElements(ElementType type, Reduction op, const std::byte *const *sources, uint32_t members,
+                    std::byte *dst, uint64_t count) {
   switch (type) {
-  case ElementType::F32:
-    return reduceAs<float>(op, sources, members, dst, count);
-  case ElementType::F64:
-    return reduceAs<double>(op, sources, members, dst, count);
-  case ElementType::F16:
-    return reduceHalf<halfToFloat, floatToHalf>(op, sources, members, dst, count);
-  case ElementType::BF16:
-    return reduceHalf<bfloatToFloat, floatToBfloat>(op, sources, members, dst, count);
-  case ElementType::I8:
-    return reduceAs<int8_t>(op, sources, members, dst, count);
-  case ElementType::I16:
-    return reduceAs<int16_t>(op, sources, members, dst, count);
-  case ElementType::I32:
-    return reduceAs<int32_t>(op, sources, members, dst, count);
-  case ElementType::I64:
-    return reduceAs<int64_t>(op, sources, members, dst, count);
-  case ElementType::U8:
-    return reduceAs<uint8_t>(op, sources, members, dst, count);
-  case ElementType::U16:
-    return reduceAs<uint16_t>(op, sources, members, dst, count);
-  case ElementType::U32:
-    return reduceAs<uint32_t>(op, sources, members, dst, count);
-  case ElementType::U64:
-    return reduceAs<uint64_t>(op, sources, members, dst, count);
+  case ElementType::F32: return reduceAs<float>(op, sources, members, dst, count);
+  case ElementType::F64: return reduceAs<double>(op, sources, members, dst, count);
+  case ElementType::F16: return reduceHalf<halfToFloat, floatToHalf>(op, sources, members, dst, count);
+  case ElementType::BF16: return reduceHalf<bfloatToFloat, floatToBfloat>(op, sources, members, dst, count);
+  case ElementType::I8: return reduceAs<int8_t>(op, sources, members, dst, count);
+  case ElementType::I16: return reduceAs<int16_t>(op, sources, members, dst, count);
+  case ElementType::I32: return reduceAs<int32_t>(op, sources, members, dst, count);
+  case ElementType::I64: return reduceAs<int64_t>(op, sources, members, dst, count);
+  case ElementType::U8: return reduceAs<uint8_t>(op, sources, members, dst, count);
+  case ElementType::U16: return reduceAs<uint16_t>(op, sources, members, dst, count);
+  case ElementType::U32: return reduceAs<uint32_t>(op, sources, members, dst, count);
+  case ElementType::U64: return reduceAs<uint64_t>(op, sources, members, dst, count);
   case ElementType::Bool: // sum is or, product is and: a bool stays 0 or 1
     if (op == Reduction::Sum || op == Reduction::Max)
       op = Reduction::Or;
@@ -198,10 +181,8 @@ void reduceElements(ElementType type, Reduction op, const std::byte *const *sour
 
 void fillElements(ElementType type, double value, std::byte *dst, uint64_t count) {
   switch (type) {
-  case ElementType::F32:
-    return fillAs<float>(value, dst, count);
-  case ElementType::F64:
-    return fillAs<double>(value, dst, count);
+  case ElementType::F32: return fillAs<float>(value, dst, count);
+  case ElementType::F64: return fillAs<double>(value, dst, count);
   case ElementType::F16:
   case ElementType::BF16: {
     auto rounded = static_cast<float>(value);
@@ -209,25 +190,15 @@ void fillElements(ElementType type, double value, std::byte *dst, uint64_t count
     std::fill_n(reinterpret_cast<uint16_t *>(dst), count, bits);
     return;
   }
-  case ElementType::I8:
-    return fillAs<int8_t>(value, dst, count);
-  case ElementType::I16:
-    return fillAs<int16_t>(value, dst, count);
-  case ElementType::I32:
-    return fillAs<int32_t>(value, dst, count);
-  case ElementType::I64:
-    return fillAs<int64_t>(value, dst, count);
-  case ElementType::U8:
-    return fillAs<uint8_t>(value, dst, count);
-  case ElementType::U16:
-    return fillAs<uint16_t>(value, dst, count);
-  case ElementType::U32:
-    return fillAs<uint32_t>(value, dst, count);
-  case ElementType::U64:
-    return fillAs<uint64_t>(value, dst, count);
-  case ElementType::Bool:
-    std::memset(dst, value != 0, count);
-    return;
+  case ElementType::I8: return fillAs<int8_t>(value, dst, count);
+  case ElementType::I16: return fillAs<int16_t>(value, dst, count);
+  case ElementType::I32: return fillAs<int32_t>(value, dst, count);
+  case ElementType::I64: return fillAs<int64_t>(value, dst, count);
+  case ElementType::U8: return fillAs<uint8_t>(value, dst, count);
+  case ElementType::U16: return fillAs<uint16_t>(value, dst, count);
+  case ElementType::U32: return fillAs<uint32_t>(value, dst, count);
+  case ElementType::U64: return fillAs<uint64_t>(value, dst, count);
+  case ElementType::Bool: std::memset(dst, value != 0, count); return;
   }
 }
 

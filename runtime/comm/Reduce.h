@@ -10,10 +10,10 @@ namespace colossal::runtime {
 /// Elements that reduceElements handles at once; its callers cut longer runs.
 constexpr uint64_t reduceChunk = 1024;
 
-/// dst[e] = sources[0][e] op sources[1][e] op ..., for e < count <= reduceChunk. dst may be one of the sources. F16 and
-/// BF16 are reduced in f32 and rounded once. MAX and MIN give NaN where any operand is NaN.
-void reduceElements(ElementType type, Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst,
-                    uint64_t count);
+/// dst[e] = sources[0][e] op sources[1][e] op ..., for e < count <= reduceChunk. dst may be one of the
+/// sources. F16 and BF16 are reduced in f32 and rounded once. MAX and MIN give NaN where any operand is NaN.
+void reduceElements(ElementType type, Reduction op, const std::byte *const *sources, uint32_t members,
+                    std::byte *dst, uint64_t count);
 
 /// dst[e] = value, converted to the type (integers saturate).
 void fillElements(ElementType type, double value, std::byte *dst, uint64_t count);

@@ -1,4 +1,5 @@
-// oneDNN primitives for convolution and deconvolution. Built into the plug-in and, for sizes, into the compiler.
+// oneDNN primitives for convolution and deconvolution. Built into the plug-in and, for sizes, into the
+// compiler.
 #include "runtime/cpu/Convolution.h"
 
 #include <dnnl.hpp>
@@ -14,7 +15,9 @@ namespace {
 
 using dnnl::memory;
 
-Status unsupported(const std::string &what) { return {Code::Unsupported, "convolution: " + what}; }
+Status unsupported(const std::string &what) {
+  return {Code::Unsupported, "convolution: " + what};
+}
 
 dnnl::engine &engine() {
   static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -30,19 +33,15 @@ void useThreads(unsigned threads) {
 
 memory::data_type typeOf(int type) {
   switch (type) { // plan::DataType
-  case 1:
-    return memory::data_type::f32;
-  case 3:
-    return memory::data_type::f16;
-  case 4:
-    return memory::data_type::bf16;
-  default:
-    return memory::data_type::undef;
+  case 1: return memory::data_type::f32;
+  case 3: return memory::data_type::f16;
+  case 4: return memory::data_type::bf16;
+  default: return memory::data_type::undef;
   }
 }
 
-/// Row-major strides of the weight as stored, seen as [group, O/group, C/group, spatial...] (without group if there is
-/// one only).
+/// Row-major strides of the weight as stored, seen as [group, O/group, C/group, spatial...] (without group if
+/// there is one only).
 void weightView(const ConvolutionDescriptor &d, memory::dims &sizes, memory::dims &strides) {
   const int64_t outputs = d.output[1] / d.group, inputs = d.input[1] / d.group;
   int64_t spatial = 1;
@@ -111,14 +110,15 @@ public:
     const memory::desc input(d.input, type, d.inputStrides), output(d.output, type, d.outputStrides);
     const memory::desc weight(sizes, type, memory::format_tag::any);
     plainWeight = memory::desc(sizes, type, strides);
-    const memory::desc bias = d.bias ? memory::desc({d.output[1]}, type, memory::format_tag::x) : memory::desc();
+    const memory::desc bias =
+        d.bias ? memory::desc({d.output[1]}, type, memory::format_tag::x) : memory::desc();
     memory::dims dilations = d.dilations; // oneDNN counts the gaps
     for (int64_t &dilation : dilations)
       --dilation;
     if (d.transposed) {
-      dnnl::deconvolution_forward::desc description(dnnl::prop_kind::forward_inference,
-                                                    dnnl::algorithm::deconvolution_direct, input, weight, bias, output,
-                                                    d.strides, dilations, d.padsBegin, d.padsEnd);
+      dnnl::deconvolution_forward::desc description(
+          dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, input, weight, bias,
+          output, d.strides, dilations, d.padsBegin, d.padsEnd);
       dnnl::deconvolution_forward::primitive_desc made(description, attributes, engine());
       primitive = dnnl::deconvolution_forward(made);
       adopt(made, d.bias, bias);
@@ -126,8 +126,9 @@ public:
       dnnl::algorithm algorithm = d.algorithm == "winograd" ? dnnl::algorithm::convolution_winograd
                                   : d.algorithm == "auto"   ? dnnl::algorithm::convolution_auto
                                                             : dnnl::algorithm::convolution_direct;
-      dnnl::convolution_forward::desc description(dnnl::prop_kind::forward_inference, algorithm, input, weight, bias,
-                                                  output, d.strides, dilations, d.padsBegin, d.padsEnd);
+      dnnl::convolution_forward::desc description(dnnl::prop_kind::forward_inference, algorithm, input,
+                                                  weight, bias, output, d.strides, dilations, d.padsBegin,
+                                                  d.padsEnd);
       dnnl::convolution_forward::primitive_desc made(description, attributes, engine());
       primitive = dnnl::convolution_forward(made);
       adopt(made, d.bias, bias);

@@ -1,5 +1,6 @@
-// Convolution by oneDNN: the weight packed in the library's own layout, scratch from the caller, bias, residual and
-// activation fused. Compiler and runtime both ask here, so that what is planned is what is needed.
+// Convolution by oneDNN: the weight packed in the library's own layout, scratch from the caller, bias,
+// residual and activation fused. Compiler and runtime both ask here, so that what is planned is what is
+// needed.
 #ifndef COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 #define COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 
@@ -36,15 +37,16 @@ public:
   /// Packs a dense weight ([O, C/group, ...], transposed [C, O/group, ...]).
   virtual Status pack(const void *weight, void *packed) = 0;
   /// `bias` is null if there is none; `scratch` has scratchBytes(), aligned to 64.
-  virtual Status run(const void *input, const void *packed, const void *bias, void *scratch, void *output) = 0;
+  virtual Status run(const void *input, const void *packed, const void *bias, void *scratch,
+                     void *output) = 0;
 };
 
 /// Unsupported where the library has no such convolution (type, algorithm or activation).
 Status createConvolution(const ConvolutionDescriptor &descriptor, unsigned threads,
                          std::unique_ptr<ConvolutionRoutine> &routine);
 
-/// Runs body(context, thread, begin, end) over chunks of [0, tiles) on the library's threads, so that launches and
-/// library calls of one rank share them.
+/// Runs body(context, thread, begin, end) over chunks of [0, tiles) on the library's threads, so that
+/// launches and library calls of one rank share them.
 void runOnLibraryThreads(unsigned threads, int64_t tiles, void (*body)(void *, unsigned, int64_t, int64_t),
                          void *context);
 

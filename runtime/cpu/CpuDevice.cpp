@@ -17,7 +17,8 @@ constexpr unsigned maxBuffers = 256; // of one launch, scratch included; the val
 class CpuEvent : public Event {
 public:
   explicit CpuEvent(CpuDevice &device) : device(device) {}
-  /// Whoever saw the event complete may destroy it, while the thread that completed it still looks for sleepers.
+  /// Whoever saw the event complete may destroy it, while the thread that completed it still looks for
+  /// sleepers.
   ~CpuEvent() override {
     while (left.load(std::memory_order_acquire) != entered.load(std::memory_order_acquire))
       relax();
@@ -201,7 +202,9 @@ struct LaunchContext {
 CpuDevice::CpuDevice(unsigned threads, unsigned spins, Abort &abort)
     : aborted(abort), spinCount(spins), pool(threads, spins) {}
 
-CpuDevice::~CpuDevice() { std::free(scratch); }
+CpuDevice::~CpuDevice() {
+  std::free(scratch);
+}
 
 std::unique_ptr<Queue> CpuDevice::createQueue(bool asynchronous) {
   if (asynchronous)
@@ -209,7 +212,9 @@ std::unique_ptr<Queue> CpuDevice::createQueue(bool asynchronous) {
   return std::make_unique<ImmediateQueue>(*this);
 }
 
-std::unique_ptr<Event> CpuDevice::createEvent() { return std::make_unique<CpuEvent>(*this); }
+std::unique_ptr<Event> CpuDevice::createEvent() {
+  return std::make_unique<CpuEvent>(*this);
+}
 
 Status CpuDevice::reserveTileScratch(uint64_t bytes) {
   uint64_t stride = (bytes + 127) / 128 * 128; // two cache lines: the prefetcher fetches pairs
@@ -217,7 +222,8 @@ Status CpuDevice::reserveTileScratch(uint64_t bytes) {
     return {};
   void *grown = std::aligned_alloc(128, stride * pool.threads());
   if (!grown)
-    return {Code::OutOfMemory, "cannot allocate " + std::to_string(stride * pool.threads()) + " bytes of tile scratch"};
+    return {Code::OutOfMemory,
+            "cannot allocate " + std::to_string(stride * pool.threads()) + " bytes of tile scratch"};
   std::free(scratch);
   scratch = static_cast<std::byte *>(grown);
   scratchStride = stride;

@@ -1,5 +1,6 @@
-// The CPU as a device. A queue is either immediate (work runs in the calls, on the caller and the rank's thread pool)
-// or a thread of its own that works through a list; launches on any of them share one pool, one at a time.
+// The CPU as a device. A queue is either immediate (work runs in the calls, on the caller and the rank's
+// thread pool) or a thread of its own that works through a list; launches on any of them share one pool, one
+// at a time.
 #ifndef COLOSSAL_RUNTIME_CPU_CPUDEVICE_H
 #define COLOSSAL_RUNTIME_CPU_CPUDEVICE_H
 

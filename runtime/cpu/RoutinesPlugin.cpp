@@ -11,9 +11,9 @@ colossalCreateConvolution(const colossal::runtime::ConvolutionDescriptor &descri
   return status.ok();
 }
 
-__attribute__((visibility("default"))) void colossalRunOnLibraryThreads(unsigned threads, int64_t tiles,
-                                                                        void (*body)(void *, unsigned, int64_t, int64_t),
-                                                                        void *context) {
+__attribute__((visibility("default"))) void
+colossalRunOnLibraryThreads(unsigned threads, int64_t tiles, void (*body)(void *, unsigned, int64_t, int64_t),
+                            void *context) {
   colossal::runtime::runOnLibraryThreads(threads, tiles, body, context);
 }
 }

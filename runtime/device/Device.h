@@ -1,10 +1,10 @@
 // What a device is to the executor: queues on which work is enqueued, and events by which it is ordered.
 //
-// Every call enqueues and returns; work on one queue begins in order, and an event completes when all that was
-// enqueued before it was recorded has ended. In CUDA's terms: Queue is cudaStream_t, Event is cudaEvent_t, `record`
-// and `wait` are cudaEventRecord and cudaStreamWaitEvent. In MPI's: an event is the MPI_Request of what precedes it.
-// An implementation may run work inside the call (its events are then complete when it returns), and may as well
-// complete late: callers order by events only.
+// Every call enqueues and returns; work on one queue begins in order, and an event completes when all that
+// was enqueued before it was recorded has ended. In CUDA's terms: Queue is cudaStream_t, Event is
+// cudaEvent_t, `record` and `wait` are cudaEventRecord and cudaStreamWaitEvent. In MPI's: an event is the
+// MPI_Request of what precedes it. An implementation may run work inside the call (its events are then
+// complete when it returns), and may as well complete late: callers order by events only.
 #ifndef COLOSSAL_RUNTIME_DEVICE_DEVICE_H
 #define COLOSSAL_RUNTIME_DEVICE_DEVICE_H
 
@@ -23,7 +23,8 @@ using plan::Status;
 /// The signature of generated kernels: computes tiles [begin, end).
 using KernelFunction = void (*)(void *const *buffers, const int64_t *params, int64_t begin, int64_t end);
 
-/// A launch with every address and parameter known. The arrays need only live during the call that enqueues it.
+/// A launch with every address and parameter known. The arrays need only live during the call that enqueues
+/// it.
 struct KernelLaunch {
   KernelFunction function = nullptr;
   void *const *buffers = nullptr;
@@ -50,7 +51,8 @@ public:
   virtual Status launch(const KernelLaunch &launch) = 0;
   /// Copies `bytes` bytes; the regions do not overlap.
   virtual Status copy(void *destination, const void *source, uint64_t bytes) = 0;
-  /// Runs `task` as part of this queue's work: library routines, and a communicator's transfers on host memory.
+  /// Runs `task` as part of this queue's work: library routines, and a communicator's transfers on host
+  /// memory.
   virtual Status enqueue(std::function<Status()> task) = 0;
   virtual Status record(Event &event) = 0;
   /// Work enqueued afterwards begins after `event`'s last record at this moment is complete.

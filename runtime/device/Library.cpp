@@ -1,5 +1,5 @@
-// Opens the plug-in with the CPU's library routines when a plan first calls one, and checks its sizes against the
-// plan's buffers.
+// Opens the plug-in with the CPU's library routines when a plan first calls one, and checks its sizes against
+// the plan's buffers.
 #include "runtime/device/Library.h"
 
 #include "runtime/comm/Open.h"
@@ -14,7 +14,8 @@ namespace colossal::runtime {
 namespace {
 
 struct Plugin {
-  bool (*create)(const ConvolutionDescriptor &, unsigned, std::unique_ptr<ConvolutionRoutine> &, Status &) = nullptr;
+  bool (*create)(const ConvolutionDescriptor &, unsigned, std::unique_ptr<ConvolutionRoutine> &,
+                 Status &) = nullptr;
   ParallelRunner run = nullptr;
 };
 
@@ -74,7 +75,8 @@ public:
     if (packs)
       return routine->pack(buffers[0], buffers[1]);
     void *const *rest = buffers + (hasBias ? 3 : 2);
-    return routine->run(buffers[0], buffers[1], hasBias ? buffers[2] : nullptr, own ? own.get() : rest[0], rest[1]);
+    return routine->run(buffers[0], buffers[1], hasBias ? buffers[2] : nullptr, own ? own.get() : rest[0],
+                        rest[1]);
   }
 
   uint64_t privateBytes() const override { return ownBytes; }
@@ -91,7 +93,8 @@ private:
 
 } // namespace
 
-Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads, std::unique_ptr<LibraryRoutine> &routine) {
+Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads,
+                            std::unique_ptr<LibraryRoutine> &routine) {
   auto made = std::make_unique<ConvolutionCall>();
   COLOSSAL_RETURN_IF_ERROR(made->create(call, threads));
   routine = std::move(made);

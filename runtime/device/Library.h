@@ -1,5 +1,5 @@
-// Routines of a device's library, prepared at load: convolution today. On the CPU they are oneDNN's, in a plug-in that
-// is opened when a plan first needs it.
+// Routines of a device's library, prepared at load: convolution today. On the CPU they are oneDNN's, in a
+// plug-in that is opened when a plan first needs it.
 #ifndef COLOSSAL_RUNTIME_DEVICE_LIBRARY_H
 #define COLOSSAL_RUNTIME_DEVICE_LIBRARY_H
 
@@ -18,14 +18,15 @@ public:
 };
 
 /// Runs tiles on the library's own threads; the arguments are ThreadPool::run's, with the number of threads.
-using ParallelRunner = void (*)(unsigned threads, int64_t tiles, void (*body)(void *, unsigned, int64_t, int64_t),
-                                void *context);
-/// The library's, so that launches and library calls of a rank share threads instead of competing for cores. Null where
-/// the library cannot be opened.
+using ParallelRunner = void (*)(unsigned threads, int64_t tiles,
+                                void (*body)(void *, unsigned, int64_t, int64_t), void *context);
+/// The library's, so that launches and library calls of a rank share threads instead of competing for cores.
+/// Null where the library cannot be opened.
 ParallelRunner libraryThreads();
 
 /// Prepares a validated call for a rank with `threads` threads.
-Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads, std::unique_ptr<LibraryRoutine> &routine);
+Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads,
+                            std::unique_ptr<LibraryRoutine> &routine);
 
 } // namespace colossal::runtime
 

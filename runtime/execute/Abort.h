@@ -1,4 +1,5 @@
-// The one flag that ends all ranks of a process: the first failure is kept, and every wait in the runtime looks here.
+// The one flag that ends all ranks of a process: the first failure is kept, and every wait in the runtime
+// looks here.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_ABORT_H
 #define COLOSSAL_RUNTIME_EXECUTE_ABORT_H
 

@@ -31,13 +31,14 @@ void ResolvedBox::toShard(const std::byte *tensor, std::byte *shard, uint64_t el
 }
 
 void ResolvedBox::fromShard(const std::byte *shard, std::byte *tensor, uint64_t elementBytes) const {
-  copyBlock(StridedBlock(valid, localStrides, globalStrides), shard, tensor + offset * elementBytes, elementBytes);
+  copyBlock(StridedBlock(valid, localStrides, globalStrides), shard, tensor + offset * elementBytes,
+            elementBytes);
 }
 
 std::string ResolvedBox::pack(const std::byte *shard, uint64_t elementBytes) const {
   std::string packed(validElements() * elementBytes, '\0');
-  copyBlock(StridedBlock(valid, localStrides, denseStrides(valid)), shard, reinterpret_cast<std::byte *>(packed.data()),
-            elementBytes);
+  copyBlock(StridedBlock(valid, localStrides, denseStrides(valid)), shard,
+            reinterpret_cast<std::byte *>(packed.data()), elementBytes);
   return packed;
 }
 

@@ -1,4 +1,5 @@
-// A shard's box, resolved for one rank: which elements of a global tensor lie where in the rank's dense storage.
+// A shard's box, resolved for one rank: which elements of a global tensor lie where in the rank's dense
+// storage.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_BOXES_H
 #define COLOSSAL_RUNTIME_EXECUTE_BOXES_H
 
@@ -15,7 +16,8 @@ public:
                         const std::vector<int64_t> &counters, ResolvedBox &resolved);
 
   uint64_t validElements() const { return block().elements(); }
-  /// Valid elements, walked by row: first is the element in the whole tensor, second the element in the shard.
+  /// Valid elements, walked by row: first is the element in the whole tensor, second the element in the
+  /// shard.
   StridedBlock block() const { return StridedBlock(valid, globalStrides, localStrides); }
   uint64_t globalOffset() const { return offset; }
   /// Whether the shard has storage beyond its valid elements.

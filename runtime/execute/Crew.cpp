@@ -99,7 +99,8 @@ void Crew::watch(uint64_t &progress, Clock::time_point &since) {
         shared.abort.raise(Status(Code::Timeout, what)
                                .withRank(static_cast<int>(rank->rank()))
                                .withInstruction(locateInstruction(*shared.plan, instruction)));
-    // Between instructions a rank waits for the others to begin or to end; those in other processes name themselves.
+    // Between instructions a rank waits for the others to begin or to end; those in other processes name
+    // themselves.
     shared.abort.raise(Status(Code::Timeout, what + " while waiting for the other ranks between programs")
                            .withRank(static_cast<int>(ranks.front()->rank())));
   }

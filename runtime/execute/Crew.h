@@ -1,5 +1,5 @@
-// The threads that carry a process's ranks, and the watch over them: a rank that fails or stops making progress ends
-// all in bounded time.
+// The threads that carry a process's ranks, and the watch over them: a rank that fails or stops making
+// progress ends all in bounded time.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_CREW_H
 #define COLOSSAL_RUNTIME_EXECUTE_CREW_H
 
@@ -18,8 +18,8 @@ public:
   /// Joins the threads. Must not be called when `lost`.
   ~Crew();
 
-  /// Runs `job` on every rank's thread and returns when all are done, or when the run was given up. Then `lost` tells
-  /// whether a rank's thread is still stuck: neither the crew nor what it uses may be destroyed.
+  /// Runs `job` on every rank's thread and returns when all are done, or when the run was given up. Then
+  /// `lost` tells whether a rank's thread is still stuck: neither the crew nor what it uses may be destroyed.
   Status run(const std::function<Status(Rank &)> &job);
   bool lost() const { return stuck; }
   void interrupt() { interrupted.store(true); }

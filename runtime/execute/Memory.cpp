@@ -12,7 +12,9 @@ namespace colossal::runtime {
 
 namespace {
 constexpr uint64_t page = 4096, hugePage = 2 << 20;
-uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+uint64_t roundUp(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
 } // namespace
 
 Arenas::~Arenas() {
@@ -31,8 +33,8 @@ Status Arenas::allocate(const plan::Plan &plan) {
     const uint64_t alignment = std::max<uint64_t>(arena.alignment(), huge ? hugePage : page);
     // An empty arena still has an address, so that empty buffers have one.
     block.mapped = roundUp(std::max<uint64_t>(arena.bytes(), 1), page) + alignment;
-    void *mapping =
-        ::mmap(nullptr, block.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *mapping = ::mmap(nullptr, block.mapped, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
       return {Code::OutOfMemory, "cannot allocate " + std::to_string(arena.bytes()) + " bytes for arena '" +
                                      arena.name() + "': " + std::strerror(errno)};

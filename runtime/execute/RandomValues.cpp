@@ -1,5 +1,5 @@
-// A counter-based generator: two rounds of a 64-bit mixer over key and index. The normal deviate is the sum of four
-// 16-bit uniforms (Irwin-Hall), exact integer arithmetic, so that no library's rounding enters.
+// A counter-based generator: two rounds of a 64-bit mixer over key and index. The normal deviate is the sum
+// of four 16-bit uniforms (Irwin-Hall), exact integer arithmetic, so that no library's rounding enters.
 #include "runtime/execute/RandomValues.h"
 
 #include "runtime/comm/Reduce.h"
@@ -29,7 +29,8 @@ uint64_t keyOf(uint64_t seed, const std::string &name) {
 
 /// Mean 0, variance 1, within 3.5.
 float normal(uint64_t hash) {
-  auto sum = static_cast<int32_t>((hash & 0xffff) + (hash >> 16 & 0xffff) + (hash >> 32 & 0xffff) + (hash >> 48));
+  auto sum =
+      static_cast<int32_t>((hash & 0xffff) + (hash >> 16 & 0xffff) + (hash >> 32 & 0xffff) + (hash >> 48));
   // The sum of four uniforms on 0..65535 has mean 131070 and variance 4 * (65536^2 - 1) / 12.
   return static_cast<float>(sum - 131070) * (1.0f / 37837.227f);
 }
@@ -71,33 +72,17 @@ void RandomValues::fill(uint64_t begin, uint64_t count, std::byte *out) const {
     float real = mean + deviation * normal(hash);
     uint64_t integer = bits ? hash & 1 : 0;
     switch (type) {
-    case plan::F32:
-      store(out, e, real);
-      break;
-    case plan::F64:
-      store(out, e, static_cast<double>(real));
-      break;
-    case plan::F16:
-      store(out, e, floatToHalf(real));
-      break;
-    case plan::BF16:
-      store(out, e, floatToBfloat(real));
-      break;
+    case plan::F32: store(out, e, real); break;
+    case plan::F64: store(out, e, static_cast<double>(real)); break;
+    case plan::F16: store(out, e, floatToHalf(real)); break;
+    case plan::BF16: store(out, e, floatToBfloat(real)); break;
     case plan::I16:
-    case plan::U16:
-      store(out, e, static_cast<uint16_t>(integer));
-      break;
+    case plan::U16: store(out, e, static_cast<uint16_t>(integer)); break;
     case plan::I32:
-    case plan::U32:
-      store(out, e, static_cast<uint32_t>(integer));
-      break;
+    case plan::U32: store(out, e, static_cast<uint32_t>(integer)); break;
     case plan::I64:
-    case plan::U64:
-      store(out, e, integer);
-      break;
-    default:
-      store(out, e, static_cast<uint8_t>(integer));
-      break;
+    case plan::U64: store(out, e, integer); break;
+    default: store(out, e, static_cast<uint8_t>(integer)); break;
     }
   }
 }

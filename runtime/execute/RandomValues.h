@@ -1,4 +1,5 @@
-// Values that depend on a seed, a name and an element's global index only: the same on any mesh and any machine.
+// Values that depend on a seed, a name and an element's global index only: the same on any mesh and any
+// machine.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_RANDOMVALUES_H
 #define COLOSSAL_RUNTIME_EXECUTE_RANDOMVALUES_H
 
@@ -13,12 +14,13 @@ namespace colossal::runtime {
 
 class RandomValues {
 public:
-  /// Weights: floats of two dimensions are about normal with deviation 0.02, of three or more 1/sqrt(fan-in) (fan-in is
-  /// the product of all dimensions but the first), of one or none 1 + 0.02 n, so that scales and variances are sane.
-  /// Integers are 0, booleans false: they often are shapes and indices.
+  /// Weights: floats of two dimensions are about normal with deviation 0.02, of three or more 1/sqrt(fan-in)
+  /// (fan-in is the product of all dimensions but the first), of one or none 1 + 0.02 n, so that scales and
+  /// variances are sane. Integers are 0, booleans false: they often are shapes and indices.
   static RandomValues weights(uint64_t seed, const std::string &name, plan::DataType type,
                               const std::vector<uint64_t> &shape);
-  /// Inputs: floats are about standard normal; integers and booleans 0 or 1, which are valid as token ids and masks.
+  /// Inputs: floats are about standard normal; integers and booleans 0 or 1, which are valid as token ids and
+  /// masks.
   static RandomValues inputs(uint64_t seed, const std::string &name, plan::DataType type);
 
   /// Writes elements [begin, begin + count) of the tensor.

@@ -30,8 +30,8 @@ void forInstructions(const plan::Plan &plan, Visit visit) {
     forInstructions(function.body(), visit);
 }
 
-std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const std::string &owner,
-                   const std::string &prefix, const plan::Instruction *wanted) {
+std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &body,
+                   const std::string &owner, const std::string &prefix, const plan::Instruction *wanted) {
   for (int i = 0; i < body.size(); ++i) {
     const plan::Instruction &instruction = body.Get(i);
     std::string path = prefix + std::to_string(i);
@@ -54,7 +54,8 @@ std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *i
   if (!instruction)
     return {};
   for (const plan::Program &program : plan.programs())
-    if (std::string found = findIn(program.body(), "program '" + program.name() + "'", "", instruction); !found.empty())
+    if (std::string found = findIn(program.body(), "program '" + program.name() + "'", "", instruction);
+        !found.empty())
       return found;
   for (const plan::Function &function : plan.functions())
     if (std::string found = findIn(function.body(), "function '" + function.name() + "'", "", instruction);
@@ -69,7 +70,8 @@ CrashContext &crashContext() {
 }
 
 Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, std::unique_ptr<Communicator> theCommunicator)
-    : shared(shared), plan(*shared.plan), device(std::move(theDevice)), communicator(std::move(theCommunicator)),
+    : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
+      communicator(std::move(theCommunicator)),
       place(plan::meshCoordinates(plan.mesh(), communicator->rank())) {}
 
 Rank::~Rank() = default;
@@ -160,7 +162,9 @@ Status Rank::run(int program) {
       if (Status late = queue->synchronize(); status.ok() && !late.ok())
         status = std::move(late);
   if (!status.ok())
-    status = std::move(status).withRank(static_cast<int>(rank())).withInstruction(locateInstruction(plan, current()));
+    status = std::move(status)
+                 .withRank(static_cast<int>(rank()))
+                 .withInstruction(locateInstruction(plan, current()));
   position.store(nullptr, std::memory_order_relaxed);
   crashContext() = {};
   return status;
@@ -222,7 +226,8 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
         step.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
     if (queue.immediate())
       return step.routine->run(step.buffers.data());
-    return queue.enqueue([routine = step.routine, buffers = step.buffers] { return routine->run(buffers.data()); });
+    return queue.enqueue(
+        [routine = step.routine, buffers = step.buffers] { return routine->run(buffers.data()); });
   }
   case Step::Collective: {
     sentBytes += step.collectiveBytes;
@@ -233,8 +238,7 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     }
     return communicator->collective(std::move(call), queue);
   }
-  case Step::Copy:
-    return executeCopy(origin.copy(), counters, queue);
+  case Step::Copy: return executeCopy(origin.copy(), counters, queue);
   case Step::Send:
   case Step::Receive: {
     int64_t peer;
@@ -249,8 +253,7 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     return communicator->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
                                  static_cast<uint32_t>(peer), origin.recv().tag(), queue);
   }
-  case Step::Call:
-    return execute(*functions[origin.call().function()], counters);
+  case Step::Call: return execute(*functions[origin.call().function()], counters);
   case Step::Repeat: {
     const size_t depth = counters.size();
     counters.push_back(0);

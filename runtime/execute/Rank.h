@@ -1,7 +1,8 @@
 // One rank: its arenas, its queues, and the programs resolved to addresses. The interpreter of instructions.
 //
-// Invariant: everything that can be known at load is resolved at load (addresses, parameters, groups, routines), so a
-// run only walks an array, and allocates nothing unless an instruction depends on a repeat's counter.
+// Invariant: everything that can be known at load is resolved at load (addresses, parameters, groups,
+// routines), so a run only walks an array, and allocates nothing unless an instruction depends on a repeat's
+// counter.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_RANK_H
 #define COLOSSAL_RUNTIME_EXECUTE_RANK_H
 
@@ -66,7 +67,8 @@ private:
   Status resolveLibrary(const plan::LibraryCall &call, Step &step);
   Status fillLaunch(Step &step, const Counters &counters);
   Status fillCollective(const plan::Collective &collective, const Counters &counters, CollectiveCall &call);
-  Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue, std::shared_ptr<Group> &group);
+  Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
+                  std::shared_ptr<Group> &group);
   Status createGroups();
   std::byte *at(const plan::BufferRef &ref, const Counters &counters) const;
 

@@ -22,16 +22,14 @@ uint64_t bytesSent(const CollectiveCall &call) {
   for (uint64_t size : call.sizes)
     block *= size;
   switch (call.kind) {
-  case CollectiveKind::AllReduce:
-    return 2 * block * (members - 1) / members;
+  case CollectiveKind::AllReduce: return 2 * block * (members - 1) / members;
   case CollectiveKind::AllGather:
   case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
-    return block * (members - 1);
-  case CollectiveKind::Broadcast:
-    return call.group->self == call.root ? block * (members - 1) : 0;
+  case CollectiveKind::AllToAll: return block * (members - 1);
+  case CollectiveKind::Broadcast: return call.group->self == call.root ? block * (members - 1) : 0;
   case CollectiveKind::Permute:
-    return block * static_cast<uint64_t>(std::count_if(call.sources.begin(), call.sources.end(), [&](int64_t source) {
+    return block *
+           static_cast<uint64_t>(std::count_if(call.sources.begin(), call.sources.end(), [&](int64_t source) {
              return source == call.group->self && call.sources[call.group->self] != source;
            }));
   case CollectiveKind::Exchange: {
@@ -70,15 +68,14 @@ Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
   if (instruction.signals())
     step.signals = events[instruction.signals()].get();
   switch (instruction.kind_case()) {
-  case I::kLaunch:
-    return resolveLaunch(instruction.launch(), step);
-  case I::kLibrary:
-    return resolveLibrary(instruction.library(), step);
+  case I::kLaunch: return resolveLaunch(instruction.launch(), step);
+  case I::kLibrary: return resolveLibrary(instruction.library(), step);
   case I::kCollective: {
     const plan::Collective &collective = instruction.collective();
     step.kind = Step::Collective;
     COLOSSAL_RETURN_IF_ERROR(groupFor(collective.axes(), instruction.queue(), step.group));
-    step.dynamic = moves(collective.src()) || moves(collective.dst()) || plan::usesCounters(collective.source()) ||
+    step.dynamic = moves(collective.src()) || moves(collective.dst()) ||
+                   plan::usesCounters(collective.source()) ||
                    plan::usesCounters(collective.window().src_start()) ||
                    plan::usesCounters(collective.window().src_valid()) ||
                    plan::usesCounters(collective.window().dst_start());
@@ -89,18 +86,10 @@ Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
     step.collectiveBytes = bytesSent(*step.collective);
     return {};
   }
-  case I::kCopy:
-    step.kind = Step::Copy;
-    return {};
-  case I::kSend:
-    step.kind = Step::Send;
-    return {};
-  case I::kRecv:
-    step.kind = Step::Receive;
-    return {};
-  case I::kCall:
-    step.kind = Step::Call;
-    return {};
+  case I::kCopy: step.kind = Step::Copy; return {};
+  case I::kSend: step.kind = Step::Send; return {};
+  case I::kRecv: step.kind = Step::Receive; return {};
+  case I::kCall: step.kind = Step::Call; return {};
   case I::kRepeat:
     step.kind = Step::Repeat;
     step.body = std::make_unique<Body>();
@@ -109,8 +98,7 @@ Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
     step.kind = Step::Predicate;
     step.body = std::make_unique<Body>();
     return resolve(instruction.predicate().body(), *step.body);
-  case I::KIND_NOT_SET:
-    break;
+  case I::KIND_NOT_SET: break;
   }
   return {Code::Internal, "an instruction of no kind"};
 }
@@ -138,7 +126,8 @@ Status Rank::fillLaunch(Step &step, const Counters &counters) {
   for (size_t i = 0; i < step.buffers.size(); ++i)
     step.buffers[i] = at(launch.buffers(static_cast<int>(i)), counters);
   for (size_t i = 0; i < step.params.size(); ++i)
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(launch.params(static_cast<int>(i)), place, counters, step.params[i]));
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::evaluateExpr(launch.params(static_cast<int>(i)), place, counters, step.params[i]));
   return {};
 }
 
@@ -172,7 +161,8 @@ Status Rank::groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uin
   return {};
 }
 
-Status Rank::fillCollective(const plan::Collective &collective, const Counters &counters, CollectiveCall &call) {
+Status Rank::fillCollective(const plan::Collective &collective, const Counters &counters,
+                            CollectiveCall &call) {
   call.kind = static_cast<CollectiveKind>(collective.kind());
   call.reduction = static_cast<Reduction>(collective.reduction());
   call.type = static_cast<ElementType>(collective.type());
@@ -193,16 +183,21 @@ Status Rank::fillCollective(const plan::Collective &collective, const Counters &
   call.window.dstExtent = window.dst_extent();
   call.window.fill = window.fill();
   const size_t members = call.group->members.size();
-  for (std::vector<int64_t> *values : {&call.sources, &call.window.srcStart, &call.window.srcValid, &call.window.dstStart})
+  for (std::vector<int64_t> *values :
+       {&call.sources, &call.window.srcStart, &call.window.srcValid, &call.window.dstStart})
     values->resize(members);
   for (size_t member = 0; member < members; ++member) {
     std::vector<int64_t> there = plan::meshCoordinates(plan.mesh(), call.group->members[member]);
     if (call.kind == CollectiveKind::Permute) {
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(collective.source(), there, counters, call.sources[member]));
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(collective.source(), there, counters, call.sources[member]));
     } else {
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(window.src_start(), there, counters, call.window.srcStart[member]));
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(window.src_valid(), there, counters, call.window.srcValid[member]));
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(window.dst_start(), there, counters, call.window.dstStart[member]));
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(window.src_start(), there, counters, call.window.srcStart[member]));
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(window.src_valid(), there, counters, call.window.srcValid[member]));
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(window.dst_start(), there, counters, call.window.dstStart[member]));
     }
   }
   return {};

@@ -66,7 +66,8 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
     else if (given.type != expected.type())
       status = convertTo(expected.type(), converted[expected.name()] = given);
     if (!status.ok())
-      problem("input '" + expected.name() + "' must be " + describeType(expected.type(), shape) + ": " + status.message());
+      problem("input '" + expected.name() + "' must be " + describeType(expected.type(), shape) + ": " +
+              status.message());
     return status.ok();
   };
   for (const plan::Binding &binding : program.inputs()) {
@@ -83,8 +84,8 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
     if (!fixed)
       problem("there is no input '" + name + "'");
     else if (check(*fixed, tensor) && fixed->bytes() != 0 &&
-             std::memcmp((converted.count(name) ? converted[name] : tensor).bytes.data(), data.data + fixed->offset(),
-                         fixed->bytes()) != 0)
+             std::memcmp((converted.count(name) ? converted[name] : tensor).bytes.data(),
+                         data.data + fixed->offset(), fixed->bytes()) != 0)
       problem("input '" + name + "' was fixed when the plan was compiled, and now has other values");
   }
   return problems.empty() ? Status() : Status(Code::InvalidArgument, problems);
@@ -115,14 +116,30 @@ Session::~Session() {
     (void)core.release();
 }
 
-const plan::Plan &Session::plan() const { return core->file.plan(); }
-uint32_t Session::ranks() const { return core->rankCount; }
-unsigned Session::threads() const { return core->threads; }
-const std::string &Session::warning() const { return core->warning; }
-bool Session::root() const { return core->ranks[0]->rank() == 0; }
-void Session::interrupt() { core->crew->interrupt(); }
-void Session::terminateOthers(int exitCode) { core->ranks[0]->comm().terminate(exitCode); }
-uint64_t Session::collectiveBytes() const { return core->ranks[0]->collectiveBytes(); }
+const plan::Plan &Session::plan() const {
+  return core->file.plan();
+}
+uint32_t Session::ranks() const {
+  return core->rankCount;
+}
+unsigned Session::threads() const {
+  return core->threads;
+}
+const std::string &Session::warning() const {
+  return core->warning;
+}
+bool Session::root() const {
+  return core->ranks[0]->rank() == 0;
+}
+void Session::interrupt() {
+  core->crew->interrupt();
+}
+void Session::terminateOthers(int exitCode) {
+  core->ranks[0]->comm().terminate(exitCode);
+}
+uint64_t Session::collectiveBytes() const {
+  return core->ranks[0]->collectiveBytes();
+}
 
 uint64_t Session::arenaBytes() const {
   uint64_t bytes = 0;
@@ -131,7 +148,8 @@ uint64_t Session::arenaBytes() const {
   return bytes;
 }
 
-Status Session::open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session) {
+Status Session::open(const std::string &path, const SessionOptions &options,
+                     std::unique_ptr<Session> &session) {
   std::unique_ptr<Session> opened(new Session(std::make_unique<Core>()));
   Status status = opened->core->open(path, options);
   // Ranks in other processes wait for this one: the caller must be able to end them.
@@ -174,8 +192,9 @@ Status Session::Core::start(const SessionOptions &options) {
   if (busy > cores)
     ::setenv("OMP_WAIT_POLICY", "passive", 0);
   if (options.threads > 1 && busy > cores)
-    warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) + " threads share " +
-              std::to_string(cores) + " cores: they take turns, and fewer threads would be faster";
+    warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) +
+              " threads share " + std::to_string(cores) +
+              " cores: they take turns, and fewer threads would be faster";
 
   std::vector<std::unique_ptr<Communicator>> handles;
   COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));
@@ -197,7 +216,8 @@ std::string describeInputs(const plan::Program &program) {
     text += "  " + binding.name() + ": " +
             describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
   for (const plan::FixedInput &input : program.fixed_inputs())
-    text += "  " + input.name() + ": " + describeType(input.type(), {input.shape().begin(), input.shape().end()}) +
+    text += "  " + input.name() + ": " +
+            describeType(input.type(), {input.shape().begin(), input.shape().end()}) +
             " (fixed when compiled)\n";
   return text.empty() ? "  (no inputs)\n" : text;
 }
@@ -216,7 +236,8 @@ Status Session::select(Tensors &inputs, int &selected) const {
       selected = program;
       return {};
     }
-    reasons += "\nprogram '" + candidate.name() + "': " + status.message() + ". It takes\n" + describeInputs(candidate);
+    reasons += "\nprogram '" + candidate.name() + "': " + status.message() + ". It takes\n" +
+               describeInputs(candidate);
   }
   return {Code::InvalidArgument, "the inputs fit no program of the plan" + reasons};
 }
@@ -267,7 +288,8 @@ Status Session::outputs(int program, Tensors &outputs) {
     std::vector<bool> gives(ranks(), true);
     for (uint32_t rank = 0; rank < ranks(); ++rank) {
       ResolvedBox box;
-      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), {}, box));
+      COLOSSAL_RETURN_IF_ERROR(
+          ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), {}, box));
       for (const ResolvedBox &earlier : boxes)
         gives[rank] = gives[rank] && !earlier.sameElements(box);
       boxes.push_back(std::move(box));
@@ -280,7 +302,8 @@ Status Session::outputs(int program, Tensors &outputs) {
       Rank &own = *core->ranks[0];
       std::vector<std::string> shards;
       COLOSSAL_RETURN_IF_ERROR(own.comm().gather(
-          gives[own.rank()] ? boxes[own.rank()].pack(own.address(binding.buffer()), size) : std::string(), shards));
+          gives[own.rank()] ? boxes[own.rank()].pack(own.address(binding.buffer()), size) : std::string(),
+          shards));
       for (size_t rank = 0; rank < shards.size(); ++rank)
         if (gives[rank])
           boxes[rank].unpack(shards[rank], tensor.bytes.data(), size);
@@ -300,8 +323,9 @@ Status Session::memory(std::vector<RankMemory> &report) {
   for (const std::unique_ptr<Rank> &rank : core->ranks) {
     json rows = json::array();
     for (int arena = 0; arena < plan().arenas_size(); ++arena)
-      rows.push_back({std::string(lifeName(plan().arenas(arena).life())) + " (" + plan().arenas(arena).name() + ")",
-                      plan().arenas(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
+      rows.push_back(
+          {std::string(lifeName(plan().arenas(arena).life())) + " (" + plan().arenas(arena).name() + ")",
+           plan().arenas(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
     auto also = [&](const char *kind, uint64_t bytes) {
       if (bytes)
         rows.push_back({kind, bytes, bytes});

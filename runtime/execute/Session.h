@@ -1,8 +1,8 @@
 // A plan, loaded and ready to run: the ranks of this process, their threads, and what enters and leaves them.
 //
-// Opening checks the file, validates the plan, allocates every arena, loads code and weights. A run scatters the inputs
-// to the ranks, executes the program and leaves the outputs in the ranks, from where `outputs` collects them. With the
-// local communicator one process holds all ranks; with mpi it holds its own.
+// Opening checks the file, validates the plan, allocates every arena, loads code and weights. A run scatters
+// the inputs to the ranks, executes the program and leaves the outputs in the ranks, from where `outputs`
+// collects them. With the local communicator one process holds all ranks; with mpi it holds its own.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_SESSION_H
 #define COLOSSAL_RUNTIME_EXECUTE_SESSION_H
 
@@ -20,8 +20,8 @@ namespace colossal::runtime {
 
 struct SessionOptions {
   std::string communicator = "local"; ///< or "mpi"
-  unsigned threads = 0;               ///< per rank; 0: the cores that this process may use, shared among its ranks
-  std::string weights;                ///< where weight files lie now; empty: where the plan says
+  unsigned threads = 0; ///< per rank; 0: the cores that this process may use, shared among its ranks
+  std::string weights;  ///< where weight files lie now; empty: where the plan says
   std::optional<uint64_t> randomWeights;
   std::chrono::milliseconds timeout{600000}; ///< without any progress, before a run is given up
   bool checkOwner = true;
@@ -40,9 +40,10 @@ struct RankMemory {
 
 class Session {
 public:
-  /// After a failure with ranks in other processes `session` is set nevertheless, and good for one thing: report the
-  /// failure, then call terminateOthers.
-  static Status open(const std::string &path, const SessionOptions &options, std::unique_ptr<Session> &session);
+  /// After a failure with ranks in other processes `session` is set nevertheless, and good for one thing:
+  /// report the failure, then call terminateOthers.
+  static Status open(const std::string &path, const SessionOptions &options,
+                     std::unique_ptr<Session> &session);
   ~Session();
 
   const plan::Plan &plan() const;
@@ -53,10 +54,12 @@ public:
   /// Whether this process holds rank 0, which reports and gathers.
   bool root() const;
 
-  /// The program whose inputs have the names and shapes of `inputs`. Fixed inputs may be given and must then be equal.
-  /// Where none fits, the message lists what each program takes. Converts types that the file formats lack.
+  /// The program whose inputs have the names and shapes of `inputs`. Fixed inputs may be given and must then
+  /// be equal. Where none fits, the message lists what each program takes. Converts types that the file
+  /// formats lack.
   Status select(Tensors &inputs, int &program) const;
-  /// Runs a program once. `seconds` (optional) is the time from all ranks' start to all ranks' end, without scattering.
+  /// Runs a program once. `seconds` (optional) is the time from all ranks' start to all ranks' end, without
+  /// scattering.
   Status run(int program, const Tensors &inputs, double *seconds = nullptr);
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   Status outputs(int program, Tensors &outputs);
@@ -67,8 +70,8 @@ public:
   /// Of all ranks, at the root; every process must call these.
   Status memory(std::vector<RankMemory> &report);
   Status trace(std::string &file);
-  uint64_t arenaBytes() const;       ///< per rank, as planned
-  uint64_t collectiveBytes() const;  ///< sent by this process's first rank since load
+  uint64_t arenaBytes() const;      ///< per rank, as planned
+  uint64_t collectiveBytes() const; ///< sent by this process's first rank since load
   /// Ends the ranks of other processes too, after an error here. Does not return if there are any.
   void terminateOthers(int exitCode);
 

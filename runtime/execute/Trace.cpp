@@ -1,5 +1,5 @@
-// Trace events in the Chrome trace format: complete events ("X"), microseconds, one process per rank, one thread per
-// queue.
+// Trace events in the Chrome trace format: complete events ("X"), microseconds, one process per rank, one
+// thread per queue.
 #include "runtime/execute/Trace.h"
 
 #include "runtime/validate/Validate.h"
@@ -12,7 +12,10 @@ std::string Trace::json(const plan::Plan &plan, uint32_t rank, uint32_t queue) c
   using nlohmann::json;
   auto text = [](const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
   std::string list;
-  list += text({{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", "rank " + std::to_string(rank)}}}});
+  list += text({{"ph", "M"},
+                {"name", "process_name"},
+                {"pid", rank},
+                {"args", {{"name", "rank " + std::to_string(rank)}}}});
   list += ",\n" + text({{"ph", "M"},
                         {"name", "thread_name"},
                         {"pid", rank},

@@ -1,4 +1,5 @@
-// When each instruction ran, on each rank and queue; written as the JSON that chrome://tracing and Perfetto open.
+// When each instruction ran, on each rank and queue; written as the JSON that chrome://tracing and Perfetto
+// open.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_TRACE_H
 #define COLOSSAL_RUNTIME_EXECUTE_TRACE_H
 
@@ -13,7 +14,8 @@ namespace colossal::runtime {
 
 /// Nanoseconds of a clock that all processes of one machine share.
 inline int64_t traceClock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 

@@ -21,12 +21,14 @@ bool isFolder(const std::string &path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string &path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
 } // namespace
 
-void Weights::configure(const plan::Plan &thePlan, plan::ByteView section, std::string planFolder, std::string movedTo,
-                        std::optional<uint64_t> randomSeed) {
+void Weights::configure(const plan::Plan &thePlan, plan::ByteView section, std::string planFolder,
+                        std::string movedTo, std::optional<uint64_t> randomSeed) {
   plan = &thePlan;
   data = section;
   folder = std::move(planFolder);
@@ -67,8 +69,9 @@ Status Weights::map(uint32_t file, const std::byte *&base) {
   }
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return {errno == ENOENT ? Code::NotFound : Code::Io,
-            "cannot open weight file " + path + ": " + std::strerror(errno) + " (--weights says where it is now)"};
+    return {errno == ENOENT ? Code::NotFound : Code::Io, "cannot open weight file " + path + ": " +
+                                                             std::strerror(errno) +
+                                                             " (--weights says where it is now)"};
   struct stat info;
   Status status;
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))

@@ -1,5 +1,5 @@
-// Where parameters come from: mapped weight files, the plan's data section, or a random generator. A rank touches only
-// the pages of its boxes.
+// Where parameters come from: mapped weight files, the plan's data section, or a random generator. A rank
+// touches only the pages of its boxes.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_WEIGHTS_H
 #define COLOSSAL_RUNTIME_EXECUTE_WEIGHTS_H
 
@@ -19,9 +19,9 @@ public:
   Weights &operator=(const Weights &) = delete;
   ~Weights() { close(); }
 
-  /// `folder` is the plan's. `moved`, if not empty, is where the weights lie now: a folder that holds files of the
-  /// recorded names, or the file itself where the plan has one. With a seed no file is opened. Files are opened at
-  /// first use, and their size must be the recorded one.
+  /// `folder` is the plan's. `moved`, if not empty, is where the weights lie now: a folder that holds files
+  /// of the recorded names, or the file itself where the plan has one. With a seed no file is opened. Files
+  /// are opened at first use, and their size must be the recorded one.
   void configure(const plan::Plan &plan, plan::ByteView data, std::string folder, std::string moved,
                  std::optional<uint64_t> randomSeed);
 

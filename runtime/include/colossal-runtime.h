@@ -4,9 +4,9 @@
  *   if (colossal_open("model.cplan", NULL, &s) != COLOSSAL_OK)
  *     fprintf(stderr, "%s\n", colossal_last_error());
  *
- * All ranks of the plan run as threads of the calling process, or, with communicator "mpi", each process of an MPI run
- * holds its own rank and all make the same calls. A session is used by one thread at a time, except where stated.
- * A plan holds machine code: whoever opens one runs it. */
+ * All ranks of the plan run as threads of the calling process, or, with communicator "mpi", each process of
+ * an MPI run holds its own rank and all make the same calls. A session is used by one thread at a time,
+ * except where stated. A plan holds machine code: whoever opens one runs it. */
 #ifndef COLOSSAL_RUNTIME_H
 #define COLOSSAL_RUNTIME_H
 
@@ -39,8 +39,8 @@ typedef enum colossal_status {
   COLOSSAL_INTERNAL = 11
 } colossal_status;
 
-/* Element types, as in the plan. 16-bit floats are given and taken as their bits, except that outputs of type bf16 come
- * as f32. */
+/* Element types, as in the plan. 16-bit floats are given and taken as their bits, except that outputs of type
+ * bf16 come as f32. */
 typedef enum colossal_type {
   COLOSSAL_F32 = 1,
   COLOSSAL_F64 = 2,
@@ -66,7 +66,8 @@ typedef struct colossal_options {
   unsigned threads;         /* of each rank; 0: the machine's cores divided by its ranks */
   const char *weights;      /* folder or file where the weights lie now; NULL: where the plan says */
   double timeout_seconds;   /* without progress before a run is given up; 0: 600 */
-  int fill_weights;         /* not 0: weights are filled from `weights_seed`, equal on any mesh; no weight file is read */
+  int fill_weights; /* not 0: weights are filled from `weights_seed`, equal on any mesh; no weight file is
+                       read */
   uint64_t weights_seed;
   int trace; /* not 0: every run records when each instruction ran, for colossal_write_trace */
 } colossal_options;
@@ -85,17 +86,18 @@ COLOSSAL_API const char *colossal_version(void);
 /* Why the last call of this thread failed, naming the rank and the instruction where there is one. */
 COLOSSAL_API const char *colossal_last_error(void);
 
-/* The exit code with which the project's tools report a status: 0 ok, 2 wrong inputs, 3 a file, 4 a refused plan, 5 not
- * supported here, 6 a failed rank or no memory, 7 a hang, 130 interrupted. */
+/* The exit code with which the project's tools report a status: 0 ok, 2 wrong inputs, 3 a file, 4 a refused
+ * plan, 5 not supported here, 6 a failed rank or no memory, 7 a hang, 130 interrupted. */
 COLOSSAL_API int colossal_exit_code(colossal_status status);
 
-/* Checks the plan, allocates all memory, loads code and weights. `options` may be NULL. With mpi, what fails here after
- * MPI has started is printed and ends all processes of the run with colossal_exit_code. */
+/* Checks the plan, allocates all memory, loads code and weights. `options` may be NULL. With mpi, what fails
+ * here after MPI has started is printed and ends all processes of the run with colossal_exit_code. */
 COLOSSAL_API colossal_status colossal_open(const char *plan, const colossal_options *options,
                                            colossal_session **session);
 COLOSSAL_API void colossal_close(colossal_session *session);
 
-/* Programs, one for each binding of dimensions, and what each takes and gives. Out of range: COLOSSAL_INVALID_ARGUMENT. */
+/* Programs, one for each binding of dimensions, and what each takes and gives. Out of range:
+ * COLOSSAL_INVALID_ARGUMENT. */
 COLOSSAL_API size_t colossal_program_count(const colossal_session *session);
 COLOSSAL_API const char *colossal_program_name(const colossal_session *session, size_t program);
 COLOSSAL_API size_t colossal_input_count(const colossal_session *session, size_t program);
@@ -106,43 +108,49 @@ COLOSSAL_API colossal_status colossal_output(const colossal_session *session, si
                                              colossal_tensor *tensor);
 
 /* Copies an input; it stays set for later runs until it is set again or all are cleared. */
-COLOSSAL_API colossal_status colossal_set_input(colossal_session *session, const char *name, colossal_type type,
-                                                size_t rank, const uint64_t *shape, const void *data);
+COLOSSAL_API colossal_status colossal_set_input(colossal_session *session, const char *name,
+                                                colossal_type type, size_t rank, const uint64_t *shape,
+                                                const void *data);
 COLOSSAL_API void colossal_clear_inputs(colossal_session *session);
-/* Sets an input of a program to values that depend on `seed` and its name only: normal floats, integers of 0 and 1. */
-COLOSSAL_API colossal_status colossal_set_random_input(colossal_session *session, size_t program, size_t index,
-                                                       uint64_t seed);
+/* Sets an input of a program to values that depend on `seed` and its name only: normal floats, integers of 0
+ * and 1. */
+COLOSSAL_API colossal_status colossal_set_random_input(colossal_session *session, size_t program,
+                                                       size_t index, uint64_t seed);
 
-/* The program whose inputs have the names, types and shapes of those set; where none has, the error lists them all. */
+/* The program whose inputs have the names, types and shapes of those set; where none has, the error lists
+ * them all. */
 COLOSSAL_API colossal_status colossal_select(colossal_session *session, size_t *program);
 /* Runs it. `program` (may be NULL) tells which it was. */
 COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *program);
 
-/* An output of the last run; `data` belongs to the session and is valid until the next run. The first call after a run
- * collects all outputs from the ranks: with mpi every process makes it, rank 0 gets the data and the others NULL. */
-COLOSSAL_API colossal_status colossal_get_output(colossal_session *session, const char *name, colossal_tensor *tensor,
-                                                 const void **data);
+/* An output of the last run; `data` belongs to the session and is valid until the next run. The first call
+ * after a run collects all outputs from the ranks: with mpi every process makes it, rank 0 gets the data and
+ * the others NULL. */
+COLOSSAL_API colossal_status colossal_get_output(colossal_session *session, const char *name,
+                                                 colossal_tensor *tensor, const void **data);
 
-/* Ends the run in progress with COLOSSAL_INTERRUPTED; from any thread or signal handler. The session cannot run again. */
+/* Ends the run in progress with COLOSSAL_INTERRUPTED; from any thread or signal handler. The session cannot
+ * run again. */
 COLOSSAL_API void colossal_interrupt(colossal_session *session);
 
-/* After an error with mpi: ends the other processes of the run too, and this one, with `exit_code`. Returns only where
- * there are no others. */
+/* After an error with mpi: ends the other processes of the run too, and this one, with `exit_code`. Returns
+ * only where there are no others. */
 COLOSSAL_API void colossal_end_processes(colossal_session *session, int exit_code);
 
 /* What a session is and what its last run cost. Set `size` to sizeof(colossal_statistics). */
 typedef struct colossal_statistics {
   size_t size;
   uint32_t ranks;
-  uint32_t threads;                  /* of each rank */
-  int root;                          /* whether this process holds rank 0, which gets the outputs and reports */
-  uint64_t arena_bytes;              /* of each rank, as planned */
-  uint64_t collective_bytes;         /* sent by this process's first rank in the last run */
+  uint32_t threads;          /* of each rank */
+  int root;                  /* whether this process holds rank 0, which gets the outputs and reports */
+  uint64_t arena_bytes;      /* of each rank, as planned */
+  uint64_t collective_bytes; /* sent by this process's first rank in the last run */
   uint64_t planned_collective_bytes; /* the same, as planned */
   double seconds;                    /* of the last run, from all ranks' start to all ranks' end */
   double predicted_seconds;          /* the compiler's estimate for that program; 0 where there is none */
 } colossal_statistics;
-COLOSSAL_API colossal_status colossal_get_statistics(const colossal_session *session, colossal_statistics *statistics);
+COLOSSAL_API colossal_status colossal_get_statistics(const colossal_session *session,
+                                                     colossal_statistics *statistics);
 
 /* What the user should be told about the way the plan was opened; empty if nothing. */
 COLOSSAL_API const char *colossal_warning(const colossal_session *session);
@@ -153,15 +161,17 @@ typedef struct colossal_memory_row {
   const char *kind;
   uint64_t planned, measured;
 } colossal_memory_row;
-/* The rows of all ranks, at the root; `rows` belongs to the session until the next call. With mpi every process calls it. */
+/* The rows of all ranks, at the root; `rows` belongs to the session until the next call. With mpi every
+ * process calls it. */
 COLOSSAL_API colossal_status colossal_get_memory(colossal_session *session, const colossal_memory_row **rows,
                                                  size_t *count);
 
-/* Writes the last run of all ranks as JSON that ui.perfetto.dev opens, at the root. With mpi every process calls it. */
+/* Writes the last run of all ranks as JSON that ui.perfetto.dev opens, at the root. With mpi every process
+ * calls it. */
 COLOSSAL_API colossal_status colossal_write_trace(colossal_session *session, const char *path);
 
-/* Safe in a signal handler, for the thread that it runs on: which rank it carries, and the name of the operator whose
- * instruction it executes (NULL if none). 0 if it carries no rank. */
+/* Safe in a signal handler, for the thread that it runs on: which rank it carries, and the name of the
+ * operator whose instruction it executes (NULL if none). 0 if it carries no rank. */
 COLOSSAL_API int colossal_crash_site(uint32_t *rank, const char **source);
 
 #ifdef __cplusplus

@@ -14,7 +14,9 @@ namespace {
 
 constexpr char magic[] = "\x93NUMPY";
 
-Status bad(const std::string &what) { return {Code::InvalidArgument, "not a readable .npy array: " + what}; }
+Status bad(const std::string &what) {
+  return {Code::InvalidArgument, "not a readable .npy array: " + what};
+}
 
 /// The text of a key's value in the header's dictionary, from its first character on.
 bool findValue(const std::string &header, const std::string &key, std::string &value) {
@@ -125,7 +127,8 @@ Status parseNpy(const std::string &bytes, Tensor &tensor) {
   COLOSSAL_RETURN_IF_ERROR(parseShape(shape, tensor.shape));
   const uint64_t size = plan::elementBytes(tensor.type);
   uint64_t elements;
-  if (!tensorElements(tensor.type, tensor.shape, elements) || elements * size != bytes.size() - start - length)
+  if (!tensorElements(tensor.type, tensor.shape, elements) ||
+      elements * size != bytes.size() - start - length)
     return bad("shape " + describeType(tensor) + " does not agree with " +
                std::to_string(bytes.size() - start - length) + " bytes of elements");
   const auto *begin = reinterpret_cast<const std::byte *>(bytes.data() + start + length);
@@ -142,7 +145,8 @@ Status parseNpy(const std::string &bytes, Tensor &tensor) {
 std::string formatNpy(const Tensor &tensor) {
   constexpr const char *names[] = {"?",   "<f4", "<f8", "<f2", "<V2", "|i1", "<i2",
                                    "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
-  std::string header = std::string("{'descr': '") + names[tensor.type] + "', 'fortran_order': False, 'shape': (";
+  std::string header =
+      std::string("{'descr': '") + names[tensor.type] + "', 'fortran_order': False, 'shape': (";
   for (uint64_t extent : tensor.shape)
     header += std::to_string(extent) + ", ";
   if (tensor.shape.size() > 1)

@@ -6,8 +6,8 @@
 
 namespace colossal::runtime {
 
-/// Parses the bytes of an .npy file: numbers and booleans of either byte order, C or Fortran order. `|V2` and `<V2` are
-/// taken as bf16. Sizes are checked against the bytes there are.
+/// Parses the bytes of an .npy file: numbers and booleans of either byte order, C or Fortran order. `|V2` and
+/// `<V2` are taken as bf16. Sizes are checked against the bytes there are.
 Status parseNpy(const std::string &bytes, Tensor &tensor);
 /// The bytes of an .npy file, version 1. bf16 is written as `<V2`.
 std::string formatNpy(const Tensor &tensor);

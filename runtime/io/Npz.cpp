@@ -16,8 +16,8 @@ constexpr uint64_t greatestExpansion = 1100;
 
 Status readEntry(zip_t *archive, zip_uint64_t index, std::string &name, Tensor &tensor) {
   zip_stat_t info;
-  if (zip_stat_index(archive, index, 0, &info) != 0 || !(info.valid & ZIP_STAT_SIZE) || !(info.valid & ZIP_STAT_NAME) ||
-      !(info.valid & ZIP_STAT_COMP_SIZE))
+  if (zip_stat_index(archive, index, 0, &info) != 0 || !(info.valid & ZIP_STAT_SIZE) ||
+      !(info.valid & ZIP_STAT_NAME) || !(info.valid & ZIP_STAT_COMP_SIZE))
     return {Code::InvalidArgument, "an entry has no name or size"};
   name = info.name;
   if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0)
@@ -55,7 +55,8 @@ Status readNpz(const std::string &path, Tensors &tensors) {
   if (!archive) {
     zip_error_t description;
     zip_error_init_with_code(&description, error);
-    Status status(Code::InvalidArgument, path + " is not a readable .npz file: " + zip_error_strerror(&description));
+    Status status(Code::InvalidArgument,
+                  path + " is not a readable .npz file: " + zip_error_strerror(&description));
     zip_error_fini(&description);
     return status;
   }
@@ -76,7 +77,8 @@ Status readNpz(const std::string &path, Tensors &tensors) {
 Status writeNpz(const std::string &path, const Tensors &tensors) {
   std::error_code unknown;
   if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
-    return {Code::Io, "cannot write " + path + ": it is not a regular file, and a .npz file would take its place"};
+    return {Code::Io,
+            "cannot write " + path + ": it is not a regular file, and a .npz file would take its place"};
   int error = 0;
   zip_t *archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   if (!archive)
@@ -85,7 +87,8 @@ Status writeNpz(const std::string &path, const Tensors &tensors) {
   for (const auto &[name, tensor] : tensors) {
     contents.push_back(formatNpy(tensor));
     zip_source_t *source = zip_source_buffer(archive, contents.back().data(), contents.back().size(), 0);
-    zip_int64_t index = source ? zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
+    zip_int64_t index =
+        source ? zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
     if (index < 0) {
       Status status(Code::Io, "cannot write " + path + ": " + zip_strerror(archive));
       if (source)

@@ -38,12 +38,8 @@ void widen(const Tensor &tensor, std::vector<double> &values) {
 std::vector<double> toDoubles(const Tensor &tensor) {
   std::vector<double> values(tensor.bytes.size() / plan::elementBytes(tensor.type));
   switch (tensor.type) {
-  case plan::F32:
-    widen<float>(tensor, values);
-    break;
-  case plan::F64:
-    widen<double>(tensor, values);
-    break;
+  case plan::F32: widen<float>(tensor, values); break;
+  case plan::F64: widen<double>(tensor, values); break;
   case plan::F16:
   case plan::BF16:
     widen<uint16_t>(tensor, values);
@@ -51,30 +47,14 @@ std::vector<double> toDoubles(const Tensor &tensor) {
       value = tensor.type == plan::F16 ? halfToFloat(static_cast<uint16_t>(value))
                                        : bfloatToFloat(static_cast<uint16_t>(value));
     break;
-  case plan::I8:
-    widen<int8_t>(tensor, values);
-    break;
-  case plan::I16:
-    widen<int16_t>(tensor, values);
-    break;
-  case plan::I32:
-    widen<int32_t>(tensor, values);
-    break;
-  case plan::I64:
-    widen<int64_t>(tensor, values);
-    break;
-  case plan::U16:
-    widen<uint16_t>(tensor, values);
-    break;
-  case plan::U32:
-    widen<uint32_t>(tensor, values);
-    break;
-  case plan::U64:
-    widen<uint64_t>(tensor, values);
-    break;
-  default:
-    widen<uint8_t>(tensor, values);
-    break;
+  case plan::I8: widen<int8_t>(tensor, values); break;
+  case plan::I16: widen<int16_t>(tensor, values); break;
+  case plan::I32: widen<int32_t>(tensor, values); break;
+  case plan::I64: widen<int64_t>(tensor, values); break;
+  case plan::U16: widen<uint16_t>(tensor, values); break;
+  case plan::U32: widen<uint32_t>(tensor, values); break;
+  case plan::U64: widen<uint64_t>(tensor, values); break;
+  default: widen<uint8_t>(tensor, values); break;
   }
   return values;
 }
@@ -117,8 +97,8 @@ Status convertTo(plan::DataType type, Tensor &tensor) {
     tensor.type = type;
     return {};
   }
-  return {Code::InvalidArgument,
-          std::string("it has type ") + plan::dataTypeName(tensor.type) + ", and " + plan::dataTypeName(type) + " is needed"};
+  return {Code::InvalidArgument, std::string("it has type ") + plan::dataTypeName(tensor.type) + ", and " +
+                                     plan::dataTypeName(type) + " is needed"};
 }
 
 } // namespace colossal::runtime

@@ -24,7 +24,9 @@ using Tensors = std::map<std::string, Tensor>;
 
 /// "f32[2,3]"
 std::string describeType(plan::DataType type, const std::vector<uint64_t> &shape);
-inline std::string describeType(const Tensor &tensor) { return describeType(tensor.type, tensor.shape); }
+inline std::string describeType(const Tensor &tensor) {
+  return describeType(tensor.type, tensor.shape);
+}
 
 /// Elements of a shape; false if the tensor would exceed 2^46 bytes.
 bool tensorElements(plan::DataType type, const std::vector<uint64_t> &shape, uint64_t &elements);
@@ -32,8 +34,8 @@ bool tensorElements(plan::DataType type, const std::vector<uint64_t> &shape, uin
 /// The elements as doubles (64-bit integers lose their last bits).
 std::vector<double> toDoubles(const Tensor &tensor);
 
-/// Brings a tensor to `type` where no value changes or the file format lacks the type: u8 as bool, u16 bits or f32 as
-/// bf16. Other differences are errors.
+/// Brings a tensor to `type` where no value changes or the file format lacks the type: u8 as bool, u16 bits
+/// or f32 as bf16. Other differences are errors.
 Status convertTo(plan::DataType type, Tensor &tensor);
 
 } // namespace colossal::runtime

@@ -1,5 +1,5 @@
-// The fields of onnx.TensorProto that hold numbers: dims 1, data_type 2, float_data 4, int32_data 5, int64_data 7,
-// raw_data 9, double_data 10, uint64_data 11; data_location 14 tells of external data.
+// The fields of onnx.TensorProto that hold numbers: dims 1, data_type 2, float_data 4, int32_data 5,
+// int64_data 7, raw_data 9, double_data 10, uint64_data 11; data_location 14 tells of external data.
 #include "runtime/io/TensorProto.h"
 
 #include "runtime/io/Npy.h"
@@ -16,14 +16,29 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-Status bad(const std::string &what) { return {Code::InvalidArgument, "not a readable TensorProto: " + what}; }
+Status bad(const std::string &what) {
+  return {Code::InvalidArgument, "not a readable TensorProto: " + what};
+}
 
 /// ONNX's TensorProto.DataType.
 plan::DataType typeOf(uint64_t number) {
-  constexpr plan::DataType types[] = {
-      plan::DATA_TYPE_UNSPECIFIED, plan::F32,  plan::U8,  plan::I8,  plan::U16, plan::I16, plan::I32, plan::I64,
-      plan::DATA_TYPE_UNSPECIFIED, plan::BOOL, plan::F16, plan::F64, plan::U32, plan::U64, plan::DATA_TYPE_UNSPECIFIED,
-      plan::DATA_TYPE_UNSPECIFIED, plan::BF16};
+  constexpr plan::DataType types[] = {plan::DATA_TYPE_UNSPECIFIED,
+                                      plan::F32,
+                                      plan::U8,
+                                      plan::I8,
+                                      plan::U16,
+                                      plan::I16,
+                                      plan::I32,
+                                      plan::I64,
+                                      plan::DATA_TYPE_UNSPECIFIED,
+                                      plan::BOOL,
+                                      plan::F16,
+                                      plan::F64,
+                                      plan::U32,
+                                      plan::U64,
+                                      plan::DATA_TYPE_UNSPECIFIED,
+                                      plan::DATA_TYPE_UNSPECIFIED,
+                                      plan::BF16};
   return number < sizeof types / sizeof *types ? types[number] : plan::DATA_TYPE_UNSPECIFIED;
 }
 
@@ -41,7 +56,9 @@ bool readRepeated(CodedInputStream &in, uint32_t tag, unsigned width, std::vecto
   auto one = [&] {
     uint64_t value = 0;
     uint32_t narrow = 0;
-    bool ok = width == 0 ? in.ReadVarint64(&value) : width == 8 ? in.ReadLittleEndian64(&value) : in.ReadLittleEndian32(&narrow);
+    bool ok = width == 0   ? in.ReadVarint64(&value)
+              : width == 8 ? in.ReadLittleEndian64(&value)
+                           : in.ReadLittleEndian32(&narrow);
     values.push_back(width == 4 ? narrow : value);
     return ok;
   };
@@ -62,35 +79,22 @@ bool readFields(CodedInputStream &in, Fields &fields) {
   while (uint32_t tag = in.ReadTag()) {
     bool ok;
     switch (WireFormatLite::GetTagFieldNumber(tag)) {
-    case 1:
-      ok = readRepeated(in, tag, 0, fields.dims);
-      break;
-    case 2:
-      ok = in.ReadVarint64(&fields.type);
-      break;
-    case 4:
-      ok = readRepeated(in, tag, 4, fields.fixed);
-      break;
+    case 1: ok = readRepeated(in, tag, 0, fields.dims); break;
+    case 2: ok = in.ReadVarint64(&fields.type); break;
+    case 4: ok = readRepeated(in, tag, 4, fields.fixed); break;
     case 5:
     case 7:
-    case 11:
-      ok = readRepeated(in, tag, 0, fields.integers);
-      break;
+    case 11: ok = readRepeated(in, tag, 0, fields.integers); break;
     case 9: {
       uint32_t length;
       fields.hasRaw = true;
-      ok = in.ReadVarint32(&length) && length <= INT32_MAX && in.ReadString(&fields.raw, static_cast<int>(length));
+      ok = in.ReadVarint32(&length) && length <= INT32_MAX &&
+           in.ReadString(&fields.raw, static_cast<int>(length));
       break;
     }
-    case 10:
-      ok = readRepeated(in, tag, 8, fields.fixed);
-      break;
-    case 14:
-      ok = in.ReadVarint64(&fields.location);
-      break;
-    default:
-      ok = WireFormatLite::SkipField(&in, tag);
-      break;
+    case 10: ok = readRepeated(in, tag, 8, fields.fixed); break;
+    case 14: ok = in.ReadVarint64(&fields.location); break;
+    default: ok = WireFormatLite::SkipField(&in, tag); break;
     }
     if (!ok)
       return false;

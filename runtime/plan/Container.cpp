@@ -1,4 +1,5 @@
-// The plan file's bytes: written atomically, mapped and checked before use. docs/PlanFormat.md is the specification.
+// The plan file's bytes: written atomically, mapped and checked before use. docs/PlanFormat.md is the
+// specification.
 #include "colossal/Plan/Container.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -66,7 +67,9 @@ Digest digestOf(Head head) {
   return digestOf(&head, sizeof head);
 }
 
-uint64_t roundUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+uint64_t roundUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 Status failure(const std::string &what, const std::string &path) {
   Code code = errno == ENOENT ? Code::NotFound : Code::Io;
@@ -114,7 +117,9 @@ bool mayReplace(const std::string &path) {
   return ::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode);
 }
 
-Status broken(const std::string &message) { return {Code::InvalidPlan, "not a valid plan file: " + message}; }
+Status broken(const std::string &message) {
+  return {Code::InvalidPlan, "not a valid plan file: " + message};
+}
 
 } // namespace
 
@@ -172,7 +177,9 @@ Status writePlan(const std::string &path, const Plan &plan, ByteView code, ByteV
   return {};
 }
 
-PlanFile::PlanFile(PlanFile &&other) noexcept { *this = std::move(other); }
+PlanFile::PlanFile(PlanFile &&other) noexcept {
+  *this = std::move(other);
+}
 
 PlanFile &PlanFile::operator=(PlanFile &&other) noexcept {
   std::swap(message, other.message);
@@ -200,8 +207,9 @@ Status PlanFile::open(const std::string &path, bool checkOwner, PlanFile &file) 
   else if (!S_ISREG(info.st_mode))
     status = broken(path + " is not a regular file");
   else if (checkOwner && (info.st_mode & (S_IWGRP | S_IWOTH)))
-    status = {Code::Permission, path + " may be written by its group or by others; a plan holds machine code, so only "
-                                       "its owner may (chmod go-w)"};
+    status = {Code::Permission,
+              path + " may be written by its group or by others; a plan holds machine code, so only "
+                     "its owner may (chmod go-w)"};
   else if (checkOwner && info.st_uid != ::geteuid() && info.st_uid != 0)
     status = {Code::Permission, path + " belongs to user " + std::to_string(info.st_uid) +
                                     "; a plan holds machine code, so it must be yours or root's"};
@@ -249,7 +257,8 @@ Status PlanFile::read() {
   for (uint32_t i = 0; i < sectionCount; ++i) {
     const Section &section = head.table[i];
     uint64_t alignment = kinds[i] == CodeSection ? codeAlignment : sectionAlignment;
-    if (section.kind != kinds[i] || section.alignment != alignment || section.offset != roundUp(position, alignment))
+    if (section.kind != kinds[i] || section.alignment != alignment ||
+        section.offset != roundUp(position, alignment))
       return broken(std::string("the ") + names[i] + " section is misplaced");
     if (section.offset > mapped || section.bytes > mapped - section.offset)
       return broken(std::string("the ") + names[i] + " section ends beyond the file");
@@ -263,7 +272,8 @@ Status PlanFile::read() {
     return broken("bytes follow the last section");
   for (uint32_t i = 0; i < sectionCount; ++i)
     if (digestOf(views[i].data, views[i].size) != head.table[i].digest)
-      return broken(std::string("the digest of the ") + names[i] + " section does not match: the file was altered or damaged");
+      return broken(std::string("the digest of the ") + names[i] +
+                    " section does not match: the file was altered or damaged");
   if (views[0].size > INT32_MAX || !message.ParseFromArray(views[0].data, static_cast<int>(views[0].size)))
     return broken("the plan section cannot be parsed");
   dataView = views[1];

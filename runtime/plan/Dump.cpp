@@ -37,22 +37,26 @@ private:
                                                              : "arena" + std::to_string(arena);
   }
   std::string ref(const BufferRef &r) const {
-    std::string text = arenaName(r.arena()) + "@" + std::to_string(r.offset()) + "+" + std::to_string(r.bytes());
+    std::string text =
+        arenaName(r.arena()) + "@" + std::to_string(r.offset()) + "+" + std::to_string(r.bytes());
     return r.strides_size() ? text + "*" + list(r.strides()) : text;
   }
   std::string box(const Box &b) const {
     std::string text = "box(";
     for (int d = 0; d < b.dims_size(); ++d) {
       const BoxDim &dim = b.dims(d);
-      text += (d ? ", " : "") + expr(dim.start()) + ":+" + expr(dim.valid()) + " of " + std::to_string(dim.global());
-      if (dim.valid().kind_case() != Expr::kConstant || static_cast<uint64_t>(dim.valid().constant()) != dim.local())
+      text += (d ? ", " : "") + expr(dim.start()) + ":+" + expr(dim.valid()) + " of " +
+              std::to_string(dim.global());
+      if (dim.valid().kind_case() != Expr::kConstant ||
+          static_cast<uint64_t>(dim.valid().constant()) != dim.local())
         text += " in " + std::to_string(dim.local());
     }
     return text + ")";
   }
   void tables();
   void binding(const char *role, const Binding &b);
-  void body(const google::protobuf::RepeatedPtrField<Instruction> &instructions, const std::string &prefix, int depth);
+  void body(const google::protobuf::RepeatedPtrField<Instruction> &instructions, const std::string &prefix,
+            int depth);
   void instruction(const Instruction &instruction, const std::string &path, int depth);
   std::string launch(const Launch &l) const;
   std::string library(const LibraryCall &l) const;
@@ -73,20 +77,20 @@ void Dumper::tables() {
   out << '\n';
   for (const Arena &arena : plan.arenas())
     out << "arena " << arena.name() << ": " << lower(Arena::Life_Name(arena.life())) << " in "
-        << lower(Arena::Space_Name(arena.space())) << ", " << arena.bytes() << " bytes, alignment " << arena.alignment()
-        << '\n';
+        << lower(Arena::Space_Name(arena.space())) << ", " << arena.bytes() << " bytes, alignment "
+        << arena.alignment() << '\n';
   for (int i = 0; i < plan.files_size(); ++i)
     out << "file " << i << ": " << plan.files(i).path() << ", " << plan.files(i).bytes() << " bytes\n";
   for (int i = 0; i < plan.parameters_size(); ++i) {
     const Parameter &p = plan.parameters(i);
-    out << "parameter " << i << " '" << p.name() << "': " << dataTypeName(p.type()) << list(p.shape()) << " at "
-        << (p.inlined() ? "data" : "file " + std::to_string(p.file())) << '@' << p.offset() << '\n';
+    out << "parameter " << i << " '" << p.name() << "': " << dataTypeName(p.type()) << list(p.shape())
+        << " at " << (p.inlined() ? "data" : "file " + std::to_string(p.file())) << '@' << p.offset() << '\n';
   }
   for (int i = 0; i < plan.modules_size(); ++i)
     out << "module " << i << ": code@" << plan.modules(i).offset() << '+' << plan.modules(i).bytes() << '\n';
   for (int i = 0; i < plan.kernels_size(); ++i)
-    out << "kernel " << i << ": " << plan.kernels(i).symbol() << " of module " << plan.kernels(i).module() << ", "
-        << plan.kernels(i).buffers() << " buffers, " << plan.kernels(i).params() << " parameters\n";
+    out << "kernel " << i << ": " << plan.kernels(i).symbol() << " of module " << plan.kernels(i).module()
+        << ", " << plan.kernels(i).buffers() << " buffers, " << plan.kernels(i).params() << " parameters\n";
 }
 
 void Dumper::binding(const char *role, const Binding &b) {
@@ -98,11 +102,15 @@ std::string Dumper::launch(const Launch &l) const {
   std::string text = "launch " + (l.kernel() < static_cast<uint32_t>(plan.kernels_size())
                                       ? plan.kernels(static_cast<int>(l.kernel())).symbol()
                                       : std::to_string(l.kernel()));
-  const int firstWritten = l.buffers_size() - static_cast<int>(std::min<uint32_t>(l.writes(), l.buffers_size()));
+  const int firstWritten =
+      l.buffers_size() - static_cast<int>(std::min<uint32_t>(l.writes(), l.buffers_size()));
   text += "(";
   for (int i = 0; i < l.buffers_size(); ++i) {
     bool both = std::find(l.also_written().begin(), l.also_written().end(), i) != l.also_written().end();
-    text += (i == 0 ? "" : i == firstWritten ? " -> " : ", ") + std::string(both ? "inout " : "") + ref(l.buffers(i));
+    text += (i == 0              ? ""
+             : i == firstWritten ? " -> "
+                                 : ", ") +
+            std::string(both ? "inout " : "") + ref(l.buffers(i));
   }
   text += ")";
   for (int i = 0; i < l.params_size(); ++i)
@@ -117,8 +125,8 @@ std::string Dumper::library(const LibraryCall &l) const {
   for (int i = 0; i < l.buffers_size(); ++i)
     text += (i ? ", " : "") + ref(l.buffers(i));
   text += ") " + std::string(dataTypeName(c.type())) + list(c.input()) + " by " + list(c.weight()) + " -> " +
-          list(c.output()) + " strides " + list(c.strides()) + " dilations " + list(c.dilations()) + " pads " +
-          list(c.pads_begin()) + list(c.pads_end()) + " group " + std::to_string(c.group());
+          list(c.output()) + " strides " + list(c.strides()) + " dilations " + list(c.dilations()) +
+          " pads " + list(c.pads_begin()) + list(c.pads_end()) + " group " + std::to_string(c.group());
   text += c.bias() ? " bias" : "";
   text += c.residual() ? " residual" : "";
   text += c.transposed() ? " transposed" : "";
@@ -132,14 +140,16 @@ std::string Dumper::collective(const Collective &c) const {
     text += " " + lower(Collective::Reduction_Name(c.reduction()));
   text += " over";
   for (uint32_t axis : c.axes())
-    text += " " + (axis < static_cast<uint32_t>(plan.mesh().axes_size()) ? plan.mesh().axes(static_cast<int>(axis)).name()
-                                                                        : std::to_string(axis));
+    text += " " + (axis < static_cast<uint32_t>(plan.mesh().axes_size())
+                       ? plan.mesh().axes(static_cast<int>(axis)).name()
+                       : std::to_string(axis));
   text += ": " + ref(c.src()) + " -> " + ref(c.dst()) + " " + dataTypeName(c.type());
   if (c.kind() == Collective::EXCHANGE) {
     const Collective::Window &w = c.window();
     return text + " window [" + std::to_string(w.outer()) + "," + std::to_string(w.src_extent()) + "," +
-           std::to_string(w.inner()) + "] holds " + expr(w.src_start()) + ":+" + expr(w.src_valid()) + " wants " +
-           expr(w.dst_start()) + ":+" + std::to_string(w.dst_extent()) + " fill " + std::to_string(w.fill());
+           std::to_string(w.inner()) + "] holds " + expr(w.src_start()) + ":+" + expr(w.src_valid()) +
+           " wants " + expr(w.dst_start()) + ":+" + std::to_string(w.dst_extent()) + " fill " +
+           std::to_string(w.fill());
   }
   text += list(c.sizes()) + " strides " + list(c.src_strides()) + " -> " + list(c.dst_strides());
   if (c.src_peer_stride() || c.dst_peer_stride())
@@ -155,12 +165,13 @@ std::string Dumper::copy(const Copy &c) const {
   if (c.has_buffer())
     return "copy " + ref(c.buffer()) + " -> " + ref(c.dst());
   if (c.has_data())
-    return "copy data@" + std::to_string(c.data().offset()) + "+" + std::to_string(c.data().bytes()) + " -> " +
-           ref(c.dst());
+    return "copy data@" + std::to_string(c.data().offset()) + "+" + std::to_string(c.data().bytes()) +
+           " -> " + ref(c.dst());
   const uint32_t p = c.parameter().parameter();
   return "load " +
-         (p < static_cast<uint32_t>(plan.parameters_size()) ? "'" + plan.parameters(static_cast<int>(p)).name() + "'"
-                                                            : std::to_string(p)) +
+         (p < static_cast<uint32_t>(plan.parameters_size())
+              ? "'" + plan.parameters(static_cast<int>(p)).name() + "'"
+              : std::to_string(p)) +
          " " + box(c.parameter().box()) + " -> " + ref(c.dst());
 }
 
@@ -202,8 +213,8 @@ void Dumper::instruction(const Instruction &i, const std::string &path, int dept
     body(i.predicate().body(), path + ".", depth + 1);
 }
 
-void Dumper::body(const google::protobuf::RepeatedPtrField<Instruction> &instructions, const std::string &prefix,
-                  int depth) {
+void Dumper::body(const google::protobuf::RepeatedPtrField<Instruction> &instructions,
+                  const std::string &prefix, int depth) {
   for (int i = 0; i < instructions.size(); ++i)
     instruction(instructions.Get(i), prefix + std::to_string(i), depth);
 }
@@ -218,13 +229,13 @@ std::string Dumper::run() {
     out << "\nprogram '" << program.name() << "' (" << lower(Program::Role_Name(program.role())) << ")";
     for (const DimensionValue &value : program.dimensions())
       out << ' ' << value.name() << '=' << value.value();
-    out << ", " << program.events() << " events, " << program.collective_bytes() << " collective bytes, predicted "
-        << program.predicted_seconds() << " s\n";
+    out << ", " << program.events() << " events, " << program.collective_bytes()
+        << " collective bytes, predicted " << program.predicted_seconds() << " s\n";
     for (const Binding &b : program.inputs())
       binding("input", b);
     for (const FixedInput &input : program.fixed_inputs())
-      out << "  fixed input '" << input.name() << "': " << dataTypeName(input.type()) << list(input.shape()) << " = data@"
-          << input.offset() << '+' << input.bytes() << '\n';
+      out << "  fixed input '" << input.name() << "': " << dataTypeName(input.type()) << list(input.shape())
+          << " = data@" << input.offset() << '+' << input.bytes() << '\n';
     for (const Binding &b : program.outputs())
       binding("output", b);
     body(program.body(), "", 1);
@@ -236,42 +247,33 @@ std::string Dumper::run() {
 
 std::string dumpExpr(const Expr &expr, const Mesh &mesh) {
   switch (expr.kind_case()) {
-  case Expr::kConstant:
-    return std::to_string(expr.constant());
+  case Expr::kConstant: return std::to_string(expr.constant());
   case Expr::kCoordinate:
     return expr.coordinate() < static_cast<uint32_t>(mesh.axes_size())
                ? mesh.axes(static_cast<int>(expr.coordinate())).name()
                : "axis" + std::to_string(expr.coordinate());
-  case Expr::kCounter:
-    return "i" + std::to_string(expr.counter());
+  case Expr::kCounter: return "i" + std::to_string(expr.counter());
   case Expr::kBinary: {
     std::string lhs = dumpExpr(expr.binary().lhs(), mesh), rhs = dumpExpr(expr.binary().rhs(), mesh);
     switch (expr.binary().op()) {
-    case Expr::ADD:
-      return "(" + lhs + " + " + rhs + ")";
-    case Expr::SUB:
-      return "(" + lhs + " - " + rhs + ")";
-    case Expr::MUL:
-      return lhs + "*" + rhs;
-    case Expr::FLOOR_DIV:
-      return "(" + lhs + " floordiv " + rhs + ")";
-    case Expr::MOD:
-      return "(" + lhs + " mod " + rhs + ")";
-    case Expr::MIN:
-      return "min(" + lhs + ", " + rhs + ")";
-    case Expr::MAX:
-      return "max(" + lhs + ", " + rhs + ")";
-    default:
-      break;
+    case Expr::ADD: return "(" + lhs + " + " + rhs + ")";
+    case Expr::SUB: return "(" + lhs + " - " + rhs + ")";
+    case Expr::MUL: return lhs + "*" + rhs;
+    case Expr::FLOOR_DIV: return "(" + lhs + " floordiv " + rhs + ")";
+    case Expr::MOD: return "(" + lhs + " mod " + rhs + ")";
+    case Expr::MIN: return "min(" + lhs + ", " + rhs + ")";
+    case Expr::MAX: return "max(" + lhs + ", " + rhs + ")";
+    default: break;
     }
     break;
   }
-  case Expr::KIND_NOT_SET:
-    break;
+  case Expr::KIND_NOT_SET: break;
   }
   return "?";
 }
 
-std::string dumpPlan(const Plan &plan) { return Dumper(plan).run(); }
+std::string dumpPlan(const Plan &plan) {
+  return Dumper(plan).run();
+}
 
 } // namespace colossal::plan

@@ -7,22 +7,24 @@ namespace colossal::plan {
 
 namespace {
 
-Status bad(std::string message) { return {Code::InvalidPlan, "expression: " + std::move(message)}; }
+Status bad(std::string message) {
+  return {Code::InvalidPlan, "expression: " + std::move(message)};
+}
 
 Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned depth) {
   if (depth > maxExprDepth)
     return bad("nested deeper than " + std::to_string(maxExprDepth));
   switch (expr.kind_case()) {
-  case Expr::kConstant:
-    return {};
+  case Expr::kConstant: return {};
   case Expr::kCoordinate:
     if (expr.coordinate() >= axes)
-      return bad("coordinate " + std::to_string(expr.coordinate()) + " of a mesh with " + std::to_string(axes) +
-                 " axes");
+      return bad("coordinate " + std::to_string(expr.coordinate()) + " of a mesh with " +
+                 std::to_string(axes) + " axes");
     return {};
   case Expr::kCounter:
     if (expr.counter() >= counters)
-      return bad("counter " + std::to_string(expr.counter()) + " inside " + std::to_string(counters) + " repeats");
+      return bad("counter " + std::to_string(expr.counter()) + " inside " + std::to_string(counters) +
+                 " repeats");
     return {};
   case Expr::kBinary: {
     const Expr::Binary &binary = expr.binary();
@@ -36,8 +38,7 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned dept
     COLOSSAL_RETURN_IF_ERROR(checkAt(binary.lhs(), axes, counters, depth + 1));
     return checkAt(binary.rhs(), axes, counters, depth + 1);
   }
-  case Expr::KIND_NOT_SET:
-    break;
+  case Expr::KIND_NOT_SET: break;
   }
   return bad("empty");
 }
@@ -45,53 +46,39 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned dept
 /// Returns false on overflow.
 bool evaluate(const Expr &expr, const int64_t *coordinates, const int64_t *counters, int64_t &value) {
   switch (expr.kind_case()) {
-  case Expr::kConstant:
-    value = expr.constant();
-    return true;
-  case Expr::kCoordinate:
-    value = coordinates[expr.coordinate()];
-    return true;
-  case Expr::kCounter:
-    value = counters[expr.counter()];
-    return true;
-  default:
-    break;
+  case Expr::kConstant: value = expr.constant(); return true;
+  case Expr::kCoordinate: value = coordinates[expr.coordinate()]; return true;
+  case Expr::kCounter: value = counters[expr.counter()]; return true;
+  default: break;
   }
   const Expr::Binary &binary = expr.binary();
   int64_t lhs, rhs;
-  if (!evaluate(binary.lhs(), coordinates, counters, lhs) || !evaluate(binary.rhs(), coordinates, counters, rhs))
+  if (!evaluate(binary.lhs(), coordinates, counters, lhs) ||
+      !evaluate(binary.rhs(), coordinates, counters, rhs))
     return false;
   switch (binary.op()) {
-  case Expr::ADD:
-    return !__builtin_add_overflow(lhs, rhs, &value);
-  case Expr::SUB:
-    return !__builtin_sub_overflow(lhs, rhs, &value);
-  case Expr::MUL:
-    return !__builtin_mul_overflow(lhs, rhs, &value);
-  case Expr::FLOOR_DIV:
-    value = lhs / rhs - (lhs % rhs < 0);
-    return true;
+  case Expr::ADD: return !__builtin_add_overflow(lhs, rhs, &value);
+  case Expr::SUB: return !__builtin_sub_overflow(lhs, rhs, &value);
+  case Expr::MUL: return !__builtin_mul_overflow(lhs, rhs, &value);
+  case Expr::FLOOR_DIV: value = lhs / rhs - (lhs % rhs < 0); return true;
   case Expr::MOD:
     value = lhs % rhs;
     value += value < 0 ? rhs : 0;
     return true;
-  case Expr::MIN:
-    value = std::min(lhs, rhs);
-    return true;
-  case Expr::MAX:
-    value = std::max(lhs, rhs);
-    return true;
-  default:
-    return false;
+  case Expr::MIN: value = std::min(lhs, rhs); return true;
+  case Expr::MAX: value = std::max(lhs, rhs); return true;
+  default: return false;
   }
 }
 
 } // namespace
 
-Status checkExpr(const Expr &expr, unsigned axes, unsigned counters) { return checkAt(expr, axes, counters, 0); }
+Status checkExpr(const Expr &expr, unsigned axes, unsigned counters) {
+  return checkAt(expr, axes, counters, 0);
+}
 
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const std::vector<int64_t> &counters,
-                    int64_t &value) {
+Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates,
+                    const std::vector<int64_t> &counters, int64_t &value) {
   if (!evaluate(expr, coordinates.data(), counters.data(), value))
     return bad("its value overflows 64 bits");
   return {};
@@ -100,7 +87,8 @@ Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, c
 bool usesCounters(const Expr &expr) {
   if (expr.kind_case() == Expr::kCounter)
     return true;
-  return expr.kind_case() == Expr::kBinary && (usesCounters(expr.binary().lhs()) || usesCounters(expr.binary().rhs()));
+  return expr.kind_case() == Expr::kBinary &&
+         (usesCounters(expr.binary().lhs()) || usesCounters(expr.binary().rhs()));
 }
 
 void markCoordinates(const Expr &expr, std::vector<bool> &axes) {

@@ -1,4 +1,5 @@
-// Bounds over all ranks and iterations: affine references exactly, expressions by enumeration of what they depend on.
+// Bounds over all ranks and iterations: affine references exactly, expressions by enumeration of what they
+// depend on.
 #include "runtime/validate/Checker.h"
 
 #include "colossal/Plan/DataType.h"
@@ -13,7 +14,9 @@ constexpr uint64_t maxWork = uint64_t(1) << 27;
 // Iterations that the exact overlap test walks.
 constexpr uint64_t maxIterations = 1 << 16;
 
-uint64_t iterations(const Counts &counts, size_t depth) { return std::max<uint64_t>(1, counts[depth]); }
+uint64_t iterations(const Counts &counts, size_t depth) {
+  return std::max<uint64_t>(1, counts[depth]);
+}
 
 std::pair<__int128, __int128> hull(const plan::BufferRef &ref, const Counts &counts) {
   __int128 low = ref.offset(), high = ref.offset();
@@ -32,8 +35,8 @@ Status Checker::spend(uint64_t work) {
   return {};
 }
 
-Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Place &place, bool written,
-                         Extent *extent) {
+Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Place &place,
+                         bool written, Extent *extent) {
   if (ref.arena() >= static_cast<uint32_t>(plan.arenas_size()))
     return invalid(what + " refers to arena " + std::to_string(ref.arena()) + " of " +
                    std::to_string(plan.arenas_size()));
@@ -43,8 +46,9 @@ Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, co
   const plan::Arena &arena = plan.arenas(static_cast<int>(ref.arena()));
   auto [low, high] = hull(ref, place.counts);
   if (ref.offset() > maxExtent || ref.bytes() > maxExtent || low < 0 || high > arena.bytes())
-    return invalid(what + ": " + std::to_string(ref.bytes()) + " bytes at offset " + std::to_string(ref.offset()) +
-                   " do not lie within arena '" + arena.name() + "' of " + std::to_string(arena.bytes()) + " bytes");
+    return invalid(what + ": " + std::to_string(ref.bytes()) + " bytes at offset " +
+                   std::to_string(ref.offset()) + " do not lie within arena '" + arena.name() + "' of " +
+                   std::to_string(arena.bytes()) + " bytes");
   if (written && arena.life() == plan::Arena::WEIGHTS && !place.loading)
     return invalid(what + " would write to the weights, which only the load program may");
   if (extent)
@@ -150,19 +154,21 @@ Status Checker::checkBox(const plan::Box &box, const google::protobuf::RepeatedF
     }
   }
   if (localElements > maxExtent / 8 || localElements * plan::elementBytes(type) > buffer.bytes())
-    return invalid("a box of " + std::to_string(localElements) + " local elements does not fit its buffer of " +
-                   std::to_string(buffer.bytes()) + " bytes");
+    return invalid("a box of " + std::to_string(localElements) +
+                   " local elements does not fit its buffer of " + std::to_string(buffer.bytes()) + " bytes");
   for (const plan::BoxDim &dim : box.dims()) {
-    COLOSSAL_RETURN_IF_ERROR(forAll({&dim.start(), &dim.valid()}, counts, [&](const std::vector<int64_t> &values) {
-      int64_t start = values[0], valid = values[1];
-      if (valid < 0 || static_cast<uint64_t>(valid) > dim.local())
-        return invalid("a box holds " + std::to_string(valid) + " valid elements of " + std::to_string(dim.local()));
-      if (valid > 0 && (start < 0 || static_cast<uint64_t>(start) > dim.global() ||
-                        static_cast<uint64_t>(valid) > dim.global() - static_cast<uint64_t>(start)))
-        return invalid("a box begins at " + std::to_string(start) + " with " + std::to_string(valid) +
-                       " elements of an extent of " + std::to_string(dim.global()));
-      return Status();
-    }));
+    COLOSSAL_RETURN_IF_ERROR(
+        forAll({&dim.start(), &dim.valid()}, counts, [&](const std::vector<int64_t> &values) {
+          int64_t start = values[0], valid = values[1];
+          if (valid < 0 || static_cast<uint64_t>(valid) > dim.local())
+            return invalid("a box holds " + std::to_string(valid) + " valid elements of " +
+                           std::to_string(dim.local()));
+          if (valid > 0 && (start < 0 || static_cast<uint64_t>(start) > dim.global() ||
+                            static_cast<uint64_t>(valid) > dim.global() - static_cast<uint64_t>(start)))
+            return invalid("a box begins at " + std::to_string(start) + " with " + std::to_string(valid) +
+                           " elements of an extent of " + std::to_string(dim.global()));
+          return Status();
+        }));
   }
   return {};
 }

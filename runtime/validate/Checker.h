@@ -18,7 +18,9 @@ constexpr uint64_t maxExtent = uint64_t(1) << 46;
 constexpr uint64_t maxRanks = 1 << 16;
 constexpr int maxDims = 32;
 
-inline Status invalid(std::string message) { return {Code::InvalidPlan, std::move(message)}; }
+inline Status invalid(std::string message) {
+  return {Code::InvalidPlan, std::move(message)};
+}
 
 /// Product of extents; false if it exceeds maxExtent.
 template <class Range>
@@ -38,7 +40,8 @@ using Counts = std::vector<uint64_t>;
 
 class Checker {
 public:
-  Checker(const plan::Plan &plan, plan::ByteView code, plan::ByteView data) : plan(plan), code(code), data(data) {}
+  Checker(const plan::Plan &plan, plan::ByteView code, plan::ByteView data)
+      : plan(plan), code(code), data(data) {}
 
   Status checkTables();
   Status checkProgram(const plan::Program &program);
@@ -84,11 +87,12 @@ private:
                   Extent *extent = nullptr);
   /// Whether two references can share a byte in the same iteration.
   bool overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Counts &counts) const;
-  /// Checks the form of the expressions and calls `check` with their values at every rank and iteration that can differ.
+  /// Checks the form of the expressions and calls `check` with their values at every rank and iteration that
+  /// can differ.
   Status forAll(const std::vector<const plan::Expr *> &exprs, const Counts &counts,
                 const std::function<Status(const std::vector<int64_t> &)> &check);
-  Status checkBox(const plan::Box &box, const google::protobuf::RepeatedField<uint64_t> &shape, plan::DataType type,
-                  const plan::BufferRef &buffer, const Counts &counts);
+  Status checkBox(const plan::Box &box, const google::protobuf::RepeatedField<uint64_t> &shape,
+                  plan::DataType type, const plan::BufferRef &buffer, const Counts &counts);
   Status spend(uint64_t work);
 
   const plan::Plan &plan;
@@ -103,8 +107,8 @@ private:
   std::set<std::pair<uint32_t, Counts>> visited[2]; // functions, by whether predicated
 };
 
-/// Checks sizes and strides of a convolution against one another, and gives the bytes that input, weight, bias and
-/// output must have at least.
+/// Checks sizes and strides of a convolution against one another, and gives the bytes that input, weight,
+/// bias and output must have at least.
 struct ConvolutionBytes {
   uint64_t input, weight, bias, output;
 };

@@ -83,25 +83,29 @@ Status Checker::checkCollective(const plan::Collective &collective, const Place 
     COLOSSAL_RETURN_IF_ERROR(checkRef(collective.scratch(), "its scratch", place, true));
 
   const plan::BufferRef &src = collective.src(), &dst = collective.dst();
-  bool same = src.arena() == dst.arena() && src.offset() == dst.offset() &&
-              std::equal(src.strides().begin(), src.strides().end(), dst.strides().begin(), dst.strides().end()) &&
-              std::equal(collective.src_strides().begin(), collective.src_strides().end(),
-                         collective.dst_strides().begin(), collective.dst_strides().end());
+  bool same =
+      src.arena() == dst.arena() && src.offset() == dst.offset() &&
+      std::equal(src.strides().begin(), src.strides().end(), dst.strides().begin(), dst.strides().end()) &&
+      std::equal(collective.src_strides().begin(), collective.src_strides().end(),
+                 collective.dst_strides().begin(), collective.dst_strides().end());
   bool mayBeSame = collective.kind() == C::ALL_REDUCE || collective.kind() == C::BROADCAST;
   if (overlap(src, dst, place.counts) && !(same && mayBeSame))
     return invalid("its source and destination overlap");
-  if (collective.has_scratch() && (overlap(collective.scratch(), src, place.counts) ||
-                                   overlap(collective.scratch(), dst, place.counts)))
+  if (collective.has_scratch() &&
+      (overlap(collective.scratch(), src, place.counts) || overlap(collective.scratch(), dst, place.counts)))
     return invalid("its scratch overlaps its source or destination");
 
   if (collective.kind() == C::BROADCAST && collective.root() >= members)
-    return invalid("root " + std::to_string(collective.root()) + " of " + std::to_string(members) + " members");
+    return invalid("root " + std::to_string(collective.root()) + " of " + std::to_string(members) +
+                   " members");
   if (collective.kind() == C::PERMUTE)
-    COLOSSAL_RETURN_IF_ERROR(forAll({&collective.source()}, place.counts, [&](const std::vector<int64_t> &values) {
-      return values[0] < static_cast<int64_t>(members)
-                 ? Status()
-                 : invalid("source " + std::to_string(values[0]) + " of " + std::to_string(members) + " members");
-    }));
+    COLOSSAL_RETURN_IF_ERROR(
+        forAll({&collective.source()}, place.counts, [&](const std::vector<int64_t> &values) {
+          return values[0] < static_cast<int64_t>(members)
+                     ? Status()
+                     : invalid("source " + std::to_string(values[0]) + " of " + std::to_string(members) +
+                               " members");
+        }));
   if (collective.kind() == C::EXCHANGE)
     return checkWindow(collective, place);
   return checkBlocks(collective, members, place);
@@ -132,8 +136,9 @@ Status Checker::checkBlocks(const plan::Collective &collective, uint64_t members
       srcSpan > maxExtent / 8 || dstSpan > maxExtent / 8)
     return invalid("its blocks are out of range");
   if (srcSpan * size > collective.src().bytes() || dstSpan * size > collective.dst().bytes())
-    return invalid("its blocks span " + std::to_string(srcSpan * size) + " and " + std::to_string(dstSpan * size) +
-                   " bytes of buffers of " + std::to_string(collective.src().bytes()) + " and " +
+    return invalid("its blocks span " + std::to_string(srcSpan * size) + " and " +
+                   std::to_string(dstSpan * size) + " bytes of buffers of " +
+                   std::to_string(collective.src().bytes()) + " and " +
                    std::to_string(collective.dst().bytes()));
   if (dstSpan != 0 && !distinct(dst))
     return invalid("its destination blocks overlap one another");
@@ -146,15 +151,18 @@ Status Checker::checkWindow(const plan::Collective &collective, const Place &pla
   const C::Window &window = collective.window();
   const uint64_t size = plan::elementBytes(collective.type());
   uint64_t srcElements, dstElements;
-  if (!productWithin(std::vector<uint64_t>{window.outer(), window.src_extent(), window.inner()}, srcElements) ||
-      !productWithin(std::vector<uint64_t>{window.outer(), window.dst_extent(), window.inner()}, dstElements) ||
+  if (!productWithin(std::vector<uint64_t>{window.outer(), window.src_extent(), window.inner()},
+                     srcElements) ||
+      !productWithin(std::vector<uint64_t>{window.outer(), window.dst_extent(), window.inner()},
+                     dstElements) ||
       window.src_extent() > maxExtent || window.dst_extent() > maxExtent || srcElements > maxExtent / 8 ||
       dstElements > maxExtent / 8)
     return invalid("its window is out of range");
   if (srcElements * size > collective.src().bytes() || dstElements * size > collective.dst().bytes())
     return invalid("its window needs " + std::to_string(srcElements * size) + " and " +
                    std::to_string(dstElements * size) + " bytes of buffers of " +
-                   std::to_string(collective.src().bytes()) + " and " + std::to_string(collective.dst().bytes()));
+                   std::to_string(collective.src().bytes()) + " and " +
+                   std::to_string(collective.dst().bytes()));
   const auto limit = static_cast<int64_t>(maxExtent);
   return forAll({&window.src_start(), &window.src_valid(), &window.dst_start()}, place.counts,
                 [&](const std::vector<int64_t> &values) {

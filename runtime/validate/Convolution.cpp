@@ -11,7 +11,8 @@ namespace {
 
 /// Bytes spanned by a strided tensor; false if out of range.
 bool spanBytes(const google::protobuf::RepeatedField<uint64_t> &sizes,
-               const google::protobuf::RepeatedField<uint64_t> &strides, uint64_t elementBytes, uint64_t &bytes) {
+               const google::protobuf::RepeatedField<uint64_t> &strides, uint64_t elementBytes,
+               uint64_t &bytes) {
   unsigned __int128 last = 0;
   for (int d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0 || sizes[d] > maxExtent || strides[d] > maxExtent)
@@ -27,8 +28,9 @@ bool spanBytes(const google::protobuf::RepeatedField<uint64_t> &sizes,
 } // namespace
 
 Status checkConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
-  static const std::set<std::string> activations = {"",     "relu",     "clip", "leaky_relu", "elu",      "sigmoid", "tanh",
-                                                    "silu", "gelu_erf", "gelu_tanh", "hard_swish", "abs", "square", "mish"};
+  static const std::set<std::string> activations = {"",           "relu", "clip",   "leaky_relu", "elu",
+                                                    "sigmoid",    "tanh", "silu",   "gelu_erf",   "gelu_tanh",
+                                                    "hard_swish", "abs",  "square", "mish"};
   const uint64_t size = plan::elementBytes(c.type());
   const int rank = c.input_size(), spatial = rank - 2;
   if (size == 0 || spatial < 1 || spatial > 3)
@@ -46,7 +48,8 @@ Status checkConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
   bytes.bias = c.output(1) * size;
   const uint64_t group = c.group();
   // The weight is [O, C/group, ...], or [C, O/group, ...] if transposed, as in ONNX.
-  const uint64_t outer = c.transposed() ? c.input(1) : c.output(1), inner = c.transposed() ? c.output(1) : c.input(1);
+  const uint64_t outer = c.transposed() ? c.input(1) : c.output(1),
+                 inner = c.transposed() ? c.output(1) : c.input(1);
   if (group == 0 || outer % group != 0 || inner % group != 0 || c.weight(0) != outer ||
       c.weight(1) != inner / group || c.input(0) != c.output(0))
     return invalid("convolution: batch, channels, groups and weight do not agree");
@@ -54,20 +57,23 @@ Status checkConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
     const uint64_t limit = uint64_t(1) << 31;
     const auto inRange = [](int64_t pad) { return pad >= -(int64_t(1) << 31) && pad <= int64_t(1) << 31; };
     if (c.strides(d) == 0 || c.dilations(d) == 0 || c.strides(d) > limit || c.dilations(d) > limit ||
-        !inRange(c.pads_begin(d)) || !inRange(c.pads_end(d)) ||
-        c.input(d + 2) > limit || c.output(d + 2) > limit || c.weight(d + 2) > limit)
+        !inRange(c.pads_begin(d)) || !inRange(c.pads_end(d)) || c.input(d + 2) > limit ||
+        c.output(d + 2) > limit || c.weight(d + 2) > limit)
       return invalid("convolution: a stride, dilation, pad or extent is out of range");
     const auto window = static_cast<__int128>(c.weight(d + 2) - 1) * c.dilations(d) + 1;
-    const auto wide = static_cast<__int128>(c.transposed() ? c.output(d + 2) : c.input(d + 2)) + c.pads_begin(d) + c.pads_end(d);
+    const auto wide = static_cast<__int128>(c.transposed() ? c.output(d + 2) : c.input(d + 2)) +
+                      c.pads_begin(d) + c.pads_end(d);
     const uint64_t narrow = c.transposed() ? c.input(d + 2) : c.output(d + 2);
     // A transposed convolution may leave up to stride - 1 places over (ONNX's output padding).
     const __int128 exact = wide < window ? 0 : (wide - window) / c.strides(d) + 1;
     if (exact != static_cast<__int128>(narrow))
-      return invalid("convolution: spatial extent " + std::to_string(d) + " of the output does not follow from the input");
+      return invalid("convolution: spatial extent " + std::to_string(d) +
+                     " of the output does not follow from the input");
   }
   if (activations.count(c.activation()) == 0)
     return {Code::Unsupported, "convolution: unknown activation '" + c.activation() + "'"};
-  if (c.algorithm() != "" && c.algorithm() != "direct" && c.algorithm() != "winograd" && c.algorithm() != "auto")
+  if (c.algorithm() != "" && c.algorithm() != "direct" && c.algorithm() != "winograd" &&
+      c.algorithm() != "auto")
     return {Code::Unsupported, "convolution: unknown algorithm '" + c.algorithm() + "'"};
   if (c.activation_args_size() > 2)
     return invalid("convolution: too many activation arguments");

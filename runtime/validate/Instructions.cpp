@@ -18,29 +18,20 @@ constexpr uint64_t maxTileScratch = uint64_t(1) << 30;
 std::string instructionKind(const plan::Instruction &instruction) {
   using I = plan::Instruction;
   switch (instruction.kind_case()) {
-  case I::kLaunch:
-    return "launch";
-  case I::kLibrary:
-    return instruction.library().routine();
+  case I::kLaunch: return "launch";
+  case I::kLibrary: return instruction.library().routine();
   case I::kCollective: {
     std::string name = plan::Collective::Kind_Name(instruction.collective().kind());
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     return name.empty() ? "collective" : name;
   }
-  case I::kSend:
-    return "send";
-  case I::kRecv:
-    return "recv";
-  case I::kCopy:
-    return "copy";
-  case I::kCall:
-    return "call";
-  case I::kRepeat:
-    return "repeat";
-  case I::kPredicate:
-    return "predicate";
-  case I::KIND_NOT_SET:
-    break;
+  case I::kSend: return "send";
+  case I::kRecv: return "recv";
+  case I::kCopy: return "copy";
+  case I::kCall: return "call";
+  case I::kRepeat: return "repeat";
+  case I::kPredicate: return "predicate";
+  case I::KIND_NOT_SET: break;
   }
   return "nothing";
 }
@@ -63,13 +54,15 @@ Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction>
   return {};
 }
 
-Status Checker::checkInstruction(const plan::Instruction &instruction, const Place &place, const std::string &path) {
+Status Checker::checkInstruction(const plan::Instruction &instruction, const Place &place,
+                                 const std::string &path) {
   COLOSSAL_RETURN_IF_ERROR(spend(1));
   if (instruction.queue() > 1)
     return invalid("there is no queue " + std::to_string(instruction.queue()));
   for (uint32_t event : instruction.waits())
     if (signalled.count(event) == 0)
-      return invalid("it waits for event " + std::to_string(event) + ", which no earlier instruction signals");
+      return invalid("it waits for event " + std::to_string(event) +
+                     ", which no earlier instruction signals");
   COLOSSAL_RETURN_IF_ERROR(checkKind(instruction, place, path));
   if (uint32_t event = instruction.signals()) {
     if (event > events)
@@ -87,20 +80,13 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Place &pla
   Place inner = place;
   inner.prefix = path + ".";
   switch (instruction.kind_case()) {
-  case I::kLaunch:
-    return checkLaunch(instruction.launch(), place);
-  case I::kLibrary:
-    return checkLibrary(instruction.library(), place);
-  case I::kCollective:
-    return checkCollective(instruction.collective(), place);
-  case I::kSend:
-    return checkPeer(instruction.send().src(), instruction.send().peer(), place, false);
-  case I::kRecv:
-    return checkPeer(instruction.recv().dst(), instruction.recv().peer(), place, true);
-  case I::kCopy:
-    return checkCopy(instruction.copy(), place);
-  case I::kCall:
-    return checkCall(instruction.call(), place);
+  case I::kLaunch: return checkLaunch(instruction.launch(), place);
+  case I::kLibrary: return checkLibrary(instruction.library(), place);
+  case I::kCollective: return checkCollective(instruction.collective(), place);
+  case I::kSend: return checkPeer(instruction.send().src(), instruction.send().peer(), place, false);
+  case I::kRecv: return checkPeer(instruction.recv().dst(), instruction.recv().peer(), place, true);
+  case I::kCopy: return checkCopy(instruction.copy(), place);
+  case I::kCall: return checkCall(instruction.call(), place);
   case I::kRepeat:
     if (instruction.repeat().count() > maxRepeatCount)
       return invalid("it repeats more than 2^32 times");
@@ -113,8 +99,7 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Place &pla
                                     [](const std::vector<int64_t> &) { return Status(); }));
     inner.predicated = true;
     return walk(instruction.predicate().body(), inner);
-  case I::KIND_NOT_SET:
-    break;
+  case I::KIND_NOT_SET: break;
   }
   return {Code::Unsupported, "an instruction of a kind that this runtime does not know"};
 }
@@ -143,8 +128,8 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   const plan::Kernel &kernel = plan.kernels(static_cast<int>(launch.kernel()));
   if (static_cast<uint32_t>(launch.buffers_size()) != kernel.buffers() ||
       static_cast<uint32_t>(launch.params_size()) != kernel.params())
-    return invalid("kernel '" + kernel.symbol() + "' takes " + std::to_string(kernel.buffers()) + " buffers and " +
-                   std::to_string(kernel.params()) + " parameters, and is given " +
+    return invalid("kernel '" + kernel.symbol() + "' takes " + std::to_string(kernel.buffers()) +
+                   " buffers and " + std::to_string(kernel.params()) + " parameters, and is given " +
                    std::to_string(launch.buffers_size()) + " and " + std::to_string(launch.params_size()));
   if (launch.buffers_size() > maxLaunchBuffers)
     return invalid("it has more than " + std::to_string(maxLaunchBuffers) + " buffers");
@@ -159,7 +144,8 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   std::vector<bool> both(launch.buffers_size());
   for (uint32_t index : launch.also_written()) {
     if (index >= static_cast<uint32_t>(launch.buffers_size()))
-      return invalid("it says that buffer " + std::to_string(index) + " is written too, and has no such buffer");
+      return invalid("it says that buffer " + std::to_string(index) +
+                     " is written too, and has no such buffer");
     both[index] = true;
   }
   for (int i = 0; i < launch.buffers_size(); ++i)
@@ -170,7 +156,8 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   for (int written = firstWritten; written < launch.buffers_size(); ++written)
     for (int other = 0; other < written; ++other)
       if (!both[other] && overlap(launch.buffers(written), launch.buffers(other), place.counts))
-        return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " + std::to_string(other));
+        return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " +
+                       std::to_string(other));
   return {};
 }
 
@@ -182,7 +169,8 @@ Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) 
   std::vector<uint64_t> least;
   uint32_t writes = 1;
   if (call.routine() == "convolution") {
-    least = {bytes.input, 0}; // the packed weight's and the scratchpad's sizes are the library's, checked at load
+    least = {bytes.input,
+             0}; // the packed weight's and the scratchpad's sizes are the library's, checked at load
     if (call.convolution().bias())
       least.push_back(bytes.bias);
     least.insert(least.end(), {0, bytes.output});
@@ -191,12 +179,13 @@ Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) 
     least = {bytes.weight, 0};
   }
   if (static_cast<size_t>(call.buffers_size()) != least.size() || call.writes() != writes)
-    return invalid("routine '" + call.routine() + "' takes " + std::to_string(least.size()) + " buffers and writes " +
-                   std::to_string(writes) + ", and is given " + std::to_string(call.buffers_size()) + " and " +
-                   std::to_string(call.writes()));
+    return invalid("routine '" + call.routine() + "' takes " + std::to_string(least.size()) +
+                   " buffers and writes " + std::to_string(writes) + ", and is given " +
+                   std::to_string(call.buffers_size()) + " and " + std::to_string(call.writes()));
   const int firstWritten = call.buffers_size() - static_cast<int>(writes);
   for (int i = 0; i < call.buffers_size(); ++i) {
-    COLOSSAL_RETURN_IF_ERROR(checkRef(call.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten));
+    COLOSSAL_RETURN_IF_ERROR(
+        checkRef(call.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten));
     if (call.buffers(i).bytes() < least[i])
       return invalid("buffer " + std::to_string(i) + " has " + std::to_string(call.buffers(i).bytes()) +
                      " bytes and needs " + std::to_string(least[i]));
@@ -204,7 +193,8 @@ Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) 
       return invalid("buffer " + std::to_string(i) + " is not aligned");
     for (int other = 0; other < i && i >= firstWritten; ++other)
       if (overlap(call.buffers(i), call.buffers(other), place.counts))
-        return invalid("buffer " + std::to_string(i) + " is written and overlaps buffer " + std::to_string(other));
+        return invalid("buffer " + std::to_string(i) + " is written and overlaps buffer " +
+                       std::to_string(other));
   }
   return {};
 }
@@ -236,13 +226,13 @@ Status Checker::checkCopy(const plan::Copy &copy, const Place &place) {
       return invalid("its source has " + std::to_string(copy.data().bytes()) + " bytes, its destination " +
                      std::to_string(copy.dst().bytes()));
     return {};
-  case plan::Copy::SOURCE_NOT_SET:
-    break;
+  case plan::Copy::SOURCE_NOT_SET: break;
   }
   return invalid("it has no source");
 }
 
-Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Place &place, bool written) {
+Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Place &place,
+                          bool written) {
   COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", place, written));
   return forAll({&peer}, place.counts, [&](const std::vector<int64_t> &values) {
     if (values[0] >= static_cast<int64_t>(ranks))

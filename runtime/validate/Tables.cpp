@@ -1,4 +1,5 @@
-// The plan's tables: mesh, arenas, weight files, parameters, code, and the tensors that enter and leave programs.
+// The plan's tables: mesh, arenas, weight files, parameters, code, and the tensors that enter and leave
+// programs.
 #include "runtime/validate/Checker.h"
 
 #include "colossal/Plan/DataType.h"
@@ -16,7 +17,9 @@ std::string indexed(const char *table, const Repeated &rows, int index) {
   return std::string(table) + " " + std::to_string(index) + " of " + std::to_string(rows.size()) + ": ";
 }
 
-bool within(uint64_t offset, uint64_t bytes, uint64_t size) { return offset <= size && bytes <= size - offset; }
+bool within(uint64_t offset, uint64_t bytes, uint64_t size) {
+  return offset <= size && bytes <= size - offset;
+}
 
 /// Enough of the ELF rules that the dynamic loader reads nothing outside the image.
 Status checkElf(const std::byte *image, uint64_t bytes) {
@@ -70,13 +73,16 @@ Status Checker::checkArenas() {
     const plan::Arena &arena = plan.arenas(i);
     std::string where = indexed("arena", plan.arenas(), i);
     if (arena.space() != plan::Arena::DEVICE && arena.space() != plan::Arena::PINNED_HOST)
-      return {Code::Unsupported, where + "this runtime has no such memory space (" + std::to_string(arena.space()) + ")"};
+      return {Code::Unsupported,
+              where + "this runtime has no such memory space (" + std::to_string(arena.space()) + ")"};
     if (arena.life() < plan::Arena::WEIGHTS || arena.life() > plan::Arena::WORKSPACE)
       return invalid(where + "unknown life " + std::to_string(arena.life()));
     if (arena.bytes() > maxExtent)
       return invalid(where + std::to_string(arena.bytes()) + " bytes are more than any rank has");
-    if (arena.alignment() < 64 || (arena.alignment() & (arena.alignment() - 1)) != 0 || arena.alignment() > 1u << 30)
-      return invalid(where + "alignment " + std::to_string(arena.alignment()) + " is no power of two from 64 up");
+    if (arena.alignment() < 64 || (arena.alignment() & (arena.alignment() - 1)) != 0 ||
+        arena.alignment() > 1u << 30)
+      return invalid(where + "alignment " + std::to_string(arena.alignment()) +
+                     " is no power of two from 64 up");
   }
   return {};
 }
@@ -96,15 +102,16 @@ Status Checker::checkParameters() {
     if (size == 0 || parameter.shape_size() > maxDims || !productWithin(parameter.shape(), elements))
       return invalid(where + "its type or shape is not valid");
     if (elements > maxExtent / size || elements * size != parameter.bytes())
-      return invalid(where + "its shape needs " + std::to_string(elements) + " elements of " + std::to_string(size) +
-                     " bytes, it has " + std::to_string(parameter.bytes()) + " bytes");
+      return invalid(where + "its shape needs " + std::to_string(elements) + " elements of " +
+                     std::to_string(size) + " bytes, it has " + std::to_string(parameter.bytes()) + " bytes");
     if (parameter.inlined()) {
       if (!within(parameter.offset(), parameter.bytes(), data.size))
         return invalid(where + "it lies outside the data section");
     } else {
       if (parameter.file() >= static_cast<uint32_t>(plan.files_size()))
         return invalid(where + "there is no weight file " + std::to_string(parameter.file()));
-      if (!within(parameter.offset(), parameter.bytes(), plan.files(static_cast<int>(parameter.file())).bytes()))
+      if (!within(parameter.offset(), parameter.bytes(),
+                  plan.files(static_cast<int>(parameter.file())).bytes()))
         return invalid(where + "it lies outside its file");
     }
   }
@@ -122,7 +129,8 @@ Status Checker::checkCode() {
   for (int i = 0; i < plan.kernels_size(); ++i) {
     const plan::Kernel &kernel = plan.kernels(i);
     if (kernel.module() >= static_cast<uint32_t>(plan.modules_size()))
-      return invalid(indexed("kernel", plan.kernels(), i) + "there is no module " + std::to_string(kernel.module()));
+      return invalid(indexed("kernel", plan.kernels(), i) + "there is no module " +
+                     std::to_string(kernel.module()));
     bool plain = !kernel.symbol().empty() && kernel.symbol().size() < 1024;
     for (unsigned char c : kernel.symbol())
       plain = plain && (std::isalnum(c) || c == '_' || c == '.' || c == '$');
@@ -143,7 +151,8 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), {}));
   if (!output)
     return {};
-  // The ranks' boxes, equal ones once, must hold as many elements as the tensor has: none is lost, none given twice.
+  // The ranks' boxes, equal ones once, must hold as many elements as the tensor has: none is lost, none given
+  // twice.
   std::vector<const plan::Expr *> exprs;
   uint64_t elements = 1, held = 0;
   for (const plan::BoxDim &dim : binding.box().dims()) {
@@ -161,7 +170,8 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
     return held > elements ? invalid("the ranks' boxes overlap without being equal") : Status();
   }));
   if (held != elements)
-    return invalid("the ranks hold " + std::to_string(held) + " of its " + std::to_string(elements) + " elements");
+    return invalid("the ranks hold " + std::to_string(held) + " of its " + std::to_string(elements) +
+                   " elements");
   return {};
 }
 
@@ -176,12 +186,14 @@ Status Checker::checkProgram(const plan::Program &program) {
   place.loading = program.role() == plan::Program::LOAD;
   std::set<std::string> inputs, outputs;
   for (const plan::Binding &binding : program.inputs()) {
-    Status status = inputs.insert(binding.name()).second ? checkBinding(binding, false) : invalid("the name is taken");
+    Status status =
+        inputs.insert(binding.name()).second ? checkBinding(binding, false) : invalid("the name is taken");
     if (!status.ok())
       return failed("input '" + binding.name() + "'", status);
   }
   for (const plan::Binding &binding : program.outputs()) {
-    Status status = outputs.insert(binding.name()).second ? checkBinding(binding, true) : invalid("the name is taken");
+    Status status =
+        outputs.insert(binding.name()).second ? checkBinding(binding, true) : invalid("the name is taken");
     if (!status.ok())
       return failed("output '" + binding.name() + "'", status);
   }

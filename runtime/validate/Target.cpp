@@ -1,5 +1,5 @@
-// Whether this host has what a plan's machine code needs. Features are LLVM's names; the kernel's list of flags (which
-// leaves out what the system does not enable) is the truth about the host.
+// Whether this host has what a plan's machine code needs. Features are LLVM's names; the kernel's list of
+// flags (which leaves out what the system does not enable) is the truth about the host.
 #include "runtime/validate/Validate.h"
 
 #include <algorithm>
@@ -92,13 +92,15 @@ Status checkTarget(const plan::Target &target) {
     return {Code::Unsupported, "the plan is for device '" + target.device() + "'; this runtime has: cpu"};
   std::string architecture = target.triple().substr(0, target.triple().find('-'));
   if (architecture != hostArchitecture)
-    return {Code::Unsupported, "the plan's code is for " + target.triple() + "; this host is " + hostArchitecture};
+    return {Code::Unsupported,
+            "the plan's code is for " + target.triple() + "; this host is " + hostArchitecture};
   std::string missing;
   for (const std::string &feature : target.features())
     if (kernelFlags().count(kernelName(feature)) == 0)
       missing += (missing.empty() ? "" : ", ") + feature;
   if (!missing.empty())
-    return {Code::Unsupported, "the plan was compiled for " + (target.cpu().empty() ? "a CPU" : target.cpu()) +
+    return {Code::Unsupported, "the plan was compiled for " +
+                                   (target.cpu().empty() ? "a CPU" : target.cpu()) +
                                    " with features that this host lacks: " + missing +
                                    "; compile it with --target-cpu of this host"};
   return {};

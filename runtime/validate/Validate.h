@@ -1,9 +1,9 @@
 // Judges a plan before anything of it is mapped or run. A plan is hostile until this accepts it.
 //
-// The rules are those of docs/PlanFormat.md, checked from the plan alone, independently of the compiler that wrote it:
-// every index, size, alignment and bound for all ranks and all iterations; what an instruction writes against what it
-// reads; events; the call graph; that all ranks meet in the same collectives. What a kernel does inside its buffers is
-// machine code and beyond any check.
+// The rules are those of docs/PlanFormat.md, checked from the plan alone, independently of the compiler that
+// wrote it: every index, size, alignment and bound for all ranks and all iterations; what an instruction
+// writes against what it reads; events; the call graph; that all ranks meet in the same collectives. What a
+// kernel does inside its buffers is machine code and beyond any check.
 #ifndef COLOSSAL_RUNTIME_VALIDATE_VALIDATE_H
 #define COLOSSAL_RUNTIME_VALIDATE_VALIDATE_H
 
@@ -18,8 +18,8 @@ namespace colossal::runtime {
 using plan::Code;
 using plan::Status;
 
-/// Checks everything but the target. `code` and `data` are the plan file's sections. The message of a failure names the
-/// program, the instruction and its source.
+/// Checks everything but the target. `code` and `data` are the plan file's sections. The message of a failure
+/// names the program, the instruction and its source.
 Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data);
 
 /// Checks that this host can run the plan's code; the message lists all missing features.
@@ -28,8 +28,10 @@ Status checkTarget(const plan::Target &target);
 /// LLVM's name of the architecture and the features of this host, as far as the system tells.
 std::vector<std::string> hostFeatures();
 
-/// How a program's instruction is named in messages: "program 'infer', instruction 3.1 (launch; from /layer0/Add)".
-std::string describeInstruction(const std::string &owner, const std::string &path, const plan::Instruction &instruction);
+/// How a program's instruction is named in messages: "program 'infer', instruction 3.1 (launch; from
+/// /layer0/Add)".
+std::string describeInstruction(const std::string &owner, const std::string &path,
+                                const plan::Instruction &instruction);
 /// "launch", "all_reduce", ...
 std::string instructionKind(const plan::Instruction &instruction);
 

@@ -180,8 +180,8 @@ TEST_F(ContractionTest, PackedDeep) {
 }
 
 TEST_F(ContractionTest, SharesOfBlocksThatDoNotDivide) {
-  // Blocks of rows are shared out by what the second-level cache holds; whatever its size, some of these leave the
-  // last share's last tiles without rows.
+  // Blocks of rows are shared out by what the second-level cache holds; whatever its size, some of these
+  // leave the last share's last tiles without rows.
   for (int64_t m : {1601, 3136})
     for (int64_t k : {64, 257, 1024})
       check<float>(dense(m, 32, k), true);

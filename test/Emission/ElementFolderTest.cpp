@@ -1,4 +1,5 @@
-// Element code of every op, folded, against tables made by NumPy and ONNX's reference evaluator (generate_cases.py).
+// Element code of every op, folded, against tables made by NumPy and ONNX's reference evaluator
+// (generate_cases.py).
 #include "colossal/Codegen/ElementFolder.h"
 #include "dialects/Colossal/Colossal.h"
 
@@ -54,8 +55,8 @@ protected:
       ASSERT_EQ(found->getType(), wanted.getType());
       auto a = found->getValues<Attribute>(), b = wanted.getValues<Attribute>();
       for (int64_t i = 0, n = wanted.getNumElements(); i < n; ++i)
-        EXPECT_TRUE(isClose(a[i], b[i], tolerance)) << "result " << result << ", element " << i << ": " << toText(a[i])
-                                                    << ", expected " << toText(b[i]);
+        EXPECT_TRUE(isClose(a[i], b[i], tolerance)) << "result " << result << ", element " << i << ": "
+                                                    << toText(a[i]) << ", expected " << toText(b[i]);
     }
   }
 
@@ -85,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(ElementFolder, Cases,
 TEST_F(ElementFolder, tablesHoldEveryKind) {
   llvm::DenseSet<uint32_t> elementwise, reductions;
   for (StringRef file : {"elementwise", "reduction"}) {
-    OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>((EMISSION_CASES "/" + file + ".mlir").str(), &context);
+    OwningOpRef<ModuleOp> module =
+        parseSourceFile<ModuleOp>((EMISSION_CASES "/" + file + ".mlir").str(), &context);
     ASSERT_TRUE(module);
     module->walk([&](ElementwiseOp op) { elementwise.insert(static_cast<uint32_t>(op.getKind())); });
     module->walk([&](ReduceOp op) { reductions.insert(static_cast<uint32_t>(op.getKind())); });
@@ -138,53 +140,65 @@ protected:
 
 TEST_F(OneOp, gatherOfAShard) {
   // Elements 4, 5, 6 of a dimension of 8: indices elsewhere give 0, negative ones count from 8.
-  expectFold("%d: tensor<3xf32>, %i: tensor<5xi64>, %o: index",
-             "%r = colossal.gather %d[%i] offset %o {axis = 0 : i64, extent = 8 : i64} : tensor<3xf32>, tensor<5xi64> -> "
-             "tensor<5xf32>",
-             {"dense<[1.0, 2.0, 3.0]> : tensor<3xf32>", "dense<[4, 6, 7, -4, 0]> : tensor<5xi64>", "4 : index"},
-             "dense<[1.0, 3.0, 0.0, 1.0, 0.0]> : tensor<5xf32>");
+  expectFold(
+      "%d: tensor<3xf32>, %i: tensor<5xi64>, %o: index",
+      "%r = colossal.gather %d[%i] offset %o {axis = 0 : i64, extent = 8 : i64} : tensor<3xf32>, "
+      "tensor<5xi64> -> "
+      "tensor<5xf32>",
+      {"dense<[1.0, 2.0, 3.0]> : tensor<3xf32>", "dense<[4, 6, 7, -4, 0]> : tensor<5xi64>", "4 : index"},
+      "dense<[1.0, 3.0, 0.0, 1.0, 0.0]> : tensor<5xf32>");
 }
 
 TEST_F(OneOp, gatherOutOfRangeStaysInside) {
-  EXPECT_TRUE(succeeded(fold("%d: tensor<3xf32>, %i: tensor<2xi64>",
-                             "%r = colossal.gather %d[%i] {axis = 0 : i64} : tensor<3xf32>, tensor<2xi64> -> tensor<2xf32>",
-                             {"dense<[1.0, 2.0, 3.0]> : tensor<3xf32>", "dense<[99, -99]> : tensor<2xi64>"})));
+  EXPECT_TRUE(succeeded(
+      fold("%d: tensor<3xf32>, %i: tensor<2xi64>",
+           "%r = colossal.gather %d[%i] {axis = 0 : i64} : tensor<3xf32>, tensor<2xi64> -> tensor<2xf32>",
+           {"dense<[1.0, 2.0, 3.0]> : tensor<3xf32>", "dense<[99, -99]> : tensor<2xi64>"})));
 }
 
 TEST_F(OneOp, iotaOfAShard) {
-  expectFold("%o: index",
-             "%r = colossal.iota offset %o {axis = 0 : i64, start = 1.0 : f64, step = 2.0 : f64} : tensor<3xi32>",
-             {"10 : index"}, "dense<[21, 23, 25]> : tensor<3xi32>");
+  expectFold(
+      "%o: index",
+      "%r = colossal.iota offset %o {axis = 0 : i64, start = 1.0 : f64, step = 2.0 : f64} : tensor<3xi32>",
+      {"10 : index"}, "dense<[21, 23, 25]> : tensor<3xi32>");
 }
 
 TEST_F(OneOp, attentionOfAShard) {
   // Query 0 is the third, sees keys 0 to 2, but only two are real; all scores are equal.
-  const char *op = "%r = colossal.attention(%q, %k, %v query_offset %o key_count %n) {scale = 1.0 : f64, causal = true} "
-                   ": (tensor<1x1x1x1xf32>, tensor<1x1x4x1xf32>, tensor<1x1x4x1xf32>) -> tensor<1x1x1x1xf32>";
-  const char *arguments = "%q: tensor<1x1x1x1xf32>, %k: tensor<1x1x4x1xf32>, %v: tensor<1x1x4x1xf32>, %o: index, %n: index";
+  const char *op =
+      "%r = colossal.attention(%q, %k, %v query_offset %o key_count %n) {scale = 1.0 : f64, causal = true} "
+      ": (tensor<1x1x1x1xf32>, tensor<1x1x4x1xf32>, tensor<1x1x4x1xf32>) -> tensor<1x1x1x1xf32>";
+  const char *arguments =
+      "%q: tensor<1x1x1x1xf32>, %k: tensor<1x1x4x1xf32>, %v: tensor<1x1x4x1xf32>, %o: index, %n: index";
   std::string values = "dense<[[[[1.0], [3.0], [8.0], [0x7FC00000]]]]> : tensor<1x1x4x1xf32>";
   std::string zero = "dense<0.0> : tensor<1x1x1x1xf32>", zeros = "dense<0.0> : tensor<1x1x4x1xf32>";
-  expectFold(arguments, op, {zero, zeros, values, "2 : index", "2 : index"}, "dense<2.0> : tensor<1x1x1x1xf32>");
-  expectFold(arguments, op, {zero, zeros, values, "2 : index", "4 : index"}, "dense<4.0> : tensor<1x1x1x1xf32>");
-  expectFold(arguments, op, {zero, zeros, values, "0 : index", "4 : index"}, "dense<1.0> : tensor<1x1x1x1xf32>");
+  expectFold(arguments, op, {zero, zeros, values, "2 : index", "2 : index"},
+             "dense<2.0> : tensor<1x1x1x1xf32>");
+  expectFold(arguments, op, {zero, zeros, values, "2 : index", "4 : index"},
+             "dense<4.0> : tensor<1x1x1x1xf32>");
+  expectFold(arguments, op, {zero, zeros, values, "0 : index", "4 : index"},
+             "dense<1.0> : tensor<1x1x1x1xf32>");
 }
 
 TEST_F(OneOp, maskPaddingOfAFusedDimension) {
   // 6 columns seen as 2 x 3, of which the first 2 of 3 are real; and one row of two.
-  expectFold("%x: tensor<2x6xf32>, %a: index, %b: index",
-             "%r = dist.mask_padding %x[%a, %b] {extents = array<i64: 2, 2, 3>, masked = array<i64: 0, 2>, fill = -1.0 : f64} "
-             ": tensor<2x6xf32>",
-             {"dense<[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0]]> : tensor<2x6xf32>", "1 : index",
-              "2 : index"},
-             "dense<[[1.0, 2.0, -1.0, 4.0, 5.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0, -1.0]]> : tensor<2x6xf32>");
+  expectFold(
+      "%x: tensor<2x6xf32>, %a: index, %b: index",
+      "%r = dist.mask_padding %x[%a, %b] {extents = array<i64: 2, 2, 3>, masked = array<i64: 0, 2>, fill = "
+      "-1.0 : f64} "
+      ": tensor<2x6xf32>",
+      {"dense<[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0]]> : tensor<2x6xf32>",
+       "1 : index", "2 : index"},
+      "dense<[[1.0, 2.0, -1.0, 4.0, 5.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0, -1.0]]> : tensor<2x6xf32>");
 }
 
 TEST_F(OneOp, maskPaddingSaturates) {
   auto check = [&](std::string type, std::string fill, std::string value) {
     expectFold("%x: tensor<2x" + type + ">, %a: index",
-               "%r = dist.mask_padding %x[%a] {extents = array<i64: 2>, masked = array<i64: 0>, fill = " + fill +
-                   " : f64} : tensor<2x" + type + ">",
-               {"dense<1> : tensor<2x" + type + ">", "1 : index"}, "dense<[1, " + value + "]> : tensor<2x" + type + ">");
+               "%r = dist.mask_padding %x[%a] {extents = array<i64: 2>, masked = array<i64: 0>, fill = " +
+                   fill + " : f64} : tensor<2x" + type + ">",
+               {"dense<1> : tensor<2x" + type + ">", "1 : index"},
+               "dense<[1, " + value + "]> : tensor<2x" + type + ">");
   };
   check("i8", "0xFFF0000000000000", "-128");
   check("i64", "0xFFF0000000000000", "-9223372036854775808");
@@ -196,10 +210,12 @@ TEST_F(OneOp, maskPaddingSaturates) {
 
 TEST_F(OneOp, randomDependsOnTheGlobalIndexOnly) {
   for (std::string kind : {"uniform", "normal"}) {
-    std::string attributes = " {a = -1.0 : f64, b = 2.0 : f64, seed = 7 : i64, extents = array<i64: 4, 6>} : ";
+    std::string attributes =
+        " {a = -1.0 : f64, b = 2.0 : f64, seed = 7 : i64, extents = array<i64: 4, 6>} : ";
     std::vector<double> whole = numbers("%r = colossal.random " + kind + attributes + "tensor<4x6xf32>");
-    std::vector<double> part = numbers("%r = colossal.random " + kind + " offsets %y, %x" + attributes + "tensor<2x3xf32>",
-                                       "%y: index, %x: index", {"1 : index", "3 : index"});
+    std::vector<double> part =
+        numbers("%r = colossal.random " + kind + " offsets %y, %x" + attributes + "tensor<2x3xf32>",
+                "%y: index, %x: index", {"1 : index", "3 : index"});
     ASSERT_EQ(part.size(), 6u);
     for (int i = 0; i < 6; ++i)
       EXPECT_EQ(part[i], whole[(1 + i / 3) * 6 + 3 + i % 3]);
@@ -209,7 +225,8 @@ TEST_F(OneOp, randomDependsOnTheGlobalIndexOnly) {
 }
 
 TEST_F(OneOp, randomHasItsMoments) {
-  auto moments = [&](const std::string &op, const std::string &arguments = "", std::vector<std::string> operands = {}) {
+  auto moments = [&](const std::string &op, const std::string &arguments = "",
+                     std::vector<std::string> operands = {}) {
     std::vector<double> x = numbers(op, arguments, std::move(operands));
     double mean = 0, square = 0;
     for (double v : x)
@@ -225,14 +242,16 @@ TEST_F(OneOp, randomHasItsMoments) {
   auto normal = moments("%r = colossal.random normal {a = 5.0 : f64, b = 2.0 : f64, " + more);
   EXPECT_NEAR(normal.first, 5.0, 0.05);
   EXPECT_NEAR(normal.second, 4.0, 0.15);
-  auto bernoulli = moments("%r = colossal.random bernoulli(%p : tensor<40000xf32>) {a = 0.0 : f64, b = 0.0 : f64, " + more,
-                           "%p: tensor<40000xf32>", {"dense<0.25> : tensor<40000xf32>"});
+  auto bernoulli =
+      moments("%r = colossal.random bernoulli(%p : tensor<40000xf32>) {a = 0.0 : f64, b = 0.0 : f64, " + more,
+              "%p: tensor<40000xf32>", {"dense<0.25> : tensor<40000xf32>"});
   EXPECT_NEAR(bernoulli.first, 0.25, 0.011);
 }
 
 TEST_F(OneOp, unknownOperandsAreReadOnlyWhereNeeded) {
   const char *arguments = "%a: tensor<2xi64>, %b: tensor<2xi64>";
-  const char *first = "%r = colossal.gather %a[%b] {axis = 0 : i64} : tensor<2xi64>, tensor<2xi64> -> tensor<2xi64>";
+  const char *first =
+      "%r = colossal.gather %a[%b] {axis = 0 : i64} : tensor<2xi64>, tensor<2xi64> -> tensor<2xi64>";
   EXPECT_TRUE(failed(fold(arguments, first, {"", "dense<0> : tensor<2xi64>"})));
   // All of this result is padding.
   expectFold("%a: tensor<2xi64>", "%r = colossal.pad %a low [2] : tensor<2xi64> -> tensor<2xi64>", {""},
@@ -247,7 +266,8 @@ TEST_F(OneOp, limitsStopFolding) {
   EXPECT_TRUE(succeeded(fold("%a: tensor<1000xf32>", op, {"dense<1.0> : tensor<1000xf32>"})));
   FoldLimits small;
   small.elements = 10;
-  EXPECT_TRUE(failed(fold("%a: tensor<11xf32>", "%r = colossal.elementwise abs(%a) : (tensor<11xf32>) -> tensor<11xf32>",
+  EXPECT_TRUE(failed(fold("%a: tensor<11xf32>",
+                          "%r = colossal.elementwise abs(%a) : (tensor<11xf32>) -> tensor<11xf32>",
                           {"dense<1.0> : tensor<11xf32>"}, small)));
 }
 

@@ -53,9 +53,11 @@ bool isClose(Attribute found, Attribute expected, double tolerance) {
   double x = cast<FloatAttr>(found).getValueAsDouble(), y = real.getValueAsDouble();
   if (std::isnan(y) || std::isinf(y))
     return std::isnan(y) ? std::isnan(x) : x == y;
-  // Kernels may flush numbers below the type's least normal one to zero, as the processor's bf16 conversion does.
+  // Kernels may flush numbers below the type's least normal one to zero, as the processor's bf16 conversion
+  // does.
   APFloat least = APFloat::getSmallestNormalized(cast<FloatType>(real.getType()).getFloatSemantics());
-  return std::fabs(x - y) <= tolerance * (1 + std::fabs(y)) || (x == 0 && std::fabs(y) < least.convertToDouble());
+  return std::fabs(x - y) <= tolerance * (1 + std::fabs(y)) ||
+         (x == 0 && std::fabs(y) < least.convertToDouble());
 }
 
 std::string toText(Attribute attribute) {

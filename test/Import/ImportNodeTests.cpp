@@ -1,11 +1,12 @@
-// Imports the operator tests of the onnx package (a folder of cases, each model.onnx and test_data_set_0/input_*.pb) and
-// says which fail and why. Inputs that decide shapes are bound to their recorded contents: those that the importer names.
+// Imports the operator tests of the onnx package (a folder of cases, each model.onnx and
+// test_data_set_0/input_*.pb) and says which fail and why. Inputs that decide shapes are bound to their
+// recorded contents: those that the importer names.
 //
 //   import-node-tests FOLDER [--list] [--check]
 //
-// prints one line per failing case, then counts; --list prints passing ones too, with the inputs that were bound; --check
-// binds all inputs, evaluates the imported ops by their element code, and compares with the recorded outputs: what the
-// importer says, apart from any generated code.
+// prints one line per failing case, then counts; --list prints passing ones too, with the inputs that were
+// bound; --check binds all inputs, evaluates the imported ops by their element code, and compares with the
+// recorded outputs: what the importer says, apart from any generated code.
 #include "colossal/Codegen/ElementFolder.h"
 #include "colossal/Import/ONNX.h"
 #include "dialects/Colossal/Colossal.h"
@@ -26,7 +27,8 @@
 using namespace mlir;
 
 /// The serialized contents of the inputs, by name; nothing for those that are not tensors.
-static std::map<std::string, std::string> readInputs(const std::string &folder, ArrayRef<colossal::ModelInput> inputs) {
+static std::map<std::string, std::string> readInputs(const std::string &folder,
+                                                     ArrayRef<colossal::ModelInput> inputs) {
   std::map<std::string, std::string> contents;
   for (auto [i, input] : llvm::enumerate(inputs)) {
     auto file = llvm::MemoryBuffer::getFile(folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb");
@@ -40,7 +42,9 @@ static std::map<std::string, std::string> readInputs(const std::string &folder, 
 static std::string findNeeded(StringRef message) {
   StringRef mark = "it depends on '";
   size_t at = message.find(mark);
-  return at == StringRef::npos ? "" : message.substr(at + mark.size()).take_until([](char c) { return c == '\''; }).str();
+  return at == StringRef::npos
+             ? ""
+             : message.substr(at + mark.size()).take_until([](char c) { return c == '\''; }).str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,7 +99,8 @@ static bool readNumbers(DenseElementsAttr attr, std::vector<double> &numbers) {
   return true;
 }
 
-template <typename T> static void append(const std::string &raw, std::vector<double> &numbers) {
+template <typename T>
+static void append(const std::string &raw, std::vector<double> &numbers) {
   for (size_t at = 0; at + sizeof(T) <= raw.size(); at += sizeof(T)) {
     T value;
     std::memcpy(&value, raw.data() + at, sizeof(T));
@@ -114,37 +119,27 @@ static bool readNumbers(const onnx::TensorProto &tensor, std::vector<double> &nu
   const std::string &raw = tensor.raw_data();
   using onnx::TensorProto;
   switch (tensor.data_type()) {
-  case TensorProto::FLOAT:
-    return append<float>(raw, numbers), true;
-  case TensorProto::DOUBLE:
-    return append<double>(raw, numbers), true;
-  case TensorProto::INT64:
-    return append<int64_t>(raw, numbers), true;
-  case TensorProto::INT32:
-    return append<int32_t>(raw, numbers), true;
-  case TensorProto::INT16:
-    return append<int16_t>(raw, numbers), true;
-  case TensorProto::INT8:
-    return append<int8_t>(raw, numbers), true;
-  case TensorProto::UINT64:
-    return append<uint64_t>(raw, numbers), true;
-  case TensorProto::UINT32:
-    return append<uint32_t>(raw, numbers), true;
-  case TensorProto::UINT16:
-    return append<uint16_t>(raw, numbers), true;
+  case TensorProto::FLOAT: return append<float>(raw, numbers), true;
+  case TensorProto::DOUBLE: return append<double>(raw, numbers), true;
+  case TensorProto::INT64: return append<int64_t>(raw, numbers), true;
+  case TensorProto::INT32: return append<int32_t>(raw, numbers), true;
+  case TensorProto::INT16: return append<int16_t>(raw, numbers), true;
+  case TensorProto::INT8: return append<int8_t>(raw, numbers), true;
+  case TensorProto::UINT64: return append<uint64_t>(raw, numbers), true;
+  case TensorProto::UINT32: return append<uint32_t>(raw, numbers), true;
+  case TensorProto::UINT16: return append<uint16_t>(raw, numbers), true;
   case TensorProto::UINT8:
-  case TensorProto::BOOL:
-    return append<uint8_t>(raw, numbers), true;
+  case TensorProto::BOOL: return append<uint8_t>(raw, numbers), true;
   case TensorProto::FLOAT16:
   case TensorProto::BFLOAT16:
     for (size_t at = 0; at + 2 <= raw.size(); at += 2) {
       uint16_t bits;
       std::memcpy(&bits, raw.data() + at, 2);
-      numbers.push_back(fromBits(bits, tensor.data_type() == TensorProto::FLOAT16 ? APFloat::IEEEhalf() : APFloat::BFloat()));
+      numbers.push_back(fromBits(bits, tensor.data_type() == TensorProto::FLOAT16 ? APFloat::IEEEhalf()
+                                                                                  : APFloat::BFloat()));
     }
     return true;
-  default:
-    return false;
+  default: return false;
   }
 }
 
@@ -160,14 +155,15 @@ static std::string compare(const std::string &folder, ArrayRef<DenseElementsAttr
     std::vector<double> got, wanted;
     if (!readNumbers(result, got) || !readNumbers(tensor, wanted) || got.size() != wanted.size())
       return "output " + std::to_string(i) + " has another type";
-    bool narrow = tensor.data_type() == onnx::TensorProto::FLOAT16 || tensor.data_type() == onnx::TensorProto::BFLOAT16;
+    bool narrow =
+        tensor.data_type() == onnx::TensorProto::FLOAT16 || tensor.data_type() == onnx::TensorProto::BFLOAT16;
     double relative = narrow ? 1e-2 : 1e-3, absolute = narrow ? 1e-2 : 1e-6;
     for (size_t k = 0; k < got.size(); ++k) {
       bool same = got[k] == wanted[k] || (std::isnan(got[k]) && std::isnan(wanted[k])) ||
                   std::fabs(got[k] - wanted[k]) <= absolute + relative * std::fabs(wanted[k]);
       if (!same)
-        return "output " + std::to_string(i) + " element " + std::to_string(k) + " is " + std::to_string(got[k]) +
-               ", recorded is " + std::to_string(wanted[k]);
+        return "output " + std::to_string(i) + " element " + std::to_string(k) + " is " +
+               std::to_string(got[k]) + ", recorded is " + std::to_string(wanted[k]);
     }
   }
   return "";

@@ -43,27 +43,13 @@ runtime::Tensor toRuntime(const Tensor &tensor) {
   out.type = getDataType(tensor.type.getElementType());
   out.shape.assign(tensor.type.getShape().begin(), tensor.type.getShape().end());
   switch (out.type) {
-  case plan::F32:
-    store<float>(tensor.data, out.bytes);
-    break;
-  case plan::F64:
-    store<double>(tensor.data, out.bytes);
-    break;
-  case plan::BOOL:
-    store<uint8_t>(tensor.data, out.bytes);
-    break;
-  case plan::I8:
-    store<int8_t>(tensor.data, out.bytes);
-    break;
-  case plan::U8:
-    store<uint8_t>(tensor.data, out.bytes);
-    break;
-  case plan::I32:
-    store<int32_t>(tensor.data, out.bytes);
-    break;
-  default:
-    store<int64_t>(tensor.data, out.bytes);
-    break;
+  case plan::F32: store<float>(tensor.data, out.bytes); break;
+  case plan::F64: store<double>(tensor.data, out.bytes); break;
+  case plan::BOOL: store<uint8_t>(tensor.data, out.bytes); break;
+  case plan::I8: store<int8_t>(tensor.data, out.bytes); break;
+  case plan::U8: store<uint8_t>(tensor.data, out.bytes); break;
+  case plan::I32: store<int32_t>(tensor.data, out.bytes); break;
+  default: store<int64_t>(tensor.data, out.bytes); break;
   }
   return out;
 }

@@ -282,18 +282,12 @@ static double combine(shard::ReductionKind kind, double a, double b, Type elemen
     double sum = a + b;
     return element.isF32() ? static_cast<float>(sum) : sum;
   }
-  case shard::ReductionKind::Max:
-    return std::max(a, b);
-  case shard::ReductionKind::Min:
-    return std::min(a, b);
-  case shard::ReductionKind::Product:
-    return a * b;
-  case shard::ReductionKind::BitwiseAnd:
-    return a != 0 && b != 0;
-  case shard::ReductionKind::BitwiseOr:
-    return a != 0 || b != 0;
-  default:
-    throw std::runtime_error("unexpected reduction");
+  case shard::ReductionKind::Max: return std::max(a, b);
+  case shard::ReductionKind::Min: return std::min(a, b);
+  case shard::ReductionKind::Product: return a * b;
+  case shard::ReductionKind::BitwiseAnd: return a != 0 && b != 0;
+  case shard::ReductionKind::BitwiseOr: return a != 0 || b != 0;
+  default: throw std::runtime_error("unexpected reduction");
   }
 }
 

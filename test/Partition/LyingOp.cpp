@@ -58,8 +58,7 @@ FactorRule LyingOp::getFactorRule() {
   FactorRule rule = getTruth().getFactorRule();
   switch (getLie()) {
   case Lie::None:
-  case Lie::NoOffset:
-    break;
+  case Lie::NoOffset: break;
   case Lie::AllWhole:
     for (Factor &factor : rule.factors)
       factor.kind = FactorKind::Whole;

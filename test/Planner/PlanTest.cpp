@@ -9,7 +9,8 @@ using namespace colossal::planner;
 
 namespace {
 
-const std::string kPlan = R"({"format": "colossal-training-plan", "version": 1, "machine": "a100-80-sxm", "devices": 8,
+const std::string kPlan =
+    R"({"format": "colossal-training-plan", "version": 1, "machine": "a100-80-sxm", "devices": 8,
   "global_batch": 16, "mesh": {"pipeline": 2, "data": 2, "context": 1, "tensor": [2]}, "microbatch": 1,
   "schedule": "1f1b", "zero": 1, "recompute": "none", "boundary": ["dim1"]})";
 
@@ -23,7 +24,9 @@ std::string changed(const std::string &from, const std::string &to) {
 TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
   TrainingGraph graph = makeTransformer({});
   EXPECT_EQ(parsePlan(kPlan, graph).error, "");
-  auto error = [&](const std::string &from, const std::string &to) { return parsePlan(changed(from, to), graph).error; };
+  auto error = [&](const std::string &from, const std::string &to) {
+    return parsePlan(changed(from, to), graph).error;
+  };
   EXPECT_EQ(parsePlan("", graph).error, "plan: is not JSON");
   EXPECT_EQ(parsePlan("[1]", graph).error, "plan: must be an object");
   EXPECT_EQ(parsePlan(kPlan.substr(0, kPlan.size() / 2), graph).error, "plan: is not JSON");
@@ -35,20 +38,25 @@ TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
   EXPECT_EQ(error("\"zero\": 1", "\"zero\": 1e300"), "zero: must be 0 to 3");
   EXPECT_EQ(error("\"zero\": 1", "\"zero\": \"1\""), "zero: must be a whole number");
   EXPECT_EQ(error("\"data\": 2", "\"data\": 2.5"), "mesh.data: must be a whole number");
-  EXPECT_EQ(error("\"data\": 2", "\"data\": 4"), "mesh: pipeline x data x context x tensor is 16, there are 8 devices");
+  EXPECT_EQ(error("\"data\": 2", "\"data\": 4"),
+            "mesh: pipeline x data x context x tensor is 16, there are 8 devices");
   EXPECT_EQ(error("[2]", "[2, true]"), "mesh.tensor[1]: must be a whole number");
   EXPECT_EQ(error("[2]", "[1,1,1,2]"), "mesh.tensor: at most 3 axes are supported");
-  EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 3"), "microbatch: must divide the 8 sequences of a data rank");
+  EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 3"),
+            "microbatch: must divide the 8 sequences of a data rank");
   EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 0"), "microbatch: must be 1 to 1000000000");
-  EXPECT_EQ(error("\"global_batch\": 16", "\"global_batch\": 15"), "mesh.data: 2 does not divide the global batch of 15");
+  EXPECT_EQ(error("\"global_batch\": 16", "\"global_batch\": 15"),
+            "mesh.data: 2 does not divide the global batch of 15");
   EXPECT_EQ(error("\"1f1b\"", "\"2f2b\"").rfind("schedule: '2f2b' is not one of ", 0), 0u);
   EXPECT_EQ(error("\"1f1b\"", "\"1f1b\", \"chunks\": 2"), "chunks: this schedule takes 1, is 2");
   EXPECT_EQ(error("\"1f1b\"", "\"interleaved\", \"chunks\": 4"),
             "mesh.pipeline: 2 stages of 4 chunks are more than the model's 6 units");
   EXPECT_EQ(error("\"none\"", "\"some\""), "recompute: 'some' is not none, selective or full");
-  EXPECT_EQ(error("[\"dim1\"]", "[\"dim7\"]"),
-            "boundary[0]: must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");
-  EXPECT_EQ(error("[\"dim1\"]", "[]"), "boundary: must be a list with a place for each of the 1 context and tensor axes above 1");
+  EXPECT_EQ(
+      error("[\"dim1\"]", "[\"dim7\"]"),
+      "boundary[0]: must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");
+  EXPECT_EQ(error("[\"dim1\"]", "[]"),
+            "boundary: must be a list with a place for each of the 1 context and tensor axes above 1");
   EXPECT_EQ(error("\"zero\": 1", "\"stages\": [3, 4]"), "stages: the chunks have 7 units, the model has 6");
   EXPECT_EQ(error("\"zero\": 1", "\"stages\": [6, 0]"), "stages[1]: must be 1 to 1048576");
   EXPECT_EQ(error("\"zero\": 1", "\"layouts\": {\"bloc\": {}}"), "layouts: the model has no unit 'bloc'");
@@ -114,7 +122,8 @@ TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {
   plan.pipeline = 2;
   PlanPrice price = pricer.price(plan);
   ASSERT_EQ(price.error, "");
-  EXPECT_DOUBLE_EQ(price.memory[0].parameters + price.memory[1].parameters, 2 * (graph.parameters() + 512 * 64));
+  EXPECT_DOUBLE_EQ(price.memory[0].parameters + price.memory[1].parameters,
+                   2 * (graph.parameters() + 512 * 64));
   EXPECT_GT(price.reduction, 0);
 }
 

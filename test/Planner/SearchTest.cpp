@@ -28,8 +28,9 @@ std::vector<Case> cases() {
   deep.hidden = 1024;
   deep.heads = 8;
   deep.sequence = 512;
-  return {{"a100-80-sxm", 8, 32, 0, small},     {"a100-80-sxm", 8, 8, 0, wide},       {"a100-80-sxm", 8, 2, 1.5e9, wide},
-          {"h100", 12, 24, 0, deep},            {"a100-40-pcie", 16, 16, 4e8, deep}, {"a100-80-sxm", 16, 64, 6e8, deep}};
+  return {{"a100-80-sxm", 8, 32, 0, small},    {"a100-80-sxm", 8, 8, 0, wide},
+          {"a100-80-sxm", 8, 2, 1.5e9, wide},  {"h100", 12, 24, 0, deep},
+          {"a100-40-pcie", 16, 16, 4e8, deep}, {"a100-80-sxm", 16, 64, 6e8, deep}};
 }
 
 SearchSpace space() {
@@ -43,7 +44,8 @@ SearchSpace space() {
 }
 
 /// Prices every plan of the space; calls `visit` with those that make sense.
-template <typename Visit> void forAllPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, Visit visit) {
+template <typename Visit>
+void forAllPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, Visit visit) {
   for (int tensor = 1; tensor <= space.maxTensor; ++tensor)
     for (int context = 1; context <= space.maxContext; ++context)
       for (int pipeline = 1; pipeline <= task.devices; ++pipeline) {
@@ -65,7 +67,10 @@ template <typename Visit> void forAllPlans(PlanPricer &pricer, const TrainingTas
                     plan.boundary = boundary;
                     plan.microbatch = microbatch;
                     plan.schedule = schedule;
-                    plan.chunks = schedule == cost::Schedule::Interleaved || schedule == cost::Schedule::ZeroBubbleV ? 2 : 1;
+                    plan.chunks =
+                        schedule == cost::Schedule::Interleaved || schedule == cost::Schedule::ZeroBubbleV
+                            ? 2
+                            : 1;
                     plan.recompute = recompute;
                     plan.zero = zero;
                     plan.lean = lean;
@@ -95,8 +100,10 @@ TEST(Search, FindsTheBestOfAllPlans) {
       TrainingPlan balanced = plan;
       balanced.parts = price.parts;
       PlanOutline outline = pricer.outline(balanced, pricer.cell(plan));
-      EXPECT_LE(outline.bound, price.seconds * (1 + 1e-9)) << cost::toString(plan.schedule) << " " << plan.pipeline;
-      EXPECT_LE(pricer.leastBytes(balanced, outline), price.peakBytes * (1 + 1e-9)) << cost::toString(plan.schedule);
+      EXPECT_LE(outline.bound, price.seconds * (1 + 1e-9))
+          << cost::toString(plan.schedule) << " " << plan.pipeline;
+      EXPECT_LE(pricer.leastBytes(balanced, outline), price.peakBytes * (1 + 1e-9))
+          << cost::toString(plan.schedule);
       if (price.fits()) {
         ++fitting;
         best = std::min(best, price.seconds);

@@ -9,7 +9,8 @@ class Builder {
 public:
   explicit Builder(UnitKind &kind) : kind(kind) {}
 
-  int tensor(const std::string &name, double elements, Tensor::Kind type = Tensor::Activation, int shared = -1) {
+  int tensor(const std::string &name, double elements, Tensor::Kind type = Tensor::Activation,
+             int shared = -1) {
     Tensor t;
     t.name = name;
     t.kind = type;
@@ -44,8 +45,8 @@ public:
   }
 
   /// Batch x sequence x [parts of the last dimension].
-  int pointwise(const std::string &name, std::vector<int> operands, double s, std::vector<double> parts, bool wholeLast, bool saved,
-                int scale = -1) {
+  int pointwise(const std::string &name, std::vector<int> operands, double s, std::vector<double> parts,
+                bool wholeLast, bool saved, int scale = -1) {
     Operation &op = add(name, Operation::Streaming);
     op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, "")};
     std::vector<Place> places = {{0, 0, 1}, {1, 1, 1}}, last;
@@ -70,7 +71,8 @@ public:
   }
 
   /// x [batch, s, in] times a weight [in, out]; the outer width may be a product.
-  int linear(const std::string &name, int x, double s, std::vector<double> in, std::vector<double> out, int weight) {
+  int linear(const std::string &name, int x, double s, std::vector<double> in, std::vector<double> out,
+             int weight) {
     Operation &op = add(name, Operation::Contraction);
     op.factors = {factor(1, Factor::Parallel, "m", true), factor(s, Factor::Parallel, "m")};
     std::vector<Place> left = {{0, 0, 1}, {1, 1, 1}}, right, result = left;
@@ -102,8 +104,8 @@ public:
   /// One of three parts of [batch, s, 3 x heads x width], as batch x heads x s x width.
   int split(const std::string &name, int qkv, double s, double heads, double width) {
     Operation &op = add(name, Operation::View);
-    op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, ""), factor(heads, Factor::Parallel, "heads"),
-                  factor(width, Factor::Parallel, "")};
+    op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, ""),
+                  factor(heads, Factor::Parallel, "heads"), factor(width, Factor::Parallel, "")};
     op.operands = {use(qkv, {{0, 0, 1}, {1, 1, 1}, {2, 2, width}, {3, 2, 1}}, false, s * heads * width)};
     int part = tensor(name, s * heads * width);
     op.results = {use(part, {{0, 0, 1}, {2, 1, 1}, {1, 2, 1}, {3, 3, 1}}, false, 0)};
@@ -128,8 +130,8 @@ public:
 
   int join(int context, double s, double heads, double width) {
     Operation &op = add("join", Operation::View);
-    op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, ""), factor(heads, Factor::Parallel, "heads"),
-                  factor(width, Factor::Parallel, "")};
+    op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, ""),
+                  factor(heads, Factor::Parallel, "heads"), factor(width, Factor::Parallel, "")};
     op.operands = {use(context, {{0, 0, 1}, {2, 1, 1}, {1, 2, 1}, {3, 3, 1}}, false, s * heads * width)};
     int joined = tensor("join", s * heads * width);
     op.results = {use(joined, {{0, 0, 1}, {1, 1, 1}, {2, 2, width}, {3, 2, 1}}, false, 0)};
@@ -157,10 +159,12 @@ TrainingGraph makeTransformer(const TransformerSizes &z) {
     int tokens = b.tensor("tokens", s, Tensor::Given);
     embedding.tensors[tokens].isFloat = false;
     Operation &op = b.add("lookup", Operation::Streaming);
-    op.factors = {Builder::factor(z.vocabulary, Factor::Reduction, "vocabulary"), Builder::factor(h, Factor::Parallel, ""),
-                  Builder::factor(1, Factor::Parallel, "", true), Builder::factor(s, Factor::Parallel, "")};
+    op.factors = {Builder::factor(z.vocabulary, Factor::Reduction, "vocabulary"),
+                  Builder::factor(h, Factor::Parallel, ""), Builder::factor(1, Factor::Parallel, "", true),
+                  Builder::factor(s, Factor::Parallel, "")};
     op.flops = s * h;
-    op.operands = {Builder::use(table, {{0, 0, 1}, {1, 1, 1}}, false, s * h), Builder::use(tokens, {{2, 0, 1}, {3, 1, 1}}, true, 0)};
+    op.operands = {Builder::use(table, {{0, 0, 1}, {1, 1, 1}}, false, s * h),
+                   Builder::use(tokens, {{2, 0, 1}, {3, 1, 1}}, true, 0)};
     op.operands[0].moved = false;
     int x = b.tensor("lookup", s * h);
     embedding.operations.back().results = {Builder::use(x, {{2, 0, 1}, {3, 1, 1}, {1, 2, 1}}, false, 0)};
@@ -173,7 +177,9 @@ TrainingGraph makeTransformer(const TransformerSizes &z) {
     Builder b(block);
     int x = b.tensor("x", s * h);
     block.inputs = {x};
-    auto weight = [&](const char *name, double in, double out) { return b.tensor(name, in * out, Tensor::Parameter); };
+    auto weight = [&](const char *name, double in, double out) {
+      return b.tensor(name, in * out, Tensor::Parameter);
+    };
     int normed = b.pointwise("norm1", {x}, s, {h}, true, true, weight("norm1.scale", h, 2));
     int qkv = b.linear("qkv", normed, s, {h}, {3, z.heads, width}, weight("qkv.weight", h, 3 * h));
     int q = b.split("query", qkv, s, z.heads, width), k = b.split("key", qkv, s, z.heads, width),
@@ -194,8 +200,10 @@ TrainingGraph makeTransformer(const TransformerSizes &z) {
     Builder b(head);
     int x = b.tensor("x", s * h);
     head.inputs = {x};
-    int normed = b.pointwise("norm", {x}, s, {h}, true, true, b.tensor("norm.scale", 2 * h, Tensor::Parameter));
-    int logits = b.linear("head", normed, s, {h}, {z.vocabulary}, b.tensor("head.weight", z.vocabulary * h, Tensor::Parameter, z.tied ? 0 : -1));
+    int normed =
+        b.pointwise("norm", {x}, s, {h}, true, true, b.tensor("norm.scale", 2 * h, Tensor::Parameter));
+    int logits = b.linear("head", normed, s, {h}, {z.vocabulary},
+                          b.tensor("head.weight", z.vocabulary * h, Tensor::Parameter, z.tied ? 0 : -1));
     Operation &op = b.add("loss", Operation::Streaming);
     op.factors = {Builder::factor(1, Factor::Parallel, "", true), Builder::factor(s, Factor::Parallel, ""),
                   Builder::factor(z.vocabulary, Factor::Reduction, "vocabulary")};

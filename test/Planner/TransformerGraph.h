@@ -1,4 +1,5 @@
-// A GPT as a training graph, written by hand: what lib/Layout extracts from an imported model, for tests without the compiler.
+// A GPT as a training graph, written by hand: what lib/Layout extracts from an imported model, for tests
+// without the compiler.
 #pragma once
 
 #include "colossal/Planner/TrainingGraph.h"

@@ -9,7 +9,9 @@ using namespace colossal::planner;
 
 namespace {
 
-cost::CostModel machine() { return cost::CostModel(cost::loadMachine("a100-80-sxm").machine); }
+cost::CostModel machine() {
+  return cost::CostModel(cost::loadMachine("a100-80-sxm").machine);
+}
 
 UnitQuery query(int kind, int ranks, Boundary boundary, double microbatch = 2) {
   UnitQuery query;
@@ -20,9 +22,9 @@ UnitQuery query(int kind, int ranks, Boundary boundary, double microbatch = 2) {
   return query;
 }
 
-const std::map<std::string, std::string> kMegatron = {{"norm1", "d1"}, {"qkv", "n1"}, {"attention", "heads"}, {"out", "k1"},
-                                                      {"add1", "d1"},  {"norm2", "d1"}, {"up", "n"},          {"gelu", "d2"},
-                                                      {"down", "k"},   {"add2", "d1"}};
+const std::map<std::string, std::string> kMegatron = {
+    {"norm1", "d1"}, {"qkv", "n1"}, {"attention", "heads"}, {"out", "k1"}, {"add1", "d1"},
+    {"norm2", "d1"}, {"up", "n"},   {"gelu", "d2"},         {"down", "k"}, {"add2", "d1"}};
 
 TEST(Unit, MegatronMovesWhatTheFormulaSays) {
   TransformerSizes sizes;
@@ -48,8 +50,8 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
     UnitCost cost = planner.price(asked, *layout, error);
     ASSERT_EQ(error, "");
     if (isSequence) {
-      // Two all-gathers and two reduce-scatters forward; the gathers again for the weights' gradients, and one of each
-      // backward for each of the two parts (Korthikanti et al., 2022, section 4.2.2).
+      // Two all-gathers and two reduce-scatters forward; the gathers again for the weights' gradients, and
+      // one of each backward for each of the two parts (Korthikanti et al., 2022, section 4.2.2).
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["all-gather"], (2 + 2 + 2) * part);
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["reduce-scatter"], (2 + 2) * part);
       EXPECT_EQ(cost.bytesByCollective.count("all-reduce"), 0u);
@@ -60,8 +62,8 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
     }
     double h = sizes.hidden;
     EXPECT_DOUBLE_EQ(cost.parameters, 12 * h * h / ranks + 4 * h);
-    // Inputs of the two normalizations and of the two contractions after them, whole or split; queries, keys, values, their
-    // result, and four times two inside the MLP, split.
+    // Inputs of the two normalizations and of the two contractions after them, whole or split; queries, keys,
+    // values, their result, and four times two inside the MLP, split.
     double outside = isSequence ? 1.0 / ranks : 1;
     EXPECT_DOUBLE_EQ(cost.savedBytes, stream * (4 * outside + (3 + 1 + 4 + 4) / 4.0));
   }
@@ -83,16 +85,20 @@ TEST(Unit, RecomputeKeepsLess) {
   EXPECT_LT(selective.savedBytes, none.savedBytes);
   EXPECT_LT(full.savedBytes, selective.savedBytes);
   EXPECT_GT(selective.backward, none.backward);
-  EXPECT_GE(full.backward, none.backward + none.forward * (1 - 1e-9)); // the whole forward pass again, collectives included
-  EXPECT_DOUBLE_EQ(full.savedBytes, 2 * 2 * 32 * 64);                  // the unit's input
+  EXPECT_GE(full.backward,
+            none.backward + none.forward * (1 - 1e-9)); // the whole forward pass again, collectives included
+  EXPECT_DOUBLE_EQ(full.savedBytes, 2 * 2 * 32 * 64);   // the unit's input
 }
 
 /// The least forward and backward seconds of all layouts.
-double bruteForce(const BlockPlanner &planner, const UnitQuery &asked, const UnitKind &kind, UnitLayout &layout, std::size_t op) {
+double bruteForce(const BlockPlanner &planner, const UnitQuery &asked, const UnitKind &kind,
+                  UnitLayout &layout, std::size_t op) {
   if (op == layout.size()) {
     std::string error;
     UnitCost cost = planner.price(asked, layout, error);
-    return error.empty() ? cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches : 1e300;
+    return error.empty()
+               ? cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches
+               : 1e300;
   }
   double best = 1e300;
   for (int f = -1; f < static_cast<int>(kind.operations[op].factors.size()); ++f) {
@@ -126,7 +132,8 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
         std::string error;
         UnitCost cost = planner.price(asked, *found, error);
         ASSERT_EQ(error, "");
-        double seconds = cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches;
+        double seconds =
+            cost.forward + cost.backward + cost.weightGradient + cost.stepReduction / asked.microbatches;
         // The solver adds launches up by operation; a list counts them against computing as a whole.
         EXPECT_LE(seconds, best * 1.02 + 1e-9) << kind << " " << ranks << " " << toString(boundary);
         EXPECT_GE(seconds, best * (1 - 1e-9));

@@ -27,7 +27,9 @@ double valueAt(uint64_t member, uint64_t place, Type type, uint64_t salt) {
   return static_cast<double>(hash % 4) - (hasSign ? 1 : 0);
 }
 
-void put(Type type, double value, std::byte *out) { fillElements(type, value, out, 1); }
+void put(Type type, double value, std::byte *out) {
+  fillElements(type, value, out, 1);
+}
 
 std::vector<std::byte> content(uint64_t member, uint64_t places, Type type, uint64_t salt) {
   std::vector<std::byte> bytes(places * elementSize(type));
@@ -38,18 +40,12 @@ std::vector<std::byte> content(uint64_t member, uint64_t places, Type type, uint
 
 double combine(Reduction op, double a, double b) {
   switch (op) {
-  case Reduction::Max:
-    return std::max(a, b);
-  case Reduction::Min:
-    return std::min(a, b);
-  case Reduction::Prod:
-    return a * b;
-  case Reduction::And:
-    return a != 0 && b != 0;
-  case Reduction::Or:
-    return a != 0 || b != 0;
-  default:
-    return a + b;
+  case Reduction::Max: return std::max(a, b);
+  case Reduction::Min: return std::min(a, b);
+  case Reduction::Prod: return a * b;
+  case Reduction::And: return a != 0 && b != 0;
+  case Reduction::Or: return a != 0 || b != 0;
+  default: return a + b;
   }
 }
 
@@ -73,7 +69,8 @@ const Layout layouts[] = {
 
 class Suite {
 public:
-  Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes, uint64_t &checks)
+  Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
+        uint64_t &checks)
       : communicator(communicator), queue(queue), event(device.createEvent()), checks(checks) {
     for (uint32_t size : axes)
       mesh.add_axes()->set_size(size);
@@ -178,7 +175,8 @@ private:
             if (layout.places > 10000 && type != Type::F32 && type != Type::BF16 && type != Type::I8)
               continue;
             block(kind, layout, type, op, false);
-            if ((kind == Kind::AllReduce || kind == Kind::Broadcast) && layout.srcStrides == layout.dstStrides)
+            if ((kind == Kind::AllReduce || kind == Kind::Broadcast) &&
+                layout.srcStrides == layout.dstStrides)
               block(kind, layout, type, op, true);
             if (!problem.empty())
               return;
@@ -187,7 +185,8 @@ private:
   }
 
   void block(Kind kind, const Layout &layout, Type type, Reduction op, bool inPlace) {
-    const uint64_t bytes = elementSize(type), salt = static_cast<uint64_t>(kind) * 16 + static_cast<uint64_t>(type);
+    const uint64_t bytes = elementSize(type),
+                   salt = static_cast<uint64_t>(kind) * 16 + static_cast<uint64_t>(type);
     const uint32_t self = group->self, root = size - 1;
     auto call = newCall(kind, type, layout);
     call->reduction = op;
@@ -211,8 +210,7 @@ private:
           total = combine(op, total, valueAt(member, place, type, salt));
         return set(to, total);
       }
-      case Kind::Broadcast:
-        return set(to, valueAt(root, from, type, salt));
+      case Kind::Broadcast: return set(to, valueAt(root, from, type, salt));
       default:
         for (uint32_t peer = 0; peer < size; ++peer)
           set(to + peer * call->dstPeerStride, valueAt(peer, from + self * call->srcPeerStride, type, salt));
@@ -221,9 +219,9 @@ private:
     call->src = inPlace ? dst.data() : src.data();
     call->dst = dst.data();
     expect(call, dst, want,
-           "kind " + std::to_string(static_cast<int>(kind)) + ", type " + std::to_string(static_cast<int>(type)) +
-               ", reduction " + std::to_string(static_cast<int>(op)) + ", " + layout.name +
-               (inPlace ? ", in place" : ""));
+           "kind " + std::to_string(static_cast<int>(kind)) + ", type " +
+               std::to_string(static_cast<int>(type)) + ", reduction " +
+               std::to_string(static_cast<int>(op)) + ", " + layout.name + (inPlace ? ", in place" : ""));
   }
 
   void permutes() {
@@ -240,7 +238,8 @@ private:
         std::vector<std::byte> dst(src.size(), untouched), want = dst;
         const int64_t source = call->sources[group->self];
         forElements(layout, [&](uint64_t from, uint64_t to) {
-          put(Type::I16, source < 0 ? 0 : valueAt(static_cast<uint64_t>(source), from, Type::I16, 7), want.data() + 2 * to);
+          put(Type::I16, source < 0 ? 0 : valueAt(static_cast<uint64_t>(source), from, Type::I16, 7),
+              want.data() + 2 * to);
         });
         call->src = src.data();
         call->dst = dst.data();
@@ -249,12 +248,13 @@ private:
   }
 
   void windows() {
-    // Shards of `extent` of a dimension of `total`, with a halo on each side; the last shards are short or empty.
+    // Shards of `extent` of a dimension of `total`, with a halo on each side; the last shards are short or
+    // empty.
     struct Shape {
       int64_t extent, total, before, after;
     };
-    for (Shape shape : {Shape{4, 4 * int64_t(size), 1, 1}, Shape{5, 5 * int64_t(size) - 3, 2, 1}, Shape{3, 4, 0, 0},
-                        Shape{2, 2 * int64_t(size), 5, 5}, Shape{4, 3, 1, 2}})
+    for (Shape shape : {Shape{4, 4 * int64_t(size), 1, 1}, Shape{5, 5 * int64_t(size) - 3, 2, 1},
+                        Shape{3, 4, 0, 0}, Shape{2, 2 * int64_t(size), 5, 5}, Shape{4, 3, 1, 2}})
       for (Type type : {Type::F32, Type::BF16, Type::U8})
         for (double fill : {0.0, 3.0}) {
           auto call = newCall(Kind::Exchange, type, layouts[0]);
@@ -266,7 +266,8 @@ private:
           w.fill = fill;
           for (int64_t member = 0; member < size; ++member) {
             w.srcStart.push_back(member * shape.extent);
-            w.srcValid.push_back(std::max<int64_t>(0, std::min(shape.extent, shape.total - member * shape.extent)));
+            w.srcValid.push_back(
+                std::max<int64_t>(0, std::min(shape.extent, shape.total - member * shape.extent)));
             w.dstStart.push_back(member * shape.extent - shape.before);
           }
           const uint64_t bytes = elementSize(type);
@@ -286,7 +287,8 @@ private:
               }
           call->src = src.data();
           call->dst = dst.data();
-          expect(call, dst, want, "exchange of " + std::to_string(shape.extent) + " of " + std::to_string(shape.total));
+          expect(call, dst, want,
+                 "exchange of " + std::to_string(shape.extent) + " of " + std::to_string(shape.total));
         }
   }
 
@@ -298,7 +300,8 @@ private:
         auto call = newCall(Kind::AllReduce, Type::F32, layout);
         call->reduction = Reduction::Sum;
         auto value = [](uint64_t member, uint64_t place) {
-          return std::ldexp(1.0f + static_cast<float>((place * 31 + member * 17) % 101) / 103, static_cast<int>((member * 5 + place) % 9));
+          return std::ldexp(1.0f + static_cast<float>((place * 31 + member * 17) % 101) / 103,
+                            static_cast<int>((member * 5 + place) % 9));
         };
         std::vector<std::byte> src(count * 4), dst(count * 4, untouched), want(count * 4);
         for (uint64_t place = 0; place < count; ++place) {
@@ -356,8 +359,8 @@ private:
 
 } // namespace
 
-std::string runConformance(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
-                           uint64_t &checks) {
+std::string runConformance(Communicator &communicator, Device &device, Queue &queue,
+                           const std::vector<uint32_t> &axes, uint64_t &checks) {
   return Suite(communicator, device, queue, axes, checks).run();
 }
 

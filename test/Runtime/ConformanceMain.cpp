@@ -1,5 +1,6 @@
 // Runs the conformance suite:  communicator-conformance local|late|mpi AXISxAXIS...
-// `late` is local behind a queue of its own and a delay, so that every call returns before its transfer is complete.
+// `late` is local behind a queue of its own and a delay, so that every call returns before its transfer is
+// complete.
 #include "Conformance.h"
 
 #include "runtime/comm/Local.h"
@@ -22,7 +23,8 @@ public:
   explicit LateCommunicator(std::unique_ptr<Communicator> inner) : inner(std::move(inner)) {}
   uint32_t rank() const override { return inner->rank(); }
   uint32_t size() const override { return inner->size(); }
-  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) override {
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                     std::shared_ptr<Group> &group) override {
     return inner->createGroup(members, channel, group);
   }
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
@@ -39,7 +41,9 @@ public:
   }
   uint64_t stagingBytes() const override { return inner->stagingBytes(); }
   Status barrier() override { return inner->barrier(); }
-  Status gather(const std::string &mine, std::vector<std::string> &all) override { return inner->gather(mine, all); }
+  Status gather(const std::string &mine, std::vector<std::string> &all) override {
+    return inner->gather(mine, all);
+  }
   void terminate(int exitCode) override { inner->terminate(exitCode); }
 
 private:

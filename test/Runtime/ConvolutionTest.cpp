@@ -1,6 +1,7 @@
-// The convolution routine in plans, against sums written out: packing at load, every fused part, both data orders.
-#include "PlanBuilder.h"
+// The convolution routine in plans, against sums written out: packing at load, every fused part, both data
+// orders.
 #include "runtime/cpu/Convolution.h"
+#include "PlanBuilder.h"
 
 #include <gtest/gtest.h>
 
@@ -26,15 +27,98 @@ struct Spec {
 
 const Spec specs[] = {
     {"plain", {2, 3, 7, 9}, {4, 3, 3, 3}, {2, 4, 7, 9}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"fused", {1, 16, 8, 8}, {32, 16, 3, 3}, {1, 32, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, true, true, false, true, "relu"},
+    {"fused",
+     {1, 16, 8, 8},
+     {32, 16, 3, 3},
+     {1, 32, 4, 4},
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     1,
+     true,
+     true,
+     false,
+     true,
+     "relu"},
     {"asymmetric", {1, 3, 8, 8}, {5, 3, 2, 3}, {1, 5, 8, 7}, {1, 1}, {1, 1}, {0, 1}, {1, 0}, 1, true},
-    {"dilated", {1, 4, 9, 9}, {6, 4, 3, 3}, {1, 6, 5, 5}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, 1, false, false, false, true, "clip", "direct", {0, 6}},
-    {"depthwise", {1, 24, 6, 6}, {24, 1, 3, 3}, {1, 24, 6, 6}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 24, true, false, false, true},
+    {"dilated",
+     {1, 4, 9, 9},
+     {6, 4, 3, 3},
+     {1, 6, 5, 5},
+     {1, 1},
+     {2, 2},
+     {0, 0},
+     {0, 0},
+     1,
+     false,
+     false,
+     false,
+     true,
+     "clip",
+     "direct",
+     {0, 6}},
+    {"depthwise",
+     {1, 24, 6, 6},
+     {24, 1, 3, 3},
+     {1, 24, 6, 6},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     24,
+     true,
+     false,
+     false,
+     true},
     {"grouped", {2, 6, 5, 5}, {9, 2, 3, 3}, {2, 9, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 3, true},
-    {"oneDimension", {1, 3, 20}, {5, 3, 5}, {1, 5, 8}, {2}, {1}, {0}, {0}, 1, true, false, false, false, "silu"},
-    {"threeDimensions", {1, 2, 4, 5, 6}, {3, 2, 3, 3, 3}, {1, 3, 4, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {"transposed", {1, 4, 5, 5}, {4, 3, 3, 3}, {1, 3, 9, 9}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, true, false, true},
-    {"transposedGroups", {1, 4, 3, 3}, {4, 3, 2, 2}, {1, 6, 6, 6}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 2, false, false, true, false},
+    {"oneDimension",
+     {1, 3, 20},
+     {5, 3, 5},
+     {1, 5, 8},
+     {2},
+     {1},
+     {0},
+     {0},
+     1,
+     true,
+     false,
+     false,
+     false,
+     "silu"},
+    {"threeDimensions",
+     {1, 2, 4, 5, 6},
+     {3, 2, 3, 3, 3},
+     {1, 3, 4, 5, 6},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1}},
+    {"transposed",
+     {1, 4, 5, 5},
+     {4, 3, 3, 3},
+     {1, 3, 9, 9},
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     1,
+     true,
+     false,
+     true},
+    {"transposedGroups",
+     {1, 4, 3, 3},
+     {4, 3, 2, 2},
+     {1, 6, 6, 6},
+     {2, 2},
+     {1, 1},
+     {0, 0},
+     {0, 0},
+     2,
+     false,
+     false,
+     true,
+     false},
 };
 
 int64_t product(const Sizes &sizes) {
@@ -160,7 +244,8 @@ struct Convolutions : ::testing::TestWithParam<Spec> {};
 
 TEST_P(Convolutions, agreeWithTheDefinition) {
   const Spec &s = GetParam();
-  const int64_t xCount = product(s.input), wCount = product(s.weight), yCount = product(s.output), bCount = s.output[1];
+  const int64_t xCount = product(s.input), wCount = product(s.weight), yCount = product(s.output),
+                bCount = s.output[1];
   const std::vector<float> x = values(xCount, 1), w = values(wCount, 2), b = values(bCount, 3);
   const std::vector<float> residual = s.residual ? values(yCount, 4) : std::vector<float>(yCount);
   const plan::Convolution descriptor = describe(s);
@@ -222,14 +307,18 @@ TEST_P(Convolutions, agreeWithTheDefinition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Convolution, Convolutions, ::testing::ValuesIn(specs),
-                         [](const ::testing::TestParamInfo<Spec> &info) { return std::string(info.param.name); });
+                         [](const ::testing::TestParamInfo<Spec> &info) {
+                           return std::string(info.param.name);
+                         });
 
 TEST(Convolution, sizesThatDoNotAgreeAreRefused) {
   for (auto breakIt : std::vector<void (*)(plan::Convolution &)>{
            [](plan::Convolution &c) { c.set_group(2); }, [](plan::Convolution &c) { c.set_output(2, 8); },
            [](plan::Convolution &c) { c.set_input(0, 3); }, [](plan::Convolution &c) { c.set_strides(0, 0); },
-           [](plan::Convolution &c) { c.set_pads_begin(0, INT64_MIN); }, [](plan::Convolution &c) { c.set_weight(1, 0); },
-           [](plan::Convolution &c) { c.set_input_strides(0, ~0ull); }, [](plan::Convolution &c) { c.clear_dilations(); },
+           [](plan::Convolution &c) { c.set_pads_begin(0, INT64_MIN); },
+           [](plan::Convolution &c) { c.set_weight(1, 0); },
+           [](plan::Convolution &c) { c.set_input_strides(0, ~0ull); },
+           [](plan::Convolution &c) { c.clear_dilations(); },
            [](plan::Convolution &c) { c.set_activation("other"); }}) {
     PlanBuilder builder({}, 1 << 20);
     plan::LibraryCall &call = *builder.add().mutable_library();

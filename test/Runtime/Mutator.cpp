@@ -25,13 +25,11 @@ void Mutator::mutate(Message &message) {
     const int size = reflection->FieldSize(message, field),
               index = static_cast<int>(pick(static_cast<size_t>(size)));
     switch (pick(12)) {
-    case 0:
-      return reflection->RemoveLast(&message, field);
+    case 0: return reflection->RemoveLast(&message, field);
     case 1:
       return reflection->SwapElements(&message, field, index,
                                       static_cast<int>(pick(static_cast<size_t>(size))));
-    default:
-      break;
+    default: break;
     }
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE)
       return mutate(*reflection->MutableRepeatedMessage(&message, field, index));
@@ -48,8 +46,7 @@ void Mutator::mutate(Message &message) {
     if (pick(16) == 0)
       return reflection->ClearField(&message, field);
     return mutate(*reflection->MutableMessage(&message, field));
-  case FieldDescriptor::CPPTYPE_UINT64:
-    return reflection->SetUInt64(&message, field, number());
+  case FieldDescriptor::CPPTYPE_UINT64: return reflection->SetUInt64(&message, field, number());
   case FieldDescriptor::CPPTYPE_UINT32:
     return reflection->SetUInt32(&message, field, static_cast<uint32_t>(number()));
   case FieldDescriptor::CPPTYPE_INT64:
@@ -60,25 +57,18 @@ void Mutator::mutate(Message &message) {
     return reflection->SetBool(&message, field, !reflection->GetBool(message, field));
   case FieldDescriptor::CPPTYPE_STRING:
     return reflection->SetString(&message, field, std::string(pick(40), 'x'));
-  default:
-    return;
+  default: return;
   }
 }
 
 uint64_t Mutator::number() {
   switch (pick(6)) {
-  case 0:
-    return random() % 8;
-  case 1:
-    return random() % 64 * 4;
-  case 2:
-    return random() % 5000;
-  case 3:
-    return uint64_t(1) << pick(64);
-  case 4:
-    return ~uint64_t(0) - random() % 8;
-  default:
-    return (uint64_t(1) << pick(64)) - 1 - random() % 3;
+  case 0: return random() % 8;
+  case 1: return random() % 64 * 4;
+  case 2: return random() % 5000;
+  case 3: return uint64_t(1) << pick(64);
+  case 4: return ~uint64_t(0) - random() % 8;
+  default: return (uint64_t(1) << pick(64)) - 1 - random() % 3;
   }
 }
 

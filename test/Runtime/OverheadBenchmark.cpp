@@ -56,8 +56,8 @@ int main() {
       plan::Instruction reduce = builder.infer().body(0);
       for (int i = 1; i < 1000; ++i)
         *builder.infer().add_body() = reduce;
-      std::printf("all-reduce of %llu floats, %u rank(s): %.2f us\n", static_cast<unsigned long long>(elements), ranks,
-                  microsecondsEach(builder, 1, 1000));
+      std::printf("all-reduce of %llu floats, %u rank(s): %.2f us\n",
+                  static_cast<unsigned long long>(elements), ranks, microsecondsEach(builder, 1, 1000));
     }
   }
   return 0;

@@ -74,7 +74,8 @@ PlanBuilder::PlanBuilder(std::vector<uint32_t> mesh, uint64_t arenaBytes) {
   module.set_bytes(code.size());
 }
 
-plan::BufferRef PlanBuilder::buffer(uint32_t arena, uint64_t offset, uint64_t bytes, std::vector<int64_t> strides) const {
+plan::BufferRef PlanBuilder::buffer(uint32_t arena, uint64_t offset, uint64_t bytes,
+                                    std::vector<int64_t> strides) const {
   plan::BufferRef ref;
   ref.set_arena(arena);
   ref.set_offset(offset);
@@ -98,18 +99,19 @@ plan::Box PlanBuilder::box(const std::vector<uint64_t> &shape, int dim, int axis
     const auto local = static_cast<int64_t>((shape[d] + parts - 1) / parts);
     added.set_local(static_cast<uint64_t>(local));
     plan::Expr start = binary(plan::Expr::MUL, coordinate(static_cast<uint32_t>(axis)), constant(local));
-    *added.mutable_valid() = binary(
-        plan::Expr::MAX, constant(0),
-        binary(plan::Expr::MIN, constant(local),
-               binary(plan::Expr::SUB, constant(static_cast<int64_t>(shape[d])), start)));
+    *added.mutable_valid() =
+        binary(plan::Expr::MAX, constant(0),
+               binary(plan::Expr::MIN, constant(local),
+                      binary(plan::Expr::SUB, constant(static_cast<int64_t>(shape[d])), start)));
     *added.mutable_start() = std::move(start);
   }
   return box;
 }
 
 namespace {
-void fillBinding(plan::Binding &binding, const PlanBuilder &builder, const std::string &name, plan::DataType type,
-          const std::vector<uint64_t> &shape, const plan::Box &box, uint64_t offset) {
+void fillBinding(plan::Binding &binding, const PlanBuilder &builder, const std::string &name,
+                 plan::DataType type, const std::vector<uint64_t> &shape, const plan::Box &box,
+                 uint64_t offset) {
   binding.set_name(name);
   binding.set_type(type);
   binding.mutable_shape()->Assign(shape.begin(), shape.end());
@@ -159,16 +161,22 @@ plan::Launch &PlanBuilder::launch(uint32_t kernel, std::vector<plan::BufferRef> 
 }
 
 namespace {
-plan::ByteView view(const std::string &bytes) { return {reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}; }
+plan::ByteView view(const std::string &bytes) {
+  return {reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()};
+}
 } // namespace
 
-Status PlanBuilder::validate() const { return validatePlan(plan, view(code), view(data)); }
+Status PlanBuilder::validate() const {
+  return validatePlan(plan, view(code), view(data));
+}
 
 std::string PlanBuilder::path(const std::string &name) const {
   return ::testing::TempDir() + "colossal-" + std::to_string(::getpid()) + "-" + name;
 }
 
-Status PlanBuilder::write(const std::string &path) const { return plan::writePlan(path, plan, view(code), view(data)); }
+Status PlanBuilder::write(const std::string &path) const {
+  return plan::writePlan(path, plan, view(code), view(data));
+}
 
 Status PlanBuilder::open(std::unique_ptr<Session> &session, SessionOptions options) const {
   const std::string file = path("open.cplan");

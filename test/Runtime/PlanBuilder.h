@@ -1,5 +1,5 @@
-// Builds plans for tests without the compiler: arenas, buffers, instructions in a few words, kernels from a shared
-// object compiled from C (test/Runtime/Kernels.c).
+// Builds plans for tests without the compiler: arenas, buffers, instructions in a few words, kernels from a
+// shared object compiled from C (test/Runtime/Kernels.c).
 #ifndef COLOSSAL_TEST_RUNTIME_PLANBUILDER_H
 #define COLOSSAL_TEST_RUNTIME_PLANBUILDER_H
 
@@ -19,8 +19,8 @@ plan::Expr binary(plan::Expr::Op op, plan::Expr lhs, plan::Expr rhs);
 
 /// A plan in the making. Public: tests change whatever they want to test.
 struct PlanBuilder {
-  /// Names arenas "weights", "activations" and "io" (indices 0, 1, 2) of `arenaBytes` each, an empty load program (index
-  /// 0) and an infer program (index 1), and holds the test kernels. Axes are named a, b, c.
+  /// Names arenas "weights", "activations" and "io" (indices 0, 1, 2) of `arenaBytes` each, an empty load
+  /// program (index 0) and an infer program (index 1), and holds the test kernels. Axes are named a, b, c.
   explicit PlanBuilder(std::vector<uint32_t> mesh = {}, uint64_t arenaBytes = 1 << 16);
 
   plan::Plan plan;
@@ -30,13 +30,15 @@ struct PlanBuilder {
   plan::Program &load() { return *plan.mutable_programs(0); }
   plan::Program &infer() { return *plan.mutable_programs(1); }
 
-  plan::BufferRef buffer(uint32_t arena, uint64_t offset, uint64_t bytes, std::vector<int64_t> strides = {}) const;
-  /// A box that splits dimension `dim` of `shape` over axis `axis` (-1: replicated), padded where it does not divide.
+  plan::BufferRef buffer(uint32_t arena, uint64_t offset, uint64_t bytes,
+                         std::vector<int64_t> strides = {}) const;
+  /// A box that splits dimension `dim` of `shape` over axis `axis` (-1: replicated), padded where it does not
+  /// divide.
   plan::Box box(const std::vector<uint64_t> &shape, int dim = -1, int axis = -1) const;
-  void input(const std::string &name, plan::DataType type, const std::vector<uint64_t> &shape, const plan::Box &box,
-             uint64_t offset);
-  void output(const std::string &name, plan::DataType type, const std::vector<uint64_t> &shape, const plan::Box &box,
-              uint64_t offset);
+  void input(const std::string &name, plan::DataType type, const std::vector<uint64_t> &shape,
+             const plan::Box &box, uint64_t offset);
+  void output(const std::string &name, plan::DataType type, const std::vector<uint64_t> &shape,
+              const plan::Box &box, uint64_t offset);
   uint32_t kernel(const std::string &symbol, uint32_t buffers, uint32_t params);
   /// Appends to a body, infer's unless said otherwise.
   plan::Instruction &add(const std::string &source = "test");

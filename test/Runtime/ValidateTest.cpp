@@ -60,8 +60,12 @@ struct Case {
   const char *message;
 };
 
-plan::Collective &collective(PlanBuilder &b) { return *b.infer().mutable_body(1)->mutable_collective(); }
-plan::Launch &launch(PlanBuilder &b) { return *b.infer().mutable_body(0)->mutable_launch(); }
+plan::Collective &collective(PlanBuilder &b) {
+  return *b.infer().mutable_body(1)->mutable_collective();
+}
+plan::Launch &launch(PlanBuilder &b) {
+  return *b.infer().mutable_body(0)->mutable_launch();
+}
 
 const Case cases[] = {
     {"version", [](PlanBuilder &b) { b.plan.set_version(99); }, "schema version 99"},
@@ -69,76 +73,125 @@ const Case cases[] = {
     {"arenaAlignment", [](PlanBuilder &b) { b.plan.mutable_arenas(1)->set_alignment(96); }, "alignment 96"},
     {"arenaSize", [](PlanBuilder &b) { b.plan.mutable_arenas(1)->set_bytes(~0ull); }, "more than any rank"},
     {"parameterBytes", [](PlanBuilder &b) { b.plan.mutable_parameters(0)->set_bytes(33); }, "parameter 0"},
-    {"parameterOutside", [](PlanBuilder &b) { b.plan.mutable_parameters(0)->set_offset(33); }, "outside the data section"},
-    {"parameterOverflow", [](PlanBuilder &b) { b.plan.mutable_parameters(0)->set_offset(~0ull - 8); }, "outside"},
-    {"moduleOutside", [](PlanBuilder &b) { b.plan.mutable_modules(0)->set_bytes(1 << 30); }, "outside the code section"},
-    {"moduleNoElf", [](PlanBuilder &b) { b.plan.mutable_modules(0)->set_offset(8);
-                                         b.plan.mutable_modules(0)->set_bytes(b.code.size() - 8); }, "no 64-bit"},
+    {"parameterOutside", [](PlanBuilder &b) { b.plan.mutable_parameters(0)->set_offset(33); },
+     "outside the data section"},
+    {"parameterOverflow", [](PlanBuilder &b) { b.plan.mutable_parameters(0)->set_offset(~0ull - 8); },
+     "outside"},
+    {"moduleOutside", [](PlanBuilder &b) { b.plan.mutable_modules(0)->set_bytes(1 << 30); },
+     "outside the code section"},
+    {"moduleNoElf",
+     [](PlanBuilder &b) {
+       b.plan.mutable_modules(0)->set_offset(8);
+       b.plan.mutable_modules(0)->set_bytes(b.code.size() - 8);
+     },
+     "no 64-bit"},
     {"kernelModule", [](PlanBuilder &b) { b.plan.mutable_kernels(0)->set_module(5); }, "no module 5"},
     {"kernelSymbol", [](PlanBuilder &b) { b.plan.mutable_kernels(0)->set_symbol("a b"); }, "not a name"},
     {"noLoad", [](PlanBuilder &b) { b.load().set_role(plan::Program::INFER); }, "only the load program may"},
     {"twoLoads", [](PlanBuilder &b) { b.infer().set_role(plan::Program::LOAD); }, "2 load programs"},
     {"programNames", [](PlanBuilder &b) { b.load().set_name("infer"); }, "taken"},
     {"launchKernel", [](PlanBuilder &b) { launch(b).set_kernel(9); }, "no kernel 9"},
-    {"launchParams", [](PlanBuilder &b) { launch(b).add_params()->set_constant(0); }, "takes 2 buffers and 3 parameters"},
+    {"launchParams", [](PlanBuilder &b) { launch(b).add_params()->set_constant(0); },
+     "takes 2 buffers and 3 parameters"},
     {"launchWrites", [](PlanBuilder &b) { launch(b).set_writes(3); }, "writes more buffers"},
-    {"launchBounds", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->set_offset(65535); }, "do not lie within arena 'io'"},
-    {"launchOverlap", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_offset(8); }, "overlaps buffer 0"},
-    {"launchWeights", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_arena(0); }, "would write to the weights"},
+    {"launchBounds", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->set_offset(65535); },
+     "do not lie within arena 'io'"},
+    {"launchOverlap", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_offset(8); },
+     "overlaps buffer 0"},
+    {"launchWeights", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_arena(0); },
+     "would write to the weights"},
     {"launchArena", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_arena(7); }, "arena 7"},
     {"coordinate", [](PlanBuilder &b) { *launch(b).mutable_params(0) = coordinate(2); }, "coordinate 2"},
     {"counter", [](PlanBuilder &b) { *launch(b).mutable_params(0) = counter(0); }, "counter 0"},
-    {"divisor", [](PlanBuilder &b) { *launch(b).mutable_params(0) = binary(plan::Expr::MOD, constant(1), constant(0)); },
+    {"divisor",
+     [](PlanBuilder &b) { *launch(b).mutable_params(0) = binary(plan::Expr::MOD, constant(1), constant(0)); },
      "divisor"},
     {"emptyExpr", [](PlanBuilder &b) { launch(b).mutable_params(0)->Clear(); }, "empty"},
-    {"deepExpr", [](PlanBuilder &b) {
+    {"deepExpr",
+     [](PlanBuilder &b) {
        plan::Expr deep = constant(1);
        for (int i = 0; i < 40; ++i)
          deep = binary(plan::Expr::ADD, deep, constant(1));
        *launch(b).mutable_params(0) = deep;
-     }, "nested deeper"},
+     },
+     "nested deeper"},
     {"collectiveAxis", [](PlanBuilder &b) { collective(b).set_axes(0, 2); }, "axis 2"},
     {"collectiveTwice", [](PlanBuilder &b) { collective(b).add_axes(1); }, "named twice"},
     {"collectiveSpan", [](PlanBuilder &b) { collective(b).set_sizes(0, 5); }, "bytes of buffers"},
     {"collectiveHuge", [](PlanBuilder &b) { collective(b).set_src_strides(0, ~0ull); }, "out of range"},
     {"collectiveBlocks", [](PlanBuilder &b) { collective(b).set_dst_peer_stride(2); }, "overlap one another"},
-    {"collectiveOverlap", [](PlanBuilder &b) { *collective(b).mutable_dst() = b.buffer(2, 48, 32); }, "overlap"},
+    {"collectiveOverlap", [](PlanBuilder &b) { *collective(b).mutable_dst() = b.buffer(2, 48, 32); },
+     "overlap"},
     {"collectivePeer", [](PlanBuilder &b) { collective(b).set_src_peer_stride(1); }, "does not take"},
-    {"collectiveType", [](PlanBuilder &b) { collective(b).set_type(plan::DATA_TYPE_UNSPECIFIED); }, "type is not valid"},
-    {"collectiveReduction", [](PlanBuilder &b) { collective(b).set_kind(plan::Collective::ALL_REDUCE);
-                                                 collective(b).set_reduction(plan::Collective::AND); }, "not for type f32"},
-    {"collectiveRoot", [](PlanBuilder &b) { collective(b).set_kind(plan::Collective::BROADCAST);
-                                            collective(b).set_root(2); collective(b).set_dst_peer_stride(0); }, "root 2"},
-    {"collectiveInPredicate", [](PlanBuilder &b) {
+    {"collectiveType", [](PlanBuilder &b) { collective(b).set_type(plan::DATA_TYPE_UNSPECIFIED); },
+     "type is not valid"},
+    {"collectiveReduction",
+     [](PlanBuilder &b) {
+       collective(b).set_kind(plan::Collective::ALL_REDUCE);
+       collective(b).set_reduction(plan::Collective::AND);
+     },
+     "not for type f32"},
+    {"collectiveRoot",
+     [](PlanBuilder &b) {
+       collective(b).set_kind(plan::Collective::BROADCAST);
+       collective(b).set_root(2);
+       collective(b).set_dst_peer_stride(0);
+     },
+     "root 2"},
+    {"collectiveInPredicate",
+     [](PlanBuilder &b) {
        plan::Instruction held = b.infer().body(1);
        b.infer().mutable_body(1)->mutable_predicate()->mutable_condition()->set_constant(1);
        *b.infer().mutable_body(1)->mutable_predicate()->add_body() = held;
-     }, "must not hold collectives"},
-    {"eventUnsignalled", [](PlanBuilder &b) { b.infer().mutable_body(0)->add_waits(1); }, "no earlier instruction signals"},
+     },
+     "must not hold collectives"},
+    {"eventUnsignalled", [](PlanBuilder &b) { b.infer().mutable_body(0)->add_waits(1); },
+     "no earlier instruction signals"},
     {"eventTwice", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_signals(1); }, "signalled by another"},
     {"eventRange", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_signals(17); }, "event 17 of 16"},
     {"queue", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_queue(2); }, "no queue 2"},
-    {"callItself", [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_call()->set_function(0); },
+    {"callItself",
+     [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_call()->set_function(0); },
      "only call later"},
-    {"callNowhere", [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_call()->set_function(4); },
+    {"callNowhere",
+     [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_call()->set_function(4); },
      "no function 4"},
     {"repeatBounds", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(5000); },
      "do not lie within arena 'activations'"},
-    {"repeatCount", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(~0ull); }, "2^32"},
-    {"strideDepth", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->add_strides(4); }, "strides inside 0 repeats"},
+    {"repeatCount", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(~0ull); },
+     "2^32"},
+    {"strideDepth", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->add_strides(4); },
+     "strides inside 0 repeats"},
     {"boxShape", [](PlanBuilder &b) { b.infer().mutable_inputs(0)->set_shape(0, 9); }, "does not refine"},
-    {"boxStart", [](PlanBuilder &b) { b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(6); },
+    {"boxStart",
+     [](PlanBuilder &b) {
+       b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(6);
+     },
      "begins at 6"},
-    {"boxValid", [](PlanBuilder &b) { b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_valid()->set_constant(5); },
+    {"boxValid",
+     [](PlanBuilder &b) {
+       b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_valid()->set_constant(5);
+     },
      "5 valid elements of 4"},
-    {"outputNotHeld", [](PlanBuilder &b) { b.infer().mutable_outputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(0); },
+    {"outputNotHeld",
+     [](PlanBuilder &b) {
+       b.infer().mutable_outputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(0);
+     },
      "hold 4 of its 8"},
-    {"outputBuffer", [](PlanBuilder &b) { b.infer().mutable_outputs(0)->mutable_buffer()->set_bytes(8); }, "does not fit"},
-    {"copyBytes", [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_bytes(16); },
+    {"outputBuffer", [](PlanBuilder &b) { b.infer().mutable_outputs(0)->mutable_buffer()->set_bytes(8); },
+     "does not fit"},
+    {"copyBytes",
+     [](PlanBuilder &b) {
+       b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_bytes(16);
+     },
      "its source has 32"},
-    {"copyOverlap", [](PlanBuilder &b) { b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_strides(0, -32); },
+    {"copyOverlap",
+     [](PlanBuilder &b) {
+       b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_strides(0, -32);
+     },
      "overlap"},
-    {"routine", [](PlanBuilder &b) { b.infer().mutable_body(0)->mutable_library()->set_routine("other"); }, "no library routine"},
+    {"routine", [](PlanBuilder &b) { b.infer().mutable_body(0)->mutable_library()->set_routine("other"); },
+     "no library routine"},
     {"nothing", [](PlanBuilder &b) { b.infer().mutable_body(0)->clear_kind(); }, "does not know"},
 };
 
@@ -160,7 +213,9 @@ TEST_P(Rule, isChecked) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Validate, Rule, ::testing::ValuesIn(cases),
-                         [](const ::testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+                         [](const ::testing::TestParamInfo<Case> &info) {
+                           return std::string(info.param.name);
+                         });
 
 TEST(Validate, namesTheInstructionAndItsSource) {
   PlanBuilder builder = valid();

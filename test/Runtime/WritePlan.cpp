@@ -1,7 +1,7 @@
 // Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE [hang|crash]
 //
-// On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over a, and a
-// weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
+// On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
+// a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
 #include "PlanBuilder.h"
 
 #include <cstdio>
@@ -14,7 +14,8 @@ using namespace colossal::runtime;
 
 namespace {
 
-plan::Collective &collective(PlanBuilder &builder, const char *source, plan::Collective::Kind kind, uint64_t elements) {
+plan::Collective &collective(PlanBuilder &builder, const char *source, plan::Collective::Kind kind,
+                             uint64_t elements) {
   plan::Collective &c = *builder.add(source).mutable_collective();
   c.set_kind(kind);
   c.set_type(plan::F32);
@@ -56,8 +57,7 @@ int main(int argc, char **argv) {
   builder.infer().mutable_body(0)->set_source("/scale/Mul");
   if (argc > 2) {
     uint32_t kernel = builder.kernel(argv[2], 0, 2);
-    builder.launch(kernel, {}, 0,
-                   {binary(plan::Expr::ADD, coordinate(0), coordinate(1)), constant(2)}, 1);
+    builder.launch(kernel, {}, 0, {binary(plan::Expr::ADD, coordinate(0), coordinate(1)), constant(2)}, 1);
     builder.infer().mutable_body(1)->set_source("/faulty/Op");
   }
   plan::Collective &sum = collective(builder, "/sum/Add", plan::Collective::ALL_REDUCE, 24);

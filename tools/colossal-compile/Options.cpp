@@ -27,7 +27,9 @@ Exit codes: 0 compiled, or planned; 1 the model cannot be compiled as asked (the
 
 namespace {
 
-[[noreturn]] void fail(const std::string &text) { throw CLI::ValidationError(text); }
+[[noreturn]] void fail(const std::string &text) {
+  throw CLI::ValidationError(text);
+}
 
 int64_t parseInteger(const std::string &text, const std::string &what) {
   int64_t value = 0;
@@ -63,9 +65,20 @@ uint64_t parseBytes(const std::string &text) {
     fail("--memory: '" + text + "' is not a size such as 512MiB");
   }
   std::string unit = text.substr(used);
-  const std::map<std::string, double> units = {
-      {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 1024.},
-      {"M", 1048576.}, {"G", 1073741824.}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
+  const std::map<std::string, double> units = {{"", 1},
+                                               {"B", 1},
+                                               {"kB", 1e3},
+                                               {"KB", 1e3},
+                                               {"MB", 1e6},
+                                               {"GB", 1e9},
+                                               {"TB", 1e12},
+                                               {"K", 1024.},
+                                               {"M", 1048576.},
+                                               {"G", 1073741824.},
+                                               {"KiB", 1024.},
+                                               {"MiB", 1048576.},
+                                               {"GiB", 1073741824.},
+                                               {"TiB", 1099511627776.}};
   auto found = units.find(unit);
   if (found == units.end() || !(value > 0) || value * found->second > 9e18)
     fail("--memory: '" + text + "' is not a size such as 512MiB");
@@ -83,11 +96,14 @@ void interpretTraining(const RawOptions &raw, Options &options) {
   bool isPricing = !training.pricePath.empty();
   if (!options.planOnly) {
     if (isPricing || !raw.training.empty() || training.task.devices > 0 || training.task.globalBatch > 0)
-      fail("--devices, --training, --global-batch and --price plan a training step: give --plan-only, too (no code is made for it yet)");
+      fail("--devices, --training, --global-batch and --price plan a training step: give --plan-only, too "
+           "(no code is made for it yet)");
     return;
   }
-  if (options.compile.mesh != "1" || !options.compile.layout.pins.empty() || raw.emit != "plan" || options.explain || options.asPins)
-    fail("--mesh, --pin, --emit, --explain and --as-pins do not go with --plan-only: the search chooses the mesh");
+  if (options.compile.mesh != "1" || !options.compile.layout.pins.empty() || raw.emit != "plan" ||
+      options.explain || options.asPins)
+    fail("--mesh, --pin, --emit, --explain and --as-pins do not go with --plan-only: the search chooses the "
+         "mesh");
   training.import = options.compile.import;
   for (const auto &[names, values] : options.compile.manyDims)
     for (const std::string &name : names) {
@@ -140,7 +156,8 @@ void interpret(const RawOptions &raw, Options &options) {
   }
   for (const std::string &text : raw.shapes) {
     auto [name, list] = splitPair(text, "--shape");
-    compile.import.shapes[name] = parseList(list, list.find('x') != std::string::npos ? 'x' : ',', "--shape " + name);
+    compile.import.shapes[name] =
+        parseList(list, list.find('x') != std::string::npos ? 'x' : ',', "--shape " + name);
   }
   for (const std::string &text : raw.values) {
     size_t at = text.find('=');
@@ -159,15 +176,17 @@ void interpret(const RawOptions &raw, Options &options) {
   compile.layout.pins = raw.pins;
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
-    fail("--emit: '" + raw.emit + "' is not a phase; phases are import, outline, search, partition, schedule, plan");
+    fail("--emit: '" + raw.emit +
+         "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
   interpretTraining(raw, options);
 }
 
-/// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose layout the
-/// plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
+/// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose
+/// layout the plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
 std::string recordCommandLine(int argc, char **argv) {
-  const std::set<std::string> ofTwo = {"-o", "--output", "--pin"}, ofOne = {"-q", "--quiet", "--explain", "--as-pins"};
+  const std::set<std::string> ofTwo = {"-o", "--output", "--pin"},
+                              ofOne = {"-q", "--quiet", "--explain", "--as-pins"};
   std::string text = "colossal-compile";
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i], name = word.substr(0, word.find('='));
@@ -186,41 +205,65 @@ int parseOptions(int argc, char **argv, Options &options) {
   RawOptions raw;
   colossal::CompileOptions &compile = options.compile;
   app.add_option("MODEL", compile.import.modelPath, "the ONNX file");
-  app.add_option("-o,--output", options.output, "the plan file; default: the model's name with .cplan, in this folder");
+  app.add_option("-o,--output", options.output,
+                 "the plan file; default: the model's name with .cplan, in this folder");
   app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
-  app.add_option("--dim", raw.dims, "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; NAME,NAME=VALUE binds "
-                               "several names alike")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->delimiter('\0');
-  app.add_option("--shape", raw.shapes, "INPUT=2x3x4 binds an input's shape")->expected(1)->multi_option_policy(
-      CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--value", raw.values,
-                 "INPUT=LITERAL (3, [1,2]) or INPUT=FILE (.npy, .pb) binds an input's contents")->expected(1)
+  app.add_option("--dim", raw.dims,
+                 "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; "
+                 "NAME,NAME=VALUE binds "
+                 "several names alike")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->delimiter('\0');
+  app.add_option("--shape", raw.shapes, "INPUT=2x3x4 binds an input's shape")
+      ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--memory", raw.memory, "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)")
+  app.add_option("--value", raw.values,
+                 "INPUT=LITERAL (3, [1,2]) or INPUT=FILE (.npy, .pb) binds an input's contents")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--memory", raw.memory,
+                 "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  app.add_option("--machine", compile.layout.machine, "machine description: a file, or a name (default: this CPU)");
-  app.add_option("--pin", raw.pins, "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--machine", compile.layout.machine,
+                 "machine description: a file, or a name (default: this CPU)");
+  app.add_option("--pin", raw.pins,
+                 "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--explain", options.explain, "print what was split how, and what it costs");
-  app.add_flag("--as-pins", options.asPins, "with --explain: print the layout as pins that give the same plan, one a line, each for a --pin; a plan is written only with -o");
-  app.add_flag("--print-inputs", options.printInputs, "list the model's inputs and what must be bound, and stop");
+  app.add_flag("--as-pins", options.asPins,
+               "with --explain: print the layout as pins that give the same plan, one a line, each for a "
+               "--pin; a plan is written only with -o");
+  app.add_flag("--print-inputs", options.printInputs,
+               "list the model's inputs and what must be bound, and stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
-  app.add_option("--emit", raw.emit, "stop after a phase and print its IR: import, outline, search, partition, schedule");
-  app.add_option("--target-cpu", compile.schedule.targetCpu, "LLVM's name of the CPU to compile for (default: this host)");
+  app.add_option("--emit", raw.emit,
+                 "stop after a phase and print its IR: import, outline, search, partition, schedule");
+  app.add_option("--target-cpu", compile.schedule.targetCpu,
+                 "LLVM's name of the CPU to compile for (default: this host)");
   colossal::PlanTrainingOptions &training = options.training;
   training.task.devices = 0;
   training.task.globalBatch = 0;
-  CLI::Option_group *plan = app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
-  plan->add_flag("--plan-only", options.planOnly, "plan a training step and write the plan as JSON; make no code");
-  plan->add_option("--devices", training.task.devices, "how many devices of --machine (default there: h100) to use")
+  CLI::Option_group *plan =
+      app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
+  plan->add_flag("--plan-only", options.planOnly,
+                 "plan a training step and write the plan as JSON; make no code");
+  plan->add_option("--devices", training.task.devices,
+                   "how many devices of --machine (default there: h100) to use")
       ->check(CLI::Range(1, 1 << 20));
   plan->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
-  plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")->check(CLI::Range(1.0, 1e9));
+  plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
+      ->check(CLI::Range(1.0, 1e9));
   plan->add_option("--precision", training.task.precision,
-                   "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy and moments; f32, tf32");
-  plan->add_option("--attention", raw.attention, "fused (default): scores are never stored; unfused: they are");
-  plan->add_option("--batch-dim", training.batchDimension, "name of the batch (default: the first dimension of each input)");
-  plan->add_option("--price", training.pricePath, "price the plan in this JSON file instead of searching")->check(CLI::ExistingFile);
+                   "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
+                   "and moments; f32, tf32");
+  plan->add_option("--attention", raw.attention,
+                   "fused (default): scores are never stored; unfused: they are");
+  plan->add_option("--batch-dim", training.batchDimension,
+                   "name of the batch (default: the first dimension of each input)");
+  plan->add_option("--price", training.pricePath, "price the plan in this JSON file instead of searching")
+      ->check(CLI::ExistingFile);
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);
   app.footer(kFooter);
@@ -240,7 +283,8 @@ int parseOptions(int argc, char **argv, Options &options) {
   if (options.output.empty()) {
     std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);
     size_t dot = name.rfind(".onnx");
-    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) + (options.planOnly ? ".plan.json" : ".cplan");
+    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) +
+                     (options.planOnly ? ".plan.json" : ".cplan");
   }
   compile.planPath = options.output;
   return -1;

@@ -13,7 +13,7 @@ struct Options {
   std::string output;
   bool isOutputGiven = false;
   colossal::Phase last = colossal::Phase::Plan;
-  bool planOnly = false;                  ///< plan training, make no code
+  bool planOnly = false; ///< plan training, make no code
   colossal::PlanTrainingOptions training;
   bool explain = false, asPins = false, printInputs = false, listOperators = false, quiet = false;
 };

@@ -57,9 +57,13 @@ static void printOperators() {
 
 static int planTraining(MLIRContext &context, Options &options) {
   auto begin = std::chrono::steady_clock::now();
-  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   if (!options.quiet)
-    options.training.progress = [&](const std::string &text) { llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << text << "\n"; };
+    options.training.progress = [&](const std::string &text) {
+      llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << text << "\n";
+    };
   PlanTrainingResult result;
   if (failed(colossal::planTraining(&context, options.training, result)))
     return 1;
@@ -98,13 +102,15 @@ int main(int argc, char **argv) {
     return planTraining(context, options);
 
   auto begin = std::chrono::steady_clock::now();
-  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   if (!options.quiet)
     options.compile.progress = [&](llvm::StringRef phase) {
       llvm::errs() << llvm::format("[%6.2f s] ", seconds()) << phase << "\n";
     };
-  // Pins need no plan, unless one was asked for too; or --memory, as whether a plan keeps within it, and so its
-  // layout, is known at its end.
+  // Pins need no plan, unless one was asked for too; or --memory, as whether a plan keeps within it, and so
+  // its layout, is known at its end.
   bool needsPlan = !options.asPins || options.isOutputGiven || options.compile.layout.memoryBytes;
   Phase last = options.asPins ? (needsPlan ? Phase::Plan : Phase::Search) : options.last;
   CompileResult result;
@@ -133,8 +139,9 @@ int main(int argc, char **argv) {
     llvm::outs() << result.layout.explanation;
   if (!options.quiet) {
     llvm::outs() << result.layout.summary;
-    llvm::outs() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
-                                 result.code.kernels, result.code.image.size(), seconds());
+    llvm::outs() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n",
+                                 options.output.c_str(), result.code.kernels, result.code.image.size(),
+                                 seconds());
   }
   // The plan is written. The system frees memory faster than a hundred thousand destructors do.
   llvm::outs().flush();

@@ -87,8 +87,8 @@ public:
     machine.device.memoryBytes = sysconf(_SC_PHYS_PAGES) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
     machine.host.emplace().cores = static_cast<int>(cores);
     machine.host->cacheBytes = static_cast<double>(std::max(1L << 20, sysconf(_SC_LEVEL2_CACHE_SIZE)));
-    bool done = measureKernels() && measureTypes() && measureLaunches() && measureCollectives() && measureCopies() &&
-                measureDisk();
+    bool done = measureKernels() && measureTypes() && measureLaunches() && measureCollectives() &&
+                measureCopies() && measureDisk();
     warnOfLoad();
     return done;
   }
@@ -106,8 +106,8 @@ public:
         if (measured <= 0)
           continue;
         double got = sample.predict(machine, isTogether);
-        std::fprintf(stderr, "%-30s %3u %12.1f %12.1f %+6.1f%%\n", sample.name.c_str(), isTogether ? cores : 1,
-                     measured * 1e6, got * 1e6, (got / measured - 1) * 100);
+        std::fprintf(stderr, "%-30s %3u %12.1f %12.1f %+6.1f%%\n", sample.name.c_str(),
+                     isTogether ? cores : 1, measured * 1e6, got * 1e6, (got / measured - 1) * 100);
         sum += std::fabs(got / measured - 1);
         ++count;
       }
@@ -152,8 +152,8 @@ private:
   void addContraction(ProbeGraph &graph, const std::string &name, long m, long n, long k) {
     std::string result = graph.contract(name, graph.input({m, k}), graph.parameter({k, n}), m, n, k);
     graph.output(result, {m, n});
-    addSample(name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
-                                      cost::DataType::F32));
+    addSample(name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n),
+                                      static_cast<double>(k), cost::DataType::F32));
   }
   void addAttention(ProbeGraph &graph, const std::string &name, long heads, long length, long width) {
     std::string type = graph.type({1, heads, length, width}), q = graph.input({1, heads, length, width}),
@@ -199,8 +199,8 @@ private:
     return *std::find_if(samples.begin(), samples.end(), [&](const Sample &s) { return s.name == name; });
   }
 
-  /// Contractions, attention, normalization: each several times over with weights of its own, so that a weight comes
-  /// from where it does in a model, whose other layers have passed through the caches since.
+  /// Contractions, attention, normalization: each several times over with weights of its own, so that a
+  /// weight comes from where it does in a model, whose other layers have passed through the caches since.
   bool measureKernels() {
     say("contractions, attention and normalization");
     ProbeGraph graph;
@@ -260,12 +260,13 @@ private:
   void addFused(ProbeGraph &graph, const std::string &name, long m, long n, long k) {
     std::string type = graph.type({m, n}),
                 product = graph.contract(name, graph.input({m, k}), graph.parameter({k, n}), m, n, k);
-    std::string biased =
-        graph.op(name, "colossal.elementwise add(" + product + ", " + graph.parameter({n}) + ") : (" + type + ", " +
-                           graph.type({n}) + ") -> " + type);
-    graph.output(graph.op(name, "colossal.elementwise gelu(" + biased + ") : (" + type + ") -> " + type), {m, n});
-    addSample(name, cost::contraction(1, static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
-                                      cost::DataType::F32),
+    std::string biased = graph.op(name, "colossal.elementwise add(" + product + ", " + graph.parameter({n}) +
+                                            ") : (" + type + ", " + graph.type({n}) + ") -> " + type);
+    graph.output(graph.op(name, "colossal.elementwise gelu(" + biased + ") : (" + type + ") -> " + type),
+                 {m, n});
+    addSample(name,
+              cost::contraction(1, static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
+                                cost::DataType::F32),
               2.0 * static_cast<double>(m * n));
   }
 
@@ -361,7 +362,8 @@ private:
     // Two ranks move at least what four do together; less was measured where another program held a core.
     level.bandwidth = std::max(0.5 * kLarge / moved[0], 0.75 * kLarge / moved[1]);
     level.sharedBandwidth = std::max(2 * level.bandwidth, 4 * 0.75 * kLarge / moved[1]);
-    double pass = reduced - (level.startSeconds + 2 * (level.latencySeconds + 0.5 * kLarge / level.bandwidth));
+    double pass =
+        reduced - (level.startSeconds + 2 * (level.latencySeconds + 0.5 * kLarge / level.bandwidth));
     if (pass > 0.02 * reduced)
       level.localBandwidth = kLarge / pass;
     return error.empty();
@@ -383,8 +385,8 @@ private:
     return true;
   }
 
-  /// A file in the folder for temporary files, written, dropped from the page cache where the system allows it, and
-  /// read: whole, and pages far from each other.
+  /// A file in the folder for temporary files, written, dropped from the page cache where the system allows
+  /// it, and read: whole, and pages far from each other.
   bool measureDisk() {
     say("disk");
     constexpr std::size_t kBytes = std::size_t(64) << 20, kPage = 4096, kPages = 32;
@@ -395,7 +397,8 @@ private:
                    ::write(file, data.data(), kBytes) == static_cast<ssize_t>(kBytes) && ::fsync(file) == 0;
     auto timeRead = [&](std::size_t bytes, std::size_t offset) {
       auto begin = std::chrono::steady_clock::now();
-      written = written && ::pread(file, data.data(), bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+      written = written &&
+                ::pread(file, data.data(), bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     if (written && ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
@@ -410,9 +413,11 @@ private:
     if (file >= 0)
       ::close(file);
     if (!written)
-      std::fprintf(stderr, "colossal-cost: warning: no file of 64 MiB can be written and read in '%s', so that the disk is "
-                           "not described; set TMPDIR\n",
-                   std::filesystem::temp_directory_path().c_str());
+      std::fprintf(
+          stderr,
+          "colossal-cost: warning: no file of 64 MiB can be written and read in '%s', so that the disk is "
+          "not described; set TMPDIR\n",
+          std::filesystem::temp_directory_path().c_str());
     return true;
   }
 
@@ -421,10 +426,11 @@ private:
     double others = readBusySeconds() - busyBefore - (readOwnSeconds() - ownBefore);
     double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (others > 0.1 * wall)
-      std::fprintf(stderr,
-                   "colossal-cost: warning: other programs kept %.1f of the processors busy meanwhile: what was "
-                   "measured is a busy machine; calibrate again when it is quiet\n",
-                   others / wall);
+      std::fprintf(
+          stderr,
+          "colossal-cost: warning: other programs kept %.1f of the processors busy meanwhile: what was "
+          "measured is a busy machine; calibrate again when it is quiet\n",
+          others / wall);
   }
 
   /// Processor time of all programs since the machine started.
@@ -438,7 +444,9 @@ private:
   static double readOwnSeconds() {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
-    auto seconds = [](const timeval &time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+    auto seconds = [](const timeval &time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
 

@@ -25,17 +25,25 @@ struct Range {
   const char *key, *unit, *meaning;
 };
 constexpr Range kRanges[] = {
-    {&Host::contractionFill, 0.1, 1000, "contraction_fill", "elements of k", "what each tile of a contraction loses"},
-    {&Host::deepFactor, 1, 4, "deep_factor", "1", "time of a multiply beyond deep_contraction over one before"},
-    {&Host::exposedMemory, 0.01, 1, "exposed_memory", "1", "part of the shorter of computing and reading that shows"},
+    {&Host::contractionFill, 0.1, 1000, "contraction_fill", "elements of k",
+     "what each tile of a contraction loses"},
+    {&Host::deepFactor, 1, 4, "deep_factor", "1",
+     "time of a multiply beyond deep_contraction over one before"},
+    {&Host::exposedMemory, 0.01, 1, "exposed_memory", "1",
+     "part of the shorter of computing and reading that shows"},
     {&Host::convolutionEfficiency, 0.05, 4, "convolution_efficiency", "1", "rate over that of contractions"},
-    {&Host::convolutionFill, 0.1, 1000, "convolution_fill", "elements of k", "what each tile of a convolution loses"},
-    {&Host::convolutionExposedMemory, 0.01, 1, "convolution_exposed_memory", "1", "as exposed_memory, of convolutions"},
+    {&Host::convolutionFill, 0.1, 1000, "convolution_fill", "elements of k",
+     "what each tile of a convolution loses"},
+    {&Host::convolutionExposedMemory, 0.01, 1, "convolution_exposed_memory", "1",
+     "as exposed_memory, of convolutions"},
     {&Host::attentionEfficiency, 0.02, 4, "attention_efficiency", "1", "rate over that of contractions"},
-    {&Host::cacheBandwidth, 1e8, 1e13, "cache_bandwidth", "B/s", "streaming kernels on data in a core's cache"},
-    {&Host::elementSeconds, 1e-12, 1e-7, "element_seconds", "s", "one operation on one element in a fused kernel"},
+    {&Host::cacheBandwidth, 1e8, 1e13, "cache_bandwidth", "B/s",
+     "streaming kernels on data in a core's cache"},
+    {&Host::elementSeconds, 1e-12, 1e-7, "element_seconds", "s",
+     "one operation on one element in a fused kernel"},
     {&Host::forkSeconds, 1e-7, 1e-3, "fork_seconds", "s", "to start threads on a kernel and to join them"},
-    {&Host::parallelEfficiency, 0.2, 1.1, "parallel_efficiency", "1", "rate of a core among busy ones over one alone"}};
+    {&Host::parallelEfficiency, 0.2, 1.1, "parallel_efficiency", "1",
+     "rate of a core among busy ones over one alone"}};
 constexpr double kFarOff = 0.5, kFirstStep = 0.4, kLastStep = 0.003;
 
 double error(const std::vector<Sample> &samples, const Machine &machine) {
@@ -83,7 +91,8 @@ void fitHost(const std::vector<Sample> &samples, Machine &machine) {
       step /= 2;
   }
   std::string source = "colossal-cost calibrate: " + std::to_string(samples.size()) + " kernels";
-  machine.fittedKeys = {{"device.peak_flops.f32", "FLOP/s", "rate of large contractions on one core", source}};
+  machine.fittedKeys = {
+      {"device.peak_flops.f32", "FLOP/s", "rate of large contractions on one core", source}};
   for (const Range &range : kRanges)
     machine.fittedKeys.push_back({std::string("host.") + range.key, range.unit, range.meaning, source});
 }

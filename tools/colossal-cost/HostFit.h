@@ -20,10 +20,10 @@ struct Sample {
   double predict(const cost::Machine &machine, bool isTogether) const;
 };
 
-/// Changes the rate of f32, and the host's fills, efficiencies and seconds, from where they stand to where the mean
-/// squared logarithm of predicted over measured is least, by steps along one constant after the other that shrink.
-/// Single samples that are far off count no more than those off by half. Bandwidths of main memory stay as they are.
-/// Notes in `machine.fittedKeys` what was fitted.
+/// Changes the rate of f32, and the host's fills, efficiencies and seconds, from where they stand to where
+/// the mean squared logarithm of predicted over measured is least, by steps along one constant after the
+/// other that shrink. Single samples that are far off count no more than those off by half. Bandwidths of
+/// main memory stay as they are. Notes in `machine.fittedKeys` what was fitted.
 void fitHost(const std::vector<Sample> &samples, cost::Machine &machine);
 
 } // namespace colossal::tool

@@ -21,7 +21,8 @@ namespace colossal::tool {
 namespace {
 
 constexpr int kLeastRuns = 6, kMostRuns = 4000;
-/// What else the machine does only adds time, and only the luckiest run meets none of it: neither the mean nor the least.
+/// What else the machine does only adds time, and only the luckiest run meets none of it: neither the mean
+/// nor the least.
 constexpr double kQuantile = 0.1;
 /// Times have settled once a further fifth of the runs changes their sum by less.
 constexpr double kSettled = 0.01;

@@ -44,8 +44,8 @@ private:
   long offset = 0;
 };
 
-/// One graph, compiled once, and a session for each number of threads: runs with one and the other alternate, so that
-/// what else the machine does meets both.
+/// One graph, compiled once, and a session for each number of threads: runs with one and the other alternate,
+/// so that what else the machine does meets both.
 class Probe {
 public:
   /// Compiles into a new folder under the temporary folder, which lives as long as the object.
@@ -55,11 +55,11 @@ public:
 
   /// Empty on success.
   std::string prepare(const ProbeGraph &graph, std::vector<unsigned> threads);
-  /// Runs with each number of threads in turn, for at least `least` and at most `most` seconds, until the times found
-  /// change by less than a percent. Empty on success.
+  /// Runs with each number of threads in turn, for at least `least` and at most `most` seconds, until the
+  /// times found change by less than a percent. Empty on success.
   std::string measure(double least, double most);
-  /// What `measure` has found with the thread count at `which`: of each op the mean over its copies ("name#0",
-  /// "name#1"...), and of that a low quantile over the runs.
+  /// What `measure` has found with the thread count at `which`: of each op the mean over its copies
+  /// ("name#0", "name#1"...), and of that a low quantile over the runs.
   ProbeTimes times(std::size_t which) const;
 
 private:

@@ -24,9 +24,10 @@ namespace cl = llvm::cl;
 static cl::OptionCategory category("Colossal");
 static cl::list<std::string> dims("dim", cl::desc("NAME=VALUE binds a symbolic dimension of an ONNX model"),
                                   cl::cat(category));
-static cl::list<std::string> shapes("shape", cl::desc("INPUT=2x3x4 binds an input's shape"), cl::cat(category));
-static cl::list<std::string> values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"),
+static cl::list<std::string> shapes("shape", cl::desc("INPUT=2x3x4 binds an input's shape"),
                                     cl::cat(category));
+static cl::list<std::string>
+    values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"), cl::cat(category));
 static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2"), cl::init("1"),
                                  cl::cat(category));
 static cl::opt<uint64_t> memory("memory", cl::desc("memory limit of a device in bytes"), cl::init(0),
@@ -36,7 +37,8 @@ static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layout
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
 static cl::opt<bool> missingWeights("allow-missing-weights",
-                                    cl::desc("import a model whose external data is not there"), cl::cat(category));
+                                    cl::desc("import a model whose external data is not there"),
+                                    cl::cat(category));
 static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
                                       cl::cat(category));
 
@@ -81,7 +83,8 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
 }
 
 /// The model imported and printed, for MlirOptMain to read: names stay in the locations.
-static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &options, DialectRegistry &registry) {
+static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &options,
+                                                        DialectRegistry &registry) {
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   CompileResult result;
@@ -107,7 +110,8 @@ int main(int argc, char **argv) {
   registerCSEPass();
   registerSymbolDCEPass();
   registerPhases(options);
-  auto [input, output] = registerAndParseCLIOptions(argc, argv, "Colossal's passes and phases, one by one", registry);
+  auto [input, output] =
+      registerAndParseCLIOptions(argc, argv, "Colossal's passes and phases, one by one", registry);
   if (failed(readOptions(input, options)))
     return 2;
   std::string error;

@@ -113,7 +113,8 @@ size_t setInputs(const Options &options, colossal_session *session) {
   call(colossal_select(session, &program));
   if (std::string name = colossal_program_name(session, program);
       !options.program.empty() && name != options.program)
-    check({Code::InvalidArgument, "the inputs are those of program '" + name + "', not of '" + options.program + "'"});
+    check({Code::InvalidArgument,
+           "the inputs are those of program '" + name + "', not of '" + options.program + "'"});
   return program;
 }
 

@@ -63,8 +63,12 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
   CLI::Validator tolerance(
       [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
-  app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")->check(tolerance)->capture_default_str();
-  app.add_option("--atol", options.atol, "Absolute tolerance for --expect")->check(tolerance)->capture_default_str();
+  app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")
+      ->check(tolerance)
+      ->capture_default_str();
+  app.add_option("--atol", options.atol, "Absolute tolerance for --expect")
+      ->check(tolerance)
+      ->capture_default_str();
   app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
   auto *weightsSeed = app.add_option("--random-weights", randomWeights,

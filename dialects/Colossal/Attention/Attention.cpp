@@ -1,7 +1,7 @@
 //===- Attention.cpp -----------------------------------------------------===//
 //
-// Attention and rotary embedding. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Attention and rotary embedding. All that is known about these ops stands here: verification, folding,
+// sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -67,7 +67,8 @@ LogicalResult RotaryOp::verify() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Factor numbers of attention's rule; batch, key heads and query heads per key head have no factor where they are 1.
+/// Factor numbers of attention's rule; batch, key heads and query heads per key head have no factor where
+/// they are 1.
 struct AttentionFactors {
   static constexpr unsigned batch = 0, keyHeads = 1, group = 2, query = 3, key = 4, depth = 5, valueDepth = 6;
 };
@@ -113,18 +114,20 @@ FailureOr<SmallVector<Value>> AttentionOp::buildLocal(OpBuilder &builder, LocalC
   Value keyCount = getKeyCount() ? context.operand(next++) : Value();
   Value shard = getCausal() ? context.getOffset(builder, AttentionFactors::query) : Value();
   if (shard)
-    queryOffset = queryOffset ? arith::AddIOp::create(builder, getLoc(), queryOffset, shard).getResult() : shard;
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  return SmallVector<Value>{AttentionOp::create(builder, getLoc(), type, context.operand(0), context.operand(1),
-                                                context.operand(2), mask, queryOffset, keyCount, getScaleAttr(),
-                                                getCausalAttr(), getCausalOffsetAttr(), getSoftcapAttr(),
-                                                getGuardAttr())};
+    queryOffset =
+        queryOffset ? arith::AddIOp::create(builder, getLoc(), queryOffset, shard).getResult() : shard;
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{AttentionOp::create(
+      builder, getLoc(), type, context.operand(0), context.operand(1), context.operand(2), mask, queryOffset,
+      keyCount, getScaleAttr(), getCausalAttr(), getCausalOffsetAttr(), getSoftcapAttr(), getGuardAttr())};
 }
 
 double AttentionOp::getFlops() {
   ArrayRef<int64_t> q = cast<RankedTensorType>(getQuery().getType()).getShape();
   ArrayRef<int64_t> v = cast<RankedTensorType>(getValue().getType()).getShape();
-  // Two products of B x H x Sq x Sk scores, and about eight operations for each score's exponential and statistics.
+  // Two products of B x H x Sq x Sk scores, and about eight operations for each score's exponential and
+  // statistics.
   double scores = double(q[0]) * q[1] * q[2] * v[2];
   return scores * (2.0 * q[3] + 2.0 * v[3] + 8.0) * (getCausal() ? 0.5 : 1.0);
 }
@@ -133,7 +136,7 @@ FactorRule RotaryOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
   unsigned last = rule.factors.size() - 1;
   rule.factors[last].kind = FactorKind::Whole; // the elements of a pair lie far apart
-  for (unsigned i : {1u, 2u}) {                // half as wide as the input, so that broadcasting did not match them
+  for (unsigned i : {1u, 2u}) { // half as wide as the input, so that broadcasting did not match them
     int64_t size = cast<RankedTensorType>(getOperand(i).getType()).getShape().back();
     DimFactors &dim = rule.operands[i].back();
     dim.clear();
@@ -147,31 +150,42 @@ FactorRule RotaryOp::getFactorRule() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-// Five products of scores' size for the forward pass's two: the scores again, and the gradients of weights, values, queries
-// and keys (Dao et al., FlashAttention, 2022, appendix B). They are spread over the three operands.
-double AttentionOp::getGradientFlops(unsigned operand) { return operand < 3 ? getFlops() * 2.5 / 3 : 0; }
+// Five products of scores' size for the forward pass's two: the scores again, and the gradients of weights,
+// values, queries and keys (Dao et al., FlashAttention, 2022, appendix B). They are spread over the three
+// operands.
+double AttentionOp::getGradientFlops(unsigned operand) {
+  return operand < 3 ? getFlops() * 2.5 / 3 : 0;
+}
 
-// The weights are computed again from the statistics of the softmax; its gradient needs the rows' product with the result.
-bool AttentionOp::isResultSaved(unsigned result) { return true; }
+// The weights are computed again from the statistics of the softmax; its gradient needs the rows' product
+// with the result.
+bool AttentionOp::isResultSaved(unsigned result) {
+  return true;
+}
 
 // A rotation is linear in its input, and the angles have no gradient that training would use.
-bool RotaryOp::isOperandSaved(unsigned operand) { return operand > 0; }
-double RotaryOp::getGradientFlops(unsigned operand) { return operand == 0 ? countGradientElements(*this, 0) : 0; }
+bool RotaryOp::isOperandSaved(unsigned operand) {
+  return operand > 0;
+}
+double RotaryOp::getGradientFlops(unsigned operand) {
+  return operand == 0 ? countGradientElements(*this, 0) : 0;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 
 /// One score: scale, softcap, mask, then what is not visible (causal, beyond the keys) is -inf.
-static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane> index, Lane keyHead, Lane key,
-                         Element visible, Value zero) {
+static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane> index, Lane keyHead,
+                         Lane key, Element visible, Value zero) {
   Type type = elementTypeOf(op.getQuery()), inner = computeType(type);
-  Value dot = emitter.reduce(shapeOf(op.getQuery()).back(), zero, [&](Value d, ValueRange sum) -> SmallVector<Value> {
-    Lane at = emitter.uniform(d);
-    Element q(emitter, emitter.load(op.getQuery(), {index[0], index[1], index[2], at}), type);
-    Element k(emitter, emitter.load(op.getKey(), {index[0], keyHead, key, at}), type);
-    return {(Element(emitter, sum[0], inner) + q.to(inner) * k.to(inner)).get()};
-  })[0];
+  Value dot =
+      emitter.reduce(shapeOf(op.getQuery()).back(), zero, [&](Value d, ValueRange sum) -> SmallVector<Value> {
+        Lane at = emitter.uniform(d);
+        Element q(emitter, emitter.load(op.getQuery(), {index[0], index[1], index[2], at}), type);
+        Element k(emitter, emitter.load(op.getKey(), {index[0], keyHead, key, at}), type);
+        return {(Element(emitter, sum[0], inner) + q.to(inner) * k.to(inner)).get()};
+      })[0];
   Element score(emitter, dot, inner), hidden = score.like(-std::numeric_limits<double>::infinity());
   score = score * score.like(op.getScale().convertToDouble());
   if (double cap = op.getSoftcap().convertToDouble())
@@ -185,41 +199,49 @@ static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane>
   return visible.select(score, hidden);
 }
 
-/// Online softmax over the keys, for types and shapes that have no kernel of their own: O(keys * width) an element.
+/// Online softmax over the keys, for types and shapes that have no kernel of their own: O(keys * width) an
+/// element.
 Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   Type type = elementTypeOf(getResult()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   ArrayRef<int64_t> key = shapeOf(getKey());
   Lane keyHead = emitter.floorDiv(index[1], shapeOf(getQuery())[1] / key[1]);
   double infinity = std::numeric_limits<double>::infinity();
   auto carried = [&](Value value) -> Value {
-    if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+    if (isa<VectorType>(value.getType()) ||
+        llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
       return value;
     return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
                                        VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
   };
   Value zero = carried(emitter.scalar(inner, 0)), lowest = carried(emitter.scalar(inner, -infinity));
-  auto sums = emitter.reduce(key[2], {lowest, zero, zero}, [&](Value counter, ValueRange state) -> SmallVector<Value> {
-    Element maximum(emitter, state[0], inner), total(emitter, state[1], inner), sum(emitter, state[2], inner);
-    Element at(emitter, counter, i64), visible = at == at;
-    if (getCausal()) {
-      Element query(emitter, emitter.toValue(index[2], i64), i64);
-      Element last = query + query.like(static_cast<int64_t>(getCausalOffset()));
-      if (getQueryOffset())
-        last = last + Element(emitter, emitter.scalarOperand(getQueryOffset()), i64);
-      visible = at <= last;
-    }
-    if (getKeyCount())
-      visible = visible & (at < Element(emitter, emitter.scalarOperand(getKeyCount()), i64));
-    Element score = emitScore(emitter, *this, index, keyHead, emitter.uniform(counter), visible, zero);
-    Element greatest = maximum.max(score), low = greatest.like(-infinity);
-    Element shift = (greatest == low).select(greatest.like(0), greatest);
-    Element keep = (maximum - shift).apply(MathFunction::Exp), weight = (score - shift).apply(MathFunction::Exp);
-    // What lies under a hidden key may be anything.
-    Element value(emitter, emitter.load(getValue(), {index[0], keyHead, emitter.uniform(counter), index[3]}), type);
-    Element term = visible.select(weight * value.to(inner), weight.like(0));
-    return {carried(greatest.get()), carried((total * keep + weight).get()), carried((sum * keep + term).get())};
-  });
-  Element maximum(emitter, sums[0], inner), y = Element(emitter, sums[2], inner) / Element(emitter, sums[1], inner);
+  auto sums = emitter.reduce(
+      key[2], {lowest, zero, zero}, [&](Value counter, ValueRange state) -> SmallVector<Value> {
+        Element maximum(emitter, state[0], inner), total(emitter, state[1], inner),
+            sum(emitter, state[2], inner);
+        Element at(emitter, counter, i64), visible = at == at;
+        if (getCausal()) {
+          Element query(emitter, emitter.toValue(index[2], i64), i64);
+          Element last = query + query.like(static_cast<int64_t>(getCausalOffset()));
+          if (getQueryOffset())
+            last = last + Element(emitter, emitter.scalarOperand(getQueryOffset()), i64);
+          visible = at <= last;
+        }
+        if (getKeyCount())
+          visible = visible & (at < Element(emitter, emitter.scalarOperand(getKeyCount()), i64));
+        Element score = emitScore(emitter, *this, index, keyHead, emitter.uniform(counter), visible, zero);
+        Element greatest = maximum.max(score), low = greatest.like(-infinity);
+        Element shift = (greatest == low).select(greatest.like(0), greatest);
+        Element keep = (maximum - shift).apply(MathFunction::Exp),
+                weight = (score - shift).apply(MathFunction::Exp);
+        // What lies under a hidden key may be anything.
+        Element value(
+            emitter, emitter.load(getValue(), {index[0], keyHead, emitter.uniform(counter), index[3]}), type);
+        Element term = visible.select(weight * value.to(inner), weight.like(0));
+        return {carried(greatest.get()), carried((total * keep + weight).get()),
+                carried((sum * keep + term).get())};
+      });
+  Element maximum(emitter, sums[0], inner),
+      y = Element(emitter, sums[2], inner) / Element(emitter, sums[1], inner);
   if (getGuard())
     y = (maximum == maximum.like(-infinity)).select(y.like(0), y);
   return y.to(type).get();
@@ -244,7 +266,8 @@ Value RotaryOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   };
   auto turned = [&]() -> Value {
     if (getInterleaved()) {
-      Lane pair = emitter.floorDiv(d, 2), even = emitter.mul(pair, 2), odd = emitter.add(even, emitter.constant(1));
+      Lane pair = emitter.floorDiv(d, 2), even = emitter.mul(pair, 2),
+           odd = emitter.add(even, emitter.constant(1));
       Element a = inputAt(even), b = inputAt(odd), c = angles(pair, getCos()), s = angles(pair, getSin());
       Element isOdd = Element(emitter, emitter.toValue(emitter.mod(d, 2), i64), i64);
       return (isOdd == isOdd.like(1)).select(b * c + a * s, a * c - b * s).to(type).get();
@@ -263,5 +286,6 @@ Value RotaryOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   };
   if (2 * half == width)
     return turned();
-  return emitter.choose(emitter.inRange(d, 0, 2 * half), turned, [&] { return emitter.load(getInput(), index); });
+  return emitter.choose(emitter.inRange(d, 0, 2 * half), turned,
+                        [&] { return emitter.load(getInput(), index); });
 }

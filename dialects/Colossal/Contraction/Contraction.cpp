@@ -1,7 +1,7 @@
 //===- Contraction.cpp ---------------------------------------------------===//
 //
-// Products summed over shared dimensions. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Products summed over shared dimensions. All that is known about these ops stands here: verification,
+// folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -92,8 +92,11 @@ double ContractOp::getFlops() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-// The gradient of each operand is a contraction of the other with the result's gradient, over the same index space.
-double ContractOp::getGradientFlops(unsigned operand) { return getFlops(); }
+// The gradient of each operand is a contraction of the other with the result's gradient, over the same index
+// space.
+double ContractOp::getGradientFlops(unsigned operand) {
+  return getFlops();
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
@@ -121,7 +124,9 @@ Value ContractOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
                                        VectorType::get({(int64_t)emitter.lanes()}, init.getType()), init);
   auto loop = [&](auto self, unsigned i, ValueRange carried) -> SmallVector<Value> {
     if (i == sums.size())
-      return {(Element(emitter, carried[0], inner) + read(getLhs(), getLhsDims()) * read(getRhs(), getRhsDims())).get()};
+      return {
+          (Element(emitter, carried[0], inner) + read(getLhs(), getLhsDims()) * read(getRhs(), getRhsDims()))
+              .get()};
     return emitter.reduce(sums[i].second, carried, [&](Value counter, ValueRange next) {
       at[sums[i].first] = emitter.uniform(counter);
       return self(self, i + 1, next);

@@ -1,13 +1,12 @@
 //===- Convolution.cpp ---------------------------------------------------===//
 //
-// Convolutions over 1 to 3 spatial dimensions. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Convolutions over 1 to 3 spatial dimensions. All that is known about these ops stands here: verification,
+// folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Verification.h"
 #include "dialects/Colossal/Window.h"
-
 
 using namespace mlir;
 using namespace colossal;
@@ -89,18 +88,21 @@ LogicalResult ConvTransposeOp::verify() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Factor numbers of both convolutions' rules. Spatial dimension d has its window at `spatial + 2 * d` (the result's
-/// extent; the operand's through the factor's operandSize) and its kernel at the next number.
+/// Factor numbers of both convolutions' rules. Spatial dimension d has its window at `spatial + 2 * d` (the
+/// result's extent; the operand's through the factor's operandSize) and its kernel at the next number.
 struct ConvFactors {
   static constexpr unsigned batch = 0, group = 1, in = 2, out = 3, spatial = 4;
 };
 
-ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 } // namespace
 
 FactorRule ConvOp::getFactorRule() {
   using F = ConvFactors;
-  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()), result = getShape(getResult());
+  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()),
+                    result = getShape(getResult());
   int64_t group = getGroup();
   FactorRule rule;
   rule.add(input[0], FactorKind::Parallel, "batch");
@@ -109,7 +111,8 @@ FactorRule ConvOp::getFactorRule() {
   rule.add(weight[0] / group, FactorKind::Parallel, "channels");
   TensorFactors inputDims = {{F::batch}, {F::group, F::in}}, weightDims = {{F::group, F::out}, {F::in}},
                 resultDims = {{F::batch}, {F::group, F::out}};
-  static constexpr StringLiteral names[3][3] = {{"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
+  static constexpr StringLiteral names[3][3] = {
+      {"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
   unsigned rank = input.size() - 2;
   for (unsigned d = 0; d < rank; ++d) {
     unsigned window = rule.add(result[2 + d], FactorKind::Parallel, names[rank - 1][d]);
@@ -141,9 +144,11 @@ FailureOr<SmallVector<Value>> ConvOp::buildLocal(OpBuilder &builder, LocalContex
   for (unsigned d = 0; d < rank; ++d)
     if (context.isSplit(F::spatial + 2 * d)) // the exchange has brought the padding as well
       pads[d] = pads[rank + d] = 0;
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  return SmallVector<Value>{ConvOp::create(builder, getLoc(), type, context.operand(0), context.operand(1), bias,
-                                           getStrides(), getDilations(), pads, context.localSize(F::group))};
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{ConvOp::create(builder, getLoc(), type, context.operand(0), context.operand(1),
+                                           bias, getStrides(), getDilations(), pads,
+                                           context.localSize(F::group))};
 }
 
 double ConvOp::getFlops() {
@@ -156,7 +161,8 @@ double ConvOp::getFlops() {
 
 FactorRule ConvTransposeOp::getFactorRule() {
   using F = ConvFactors;
-  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()), result = getShape(getResult());
+  ArrayRef<int64_t> input = getShape(getInput()), weight = getShape(getWeight()),
+                    result = getShape(getResult());
   int64_t group = getGroup();
   FactorRule rule;
   rule.add(input[0], FactorKind::Parallel, "batch");
@@ -182,10 +188,11 @@ FailureOr<SmallVector<Value>> ConvTransposeOp::buildLocal(OpBuilder &builder, Lo
   Value bias = getBias() ? context.operand(2) : Value();
   if (bias && context.isSplit(F::in))
     bias = keepOnFirst(builder, getLoc(), bias, context.axes(F::in));
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  return SmallVector<Value>{ConvTransposeOp::create(builder, getLoc(), type, context.operand(0), context.operand(1),
-                                                    bias, getStrides(), getDilations(), getPads(),
-                                                    context.localSize(F::group))};
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{ConvTransposeOp::create(builder, getLoc(), type, context.operand(0),
+                                                    context.operand(1), bias, getStrides(), getDilations(),
+                                                    getPads(), context.localSize(F::group))};
 }
 
 double ConvTransposeOp::getFlops() {
@@ -199,7 +206,8 @@ double ConvTransposeOp::getFlops() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-// The gradients of the input and of the filter pair the same elements as the convolution itself; that of a bias is a sum.
+// The gradients of the input and of the filter pair the same elements as the convolution itself; that of a
+// bias is a sum.
 double ConvOp::getGradientFlops(unsigned operand) {
   return operand < 2 ? getFlops() : countGradientElements(*this, operand);
 }
@@ -219,25 +227,27 @@ Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   Lane firstChannel = emitter.mul(emitter.floorDiv(index[1], perGroup), weight[1]);
   Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
                          : emitter.scalar(inner, 0);
-  Value sum = overWindow(emitter, weight.drop_front(1), carriedLike(emitter, init, index),
-                         [&](ArrayRef<Value> counters, ValueRange carried) {
-    SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
-    SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
-    Value inside;
-    for (unsigned d = 0; d < spatial; ++d) {
-      Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
-      at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
-                               emitter.constant(-getPads()[d])));
-      tap.push_back(emitter.uniform(counters[d + 1]));
-      if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
-        continue;
-      Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
-      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-    }
-    Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
-    Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
-    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
-  })[0];
+  Value sum =
+      overWindow(emitter, weight.drop_front(1), carriedLike(emitter, init, index),
+                 [&](ArrayRef<Value> counters, ValueRange carried) {
+                   SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
+                   SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
+                   Value inside;
+                   for (unsigned d = 0; d < spatial; ++d) {
+                     Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
+                     at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
+                                              emitter.constant(-getPads()[d])));
+                     tap.push_back(emitter.uniform(counters[d + 1]));
+                     if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
+                       continue;
+                     Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
+                     inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+                   }
+                   Element x(emitter, emitter.load(getInput(), at, inside), type),
+                       w(emitter, emitter.load(getWeight(), tap), type);
+                   Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+                   return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
+                 })[0];
   return Element(emitter, sum, inner).to(type).get();
 }
 
@@ -253,26 +263,27 @@ Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, Arr
   extents.append(weight.begin() + 2, weight.end());
   Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
                          : emitter.scalar(inner, 0);
-  Value sum = overWindow(emitter, extents, carriedLike(emitter, init, index),
-                         [&](ArrayRef<Value> counters, ValueRange carried) {
-    Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
-    SmallVector<Lane> at{index[0], from}, tap{from, channel};
-    Value inside;
-    for (unsigned d = 0; d < spatial; ++d) {
-      int64_t stride = getStrides()[d];
-      Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])),
-                                 emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]));
-      tap.push_back(emitter.uniform(counters[d + 1]));
-      Element position(emitter, emitter.toValue(shifted, i64), i64);
-      Element quotient = position / position.like(stride);
-      Element here = (position.like(-1) < position) & (quotient * position.like(stride) == position) &
-                     (quotient < position.like(input[d + 2]));
-      at.push_back(emitter.fromValue(quotient.get()));
-      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-    }
-    Element x(emitter, emitter.load(getInput(), at, inside), type), w(emitter, emitter.load(getWeight(), tap), type);
-    Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
-    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
-  })[0];
+  Value sum = overWindow(
+      emitter, extents, carriedLike(emitter, init, index), [&](ArrayRef<Value> counters, ValueRange carried) {
+        Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
+        SmallVector<Lane> at{index[0], from}, tap{from, channel};
+        Value inside;
+        for (unsigned d = 0; d < spatial; ++d) {
+          int64_t stride = getStrides()[d];
+          Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])),
+                                     emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]));
+          tap.push_back(emitter.uniform(counters[d + 1]));
+          Element position(emitter, emitter.toValue(shifted, i64), i64);
+          Element quotient = position / position.like(stride);
+          Element here = (position.like(-1) < position) & (quotient * position.like(stride) == position) &
+                         (quotient < position.like(input[d + 2]));
+          at.push_back(emitter.fromValue(quotient.get()));
+          inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+        }
+        Element x(emitter, emitter.load(getInput(), at, inside), type),
+            w(emitter, emitter.load(getWeight(), tap), type);
+        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+        return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
+      })[0];
   return Element(emitter, sum, inner).to(type).get();
 }

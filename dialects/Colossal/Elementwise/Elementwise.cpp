@@ -1,14 +1,14 @@
 //===- Elementwise.cpp ---------------------------------------------------===//
 //
-// Elementwise ops: one op, many kinds. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Elementwise ops: one op, many kinds. All that is known about these ops stands here: verification, folding,
+// sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Verification.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include <limits>
 
 using namespace mlir;
@@ -41,10 +41,8 @@ Signature getSignature(ElementwiseKind kind) {
   case K::Round:
   case K::Sign:
   case K::Relu:
-  case K::Softsign:
-    return {1};
-  case K::HardSwish:
-    return {1, Signature::Floats};
+  case K::Softsign: return {1};
+  case K::HardSwish: return {1, Signature::Floats};
   case K::Sqrt:
   case K::Exp:
   case K::Log:
@@ -65,29 +63,20 @@ Signature getSignature(ElementwiseKind kind) {
   case K::Softplus:
   case K::Gelu:
   case K::GeluTanh:
-  case K::Mish:
-    return {1, Signature::Floats};
+  case K::Mish: return {1, Signature::Floats};
   case K::LeakyRelu:
   case K::Elu:
   case K::Celu:
   case K::Swish:
-  case K::ThresholdedRelu:
-    return {1, Signature::Floats, false, 1};
+  case K::ThresholdedRelu: return {1, Signature::Floats, false, 1};
   case K::Selu:
-  case K::HardSigmoid:
-    return {1, Signature::Floats, false, 2};
-  case K::Shrink:
-    return {1, Signature::Numbers, false, 2};
-  case K::Not:
-    return {1, Signature::Booleans};
-  case K::IsNaN:
-    return {1, Signature::Floats, true};
-  case K::IsInf:
-    return {1, Signature::Floats, true, 2};
-  case K::BitNot:
-    return {1, Signature::Integers};
-  case K::Cast:
-    return {1, Signature::Any};
+  case K::HardSigmoid: return {1, Signature::Floats, false, 2};
+  case K::Shrink: return {1, Signature::Numbers, false, 2};
+  case K::Not: return {1, Signature::Booleans};
+  case K::IsNaN: return {1, Signature::Floats, true};
+  case K::IsInf: return {1, Signature::Floats, true, 2};
+  case K::BitNot: return {1, Signature::Integers};
+  case K::Cast: return {1, Signature::Any};
   case K::Add:
   case K::Sub:
   case K::Mul:
@@ -97,45 +86,33 @@ Signature getSignature(ElementwiseKind kind) {
   case K::Fmod:
   case K::Max:
   case K::Min:
-  case K::PRelu:
-    return {2};
+  case K::PRelu: return {2};
   case K::And:
   case K::Or:
-  case K::Xor:
-    return {2, Signature::Booleans};
-  case K::Equal:
-    return {2, Signature::Any, true};
+  case K::Xor: return {2, Signature::Booleans};
+  case K::Equal: return {2, Signature::Any, true};
   case K::Less:
   case K::LessOrEqual:
   case K::Greater:
-  case K::GreaterOrEqual:
-    return {2, Signature::Numbers, true};
+  case K::GreaterOrEqual: return {2, Signature::Numbers, true};
   case K::BitAnd:
   case K::BitOr:
   case K::BitXor:
   case K::ShiftLeft:
-  case K::ShiftRight:
-    return {2, Signature::Integers};
-  case K::Select:
-    return {3, Signature::Any};
-  case K::Clip:
-    return {3};
+  case K::ShiftRight: return {2, Signature::Integers};
+  case K::Select: return {3, Signature::Any};
+  case K::Clip: return {3};
   }
   llvm_unreachable("unknown kind");
 }
 
 bool fits(Type type, Signature::Elements elements) {
   switch (elements) {
-  case Signature::Any:
-    return true;
-  case Signature::Floats:
-    return isa<FloatType>(type);
-  case Signature::Numbers:
-    return !type.isInteger(1);
-  case Signature::Integers:
-    return isa<IntegerType>(type) && !type.isInteger(1);
-  case Signature::Booleans:
-    return type.isInteger(1);
+  case Signature::Any: return true;
+  case Signature::Floats: return isa<FloatType>(type);
+  case Signature::Numbers: return !type.isInteger(1);
+  case Signature::Integers: return isa<IntegerType>(type) && !type.isInteger(1);
+  case Signature::Booleans: return type.isInteger(1);
   }
   llvm_unreachable("unknown class of types");
 }
@@ -190,9 +167,7 @@ static void addCarriedFactors(ElementwiseOp op, FactorRule &rule) {
   switch (op.getKind()) {
   case ElementwiseKind::Neg:
   case ElementwiseKind::Add:
-  case ElementwiseKind::Sub:
-    rule.addCarried(all);
-    break;
+  case ElementwiseKind::Sub: rule.addCarried(all); break;
   case ElementwiseKind::Mul:
     for (unsigned operand : all)
       rule.addCarried(operand);
@@ -205,7 +180,8 @@ static void addCarriedFactors(ElementwiseOp op, FactorRule &rule) {
 FactorRule ElementwiseOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
   // Integer division traps on a zero divisor, which padding may hold.
-  bool divides = getKind() == ElementwiseKind::Div || getKind() == ElementwiseKind::Mod || getKind() == ElementwiseKind::Fmod;
+  bool divides = getKind() == ElementwiseKind::Div || getKind() == ElementwiseKind::Mod ||
+                 getKind() == ElementwiseKind::Fmod;
   if (divides && cast<RankedTensorType>(getType()).getElementType().isInteger())
     for (Factor &factor : rule.factors)
       factor.padding = PaddingFill::One;
@@ -238,12 +214,10 @@ bool ElementwiseOp::isOperandSaved(unsigned operand) {
   case ElementwiseKind::Less:
   case ElementwiseKind::LessOrEqual:
   case ElementwiseKind::Greater:
-  case ElementwiseKind::GreaterOrEqual:
-    return false;
+  case ElementwiseKind::GreaterOrEqual: return false;
   case ElementwiseKind::Select: // the condition says where the gradient goes
     return operand == 0;
-  default:
-    return true;
+  default: return true;
   }
 }
 
@@ -254,10 +228,8 @@ bool ElementwiseOp::isResultSaved(unsigned result) {
   case ElementwiseKind::Reciprocal:
   case ElementwiseKind::Sigmoid:
   case ElementwiseKind::Tanh:
-  case ElementwiseKind::Relu:
-    return true;
-  default:
-    return false;
+  case ElementwiseKind::Relu: return true;
+  default: return false;
   }
 }
 
@@ -266,8 +238,11 @@ bool ElementwiseOp::isResultSaved(unsigned result) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Rounds to the nearest integer of the operand's float type and the like have no code for integers: they are identities.
-Element roundWith(Element x, MathFunction function) { return x.isFloat() ? x.apply(function) : x; }
+/// Rounds to the nearest integer of the operand's float type and the like have no code for integers: they are
+/// identities.
+Element roundWith(Element x, MathFunction function) {
+  return x.isFloat() ? x.apply(function) : x;
+}
 
 Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   auto param = [&](unsigned i, double standard) { return x.like(i < params.size() ? params[i] : standard); };
@@ -308,7 +283,8 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   case ElementwiseKind::LeakyRelu: return (x < zero).select(x * param(0, 0.01), x);
   case ElementwiseKind::Elu: return (x < zero).select(expm1(x) * param(0, 1), x);
   case ElementwiseKind::Selu:
-    return (x <= zero).select(expm1(x) * param(0, 1.67326319217681884765625), x) * param(1, 1.05070102214813232421875);
+    return (x <= zero).select(expm1(x) * param(0, 1.67326319217681884765625), x) *
+           param(1, 1.05070102214813232421875);
   case ElementwiseKind::Celu: return (x < zero).select(expm1(x / param(0, 1)) * param(0, 1), x);
   case ElementwiseKind::Sigmoid: return x.apply(MathFunction::Sigmoid);
   case ElementwiseKind::HardSigmoid: return (x * param(0, 0.2) + param(1, 0.5)).min(one).max(zero);
@@ -326,7 +302,8 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   case ElementwiseKind::Shrink: {
     double lambda = params.empty() ? 0.5 : params[0], bias = params.size() < 2 ? 0.0 : params[1];
     if (!x.isUnsigned())
-      return (x < x.like(-lambda)).select(x + x.like(bias), (x.like(lambda) < x).select(x - x.like(bias), zero));
+      return (x < x.like(-lambda))
+          .select(x + x.like(bias), (x.like(lambda) < x).select(x - x.like(bias), zero));
     return (x.like(lambda) < x).select(x - x.like(bias), zero);
   }
   case ElementwiseKind::Not: return !x;
@@ -344,14 +321,16 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   }
 }
 
-/// base ^ exponent of integers, modulo 2^width, by squaring; negative exponents give the truncated quotient 1 / base^-n.
+/// base ^ exponent of integers, modulo 2^width, by squaring; negative exponents give the truncated quotient 1
+/// / base^-n.
 Element emitIntegerPow(ElementEmitter &emitter, Element base, Element exponent) {
   Type type = base.elementType(), counts = exponent.elementType();
   OpBuilder &b = emitter.builder();
   Value carried[] = {base.like(1).get(), base.get(), exponent.get()};
   emitter.unify(carried);
   auto step = [&](Value, ValueRange values) -> SmallVector<Value> {
-    Element power(emitter, values[0], type), square(emitter, values[1], type), rest(emitter, values[2], counts);
+    Element power(emitter, values[0], type), square(emitter, values[1], type),
+        rest(emitter, values[2], counts);
     Element isOdd = (rest & rest.like(1)) != rest.like(0);
     Value shift[] = {rest.get(), rest.like(1).get()};
     emitter.unify(shift);
@@ -444,7 +423,8 @@ Element emitBinary(ElementEmitter &emitter, ElementwiseKind kind, Element a, Ele
 Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   SmallVector<Element, 3> in;
   for (Value operand : getInputs())
-    in.push_back({emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
+    in.push_back(
+        {emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
   ArrayRef<double> params = getParams().value_or(ArrayRef<double>());
   switch (getKind()) {
   case ElementwiseKind::Cast: return in[0].to(elementTypeOf(getResult())).get();

@@ -1,7 +1,7 @@
 //===- Indexing.cpp ------------------------------------------------------===//
 //
-// Reads and writes at computed places. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Reads and writes at computed places. All that is known about these ops stands here: verification, folding,
+// sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -101,9 +101,12 @@ LogicalResult ScatterNDOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-// Indices that lie in padding must still point inside their tensor, hence PaddingFill::Zero on whatever indices carry.
+// Indices that lie in padding must still point inside their tensor, hence PaddingFill::Zero on whatever
+// indices carry.
 
-static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 FactorRule GatherOp::getFactorRule() {
   FactorRule rule;
@@ -142,9 +145,10 @@ FailureOr<SmallVector<Value>> GatherOp::buildLocal(OpBuilder &builder, LocalCont
     if (!extent)
       extent = builder.getI64IntegerAttr(getShape(getData())[getAxis()]);
   }
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  return SmallVector<Value>{GatherOp::create(builder, getLoc(), type, context.operand(0), context.operand(1), offset,
-                                             getAxisAttr(), extent)};
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  return SmallVector<Value>{GatherOp::create(builder, getLoc(), type, context.operand(0), context.operand(1),
+                                             offset, getAxisAttr(), extent)};
 }
 
 FactorRule GatherElementsOp::getFactorRule() {
@@ -233,7 +237,9 @@ FactorRule ScatterNDOp::getFactorRule() {
 //===----------------------------------------------------------------------===//
 
 // The gradient of the data is a sum of rows at the indices.
-bool GatherOp::isOperandSaved(unsigned operand) { return operand == 1; }
+bool GatherOp::isOperandSaved(unsigned operand) {
+  return operand == 1;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
@@ -274,8 +280,9 @@ Value GatherOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   Value inside = emitter.inRange(lane, 0, shape[axis]);
   in.push_back(lane);
   in.append(index.begin() + axis + rank, index.end());
-  return emitter.choose(inside, [&] { return emitter.load(getData(), in); },
-                        [&] { return emitter.scalar(elementTypeOf(getData()), 0); });
+  return emitter.choose(
+      inside, [&] { return emitter.load(getData(), in); },
+      [&] { return emitter.scalar(elementTypeOf(getData()), 0); });
 }
 
 Value GatherElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
@@ -292,7 +299,8 @@ Value GatherNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
   at.push_back(emitter.constant(0));
   for (int64_t k = 0; k < depth; ++k) {
     at.back() = emitter.constant(k);
-    in.push_back(clampedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[batch + k]));
+    in.push_back(
+        clampedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[batch + k]));
   }
   in.append(index.begin() + rank - 1, index.end());
   return emitter.load(getData(), in);
@@ -311,7 +319,8 @@ static Element scatterCombine(ScatterReduction reduction, Element old, Element u
 
 /// Makes the first value of a loop a vector where later ones are.
 static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> index) {
-  if (isa<VectorType>(value.getType()) || llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
+  if (isa<VectorType>(value.getType()) ||
+      llvm::all_of(index, [](const Lane &lane) { return lane.isUniform(); }))
     return value;
   return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
                                      VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
@@ -320,7 +329,8 @@ static Value carriedLike(ElementEmitter &emitter, Value value, ArrayRef<Lane> in
 Value ScatterElementsOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   // Updates in the order of the indices; only those in the same line along the axis can touch this element.
   int64_t axis = getAxis(), extent = shapeOf(getData())[axis];
-  Type type = elementTypeOf(getData()), boolean = emitter.builder().getI1Type(), i64 = emitter.builder().getI64Type();
+  Type type = elementTypeOf(getData()), boolean = emitter.builder().getI1Type(),
+       i64 = emitter.builder().getI64Type();
   ArrayRef<int64_t> updates = shapeOf(getUpdates());
   Value inside;
   for (unsigned d = 0; d < updates.size(); ++d)
@@ -362,7 +372,8 @@ Value ScatterNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
     Element hit(emitter, emitter.scalar(emitter.builder().getI1Type(), 1), emitter.builder().getI1Type());
     for (int64_t k = 0; k < depth; ++k) {
       at.back() = emitter.constant(k);
-      Lane lane = wrappedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[k]);
+      Lane lane =
+          wrappedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[k]);
       hit = hit & (Element(emitter, emitter.toValue(index[k], i64), i64) ==
                    Element(emitter, emitter.toValue(lane, i64), i64));
     }

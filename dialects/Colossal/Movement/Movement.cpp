@@ -1,7 +1,7 @@
 //===- Movement.cpp ------------------------------------------------------===//
 //
-// Ops that move elements and compute nothing. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Ops that move elements and compute nothing. All that is known about these ops stands here: verification,
+// folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -113,7 +113,9 @@ LogicalResult PadOp::verify() {
 
 // What changes nothing goes. Constants are folded by the import phase, which bounds their size.
 
-OpFoldResult ReshapeOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? getInput() : OpFoldResult();
+}
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   for (auto [i, d] : llvm::enumerate(getPermutation()))
@@ -122,7 +124,9 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return getInput();
 }
 
-OpFoldResult BroadcastOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+OpFoldResult BroadcastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? getInput() : OpFoldResult();
+}
 
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   bool whole = getInput().getType() == getType();
@@ -135,12 +139,15 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
-/// Appends to `from` and `to` the factors of input dimensions `in` and result dimensions `out` of equal product. The cuts
-/// of both sides must form one chain of divisors to be shared; otherwise all these dimensions are whole.
-static void addReshapedGroup(FactorRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out, TensorFactors &from,
-                             TensorFactors &to) {
+/// Appends to `from` and `to` the factors of input dimensions `in` and result dimensions `out` of equal
+/// product. The cuts of both sides must form one chain of divisors to be shared; otherwise all these
+/// dimensions are whole.
+static void addReshapedGroup(FactorRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out,
+                             TensorFactors &from, TensorFactors &to) {
   SmallVector<int64_t> cuts{1};
   for (ArrayRef<int64_t> sizes : {in, out}) {
     int64_t product = 1;
@@ -207,7 +214,9 @@ FactorRule ReshapeOp::getFactorRule() {
   return rule;
 }
 
-double ReshapeOp::getFlops() { return 0; } // the same bytes under another type
+double ReshapeOp::getFlops() {
+  return 0;
+} // the same bytes under another type
 
 FactorRule TransposeOp::getFactorRule() {
   FactorRule rule;
@@ -228,8 +237,9 @@ FactorRule BroadcastOp::getFactorRule() {
   return rule;
 }
 
-/// The greatest size such that a range of `length` elements from `start`, one apart, of a dimension of `size` elements
-/// begins and ends on its multiples: slicing is then whole on the outer part and carries the inner one through.
+/// The greatest size such that a range of `length` elements from `start`, one apart, of a dimension of `size`
+/// elements begins and ends on its multiples: slicing is then whole on the outer part and carries the inner
+/// one through.
 static int64_t getCarriedSize(int64_t start, int64_t length, int64_t size) {
   return std::gcd(std::gcd(start, length), size);
 }
@@ -261,11 +271,14 @@ FactorRule SliceOp::getFactorRule() {
 FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   // Starts are multiples of what is carried, so they scale with it.
   SmallVector<int64_t> starts(getStarts());
-  for (auto [start, size, local] : llvm::zip_equal(starts, getShape(getInput()), getShape(context.operand(0))))
+  for (auto [start, size, local] :
+       llvm::zip_equal(starts, getShape(getInput()), getShape(context.operand(0))))
     if (size != local)
       start = start * local / size;
-  // An uneven share is padded: local sizes are products of rounded-up factors, of which `start * local / size` is exact.
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  // An uneven share is padded: local sizes are products of rounded-up factors, of which `start * local /
+  // size` is exact.
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   return SmallVector<Value>{
       SliceOp::create(builder, getLoc(), type, context.operand(0), starts, SmallVector<int64_t>(getSteps()))};
 }
@@ -318,12 +331,24 @@ FactorRule PadOp::getFactorRule() {
 //===----------------------------------------------------------------------===//
 
 // What moves elements moves their gradients back, and reads no value.
-bool ReshapeOp::isOperandSaved(unsigned operand) { return false; }
-bool TransposeOp::isOperandSaved(unsigned operand) { return false; }
-bool BroadcastOp::isOperandSaved(unsigned operand) { return false; }
-bool SliceOp::isOperandSaved(unsigned operand) { return false; }
-bool ConcatOp::isOperandSaved(unsigned operand) { return false; }
-bool PadOp::isOperandSaved(unsigned operand) { return false; }
+bool ReshapeOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool TransposeOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool BroadcastOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool SliceOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool ConcatOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool PadOp::isOperandSaved(unsigned operand) {
+  return false;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
@@ -368,7 +393,8 @@ Value ConcatOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
     if (i + 1 == inputs.size())
       return read();
     int64_t end = start + shapeOf(inputs[i])[axis];
-    return emitter.choose(emitter.inRange(index[axis], start, end), read, [&] { return self(self, i + 1, end); });
+    return emitter.choose(emitter.inRange(index[axis], start, end), read,
+                          [&] { return self(self, i + 1, end); });
   };
   return part(part, 0, 0);
 }

@@ -1,7 +1,7 @@
 //===- Normalization.cpp -------------------------------------------------===//
 //
-// Normalizations over trailing dimensions, and softmax. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Normalizations over trailing dimensions, and softmax. All that is known about these ops stands here:
+// verification, folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -54,7 +54,9 @@ FactorRule NormalizeOp::getFactorRule() {
   return rule;
 }
 
-double NormalizeOp::getFlops() { return 8.0 * cast<RankedTensorType>(getType()).getNumElements(); }
+double NormalizeOp::getFlops() {
+  return 8.0 * cast<RankedTensorType>(getType()).getNumElements();
+}
 
 FactorRule SoftmaxOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
@@ -62,15 +64,21 @@ FactorRule SoftmaxOp::getFactorRule() {
   return rule;
 }
 
-double SoftmaxOp::getFlops() { return 12.0 * cast<RankedTensorType>(getType()).getNumElements(); }
+double SoftmaxOp::getFlops() {
+  return 12.0 * cast<RankedTensorType>(getType()).getNumElements();
+}
 
 //===----------------------------------------------------------------------===//
 // Gradients
 //===----------------------------------------------------------------------===//
 
 // dx = y (dy - sum(y dy)): the result is enough.
-bool SoftmaxOp::isOperandSaved(unsigned operand) { return false; }
-bool SoftmaxOp::isResultSaved(unsigned result) { return true; }
+bool SoftmaxOp::isOperandSaved(unsigned operand) {
+  return false;
+}
+bool SoftmaxOp::isResultSaved(unsigned result) {
+  return true;
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
@@ -123,7 +131,8 @@ Element colossal::normalizeElement(ElementEmitter &emitter, NormalizeOp op, Elem
                                    ArrayRef<Lane> index) {
   Element y = centered * inverse;
   auto operand = [&](Value tensor) {
-    return Element(emitter, emitter.load(tensor, broadcastIndex(emitter, index, tensor)), elementTypeOf(tensor))
+    return Element(emitter, emitter.load(tensor, broadcastIndex(emitter, index, tensor)),
+                   elementTypeOf(tensor))
         .to(centered.elementType());
   };
   if (op.getScale())
@@ -141,7 +150,8 @@ Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<
     for (unsigned d = 0; d < index.size(); ++d)
       if ((int64_t)d != axis && !index[d].isUniform())
         return vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
-                                           VectorType::get({(int64_t)emitter.lanes()}, value.getType()), value);
+                                           VectorType::get({(int64_t)emitter.lanes()}, value.getType()),
+                                           value);
     return value;
   };
   auto at = [&](Value counter) {
@@ -149,13 +159,21 @@ Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<
     return Element(emitter, emitter.load(getInput(), in), type).to(inner);
   };
   Value lowest = carried(emitter.scalar(inner, -std::numeric_limits<double>::infinity()));
-  Element maximum(emitter, emitter.reduce(extent, lowest, [&](Value counter, ValueRange acc) -> SmallVector<Value> {
-    return {Element(emitter, acc[0], inner).max(at(counter)).get()};
-  })[0], inner);
-  Element sum(emitter, emitter.reduce(extent, carried(emitter.scalar(inner, 0)),
-                                      [&](Value counter, ValueRange acc) -> SmallVector<Value> {
-    return {(Element(emitter, acc[0], inner) + (at(counter) - maximum).apply(MathFunction::Exp)).get()};
-  })[0], inner);
+  Element maximum(emitter,
+                  emitter.reduce(extent, lowest,
+                                 [&](Value counter, ValueRange acc) -> SmallVector<Value> {
+                                   return {Element(emitter, acc[0], inner).max(at(counter)).get()};
+                                 })[0],
+                  inner);
+  Element sum(
+      emitter,
+      emitter.reduce(
+          extent, carried(emitter.scalar(inner, 0)),
+          [&](Value counter, ValueRange acc) -> SmallVector<Value> {
+            return {
+                (Element(emitter, acc[0], inner) + (at(counter) - maximum).apply(MathFunction::Exp)).get()};
+          })[0],
+      inner);
   Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner) - maximum;
   Element y = getLog() ? x - sum.apply(MathFunction::Log) : x.apply(MathFunction::Exp) / sum;
   if (getGuard())

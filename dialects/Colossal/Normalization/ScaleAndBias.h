@@ -1,7 +1,7 @@
 //===- ScaleAndBias.h - the text of a normalization's optional operands -----===//
 //
-// `, scale %s` and `, bias %b`, each or both: two optional groups that begin alike, which a declarative format cannot tell
-// apart.
+// `, scale %s` and `, bias %b`, each or both: two optional groups that begin alike, which a declarative
+// format cannot tell apart.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_NORMALIZATION_SCALEANDBIAS_H
@@ -13,7 +13,8 @@ namespace colossal {
 
 using OptionalOperand = std::optional<mlir::OpAsmParser::UnresolvedOperand>;
 
-inline mlir::ParseResult parseScaleAndBias(mlir::OpAsmParser &parser, OptionalOperand &scale, OptionalOperand &bias) {
+inline mlir::ParseResult parseScaleAndBias(mlir::OpAsmParser &parser, OptionalOperand &scale,
+                                           OptionalOperand &bias) {
   while (mlir::succeeded(parser.parseOptionalComma())) {
     bool isScale = !scale && !bias && mlir::succeeded(parser.parseOptionalKeyword("scale"));
     if (!isScale && (bias || parser.parseKeyword("bias")))
@@ -24,7 +25,8 @@ inline mlir::ParseResult parseScaleAndBias(mlir::OpAsmParser &parser, OptionalOp
   return mlir::success();
 }
 
-inline void printScaleAndBias(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Value scale, mlir::Value bias) {
+inline void printScaleAndBias(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Value scale,
+                              mlir::Value bias) {
   if (scale)
     printer << ", scale " << scale;
   if (bias)

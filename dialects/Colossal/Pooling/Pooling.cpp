@@ -1,7 +1,7 @@
 //===- Pooling.cpp -------------------------------------------------------===//
 //
-// Windows over spatial dimensions, and resampling. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Windows over spatial dimensions, and resampling. All that is known about these ops stands here:
+// verification, folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -84,7 +84,9 @@ LogicalResult ResizeOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 FactorRule PoolOp::getFactorRule() {
   FactorRule rule;
@@ -93,13 +95,15 @@ FactorRule PoolOp::getFactorRule() {
   rule.add(input[1], FactorKind::Parallel, "channels");
   TensorFactors inputDims = {{0}, {1}}, resultDims = {{0}, {1}};
   unsigned rank = input.size() - 2;
-  static constexpr StringLiteral names[3][3] = {{"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
-  // A shard of a spatial dimension sees its padding as elements. That is right for maxima (-inf), for sums of powers (0),
-  // and for averages that count it; flat indices of maxima are of the whole input and stay whole.
+  static constexpr StringLiteral names[3][3] = {
+      {"width", "", ""}, {"height", "width", ""}, {"depth", "height", "width"}};
+  // A shard of a spatial dimension sees its padding as elements. That is right for maxima (-inf), for sums of
+  // powers (0), and for averages that count it; flat indices of maxima are of the whole input and stay whole.
   for (unsigned d = 0; d < rank; ++d) {
     int64_t low = getPads()[d], high = getPads()[rank + d];
     int64_t window = getDilations()[d] * (getKernel()[d] - 1) + 1;
-    int64_t last = (result[2 + d] - 1) * getStrides()[d] + window; // end of the last window, in padded elements
+    int64_t last =
+        (result[2 + d] - 1) * getStrides()[d] + window; // end of the last window, in padded elements
     bool isPadded = low > 0 || last > low + input[2 + d];
     bool fits = last <= low + input[2 + d] + high;
     bool isWhole = getIndices() || rank > 3 ||
@@ -149,7 +153,8 @@ FactorRule ResizeOp::getFactorRule() {
   TensorFactors input, result;
   for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
     int64_t resized = getShape(getResult())[d];
-    bool isCropped = getRoi() && ((*getRoi())[d] != 0.0 || (*getRoi())[getShape(getInput()).size() + d] != 1.0);
+    bool isCropped =
+        getRoi() && ((*getRoi())[d] != 0.0 || (*getRoi())[getShape(getInput()).size() + d] != 1.0);
     bool isKept = size == resized && getScales()[d] == 1.0 && !isCropped;
     input.push_back({rule.add(size, isKept ? FactorKind::Parallel : FactorKind::Whole)});
     result.push_back({isKept ? input.back().front() : rule.add(resized, FactorKind::Whole)});
@@ -176,8 +181,10 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
       Lane window = emitter.mul(emitter.uniform(counters[d]), getDilations()[d]);
       at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
                                emitter.constant(-getPads()[d])));
-      Element here(emitter, emitter.inRange(at.back(), -lowPadding * getPads()[d],
-                                            input[d + 2] + highPadding * getPads()[d + spatial]), boolean);
+      Element here(emitter,
+                   emitter.inRange(at.back(), -lowPadding * getPads()[d],
+                                   input[d + 2] + highPadding * getPads()[d + spatial]),
+                   boolean);
       inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
     }
     return std::make_pair(at, inside);
@@ -186,21 +193,23 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   if (getKind() == PoolKind::Max) {
     Value lowest = carried(emitter.scalar(type, lowestOf(type)));
     Value nowhere = carried(emitter.scalar(i64, -1));
-    auto values = overWindow(emitter, kernel, {lowest, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
-      auto [at, inside] = locate(counters, 0, 0);
-      Element best(emitter, acc[0], type), place(emitter, acc[1], i64), here(emitter, inside, boolean);
-      Element x(emitter, emitter.load(getInput(), at, inside, lowest), type);
-      if (result == 0)
-        return SmallVector<Value>{carried(best.max(x).get()), acc[1]};
-      Lane linear = emitter.add(emitter.mul(index[0], input[1]), index[1]);
-      for (unsigned i = 0; i < spatial; ++i) {
-        unsigned d = getColumnMajor() ? spatial - 1 - i : i;
-        linear = emitter.add(emitter.mul(linear, input[d + 2]), at[d + 2]);
-      }
-      Element flat(emitter, emitter.toValue(linear, i64), i64);
-      Element better = here & ((best < x) | (place == place.like(-1)));
-      return SmallVector<Value>{carried(better.select(x, best).get()), carried(better.select(flat, place).get())};
-    });
+    auto values =
+        overWindow(emitter, kernel, {lowest, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
+          auto [at, inside] = locate(counters, 0, 0);
+          Element best(emitter, acc[0], type), place(emitter, acc[1], i64), here(emitter, inside, boolean);
+          Element x(emitter, emitter.load(getInput(), at, inside, lowest), type);
+          if (result == 0)
+            return SmallVector<Value>{carried(best.max(x).get()), acc[1]};
+          Lane linear = emitter.add(emitter.mul(index[0], input[1]), index[1]);
+          for (unsigned i = 0; i < spatial; ++i) {
+            unsigned d = getColumnMajor() ? spatial - 1 - i : i;
+            linear = emitter.add(emitter.mul(linear, input[d + 2]), at[d + 2]);
+          }
+          Element flat(emitter, emitter.toValue(linear, i64), i64);
+          Element better = here & ((best < x) | (place == place.like(-1)));
+          return SmallVector<Value>{carried(better.select(x, best).get()),
+                                    carried(better.select(flat, place).get())};
+        });
     if (result == 0)
       return values[0];
     return Element(emitter, values[1], i64).to(elementTypeOf(getIndices())).get();
@@ -241,8 +250,8 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
 }
 
 namespace {
-/// Where along one dimension a resized element samples: an input coordinate. Computed in f32, as ONNX Runtime does, so
-/// that ties fall to the same side; weights are f64.
+/// Where along one dimension a resized element samples: an input coordinate. Computed in f32, as ONNX Runtime
+/// does, so that ties fall to the same side; weights are f64.
 struct Sampling {
   ElementEmitter &emitter;
   mutable ResizeOp op;
@@ -284,7 +293,9 @@ struct Sampling {
   }
 };
 
-Element floorOf(Element x) { return x.apply(MathFunction::Floor); }
+Element floorOf(Element x) {
+  return x.apply(MathFunction::Floor);
+}
 
 /// Weight of the input element at signed distance `distance` (in input elements) from the sampled coordinate.
 Element tapWeight(ResizeOp op, Element distance) {
@@ -310,7 +321,8 @@ Element nearestOf(ResizeOp op, Element x) {
 } // namespace
 
 Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type(), f64 = emitter.builder().getF64Type();
+  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type(),
+       f64 = emitter.builder().getF64Type();
   Type boolean = emitter.builder().getI1Type();
   ArrayRef<int64_t> input = shapeOf(getInput());
   bool nearest = getMode() == "nearest";
@@ -322,7 +334,8 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   SmallVector<double> shrinks;
   for (unsigned d = 0; d < input.size(); ++d) {
     Sampling sampling{emitter, *this, d};
-    bool crops = getCoordinates() == "tf_crop_and_resize" && (sampling.roi(false) != 0.0 || sampling.roi(true) != 1.0);
+    bool crops =
+        getCoordinates() == "tf_crop_and_resize" && (sampling.roi(false) != 0.0 || sampling.roi(true) != 1.0);
     if (input[d] == shapeOf(getResult())[d] && sampling.scale() == 1.0 && !crops)
       continue;
     Element x = sampling.coordinate(index[d]).to(f64);
@@ -366,27 +379,32 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   }
   bool normalizes = getExcludeOutside() || getAntialias();
   for (unsigned i = 0; normalizes && i < dims.size(); ++i)
-    totals.push_back({emitter, emitter.reduce(taps[i], carried(emitter.scalar(f64, 0)),
-                                              [&](Value counter, ValueRange acc) -> SmallVector<Value> {
-      return {carried((Element(emitter, acc[0], f64) + weightAt(i, counter).second).get())};
-    })[0], f64});
-  auto sum = overWindow(emitter, taps, carried(emitter.scalar(f64, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
-    std::optional<Element> product;
-    for (unsigned i = 0; i < dims.size(); ++i) {
-      auto [tap, weight] = weightAt(i, counters[i]);
-      if (normalizes)
-        weight = weight / totals[i];
-      Element place = tap.max(tap.like(0)).min(tap.like(double(input[dims[i]] - 1)));
-      at[dims[i]] = emitter.fromValue(place.to(i64).get());
-      product = product ? *product * weight : weight;
-    }
-    Element x = Element(emitter, emitter.load(getInput(), at), type).to(f64);
-    return SmallVector<Value>{carried((Element(emitter, acc[0], f64) + x * *product).get())};
-  });
+    totals.push_back(
+        {emitter,
+         emitter.reduce(taps[i], carried(emitter.scalar(f64, 0)),
+                        [&](Value counter, ValueRange acc) -> SmallVector<Value> {
+                          return {
+                              carried((Element(emitter, acc[0], f64) + weightAt(i, counter).second).get())};
+                        })[0],
+         f64});
+  auto sum = overWindow(
+      emitter, taps, carried(emitter.scalar(f64, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
+        std::optional<Element> product;
+        for (unsigned i = 0; i < dims.size(); ++i) {
+          auto [tap, weight] = weightAt(i, counters[i]);
+          if (normalizes)
+            weight = weight / totals[i];
+          Element place = tap.max(tap.like(0)).min(tap.like(double(input[dims[i]] - 1)));
+          at[dims[i]] = emitter.fromValue(place.to(i64).get());
+          product = product ? *product * weight : weight;
+        }
+        Element x = Element(emitter, emitter.load(getInput(), at), type).to(f64);
+        return SmallVector<Value>{carried((Element(emitter, acc[0], f64) + x * *product).get())};
+      });
   Element value(emitter, sum[0], f64);
   if (outside)
-    value = Element(emitter, outside, boolean)
-                .select(value.like(getExtrapolation().convertToDouble()), value);
+    value =
+        Element(emitter, outside, boolean).select(value.like(getExtrapolation().convertToDouble()), value);
   // Integers truncate what is exact to f32, and round after antialiasing, as ONNX Runtime does.
   if (!isa<FloatType>(type))
     value = getAntialias() ? value.apply(MathFunction::RoundEven) : value.to(emitter.builder().getF32Type());

@@ -1,7 +1,7 @@
 //===- Accumulate.h - the arithmetic of reductions --------------------------===//
 //
-// What a reduction kind does per element, at the start and at the end; shared by the pulled form of reductions and by
-// kernels that reduce whole rows.
+// What a reduction kind does per element, at the start and at the end; shared by the pulled form of
+// reductions and by kernels that reduce whole rows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_REDUCTION_ACCUMULATE_H
@@ -25,8 +25,8 @@ Element reduceCombine(ReduceKind kind, Element a, Element b);
 /// From the total of `count` elements to the result of `type`.
 Element reduceFinish(ReduceKind kind, Element total, int64_t count, mlir::Type type);
 
-/// top-k's order: x at place i comes before y at place j if it is greater (or less), or equal and its place is lower. NaN
-/// counts as the greatest.
+/// top-k's order: x at place i comes before y at place j if it is greater (or less), or equal and its place
+/// is lower. NaN counts as the greatest.
 Element comesBefore(bool largest, Element x, Element i, Element y, Element j);
 
 } // namespace colossal

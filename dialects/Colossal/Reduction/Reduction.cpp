@@ -89,7 +89,9 @@ LogicalResult TopKOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> getShape(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 /// How partial results of a reduction over parts combine to that over all, or none where they do not.
 static std::optional<ReductionKind> getPartialKind(ReduceKind kind, Type type) {
@@ -98,18 +100,13 @@ static std::optional<ReductionKind> getPartialKind(ReduceKind kind, Type type) {
     return type.isInteger() ? std::nullopt : std::optional(ReductionKind::Sum);
   case ReduceKind::Sum:
   case ReduceKind::SumSquare:
-  case ReduceKind::L1:
-    return ReductionKind::Sum;
-  case ReduceKind::Prod:
-    return ReductionKind::Prod;
-  case ReduceKind::Max:
-    return type.isInteger(1) ? ReductionKind::Or : ReductionKind::Max;
-  case ReduceKind::Min:
-    return type.isInteger(1) ? ReductionKind::And : ReductionKind::Min;
+  case ReduceKind::L1: return ReductionKind::Sum;
+  case ReduceKind::Prod: return ReductionKind::Prod;
+  case ReduceKind::Max: return type.isInteger(1) ? ReductionKind::Or : ReductionKind::Max;
+  case ReduceKind::Min: return type.isInteger(1) ? ReductionKind::And : ReductionKind::Min;
   case ReduceKind::L2:
   case ReduceKind::LogSum:
-  case ReduceKind::LogSumExp:
-    return std::nullopt;
+  case ReduceKind::LogSumExp: return std::nullopt;
   }
   return std::nullopt;
 }
@@ -117,7 +114,8 @@ static std::optional<ReductionKind> getPartialKind(ReduceKind kind, Type type) {
 FactorRule ReduceOp::getFactorRule() {
   FactorRule rule;
   TensorFactors input, result;
-  std::optional<ReductionKind> partial = getPartialKind(getKind(), cast<RankedTensorType>(getType()).getElementType());
+  std::optional<ReductionKind> partial =
+      getPartialKind(getKind(), cast<RankedTensorType>(getType()).getElementType());
   for (auto [d, size] : llvm::enumerate(getShape(getInput()))) {
     unsigned factor = rule.add(size);
     input.push_back({factor});
@@ -154,7 +152,9 @@ FailureOr<SmallVector<Value>> ReduceOp::buildLocal(OpBuilder &builder, LocalCont
   return results;
 }
 
-double ReduceOp::getFlops() { return cast<RankedTensorType>(getInput().getType()).getNumElements(); }
+double ReduceOp::getFlops() {
+  return cast<RankedTensorType>(getInput().getType()).getNumElements();
+}
 
 /// Input and results share all dimensions but `axis`, where they are whole.
 static FactorRule makeAlongAxis(Operation *op, int64_t axis, bool keepsAxis) {
@@ -175,11 +175,17 @@ static FactorRule makeAlongAxis(Operation *op, int64_t axis, bool keepsAxis) {
   return rule;
 }
 
-FactorRule ArgReduceOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), getKeepdims()); }
+FactorRule ArgReduceOp::getFactorRule() {
+  return makeAlongAxis(*this, getAxis(), getKeepdims());
+}
 
-FactorRule CumulateOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), true); }
+FactorRule CumulateOp::getFactorRule() {
+  return makeAlongAxis(*this, getAxis(), true);
+}
 
-FactorRule TopKOp::getFactorRule() { return makeAlongAxis(*this, getAxis(), true); }
+FactorRule TopKOp::getFactorRule() {
+  return makeAlongAxis(*this, getAxis(), true);
+}
 
 //===----------------------------------------------------------------------===//
 // Emission
@@ -202,7 +208,8 @@ Element colossal::highestOf(ElementEmitter &emitter, Type type) {
   APInt value = type.isUnsignedInteger() ? APInt::getMaxValue(width) : APInt::getSignedMaxValue(width);
   Type storage = IntegerType::get(type.getContext(), width);
   return {emitter,
-          arith::ConstantOp::create(emitter.builder(), emitter.loc(), IntegerAttr::get(storage, value)).getResult(),
+          arith::ConstantOp::create(emitter.builder(), emitter.loc(), IntegerAttr::get(storage, value))
+              .getResult(),
           type};
 }
 
@@ -296,10 +303,16 @@ Value ReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   auto term = [&] { return Element(emitter, emitter.load(getInput(), in), type).to(inner); };
   auto fold = [&](ReduceKind kind, llvm::function_ref<Element()> value) {
     Value init = carriedLike(emitter, reduceIdentity(emitter, kind, inner).get(), in);
-    return Element(emitter, loopOver(emitter, axes, shape, in, init, [&](ValueRange carried) -> SmallVector<Value> {
-      return {matched(emitter, reduceCombine(kind, {emitter, carried[0], inner}, reduceTerm(kind, value())).get(),
-                      carried[0])};
-    })[0], inner);
+    return Element(
+        emitter,
+        loopOver(emitter, axes, shape, in, init,
+                 [&](ValueRange carried) -> SmallVector<Value> {
+                   return {matched(
+                       emitter,
+                       reduceCombine(kind, {emitter, carried[0], inner}, reduceTerm(kind, value())).get(),
+                       carried[0])};
+                 })[0],
+        inner);
   };
   if (getKind() == ReduceKind::LogSumExp) {
     Element maximum = fold(ReduceKind::Max, term);
@@ -309,7 +322,9 @@ Value ReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
     Element sum = fold(ReduceKind::Sum, [&] { return (term() - shift).apply(MathFunction::Exp); });
     return (sum.apply(MathFunction::Log) + shift).to(elementTypeOf(getResult())).get();
   }
-  return reduceFinish(getKind(), fold(getKind(), term), getCount().value_or(count), elementTypeOf(getResult())).get();
+  return reduceFinish(getKind(), fold(getKind(), term), getCount().value_or(count),
+                      elementTypeOf(getResult()))
+      .get();
 }
 
 Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
@@ -327,13 +342,16 @@ Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
   Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   Value first = Element(emitter, emitter.load(getInput(), in), type).to(inner).get();
   Value zero = matched(emitter, emitter.scalar(i64, 0), first);
-  auto results = emitter.reduce(shape[axis], {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
-    in[axis] = emitter.uniform(counter);
-    Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner), best(emitter, carried[0], inner);
-    Element better = getMinimum() ? (getSelectLast() ? x <= best : x < best) : (getSelectLast() ? best <= x : best < x);
-    Element at(emitter, carried[1], i64);
-    return {better.select(x, best).get(), better.select({emitter, counter, i64}, at).get()};
-  });
+  auto results = emitter.reduce(
+      shape[axis], {first, zero}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+        in[axis] = emitter.uniform(counter);
+        Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner),
+                best(emitter, carried[0], inner);
+        Element better = getMinimum() ? (getSelectLast() ? x <= best : x < best)
+                                      : (getSelectLast() ? best <= x : best < x);
+        Element at(emitter, carried[1], i64);
+        return {better.select(x, best).get(), better.select({emitter, counter, i64}, at).get()};
+      });
   return Element(emitter, results[1], i64).to(elementTypeOf(getResult())).get();
 }
 
@@ -347,7 +365,8 @@ Value CumulateOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
   Value total = emitter.reduce(extent, init, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
     in[axis] = emitter.uniform(counter);
     Element at(emitter, counter, i64), sum(emitter, carried[0], inner);
-    Element counts = getReverse() ? (getExclusive() ? end < at : end <= at) : (getExclusive() ? at < end : at <= end);
+    Element counts =
+        getReverse() ? (getExclusive() ? end < at : end <= at) : (getExclusive() ? at < end : at <= end);
     Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner);
     return {matched(emitter, counts.select(reduceCombine(kind, sum, x), sum).get(), carried[0])};
   })[0];
@@ -365,25 +384,30 @@ Element colossal::comesBefore(bool largest, Element x, Element i, Element y, Ele
 }
 
 Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  // Takes the first of the elements that come after the one taken before, up to the rank wanted: O(k n) for each result.
+  // Takes the first of the elements that come after the one taken before, up to the rank wanted: O(k n) for
+  // each result.
   int64_t axis = getAxis(), extent = shapeOf(getInput())[axis], k = shapeOf(getValues())[axis];
   Type type = elementTypeOf(getInput()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   SmallVector<Lane> in(index);
   Element rank(emitter, emitter.toValue(index[axis], i64), i64);
   in[axis] = emitter.constant(0);
-  Value first = carriedLike(emitter, Element(emitter, emitter.load(getInput(), in), type).to(inner).get(), index);
+  Value first =
+      carriedLike(emitter, Element(emitter, emitter.load(getInput(), in), type).to(inner).get(), index);
   Value none = matched(emitter, emitter.scalar(i64, -1), first);
   auto taken = emitter.reduce(k, {first, none}, [&](Value step, ValueRange previous) -> SmallVector<Value> {
     Element last(emitter, previous[0], inner), lastPlace(emitter, previous[1], i64);
-    auto next = emitter.reduce(extent, {first, none}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
-      in[axis] = emitter.uniform(counter);
-      Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner), at(emitter, counter, i64);
-      Element best(emitter, carried[0], inner), place(emitter, carried[1], i64);
-      Element isLeft = (lastPlace == at.like(-1)) | comesBefore(getLargest(), last, lastPlace, x, at);
-      Element isBetter = (place == at.like(-1)) | comesBefore(getLargest(), x, at, best, place);
-      Element takes = isLeft & isBetter;
-      return {matched(emitter, takes.select(x, best).get(), first), matched(emitter, takes.select(at, place).get(), first)};
-    });
+    auto next =
+        emitter.reduce(extent, {first, none}, [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+          in[axis] = emitter.uniform(counter);
+          Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner),
+                  at(emitter, counter, i64);
+          Element best(emitter, carried[0], inner), place(emitter, carried[1], i64);
+          Element isLeft = (lastPlace == at.like(-1)) | comesBefore(getLargest(), last, lastPlace, x, at);
+          Element isBetter = (place == at.like(-1)) | comesBefore(getLargest(), x, at, best, place);
+          Element takes = isLeft & isBetter;
+          return {matched(emitter, takes.select(x, best).get(), first),
+                  matched(emitter, takes.select(at, place).get(), first)};
+        });
     Element goesOn = Element(emitter, step, i64) <= rank;
     return {matched(emitter, goesOn.select({emitter, next[0], inner}, last).get(), first),
             matched(emitter, goesOn.select({emitter, next[1], i64}, lastPlace).get(), first)};

@@ -1,7 +1,7 @@
 //===- Source.cpp --------------------------------------------------------===//
 //
-// Tensors that come from nowhere: parameters, constants, ranges, random values. All that is known about these ops stands here: verification, folding, sharding rules,
-// emission.
+// Tensors that come from nowhere: parameters, constants, ranges, random values. All that is known about these
+// ops stands here: verification, folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -62,7 +62,9 @@ LogicalResult RandomOp::verify() {
 // Folding
 //===----------------------------------------------------------------------===//
 
-OpFoldResult ConstantOp::fold(FoldAdaptor adaptor) { return getValue(); }
+OpFoldResult ConstantOp::fold(FoldAdaptor adaptor) {
+  return getValue();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding
@@ -80,7 +82,9 @@ static FactorRule makeFree(Operation *op, FactorKind kind) {
 }
 
 // A parameter may be stored in any layout: the load program reads that box.
-FactorRule ParameterOp::getFactorRule() { return makeFree(*this, FactorKind::Parallel); }
+FactorRule ParameterOp::getFactorRule() {
+  return makeFree(*this, FactorKind::Parallel);
+}
 
 FailureOr<SmallVector<Value>> ParameterOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   FailureOr<SmallVector<Value>> results = cloneWithLocalTypes(*this, builder, context);
@@ -88,7 +92,9 @@ FailureOr<SmallVector<Value>> ParameterOp::buildLocal(OpBuilder &builder, LocalC
   return results;
 }
 
-double ParameterOp::getFlops() { return 0; }
+double ParameterOp::getFlops() {
+  return 0;
+}
 
 // One value everywhere has shards; of others each rank holds all, and takes its part at the use.
 FactorRule ConstantOp::getFactorRule() {
@@ -97,13 +103,16 @@ FactorRule ConstantOp::getFactorRule() {
 
 FailureOr<SmallVector<Value>> ConstantOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   ElementsAttr value = getValue();
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   if (value.isSplat() && type != getType())
     value = DenseElementsAttr::get(type, value.getSplatValue<Attribute>());
   return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, value)};
 }
 
-double ConstantOp::getFlops() { return 0; }
+double ConstantOp::getFlops() {
+  return 0;
+}
 
 FactorRule IotaOp::getFactorRule() {
   FactorRule rule = makeFree(*this, FactorKind::Parallel);
@@ -115,7 +124,8 @@ FailureOr<SmallVector<Value>> IotaOp::buildLocal(OpBuilder &builder, LocalContex
   Value offset = getOffset() ? context.operand(0) : Value();
   if (Value shard = context.getOffset(builder, getAxis()))
     offset = offset ? arith::AddIOp::create(builder, getLoc(), offset, shard).getResult() : shard;
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   return SmallVector<Value>{
       IotaOp::create(builder, getLoc(), type, offset, getAxisAttr(), getStartAttr(), getStepAttr())};
 }
@@ -131,7 +141,8 @@ FactorRule RandomOp::getFactorRule() {
 }
 
 FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalContext &context) {
-  auto type = RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
+  auto type =
+      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   unsigned first = getInput() ? 1 : 0;
   SmallVector<Value> offsets;
   bool isSplit = false;
@@ -146,8 +157,8 @@ FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalCont
   if (!isSplit && getOffsets().empty())
     offsets.clear();
   return SmallVector<Value>{RandomOp::create(builder, getLoc(), type, getKindAttr(),
-                                             getInput() ? context.operand(0) : Value(), offsets, getAAttr(), getBAttr(),
-                                             getSeedAttr(), getExtentsAttr())};
+                                             getInput() ? context.operand(0) : Value(), offsets, getAAttr(),
+                                             getBAttr(), getSeedAttr(), getExtentsAttr())};
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,9 +166,13 @@ FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalCont
 //===----------------------------------------------------------------------===//
 
 // Parameters and constants are memory; the emitter reads them where they lie.
-Value ParameterOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value ParameterOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  return {};
+}
 
-Value ConstantOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) { return {}; }
+Value ConstantOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  return {};
+}
 
 Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   Type type = elementTypeOf(getResult()), i64 = emitter.builder().getI64Type();
@@ -174,8 +189,8 @@ Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   return (counter * counter.like(step) + counter.like(start)).to(type).get();
 }
 
-/// A well-mixed 64-bit hash of an integer: the finalizer of MurmurHash3 (Appleby), 64-bit version, applied twice with a
-/// Weyl step between, as in SplitMix64 (Steele, Lea, Flood 2014).
+/// A well-mixed 64-bit hash of an integer: the finalizer of MurmurHash3 (Appleby), 64-bit version, applied
+/// twice with a Weyl step between, as in SplitMix64 (Steele, Lea, Flood 2014).
 static Element mix(ElementEmitter &emitter, Element x) {
   auto shiftXor = [&](Element v, unsigned amount) {
     Value parts[] = {v.get(), v.like(amount).get()};
@@ -184,7 +199,8 @@ static Element mix(ElementEmitter &emitter, Element x) {
     return v ^ Element(emitter, shifted, v.elementType());
   };
   auto big = [&](uint64_t value) {
-    Value constant = arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), x.elementType(), (int64_t)value);
+    Value constant =
+        arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), x.elementType(), (int64_t)value);
     return Element(emitter, constant, x.elementType());
   };
   x = x + big(0x9e3779b97f4a7c15ull);

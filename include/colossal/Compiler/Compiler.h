@@ -1,7 +1,7 @@
 //===- Compiler.h - the road from an ONNX file to a plan --------------------===//
 //
-// The phases in order, each an entry point for a test (runPhases). colossal-compile is a thin shell over this library,
-// colossal-opt runs the same phases on modules.
+// The phases in order, each an entry point for a test (runPhases). colossal-compile is a thin shell over this
+// library, colossal-opt runs the same phases on modules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_COMPILER_H
@@ -30,31 +30,31 @@ enum class Phase { Import, Outline, Search, Partition, Schedule, Plan };
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 
-/// Dimensions that are bound together (exporters may name the same batch differently in each input) and their values,
-/// at least one; each value makes a program.
+/// Dimensions that are bound together (exporters may name the same batch differently in each input) and their
+/// values, at least one; each value makes a program.
 struct DimValues {
   std::vector<std::string> names;
   std::vector<int64_t> values;
 };
 
 struct CompileOptions {
-  ImportOptions import;                                   ///< dims holds the dimensions with one value
-  std::vector<DimValues> manyDims;                        ///< a program for each combination of their values
-  std::string mesh = "1";                                 ///< "AxB" or "data=2,model=2"
+  ImportOptions import;            ///< dims holds the dimensions with one value
+  std::vector<DimValues> manyDims; ///< a program for each combination of their values
+  std::string mesh = "1";          ///< "AxB" or "data=2,model=2"
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule;
-  std::string planPath;                                   ///< where the plan will lie: weight paths are relative to it
-  std::string commandLine;                                ///< recorded in the plan
+  std::string planPath;    ///< where the plan will lie: weight paths are relative to it
+  std::string commandLine; ///< recorded in the plan
   /// Called at the beginning of each phase, for progress.
   std::function<void(llvm::StringRef)> progress;
 };
 
 struct CompileResult {
-  mlir::OwningOpRef<mlir::ModuleOp> module;  ///< after the last phase that ran
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
   layout::LayoutReport layout;
   schedule::GeneratedCode code;
   plan::Plan plan;
-  std::string data;                          ///< the plan's data section
+  std::string data; ///< the plan's data section
 };
 
 /// All dialects that any phase makes.
@@ -67,7 +67,8 @@ mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::Stri
 mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &options, Phase last,
                             CompileResult &result);
 
-/// Runs the phases after `from` up to `last` on a module that stands after `from`; what compile does after import.
+/// Runs the phases after `from` up to `last` on a module that stands after `from`; what compile does after
+/// import.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                               CompileResult &result);
 

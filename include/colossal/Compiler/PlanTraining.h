@@ -1,7 +1,8 @@
 //===- PlanTraining.h - from an ONNX file to a training plan ----------------===//
 //
-// Imports a model (its weights need not be there), hands its units to the joint search, or prices a plan that is given. Beside
-// the road of Compiler.h: nothing is partitioned or generated. Neighbours: layout::extractTrainingGraph, planner::searchPlans.
+// Imports a model (its weights need not be there), hands its units to the joint search, or prices a plan that
+// is given. Beside the road of Compiler.h: nothing is partitioned or generated. Neighbours:
+// layout::extractTrainingGraph, planner::searchPlans.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_PLANTRAINING_H
@@ -16,8 +17,9 @@
 namespace colossal {
 
 struct PlanTrainingOptions {
-  ImportOptions import;         ///< dims without the batch
-  std::string batchDimension;   ///< name of the batch; empty: the first dimension of each input, where it is left open
+  ImportOptions import; ///< dims without the batch
+  std::string
+      batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
   planner::SearchSpace space;
   std::string machine = "h100"; ///< file or name
@@ -31,9 +33,10 @@ struct PlanTrainingResult {
   bool found = false; ///< a plan that fits
 };
 
-/// Fails, with diagnostics, where the model, the task or the given plan make no sense. That nothing fits is no failure: the report
-/// says by how much.
-mlir::LogicalResult planTraining(mlir::MLIRContext *context, const PlanTrainingOptions &options, PlanTrainingResult &result);
+/// Fails, with diagnostics, where the model, the task or the given plan make no sense. That nothing fits is
+/// no failure: the report says by how much.
+mlir::LogicalResult planTraining(mlir::MLIRContext *context, const PlanTrainingOptions &options,
+                                 PlanTrainingResult &result);
 
 /// Writes the plan's file, all of it or nothing; empty on success, otherwise the error.
 std::string writeTextFile(const std::string &path, const std::string &text);

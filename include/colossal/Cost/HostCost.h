@@ -32,14 +32,15 @@ public:
   /// (see
   ///   fusedSeconds) are not counted.
   /// Launches cost `launch_seconds` with one thread, `fork_seconds` with several.
-  /// `tiles`: pieces that the kernel's work comes in, which threads share evenly or, where there are few, do not.
+  /// `tiles`: pieces that the kernel's work comes in, which threads share evenly or, where there are few, do
+  /// not.
   double seconds(const OpWork &op, double tiles = kManyTiles) const;
 
   /// What an operation on `elements` values adds to the kernel that it is fused into.
   double fusedSeconds(double elements, double tiles = kManyTiles) const;
 
-  /// A generated kernel: a product and `operations` on single elements that follow it in registers; or, where `op` is
-  /// Streaming, the longer of its bytes and its operations.
+  /// A generated kernel: a product and `operations` on single elements that follow it in registers; or, where
+  /// `op` is Streaming, the longer of its bytes and its operations.
   double kernelSeconds(const OpWork &op, double operations, double tiles = kManyTiles) const;
 
 private:

@@ -1,8 +1,8 @@
 //===- ONNX.h - from an ONNX file to the colossal dialect -------------------===//
 //
-// The import phase. Dimensions are bound, shape arithmetic is folded, functions are inlined, and decomposed patterns are
-// recognised, so that what comes out is one function of static tensors. Weights stay in their files: parameters name the
-// bytes. All errors are diagnostics of the context.
+// The import phase. Dimensions are bound, shape arithmetic is folded, functions are inlined, and decomposed
+// patterns are recognised, so that what comes out is one function of static tensors. Weights stay in their
+// files: parameters name the bytes. All errors are diagnostics of the context.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_IMPORT_ONNX_H
@@ -26,7 +26,8 @@ inline constexpr llvm::StringLiteral kBoundDimsAttr = "colossal.bound_dims";
 
 /// Contents of a model input, fixed at compile time. Exactly one of the three is given.
 struct InputContents {
-  /// A number, `true`, `false`, or nested lists of them: `3`, `[1, 2]`, `[[0.5], [1.5]]`. Takes the input's type.
+  /// A number, `true`, `false`, or nested lists of them: `3`, `[1, 2]`, `[[0.5], [1.5]]`. Takes the input's
+  /// type.
   std::string literal;
   /// A file: `.npy`, or a serialized TensorProto (`.pb`).
   std::string file;
@@ -43,17 +44,20 @@ struct ImportOptions {
   std::map<std::string, InputContents> values;
   /// Recognise decomposed LayerNorm, RMSNorm, GELU, SiLU, attention and rotary embedding.
   bool recognisePatterns = true;
-  /// Import a model whose files of external data are not there: its parameters have places, but no contents. For plans that
-  /// are never run. Initializers at one place of such a file are one parameter.
+  /// Import a model whose files of external data are not there: its parameters have places, but no contents.
+  /// For plans that are never run. Initializers at one place of such a file are one parameter.
   bool allowMissingWeights = false;
   std::string functionName = "main";
 };
 
-/// Imports the model. Fails, with diagnostics, where a file cannot be read, a dimension is not bound, an operator is not
-/// supported (one message for all of them), or a shape depends on what is only known at run time.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext *context, const ImportOptions &options);
+/// Imports the model. Fails, with diagnostics, where a file cannot be read, a dimension is not bound, an
+/// operator is not supported (one message for all of them), or a shape depends on what is only known at run
+/// time.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext *context,
+                                                              const ImportOptions &options);
 
-/// One dimension of a model input: a size, or a name to be bound (empty where the model gives none: bind the shape).
+/// One dimension of a model input: a size, or a name to be bound (empty where the model gives none: bind the
+/// shape).
 struct InputDim {
   int64_t size = -1;
   std::string name;
@@ -67,7 +71,8 @@ struct ModelInput {
 /// The inputs that a user gives (initializers are not listed).
 mlir::FailureOr<std::vector<ModelInput>> listInputs(mlir::MLIRContext *context, const std::string &modelPath);
 
-/// One supported operator; versions are those of the domain's operator set. `last` is 0 where it is still current.
+/// One supported operator; versions are those of the domain's operator set. `last` is 0 where it is still
+/// current.
 struct SupportedOperator {
   std::string domain, name;
   int64_t first = 1, last = 0;

@@ -1,7 +1,7 @@
 //===- OnnxNames.h - ONNX names in locations --------------------------------===//
 //
-// Every op that comes from an ONNX model has a Location that holds the names of the nodes it came from and of the tensors
-// those nodes gave. Messages, pins and traces speak in these names. Layout of such a location:
+// Every op that comes from an ONNX model has a Location that holds the names of the nodes it came from and of
+// the tensors those nodes gave. Messages, pins and traces speak in these names. Layout of such a location:
 //
 //   NameLoc("node", NameLoc("tensor", unknown))                    one output
 //   NameLoc("node", FusedLoc[NameLoc("a"), NameLoc("b"), ...])      several
@@ -24,8 +24,8 @@ struct OnnxNames {
   llvm::SmallVector<llvm::StringRef, 2> tensors;
 };
 
-/// A location for what node `node` gives; `outputs` are the names of its outputs (empty names are left out). Tensors
-/// without a node (inputs, initializers) pass an empty `node`.
+/// A location for what node `node` gives; `outputs` are the names of its outputs (empty names are left out).
+/// Tensors without a node (inputs, initializers) pass an empty `node`.
 mlir::Location makeOnnxLocation(mlir::MLIRContext *context, llvm::StringRef node,
                                 llvm::ArrayRef<llvm::StringRef> outputs);
 

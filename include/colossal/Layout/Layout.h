@@ -1,7 +1,8 @@
 //===- Layout.h - which mesh axes split what --------------------------------===//
 //
-// The search phase: turns the module into a search::Problem (no IR in it), solves it, and writes the answer back as
-// `dist.assignment` attributes. Neighbours: lib/Search and lib/Cost (which know no IR), lib/Partition (after).
+// The search phase: turns the module into a search::Problem (no IR in it), solves it, and writes the answer
+// back as `dist.assignment` attributes. Neighbours: lib/Search and lib/Cost (which know no IR), lib/Partition
+// (after).
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H
@@ -17,26 +18,26 @@
 namespace colossal::layout {
 
 struct LayoutOptions {
-  uint64_t memoryBytes = 0;       ///< limit per device; 0: the machine's
-  std::string machine;            ///< machine file or name; empty: the default CPU
-  std::vector<std::string> pins;  ///< "REGEX=LAYOUT", see docs/Layouts.md
+  uint64_t memoryBytes = 0;      ///< limit per device; 0: the machine's
+  std::string machine;           ///< machine file or name; empty: the default CPU
+  std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
 };
 
 struct LayoutReport {
-  std::string pins;         ///< the chosen layouts as pins, one a line, that give the same plan when fed back
-  std::string summary;      ///< a few lines: per repeated block, layout, memory by kind, bytes by collective, time
-  std::string explanation;  ///< the same, op by op
+  std::string pins;    ///< the chosen layouts as pins, one a line, that give the same plan when fed back
+  std::string summary; ///< a few lines: per repeated block, layout, memory by kind, bytes by collective, time
+  std::string explanation; ///< the same, op by op
   double predictedSeconds = 0;
-  std::map<std::string, double> predictedByFunction;  ///< the same, function by function
+  std::map<std::string, double> predictedByFunction; ///< the same, function by function
 };
 
-/// Searches layouts for all functions of `module` (whose `dist.mesh` attribute is set): parameters that several
-/// functions share get one stored layout. Fails with a diagnostic where a pin matches nothing or cannot be met, or where
-/// nothing fits the memory: by how much, and where it goes.
+/// Searches layouts for all functions of `module` (whose `dist.mesh` attribute is set): parameters that
+/// several functions share get one stored layout. Fails with a diagnostic where a pin matches nothing or
+/// cannot be met, or where nothing fits the memory: by how much, and where it goes.
 mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options, LayoutReport &report);
 
-/// Seconds of collectives on `module`'s mesh as the search prices them, so that the partitioner chooses the sequences that
-/// the search has counted. Fails with a diagnostic where the machine is not known.
+/// Seconds of collectives on `module`'s mesh as the search prices them, so that the partitioner chooses the
+/// sequences that the search has counted. Fails with a diagnostic where the machine is not known.
 mlir::FailureOr<dist::CollectiveCost> getCollectiveCost(mlir::ModuleOp module, const LayoutOptions &options);
 
 /// Registers `--colossal-search-layouts`.

@@ -1,7 +1,7 @@
 //===- Partition.h - from global to local tensors ---------------------------===//
 //
-// The phase between search and schedule: every op is rebuilt at the shapes of one rank's shards, and what must move
-// between ranks is said by collectives.
+// The phase between search and schedule: every op is rebuilt at the shapes of one rank's shards, and what
+// must move between ranks is said by collectives.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_PARTITION_PARTITION_H
@@ -18,13 +18,14 @@ namespace colossal::dist {
 /// The module's mesh (attribute `dist.mesh`); one axis of one rank where there is none.
 MeshAttr getMesh(mlir::ModuleOp module);
 
-/// The assignment that an op carries as `dist.assignment`, one entry per factor of `rule`; all empty where the op has
-/// none. Fails, with an error at the op, if it has another number of factors, splits a whole factor, or names an axis
-/// twice or one that the mesh lacks.
+/// The assignment that an op carries as `dist.assignment`, one entry per factor of `rule`; all empty where
+/// the op has none. Fails, with an error at the op, if it has another number of factors, splits a whole
+/// factor, or names an axis twice or one that the mesh lacks.
 mlir::FailureOr<Assignment> getAssignment(mlir::Operation *op, const FactorRule &rule, MeshAttr mesh);
 void setAssignment(mlir::Operation *op, const Assignment &assignment);
 
-/// What layout an assignment makes of a tensor of `op`. Results are partial over the axes on reduction factors.
+/// What layout an assignment makes of a tensor of `op`. Results are partial over the axes on reduction
+/// factors.
 ShardingAttr getOperandSharding(mlir::Operation *op, unsigned operand, const FactorRule &rule,
                                 const Assignment &assignment);
 ShardingAttr getResultSharding(mlir::Operation *op, unsigned result, const FactorRule &rule,
@@ -34,8 +35,8 @@ ShardingAttr getResultSharding(mlir::Operation *op, unsigned result, const Facto
 struct ShardRange {
   mlir::Value start, valid;
 };
-ShardRange getShardRange(mlir::OpBuilder &builder, mlir::Location loc, int64_t size, llvm::ArrayRef<unsigned> axes,
-                         MeshAttr mesh);
+ShardRange getShardRange(mlir::OpBuilder &builder, mlir::Location loc, int64_t size,
+                         llvm::ArrayRef<unsigned> axes, MeshAttr mesh);
 
 } // namespace colossal::dist
 
@@ -46,28 +47,33 @@ using dist::kShardingAttrName;
 
 /// Partitions all functions of `module` over its mesh. `resharder` chooses collectives; null: by bytes sent.
 ///
-/// Before: global types. Layouts are in `dist.assignment` of ops (factors as RefinementAnalysis numbers them) and
-/// `dist.sharding` of function arguments and results, and of parameters, where it goes before an assignment.
+/// Before: global types. Layouts are in `dist.assignment` of ops (factors as RefinementAnalysis numbers them)
+/// and `dist.sharding` of function arguments and results, and of parameters, where it goes before an
+/// assignment.
 ///
 /// After:
-///  - every tensor is one rank's shard, of the padded shape ShardingAttr::getLocalShape. All ranks run the same code;
-///  - function arguments and results, and `colossal.parameter` ops, have a `dist.sharding` attribute: the global shape
-///    (ShardingAttr::getGlobalShape) and where the shard lies in it. Padding of parameters holds 0, that of arguments
-///    anything, and so does that of results;
-///  - the module has `shard.grid @mesh`, and functions hold `shard.all_gather`, `all_reduce`, `reduce_scatter`,
-///    `all_to_all` and `all_slice` on it, with groups ranked row-major over `grid_axes` in their order. Their shapes are
-///    even: padding and cropping around them are `colossal.pad` and `colossal.slice`. Reductions: sum, max, min, product,
-///    and bitwise and, or (on i1);
+///  - every tensor is one rank's shard, of the padded shape ShardingAttr::getLocalShape. All ranks run the
+///  same code;
+///  - function arguments and results, and `colossal.parameter` ops, have a `dist.sharding` attribute: the
+///  global shape
+///    (ShardingAttr::getGlobalShape) and where the shard lies in it. Padding of parameters holds 0, that of
+///    arguments anything, and so does that of results;
+///  - the module has `shard.grid @mesh`, and functions hold `shard.all_gather`, `all_reduce`,
+///  `reduce_scatter`,
+///    `all_to_all` and `all_slice` on it, with groups ranked row-major over `grid_axes` in their order. Their
+///    shapes are even: padding and cropping around them are `colossal.pad` and `colossal.slice`. Reductions:
+///    sum, max, min, product, and bitwise and, or (on i1);
 ///  - `dist.exchange` brings windows, `dist.mask_padding` writes what padding must hold;
-///  - values that differ by rank are `index` values made of `dist.coordinate`, `arith.constant`, `addi`, `subi`, `muli`,
-///    `floordivsi`, `remsi` (by a positive constant, of a non-negative value), `minsi` and `maxsi` only. They are operands
-///    of ops (offsets, valid extents), never of control flow.
+///  - values that differ by rank are `index` values made of `dist.coordinate`, `arith.constant`, `addi`,
+///  `subi`, `muli`,
+///    `floordivsi`, `remsi` (by a positive constant, of a non-negative value), `minsi` and `maxsi` only. They
+///    are operands of ops (offsets, valid extents), never of control flow.
 ///
-/// A factor of size f split over axes (a0, a1, ...) with n0, n1, ... ranks begins, on the rank with coordinates c0, c1,
-/// ..., at c0 * s1 + c1 * s2 + ... with s0 = f, s(i+1) = ceil(s(i) / n(i)); of its last s elements there are valid
-/// v0 = f, v(i+1) = max(0, min(s(i+1), v(i) - c(i) * s(i+1))). See dist::getShardRange.
+/// A factor of size f split over axes (a0, a1, ...) with n0, n1, ... ranks begins, on the rank with
+/// coordinates c0, c1,
+/// ..., at c0 * s1 + c1 * s2 + ... with s0 = f, s(i+1) = ceil(s(i) / n(i)); of its last s elements there are
+/// valid v0 = f, v(i+1) = max(0, min(s(i+1), v(i) - c(i) * s(i+1))). See dist::getShardRange.
 mlir::LogicalResult partition(mlir::ModuleOp module, dist::Resharder *resharder = nullptr);
-
 
 std::unique_ptr<mlir::Pass> createPartitionPass();
 /// Registers `--colossal-partition`.

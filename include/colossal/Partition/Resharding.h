@@ -19,11 +19,13 @@
 
 namespace colossal::dist {
 
-/// Slice and KeepFirst move nothing between ranks. KeepFirst makes a whole value the addend of a partial sum: kept on the
-/// ranks whose coordinates on the axes are 0, zero elsewhere.
+/// Slice and KeepFirst move nothing between ranks. KeepFirst makes a whole value the addend of a partial sum:
+/// kept on the ranks whose coordinates on the axes are 0, zero elsewhere.
 enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice, KeepFirst };
 /// Do ranks send anything in it?
-inline bool isCollective(MoveKind kind) { return kind != MoveKind::Slice && kind != MoveKind::KeepFirst; }
+inline bool isCollective(MoveKind kind) {
+  return kind != MoveKind::Slice && kind != MoveKind::KeepFirst;
+}
 llvm::StringRef stringify(MoveKind kind);
 
 /// One step, over a group of ranks that differ in `axes` only (ranked row-major over them, in their order).
@@ -40,7 +42,8 @@ struct Move {
   llvm::SmallVector<int64_t, 4> exposed, result;
   int64_t splitDim = -1, splitSize = 0;
   int64_t gatherDim = -1, gatherSize = 0;
-  /// Bytes of one rank's tensor: of the result for all-gather, slice and keep-first, of the input for the others.
+  /// Bytes of one rank's tensor: of the result for all-gather, slice and keep-first, of the input for the
+  /// others.
   double bytes = 0;
 };
 
@@ -74,8 +77,8 @@ class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps.
   explicit Resharder(MeshAttr mesh, CollectiveCost cost = {});
-  /// The cheapest path, owned by this object; null if `to` is partial otherwise than by sums where `from` is not so, or
-  /// shapes differ.
+  /// The cheapest path, owned by this object; null if `to` is partial otherwise than by sums where `from` is
+  /// not so, or shapes differ.
   const ReshardPath *find(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
   /// The cost of what find() gives, infinity where that is null. Made for whole tables of layouts: factors
   /// that do not change are left out, and what is left is searched once for all pairs of layouts that agree

@@ -1,5 +1,6 @@
 // The file around a plan: header, section table, and the sections (plan, data, code), each with a digest.
-// docs/PlanFormat.md gives the bytes. The compiler writes it, the runtime maps it; neither LLVM nor MLIR is seen here.
+// docs/PlanFormat.md gives the bytes. The compiler writes it, the runtime maps it; neither LLVM nor MLIR is
+// seen here.
 #ifndef COLOSSAL_PLAN_CONTAINER_H
 #define COLOSSAL_PLAN_CONTAINER_H
 
@@ -26,13 +27,13 @@ struct ByteView {
   size_t size = 0;
 };
 
-/// Writes `path` atomically: the bytes go to a temporary file beside it, are synced, and take its name at the end, so
-/// that a reader sees the old file or the whole new one. The file is made readable by all and writable by its owner.
-/// The same plan, code and data give the same bytes.
+/// Writes `path` atomically: the bytes go to a temporary file beside it, are synced, and take its name at the
+/// end, so that a reader sees the old file or the whole new one. The file is made readable by all and
+/// writable by its owner. The same plan, code and data give the same bytes.
 Status writePlan(const std::string &path, const Plan &plan, ByteView code, ByteView data);
 
-/// A plan file, mapped. Opening checks sizes and digests before anything is parsed, but does not validate the plan's
-/// contents (runtime/validate does). Movable; views live as long as it.
+/// A plan file, mapped. Opening checks sizes and digests before anything is parsed, but does not validate the
+/// plan's contents (runtime/validate does). Movable; views live as long as it.
 class PlanFile {
 public:
   PlanFile() = default;
@@ -40,8 +41,8 @@ public:
   PlanFile &operator=(PlanFile &&other) noexcept;
   ~PlanFile();
 
-  /// Who may write to the file is checked on the open descriptor if `checkOwner`: group and world must not, and the
-  /// owner must be the user or root.
+  /// Who may write to the file is checked on the open descriptor if `checkOwner`: group and world must not,
+  /// and the owner must be the user or root.
   static Status open(const std::string &path, bool checkOwner, PlanFile &file);
 
   const Plan &plan() const { return message; }

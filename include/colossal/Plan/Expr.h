@@ -14,13 +14,14 @@ namespace colossal::plan {
 /// Deepest nesting of binary nodes that a loader accepts.
 constexpr unsigned maxExprDepth = 32;
 
-/// Checks form only: depth, known operators, positive constant divisors, coordinates < axes, counters < counters.
+/// Checks form only: depth, known operators, positive constant divisors, coordinates < axes, counters <
+/// counters.
 Status checkExpr(const Expr &expr, unsigned axes, unsigned counters);
 
-/// The value at the given coordinates and counters. The expression must have passed checkExpr; an arithmetic overflow
-/// is an error.
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const std::vector<int64_t> &counters,
-                    int64_t &value);
+/// The value at the given coordinates and counters. The expression must have passed checkExpr; an arithmetic
+/// overflow is an error.
+Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates,
+                    const std::vector<int64_t> &counters, int64_t &value);
 
 /// Whether the value depends on a repeat's counter.
 bool usesCounters(const Expr &expr);
@@ -31,7 +32,8 @@ void markCoordinates(const Expr &expr, std::vector<bool> &axes);
 uint64_t meshRanks(const Mesh &mesh);
 /// Row-major coordinates of a rank: the last axis varies fastest.
 std::vector<int64_t> meshCoordinates(const Mesh &mesh, uint64_t rank);
-/// The ranks that share all coordinates of `rank` but those along `axes`, ranked row-major over `axes` in their order.
+/// The ranks that share all coordinates of `rank` but those along `axes`, ranked row-major over `axes` in
+/// their order.
 std::vector<uint32_t> groupMembers(const Mesh &mesh, const std::vector<uint32_t> &axes, uint64_t rank);
 
 } // namespace colossal::plan

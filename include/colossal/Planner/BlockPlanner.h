@@ -1,7 +1,8 @@
-// Layouts of one kind of unit on the tensor axes of a stage: each operation puts each axis on one of its factors, or leaves it;
-// what lies otherwise than it is used is moved, forward and, as a gradient, backward. Solved through search::Problem, so
-// that 1D tensor parallel, sequence parallel, vocabulary parallel, 2D and context parallel are points and not cases.
-// Neighbours: TrainingGraph.h is what is laid out, TrainingPlan.h puts units into stages.
+// Layouts of one kind of unit on the tensor axes of a stage: each operation puts each axis on one of its
+// factors, or leaves it; what lies otherwise than it is used is moved, forward and, as a gradient, backward.
+// Solved through search::Problem, so that 1D tensor parallel, sequence parallel, vocabulary parallel, 2D and
+// context parallel are points and not cases. Neighbours: TrainingGraph.h is what is laid out, TrainingPlan.h
+// puts units into stages.
 #pragma once
 
 #include "colossal/Cost/Operations.h"
@@ -23,13 +24,14 @@ struct TrainingTypes {
   /// Of a gradient while it is reduced over ranks.
   double reduced = 2;
 };
-/// "bf16", "f16": 16-bit compute and parameters, 32-bit gradients, master copy and moments. "f32", "tf32": 32 bits
-/// throughout. Others: none. Adam and AdamW keep two moments.
+/// "bf16", "f16": 16-bit compute and parameters, 32-bit gradients, master copy and moments. "f32", "tf32": 32
+/// bits throughout. Others: none. Adam and AdamW keep two moments.
 std::optional<TrainingTypes> trainingTypes(const std::string &precision);
 
 enum class Recompute {
   None,      ///< every tensor that a gradient reads is kept
-  Selective, ///< results of memory-bound operations and attention's scores are made again; contractions' are kept
+  Selective, ///< results of memory-bound operations and attention's scores are made again; contractions' are
+             ///< kept
   Full       ///< only what enters the unit is kept, and its forward pass is run again, collectives included
 };
 const char *toString(Recompute recompute);
@@ -52,7 +54,8 @@ struct PlaceKey {
 };
 /// Layout of the residual stream between units: per axis a place, or none (whole on each rank).
 using Boundary = std::vector<std::optional<PlaceKey>>;
-/// "whole", or for each axis the dimension it splits: "dim1" (of batch, sequence, width that is the sequence).
+/// "whole", or for each axis the dimension it splits: "dim1" (of batch, sequence, width that is the
+/// sequence).
 std::string toString(const Boundary &boundary);
 
 /// Per operation and axis the factor that the axis splits, or -1.
@@ -76,13 +79,13 @@ struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
   double collective = 0;                                ///< of them, communication
   double forwardCollective = 0;                         ///< of that, in the forward pass
-  double stepReduction = 0;    ///< s a step: gradients of parameters that the tensor axes do not split
-  double savedBytes = 0;       ///< from the forward to the backward pass
-  double weightSavedBytes = 0; ///< of them, kept until the weights' gradients are done
-  double transientBytes = 0;   ///< on top while the backward pass runs
-  double parameters = 0;       ///< elements stored on a rank
+  double stepReduction = 0;     ///< s a step: gradients of parameters that the tensor axes do not split
+  double savedBytes = 0;        ///< from the forward to the backward pass
+  double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
+  double transientBytes = 0;    ///< on top while the backward pass runs
+  double parameters = 0;        ///< elements stored on a rank
   std::map<int, double> shared; ///< of them, by shared number
-  double outputBytes = 0;      ///< that a rank hands to the next stage: its part of what all axes hold
+  double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
   std::map<std::string, double> bytesByCollective; ///< moved by a rank, forward and backward
 };
 
@@ -91,23 +94,26 @@ public:
   BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types);
   ~BlockPlanner();
 
-  /// Layouts of the boundary worth trying on these axes: every place of the residual stream that the inputs and outputs of all
-  /// kinds have in common and that the axis divides, and whole.
+  /// Layouts of the boundary worth trying on these axes: every place of the residual stream that the inputs
+  /// and outputs of all kinds have in common and that the axis divides, and whole.
   std::vector<Boundary> boundaries(const std::vector<TensorAxis> &axes) const;
 
-  /// The layout of least forward, recompute and backward seconds for the query; none if the boundary cannot be met. Found
-  /// layouts are kept.
+  /// The layout of least forward, recompute and backward seconds for the query; none if the boundary cannot
+  /// be met. Found layouts are kept.
   std::optional<UnitLayout> solve(const UnitQuery &query);
-  /// Prices a layout. `error` names what is wrong with it: a factor that may not be split, a boundary that is not met.
+  /// Prices a layout. `error` names what is wrong with it: a factor that may not be split, a boundary that is
+  /// not met.
   UnitCost price(const UnitQuery &query, const UnitLayout &layout, std::string &error) const;
 
-  /// No layout on any number of devices takes fewer device-seconds for one sequence of this kind, forward and backward.
+  /// No layout on any number of devices takes fewer device-seconds for one sequence of this kind, forward and
+  /// backward.
   double leastDeviceSeconds(int kind) const;
 
   /// "n:axis0 k:axis1" for every contraction and attention of the layout, by operation.
-  std::vector<std::pair<std::string, std::string>> describe(const UnitQuery &query, const UnitLayout &layout) const;
-  /// The layout that `text` (as describe writes it) means; `error` names what it cannot mean. Operations that are not named
-  /// follow by the solver.
+  std::vector<std::pair<std::string, std::string>> describe(const UnitQuery &query,
+                                                            const UnitLayout &layout) const;
+  /// The layout that `text` (as describe writes it) means; `error` names what it cannot mean. Operations that
+  /// are not named follow by the solver.
   std::optional<UnitLayout> parse(const UnitQuery &query, const std::map<std::string, std::string> &text,
                                   std::string &error);
   std::size_t solved() const;

@@ -1,6 +1,7 @@
-// One search over everything that decides a training step: the mesh (pipeline, data, context, tensor), layouts of the units, the
-// residual stream's layout, microbatch, schedule and chunks, stages, ZeRO stage and recompute. Branch and bound over simulated
-// plans. Neighbours: PlanPricer.h prices a plan, PlanReport.h tells a user about the answer.
+// One search over everything that decides a training step: the mesh (pipeline, data, context, tensor),
+// layouts of the units, the residual stream's layout, microbatch, schedule and chunks, stages, ZeRO stage and
+// recompute. Branch and bound over simulated plans. Neighbours: PlanPricer.h prices a plan, PlanReport.h
+// tells a user about the answer.
 #pragma once
 
 #include "colossal/Planner/PlanPricer.h"
@@ -12,20 +13,21 @@ namespace colossal::planner {
 
 /// What is tried. The defaults are wide; tests make them narrow.
 struct SearchSpace {
-  int maxTensor = 64;     ///< ranks of all tensor axes
+  int maxTensor = 64; ///< ranks of all tensor axes
   int maxContext = 16;
   double minContextLength = 1024; ///< tokens that a context rank keeps
   double maxMicrobatch = 64;
   int maxChunks = 8;
   bool tensorGrids = true; ///< two tensor axes, for 2D layouts
-  std::vector<cost::Schedule> schedules = {cost::Schedule::OneFOneB,     cost::Schedule::Interleaved,  cost::Schedule::ZeroBubbleH1,
-                                           cost::Schedule::ZeroBubbleV,  cost::Schedule::ZeroBubble1p, cost::Schedule::ZeroBubbleH2,
+  std::vector<cost::Schedule> schedules = {cost::Schedule::OneFOneB,     cost::Schedule::Interleaved,
+                                           cost::Schedule::ZeroBubbleH1, cost::Schedule::ZeroBubbleV,
+                                           cost::Schedule::ZeroBubble1p, cost::Schedule::ZeroBubbleH2,
                                            cost::Schedule::ZeroBubble2p, cost::Schedule::GPipe};
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   std::vector<int> zero = {1, 2, 3, 0};
   bool fusedAttention = true;
-  /// Passes of a microbatch through a chunk that are simulated before the search gives the best plan so far: about a microsecond
-  /// each.
+  /// Passes of a microbatch through a chunk that are simulated before the search gives the best plan so far:
+  /// about a microsecond each.
   long long passes = 4000000;
   int runnersUp = 5;
 };
@@ -53,7 +55,9 @@ struct SearchResult {
   bool complete = true;    ///< nothing was left out for lack of simulations
   std::string error;       ///< the task makes no sense
 
-  double gap() const { return best && best->price.seconds > 0 ? (best->price.seconds - bound) / best->price.seconds : 0; }
+  double gap() const {
+    return best && best->price.seconds > 0 ? (best->price.seconds - bound) / best->price.seconds : 0;
+  }
 };
 
 /// Deterministic. `progress` is told what is done, now and then.

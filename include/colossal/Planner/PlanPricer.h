@@ -1,5 +1,6 @@
-// What a training plan takes: time by part, and memory by kind, stage and time. Units are priced once a cell (axes, microbatch,
-// recompute, boundary) and put into time by simulation. Neighbours: TrainingPlan.h; cost::simulate.
+// What a training plan takes: time by part, and memory by kind, stage and time. Units are priced once a cell
+// (axes, microbatch, recompute, boundary) and put into time by simulation. Neighbours: TrainingPlan.h;
+// cost::simulate.
 #pragma once
 
 #include "colossal/Planner/TrainingPlan.h"
@@ -21,17 +22,17 @@ struct PlanPrice {
   double seconds = 0; ///< of a step
   /// Where they go, on the stage that ends last.
   double pipeline = 0, reduction = 0, optimizer = 0;
-  double bubble = 0;         ///< part of the pipeline's time in which the busiest stage waits
-  double collective = 0;     ///< s of communication inside the busiest stage's passes
-  std::vector<int> parts;    ///< units of each chunk
+  double bubble = 0;               ///< part of the pipeline's time in which the busiest stage waits
+  double collective = 0;           ///< s of communication inside the busiest stage's passes
+  std::vector<int> parts;          ///< units of each chunk
   std::vector<StageMemory> memory; ///< by stage
-  double peakBytes = 0;      ///< the largest total
-  double limitBytes = 0;     ///< of a device, without what its runtime reserves
-  std::vector<MemoryPoint> curve; ///< if asked for
+  double peakBytes = 0;            ///< the largest total
+  double limitBytes = 0;           ///< of a device, without what its runtime reserves
+  std::vector<MemoryPoint> curve;  ///< if asked for
   int curveStage = 0;
-  double flops = 0;          ///< of a step, as the model's contractions count, without recompute
+  double flops = 0; ///< of a step, as the model's contractions count, without recompute
   std::map<std::string, double> bytesByCollective; ///< a rank of the first stage, in a step
-  std::string error;         ///< why the plan makes no sense; the rest is empty then
+  std::string error;                               ///< why the plan makes no sense; the rest is empty then
 
   bool fits() const { return error.empty() && peakBytes <= limitBytes; }
 };
@@ -65,7 +66,8 @@ public:
   PlanPrice price(const TrainingPlan &plan, bool detailed = false);
   /// The cell of a plan, found or given by its layouts.
   const Cell &cell(const TrainingPlan &plan);
-  /// Units of each chunk so that the slowest chunk is as fast as can be, and the others even. What ZeRO adds is not counted.
+  /// Units of each chunk so that the slowest chunk is as fast as can be, and the others even. What ZeRO adds
+  /// is not counted.
   std::vector<int> balance(const TrainingPlan &plan, const Cell &cell) const;
 
   /// What is known of a plan (with its parts) before it is simulated.

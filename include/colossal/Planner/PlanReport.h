@@ -5,7 +5,8 @@
 
 namespace colossal::planner {
 
-/// The found plan with its bound, memory, runners-up, and what the code generator can emit of it; or why there is none.
+/// The found plan with its bound, memory, runners-up, and what the code generator can emit of it; or why
+/// there is none.
 std::string printReport(const SearchResult &result, PlanPricer &pricer);
 /// A plan given by hand.
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer);

@@ -1,11 +1,13 @@
 // Training plans as JSON, format version 1 (docs/Search.md has every key):
-//   { "format": "colossal-training-plan", "version": 1, "machine": "h100", "devices": 64, "global_batch": 512,
+//   { "format": "colossal-training-plan", "version": 1, "machine": "h100", "devices": 64, "global_batch":
+//   512,
 //     "training": "adamw", "precision": "bf16",
-//     "mesh": {"pipeline": 2, "data": 8, "context": 1, "tensor": [4]}, "microbatch": 1, "schedule": "1f1b", "chunks": 1,
-//     "zero": 1, "recompute": "none", "attention": "fused", "overlap_gradients": true, "boundary": ["dim1"],
-//     "stages": [17, 17], "layouts": {"block": {"node_linear": "n"}} }
-// "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "predicted", "bound" and the like are
-// what a search found out, and are not read. Unknown keys are errors. Neighbour: TrainingPlan.h.
+//     "mesh": {"pipeline": 2, "data": 8, "context": 1, "tensor": [4]}, "microbatch": 1, "schedule": "1f1b",
+//     "chunks": 1, "zero": 1, "recompute": "none", "attention": "fused", "overlap_gradients": true,
+//     "boundary": ["dim1"], "stages": [17, 17], "layouts": {"block": {"node_linear": "n"}} }
+// "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "predicted", "bound"
+// and the like are what a search found out, and are not read. Unknown keys are errors. Neighbour:
+// TrainingPlan.h.
 #pragma once
 
 #include "colossal/Planner/JointSearch.h"

@@ -1,7 +1,7 @@
-// A model as the joint search sees it: a sequence of units (embedding, blocks, head), each of a kind that is described
-// once, with operations whose dimensions are factors that mesh axes may lie on. No IR: lib/Layout fills it from a module
-// (TrainingBlocks.h there), tests by hand. Neighbours: BlockPlanner.h finds layouts for it, TrainingPlan.h cuts it into
-// stages.
+// A model as the joint search sees it: a sequence of units (embedding, blocks, head), each of a kind that is
+// described once, with operations whose dimensions are factors that mesh axes may lie on. No IR: lib/Layout
+// fills it from a module (TrainingBlocks.h there), tests by hand. Neighbours: BlockPlanner.h finds layouts
+// for it, TrainingPlan.h cuts it into stages.
 #pragma once
 
 #include "colossal/Cost/Machine.h"
@@ -12,7 +12,8 @@
 
 namespace colossal::planner {
 
-/// A factor of an operation's index space. Its size for a microbatch of b sequences is `size`, times b where `perSequence`.
+/// A factor of an operation's index space. Its size for a microbatch of b sequences is `size`, times b where
+/// `perSequence`.
 struct Factor {
   enum Kind { Parallel, Reduction, Whole };
   double size = 1;
@@ -22,8 +23,8 @@ struct Factor {
   std::string role;
 };
 
-/// Where a factor stands in a tensor: the dimension, and how many elements of that dimension lie inside it (one sequence's).
-/// Two operations mean the same shard where dimension, size and `inner` agree.
+/// Where a factor stands in a tensor: the dimension, and how many elements of that dimension lie inside it
+/// (one sequence's). Two operations mean the same shard where dimension, size and `inner` agree.
 struct Place {
   int factor = 0;
   int dim = 0;
@@ -100,12 +101,13 @@ struct TrainingGraph {
 
   /// Trained elements; shared ones once.
   double parameters() const;
-  /// 6 operations a parameter and token are the usual estimate; this counts what the contractions do, forward and backward.
+  /// 6 operations a parameter and token are the usual estimate; this counts what the contractions do, forward
+  /// and backward.
   double stepFlops(double sequences) const;
 };
 
-/// What the joint search relies on: indices in range, factors of equal places of equal size, positive sizes, boundaries that
-/// fit. Empty, or what is wrong with the place named.
+/// What the joint search relies on: indices in range, factors of equal places of equal size, positive sizes,
+/// boundaries that fit. Empty, or what is wrong with the place named.
 std::string validate(const TrainingGraph &graph);
 
 } // namespace colossal::planner

@@ -1,5 +1,6 @@
-// A training plan as data: how a model's units, the devices of a machine and a global batch are brought together. Neighbours:
-// PlanText.h reads and writes it, PlanPricer.h says what it takes, JointSearch.h finds the best one.
+// A training plan as data: how a model's units, the devices of a machine and a global batch are brought
+// together. Neighbours: PlanText.h reads and writes it, PlanPricer.h says what it takes, JointSearch.h finds
+// the best one.
 #pragma once
 
 #include "colossal/Cost/PipelineSchedule.h"
@@ -25,23 +26,26 @@ struct TrainingTask {
 struct TrainingPlan {
   TrainingTask task;
   int pipeline = 1, data = 1, context = 1;
-  std::vector<int> tensor; ///< sizes of the tensor axes, outermost first; two for 2D layouts; none or {1}: unsplit
-  double microbatch = 1;   ///< sequences
+  std::vector<int>
+      tensor; ///< sizes of the tensor axes, outermost first; two for 2D layouts; none or {1}: unsplit
+  double microbatch = 1; ///< sequences
   cost::Schedule schedule = cost::Schedule::OneFOneB;
   int chunks = 1; ///< of a stage; above 1 for interleaved, 2 for zb-v
-  /// 0: all state on every rank; 1: the optimizer's over the data and context axes; 2: gradients too; 3: parameters too.
+  /// 0: all state on every rank; 1: the optimizer's over the data and context axes; 2: gradients too; 3:
+  /// parameters too.
   int zero = 0;
   Recompute recompute = Recompute::None;
   bool fusedAttention = true;
   /// Gradients are reduced beside the last backward pass, as they come.
   bool overlapGradients = true;
-  /// What the solver's layouts weigh: 0 time alone; 1 time, and parameters as if a rank that keeps all of a unit's had to
-  /// compute all of it; 2 parameters before time. Not part of the text: that names the layouts.
+  /// What the solver's layouts weigh: 0 time alone; 1 time, and parameters as if a rank that keeps all of a
+  /// unit's had to compute all of it; 2 parameters before time. Not part of the text: that names the layouts.
   int lean = 0;
   Boundary boundary; ///< of the context axis, if above 1, and the tensor axes
   /// Units of each chunk in the model's order; empty: balanced.
   std::vector<int> parts;
-  /// By kind of unit: operation to factors, one for each axis ("n,-"); what is not named follows by the solver.
+  /// By kind of unit: operation to factors, one for each axis ("n,-"); what is not named follows by the
+  /// solver.
   std::map<std::string, std::map<std::string, std::string>> layouts;
 
   int tensorSize() const;
@@ -51,7 +55,8 @@ struct TrainingPlan {
 /// The axes that units are laid out over, outermost first: context if above 1, then the tensor axes above 1.
 std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan);
 
-/// Empty, or the first place that makes no sense, as in "mesh.data: 3 does not divide the global batch of 512".
+/// Empty, or the first place that makes no sense, as in "mesh.data: 3 does not divide the global batch of
+/// 512".
 std::string validate(const TrainingPlan &plan, const TrainingGraph &graph);
 
 } // namespace colossal::planner

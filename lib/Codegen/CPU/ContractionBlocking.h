@@ -9,8 +9,12 @@
 
 namespace colossal::cpu {
 
-inline int64_t divideUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-inline int64_t roundUp(int64_t value, int64_t multiple) { return divideUp(value, multiple) * multiple; }
+inline int64_t divideUp(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+inline int64_t roundUp(int64_t value, int64_t multiple) {
+  return divideUp(value, multiple) * multiple;
+}
 
 /// A panel is `vectors` vectors of `lanes` lanes wide; `rows` x `vectors` accumulators fill the register
 /// file.

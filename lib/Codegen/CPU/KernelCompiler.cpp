@@ -208,9 +208,10 @@ private:
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, graph, modules);
     llvm::ModulePassManager passes;
-    llvm::cantFail(builder.parsePassPipeline(
-        passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),loop(indvars),"
-                "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"));
+    llvm::cantFail(
+        builder.parsePassPipeline(passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-"
+                                          "fixpoint>,loop-mssa(loop-rotate,licm),loop(indvars),"
+                                          "early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"));
     passes.run(module, modules);
   }
 

@@ -49,8 +49,8 @@ static DenseElementsAttr makeElements(RankedTensorType type, ArrayRef<Cell> cell
   return DenseElementsAttr::get(type, values);
 }
 
-FailureOr<DenseElementsAttr> colossal::foldElements(Operation *op, ArrayRef<Attribute> operands, unsigned result,
-                                                    const FoldLimits &limits) {
+FailureOr<DenseElementsAttr> colossal::foldElements(Operation *op, ArrayRef<Attribute> operands,
+                                                    unsigned result, const FoldLimits &limits) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(result).getType());
   if (!type || !type.hasStaticShape() || type.getNumElements() > limits.elements)
     return failure();

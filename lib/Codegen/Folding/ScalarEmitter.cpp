@@ -197,22 +197,34 @@ Value ScalarEmitter::choose(Value condition, Thunk then, Thunk otherwise) {
 // Indices
 //===----------------------------------------------------------------------===//
 
-Lane ScalarEmitter::constant(int64_t value) { return uniform(index64(value)); }
+Lane ScalarEmitter::constant(int64_t value) {
+  return uniform(index64(value));
+}
 
 Lane ScalarEmitter::binary(Opcode opcode, Lane x, Lane y) {
   return uniform(place(Instruction(opcode), b.getI64Type(), {x.base, y.base})[0]);
 }
 
-Lane ScalarEmitter::add(Lane x, Lane y) { return binary(Opcode::Add, x, y); }
-Lane ScalarEmitter::mul(Lane a, int64_t factor) { return binary(Opcode::Mul, a, constant(factor)); }
-Lane ScalarEmitter::floorDiv(Lane a, int64_t divisor) { return binary(Opcode::DivU, a, constant(divisor)); }
-Lane ScalarEmitter::mod(Lane a, int64_t divisor) { return binary(Opcode::RemU, a, constant(divisor)); }
+Lane ScalarEmitter::add(Lane x, Lane y) {
+  return binary(Opcode::Add, x, y);
+}
+Lane ScalarEmitter::mul(Lane a, int64_t factor) {
+  return binary(Opcode::Mul, a, constant(factor));
+}
+Lane ScalarEmitter::floorDiv(Lane a, int64_t divisor) {
+  return binary(Opcode::DivU, a, constant(divisor));
+}
+Lane ScalarEmitter::mod(Lane a, int64_t divisor) {
+  return binary(Opcode::RemU, a, constant(divisor));
+}
 
 Lane ScalarEmitter::fromValue(Value integer) {
   return uniform(convert(integer, integer.getType(), b.getI64Type()));
 }
 
-Value ScalarEmitter::toValue(Lane lane, Type integerType) { return convert(lane.base, b.getI64Type(), integerType); }
+Value ScalarEmitter::toValue(Lane lane, Type integerType) {
+  return convert(lane.base, b.getI64Type(), integerType);
+}
 
 Value ScalarEmitter::inRange(Lane lane, int64_t low, int64_t high) {
   auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) {
@@ -246,12 +258,24 @@ Value ScalarEmitter::scalar(Type element, double value) {
   return constantCell(signless(element), cell);
 }
 
-static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-static double softplus(double x) { return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
-static double geluErf(double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }
-static double geluTanh(double x) { return x * sigmoid(2 * std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x)); }
-static double silu(double x) { return x * sigmoid(x); }
-static double rsqrt(double x) { return 1 / std::sqrt(x); }
+static double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+static double softplus(double x) {
+  return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
+}
+static double geluErf(double x) {
+  return 0.5 * x * std::erfc(-x * M_SQRT1_2);
+}
+static double geluTanh(double x) {
+  return x * sigmoid(2 * std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x));
+}
+static double silu(double x) {
+  return x * sigmoid(x);
+}
+static double rsqrt(double x) {
+  return 1 / std::sqrt(x);
+}
 
 static double (*functionOf(MathFunction function))(double) {
   switch (function) {
@@ -306,21 +330,43 @@ Value ScalarEmitter::minimum(Value x, Value y) {
 // Translation
 //===----------------------------------------------------------------------===//
 
-unsigned ScalarEmitter::slotOf(Value value) { return slots.try_emplace(value, slots.size()).first->second; }
+unsigned ScalarEmitter::slotOf(Value value) {
+  return slots.try_emplace(value, slots.size()).first->second;
+}
 
 static std::optional<Opcode> opcodeOf(StringRef name) {
   return llvm::StringSwitch<std::optional<Opcode>>(name)
-      .Case("arith.addf", Opcode::AddF).Case("arith.subf", Opcode::SubF).Case("arith.mulf", Opcode::MulF)
-      .Case("arith.divf", Opcode::DivF).Case("arith.remf", Opcode::RemF).Case("arith.negf", Opcode::NegF)
-      .Case("math.absf", Opcode::AbsF).Case("arith.maximumf", Opcode::MaximumF)
-      .Case("arith.minimumf", Opcode::MinimumF).Case("math.powf", Opcode::Pow)
-      .Case("arith.addi", Opcode::Add).Case("arith.subi", Opcode::Sub).Case("arith.muli", Opcode::Mul)
-      .Case("arith.divsi", Opcode::DivS).Case("arith.divui", Opcode::DivU).Case("arith.remsi", Opcode::RemS)
-      .Case("arith.remui", Opcode::RemU).Case("arith.andi", Opcode::And).Case("arith.ori", Opcode::Or)
-      .Case("arith.xori", Opcode::Xor).Case("arith.shli", Opcode::Shl).Case("arith.shrui", Opcode::ShrU)
-      .Case("arith.shrsi", Opcode::ShrS).Case("arith.maxsi", Opcode::MaxS).Case("arith.maxui", Opcode::MaxU)
-      .Case("arith.minsi", Opcode::MinS).Case("arith.minui", Opcode::MinU).Case("math.absi", Opcode::AbsI)
-      .Case("arith.cmpf", Opcode::CompareF).Case("arith.cmpi", Opcode::CompareI).Case("arith.select", Opcode::Select)
+      .Case("arith.addf", Opcode::AddF)
+      .Case("arith.subf", Opcode::SubF)
+      .Case("arith.mulf", Opcode::MulF)
+      .Case("arith.divf", Opcode::DivF)
+      .Case("arith.remf", Opcode::RemF)
+      .Case("arith.negf", Opcode::NegF)
+      .Case("math.absf", Opcode::AbsF)
+      .Case("arith.maximumf", Opcode::MaximumF)
+      .Case("arith.minimumf", Opcode::MinimumF)
+      .Case("math.powf", Opcode::Pow)
+      .Case("arith.addi", Opcode::Add)
+      .Case("arith.subi", Opcode::Sub)
+      .Case("arith.muli", Opcode::Mul)
+      .Case("arith.divsi", Opcode::DivS)
+      .Case("arith.divui", Opcode::DivU)
+      .Case("arith.remsi", Opcode::RemS)
+      .Case("arith.remui", Opcode::RemU)
+      .Case("arith.andi", Opcode::And)
+      .Case("arith.ori", Opcode::Or)
+      .Case("arith.xori", Opcode::Xor)
+      .Case("arith.shli", Opcode::Shl)
+      .Case("arith.shrui", Opcode::ShrU)
+      .Case("arith.shrsi", Opcode::ShrS)
+      .Case("arith.maxsi", Opcode::MaxS)
+      .Case("arith.maxui", Opcode::MaxU)
+      .Case("arith.minsi", Opcode::MinS)
+      .Case("arith.minui", Opcode::MinU)
+      .Case("math.absi", Opcode::AbsI)
+      .Case("arith.cmpf", Opcode::CompareF)
+      .Case("arith.cmpi", Opcode::CompareI)
+      .Case("arith.select", Opcode::Select)
       .Default(std::nullopt);
 }
 
@@ -358,7 +404,8 @@ FailureOr<ScalarProgram> ScalarEmitter::finish(Value element) {
       if (auto constant = dyn_cast<arith::ConstantOp>(source)) {
         if (!constant.getType().isIntOrFloat())
           return failure();
-        program.constants.push_back({slotOf(constant), readCell(constant.getValue(), isa<FloatType>(constant.getType()))});
+        program.constants.push_back(
+            {slotOf(constant), readCell(constant.getValue(), isa<FloatType>(constant.getType()))});
         continue;
       }
       Instruction instruction(Opcode::Copy);

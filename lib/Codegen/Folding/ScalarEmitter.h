@@ -1,8 +1,8 @@
 //===- ScalarEmitter.h - element code for one element at a time -------------===//
 //
-// The ElementEmitter of the folder. Element code creates arith ops in blocks of this class's own; what that dialect cannot
-// say (a read of a tensor, a loop, a choice, a function) is a cast op that stands for an Instruction. `finish` turns all of
-// it into a ScalarProgram.
+// The ElementEmitter of the folder. Element code creates arith ops in blocks of this class's own; what that
+// dialect cannot say (a read of a tensor, a loop, a choice, a function) is a cast op that stands for an
+// Instruction. `finish` turns all of it into a ScalarProgram.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_CODEGEN_FOLDING_SCALAREMITTER_H
@@ -29,13 +29,15 @@ public:
   ~ScalarEmitter() override;
 
   llvm::ArrayRef<Lane> index() const { return entryIndex; }
-  /// The program whose element is `element`, or failure where the code holds something that cannot be interpreted.
+  /// The program whose element is `element`, or failure where the code holds something that cannot be
+  /// interpreted.
   mlir::FailureOr<ScalarProgram> finish(mlir::Value element);
 
   mlir::OpBuilder &builder() override { return b; }
   mlir::Location loc() override { return op->getLoc(); }
   unsigned lanes() const override { return 1; }
-  mlir::Value load(mlir::Value tensor, llvm::ArrayRef<Lane> index, mlir::Value mask, mlir::Value otherwise) override;
+  mlir::Value load(mlir::Value tensor, llvm::ArrayRef<Lane> index, mlir::Value mask,
+                   mlir::Value otherwise) override;
   mlir::Value scalarOperand(mlir::Value value) override;
   llvm::SmallVector<mlir::Value>
   reduce(int64_t extent, mlir::ValueRange init,
@@ -62,7 +64,8 @@ private:
   /// Runs `emit` with the insertion point in `block`.
   void inBlock(mlir::Block *block, llvm::function_ref<void()> emit);
   /// An op that stands for `instruction`.
-  llvm::SmallVector<mlir::Value> place(Instruction instruction, mlir::TypeRange results, mlir::ValueRange operands);
+  llvm::SmallVector<mlir::Value> place(Instruction instruction, mlir::TypeRange results,
+                                       mlir::ValueRange operands);
   mlir::Value constantCell(mlir::Type signless, Cell cell);
   mlir::Value index64(int64_t value);
   Lane binary(Opcode opcode, Lane a, Lane b);

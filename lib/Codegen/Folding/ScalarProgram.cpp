@@ -71,7 +71,8 @@ Cell colossal::convertNumber(Cell value, NumberType from, NumberType to) {
     return out;
   }
   if (to.kind == NumberType::F64)
-    out.real = isUnsigned ? static_cast<double>(value.integer) : static_cast<double>(signExtend(from.width, value.integer));
+    out.real = isUnsigned ? static_cast<double>(value.integer)
+                          : static_cast<double>(signExtend(from.width, value.integer));
   else // once, not through double
     out.real = roundTo(to.kind, isUnsigned ? static_cast<float>(value.integer)
                                            : static_cast<float>(signExtend(from.width, value.integer)));
@@ -119,7 +120,9 @@ bool ScalarInterpreter::runInstruction(const Instruction &in) {
     slots[in.results[0]] = slots[slots[in.operands[0]].integer ? in.operands[1] : in.operands[2]];
     return true;
   case Opcode::Copy: slots[in.results[0]] = slots[in.operands[0]]; return true;
-  case Opcode::Convert: slots[in.results[0]] = convertNumber(slots[in.operands[0]], in.type, in.target); return true;
+  case Opcode::Convert:
+    slots[in.results[0]] = convertNumber(slots[in.operands[0]], in.type, in.target);
+    return true;
   default: break;
   }
   if (in.opcode <= Opcode::Function || in.opcode == Opcode::CompareF)
@@ -174,7 +177,8 @@ static double maximum(double a, double b) {
   return a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b);
 }
 
-/// Predicates as arith numbers them: false, then oeq ogt oge olt ole one ord, then the unordered ones, then true.
+/// Predicates as arith numbers them: false, then oeq ogt oge olt ole one ord, then the unordered ones, then
+/// true.
 static bool compareFloats(int64_t predicate, double a, double b) {
   bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {

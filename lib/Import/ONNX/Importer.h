@@ -1,8 +1,8 @@
 //===- Importer.h - the walk over an ONNX graph -----------------------------===//
 //
-// Holds what is known while a model is imported: the file, the values of tensors by scope, the parameters made so far.
-// Operators (Operator.h) see it through Node. A scope is a graph, a subgraph (which sees its parent's names) or the body
-// of a function (which sees only its inputs).
+// Holds what is known while a model is imported: the file, the values of tensors by scope, the parameters
+// made so far. Operators (Operator.h) see it through Node. A scope is a graph, a subgraph (which sees its
+// parent's names) or the body of a function (which sees only its inputs).
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H
@@ -23,9 +23,10 @@ namespace colossal::onnx_import {
 std::string getNodeName(const onnx::NodeProto &node);
 /// The MLIR type of an ONNX element type; null where it is not supported.
 mlir::Type getElementType(mlir::MLIRContext *context, int32_t onnxType);
-/// The values of a tensor whose dense bytes (if it has them) are `bytes`. Errors: counts that do not fit, types that are
-/// not supported.
-llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context, const onnx::TensorProto &tensor,
+/// The values of a tensor whose dense bytes (if it has them) are `bytes`. Errors: counts that do not fit,
+/// types that are not supported.
+llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context,
+                                                   const onnx::TensorProto &tensor,
                                                    const std::optional<TensorBytes> &bytes);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
 llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element);
@@ -52,7 +53,8 @@ public:
   /// The value of tensor `name`, made from its initializer at first use; null where there is none.
   mlir::FailureOr<mlir::Value> lookup(Scope &scope, llvm::StringRef name);
   /// Makes a constant or a parameter from `tensor`. `isInitializer`: it may be a weight.
-  mlir::FailureOr<mlir::Value> importTensor(const onnx::TensorProto &tensor, llvm::StringRef name, bool isInitializer);
+  mlir::FailureOr<mlir::Value> importTensor(const onnx::TensorProto &tensor, llvm::StringRef name,
+                                            bool isInitializer);
   /// Imports the nodes of a subgraph of `node`'s graph with `inputs` for its inputs; gives its outputs.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> importSubgraph(const onnx::GraphProto &graph,
                                                                  llvm::ArrayRef<mlir::Value> inputs);
@@ -62,19 +64,21 @@ public:
 private:
   mlir::LogicalResult checkOperators();
   mlir::LogicalResult bindInputs();
-  mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope,
-                                  const llvm::BitVector &needed);
+  mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                                  Scope &scope, const llvm::BitVector &needed);
   mlir::LogicalResult importNode(const onnx::NodeProto &node, Scope &scope);
-  mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, Scope &scope);
+  mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
+                                 Scope &scope);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> importOutputs(const onnx::GraphProto &graph, Scope &scope,
                                                                 llvm::StringRef owner);
-  mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name, mlir::RankedTensorType type,
-                              const std::optional<TensorBytes> &bytes, mlir::ElementsAttr data);
+  mlir::Value importParameter(const onnx::TensorProto &tensor, llvm::StringRef name,
+                              mlir::RankedTensorType type, const std::optional<TensorBytes> &bytes,
+                              mlir::ElementsAttr data);
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   mlir::Location locationOf(llvm::StringRef tensor);
-  /// Stands for the node while its ops are made, most of which (arithmetic of shapes) do not outlive the walk; the node
-  /// stays where it is until then.
+  /// Stands for the node while its ops are made, most of which (arithmetic of shapes) do not outlive the
+  /// walk; the node stays where it is until then.
   mlir::Location locationOf(const onnx::NodeProto &node);
   /// Drops what nothing uses, and gives all other ops the locations that OnnxNames.h describes.
   void resolveLocations();

@@ -1,7 +1,7 @@
 //===- Inputs.cpp - binding of the model's inputs ---------------------------===//
 //
-// Every input becomes an argument of static shape, or, where its contents are given, a constant. Everything that is
-// missing or contradictory is reported, not the first alone.
+// Every input becomes an argument of static shape, or, where its contents are given, a constant. Everything
+// that is missing or contradictory is reported, not the first alone.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
@@ -84,15 +84,15 @@ LogicalResult Importer::bindInputs() {
   auto bind = [&](const onnx::ValueInfoProto &input, ArrayRef<int64_t> shape) {
     const auto &type = input.type().tensor_type();
     if (type.has_shape() && type.shape().dim_size() != int(shape.size())) {
-      report() << "input '" << input.name() << "' has " << type.shape().dim_size() << " dimensions, " << shape.size()
-               << " are given";
+      report() << "input '" << input.name() << "' has " << type.shape().dim_size() << " dimensions, "
+               << shape.size() << " are given";
       return;
     }
     for (int d = 0; type.has_shape() && d < type.shape().dim_size(); ++d) {
       const auto &dim = type.shape().dim(d);
       if (dim.has_dim_value() && dim.dim_value() != shape[d])
-        report() << "dimension " << d << " of input '" << input.name() << "' is " << dim.dim_value() << ", " << shape[d]
-                 << " is given";
+        report() << "dimension " << d << " of input '" << input.name() << "' is " << dim.dim_value() << ", "
+                 << shape[d] << " is given";
       if (!dim.has_dim_param() || dim.dim_param().empty())
         continue;
       auto [at, isNew] = dims.insert({dim.dim_param(), shape[d]});
@@ -134,8 +134,8 @@ LogicalResult Importer::bindInputs() {
     if (given != options.shapes.end()) {
       shape.assign(given->second.begin(), given->second.end());
     } else if (!type.has_shape()) {
-      report() << "input '" << input->name() << "' has no shape in the model: bind it with --shape " << input->name()
-               << "=...";
+      report() << "input '" << input->name() << "' has no shape in the model: bind it with --shape "
+               << input->name() << "=...";
     } else {
       for (auto [d, dim] : llvm::enumerate(type.shape().dim())) {
         auto known = dims.find(dim.dim_param());
@@ -145,7 +145,8 @@ LogicalResult Importer::bindInputs() {
           shape.push_back(known->second);
         } else {
           shape.push_back(1);
-          auto diagnostic = report() << "dimension " << d << " of input '" << input->name() << "' is not bound: give ";
+          auto diagnostic = report() << "dimension " << d << " of input '" << input->name()
+                                     << "' is not bound: give ";
           if (!dim.dim_param().empty())
             diagnostic << "--dim " << dim.dim_param() << "=VALUE or ";
           diagnostic << "--shape " << input->name() << "=...";

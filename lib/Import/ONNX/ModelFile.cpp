@@ -1,8 +1,8 @@
 //===- ModelFile.cpp - an ONNX file and the bytes of its tensors ------------===//
 //
-// The reduced copy of the file that protobuf parses holds, in place of a large payload, an unknown-to-ONNX varint field
-// (number kPlaceField of TensorProto) with the payload's number in a list of places. Protobuf keeps unknown fields, so
-// that the mark stays with its tensor wherever that tensor is moved or copied.
+// The reduced copy of the file that protobuf parses holds, in place of a large payload, an unknown-to-ONNX
+// varint field (number kPlaceField of TensorProto) with the payload's number in a list of places. Protobuf
+// keeps unknown fields, so that the mark stays with its tensor wherever that tensor is moved or copied.
 //
 //===----------------------------------------------------------------------===//
 #include "ModelFile.h"
@@ -17,7 +17,8 @@ using namespace llvm;
 
 namespace colossal::onnx_import {
 
-template <typename... Args> static Error fail(const char *format, const Args &...args) {
+template <typename... Args>
+static Error fail(const char *format, const Args &...args) {
   return createStringError(std::errc::invalid_argument, format, args...);
 }
 
@@ -108,23 +109,18 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &f
 namespace {
 
 constexpr unsigned kPlaceField = 536870911; // the greatest field number; ONNX uses small ones
-constexpr uint64_t kLargePayload = 1; // smaller payloads are parsed in place
+constexpr uint64_t kLargePayload = 1;       // smaller payloads are parsed in place
 
 /// Which messages lie in a field of a message: the walk descends to tensors, and copies all else.
 enum class Message { Other, Model, Graph, Node, Attribute, Tensor };
 
 Message getField(Message message, unsigned number) {
   switch (message) {
-  case Message::Model:
-    return number == 7 ? Message::Graph : Message::Other;
-  case Message::Graph:
-    return number == 1 ? Message::Node : number == 5 ? Message::Tensor : Message::Other;
-  case Message::Node:
-    return number == 5 ? Message::Attribute : Message::Other;
-  case Message::Attribute:
-    return number == 5 ? Message::Tensor : Message::Other;
-  default:
-    return Message::Other;
+  case Message::Model: return number == 7 ? Message::Graph : Message::Other;
+  case Message::Graph: return number == 1 ? Message::Node : number == 5 ? Message::Tensor : Message::Other;
+  case Message::Node: return number == 5 ? Message::Attribute : Message::Other;
+  case Message::Attribute: return number == 5 ? Message::Tensor : Message::Other;
+  default: return Message::Other;
   }
 }
 
@@ -146,12 +142,8 @@ public:
         if (!readVarint(at, end, length))
           return false;
         break;
-      case 1:
-        at += 8;
-        break;
-      case 5:
-        at += 4;
-        break;
+      case 1: at += 8; break;
+      case 5: at += 4; break;
       case 2:
         if (!readVarint(at, end, length) || length > end - at)
           return false;
@@ -196,7 +188,8 @@ private:
     out.push_back(char(value));
   }
 
-  bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length, std::string &out) {
+  bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length,
+                 std::string &out) {
     Message inner = getField(message, number);
     if (inner != Message::Other) {
       std::string reduced;
@@ -208,7 +201,8 @@ private:
       return true;
     }
     // float_data 4, raw_data 9, double_data 10
-    if (message == Message::Tensor && (number == 9 || number == 4 || number == 10) && length >= kLargePayload) {
+    if (message == Message::Tensor && (number == 9 || number == 4 || number == 10) &&
+        length >= kLargePayload) {
       writeVarint(uint64_t(kPlaceField) << 3, out);
       writeVarint(places.size(), out);
       places.push_back({at, length});
@@ -238,7 +232,8 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
     return fail("'%s' is not an ONNX model: its encoding is damaged", path.c_str());
   if (reduced.size() >= (uint64_t(1) << 31))
     return fail("'%s' holds more than 2 GiB besides its weights", path.c_str());
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(reduced.data()), reduced.size());
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(reduced.data()),
+                                                reduced.size());
   stream.SetTotalBytesLimit(INT_MAX);
   if (!model->model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     return fail("'%s' is not an ONNX model: it cannot be parsed", path.c_str());
@@ -255,23 +250,18 @@ int64_t getElementBytes(int32_t type) {
   switch (type) {
   case onnx::TensorProto::BOOL:
   case onnx::TensorProto::INT8:
-  case onnx::TensorProto::UINT8:
-    return 1;
+  case onnx::TensorProto::UINT8: return 1;
   case onnx::TensorProto::INT16:
   case onnx::TensorProto::UINT16:
   case onnx::TensorProto::FLOAT16:
-  case onnx::TensorProto::BFLOAT16:
-    return 2;
+  case onnx::TensorProto::BFLOAT16: return 2;
   case onnx::TensorProto::INT32:
   case onnx::TensorProto::UINT32:
-  case onnx::TensorProto::FLOAT:
-    return 4;
+  case onnx::TensorProto::FLOAT: return 4;
   case onnx::TensorProto::INT64:
   case onnx::TensorProto::UINT64:
-  case onnx::TensorProto::DOUBLE:
-    return 8;
-  default:
-    return 0;
+  case onnx::TensorProto::DOUBLE: return 8;
+  default: return 0;
   }
 }
 
@@ -341,7 +331,8 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
   }
   // The schema is compiled for protobuf's lite runtime, which keeps unknown fields as their encoding.
   const std::string &unknown = tensor.unknown_fields();
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(unknown.data()), unknown.size());
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(unknown.data()),
+                                                unknown.size());
   bool marked = false;
   while (uint32_t tag = stream.ReadTag()) {
     uint64_t place;
@@ -364,8 +355,8 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
     auto [offset, length] = places[place];
     found.offset = offset;
     if (int64_t(length) != expected)
-      return fail("tensor '%s' needs %lld bytes, the file gives %llu", tensor.name().c_str(), (long long)expected,
-                  (unsigned long long)length);
+      return fail("tensor '%s' needs %lld bytes, the file gives %llu", tensor.name().c_str(),
+                  (long long)expected, (unsigned long long)length);
     found.bytes = file->bytes().slice(offset, length);
   }
   if (!marked)

@@ -1,9 +1,9 @@
 //===- ModelFile.h - an ONNX file and the bytes of its tensors --------------===//
 //
-// Maps a model file and parses it without copying its weights: while the wire format is walked, the dense payloads of
-// tensors (raw_data, packed float_data and double_data) are left out of what protobuf sees, and their places in the
-// file are recorded. External data is opened here too. Everything in a model is untrusted: lengths, offsets and paths are
-// checked before they are used.
+// Maps a model file and parses it without copying its weights: while the wire format is walked, the dense
+// payloads of tensors (raw_data, packed float_data and double_data) are left out of what protobuf sees, and
+// their places in the file are recorded. External data is opened here too. Everything in a model is
+// untrusted: lengths, offsets and paths are checked before they are used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_ONNX_MODELFILE_H
@@ -26,11 +26,12 @@ class MappedFile {
 public:
   /// Maps the regular file `path`, opened as a user gives it (links are followed).
   static llvm::Expected<std::unique_ptr<MappedFile>> open(const std::string &path);
-  /// Maps `relative`, which a model names, below folder `folder`. Refused: absolute paths, `..`, links on the way,
-  /// files with several names (hard links), and whatever is not a regular file. The file checked is the file mapped.
-  /// With `absent`, a file that does not exist (the path being allowed) sets it and gives null, not an error.
-  static llvm::Expected<std::unique_ptr<MappedFile>> openBelow(const std::string &folder, llvm::StringRef relative,
-                                                               bool *absent = nullptr);
+  /// Maps `relative`, which a model names, below folder `folder`. Refused: absolute paths, `..`, links on the
+  /// way, files with several names (hard links), and whatever is not a regular file. The file checked is the
+  /// file mapped. With `absent`, a file that does not exist (the path being allowed) sets it and gives null,
+  /// not an error.
+  static llvm::Expected<std::unique_ptr<MappedFile>>
+  openBelow(const std::string &folder, llvm::StringRef relative, bool *absent = nullptr);
   ~MappedFile();
   MappedFile(const MappedFile &) = delete;
 
@@ -59,9 +60,9 @@ public:
   const onnx::ModelProto &proto() const { return *model; }
   /// Whether external data whose file does not exist is described (TensorBytes::missing) and not an error.
   void setAllowMissing(bool allow) { allowMissing = allow; }
-  /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null otherwise, where
-  /// its values are in the proto's own fields. The number of bytes is checked against the shape. Errors: a payload of
-  /// another size, external data that may not or cannot be read.
+  /// The dense bytes of `tensor`, if its encoding has them in a file (not copied into the proto); null
+  /// otherwise, where its values are in the proto's own fields. The number of bytes is checked against the
+  /// shape. Errors: a payload of another size, external data that may not or cannot be read.
   llvm::Expected<std::optional<TensorBytes>> findBytes(const onnx::TensorProto &tensor);
 
 private:
@@ -74,7 +75,8 @@ private:
   bool allowMissing = false;
 };
 
-/// Number of elements of a shape; an error if a dimension is negative or the product overflows or exceeds 2^40.
+/// Number of elements of a shape; an error if a dimension is negative or the product overflows or exceeds
+/// 2^40.
 llvm::Expected<int64_t> countElements(const onnx::TensorProto &tensor);
 /// Bytes of an element of an ONNX type, 0 where it has no whole number of bytes.
 int64_t getElementBytes(int32_t onnxType);

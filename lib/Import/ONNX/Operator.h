@@ -1,8 +1,8 @@
 //===- Operator.h - what an ONNX operator's importer sees -------------------===//
 //
-// One row per operator, one function per row. The function reads the node's inputs and attributes through Node, builds
-// colossal ops, and sets the node's outputs. Families of operators stand in Operators/*.cpp; docs/AddingAnOnnxOperator.md
-// walks through one.
+// One row per operator, one function per row. The function reads the node's inputs and attributes through
+// Node, builds colossal ops, and sets the node's outputs. Families of operators stand in Operators/*.cpp;
+// docs/AddingAnOnnxOperator.md walks through one.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_ONNX_OPERATOR_H
@@ -51,9 +51,10 @@ public:
   mlir::FailureOr<HostTensor> constantInput(size_t i);
   mlir::FailureOr<llvm::SmallVector<int64_t>> intsInput(size_t i);
   mlir::FailureOr<llvm::SmallVector<double>> floatsInput(size_t i);
-  /// Integers that an older version has as attribute `name` and a newer as input `i`; `otherwise` if neither is there.
-  mlir::FailureOr<llvm::SmallVector<int64_t>> intsAttrOrInput(llvm::StringRef name, size_t i,
-                                                              std::optional<llvm::SmallVector<int64_t>> otherwise);
+  /// Integers that an older version has as attribute `name` and a newer as input `i`; `otherwise` if neither
+  /// is there.
+  mlir::FailureOr<llvm::SmallVector<int64_t>>
+  intsAttrOrInput(llvm::StringRef name, size_t i, std::optional<llvm::SmallVector<int64_t>> otherwise);
 
   // Checks of what the model says.
   /// `axis` counted from the front; fails unless -rank <= axis < rank.

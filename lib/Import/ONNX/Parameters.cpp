@@ -1,9 +1,9 @@
 //===- Parameters.cpp - weights, each once ----------------------------------===//
 //
 // A parameter names the bytes of its initializer in their file; nothing is copied. Initializers with equal or
-// transposed-equal contents (tied embeddings) are one parameter, so that training changes both and checkpoints keep
-// both names. Tensors whose elements are all equal (biases of 0, scales of 1) are never tied: their equality says
-// nothing.
+// transposed-equal contents (tied embeddings) are one parameter, so that training changes both and
+// checkpoints keep both names. Tensors whose elements are all equal (biases of 0, scales of 1) are never
+// tied: their equality says nothing.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
@@ -23,7 +23,8 @@ struct MatrixView {
   int64_t rows, columns, width;
   bool transposed;
 
-  MatrixView(RankedTensorType type, ArrayRef<uint8_t> bytes, bool transposed) : bytes(bytes), transposed(transposed) {
+  MatrixView(RankedTensorType type, ArrayRef<uint8_t> bytes, bool transposed)
+      : bytes(bytes), transposed(transposed) {
     rows = type.getRank() == 2 ? type.getDimSize(0) : 1;
     columns = type.getRank() == 2 ? type.getDimSize(1) : type.getNumElements();
     width = bytes.size() / type.getNumElements();
@@ -35,8 +36,9 @@ struct MatrixView {
   }
 };
 
-/// A hash of the shape and of the first and last element. Other elements lie in pages that are not mapped yet, which costs
-/// more than all else here; tensors that agree in these are compared, which ends at the first difference.
+/// A hash of the shape and of the first and last element. Other elements lie in pages that are not mapped
+/// yet, which costs more than all else here; tensors that agree in these are compared, which ends at the
+/// first difference.
 uint64_t sample(const MatrixView &view, RankedTensorType type, ArrayRef<int64_t> shape) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -99,7 +101,8 @@ Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_
     if (found == parametersByHash.end())
       continue;
     for (KnownParameter &known : found->second) {
-      if (known.type.getElementType() != type.getElementType() || known.type.getShape() != ArrayRef<int64_t>(shape) ||
+      if (known.type.getElementType() != type.getElementType() ||
+          known.type.getShape() != ArrayRef<int64_t>(shape) ||
           !equal(view, MatrixView(known.type, known.bytes, false)))
         continue;
       addAlias(known.op, name);
@@ -115,7 +118,8 @@ Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_
 Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
                                 const std::optional<TensorBytes> &bytes, ElementsAttr data) {
   if (bytes)
-    if (Value known = bytes->missing ? findSamePlace(name, type, *bytes) : findEqual(name, type, bytes->bytes))
+    if (Value known =
+            bytes->missing ? findSamePlace(name, type, *bytes) : findEqual(name, type, bytes->bytes))
       return known;
   int64_t size = type.getNumElements() * getElementBytes(tensor.data_type());
   auto parameter = ParameterOp::create(builder, locationOf(name), type, builder.getStringAttr(name),
@@ -137,9 +141,10 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
   };
   Type element = getElementType(ctx, tensor.data_type());
   if (!element)
-    return emitError(locationOf(name)) << "tensor '" << name << "' has element type "
-                                       << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(tensor.data_type()))
-                                       << ", which is not supported";
+    return emitError(locationOf(name))
+           << "tensor '" << name << "' has element type "
+           << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(tensor.data_type()))
+           << ", which is not supported";
   auto bytes = file.findBytes(tensor);
   if (!bytes)
     return report(bytes.takeError());
@@ -168,7 +173,8 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     value = GraphBuilder(builder, locationOf(name)).constant(*read);
   }
   Operation *op = value.getDefiningOp();
-  // A new op follows the last one; asking for the order of two ops would number the whole block again each time.
+  // A new op follows the last one; asking for the order of two ops would number the whole block again each
+  // time.
   if (!lastSource || op->getPrevNode() == lastSource)
     lastSource = op;
   return value;

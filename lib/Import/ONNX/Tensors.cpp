@@ -11,7 +11,8 @@ using namespace mlir;
 
 namespace colossal::onnx_import {
 
-template <typename... Args> static llvm::Error fail(const char *format, const Args &...args) {
+template <typename... Args>
+static llvm::Error fail(const char *format, const Args &...args) {
   return llvm::createStringError(std::errc::invalid_argument, format, args...);
 }
 
@@ -20,34 +21,20 @@ Type getElementType(MLIRContext *context, int32_t onnxType) {
     return IntegerType::get(context, width, isUnsigned ? IntegerType::Unsigned : IntegerType::Signless);
   };
   switch (onnxType) {
-  case onnx::TensorProto::FLOAT:
-    return Float32Type::get(context);
-  case onnx::TensorProto::DOUBLE:
-    return Float64Type::get(context);
-  case onnx::TensorProto::FLOAT16:
-    return Float16Type::get(context);
-  case onnx::TensorProto::BFLOAT16:
-    return BFloat16Type::get(context);
-  case onnx::TensorProto::BOOL:
-    return integer(1);
-  case onnx::TensorProto::INT8:
-    return integer(8);
-  case onnx::TensorProto::INT16:
-    return integer(16);
-  case onnx::TensorProto::INT32:
-    return integer(32);
-  case onnx::TensorProto::INT64:
-    return integer(64);
-  case onnx::TensorProto::UINT8:
-    return integer(8, true);
-  case onnx::TensorProto::UINT16:
-    return integer(16, true);
-  case onnx::TensorProto::UINT32:
-    return integer(32, true);
-  case onnx::TensorProto::UINT64:
-    return integer(64, true);
-  default:
-    return {};
+  case onnx::TensorProto::FLOAT: return Float32Type::get(context);
+  case onnx::TensorProto::DOUBLE: return Float64Type::get(context);
+  case onnx::TensorProto::FLOAT16: return Float16Type::get(context);
+  case onnx::TensorProto::BFLOAT16: return BFloat16Type::get(context);
+  case onnx::TensorProto::BOOL: return integer(1);
+  case onnx::TensorProto::INT8: return integer(8);
+  case onnx::TensorProto::INT16: return integer(16);
+  case onnx::TensorProto::INT32: return integer(32);
+  case onnx::TensorProto::INT64: return integer(64);
+  case onnx::TensorProto::UINT8: return integer(8, true);
+  case onnx::TensorProto::UINT16: return integer(16, true);
+  case onnx::TensorProto::UINT32: return integer(32, true);
+  case onnx::TensorProto::UINT64: return integer(64, true);
+  default: return {};
   }
 }
 
@@ -63,7 +50,8 @@ static DenseElementsAttr fromBytes(RankedTensorType type, ArrayRef<uint8_t> byte
 }
 
 /// Packs values of a typed field of the proto into dense bytes of `width` bytes each.
-template <typename Field> static std::vector<uint8_t> pack(const Field &field, int64_t width) {
+template <typename Field>
+static std::vector<uint8_t> pack(const Field &field, int64_t width) {
   std::vector<uint8_t> bytes(field.size() * width);
   for (int i = 0; i < field.size(); ++i) {
     uint64_t value = 0;
@@ -104,8 +92,8 @@ llvm::Expected<DenseElementsAttr> readTensor(MLIRContext *context, const onnx::T
   else
     packed = pack(tensor.int32_data(), width);
   if (int64_t(packed.size()) != *count * width)
-    return fail("tensor '%s' needs %lld bytes, its data has %zu", tensor.name().c_str(), (long long)(*count * width),
-                packed.size());
+    return fail("tensor '%s' needs %lld bytes, its data has %zu", tensor.name().c_str(),
+                (long long)(*count * width), packed.size());
   return fromBytes(type, packed);
 }
 
@@ -208,7 +196,8 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
   unsigned width = std::max(1u, element.getIntOrFloatBitWidth() / 8);
   std::string wanted = std::string(1, kind) + std::to_string(width);
   if (description.size() != 3 || description[0] == '>' || description.drop_front(1) != wanted)
-    return fail("'%s' holds '%s', the input needs '%s'", name.c_str(), description.str().c_str(), wanted.c_str());
+    return fail("'%s' holds '%s', the input needs '%s'", name.c_str(), description.str().c_str(),
+                wanted.c_str());
   if (!field("'fortran_order'").starts_with("False"))
     return fail("'%s' is in column-major order", name.c_str());
   SmallVector<int64_t> shape;
@@ -222,7 +211,8 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
     shape.push_back(size);
   }
   if (count != data.size())
-    return fail("'%s' has %zu bytes of data, its shape needs %llu", name.c_str(), data.size(), (unsigned long long)count);
+    return fail("'%s' has %zu bytes of data, its shape needs %llu", name.c_str(), data.size(),
+                (unsigned long long)count);
   return fromBytes(RankedTensorType::get(shape, element), bytes.take_back(data.size()));
 }
 

@@ -1,7 +1,7 @@
 //===- Activations.cpp - GELU, SiLU and their relatives ---------------------===//
 //
-// Products are taken apart into a number and factors, so that the order of operands, and whether constants divide or
-// multiply, does not matter.
+// Products are taken apart into a number and factors, so that the order of operands, and whether constants
+// divide or multiply, does not matter.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -15,7 +15,9 @@ namespace colossal {
 
 namespace {
 
-bool isNear(double number, double expected) { return std::fabs(number - expected) <= 2e-3 * std::fabs(expected); }
+bool isNear(double number, double expected) {
+  return std::fabs(number - expected) <= 2e-3 * std::fabs(expected);
+}
 
 /// u of 1 + f(u), in either order.
 Value matchOnePlus(Value value, ElementwiseKind function) {

@@ -156,11 +156,9 @@ static bool walk(Value value, Scores &scores, unsigned depth) {
     scores.lowest = parts->second;
     return true;
   }
-  case ElementwiseKind::Select:
-    return walkSelect(op, scores, depth);
+  case ElementwiseKind::Select: return walkSelect(op, scores, depth);
   case ElementwiseKind::Mul:
-  case ElementwiseKind::Div:
-    return walkProduct(op, scores, depth);
+  case ElementwiseKind::Div: return walkProduct(op, scores, depth);
   case ElementwiseKind::Cast: {
     // Scores of a narrow type whose softmax is taken in a wider one: the op's own arithmetic is in f32.
     auto to = dyn_cast<FloatType>(GraphBuilder::elementOf(value));
@@ -168,8 +166,7 @@ static bool walk(Value value, Scores &scores, unsigned depth) {
     return to && from && to.isF32() && from.getWidth() == 16 && isPlain(scores) && scores.terms.empty() &&
            walkOn(value, op.getInputs()[0], scores, depth);
   }
-  default:
-    return false;
+  default: return false;
   }
 }
 

@@ -33,16 +33,17 @@ struct Affine {
 };
 std::optional<Affine> matchAffine(mlir::Value value);
 
-/// A boolean tensor [..., queries, keys] that is (key <= query + offset) in every matrix: the offset. Offsets of
-/// keys - 1 and more hide nothing.
+/// A boolean tensor [..., queries, keys] that is (key <= query + offset) in every matrix: the offset. Offsets
+/// of keys - 1 and more hide nothing.
 std::optional<int64_t> matchCausal(mlir::Value condition);
 
 /// Without broadcasts, and reshapes that add dimensions of size 1 in front.
 mlir::Value stripBroadcast(mlir::Value value);
-/// Whether both elements of each pair in the last dimension are provably the same: of (i, i + half), or (2i, 2i + 1) if
-/// `interleaved`.
+/// Whether both elements of each pair in the last dimension are provably the same: of (i, i + half), or (2i,
+/// 2i + 1) if `interleaved`.
 bool hasEqualPairs(mlir::Value value, bool interleaved);
-/// The reduction of `kind` that gives `value`, its reduced dimensions kept with size 1 by itself or by a reshape.
+/// The reduction of `kind` that gives `value`, its reduced dimensions kept with size 1 by itself or by a
+/// reshape.
 ReduceOp matchKeptReduction(mlir::Value value, ReduceKind kind);
 /// A location for what stands for `values` and `loc`.
 mlir::Location fuseLocations(mlir::Location loc, mlir::ValueRange values);

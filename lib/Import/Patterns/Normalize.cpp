@@ -1,7 +1,7 @@
 //===- Normalize.cpp - one form for what exporters write in many ------------===//
 //
-// Movement ops composed and dropped, broadcasts left to the ops that broadcast by themselves, computed places that are
-// affine read as slices. What remains is what the patterns are written against.
+// Movement ops composed and dropped, broadcasts left to the ops that broadcast by themselves, computed places
+// that are affine read as slices. What remains is what the patterns are written against.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -41,7 +41,8 @@ struct ComposeTransposes : OpRewritePattern<TransposeOp> {
     for (int64_t d : op.getPermutation())
       permutation.push_back(inner.getPermutation()[d]);
     GraphBuilder b(rewriter, op.getLoc());
-    rewriter.replaceOp(op, isIdentity(permutation) ? inner.getInput() : b.transpose(inner.getInput(), permutation));
+    rewriter.replaceOp(op, isIdentity(permutation) ? inner.getInput()
+                                                   : b.transpose(inner.getInput(), permutation));
     return success();
   }
 };
@@ -64,8 +65,8 @@ struct ComposeSlices : OpRewritePattern<SliceOp> {
   }
 };
 
-/// reshape(transpose(reshape(x))) in which the outer reshapes merge leading dimensions and split them again: a transpose of
-/// the trailing dimensions. Exporters transpose keys that way.
+/// reshape(transpose(reshape(x))) in which the outer reshapes merge leading dimensions and split them again:
+/// a transpose of the trailing dimensions. Exporters transpose keys that way.
 struct TransposeInsideReshapes : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
@@ -110,8 +111,8 @@ struct BroadcastToReshape : OpRewritePattern<BroadcastOp> {
   }
 };
 
-/// Elementwise ops broadcast by themselves: a broadcast operand is read before its broadcast; where that makes the
-/// result smaller, the result is broadcast instead.
+/// Elementwise ops broadcast by themselves: a broadcast operand is read before its broadcast; where that
+/// makes the result smaller, the result is broadcast instead.
 struct BroadcastAfterElementwise : OpRewritePattern<ElementwiseOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
@@ -130,7 +131,8 @@ struct BroadcastAfterElementwise : OpRewritePattern<ElementwiseOp> {
     auto full = GraphBuilder::typeOf(op.getResult());
     auto type = RankedTensorType::get(shape, full.getElementType());
     GraphBuilder b(rewriter, op.getLoc());
-    Value result = ElementwiseOp::create(rewriter, op.getLoc(), type, op.getKind(), inputs, op.getParamsAttr());
+    Value result =
+        ElementwiseOp::create(rewriter, op.getLoc(), type, op.getKind(), inputs, op.getParamsAttr());
     rewriter.replaceOp(op, b.broadcast(result, full.getShape()));
     return success();
   }
@@ -144,14 +146,9 @@ struct DropNeutral : OpRewritePattern<ElementwiseOp> {
     switch (op.getKind()) {
     case ElementwiseKind::Mul:
     case ElementwiseKind::Div:
-    case ElementwiseKind::And:
-      neutral = 1;
-      break;
-    case ElementwiseKind::Or:
-      neutral = 0;
-      break;
-    default:
-      return failure();
+    case ElementwiseKind::And: neutral = 1; break;
+    case ElementwiseKind::Or: neutral = 0; break;
+    default: return failure();
     }
     for (unsigned i : {1, 0}) {
       Value other = op.getInputs()[1 - i];
@@ -183,7 +180,8 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
       count = size;
     }
     int64_t step = moving < 0 ? 1 : places->coefficients[moving], axis = op.getAxis();
-    int64_t size = GraphBuilder::shapeOf(op.getData())[axis], first = places->constant, last = first + step * (count - 1);
+    int64_t size = GraphBuilder::shapeOf(op.getData())[axis], first = places->constant,
+            last = first + step * (count - 1);
     if (count == 0 || std::min(first, last) < 0 || std::max(first, last) >= size)
       return failure();
     SmallVector<int64_t> starts(GraphBuilder::rankOf(op.getData()), 0), steps(starts.size(), 1);
@@ -198,7 +196,8 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
   }
 };
 
-/// Reads of a flattened tensor at row-major places, data[(i * n + j) + c]: the tensor unflattened, and sliced.
+/// Reads of a flattened tensor at row-major places, data[(i * n + j) + c]: the tensor unflattened, and
+/// sliced.
 struct FlatGatherToSlice : OpRewritePattern<GatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(GatherOp op, PatternRewriter &rewriter) const override {
@@ -213,7 +212,8 @@ struct FlatGatherToSlice : OpRewritePattern<GatherOp> {
       if (count == 1)
         continue;
       int64_t stride = places->coefficients[d];
-      if (stride <= 0 || count == 0 || (!strides.empty() && (strides.back() <= stride || strides.back() % stride)))
+      if (stride <= 0 || count == 0 ||
+          (!strides.empty() && (strides.back() <= stride || strides.back() % stride)))
         return failure();
       strides.push_back(stride);
       counts.push_back(count);
@@ -242,8 +242,8 @@ struct FlatGatherToSlice : OpRewritePattern<GatherOp> {
   }
 };
 
-/// A gather_nd whose tuples are affine, one dimension each: a slice, transposed and broadcast. That is how exporters
-/// write mask[batch, key] for all heads and queries.
+/// A gather_nd whose tuples are affine, one dimension each: a slice, transposed and broadcast. That is how
+/// exporters write mask[batch, key] for all heads and queries.
 struct GatherNDToBroadcast : OpRewritePattern<GatherNDOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(GatherNDOp op, PatternRewriter &rewriter) const override {
@@ -325,7 +325,8 @@ struct ContractTransposedParameter : OpRewritePattern<ContractOp> {
 
 void populateNormalizePatterns(RewritePatternSet &patterns) {
   patterns.add<ComposeReshapes, ComposeTransposes, ComposeSlices, TransposeInsideReshapes, BroadcastToReshape,
-               BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast, ContractTransposedParameter>(patterns.getContext());
+               BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast,
+               ContractTransposedParameter>(patterns.getContext());
 }
 
 } // namespace colossal

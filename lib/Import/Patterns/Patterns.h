@@ -1,8 +1,8 @@
 //===- Patterns.h - normal forms, and recognition of decomposed ops ---------===//
 //
-// Exporters write one thing in many ways. First the graph is brought to a normal form (Normalize.cpp), then groups of ops
-// that compute one known op become that op. One file a pattern; each matches values, not names, and leaves alone what it
-// cannot prove.
+// Exporters write one thing in many ways. First the graph is brought to a normal form (Normalize.cpp), then
+// groups of ops that compute one known op become that op. One file a pattern; each matches values, not names,
+// and leaves alone what it cannot prove.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_PATTERNS_PATTERNS_H

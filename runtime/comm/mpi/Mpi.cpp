@@ -1,8 +1,9 @@
-// The communicator of processes under mpirun or srun: one rank a process. A plug-in, so that the runtime starts where
-// MPI is not installed.
+// The communicator of processes under mpirun or srun: one rank a process. A plug-in, so that the runtime
+// starts where MPI is not installed.
 //
-// Blocks are packed into staging, moved as bytes, and unpacked; reductions are done here, in the order of members, from
-// what an all-to-all brings, because MPI's own order may change from run to run and it knows no 16-bit floats.
+// Blocks are packed into staging, moved as bytes, and unpacked; reductions are done here, in the order of
+// members, from what an all-to-all brings, because MPI's own order may change from run to run and it knows no
+// 16-bit floats.
 #include "runtime/comm/Blocks.h"
 #include "runtime/comm/Open.h"
 #include "runtime/comm/Reduce.h"
@@ -38,8 +39,8 @@ struct MpiGroup : Group {
       MPI_Comm_free(&comm);
   }
   MPI_Comm comm = MPI_COMM_NULL;
-  // Grows to what the greatest collective of the group needs; then runs allocate nothing. Collectives of one group do
-  // not overlap in time.
+  // Grows to what the greatest collective of the group needs; then runs allocate nothing. Collectives of one
+  // group do not overlap in time.
   std::vector<std::byte> outgoing, incoming;
 };
 
@@ -77,8 +78,9 @@ public:
 class Transfer {
 public:
   explicit Transfer(const CollectiveCall &call)
-      : call(call), group(static_cast<MpiGroup &>(*call.group)), members(static_cast<uint32_t>(group.members.size())),
-        self(group.self), size(elementSize(call.type)) {}
+      : call(call), group(static_cast<MpiGroup &>(*call.group)),
+        members(static_cast<uint32_t>(group.members.size())), self(group.self), size(elementSize(call.type)) {
+  }
 
   Status run() {
     if (call.kind == CollectiveKind::Exchange)
@@ -89,8 +91,7 @@ public:
       return {};
     dense = denseStrides(call.sizes);
     switch (call.kind) {
-    case CollectiveKind::AllReduce:
-      return allReduce();
+    case CollectiveKind::AllReduce: return allReduce();
     case CollectiveKind::AllGather: {
       std::byte *out = reserve(group.outgoing, bytes()), *in = reserve(group.incoming, bytes() * members);
       pack(call.src, out);
@@ -122,10 +123,8 @@ public:
         unpack(staged, call.dst);
       return {};
     }
-    case CollectiveKind::Permute:
-      return permute();
-    case CollectiveKind::Exchange:
-      break;
+    case CollectiveKind::Permute: return permute();
+    case CollectiveKind::Exchange: break;
     }
     return {};
   }
@@ -176,7 +175,8 @@ private:
 
   /// Block j of src to member j; what comes lies in `incoming` in the order of members.
   Status allToAll() {
-    std::byte *out = reserve(group.outgoing, bytes() * members), *in = reserve(group.incoming, bytes() * members);
+    std::byte *out = reserve(group.outgoing, bytes() * members),
+              *in = reserve(group.incoming, bytes() * members);
     for (uint32_t peer = 0; peer < members; ++peer)
       pack(call.src + peer * call.srcPeerStride * size, out + peer * bytes());
     Unit unit;
@@ -200,7 +200,8 @@ private:
     for (uint32_t peer = 0; peer < members; ++peer)
       if (peer != self && call.sources[peer] == self) {
         requests.emplace_back();
-        COLOSSAL_MPI(MPI_Isend(out, unit.count, unit.type, static_cast<int>(peer), 0, group.comm, &requests.back()));
+        COLOSSAL_MPI(
+            MPI_Isend(out, unit.count, unit.type, static_cast<int>(peer), 0, group.comm, &requests.back()));
       }
     COLOSSAL_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
     if (source < 0)
@@ -223,18 +224,21 @@ private:
     }
     for (const WindowPiece &piece : wanted[self])
       if (piece.member >= 0)
-        receives[static_cast<size_t>(piece.member)] += static_cast<uint64_t>(piece.length) * window.outer * place;
+        receives[static_cast<size_t>(piece.member)] +=
+            static_cast<uint64_t>(piece.length) * window.outer * place;
     std::vector<uint64_t> sendAt(members + 1), receiveAt(members + 1);
     for (uint32_t peer = 0; peer < members; ++peer) {
       sendAt[peer + 1] = sendAt[peer] + sends[peer];
       receiveAt[peer + 1] = receiveAt[peer] + receives[peer];
     }
-    std::byte *out = reserve(group.outgoing, sendAt[members]), *in = reserve(group.incoming, receiveAt[members]);
+    std::byte *out = reserve(group.outgoing, sendAt[members]),
+              *in = reserve(group.incoming, receiveAt[members]);
     std::byte *to = out;
     for (uint32_t receiver = 0; receiver < members; ++receiver)
       for (const WindowPiece &piece : wanted[receiver])
         if (piece.member == self)
-          to = slices(piece, piece.from, window.srcExtent, place, const_cast<std::byte *>(call.src), to, true);
+          to =
+              slices(piece, piece.from, window.srcExtent, place, const_cast<std::byte *>(call.src), to, true);
     std::vector<MPI_Request> requests;
     std::list<Unit> units;
     for (uint32_t step = 1; step < members; ++step) {
@@ -263,14 +267,16 @@ private:
         continue;
       }
       uint64_t &at = next[static_cast<size_t>(piece.member)];
-      at = static_cast<uint64_t>(slices(piece, piece.to, window.dstExtent, place, call.dst, in + at, false) - in);
+      at = static_cast<uint64_t>(slices(piece, piece.to, window.dstExtent, place, call.dst, in + at, false) -
+                                 in);
     }
     return {};
   }
 
-  /// Moves a piece between a window and packed bytes, one outer index after another; returns the end of the bytes.
-  std::byte *slices(const WindowPiece &piece, int64_t start, uint64_t extent, uint64_t place, std::byte *window,
-                    std::byte *packed, bool packing) const {
+  /// Moves a piece between a window and packed bytes, one outer index after another; returns the end of the
+  /// bytes.
+  std::byte *slices(const WindowPiece &piece, int64_t start, uint64_t extent, uint64_t place,
+                    std::byte *window, std::byte *packed, bool packing) const {
     const uint64_t length = static_cast<uint64_t>(piece.length) * place;
     for (uint64_t outer = 0; outer < call.window.outer && length; ++outer, packed += length) {
       std::byte *there = window + (outer * extent + static_cast<uint64_t>(start)) * place;
@@ -307,7 +313,8 @@ public:
   uint32_t rank() const override { return static_cast<uint32_t>(self); }
   uint32_t size() const override { return static_cast<uint32_t>(count); }
 
-  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel, std::shared_ptr<Group> &group) override {
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                     std::shared_ptr<Group> &group) override {
     auto made = std::make_shared<MpiGroup>();
     made->members = members;
     made->self = static_cast<uint32_t>(std::find(members.begin(), members.end(), rank()) - members.begin());
@@ -357,8 +364,8 @@ public:
       COLOSSAL_RETURN_IF_ERROR(checkTag(tag));
       Unit unit;
       COLOSSAL_RETURN_IF_ERROR(unit.create(bytes));
-      COLOSSAL_MPI(MPI_Recv(data, unit.count, unit.type, static_cast<int>(peer), static_cast<int>(tag), messages,
-                            MPI_STATUS_IGNORE));
+      COLOSSAL_MPI(MPI_Recv(data, unit.count, unit.type, static_cast<int>(peer), static_cast<int>(tag),
+                            messages, MPI_STATUS_IGNORE));
       return {};
     });
   }
@@ -444,7 +451,8 @@ colossalCreateCommunicator(uint32_t ranks, Abort &, std::unique_ptr<Communicator
     status = {Code::Unsupported, "this MPI does not allow calls from several threads (MPI_THREAD_MULTIPLE)"};
   else if (static_cast<uint32_t>(count) != ranks)
     status = {Code::InvalidArgument, "the plan is for " + std::to_string(ranks) + " ranks, and MPI started " +
-                                         std::to_string(count) + " processes (mpirun -n " + std::to_string(ranks) + ")"};
+                                         std::to_string(count) + " processes (mpirun -n " +
+                                         std::to_string(ranks) + ")"};
   if (!status.ok()) {
     MPI_Finalize();
     return status;

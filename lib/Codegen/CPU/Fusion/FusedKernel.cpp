@@ -1,7 +1,7 @@
 //===- FusedKernel.cpp - loops around a fusion group ------------------------===//
 //
-// Chooses the dimension of the vectors and the order of the loops, cuts the outer ones into tiles, and lets LoopEmitter
-// and RowProgram fill in the code.
+// Chooses the dimension of the vectors and the order of the loops, cuts the outer ones into tiles, and lets
+// LoopEmitter and RowProgram fill in the code.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Codegen/CPU/FusedKernel.h"
@@ -39,7 +39,9 @@ private:
   void emitPoint(LoopEmitter &e, ArrayRef<Lane> index);
   void emitRow(LoopEmitter &e, RowProgram &rows, ArrayRef<Lane> index);
   void forLoop(LoopEmitter &e, Value low, Value high, int64_t step, llvm::function_ref<void(Value)> body);
-  ValueRange results() { return cast<func::ReturnOp>(function.getBody().front().getTerminator()).getOperands(); }
+  ValueRange results() {
+    return cast<func::ReturnOp>(function.getBody().front().getTerminator()).getOperands();
+  }
   bool isFull(Value output) { return shapeOf(output) == ArrayRef<int64_t>(shape); }
   int64_t cost(Value value, llvm::SmallPtrSetImpl<Operation *> &seen);
 
@@ -139,10 +141,20 @@ int64_t FusedGenerator::cost(Value value, llvm::SmallPtrSetImpl<Operation *> &se
   int64_t total = 0;
   if (auto elementwise = dyn_cast<ElementwiseOp>(op)) {
     switch (elementwise.getKind()) {
-    case ElementwiseKind::Exp: case ElementwiseKind::Log: case ElementwiseKind::Erf: case ElementwiseKind::Sin:
-    case ElementwiseKind::Cos: case ElementwiseKind::Tan: case ElementwiseKind::Tanh: case ElementwiseKind::Sigmoid:
-    case ElementwiseKind::Gelu: case ElementwiseKind::GeluTanh: case ElementwiseKind::Swish:
-    case ElementwiseKind::Mish: case ElementwiseKind::Pow: case ElementwiseKind::Softplus: total = 4; break;
+    case ElementwiseKind::Exp:
+    case ElementwiseKind::Log:
+    case ElementwiseKind::Erf:
+    case ElementwiseKind::Sin:
+    case ElementwiseKind::Cos:
+    case ElementwiseKind::Tan:
+    case ElementwiseKind::Tanh:
+    case ElementwiseKind::Sigmoid:
+    case ElementwiseKind::Gelu:
+    case ElementwiseKind::GeluTanh:
+    case ElementwiseKind::Swish:
+    case ElementwiseKind::Mish:
+    case ElementwiseKind::Pow:
+    case ElementwiseKind::Softplus: total = 4; break;
     default: break;
     }
   } else if (!isa<BroadcastOp, ReshapeOp, TransposeOp, ConstantOp, IotaOp>(op)) {
@@ -161,7 +173,8 @@ void FusedGenerator::planScratch() {
     row *= space->reduced[d] ? shape[d] : 1;
   auto add = [&](Value tensor, Type element) {
     int64_t bytes = llvm::alignTo(row * elementBytes(element), 64);
-    if (scratchBytes + bytes > rowScratchLimit || llvm::any_of(slots, [&](Slot &s) { return s.tensor == tensor; }))
+    if (scratchBytes + bytes > rowScratchLimit ||
+        llvm::any_of(slots, [&](Slot &s) { return s.tensor == tensor; }))
       return;
     slots.push_back({tensor, scratchBytes, element});
     scratchBytes += bytes;
@@ -250,9 +263,9 @@ void FusedGenerator::emitTiles(KernelFunction &kernel, LoopEmitter &e) {
         }
         return forLoop(e, chunked ? chunkLow : m.constant(0), chunked ? chunkHigh : m.constant(shape[d]), 1,
                        [&](Value counter) {
-          index[d] = {counter, 0, {}, 1};
-          self(self, depth + 1);
-        });
+                         index[d] = {counter, 0, {}, 1};
+                         self(self, depth + 1);
+                       });
       }
       int64_t whole = shape[d] / width * width, rest = shape[d] - whole;
       auto vectors = [&](Value low, Value high) {
@@ -279,7 +292,8 @@ void FusedGenerator::emitTiles(KernelFunction &kernel, LoopEmitter &e) {
       vectors(chunkLow, m.minConstant(chunkHigh, whole));
       if (!rest)
         return;
-      Value last = arith::CmpIOp::create(e.builder(), e.loc(), arith::CmpIPredicate::eq, at[cut], m.constant(chunks - 1));
+      Value last = arith::CmpIOp::create(e.builder(), e.loc(), arith::CmpIPredicate::eq, at[cut],
+                                         m.constant(chunks - 1));
       auto branch = scf::IfOp::create(e.builder(), e.loc(), last);
       OpBuilder::InsertionGuard guard(e.builder());
       e.builder().setInsertionPointToStart(&branch.getThenRegion().front());
@@ -305,7 +319,8 @@ llvm::Expected<GeneratedKernel> FusedGenerator::run() {
   if (cut > 0) {
     unsigned d = order[--cut];
     int64_t unit = (int)d == lane ? width : 1;
-    chunk = std::clamp<int64_t>(llvm::alignTo(std::max<int64_t>(tileElements / inner, 1), unit), unit, llvm::alignTo(shape[d], unit));
+    chunk = std::clamp<int64_t>(llvm::alignTo(std::max<int64_t>(tileElements / inner, 1), unit), unit,
+                                llvm::alignTo(shape[d], unit));
     chunks = llvm::divideCeil(shape[d], chunk);
   } else if (!order.empty()) {
     chunk = shape[order[0]];
@@ -317,8 +332,8 @@ llvm::Expected<GeneratedKernel> FusedGenerator::run() {
   SmallVector<BufferSpec> buffers;
   auto addBuffer = [&](Type type, const FusedBuffer &buffer) {
     auto tensor = cast<RankedTensorType>(type);
-    buffers.push_back({storageType(tensor.getElementType()), SmallVector<int64_t>(tensor.getShape()), buffer.strides,
-                       buffer.noalias});
+    buffers.push_back({storageType(tensor.getElementType()), SmallVector<int64_t>(tensor.getShape()),
+                       buffer.strides, buffer.noalias});
   };
   unsigned params = 0, next = 0;
   for (BlockArgument argument : function.getArguments()) {
@@ -351,7 +366,8 @@ llvm::Expected<GeneratedKernel> FusedGenerator::run() {
     for (Operation *op : rowOps) {
       Value input = op->getOperand(0);
       for (auto [i, output] : llvm::enumerate(results()))
-        if (output == input && input.getDefiningOp() && spec.outputs[i].noalias && !getRowSpace(input.getDefiningOp()))
+        if (output == input && input.getDefiningOp() && spec.outputs[i].noalias &&
+            !getRowSpace(input.getDefiningOp()))
           rows->keep(input, outputViews[i]);
     }
     for (Slot &slot : slots) {
@@ -379,6 +395,7 @@ llvm::Expected<GeneratedKernel> FusedGenerator::run() {
   return result;
 }
 
-llvm::Expected<GeneratedKernel> cpu::generateFused(MLIRContext &context, const Target &target, const FusedSpec &spec) {
+llvm::Expected<GeneratedKernel> cpu::generateFused(MLIRContext &context, const Target &target,
+                                                   const FusedSpec &spec) {
   return FusedGenerator(context, target, spec).run();
 }

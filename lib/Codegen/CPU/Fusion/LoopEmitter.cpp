@@ -68,7 +68,8 @@ Value LoopEmitter::read(const TensorView &view, ArrayRef<Lane> index) {
     else if (offset.stride == 1)
       value = accesses.load(address, view.element, width, active);
     else
-      value = accesses.gather(address, view.element, laneVector({accesses.constant(0), offset.stride, {}, 0}), active);
+      value = accesses.gather(address, view.element, laneVector({accesses.constant(0), offset.stride, {}, 0}),
+                              active);
   }
   if (!view.element.isInteger(1))
     return value;
@@ -102,8 +103,9 @@ void LoopEmitter::store(Value value, const TensorView &view, ArrayRef<Lane> inde
 Value LoopEmitter::load(Value tensor, ArrayRef<Lane> index, Value mask, Value otherwise) {
   if (!mask)
     return pull(tensor, index);
-  return choose(mask, [&] { return pull(tensor, index); },
-                [&] { return otherwise ? otherwise : scalar(elementTypeOf(tensor), 0); });
+  return choose(
+      mask, [&] { return pull(tensor, index); },
+      [&] { return otherwise ? otherwise : scalar(elementTypeOf(tensor), 0); });
 }
 
 Value LoopEmitter::pull(Value tensor, ArrayRef<Lane> index) {
@@ -171,8 +173,8 @@ SmallVector<Value> LoopEmitter::reduce(int64_t extent, ValueRange init,
   SmallVector<Value> first(init);
   // The second attempt has vectors where the body turned out to make some.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    auto loop = scf::ForOp::create(b, location, accesses.constant(0), accesses.constant(extent), accesses.constant(1),
-                                   first);
+    auto loop = scf::ForOp::create(b, location, accesses.constant(0), accesses.constant(extent),
+                                   accesses.constant(1), first);
     SmallVector<Value> next;
     bool widened = false;
     {
@@ -239,7 +241,8 @@ Value LoopEmitter::choose(Value condition, Thunk then, Thunk otherwise) {
   Value outer = active;
   active = outer ? arith::AndIOp::create(b, location, outer, condition).getResult() : condition;
   Value yes = then();
-  Value negated = arith::XOrIOp::create(b, location, condition, accesses.constantLike(condition.getType(), 1));
+  Value negated =
+      arith::XOrIOp::create(b, location, condition, accesses.constantLike(condition.getType(), 1));
   active = outer ? arith::AndIOp::create(b, location, outer, negated).getResult() : negated;
   Value no = otherwise();
   active = outer;
@@ -267,7 +270,8 @@ Value LoopEmitter::laneVector(Lane lane) {
 }
 
 Lane LoopEmitter::constant(int64_t value) {
-  Value base = remember({nullptr, reinterpret_cast<const void *>(value)}, [&] { return accesses.constant(value); });
+  Value base =
+      remember({nullptr, reinterpret_cast<const void *>(value)}, [&] { return accesses.constant(value); });
   return {base, 0, {}, value};
 }
 
@@ -352,17 +356,20 @@ Value LoopEmitter::toValue(Lane lane, Type integerType) {
 Value LoopEmitter::inRange(Lane lane, int64_t low, int64_t high) {
   auto known = lane.vector ? std::nullopt : constantOf(lane.base);
   if (known) {
-    int64_t last = *known + lane.stride * (width - 1), least = std::min(*known, last), most = std::max(*known, last);
+    int64_t last = *known + lane.stride * (width - 1), least = std::min(*known, last),
+            most = std::max(*known, last);
     if (least >= low && most < high)
       return scalar(b.getI1Type(), 1);
     if (most < low || least >= high)
       return scalar(b.getI1Type(), 0);
   }
   int64_t span = lane.stride * width;
-  bool together = !lane.vector && span > 0 && lane.multiple % span == 0 && low % span == 0 && high % span == 0;
+  bool together =
+      !lane.vector && span > 0 && lane.multiple % span == 0 && low % span == 0 && high % span == 0;
   auto compare = [&](Value at) -> Value {
     // One comparison: unsigned distance from the low end.
-    Value shifted = low == 0 ? at : arith::SubIOp::create(b, location, at, accesses.constantLike(at.getType(), low));
+    Value shifted =
+        low == 0 ? at : arith::SubIOp::create(b, location, at, accesses.constantLike(at.getType(), low));
     return arith::CmpIOp::create(b, location, arith::CmpIPredicate::ult, shifted,
                                  accesses.constantLike(at.getType(), double(high - low)));
   };
@@ -392,7 +399,8 @@ Value LoopEmitter::convert(Value value, Type from, Type to) {
   }
   if (from.isInteger(1)) {
     Type storage = storageType(to), type = VectorMemory::vectorOf(storage, count);
-    return arith::SelectOp::create(b, location, value, accesses.constantLike(type, 1), accesses.constantLike(type, 0));
+    return arith::SelectOp::create(b, location, value, accesses.constantLike(type, 1),
+                                   accesses.constantLike(type, 0));
   }
   return accesses.convert(value, to, from.isUnsignedInteger(), to.isUnsignedInteger());
 }

@@ -1,8 +1,9 @@
 //===- LoopEmitter.h - element code inside a kernel -------------------------===//
 //
-// The ElementEmitter of kernels: loads come from buffers where a tensor lies in memory and from the op that makes it
-// otherwise, so that pulling one element of a fusion group's result emits the whole group. Within one region equal
-// requests give one value. Neighbours: FusedKernel (loops around it), ContractionKernel's epilogues.
+// The ElementEmitter of kernels: loads come from buffers where a tensor lies in memory and from the op that
+// makes it otherwise, so that pulling one element of a fusion group's result emits the whole group. Within
+// one region equal requests give one value. Neighbours: FusedKernel (loops around it), ContractionKernel's
+// epilogues.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_CODEGEN_CPU_FUSION_LOOPEMITTER_H

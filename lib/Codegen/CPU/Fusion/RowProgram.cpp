@@ -64,7 +64,8 @@ bool RowProgram::isHere(ArrayRef<Lane> index, bool reducedToo) const {
     if (space.shape[d] == 1 || (space.reduced[d] && !reducedToo))
       continue;
     const Lane &expected = space.reduced[d] ? current[d] : row[d];
-    if (index[d].base != expected.base || index[d].vector != expected.vector || index[d].stride != expected.stride)
+    if (index[d].base != expected.base || index[d].vector != expected.vector ||
+        index[d].stride != expected.stride)
       return false;
   }
   return true;
@@ -105,9 +106,9 @@ SmallVector<Lane> RowProgram::rowIndex(ArrayRef<int64_t> resultShape) const {
 // Loops
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> RowProgram::loop(
-    unsigned ways, ArrayRef<Value> init,
-    llvm::function_ref<SmallVector<Value>(unsigned, ArrayRef<Lane>, ValueRange)> body) {
+SmallVector<Value>
+RowProgram::loop(unsigned ways, ArrayRef<Value> init,
+                 llvm::function_ref<SmallVector<Value>(unsigned, ArrayRef<Lane>, ValueRange)> body) {
   OpBuilder &b = e.builder();
   SmallVector<unsigned> outer;
   for (unsigned d = 0; d < space.shape.size(); ++d)
@@ -131,8 +132,8 @@ SmallVector<Value> RowProgram::loop(
     SmallVector<Value> values(carried);
     if (groups > 1) {
       auto constant = [&](int64_t v) { return e.vectorMemory().constant(v); };
-      auto loop = scf::ForOp::create(b, e.loc(), constant(0), constant(groups * group * width), constant(group * width),
-                                     values);
+      auto loop = scf::ForOp::create(b, e.loc(), constant(0), constant(groups * group * width),
+                                     constant(group * width), values);
       OpBuilder::InsertionGuard guard(b);
       Block *block = loop.getBody();
       if (!block->empty() && block->back().hasTrait<OpTrait::IsTerminator>())
@@ -141,7 +142,8 @@ SmallVector<Value> RowProgram::loop(
       e.enterRegion();
       SmallVector<Value> next(loop.getRegionIterArgs());
       for (int64_t way = 0; way < group; ++way) {
-        Lane at{e.vectorMemory().addConstant(loop.getInductionVar(), way * width), width == 1 ? 0 : 1, {}, width};
+        Lane at{
+            e.vectorMemory().addConstant(loop.getInductionVar(), way * width), width == 1 ? 0 : 1, {}, width};
         index[lane] = at;
         next = step(way, next);
       }
@@ -192,18 +194,21 @@ Element RowProgram::horizontal(ReduceKind kind, Element value) {
   switch (kind) {
   case ReduceKind::Prod: combine = vector::CombiningKind::MUL; break;
   case ReduceKind::Max:
-    combine = floats ? vector::CombiningKind::MAXIMUMF
-              : value.isUnsigned() ? vector::CombiningKind::MAXUI : vector::CombiningKind::MAXSI;
+    combine = floats               ? vector::CombiningKind::MAXIMUMF
+              : value.isUnsigned() ? vector::CombiningKind::MAXUI
+                                   : vector::CombiningKind::MAXSI;
     break;
   case ReduceKind::Min:
-    combine = floats ? vector::CombiningKind::MINIMUMF
-              : value.isUnsigned() ? vector::CombiningKind::MINUI : vector::CombiningKind::MINSI;
+    combine = floats               ? vector::CombiningKind::MINIMUMF
+              : value.isUnsigned() ? vector::CombiningKind::MINUI
+                                   : vector::CombiningKind::MINSI;
     break;
   default: combine = vector::CombiningKind::ADD; break;
   }
   bool sums = combine == vector::CombiningKind::ADD || combine == vector::CombiningKind::MUL;
   auto flags = floats && sums ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none;
-  // 16-bit floats by way of f32, exactly: LLVM calls library functions to reduce them where the target lacks them.
+  // 16-bit floats by way of f32, exactly: LLVM calls library functions to reduce them where the target lacks
+  // them.
   Value vector = value.get();
   Type type = value.elementType();
   bool halves = type.isF16() || type.isBF16();
@@ -220,7 +225,8 @@ Element RowProgram::fold(ReduceKind kind, Type type, Step term) {
   // Sums of an adder's latency: four chains hide it.
   unsigned ways = along ? std::clamp<int64_t>(space.shape[lane] / e.lanes(), 1, 4) : 1;
   Value identity = reduceIdentity(e, kind, type).get();
-  bool vectors = e.lanes() > 1 && (along || llvm::any_of(row, [](const Lane &l) { return l.base && !l.isUniform(); }));
+  bool vectors =
+      e.lanes() > 1 && (along || llvm::any_of(row, [](const Lane &l) { return l.base && !l.isUniform(); }));
   if (vectors)
     identity = e.widen(identity);
   SmallVector<Value> results =
@@ -261,18 +267,19 @@ void RowProgram::emitReduce(ReduceOp op) {
   if (op.getKind() == ReduceKind::LogSumExp) {
     Element maximum = fold(ReduceKind::Max, inner, input), zero = maximum.like(0);
     Element shift = ((maximum - maximum) == zero).select(maximum, zero);
-    Element sum = fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
-      return (input(index) - shift).apply(MathFunction::Exp);
-    });
+    Element sum = fold(ReduceKind::Sum, inner,
+                       [&](ArrayRef<Lane> index) { return (input(index) - shift).apply(MathFunction::Exp); });
     value = (sum.apply(MathFunction::Log) + shift).to(result);
   } else {
-    value = reduceFinish(op.getKind(), fold(op.getKind(), inner, input), op.getCount().value_or(rowSize()), result);
+    value = reduceFinish(op.getKind(), fold(op.getKind(), inner, input), op.getCount().value_or(rowSize()),
+                         result);
   }
   SmallVector<Lane> here = rowIndex(shapeOf(op.getResult()));
   e.bindCode(op.getResult(), [this, here, op, total = value->get()](ArrayRef<Lane> index) mutable {
     // A dimension of one element has one index, however it is written.
     for (auto [at, expected, size] : llvm::zip(index, here, shapeOf(op.getResult())))
-      if (size != 1 && (at.base != expected.base || at.vector != expected.vector || at.stride != expected.stride))
+      if (size != 1 &&
+          (at.base != expected.base || at.vector != expected.vector || at.stride != expected.stride))
         e.fail("a reduction is read at another row");
     return total;
   });
@@ -315,15 +322,16 @@ void RowProgram::emitSoftmax(SoftmaxOp op) {
   std::optional<TensorView> view;
   if (keeps)
     view = keptHere->second.view;
-  e.bindCode(result, [this, type, inner, log, tensor, view, exponential, factor = *factor](ArrayRef<Lane> index) {
-    if (!isHere(index, false))
-      e.fail("a softmax is read at another row");
-    if (log)
-      return (element(tensor, inner, index) - factor).to(type).get();
-    Element y = view && isHere(index, true) ? Element(e, e.read(*view, index), inner)
-                                            : exponential(element(tensor, inner, index));
-    return (y * factor).to(type).get();
-  });
+  e.bindCode(result,
+             [this, type, inner, log, tensor, view, exponential, factor = *factor](ArrayRef<Lane> index) {
+               if (!isHere(index, false))
+                 e.fail("a softmax is read at another row");
+               if (log)
+                 return (element(tensor, inner, index) - factor).to(type).get();
+               Element y = view && isHere(index, true) ? Element(e, e.read(*view, index), inner)
+                                                       : exponential(element(tensor, inner, index));
+               return (y * factor).to(type).get();
+             });
 }
 
 void RowProgram::emitNormalize(NormalizeOp op) {

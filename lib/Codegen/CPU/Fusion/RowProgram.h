@@ -1,7 +1,7 @@
 //===- RowProgram.h - statistics of rows inside a kernel --------------------===//
 //
-// Emits the loops over one row (or one vector of rows) that a group's reductions, softmaxes and normalizations need, and
-// binds code to their results so that what is pulled afterwards reads registers.
+// Emits the loops over one row (or one vector of rows) that a group's reductions, softmaxes and
+// normalizations need, and binds code to their results so that what is pulled afterwards reads registers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_CODEGEN_CPU_FUSION_ROWPROGRAM_H
@@ -20,7 +20,8 @@ public:
   bool alongRow() const { return space.reduced[lane]; }
   /// Opens a row: indices of the kept dimensions (others unset).
   void beginRow(llvm::ArrayRef<Lane> index);
-  /// The values that `tensor` takes in a row are kept in `view` when first computed, and read from there afterwards.
+  /// The values that `tensor` takes in a row are kept in `view` when first computed, and read from there
+  /// afterwards.
   void keep(mlir::Value tensor, TensorView view) { kept[tensor] = {std::move(view), false}; }
   /// Computes the statistics of `op` and binds its result.
   void emit(mlir::Operation *op);
@@ -32,9 +33,10 @@ public:
 private:
   using Step = llvm::function_ref<Element(llvm::ArrayRef<Lane>)>;
   /// Loops over the row; `body` maps (index, accumulators) to accumulators, in `ways` independent groups.
-  llvm::SmallVector<mlir::Value>
-  loop(unsigned ways, llvm::ArrayRef<mlir::Value> init,
-       llvm::function_ref<llvm::SmallVector<mlir::Value>(unsigned way, llvm::ArrayRef<Lane>, mlir::ValueRange)> body);
+  llvm::SmallVector<mlir::Value> loop(
+      unsigned ways, llvm::ArrayRef<mlir::Value> init,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(unsigned way, llvm::ArrayRef<Lane>, mlir::ValueRange)>
+          body);
   /// The combination of `term` over the row: a scalar along the row, a vector across rows.
   Element fold(ReduceKind kind, mlir::Type type, Step term);
   Element horizontal(ReduceKind kind, Element vector);

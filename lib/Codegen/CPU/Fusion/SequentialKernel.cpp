@@ -185,16 +185,11 @@ private:
 
   static Element combine(ScatterReduction reduction, Element old, Element update) {
     switch (reduction) {
-    case ScatterReduction::None:
-      return update;
-    case ScatterReduction::Add:
-      return old + update;
-    case ScatterReduction::Mul:
-      return old * update;
-    case ScatterReduction::Max:
-      return old.max(update);
-    case ScatterReduction::Min:
-      return old.min(update);
+    case ScatterReduction::None: return update;
+    case ScatterReduction::Add: return old + update;
+    case ScatterReduction::Mul: return old * update;
+    case ScatterReduction::Max: return old.max(update);
+    case ScatterReduction::Min: return old.min(update);
     }
     llvm_unreachable("unknown reduction");
   }

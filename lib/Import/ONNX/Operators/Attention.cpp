@@ -1,7 +1,7 @@
 //===- Attention.cpp - ONNX Attention and RotaryEmbedding -------------------===//
 //
-// Attention with past keys and values, masks, lengths, grouped heads and softcap; its scores, where they are asked for,
-// are composed beside it.
+// Attention with past keys and values, masks, lengths, grouped heads and softcap; its scores, where they are
+// asked for, are composed beside it.
 //
 //===----------------------------------------------------------------------===//
 #include "../Operator.h"
@@ -22,7 +22,8 @@ FailureOr<Value> splitHeads(Node &n, size_t i, StringRef heads) {
     return x;
   int64_t count = n.intAttr(heads, 0);
   if (n.rank(i) != 3 || count <= 0 || n.shape(i)[2] % count)
-    return n.error() << "input " << i << ", " << x.getType() << ", does not split into " << heads << " = " << count;
+    return n.error() << "input " << i << ", " << x.getType() << ", does not split into " << heads << " = "
+                     << count;
   auto shape = n.shape(i);
   return n.b.transpose(n.b.reshape(x, {shape[0], shape[1], count, shape[2] / count}), {0, 2, 1, 3});
 }
@@ -98,8 +99,10 @@ LogicalResult importAttention(Node &n) {
       a.offset = n.shape(i)[2];
     *now = n.b.concat({n.in(i), *now}, 2);
   }
-  auto q = GraphBuilder::shapeOf(a.query), k = GraphBuilder::shapeOf(a.key), v = GraphBuilder::shapeOf(a.value);
-  if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
+  auto q = GraphBuilder::shapeOf(a.query), k = GraphBuilder::shapeOf(a.key),
+       v = GraphBuilder::shapeOf(a.value);
+  if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] || k[1] == 0 ||
+      q[1] % k[1])
     return n.error() << "query " << a.query.getType() << ", key " << a.key.getType() << " and value "
                      << a.value.getType() << " do not fit";
   SmallVector<int64_t> scores = {q[0], q[1], q[2], k[2]};
@@ -116,8 +119,9 @@ LogicalResult importAttention(Node &n) {
     if (n.rank(6) != 1 || n.shape(6)[0] != q[0])
       return n.error() << "one length per batch is expected";
     Type i64 = n.b.ops().getI64Type();
-    Value real = n.b.elementwise(ElementwiseKind::Less, {n.b.iota({1, 1, 1, k[2]}, i64, 3),
-                                                         n.b.reshape(n.b.cast(lengths, i64), {q[0], 1, 1, 1})});
+    Value real =
+        n.b.elementwise(ElementwiseKind::Less, {n.b.iota({1, 1, 1, k[2]}, i64, 3),
+                                                n.b.reshape(n.b.cast(lengths, i64), {q[0], 1, 1, 1})});
     if (!a.mask)
       a.mask = real;
     else if (GraphBuilder::elementOf(a.mask).isInteger(1))
@@ -125,11 +129,13 @@ LogicalResult importAttention(Node &n) {
     else
       a.mask = n.b.select(real, a.mask, n.b.scalar(GraphBuilder::elementOf(a.mask), -kInfinity));
   }
-  if (a.mask && GraphBuilder::elementOf(a.mask) != n.element(0) && !GraphBuilder::elementOf(a.mask).isInteger(1))
+  if (a.mask && GraphBuilder::elementOf(a.mask) != n.element(0) &&
+      !GraphBuilder::elementOf(a.mask).isInteger(1))
     a.mask = n.b.cast(a.mask, n.element(0));
-  Value result = AttentionOp::create(
-      n.b.ops(), n.b.loc(), RankedTensorType::get({q[0], q[1], q[2], v[3]}, n.element(0)), a.query, a.key, a.value, a.mask,
-      Value(), Value(), APFloat(a.scale), a.causal, uint64_t(a.offset), APFloat(a.softcap), false);
+  Value result =
+      AttentionOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get({q[0], q[1], q[2], v[3]}, n.element(0)),
+                          a.query, a.key, a.value, a.mask, Value(), Value(), APFloat(a.scale), a.causal,
+                          uint64_t(a.offset), APFloat(a.softcap), false);
   if (n.wants(3))
     n.give(3, makeScores(n, a, n.intAttr("qk_matmul_output_mode", 0)));
   if (n.rank(0) == 3)
@@ -164,10 +170,12 @@ LogicalResult importRotaryEmbedding(Node &n) {
   for (Value *table : {&cos, &sin}) {
     auto joined = broadcastShapes(expected, GraphBuilder::shapeOf(*table));
     if (turned % 2 || turned > width || !joined || *joined != expected || GraphBuilder::rankOf(*table) != 3)
-      return n.error() << "cos and sin must be [batch, sequence, " << turned / 2 << "], not " << table->getType();
+      return n.error() << "cos and sin must be [batch, sequence, " << turned / 2 << "], not "
+                       << table->getType();
     *table = n.b.unsqueeze(*table, {flat ? 2 : 1});
   }
-  Value result = RotaryOp::create(n.b.ops(), n.b.loc(), x.getType(), x, cos, sin, bool(n.intAttr("interleaved", 0)));
+  Value result =
+      RotaryOp::create(n.b.ops(), n.b.loc(), x.getType(), x, cos, sin, bool(n.intAttr("interleaved", 0)));
   return n.set(n.b.reshape(result, shape));
 }
 

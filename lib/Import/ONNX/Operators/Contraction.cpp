@@ -82,7 +82,8 @@ LogicalResult importGemm(Node &n) {
 // Einsum
 //===----------------------------------------------------------------------===//
 
-/// A tensor whose dimensions carry labels: letters, or -1, -2, ... for the ellipsis' dimensions from the right.
+/// A tensor whose dimensions carry labels: letters, or -1, -2, ... for the ellipsis' dimensions from the
+/// right.
 struct Labelled {
   Value value;
   SmallVector<int64_t> labels;
@@ -103,7 +104,8 @@ public:
     SmallVector<StringRef> terms;
     inputs.split(terms, ',');
     if (terms.size() != n.inputCount() || failed(n.require(terms.size())))
-      return n.error() << "'" << equation << "' has " << terms.size() << " terms for " << n.inputCount() << " inputs";
+      return n.error() << "'" << equation << "' has " << terms.size() << " terms for " << n.inputCount()
+                       << " inputs";
     for (auto [i, term] : llvm::enumerate(terms))
       if (failed(addOperand(term, n.in(i))))
         return failure();
@@ -178,7 +180,8 @@ private:
     return success();
   }
 
-  /// A label that occurs twice in one operand takes the diagonal: elements where the two indices differ count as 0.
+  /// A label that occurs twice in one operand takes the diagonal: elements where the two indices differ count
+  /// as 0.
   Labelled takeDiagonals(Labelled operand) {
     for (size_t i = 0; i < operand.labels.size(); ++i)
       for (size_t j = i + 1; j < operand.labels.size(); ++j) {
@@ -189,16 +192,19 @@ private:
         rows[i] = GraphBuilder::shapeOf(operand.value)[i];
         columns[j] = GraphBuilder::shapeOf(operand.value)[j];
         Type i64 = n.b.ops().getI64Type();
-        Value same = n.b.elementwise(ElementwiseKind::Equal, {n.b.iota(rows, i64, i), n.b.iota(columns, i64, j)});
+        Value same =
+            n.b.elementwise(ElementwiseKind::Equal, {n.b.iota(rows, i64, i), n.b.iota(columns, i64, j)});
         Value zero = n.b.scalar(GraphBuilder::elementOf(operand.value), 0);
-        operand.value = n.b.reduce(ReduceKind::Sum, n.b.select(same, operand.value, zero), {int64_t(j)}, false);
+        operand.value =
+            n.b.reduce(ReduceKind::Sum, n.b.select(same, operand.value, zero), {int64_t(j)}, false);
         operand.labels.erase(operand.labels.begin() + j);
         --j;
       }
     return operand;
   }
 
-  template <typename Predicate> Labelled sumAway(Labelled operand, Predicate goes) {
+  template <typename Predicate>
+  Labelled sumAway(Labelled operand, Predicate goes) {
     SmallVector<int64_t> axes, kept;
     for (auto [d, label] : llvm::enumerate(operand.labels))
       goes(label) ? axes.push_back(d) : kept.push_back(label);
@@ -229,8 +235,10 @@ private:
           return true;
       return false;
     };
-    lhs = sumAway(lhs, [&](int64_t label) { return !isNeeded(label) && !llvm::is_contained(rhs.labels, label); });
-    rhs = sumAway(rhs, [&](int64_t label) { return !isNeeded(label) && !llvm::is_contained(lhs.labels, label); });
+    lhs = sumAway(lhs,
+                  [&](int64_t label) { return !isNeeded(label) && !llvm::is_contained(rhs.labels, label); });
+    rhs = sumAway(rhs,
+                  [&](int64_t label) { return !isNeeded(label) && !llvm::is_contained(lhs.labels, label); });
     SmallVector<int64_t> batch, m, ns;
     for (int64_t label : lhs.labels)
       if (isNeeded(label))
@@ -250,7 +258,9 @@ private:
   std::vector<Labelled> operands;
 };
 
-LogicalResult importEinsum(Node &n) { return Einsum(n).import(); }
+LogicalResult importEinsum(Node &n) {
+  return Einsum(n).import();
+}
 
 } // namespace
 

@@ -1,7 +1,7 @@
 //===- Control.cpp - ONNX control flow that folds ---------------------------===//
 //
-// The branch of an If is taken at compile time; a Loop or Scan whose trip count is known is unrolled. An optional
-// tensor is one that is there, or not, as the model is written.
+// The branch of an If is taken at compile time; a Loop or Scan whose trip count is known is unrolled. An
+// optional tensor is one that is there, or not, as the model is written.
 //
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"
@@ -94,12 +94,14 @@ LogicalResult importScan(Node &n) {
   const auto *body = n.attr("body");
   int64_t scanned = n.intAttr("num_scan_inputs", 0);
   int64_t states = int64_t(n.inputCount()) - scanned;
-  if (!body || !body->has_g() || scanned < 1 || states < 0 || n.version < 9 || failed(n.require(n.inputCount())) ||
-      body->g().input_size() != int(n.inputCount()) || body->g().output_size() < states)
+  if (!body || !body->has_g() || scanned < 1 || states < 0 || n.version < 9 ||
+      failed(n.require(n.inputCount())) || body->g().input_size() != int(n.inputCount()) ||
+      body->g().output_size() < states)
     return n.error() << "a body whose inputs fit is expected, of version 9 or newer";
   int64_t results = body->g().output_size() - states;
   SmallVector<int64_t> inAxes = n.intsAttr("scan_input_axes"), outAxes = n.intsAttr("scan_output_axes");
-  SmallVector<int64_t> inBack = n.intsAttr("scan_input_directions"), outBack = n.intsAttr("scan_output_directions");
+  SmallVector<int64_t> inBack = n.intsAttr("scan_input_directions"),
+                       outBack = n.intsAttr("scan_output_directions");
   inAxes.resize(scanned, 0);
   inBack.resize(scanned, 0);
   outAxes.resize(results, 0);

@@ -1,6 +1,7 @@
 //===- Convolution.cpp - ONNX convolutions ----------------------------------===//
 //
-// Conv and ConvTranspose, ConvInteger as a Conv of differences, CausalConvWithState as one behind the last inputs.
+// Conv and ConvTranspose, ConvInteger as a Conv of differences, CausalConvWithState as one behind the last
+// inputs.
 //
 //===----------------------------------------------------------------------===//
 #include "Window.h"
@@ -116,9 +117,10 @@ LogicalResult importConvTranspose(Node &n) {
 LogicalResult importCausalConvWithState(Node &n) {
   if (failed(n.require(2)))
     return failure();
-  if (n.rank(0) != 3 || n.rank(1) != 3 || n.shape(1)[0] != n.shape(0)[1] || n.shape(1)[1] != 1 || n.shape(1)[2] < 1 ||
-      n.element(0) != n.element(1))
-    return n.error() << n.in(0).getType() << " and " << n.in(1).getType() << " are no channels and their kernels";
+  if (n.rank(0) != 3 || n.rank(1) != 3 || n.shape(1)[0] != n.shape(0)[1] || n.shape(1)[1] != 1 ||
+      n.shape(1)[2] < 1 || n.element(0) != n.element(1))
+    return n.error() << n.in(0).getType() << " and " << n.in(1).getType()
+                     << " are no channels and their kernels";
   int64_t channels = n.shape(0)[1], length = n.shape(0)[2], kept = n.shape(1)[2] - 1;
   auto state = RankedTensorType::get({n.shape(0)[0], channels, kept}, n.element(0));
   if (failed(checkBias(n, channels)))
@@ -129,7 +131,8 @@ LogicalResult importCausalConvWithState(Node &n) {
   Value all = kept ? n.b.concat({past, n.in(0)}, 2) : n.in(0);
   auto type = RankedTensorType::get(n.shape(0), n.element(0));
   SmallVector<int64_t> one = {1}, none = {0, 0};
-  Value result = ConvOp::create(n.b.ops(), n.b.loc(), type, all, n.in(1), n.in(2), one, one, none, uint64_t(channels));
+  Value result =
+      ConvOp::create(n.b.ops(), n.b.loc(), type, all, n.in(1), n.in(2), one, one, none, uint64_t(channels));
   StringRef activation = n.stringAttr("activation", "none");
   if (activation == "silu" || activation == "swish")
     result = n.b.mul(result, n.b.unary(ElementwiseKind::Sigmoid, result));

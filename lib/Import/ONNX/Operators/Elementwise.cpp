@@ -16,7 +16,8 @@ using Kind = ElementwiseKind;
 
 namespace {
 
-template <Kind kind> LogicalResult importUnary(Node &n) {
+template <Kind kind>
+LogicalResult importUnary(Node &n) {
   if (failed(n.require(1)))
     return failure();
   return n.set(n.b.unary(kind, n.in(0)));
@@ -30,14 +31,16 @@ LogicalResult importErf(Node &n) {
   return n.set(n.b.cast(n.b.unary(Kind::Erf, x), n.element(0)));
 }
 
-template <Kind kind> LogicalResult importBinary(Node &n) {
+template <Kind kind>
+LogicalResult importBinary(Node &n) {
   if (failed(n.require(2)))
     return failure();
   return n.set(n.elementwise(kind, {n.in(0), n.in(1)}));
 }
 
 /// Max, Min, Sum: any number of operands, combined from the left.
-template <Kind kind> LogicalResult importVariadic(Node &n) {
+template <Kind kind>
+LogicalResult importVariadic(Node &n) {
   if (failed(n.require(std::max<size_t>(n.inputCount(), 1))))
     return failure();
   Value result = n.in(0);
@@ -57,7 +60,8 @@ LogicalResult importMean(Node &n) {
   return n.set(n.b.div(sum, n.b.scalar(GraphBuilder::elementOf(sum), double(n.inputCount()))));
 }
 
-template <Kind kind> LogicalResult importAlpha(Node &n, double alpha) {
+template <Kind kind>
+LogicalResult importAlpha(Node &n, double alpha) {
   if (failed(n.require(1)))
     return failure();
   return n.set(n.b.elementwise(kind, {n.in(0)}, {n.floatAttr("alpha", alpha)}));
@@ -66,20 +70,23 @@ template <Kind kind> LogicalResult importAlpha(Node &n, double alpha) {
 LogicalResult importSelu(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  double alpha = n.floatAttr("alpha", 1.67326319217681884765625), gamma = n.floatAttr("gamma", 1.05070102214813232421875);
+  double alpha = n.floatAttr("alpha", 1.67326319217681884765625),
+         gamma = n.floatAttr("gamma", 1.05070102214813232421875);
   return n.set(n.b.elementwise(Kind::Selu, {n.in(0)}, {alpha, gamma}));
 }
 
 LogicalResult importHardSigmoid(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  return n.set(n.b.elementwise(Kind::HardSigmoid, {n.in(0)}, {n.floatAttr("alpha", 0.2f), n.floatAttr("beta", 0.5)}));
+  return n.set(
+      n.b.elementwise(Kind::HardSigmoid, {n.in(0)}, {n.floatAttr("alpha", 0.2f), n.floatAttr("beta", 0.5)}));
 }
 
 LogicalResult importShrink(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  return n.set(n.b.elementwise(Kind::Shrink, {n.in(0)}, {n.floatAttr("lambd", 0.5), n.floatAttr("bias", 0.0)}));
+  return n.set(
+      n.b.elementwise(Kind::Shrink, {n.in(0)}, {n.floatAttr("lambd", 0.5), n.floatAttr("bias", 0.0)}));
 }
 
 LogicalResult importGelu(Node &n) {
@@ -94,8 +101,9 @@ LogicalResult importGelu(Node &n) {
 LogicalResult importIsInf(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  return n.set(n.b.elementwise(Kind::IsInf, {n.in(0)},
-                               {double(n.intAttr("detect_negative", 1)), double(n.intAttr("detect_positive", 1))}));
+  return n.set(
+      n.b.elementwise(Kind::IsInf, {n.in(0)},
+                      {double(n.intAttr("detect_negative", 1)), double(n.intAttr("detect_positive", 1))}));
 }
 
 /// PRelu broadcasts the slope to the input only; Mod has two meanings; BitShift a direction.
@@ -104,7 +112,8 @@ LogicalResult importMod(Node &n) {
 }
 
 LogicalResult importBitShift(Node &n) {
-  return n.stringAttr("direction", "") == "LEFT" ? importBinary<Kind::ShiftLeft>(n) : importBinary<Kind::ShiftRight>(n);
+  return n.stringAttr("direction", "") == "LEFT" ? importBinary<Kind::ShiftLeft>(n)
+                                                 : importBinary<Kind::ShiftRight>(n);
 }
 
 LogicalResult importCast(Node &n) {

@@ -11,7 +11,9 @@ namespace colossal::onnx_import {
 
 namespace {
 
-bool isIndexType(Type type) { return type.isSignlessInteger(64) || type.isSignlessInteger(32); }
+bool isIndexType(Type type) {
+  return type.isSignlessInteger(64) || type.isSignlessInteger(32);
+}
 
 LogicalResult checkIndices(Node &n, size_t i) {
   if (!isIndexType(n.element(i)))
@@ -30,7 +32,8 @@ LogicalResult importGather(Node &n) {
     int64_t size = n.shape(0)[*axis], at = indices->getInt(0);
     at += at < 0 ? size : 0;
     if (at < 0 || at >= size)
-      return n.error() << "index " << indices->getInt(0) << " is outside dimension " << *axis << " of size " << size;
+      return n.error() << "index " << indices->getInt(0) << " is outside dimension " << *axis << " of size "
+                       << size;
     SmallVector<int64_t> shape(n.shape(0).take_front(*axis));
     llvm::append_range(shape, n.shape(1));
     llvm::append_range(shape, n.shape(0).drop_front(*axis + 1));
@@ -84,8 +87,8 @@ LogicalResult importScatterElements(Node &n) {
     return failure();
   if (n.shape(1) != n.shape(2))
     return n.error() << "indices and updates differ in shape";
-  return n.set(n.b.finish(ScatterElementsOp::create(n.b.ops(), n.b.loc(), n.in(0).getType(), n.in(0), n.in(1), n.in(2),
-                                                    uint64_t(*axis), *reduction)));
+  return n.set(n.b.finish(ScatterElementsOp::create(n.b.ops(), n.b.loc(), n.in(0).getType(), n.in(0), n.in(1),
+                                                    n.in(2), uint64_t(*axis), *reduction)));
 }
 
 LogicalResult importScatterND(Node &n) {
@@ -99,7 +102,8 @@ LogicalResult importScatterND(Node &n) {
   if (depth >= 1 && depth <= n.rank(0))
     llvm::append_range(expected, n.shape(0).drop_front(depth));
   if (depth < 1 || depth > n.rank(0) || n.shape(2) != ArrayRef<int64_t>(expected))
-    return n.error() << n.in(1).getType() << " and " << n.in(2).getType() << " do not fit " << n.in(0).getType();
+    return n.error() << n.in(1).getType() << " and " << n.in(2).getType() << " do not fit "
+                     << n.in(0).getType();
   return n.set(n.b.finish(
       ScatterNDOp::create(n.b.ops(), n.b.loc(), n.in(0).getType(), n.in(0), n.in(1), n.in(2), *reduction)));
 }
@@ -123,7 +127,8 @@ LogicalResult importOneHot(Node &n) {
   places[*axis] = depth;
   Value same = n.b.elementwise(ElementwiseKind::Equal,
                                {n.b.unsqueeze(indices, {*axis}), n.b.iota(places, i64, *axis)});
-  Value off = n.b.reshape(n.b.sliceDim(n.in(2), 0, 0, 1), {}), on = n.b.reshape(n.b.sliceDim(n.in(2), 0, 1, 1), {});
+  Value off = n.b.reshape(n.b.sliceDim(n.in(2), 0, 0, 1), {}),
+        on = n.b.reshape(n.b.sliceDim(n.in(2), 0, 1, 1), {});
   return n.set(n.b.select(same, on, off));
 }
 

@@ -1,6 +1,7 @@
 //===- Loss.cpp - ONNX losses by composition --------------------------------===//
 //
-// The chosen class is selected by comparison with a range and summed, so that a split vocabulary needs no gather.
+// The chosen class is selected by comparison with a range and summed, so that a split vocabulary needs no
+// gather.
 //
 //===----------------------------------------------------------------------===//
 #include "../Operator.h"
@@ -24,9 +25,12 @@ LogicalResult setLoss(Node &n, Value logits, Value target, Value weight) {
   target = n.b.cast(target, i64);
   SmallVector<int64_t> classes(shape.size(), 1);
   classes[1] = shape[1];
-  Value chosen = n.b.elementwise(ElementwiseKind::Equal, {n.b.unsqueeze(target, {1}), n.b.iota(classes, i64, 1)});
+  Value chosen =
+      n.b.elementwise(ElementwiseKind::Equal, {n.b.unsqueeze(target, {1}), n.b.iota(classes, i64, 1)});
   Value zero = n.b.scalar(element, 0);
-  auto pick = [&](Value from) { return n.b.reduce(ReduceKind::Sum, n.b.select(chosen, from, zero), {1}, false); };
+  auto pick = [&](Value from) {
+    return n.b.reduce(ReduceKind::Sum, n.b.select(chosen, from, zero), {1}, false);
+  };
   Value loss = n.b.unary(ElementwiseKind::Neg, pick(logits)), weights;
   if (weight) {
     weights = pick(n.b.broadcast(n.b.reshape(weight, classes), shape));
@@ -52,7 +56,8 @@ LogicalResult setLoss(Node &n, Value logits, Value target, Value weight) {
     return n.error() << "reduction '" << reduction << "' is unknown";
   if (!weights)
     return n.set(n.b.reduce(ReduceKind::Mean, loss, all, false));
-  return n.set(n.b.div(n.b.reduce(ReduceKind::Sum, loss, all, false), n.b.reduce(ReduceKind::Sum, weights, all, false)));
+  return n.set(n.b.div(n.b.reduce(ReduceKind::Sum, loss, all, false),
+                       n.b.reduce(ReduceKind::Sum, weights, all, false)));
 }
 
 LogicalResult importNegativeLogLikelihoodLoss(Node &n) {

@@ -1,7 +1,7 @@
 //===- Normalization.cpp - ONNX normalizations and softmaxes ----------------===//
 //
-// Layer, RMS, group and instance normalization are `normalize` (on a reshaped tensor); batch normalization with given
-// statistics is a scale and a shift per channel; the rest is composed.
+// Layer, RMS, group and instance normalization are `normalize` (on a reshaped tensor); batch normalization
+// with given statistics is a scale and a shift per channel; the rest is composed.
 //
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"
@@ -56,7 +56,8 @@ LogicalResult importRMSNormalization(Node &n) {
   return n.set(n.b.normalize(NormalizeKind::RMS, n.in(0), scale, {}, *axis, n.floatAttr("epsilon", 1e-5f)));
 }
 
-/// x [N, C, spatial] in groups: normalized over all of a group, then scaled per channel (or per group in version 18).
+/// x [N, C, spatial] in groups: normalized over all of a group, then scaled per channel (or per group in
+/// version 18).
 LogicalResult normalizeGroups(Node &n, int64_t groups, bool scalePerGroup) {
   if (failed(n.require(3)))
     return failure();
@@ -81,7 +82,9 @@ LogicalResult normalizeGroups(Node &n, int64_t groups, bool scalePerGroup) {
   return n.set(n.b.add(n.b.mul(result, perChannel(n, scale, spatial)), perChannel(n, bias, spatial)));
 }
 
-LogicalResult importGroupNormalization(Node &n) { return normalizeGroups(n, n.intAttr("num_groups", 0), n.version < 21); }
+LogicalResult importGroupNormalization(Node &n) {
+  return normalizeGroups(n, n.intAttr("num_groups", 0), n.version < 21);
+}
 
 LogicalResult importInstanceNormalization(Node &n) {
   if (failed(n.require(3)))
@@ -109,7 +112,8 @@ LogicalResult importBatchNormalization(Node &n) {
     Value centered = n.b.sub(wide, perChannel(n, now, spatial));
     Value spread = n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false);
     auto blend = [&](Value old, Value fresh) {
-      return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)), n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum)));
+      return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)),
+                     n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum)));
     };
     n.give(1, blend(mean, now));
     n.give(2, blend(variance, spread));
@@ -146,7 +150,8 @@ LogicalResult importLRN(Node &n) {
   int64_t size = n.intAttr("size", 0);
   if (n.rank(0) < 2 || size <= 0 || size > 4096)
     return n.error() << "a tensor [N, C, ...] and a size are expected";
-  double alpha = n.floatAttr("alpha", 1e-4f), beta = n.floatAttr("beta", 0.75f), bias = n.floatAttr("bias", 1.0f);
+  double alpha = n.floatAttr("alpha", 1e-4f), beta = n.floatAttr("beta", 0.75f),
+         bias = n.floatAttr("bias", 1.0f);
   Value x = n.in(0);
   Type element = n.element(0);
   SmallVector<int64_t> low(n.rank(0), 0), high(n.rank(0), 0);
@@ -175,8 +180,10 @@ LogicalResult importMeanVarianceNormalization(Node &n) {
   return n.set(n.b.div(n.b.sub(x, mean), n.b.add(deviation, n.b.scalar(n.element(0), 1e-9))));
 }
 
-/// Before version 13 the dimensions from `axis` on (default 1) are one; since then `axis` (default -1) alone counts.
-template <typename Function> LogicalResult alongAxis(Node &n, Function function) {
+/// Before version 13 the dimensions from `axis` on (default 1) are one; since then `axis` (default -1) alone
+/// counts.
+template <typename Function>
+LogicalResult alongAxis(Node &n, Function function) {
   if (failed(n.require(1)))
     return failure();
   bool coerced = n.version < 13;

@@ -24,8 +24,8 @@ LogicalResult importPool(Node &n, PoolKind kind) {
   SmallVector<int64_t> shape(n.shape(0).take_front(2));
   llvm::append_range(shape, window->result);
   Type indices = n.wants(1) ? RankedTensorType::get(shape, n.b.ops().getI64Type()) : RankedTensorType();
-  auto op = PoolOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, n.element(0)), indices, kind, n.in(0),
-                           window->kernel, window->strides, window->dilations, window->pads,
+  auto op = PoolOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, n.element(0)), indices, kind,
+                           n.in(0), window->kernel, window->strides, window->dilations, window->pads,
                            bool(n.intAttr("count_include_pad", 0)), uint64_t(n.intAttr("p", 2)),
                            bool(n.intAttr("storage_order", 0)));
   n.give(0, op.getResult());
@@ -50,8 +50,9 @@ LogicalResult importGlobalLpPool(Node &n) {
   Type element = n.element(0);
   SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(2, n.rank(0)));
   Value size = n.b.unary(ElementwiseKind::Abs, n.in(0));
-  Value sum = n.b.reduce(ReduceKind::Sum, n.b.elementwise(ElementwiseKind::Pow, {size, n.b.scalar(element, double(p))}),
-                         axes, true);
+  Value sum =
+      n.b.reduce(ReduceKind::Sum,
+                 n.b.elementwise(ElementwiseKind::Pow, {size, n.b.scalar(element, double(p))}), axes, true);
   return n.set(n.b.elementwise(ElementwiseKind::Pow, {sum, n.b.scalar(element, 1.0 / double(p))}));
 }
 
@@ -68,7 +69,8 @@ LogicalResult importMaxUnpool(Node &n) {
   if (pads.size() != 2 * spatial)
     return n.error() << "two pads per spatial dimension are expected";
   for (size_t d = 0; d < spatial; ++d)
-    natural.push_back((n.shape(0)[d + 2] - 1) * window->strides[d] + window->kernel[d] - pads[d] - pads[d + spatial]);
+    natural.push_back((n.shape(0)[d + 2] - 1) * window->strides[d] + window->kernel[d] - pads[d] -
+                      pads[d + spatial]);
   SmallVector<int64_t> shape = natural;
   if (n.in(2)) {
     auto given = n.intsInput(2);
@@ -84,13 +86,15 @@ LogicalResult importMaxUnpool(Node &n) {
       product *= size;
     return product;
   };
-  if (llvm::any_of(shape, [](int64_t s) { return s <= 0; }) || llvm::any_of(natural, [](int64_t s) { return s <= 0; }))
+  if (llvm::any_of(shape, [](int64_t s) { return s <= 0; }) ||
+      llvm::any_of(natural, [](int64_t s) { return s <= 0; }))
     return n.error() << "the result would be empty";
   // Indices count in the tensor of natural size, which stands at the start of a larger result.
   int64_t elements = GraphBuilder::typeOf(n.in(0)).getNumElements();
   Value zeros = n.b.splat({count(natural)}, n.element(0), 0);
-  Value flat = ScatterElementsOp::create(n.b.ops(), n.b.loc(), zeros.getType(), zeros, n.b.reshape(n.in(1), {elements}),
-                                         n.b.reshape(n.in(0), {elements}), 0, ScatterReduction::None);
+  Value flat = ScatterElementsOp::create(n.b.ops(), n.b.loc(), zeros.getType(), zeros,
+                                         n.b.reshape(n.in(1), {elements}), n.b.reshape(n.in(0), {elements}),
+                                         0, ScatterReduction::None);
   SmallVector<int64_t> low(shape.size(), 0), high;
   for (auto [a, b] : llvm::zip(shape, natural))
     high.push_back(a - b);

@@ -13,7 +13,8 @@ namespace colossal::onnx_import {
 
 namespace {
 
-template <ReduceKind kind> LogicalResult importReduce(Node &n) {
+template <ReduceKind kind>
+LogicalResult importReduce(Node &n) {
   if (failed(n.require(1)))
     return failure();
   auto given = n.intsAttrOrInput("axes", 1, SmallVector<int64_t>());
@@ -43,7 +44,8 @@ template <ReduceKind kind> LogicalResult importReduce(Node &n) {
   return n.set(n.b.reduce(kind, x, *axes, n.intAttr("keepdims", 1)));
 }
 
-template <bool minimum> LogicalResult importArgReduce(Node &n) {
+template <bool minimum>
+LogicalResult importArgReduce(Node &n) {
   if (failed(n.require(1)))
     return failure();
   auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
@@ -51,10 +53,12 @@ template <bool minimum> LogicalResult importArgReduce(Node &n) {
     return failure();
   if (n.shape(0)[*axis] == 0)
     return n.error() << "the dimension is empty";
-  return n.set(n.b.argReduce(n.in(0), *axis, minimum, n.intAttr("keepdims", 1), n.intAttr("select_last_index", 0)));
+  return n.set(
+      n.b.argReduce(n.in(0), *axis, minimum, n.intAttr("keepdims", 1), n.intAttr("select_last_index", 0)));
 }
 
-template <bool product> LogicalResult importCumulate(Node &n) {
+template <bool product>
+LogicalResult importCumulate(Node &n) {
   if (failed(n.require(2)))
     return failure();
   auto given = n.intsInput(1);
@@ -69,7 +73,8 @@ template <bool product> LogicalResult importCumulate(Node &n) {
 LogicalResult importTopK(Node &n) {
   if (failed(n.require(1)))
     return failure();
-  auto k = n.hasAttr("k") ? FailureOr<SmallVector<int64_t>>(SmallVector<int64_t>{n.intAttr("k", 1)}) : n.intsInput(1);
+  auto k = n.hasAttr("k") ? FailureOr<SmallVector<int64_t>>(SmallVector<int64_t>{n.intAttr("k", 1)})
+                          : n.intsInput(1);
   auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
   if (failed(k) || failed(axis))
     return failure();

@@ -1,6 +1,7 @@
 //===- Resampling.cpp - ONNX Resize and Upsample ----------------------------===//
 //
-// The operator's scales or sizes become one scale and one size per dimension; the sampling itself is the op's.
+// The operator's scales or sizes become one scale and one size per dimension; the sampling itself is the
+// op's.
 //
 //===----------------------------------------------------------------------===//
 #include "../Operator.h"
@@ -60,22 +61,24 @@ LogicalResult applyScales(Node &n, ArrayRef<double> scales, Resampling &r) {
   return success();
 }
 
-LogicalResult setResize(Node &n, const Resampling &r, StringRef mode, StringRef coordinates, StringRef nearest) {
+LogicalResult setResize(Node &n, const Resampling &r, StringRef mode, StringRef coordinates,
+                        StringRef nearest) {
   if (r.shape == SmallVector<int64_t>(n.shape(0)) && r.roi.empty() &&
       llvm::all_of(r.scales, [](double scale) { return scale == 1; }))
     return n.set(n.in(0));
   OpBuilder &ops = n.b.ops();
   auto roi = r.roi.empty() ? DenseF64ArrayAttr() : ops.getDenseF64ArrayAttr(r.roi);
-  return n.set(ResizeOp::create(ops, n.b.loc(), RankedTensorType::get(r.shape, n.element(0)), n.in(0),
-                                ops.getStringAttr(mode), ops.getStringAttr(coordinates), ops.getStringAttr(nearest),
-                                ops.getDenseF64ArrayAttr(r.scales), roi,
-                                ops.getF64FloatAttr(n.floatAttr("cubic_coeff_a", -0.75)),
-                                ops.getBoolAttr(n.intAttr("exclude_outside", 0)),
-                                ops.getBoolAttr(n.intAttr("antialias", 0)),
-                                ops.getF64FloatAttr(n.floatAttr("extrapolation_value", 0))));
+  return n.set(ResizeOp::create(
+      ops, n.b.loc(), RankedTensorType::get(r.shape, n.element(0)), n.in(0), ops.getStringAttr(mode),
+      ops.getStringAttr(coordinates), ops.getStringAttr(nearest), ops.getDenseF64ArrayAttr(r.scales), roi,
+      ops.getF64FloatAttr(n.floatAttr("cubic_coeff_a", -0.75)),
+      ops.getBoolAttr(n.intAttr("exclude_outside", 0)), ops.getBoolAttr(n.intAttr("antialias", 0)),
+      ops.getF64FloatAttr(n.floatAttr("extrapolation_value", 0))));
 }
 
-bool isEmpty(Value value) { return !value || GraphBuilder::typeOf(value).getNumElements() == 0; }
+bool isEmpty(Value value) {
+  return !value || GraphBuilder::typeOf(value).getNumElements() == 0;
+}
 
 LogicalResult importResize(Node &n) {
   if (failed(n.require(1)))
@@ -100,8 +103,8 @@ LogicalResult importResize(Node &n) {
   StringRef mode = n.stringAttr("mode", "nearest");
   StringRef coordinates = n.stringAttr("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
   StringRef nearest = n.stringAttr("nearest_mode", old ? "floor" : "round_prefer_floor");
-  static constexpr StringLiteral known[] = {"half_pixel",   "half_pixel_symmetric", "pytorch_half_pixel",
-                                            "align_corners", "asymmetric",          "tf_crop_and_resize"};
+  static constexpr StringLiteral known[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
+                                            "align_corners", "asymmetric",           "tf_crop_and_resize"};
   if ((mode != "nearest" && mode != "linear" && mode != "cubic") || !llvm::is_contained(known, coordinates))
     return n.error() << "mode '" << mode << "' with '" << coordinates << "' is not supported";
   if (coordinates == "tf_crop_and_resize") {

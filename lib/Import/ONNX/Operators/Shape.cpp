@@ -1,7 +1,7 @@
 //===- Shape.cpp - ONNX operators that give shapes and need values ----------===//
 //
-// Shape and Size are constants once dimensions are bound. What gives a result whose shape depends on values (NonZero,
-// Compress, Unique) is evaluated, and is an error where its input is known at run time only.
+// Shape and Size are constants once dimensions are bound. What gives a result whose shape depends on values
+// (NonZero, Compress, Unique) is evaluated, and is an error where its input is known at run time only.
 //
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"

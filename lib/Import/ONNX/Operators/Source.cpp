@@ -24,12 +24,14 @@ LogicalResult importConstant(Node &n) {
   if (n.hasAttr("value_float"))
     return n.set(n.b.scalar(ops.getF32Type(), n.floatAttr("value_float", 0)));
   if (const auto *value = n.attr("value_int"))
-    return n.set(n.b.constant(DenseElementsAttr::get(RankedTensorType::get({}, ops.getI64Type()), value->i())));
+    return n.set(
+        n.b.constant(DenseElementsAttr::get(RankedTensorType::get({}, ops.getI64Type()), value->i())));
   if (n.hasAttr("value_ints"))
     return n.set(n.b.integers(n.intsAttr("value_ints")));
   if (const auto *value = n.attr("value_floats")) {
     SmallVector<float> floats(value->floats().begin(), value->floats().end());
-    return n.set(n.b.constant(DenseElementsAttr::get(vector(ops.getF32Type(), floats.size()), ArrayRef<float>(floats))));
+    return n.set(n.b.constant(
+        DenseElementsAttr::get(vector(ops.getF32Type(), floats.size()), ArrayRef<float>(floats))));
   }
   return n.error() << "strings and sparse tensors are not supported";
 }
@@ -64,7 +66,8 @@ LogicalResult importRange(Node &n) {
   double count = std::ceil((limit->getFloat(0) - start->getFloat(0)) / delta->getFloat(0));
   if (!(count < double(int64_t(1) << 40)))
     return n.error() << "the range is too long";
-  return n.set(n.b.iota({std::max<int64_t>(0, int64_t(count))}, n.element(0), 0, start->getFloat(0), delta->getFloat(0)));
+  return n.set(n.b.iota({std::max<int64_t>(0, int64_t(count))}, n.element(0), 0, start->getFloat(0),
+                        delta->getFloat(0)));
 }
 
 /// 1 where column - row == k.
@@ -73,7 +76,8 @@ LogicalResult importEyeLike(Node &n) {
     return failure();
   if (n.rank(0) != 2)
     return n.error() << "a matrix is expected";
-  Type element = n.hasAttr("dtype") ? getElementType(n.importer.context(), n.intAttr("dtype", 1)) : n.element(0);
+  Type element =
+      n.hasAttr("dtype") ? getElementType(n.importer.context(), n.intAttr("dtype", 1)) : n.element(0);
   if (!element)
     return n.error() << "the element type is not supported";
   Type i64 = n.b.ops().getI64Type();
@@ -82,19 +86,21 @@ LogicalResult importEyeLike(Node &n) {
   return n.set(n.b.cast(n.b.elementwise(ElementwiseKind::Equal, {row, column}), element));
 }
 
-LogicalResult setRandom(Node &n, RandomKind kind, Value input, ArrayRef<int64_t> shape, Type element, double a, double b) {
+LogicalResult setRandom(Node &n, RandomKind kind, Value input, ArrayRef<int64_t> shape, Type element,
+                        double a, double b) {
   if (!element)
     return n.error() << "the element type is not supported";
   float seed = n.floatAttr("seed", 0);
   // Without a seed, every node draws its own values: the place in the model is its seed.
-  uint64_t number = n.hasAttr("seed") ? llvm::bit_cast<uint32_t>(seed) : uint64_t(llvm::hash_value(n.proto.output(0)));
+  uint64_t number =
+      n.hasAttr("seed") ? llvm::bit_cast<uint32_t>(seed) : uint64_t(llvm::hash_value(n.proto.output(0)));
   if (!n.hasAttr("seed")) {
     number = 14695981039346656037ull;
     for (char c : n.proto.output(0))
       number = (number ^ uint8_t(c)) * 1099511628211ull;
   }
-  return n.set(RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, element), kind, input, ValueRange(),
-                                APFloat(a), APFloat(b), number, shape));
+  return n.set(RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, element), kind, input,
+                                ValueRange(), APFloat(a), APFloat(b), number, shape));
 }
 
 LogicalResult importRandom(Node &n, bool normal, bool like) {
@@ -107,8 +113,10 @@ LogicalResult importRandom(Node &n, bool normal, bool like) {
     shape.assign(n.shape(0).begin(), n.shape(0).end());
     element = type ? element : n.element(0);
   }
-  return normal ? setRandom(n, RandomKind::Normal, {}, shape, element, n.floatAttr("mean", 0), n.floatAttr("scale", 1))
-                : setRandom(n, RandomKind::Uniform, {}, shape, element, n.floatAttr("low", 0), n.floatAttr("high", 1));
+  return normal ? setRandom(n, RandomKind::Normal, {}, shape, element, n.floatAttr("mean", 0),
+                            n.floatAttr("scale", 1))
+                : setRandom(n, RandomKind::Uniform, {}, shape, element, n.floatAttr("low", 0),
+                            n.floatAttr("high", 1));
 }
 
 LogicalResult importBernoulli(Node &n) {
@@ -116,7 +124,8 @@ LogicalResult importBernoulli(Node &n) {
     return failure();
   int64_t type = n.intAttr("dtype", 0);
   Type element = type ? getElementType(n.importer.context(), type) : n.element(0);
-  if (failed(setRandom(n, RandomKind::Bernoulli, n.in(0), n.shape(0), n.b.ops().getI1Type(), 0, 0)) || !element)
+  if (failed(setRandom(n, RandomKind::Bernoulli, n.in(0), n.shape(0), n.b.ops().getI1Type(), 0, 0)) ||
+      !element)
     return failure();
   return n.set(n.b.cast(n.outputs[0], element));
 }

@@ -1,7 +1,7 @@
 //===- Window.cpp - kernels, strides and pads of ONNX operators -------------===//
 //
-// Sizes as in ONNX's Conv and MaxPool: floor (or ceil) of (in + pads - extent) / stride, plus 1; with auto_pad SAME the
-// ceil of in / stride.
+// Sizes as in ONNX's Conv and MaxPool: floor (or ceil) of (in + pads - extent) / stride, plus 1; with
+// auto_pad SAME the ceil of in / stride.
 //
 //===----------------------------------------------------------------------===//
 #include "Window.h"
@@ -36,7 +36,7 @@ FailureOr<Window> Window::read(Node &n, ArrayRef<int64_t> kernel, bool ceilMode)
   if (!same && automatic != "NOTSET" && automatic != "VALID" && !automatic.empty())
     return n.error() << "auto_pad '" << automatic << "' is unknown";
   window->pads = n.hasAttr("pads") && automatic != "VALID" && !same ? n.intsAttr("pads")
-                                                                     : SmallVector<int64_t>(2 * spatial, 0);
+                                                                    : SmallVector<int64_t>(2 * spatial, 0);
   if (window->pads.size() != 2 * spatial ||
       llvm::any_of(window->pads, [](int64_t pad) { return pad < 0 || pad > (1 << 30); }))
     return n.error() << "two pads >= 0 per spatial dimension are expected";
@@ -59,7 +59,8 @@ FailureOr<Window> Window::read(Node &n, ArrayRef<int64_t> kernel, bool ceilMode)
       continue;
     }
     if (room < 0)
-      return n.error() << "the window does not fit into spatial dimension " << d << " of " << n.in(0).getType();
+      return n.error() << "the window does not fit into spatial dimension " << d << " of "
+                       << n.in(0).getType();
     int64_t out = room / stride + 1;
     // With ceil_mode a last window may hang over the end, if it starts inside the input or its low pad.
     if (ceilMode && room % stride && out * stride < in + low)
