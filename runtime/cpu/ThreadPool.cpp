@@ -1,4 +1,6 @@
-// Fork and join over chunks of tiles. A generation counter starts the workers, a second one joins them.
+// Guided self-scheduling: each thread takes a share of what is left, so that chunks begin large (few visits
+// to the shared word) and end with single tiles (threads finish together, also where one lost its core for a
+// while). C. D. Polychronopoulos and D. J. Kuck, "Guided Self-Scheduling", IEEE Trans. Computers, 1987.
 #include "runtime/cpu/ThreadPool.h"
 
 #include <algorithm>
@@ -6,9 +8,11 @@
 namespace colossal::runtime {
 
 namespace {
-// Chunks per thread: a thread that lost its core for a moment leaves the rest to the others.
-constexpr int64_t chunksPerThread = 4;
+/// A thread takes 1 / (threads * sharesPerThread) of the tiles that are left.
+constexpr uint32_t sharesPerThread = 2;
 constexpr unsigned sleepMilliseconds = 1000;
+/// Tiles of one launch: more are launched in turns.
+constexpr int64_t mostTiles = int64_t(1) << 31;
 } // namespace
 
 ThreadPool::ThreadPool(unsigned threads, unsigned spins) : spins(spins) {
@@ -24,11 +28,19 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::share(unsigned thread) {
-  for (;;) {
-    int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-    if (begin >= tiles)
-      return;
-    body(context, thread, begin, std::min(begin + chunk, tiles));
+  const uint32_t shares = threads() * sharesPerThread;
+  uint64_t seen = open.load(std::memory_order_acquire);
+  while (const auto left = static_cast<uint32_t>(seen)) {
+    const Body function = body.load(std::memory_order_relaxed);
+    void *argument = context.load(std::memory_order_relaxed);
+    const int64_t begin = end.load(std::memory_order_relaxed) - left;
+    const uint32_t taken = std::max<uint32_t>(1, left / shares);
+    // Of the same launch if this succeeds: the number of the launch is compared as well.
+    if (!open.compare_exchange_weak(seen, seen - taken, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
+    function(argument, thread, begin, begin + taken);
+    undone.subtract(taken);
+    seen = open.load(std::memory_order_acquire);
   }
 }
 
@@ -39,30 +51,35 @@ void ThreadPool::run(int64_t count, Body function, void *argument) {
     function(argument, 0, 0, count);
     return;
   }
-  body = function;
-  context = argument;
-  tiles = count;
-  chunk = std::max<int64_t>(1, count / (static_cast<int64_t>(threads()) * chunksPerThread));
-  next.store(0, std::memory_order_relaxed);
-  finished.store(0);
+  body.store(function, std::memory_order_relaxed);
+  context.store(argument, std::memory_order_relaxed);
+  for (int64_t first = 0; first < count; first += mostTiles)
+    launch(first, static_cast<uint32_t>(std::min(mostTiles, count - first)));
+}
+
+void ThreadPool::launch(int64_t first, uint32_t count) {
+  end.store(first + count, std::memory_order_relaxed);
+  undone.store(count);
+  const uint64_t number = (open.load(std::memory_order_relaxed) >> 32) + 1;
+  open.store(number << 32 | count, std::memory_order_release);
   generation.increment();
   share(0);
-  const auto all = static_cast<uint32_t>(workers.size());
-  for (uint32_t done = finished.load(); done != all; done = finished.load())
-    finished.waitWhile(done, spins, sleepMilliseconds);
+  for (uint32_t left = undone.load(); left != 0; left = undone.load())
+    undone.waitWhile(left, spins, sleepMilliseconds);
 }
 
 void ThreadPool::work(unsigned thread) {
   uint32_t seen = 0;
   for (;;) {
-    while (!generation.waitWhile(seen, spins, sleepMilliseconds)) {
+    uint32_t now = generation.load();
+    while (now == seen) {
+      generation.waitWhile(seen, spins, sleepMilliseconds);
+      now = generation.load();
     }
-    // Every generation is joined by every worker, so none can be skipped.
-    ++seen;
+    seen = now;
     if (stopping.load())
       return;
     share(thread);
-    finished.increment();
   }
 }
 

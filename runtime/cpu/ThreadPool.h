@@ -1,7 +1,8 @@
 // A rank's threads: the caller and N-1 workers share the tiles of one launch at a time.
 //
-// Invariant: tiles are independent, so any split gives the same bits. Workers spin briefly after a launch, because the
-// next one is usually microseconds away, and then sleep.
+// Invariant: tiles are independent, so any split gives the same bits. A launch waits for tiles, never for
+// workers: one that has no core when a launch begins takes no part in it, and costs it nothing. Workers spin
+// briefly after a launch, because the next one is usually microseconds away, and then sleep.
 #ifndef COLOSSAL_RUNTIME_CPU_THREADPOOL_H
 #define COLOSSAL_RUNTIME_CPU_THREADPOOL_H
 
@@ -31,18 +32,22 @@ public:
   void run(int64_t tiles, Body body, void *context);
 
 private:
+  void launch(int64_t first, uint32_t count);
   void work(unsigned thread);
   void share(unsigned thread);
 
   unsigned spins;
   std::vector<std::thread> workers;
-  // The current launch; written before `generation` changes, read after.
-  Body body = nullptr;
-  void *context = nullptr;
-  int64_t tiles = 0, chunk = 1;
-  alignas(64) std::atomic<int64_t> next{0};
-  alignas(64) WaitWord generation;
-  alignas(64) WaitWord finished; // workers done with the current generation
+  // The current launch, written while none is open. A worker may read them late, but then finds in `open`
+  // that nothing of what it read about is left.
+  std::atomic<Body> body{nullptr};
+  std::atomic<void *> context{nullptr};
+  std::atomic<int64_t> end{0}; // tiles [end - left, end) are to be taken
+  /// The launch's number in the upper half, the tiles that nobody took yet in the lower: taking some compares
+  /// both, so that a worker never takes from a launch that it did not read about.
+  alignas(64) std::atomic<uint64_t> open{0};
+  alignas(64) WaitWord generation; // changes with each launch; workers sleep on it
+  alignas(64) WaitWord undone;     // tiles of the launch that are not computed yet; the caller sleeps on it
   std::atomic<bool> stopping{false};
 };
 

@@ -1,5 +1,5 @@
-// Waiting for an atomic word to change: spin for a while, then sleep in the kernel (futex). The one primitive under
-// barriers, thread pools and queues.
+// Waiting for an atomic word to change: spin for a while, then sleep in the kernel (futex). The one primitive
+// under barriers, thread pools and queues.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_WAIT_H
 #define COLOSSAL_RUNTIME_EXECUTE_WAIT_H
 
@@ -19,7 +19,8 @@ inline void relax() {
 #endif
 }
 
-/// A word that threads wait on. `changed` wakes nobody if nobody sleeps, so signalling is cheap while waiters spin.
+/// A word that threads wait on. `changed` wakes nobody if nobody sleeps, so signalling is cheap while waiters
+/// spin.
 class WaitWord {
 public:
   uint32_t load() const { return word.load(std::memory_order_acquire); }
@@ -30,6 +31,11 @@ public:
   void increment() {
     word.fetch_add(1, std::memory_order_seq_cst);
     wake();
+  }
+  /// Wakes sleepers at zero only: what is counted down is waited for as a whole.
+  void subtract(uint32_t amount) {
+    if (word.fetch_sub(amount, std::memory_order_seq_cst) == amount)
+      wake();
   }
   /// Spins `spins` times, then sleeps at most `sleepMilliseconds`, until the word is no longer `seen`.
   /// Returns whether it changed.
@@ -52,7 +58,8 @@ public:
 private:
   void wake() {
     if (sleepers.load(std::memory_order_seq_cst) != 0)
-      ::syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+      ::syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+                0);
   }
   std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> sleepers{0};
