@@ -21,9 +21,10 @@ static void printDiagnostic(Diagnostic &diagnostic) {
                                                                                        : "note";
   OnnxNames names = getOnnxNames(diagnostic.getLocation());
   llvm::errs() << "colossal-compile: " << severity << ": ";
-  if (!names.nodes.empty())
+  std::string text = diagnostic.str();
+  if (!names.nodes.empty() && !llvm::StringRef(text).starts_with("node '"))
     llvm::errs() << "node '" << names.nodes.front() << "': ";
-  llvm::errs() << diagnostic.str() << "\n";
+  llvm::errs() << text << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     printDiagnostic(note);
 }

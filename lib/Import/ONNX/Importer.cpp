@@ -1,6 +1,6 @@
 //===- Importer.cpp - the walk over an ONNX graph ---------------------------===//
 //
-// Nodes in the model's order, which ONNX requires to be topological; only those that an output depends on.
+// Nodes in the model's order, or a topological one where that is none; only those that an output depends on.
 // Functions are inlined. The inputs are bound in Inputs.cpp, weights are made in Parameters.cpp; what
 // operators are not supported is told by UnsupportedOperators.cpp before anything is built.
 //
@@ -125,11 +125,11 @@ FailureOr<Value> Importer::lookup(Scope &scope, StringRef name) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                                    Scope &scope, const llvm::BitVector &needed) {
+                                    Scope &scope, ArrayRef<int> needed) {
   Scope *outer = current;
   current = &scope;
   LogicalResult result = success();
-  for (unsigned i : needed.set_bits()) {
+  for (int i : needed) {
     const onnx::NodeProto &node = nodes[i];
     const onnx::FunctionProto *callee = findFunction(file.proto(), node);
     result = callee ? importCall(node, *callee, scope) : importNode(node, scope);
@@ -148,8 +148,9 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
     if (failed(value))
       return failure();
     if (!*value && !name.empty())
-      return emitError(resolve(graph.loc())) << "node '" << getNodeName(proto) << "' reads '" << name
-                                             << "', which no earlier node, input or initializer gives";
+      return emitError(resolve(graph.loc()))
+             << "node '" << getNodeName(proto) << "' reads '" << name
+             << "', which no input, initializer or node that does not depend on it gives";
     inputs.push_back(*value);
   }
   int64_t version = getVersion(*scope.versions, proto.domain());
@@ -164,7 +165,8 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
       continue;
     if (!node.outputs[i])
       return node.error() << "output " << i << " ('" << name << "') is not supported";
-    scope.values[name] = node.outputs[i];
+    if (!scope.values.try_emplace(name, node.outputs[i]).second)
+      return node.error() << "its output '" << name << "' is given a second time";
   }
   return success();
 }
@@ -223,7 +225,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
       return failure();
     if (!*value)
       return emitError(loc) << "node '" << getNodeName(call) << "' reads '" << call.input(i)
-                            << "', which no earlier node, input or initializer gives";
+                            << "', which no input, initializer or node that does not depend on it gives";
     inner.values[callee.input(i)] = *value;
   }
   google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes = inlined.emplace_back();
@@ -239,7 +241,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
   for (int i = 0; i < call.output_size(); ++i)
     if (!call.output(i).empty())
       wanted.insert(callee.output(i));
-  if (failed(importNodes(nodes, inner, closeOverNodes(nodes, wanted))))
+  if (failed(importNodes(nodes, inner, orderNodes(nodes, wanted))))
     return failure();
   for (int i = 0; i < call.output_size(); ++i) {
     if (call.output(i).empty())
@@ -250,7 +252,9 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
     if (!*value)
       return emitError(loc) << "function '" << callee.name() << "' does not give its output '"
                             << callee.output(i) << "'";
-    scope.values[call.output(i)] = *value;
+    if (!scope.values.try_emplace(call.output(i), *value).second)
+      return emitError(loc) << "node '" << getNodeName(call) << "': its output '" << call.output(i)
+                            << "' is given a second time";
   }
   --depth;
   return success();
@@ -270,7 +274,7 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
   llvm::StringSet<> wanted;
   for (const auto &output : graph.output())
     wanted.insert(output.name());
-  if (failed(importNodes(graph.node(), scope, closeOverNodes(graph.node(), wanted))))
+  if (failed(importNodes(graph.node(), scope, orderNodes(graph.node(), wanted))))
     return failure();
   --depth;
   return importOutputs(graph, scope, "a subgraph");
@@ -289,7 +293,7 @@ LogicalResult Importer::checkOperators() {
   llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
-  needed = closeOverNodes(file.proto().graph().node(), wanted);
+  needed = orderNodes(file.proto().graph().node(), wanted);
   unsupported.collect(file.proto(), versions, needed);
   return unsupported.isCertain() ? unsupported.emit(modelLocation()) : success();
 }

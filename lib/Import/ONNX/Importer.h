@@ -13,7 +13,6 @@
 #include "UnsupportedOperators.h"
 #include "colossal/Import/ONNX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/BitVector.h"
 
 #include <deque>
 
@@ -65,7 +64,7 @@ private:
   mlir::LogicalResult checkOperators();
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-                                  Scope &scope, const llvm::BitVector &needed);
+                                  Scope &scope, llvm::ArrayRef<int> needed);
   mlir::LogicalResult importNode(const onnx::NodeProto &node, Scope &scope);
   mlir::LogicalResult importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
                                  Scope &scope);
@@ -88,7 +87,7 @@ private:
   const ImportOptions &options;
   ModelFile &file;
   OperatorSets versions;
-  llvm::BitVector needed; ///< nodes of the model's graph that an output depends on
+  llvm::SmallVector<int> needed; ///< nodes of the model's graph that an output depends on, as they are walked
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   Scope *current = nullptr;

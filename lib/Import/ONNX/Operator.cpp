@@ -24,6 +24,7 @@ const OperatorTable &getOperatorTable() {
     addControlOperators(rows);
     addConvolutionOperators(rows);
     addElementwiseOperators(rows);
+    addFusedOperators(rows);
     addGridSamplingOperators(rows);
     addIndexingOperators(rows);
     addLinearAttentionOperators(rows);

@@ -98,6 +98,7 @@ void addContractionOperators(OperatorTable &);
 void addControlOperators(OperatorTable &);
 void addConvolutionOperators(OperatorTable &);
 void addElementwiseOperators(OperatorTable &);
+void addFusedOperators(OperatorTable &);
 void addGridSamplingOperators(OperatorTable &);
 void addIndexingOperators(OperatorTable &);
 void addLinearAttentionOperators(OperatorTable &);

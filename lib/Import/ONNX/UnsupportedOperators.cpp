@@ -7,6 +7,8 @@
 #include "UnsupportedOperators.h"
 
 #include "Importer.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 
@@ -36,24 +38,75 @@ const onnx::FunctionProto *findFunction(const onnx::ModelProto &model, const onn
 static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) {
   for (const std::string &input : node.input())
     reads.insert(input);
-  for (const auto &attribute : node.attribute())
-    if (attribute.has_g()) {
-      for (const auto &inner : attribute.g().node())
-        collectReads(inner, reads);
-      for (const auto &output : attribute.g().output())
-        reads.insert(output.name());
-    }
+  for (const auto &attribute : node.attribute()) {
+    if (!attribute.has_g())
+      continue;
+    const onnx::GraphProto &graph = attribute.g();
+    llvm::StringSet<> inside;
+    for (const auto &inner : graph.node())
+      collectReads(inner, inside);
+    for (const auto &output : graph.output())
+      inside.insert(output.name());
+    for (const auto &inner : graph.node())
+      for (const std::string &output : inner.output())
+        inside.erase(output);
+    for (const auto &input : graph.input())
+      inside.erase(input.name());
+    for (const auto &initializer : graph.initializer())
+      inside.erase(initializer.name());
+    for (const auto &name : inside)
+      reads.insert(name.getKey());
+  }
 }
 
-llvm::BitVector closeOverNodes(const Nodes &nodes, llvm::StringSet<> &wanted) {
-  llvm::BitVector needed(nodes.size());
-  for (int i = nodes.size() - 1; i >= 0; --i)
-    if (llvm::any_of(nodes[i].output(),
-                     [&](const std::string &name) { return !name.empty() && wanted.contains(name); })) {
-      needed.set(i);
-      collectReads(nodes[i], wanted);
+SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted) {
+  llvm::StringMap<SmallVector<int, 1>>
+      givers; // a second one is an error of the model's that its import tells
+  for (auto [i, node] : llvm::enumerate(nodes))
+    for (const std::string &output : node.output())
+      if (!output.empty())
+        givers[output].push_back(i);
+  auto findGivers = [&](const llvm::StringSet<> &names) {
+    SmallVector<int, 4> found;
+    for (const auto &name : names)
+      if (auto it = givers.find(name.getKey()); it != givers.end())
+        llvm::append_range(found, it->second);
+    llvm::sort(found);
+    return found;
+  };
+  // Depth first from each needed node; what is needed is found first, so that the roots come in order.
+  std::vector<SmallVector<int, 4>> before(nodes.size());
+  llvm::BitVector needed(nodes.size()), seen(nodes.size());
+  SmallVector<int> work = SmallVector<int>(findGivers(wanted));
+  while (!work.empty()) {
+    int i = work.pop_back_val();
+    if (needed.test(i))
+      continue;
+    needed.set(i);
+    llvm::StringSet<> reads;
+    collectReads(nodes[i], reads);
+    before[i] = findGivers(reads);
+    llvm::append_range(work, before[i]);
+  }
+  SmallVector<int> order;
+  SmallVector<std::pair<int, size_t>> path; // a node, and how many of those before it were looked at
+  for (unsigned root : needed.set_bits()) {
+    if (seen.test(root))
+      continue;
+    seen.set(root);
+    path.push_back({static_cast<int>(root), 0});
+    while (!path.empty()) {
+      auto &[i, next] = path.back();
+      if (next == before[i].size()) {
+        order.push_back(i);
+        path.pop_back();
+      } else if (int other = before[i][next++]; !seen.test(other)) {
+        seen.set(other);
+        path.push_back({other, 0});
+      }
     }
-  return needed;
+  }
+  return order;
 }
 
 struct UnsupportedOperators::Walk {
@@ -61,20 +114,19 @@ struct UnsupportedOperators::Walk {
   UnsupportedOperators &found;
   unsigned level = 0;
 
-  /// `needed`: null stands for all.
-  void visit(const Nodes &nodes, const OperatorSets &sets, const llvm::BitVector *needed, bool inBranch) {
+  void visit(const Nodes &nodes, const OperatorSets &sets, ArrayRef<int> needed, bool inBranch) {
     if (level == 64)
       return; // recursion is reported where it is inlined
     ++level;
-    for (auto [i, node] : llvm::enumerate(nodes))
-      if (!needed || needed->test(i))
-        visit(node, sets, inBranch);
+    for (int i : needed)
+      visit(nodes[i], sets, inBranch);
     --level;
   }
 
   void visit(const onnx::NodeProto &node, const OperatorSets &sets, bool inBranch) {
     if (const onnx::FunctionProto *callee = findFunction(model, node)) {
-      visit(callee->node(), getOperatorSets(callee->opset_import()), nullptr, inBranch);
+      SmallVector<int> all = llvm::to_vector(llvm::seq<int>(callee->node_size()));
+      visit(callee->node(), getOperatorSets(callee->opset_import()), all, inBranch);
       return;
     }
     int64_t version = getVersion(sets, node.domain());
@@ -87,8 +139,7 @@ struct UnsupportedOperators::Walk {
       llvm::StringSet<> wanted;
       for (const auto &output : attribute.g().output())
         wanted.insert(output.name());
-      llvm::BitVector needed = closeOverNodes(attribute.g().node(), wanted);
-      visit(attribute.g().node(), sets, &needed, inBranch || isIf);
+      visit(attribute.g().node(), sets, orderNodes(attribute.g().node(), wanted), inBranch || isIf);
     }
   }
 
@@ -102,8 +153,8 @@ struct UnsupportedOperators::Walk {
 };
 
 void UnsupportedOperators::collect(const onnx::ModelProto &model, const OperatorSets &versions,
-                                   const llvm::BitVector &needed) {
-  Walk{model, *this}.visit(model.graph().node(), versions, &needed, false);
+                                   ArrayRef<int> needed) {
+  Walk{model, *this}.visit(model.graph().node(), versions, needed, false);
 }
 
 InFlightDiagnostic UnsupportedOperators::emit(Location loc) const {

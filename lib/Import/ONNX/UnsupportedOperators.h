@@ -10,7 +10,6 @@
 
 #include "ModelFile.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringSet.h"
 #include <map>
 
@@ -25,14 +24,15 @@ OperatorSets getOperatorSets(const google::protobuf::RepeatedPtrField<onnx::Oper
 int64_t getVersion(const OperatorSets &versions, const std::string &domain);
 /// The function of `model` that `node` calls, or null.
 const onnx::FunctionProto *findFunction(const onnx::ModelProto &model, const onnx::NodeProto &node);
-/// The nodes that the tensors in `wanted` depend on; adds to it all names that those, and their subgraphs,
-/// read.
-llvm::BitVector closeOverNodes(const Nodes &nodes, llvm::StringSet<> &wanted);
+/// The nodes that the tensors in `wanted` depend on, in an order in which each stands behind those whose
+/// outputs it, or its subgraphs, read: the given order, where that is such a one. Some tools append nodes
+/// where they come to mind; around a cycle no order helps, and the reader says what it lacks.
+llvm::SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted);
 
 class UnsupportedOperators {
 public:
   /// Collects from the `needed` nodes of the model's graph.
-  void collect(const onnx::ModelProto &model, const OperatorSets &versions, const llvm::BitVector &needed);
+  void collect(const onnx::ModelProto &model, const OperatorSets &versions, llvm::ArrayRef<int> needed);
   /// Whether any of them is needed whatever branch an If takes.
   bool isCertain() const { return certain; }
   /// One error for all: domain, operator, version, number of nodes, the first node.

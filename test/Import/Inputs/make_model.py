@@ -243,6 +243,18 @@ def interpreted(path):
          [value("x", [2, 9])], [value("y", [3, 6])], {"flat": np.array([-1])})
 
 
+def unsorted(path, form):
+    """Nodes behind their readers, one of which reads inside a branch; a cycle; a tensor that two nodes give."""
+    n = h.make_node
+    branch = h.make_graph([n("Neg", ["a"], ["b1"]), n("Exp", ["b1"], ["b"])], "branch", [], [value("b", [2])])
+    nodes = [n("If", ["yes"], ["c"], then_branch=branch, else_branch=branch), n("Add", ["c", "a"], ["y"], name="sum"), n("Relu", ["x"], ["a"])]
+    if form == "cycle":
+        nodes[2] = n("Add", ["x", "y"], ["a"], name="first")
+    if form == "twice":
+        nodes.insert(0, n("Sqrt", ["x"], ["y"], name="other"))
+    save(path, nodes, [value("x", [2])], [value("y", [2])], {"yes": np.array(True)})
+
+
 def external(path, location):
     save(path, [h.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", [4])], {"w": np.arange(4, dtype=np.float32)})
     model = onnx.load(path)
