@@ -90,9 +90,9 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
   search.assign(leaf.dual->decoded());
   search.improve(work / 4, stop);
   slot.spent += search.work();
-  if (search.merit().excess == 0 && search.merit().cost <= static_cast<double>(upper)) {
+  if (search.merit().allowed() && search.merit().total.cost <= static_cast<double>(upper)) {
     slot.answer = toCore(leaf, search.current());
-    slot.answerCost = search.merit().cost;
+    slot.answerCost = search.merit().total.cost;
   }
 
   std::vector<char> keep(sub.cost.size(), 1);

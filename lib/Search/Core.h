@@ -17,6 +17,24 @@ inline bool isBig(double cost) {
   return cost >= kBig / 2;
 }
 
+/// A sum of costs with what is forbidden counted apart, where adding kBig would round the allowed costs away.
+struct SplitCost {
+  std::int64_t forbidden = 0;
+  double cost = 0;
+
+  void add(double entry) { isBig(entry) ? void(++forbidden) : void(cost += entry); }
+  void subtract(double entry) { isBig(entry) ? void(--forbidden) : void(cost -= entry); }
+  SplitCost &operator+=(const SplitCost &other) {
+    forbidden += other.forbidden;
+    cost += other.cost;
+    return *this;
+  }
+  bool operator==(const SplitCost &other) const { return forbidden == other.forbidden && cost == other.cost; }
+  bool operator<(const SplitCost &other) const {
+    return forbidden != other.forbidden ? forbidden < other.forbidden : cost < other.cost;
+  }
+};
+
 /// A dense pairwise table, row-major, immutable and shared by all edges that look alike.
 struct Table {
   int rows = 0, cols = 0;
@@ -55,7 +73,7 @@ struct Core {
 
   int candidates(int i) const { return first[i + 1] - first[i]; }
   int steps() const { return static_cast<int>(capacity.size()); }
-  double totalCost(const std::vector<int> &x) const;
+  SplitCost totalCost(const std::vector<int> &x) const;
 };
 
 } // namespace colossal::search

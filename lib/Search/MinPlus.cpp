@@ -16,9 +16,13 @@ COLOSSAL_CLONES void minPlus(const double *__restrict in, const double *__restri
                              double *__restrict out) {
   for (int l = 0; l < cols; ++l)
     out[l] = 4 * kBig;
+  // Rows that are forbidden are passed over, unless all are.
+  bool all = true;
+  for (int k = 0; k < rows; ++k)
+    all &= in[k] >= kBig / 2;
   for (int k = 0; k < rows; ++k, table += cols) {
     double a = in[k];
-    if (a >= kBig / 2 && rows > 1)
+    if (a >= kBig / 2 && !all)
       continue;
     for (int l = 0; l < cols; ++l) {
       double sum = a + table[l];

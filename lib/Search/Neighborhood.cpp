@@ -33,7 +33,7 @@ NeighborhoodSearch::NeighborhoodSearch(const Core &core, std::uint64_t seed)
 }
 
 void NeighborhoodSearch::recompute() {
-  cost = core.totalCost(x);
+  total = core.totalCost(x);
   std::fill(change.begin(), change.end(), 0);
   for (int i = 0; i < core.nodes; ++i) {
     int c = core.first[i] + x[i];
@@ -73,7 +73,7 @@ void NeighborhoodSearch::raisePrices() {
   double size = 1;
   for (int t = 0; t < core.steps(); ++t)
     size = std::max(size, held[t]);
-  double least = 1e-3 * (std::fabs(cost < kBig / 4 ? cost : 0) + 1) / size;
+  double least = 1e-3 * (std::fabs(total.cost) + 1) / size;
   for (int t = 0; t < core.steps(); ++t)
     if (held[t] > core.capacity[t])
       price[t] = std::min(1e15, 1.25 * price[t] + least);
@@ -116,7 +116,7 @@ void NeighborhoodSearch::absorb(const std::vector<int> &other) {
         }
       }
     // Not a forest: the edges among the changed nodes are added up here, and evaluate() sees none.
-    double among = 0;
+    SplitCost among;
     int size = 0;
     for (std::size_t n = 0; n < order.size(); ++n) {
       int i = order[n];
@@ -136,14 +136,15 @@ void NeighborhoodSearch::absorb(const std::vector<int> &other) {
           out[x[i]] += row[x[i]];
           out[other[i]] += row[other[i]];
         } else if (half.other < i) {
-          among += half.from[other[half.other] * count + other[i]] - row[x[i]];
+          among.add(half.from[other[half.other] * count + other[i]]);
+          among.subtract(row[x[i]]);
         }
       }
     }
     baseFirst[order.size()] = size;
     Merit now = evaluate();
-    now.cost += among;
-    changedCost += among;
+    now.total += among;
+    changed += among;
     if (now < merit())
       accept();
     forgetChange();
@@ -161,6 +162,7 @@ void NeighborhoodSearch::absorb(const std::vector<int> &other) {
   for (int i : rejected)
     position[i] = -1;
   rejected.clear();
+  recompute();
 }
 
 } // namespace colossal::search

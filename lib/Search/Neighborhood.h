@@ -33,12 +33,15 @@ private:
   std::uint64_t state;
 };
 
-/// Cheaper is better among answers that fit; less excess is better among those that do not.
+/// Fewer forbidden choices, then cheaper, is better among answers that fit; less excess is better among those
+/// that do not.
 struct Merit {
   double excess = 0; ///< bytes over the limit, added over steps
-  double cost = 0;
+  SplitCost total;
+  bool allowed() const { return excess == 0 && total.forbidden == 0; }
+  bool operator==(const Merit &other) const { return excess == other.excess && total == other.total; }
   bool operator<(const Merit &other) const {
-    return excess != other.excess ? excess < other.excess : cost < other.cost;
+    return excess != other.excess ? excess < other.excess : total < other.total;
   }
 };
 
@@ -49,7 +52,7 @@ public:
   /// Sets the current answer; the prices stay.
   void assign(const std::vector<int> &x);
   const std::vector<int> &current() const { return x; }
-  Merit merit() const { return {excess, cost}; }
+  Merit merit() const { return {excess, total}; }
 
   /// Price of a byte at each step, in cost; empty steps cost nothing.
   void setPrices(const std::vector<double> &prices);
@@ -79,8 +82,10 @@ private:
   void forgetChange();
   void priceBlock();
   void refreshPrefix();
-  /// Change of merit if the block's nodes take `choice`; leaves the change of memory in `change` over [low,
-  /// high).
+  /// What node i adds if it takes a candidate: its own cost and its edges to nodes outside of the block.
+  SplitCost outside(int i, int candidate);
+  /// The merit if the block's nodes take `choice`; leaves the change of cost in `changed`, and that of memory
+  /// in `change` over [low, high).
   Merit evaluate();
   void accept();
   void move();
@@ -91,7 +96,8 @@ private:
   const Core &core;
   Random random;
   std::vector<int> x;
-  double cost = 0, excess = 0;
+  SplitCost total;
+  double excess = 0;
   std::vector<double> held;  ///< bytes per step
   std::vector<double> price; ///< per step
   std::vector<double> prefix;
@@ -106,7 +112,7 @@ private:
   std::vector<double> change;
   int low = 0, high = 0;
   bool blockHoldsMemory = false;
-  double changedCost = 0;
+  SplitCost changed;
   int worstStep = -1;
 
   // A kick in progress.

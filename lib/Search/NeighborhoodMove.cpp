@@ -81,8 +81,19 @@ void NeighborhoodSearch::solveForest(double scale) {
   }
 }
 
+SplitCost NeighborhoodSearch::outside(int i, int candidate) {
+  SplitCost sum;
+  sum.add(core.cost[core.first[i] + candidate]);
+  const std::size_t count = core.candidates(i);
+  for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h)
+    if (const Core::Half &half = core.halves[h]; position[half.other] < 0)
+      sum.add(half.from[x[half.other] * count + candidate]);
+  spent += core.halfFirst[i + 1] - core.halfFirst[i];
+  return sum;
+}
+
 Merit NeighborhoodSearch::evaluate() {
-  Merit result{excess, 0};
+  changed = {};
   low = core.steps();
   high = 0;
   for (std::size_t n = 0; n < order.size(); ++n) {
@@ -91,12 +102,19 @@ Merit NeighborhoodSearch::evaluate() {
     if (parentHalf[i] >= 0) {
       const Core::Half &half = core.halves[parentHalf[i]];
       std::size_t count = core.candidates(i);
-      result.cost +=
-          half.from[choice[position[half.other]] * count + to] - half.from[x[half.other] * count + from];
+      changed.add(half.from[choice[position[half.other]] * count + to]);
+      changed.subtract(half.from[x[half.other] * count + from]);
     }
     if (to == from)
       continue;
-    result.cost += base[baseFirst[n] + to] - base[baseFirst[n] + from];
+    const double after = base[baseFirst[n] + to], before = base[baseFirst[n] + from];
+    if (isBig(after) || isBig(before)) {
+      const SplitCost was = outside(i, from);
+      changed += outside(i, to);
+      changed += {-was.forbidden, -was.cost};
+    } else {
+      changed.cost += after - before;
+    }
     for (int sign = -1; sign <= 1; sign += 2) {
       int c = core.first[i] + (sign < 0 ? from : to);
       for (std::int64_t p = core.pieceFirst[c]; p < core.pieceFirst[c + 1]; ++p) {
@@ -108,8 +126,8 @@ Merit NeighborhoodSearch::evaluate() {
       }
     }
   }
-  changedCost = result.cost;
-  result.cost += cost;
+  Merit result{excess, total};
+  result.total += changed;
   if (low >= high)
     return result;
   spent += high - low;
@@ -139,7 +157,7 @@ void NeighborhoodSearch::accept() {
       journal.emplace_back(order[n], x[order[n]]);
     x[order[n]] = choice[n];
   }
-  cost += changedCost;
+  total += changed;
   for (int t = low; t < high; ++t) {
     if (change[t] == 0)
       continue;
@@ -161,7 +179,7 @@ void NeighborhoodSearch::move() {
   if (!blockHoldsMemory || core.steps() == 0) {
     solveForest(0);
     evaluate();
-    if (changedCost <= 0)
+    if (!(SplitCost{} < changed))
       accept();
     forgetChange();
     clearBlock();
@@ -175,24 +193,20 @@ void NeighborhoodSearch::move() {
     scale = std::ldexp(1.0, 10 * random.below(4));
   bool found = false;
   Merit best = merit();
-  double bestDelta = 0;
   for (int trial = 0; trial < 6; ++trial) {
     solveForest(scale);
     Merit now = evaluate();
     bool fits = excess > 0 ? now.excess < excess : now.excess <= 0;
-    bool better = excess > 0
-                      ? now.excess < best.excess || (now.excess == best.excess && now.cost <= best.cost)
-                      : fits && now.cost <= best.cost;
-    if (better && (now < best || !found)) {
+    if ((fits || excess > 0) && (now < best || (!found && now == best))) {
       best = now;
-      bestDelta = changedCost;
       found = true;
       std::copy(choice.begin(), choice.begin() + order.size(), bestChoice.begin());
     }
     if (!fits && scale == 0 && worstStep >= 0 && price[worstStep] == 0) {
       // Nothing says that this step is scarce: say so, in proportion to what the move would win.
       double over = held[worstStep] + change[worstStep] - core.capacity[worstStep];
-      price[worstStep] += std::max(1.0, -changedCost) / std::max(1.0, over) * 0.25;
+      double won = changed.forbidden < 0 ? std::fabs(total.cost) : -changed.cost;
+      price[worstStep] += std::max(1.0, won) / std::max(1.0, over) * 0.25;
       forgetChange();
       refreshPrefix();
       priceBlock();
@@ -212,15 +226,10 @@ void NeighborhoodSearch::move() {
       scale = dear < 0 ? (scale == 0 ? 1 : scale * 2) : 0.5 * (cheap + dear);
     }
   }
-  if (found && bestDelta != 0) {
+  if (found) { // better, or a step sideways
     std::copy(bestChoice.begin(), bestChoice.begin() + order.size(), choice.begin());
     evaluate();
     accept();
-    forgetChange();
-  } else if (found) {
-    std::copy(bestChoice.begin(), bestChoice.begin() + order.size(), choice.begin());
-    evaluate();
-    accept(); // a step sideways
     forgetChange();
   }
   clearBlock();
@@ -233,7 +242,6 @@ void NeighborhoodSearch::kick() {
   int forced = random.below(count - 1);
   forced += forced >= x[i];
   Merit before = merit();
-  double costBefore = cost, excessBefore = excess;
   journal.clear();
   journaling = true;
   // The node takes another candidate, and a forest around it the best that goes with that.
@@ -251,7 +259,7 @@ void NeighborhoodSearch::kick() {
       base[baseFirst[position[i]] + k] -= kBig;
   gather();
   evaluate();
-  bool allowed = changedCost < kBig / 4;
+  bool allowed = changed.forbidden <= 0;
   if (allowed)
     accept();
   forgetChange();
@@ -281,8 +289,8 @@ void NeighborhoodSearch::kick() {
     }
     x[node] = old;
   }
-  cost = costBefore;
-  excess = excessBefore;
+  total = before.total;
+  excess = before.excess;
 }
 
 } // namespace colossal::search

@@ -29,6 +29,9 @@ void runTasks(int count, int threads, const std::function<void(int)> &task) {
 
 /// Exact search is tried on cores of up to this many candidates.
 constexpr std::size_t kBranchable = 20'000;
+/// The dual's work in a round, in works of one search. It walks tables in order and so takes half the time
+/// for a unit. Until an allowed answer is known, the searches need the time more.
+constexpr std::uint64_t kDualWeight = 5, kEarlyDualWeight = 1;
 /// Leaves looked at in one round, more than there are threads so that all stay busy.
 constexpr int kLeaves = 6;
 
@@ -93,8 +96,9 @@ void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
 }
 
 void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
-  std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / 4));
-  double target = bestMerit.excess == 0 ? bestMerit.cost : std::numeric_limits<double>::infinity();
+  const std::uint64_t weight = bestMerit.allowed() ? kDualWeight : kEarlyDualWeight;
+  std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / (3 + weight)));
+  double target = bestMerit.allowed() ? bestMerit.total.cost : std::numeric_limits<double>::infinity();
   if (!branching && upper && dualQuiet >= 10 && core.cost.size() <= kBranchable)
     if (auto bound = dual.exact().bound())
       branching = std::make_unique<Branching>(core, dual, *bound);
@@ -108,7 +112,7 @@ void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
   bool ascend = dualQuiet < 30 || rounds % 8 == 0;
   runTasks(4, budget.threads, [&](int task) {
     if (task == 0)
-      ascend ? dual.run(part, target, stop) : searches[2].improve(part, stop);
+      ascend ? dual.run(weight * part, target, stop) : searches[2].improve(part, stop);
     else if (task < 3 || ascend)
       searches[task - 1].improve(part, stop);
   });
@@ -146,8 +150,7 @@ void Portfolio::exchange() {
   searches[1].assign(bestX);
   // The third starts from what the dual decodes; where that has not led anywhere for a while, from the best
   // answer.
-  bool trialWon =
-      searches[2].merit().excess == bestMerit.excess && searches[2].merit().cost == bestMerit.cost;
+  bool trialWon = searches[2].merit() == bestMerit;
   failedTrials = trialWon ? 0 : failedTrials + 1;
   searches[2].setPrices(dual.currentPrices());
   if (failedTrials < 8 || rounds % 4 == 0) {

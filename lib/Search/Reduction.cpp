@@ -9,13 +9,13 @@
 
 namespace colossal::search {
 
-double Core::totalCost(const std::vector<int> &x) const {
-  double total = offset;
+SplitCost Core::totalCost(const std::vector<int> &x) const {
+  SplitCost total{0, offset};
   for (int i = 0; i < nodes; ++i) {
-    total += cost[first[i] + x[i]];
+    total.add(cost[first[i] + x[i]]);
     for (int h = halfFirst[i]; h < halfFirst[i + 1]; ++h)
       if (halves[h].other < i)
-        total += halves[h].from[static_cast<std::size_t>(x[halves[h].other]) * candidates(i) + x[i]];
+        total.add(halves[h].from[static_cast<std::size_t>(x[halves[h].other]) * candidates(i) + x[i]]);
   }
   return total;
 }

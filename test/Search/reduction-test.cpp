@@ -28,9 +28,9 @@ CoreOptimum enumerateCore(const Core &core) {
     bool fits = true;
     for (int t = 0; t < core.steps(); ++t)
       fits &= held[t] <= core.capacity[t];
-    double cost = core.totalCost(x);
-    if (fits && !isBig(cost) && (!best.cost || cost < *best.cost)) {
-      best.cost = cost;
+    SplitCost total = core.totalCost(x);
+    if (fits && total.forbidden == 0 && (!best.cost || total.cost < *best.cost)) {
+      best.cost = total.cost;
       best.x = x;
     }
     int i = 0;
