@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 using namespace colossal::search;
 
@@ -33,6 +34,13 @@ bool writeAssignment(const std::string &path, const Assignment &assignment) {
   return special || std::rename(temporary.c_str(), path.c_str()) == 0;
 }
 
+/// The most memory that this process has held so far, in bytes.
+long long peakResidentBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024LL * usage.ru_maxrss; // Linux counts in KiB
+}
+
 void printResult(const Verdict &verdict, const Solution &solution, double seconds) {
   // A forbidden choice counts as the contest counts it.
   Total score = verdict.cost + static_cast<Total>(verdict.forbidden) * kMaxCost;
@@ -46,8 +54,8 @@ void printResult(const Verdict &verdict, const Solution &solution, double second
     gap = text;
   }
   std::printf("{\"score\":%s,\"bound\":%s,\"gap\":%s,\"seconds\":%.3f,\"peak_bytes\":%lld,\"stop\":\"%s\"}\n",
-              toString(score).c_str(), bound.c_str(), gap.c_str(), seconds,
-              static_cast<long long>(verdict.peakBytes), toString(solution.stop));
+              toString(score).c_str(), bound.c_str(), gap.c_str(), seconds, peakResidentBytes(),
+              toString(solution.stop));
 }
 
 } // namespace
@@ -76,10 +84,13 @@ int main(int argc, char **argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("-o,--output", output, "where to write the answer, a JSON list");
   app.add_flag("--quiet", quiet, "no progress");
-  app.footer("The last line on standard output is one JSON object; progress goes to standard error.\n\n"
-             "Exit codes:\n"
-             "  0  a feasible answer            2  wrong options or input\n"
-             "  1  none was found               3  the answer cannot be written");
+  app.footer(
+      "The last line on standard output is one JSON object: score, bound (null where there is none), gap\n"
+      "relative to the score, seconds and peak_bytes that this program took, and why it stopped.\n"
+      "Progress, and what the answer holds of the problem's memory, go to standard error.\n\n"
+      "Exit codes:\n"
+      "  0  a feasible answer            2  wrong options or input\n"
+      "  1  none was found               3  the answer cannot be written");
   app.set_version_flag("--version", "colossal-solve " COLOSSAL_VERSION);
   try {
     app.parse(argc, argv);
@@ -118,6 +129,10 @@ int main(int argc, char **argv) {
   if (!solution.message.empty())
     std::fprintf(stderr, "colossal-solve: %s\n", solution.message.c_str());
   Verdict verdict = verify(read.problem, solution.assignment);
+  if (!quiet && read.problem.memoryLimit)
+    std::fprintf(stderr, "the answer holds %lld bytes where it holds most; the limit is %lld\n",
+                 static_cast<long long>(verdict.peakBytes),
+                 static_cast<long long>(*read.problem.memoryLimit));
   printResult(verdict, solution, elapsed());
   std::fflush(stdout);
   // Freeing a large problem piece by piece would take longer than the system does at once.
