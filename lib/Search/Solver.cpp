@@ -147,10 +147,11 @@ private:
       int nextShrink = 4;
       for (int rounds = 1; done + portfolio->work() < total && !outOfTime() && !proven(); ++rounds) {
         portfolio->round(total - done - portfolio->work(), worthwhile());
-        if (portfolio->boundRose() && !(outOfTime() && solution.lowerBound))
-          raiseBound(portfolio->exactBound());
+        // The answer first: the bound leaves out what exact search has looked at, and that may be the answer.
         if (portfolio->answerImproved())
           consider(portfolio->best());
+        if (portfolio->boundRose() && !(outOfTime() && solution.lowerBound))
+          raiseBound(portfolio->exactBound());
         if (rounds < nextShrink || portfolio->branches() || outOfTime() || !worthwhile())
           continue;
         nextShrink = rounds + 4 + rounds / 4;
