@@ -15,6 +15,7 @@ NeighborhoodSearch::NeighborhoodSearch(const Core &core, std::uint64_t seed)
       charge(core.cost.size()), table(core.cost.size()), baseFirst(core.nodes + 1), choice(core.nodes),
       bestChoice(core.nodes), change(core.steps() + 1, 0) {
   block.reserve(core.nodes);
+  conflicts.reserve(core.nodes);
   order.reserve(core.nodes);
   candidates.reserve(core.nodes);
   int most = 1;
@@ -80,14 +81,34 @@ void NeighborhoodSearch::raisePrices() {
   refreshPrefix();
 }
 
+void NeighborhoodSearch::findConflicts() {
+  conflicts.clear();
+  for (int i = 0; i < core.nodes; ++i) {
+    bool forbidden = isBig(core.cost[core.first[i] + x[i]]);
+    const std::size_t count = core.candidates(i);
+    for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1] && !forbidden; ++h)
+      forbidden = isBig(core.halves[h].from[x[core.halves[h].other] * count + x[i]]);
+    if (forbidden)
+      conflicts.push_back(i);
+  }
+  spent += core.halves.size();
+}
+
 void NeighborhoodSearch::improve(std::uint64_t work, const std::function<bool()> &stop) {
   std::uint64_t end = spent + work, ask = spent;
   int moves = 0;
+  std::uint64_t look = spent;
+  conflicts.clear();
   while (spent < end) {
     if (spent >= ask) {
       if (stop())
         break;
       ask = spent + 500000;
+    }
+    // Looking for what is forbidden takes a twentieth of the work.
+    if (spent >= look && (total.forbidden > 0 || !conflicts.empty())) {
+      findConflicts();
+      look = spent + 20 * core.halves.size();
     }
     if (excess > 0 && moves++ % 64 == 0)
       raisePrices();

@@ -91,6 +91,7 @@ private:
   void move();
   void kick();
   void raisePrices();
+  void findConflicts();
   void recompute();
 
   const Core &core;
@@ -98,8 +99,9 @@ private:
   std::vector<int> x;
   SplitCost total;
   double excess = 0;
-  std::vector<double> held;  ///< bytes per step
-  std::vector<double> price; ///< per step
+  std::vector<int> conflicts; ///< nodes that took part in a forbidden choice when last looked at
+  std::vector<double> held;   ///< bytes per step
+  std::vector<double> price;  ///< per step
   std::vector<double> prefix;
   std::uint64_t spent = 0;
   double typicalSize = 24;

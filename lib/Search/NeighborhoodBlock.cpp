@@ -65,6 +65,8 @@ void NeighborhoodSearch::chooseBlock() {
   int size = static_cast<int>(3 * std::exp(random.unit() * std::log(typicalSize * 8 / 3)));
   size = std::max(2, std::min(size, core.nodes));
   int seed = random.below(core.nodes);
+  if (focus < 0 && !conflicts.empty() && random.below(2)) // where something forbidden is to be mended
+    seed = conflicts[random.below(static_cast<int>(conflicts.size()))];
   if (focus >= 0) {
     // Near the node in focus: itself, or one or two steps away.
     seed = focus;
