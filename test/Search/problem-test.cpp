@@ -4,6 +4,7 @@
 #include "random-problems.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdio>
@@ -58,7 +59,7 @@ TEST(ProblemText, EqualTablesAreShared) {
 }
 
 TEST(ProblemText, GzipIsReadAndATruncatedFileRefused) {
-  std::string path = ::testing::TempDir() + "/contest.json.gz";
+  std::string path = ::testing::TempDir() + "/contest-" + std::to_string(::getpid()) + ".json.gz";
   gzFile out = gzopen(path.c_str(), "wb");
   gzputs(out, kContest);
   gzclose(out);
@@ -71,6 +72,7 @@ TEST(ProblemText, GzipIsReadAndATruncatedFileRefused) {
   std::fwrite(bytes, 1, size / 2, file);
   std::fclose(file);
   EXPECT_NE(readProblem(path).error, "");
+  std::remove(path.c_str());
   EXPECT_NE(readProblem(path + ".missing").error.find("cannot be opened"), std::string::npos);
 }
 

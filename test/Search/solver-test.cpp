@@ -6,6 +6,7 @@
 #include "random-problems.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -191,7 +192,8 @@ TEST(Solver, SaysWhatIsForbiddenAndRefusesBadProblems) {
 #ifdef CBC_PROGRAM
 /// The optimum by CBC: one binary per candidate, one per allowed pair of candidates of an edge.
 std::optional<double> solveByCbc(const Problem &problem) {
-  std::string path = ::testing::TempDir() + "/colossal-oracle.lp", answer = path + ".sol";
+  std::string path = ::testing::TempDir() + "/colossal-oracle-" + std::to_string(::getpid()) + ".lp",
+              answer = path + ".sol";
   {
     std::ofstream lp(path);
     lp << "Minimize\n obj: 0 one";
@@ -254,6 +256,8 @@ std::optional<double> solveByCbc(const Problem &problem) {
   std::ifstream in(answer);
   std::string line;
   std::getline(in, line);
+  std::remove(path.c_str());
+  std::remove(answer.c_str());
   if (line.rfind("Optimal", 0) != 0)
     return std::nullopt;
   return std::stod(line.substr(line.rfind(' ')));
