@@ -2,6 +2,8 @@
 // models, whose layers are given by dimensions.
 #include "colossal/Planner/PlanPricer.h"
 
+#include "colossal/Cost/Training.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -65,6 +67,8 @@ struct PlanPricer::Parts {
   std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
   cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
                                 const std::vector<int> &parts) const;
+  void fillHops(const TrainingPlan &plan, const std::vector<double> &handed,
+                cost::PipelineProblem &problem) const;
   StageMemory state(const TrainingPlan &plan, const Stage &stage) const;
   cost::Group dataGroup(const TrainingPlan &plan) const {
     return {plan.data * plan.context, plan.tensorSize(), plan.task.devices};
@@ -296,7 +300,7 @@ cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const
   problem.microbatches = plan.microbatches();
   double contention = machine.machine().fitted["overlap_contention"];
   std::size_t unit = 0;
-  double handed = 0;
+  std::vector<double> handed; // bytes, by chunk
   for (int size : parts) {
     cost::ChunkWork work;
     for (int i = 0; i < size; ++i, ++unit) {
@@ -308,17 +312,33 @@ cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const
       work.activationBytes += cost.savedBytes;
       work.weightGradientBytes += cost.weightSavedBytes;
     }
-    if (unit < graph.units.size())
-      handed = std::max(handed, cell.kinds[graph.units[unit - 1]].outputBytes);
+    handed.push_back(cell.kinds[graph.units[unit - 1]].outputBytes);
     problem.work.push_back(work);
   }
-  if (plan.pipeline > 1) {
-    int stride = plan.task.devices / plan.pipeline;
-    problem.transferSeconds =
-        machine.seconds(cost::Collective::Permute, handed, {2, stride, plan.task.devices});
-    problem.transferBlocks = !cost::splitsBackward(plan.schedule);
-  }
+  if (plan.pipeline > 1)
+    fillHops(plan, handed, problem);
   return problem;
+}
+
+/// Each hop as the stages lie, inside a node or across; where chunks hand on different amounts, the largest.
+void PlanPricer::Parts::fillHops(const TrainingPlan &plan, const std::vector<double> &handed,
+                                 cost::PipelineProblem &problem) const {
+  problem.transferBlocks = !cost::splitsBackward(plan.schedule);
+  // A device that waits for a transfer waits for its launch as well.
+  double launch = problem.transferBlocks ? machine.machine().device.launchSeconds : 0;
+  std::vector<double> bytes(plan.pipeline, 0);
+  for (std::size_t c = 0; c + 1 < handed.size(); ++c) {
+    int from = stageOf(static_cast<int>(c), plan), to = stageOf(static_cast<int>(c) + 1, plan);
+    if (from == to)
+      continue;
+    int low = std::min(from, to), high = std::max(from, to);
+    double &most = bytes[high - low == 1 ? low : high]; // the last stage's hop leads back to the first
+    most = std::max(most, handed[c]);
+  }
+  problem.hopSeconds.reserve(plan.pipeline);
+  for (int s = 0; s < plan.pipeline; ++s)
+    problem.hopSeconds.push_back(
+        bytes[s] > 0 ? cost::hopSeconds(machine, bytes[s], s, plan.pipeline, plan.task.devices) + launch : 0);
 }
 
 double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
@@ -379,6 +399,15 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   // What a stage does after its last backward pass does not depend on the schedule.
   for (int s = 0; s < plan.pipeline; ++s)
     after[s] = p->reduction(plan, outline.stages, s, after[s]) + p->update(plan, outline.stages[s]);
+  // While a stage sends it does nothing else. Its last send, back to the stage before, may be after its end.
+  if (problem.transferBlocks && plan.pipeline > 1)
+    for (int s = 0; s < plan.pipeline; ++s) {
+      double back = s > 0 ? problem.hopSeconds[s - 1] : 0,
+             on = s + 1 < plan.pipeline ? problem.hopSeconds[s] : 0;
+      double sends = problem.microbatches * (back + on) - back;
+      work[s] += sends / problem.microbatches;
+      before[s] += sends / problem.microbatches;
+    }
   // A stage waits for the first microbatch to come through the stages before it and does all its work; its
   // last gradient goes back through them to the first. Gradients of weights that are apart may come after
   // that.
@@ -387,8 +416,9 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
     outline.bound = std::max({outline.bound, there + problem.microbatches * work[s] + after[s],
                               way + problem.microbatches * before[s] + after[0]});
     const cost::ChunkWork &first = problem.work[s];
-    there += first.forward;
-    way += first.forward + first.backward + (splits ? 0 : first.weightGradient);
+    double hop = plan.pipeline > 1 ? problem.hopSeconds[s] : 0;
+    there += first.forward + hop;
+    way += first.forward + first.backward + (splits ? 0 : first.weightGradient) + 2 * hop;
   }
   outline.bound *= p->straggler(plan);
   for (const cost::ChunkWork &chunk : problem.work)

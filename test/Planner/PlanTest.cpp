@@ -109,6 +109,44 @@ TEST(PlanPrice, MemoryAddsUp) {
   EXPECT_NEAR(price.flops, 6 * tokens * (16 * 12 * 64 * 64 + 64 * 64) + 3.5 * 16 * 16 * 2 * 32 * 32 * 64, 1);
 }
 
+TEST(PlanPrice, HopsFollowTheNodesThatStagesLieIn) {
+  TransformerSizes sizes;
+  sizes.hidden = 4096;
+  sizes.heads = 32;
+  sizes.sequence = 4096;
+  TrainingGraph graph = makeTransformer(sizes);
+  // Two stages in a node of eight devices, and two in the next.
+  for (auto [devices, tensor, inside, across] :
+       {std::array<int, 4>{16, 4, 2, 1}, {8, 2, 3, 0}, {32, 8, 0, 3}})
+    for (const char *schedule : {"1f1b", "zb-h1"}) {
+      SCOPED_TRACE(testing::Message() << devices << " devices, " << schedule);
+      cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+      TrainingPlan plan;
+      plan.task.devices = devices;
+      plan.pipeline = 4;
+      plan.tensor = {tensor};
+      plan.boundary = {std::nullopt};
+      ASSERT_TRUE(cost::parseSchedule(schedule, plan.schedule));
+      PlanPricer pricer(graph, model, plan.task);
+      PlanPrice price = pricer.price(plan);
+      ASSERT_EQ(price.error, "");
+      // One microbatch goes there and back, and nothing overlaps.
+      const Cell &cell = pricer.cell(plan);
+      double seconds = 0;
+      for (int unit : graph.units)
+        seconds += cell.kinds[unit].forward + cell.kinds[unit].backward + cell.kinds[unit].weightGradient;
+      if (plan.schedule != cost::Schedule::OneFOneB) // the others' weights' gradients are out of the way
+        for (std::size_t u = price.parts[0]; u < graph.units.size(); ++u)
+          seconds -= cell.kinds[graph.units[u]].weightGradient;
+      double bytes = 2 * sizes.sequence * sizes.hidden / tensor;
+      double launch = plan.schedule == cost::Schedule::OneFOneB ? model.machine().device.launchSeconds : 0;
+      double near = model.seconds(cost::Collective::Permute, bytes, {2, 1, devices}) + launch;
+      double far = model.seconds(cost::Collective::Permute, bytes, {2, 8, tensor}) + launch;
+      EXPECT_GT(far, 1.2 * near);
+      EXPECT_NEAR(price.pipeline, seconds + 2 * (inside * near + across * far), 1e-9 * price.pipeline);
+    }
+}
+
 TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {
   TrainingGraph graph = makeTransformer({});
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
