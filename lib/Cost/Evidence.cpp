@@ -7,18 +7,18 @@ namespace colossal::cost {
 
 namespace {
 
-constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 5.8, 4.6, "a100", 1, 8, 1024, 2048, 1024, 1024};
-constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 6.5, 2.8, "a100", 64, 512, 3072, 12288, 2048, 2048};
+constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 5.8, 4.5, "a100", 1, 8, 1024, 2048, 1024, 1024};
+constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 6.3, 2.4, "a100", 64, 512, 3072, 12288, 2048, 2048};
 constexpr Evidence kAllReduce{
     "vtrain_measured_allreduce_lut", 154, true, 3.4, 2.2, "", 2, 8, 0, 1e18, 0, 1e18};
 constexpr Evidence kZeroBubble{
-    "zero_bubble_throughput", 48, true, 14, 15, "a100", 8, 32, 2304, 6144, 1024, 1024, 4.9, 4.2};
+    "zero_bubble_throughput", 48, true, 15, 17, "a100", 8, 32, 2304, 6144, 1024, 1024, 4.9, 4.2};
 constexpr Evidence kLayer{
-    "korthikanti2022_layer_times_22B", 5, true, 2.1, 1.8, "a100", 8, 8, 6144, 6144, 2048, 2048};
+    "korthikanti2022_layer_times_22B", 5, true, 1.7, 1.4, "a100", 8, 8, 6144, 6144, 2048, 2048};
 constexpr Evidence kMemory{
     "korthikanti2022_memory", 8, false, 0.14, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
 constexpr Evidence kSc21{
-    "megatron_sc21_table2", 13, true, 3.9, 2.7, "a100", 384, 2240, 12288, 20480, 2048, 2048};
+    "megatron_sc21_table2", 13, true, 3.7, 2.6, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
     "torchtitan_llama31_h100", 18, true, 4.8, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
 constexpr Evidence kAlpa{"alpa_e2e_v100", 77, true, 156, 12, "v100", 1, 64, 768, 8192, 1024, 1024};

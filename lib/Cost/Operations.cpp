@@ -81,13 +81,11 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
     if (best == 0 || seconds < best)
       best = seconds;
   }
-  // Kernels read 16 bytes at a time where rows begin at multiples of them, otherwise 8, 4 or 2: each halving
-  // costs a third of the way (in logarithms) to the rate of single elements of 16 bits.
-  double halvings = 0, vector = 16 / elementBytes(op.type);
-  while (vector > 1 &&
-         (std::fmod(op.m, vector) != 0 || std::fmod(op.n, vector) != 0 || std::fmod(op.k, vector) != 0))
-    vector /= 2, ++halvings;
-  return best * op.passes / std::pow(unalignedEfficiency, halvings / 3);
+  // Tiles are copied beside the tensor units by at least 4 bytes at a time: where rows do not begin at
+  // multiples of them, kernels that wait for their copies take over.
+  double grain = std::max(1.0, 4 / elementBytes(op.type));
+  bool aligned = std::fmod(op.m, grain) == 0 && std::fmod(op.n, grain) == 0 && std::fmod(op.k, grain) == 0;
+  return best * op.passes / (aligned ? 1 : unalignedEfficiency);
 }
 
 double OperationCost::seconds(const OpWork &op) const {
