@@ -68,7 +68,7 @@ struct BlockPlanner::Layouts {
   cost::OperationCost operations;
   std::vector<std::unique_ptr<KindInfo>> kinds;
   std::map<AxesKey, std::unique_ptr<Mover>> movers;
-  std::map<std::string, std::optional<UnitLayout>> known;
+  std::map<std::vector<double>, std::optional<UnitLayout>> known;
 };
 
 BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine,
@@ -113,19 +113,34 @@ std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &ax
   return found;
 }
 
-static std::string text(const UnitQuery &query) {
-  std::ostringstream out;
-  out << query.kind << ' ' << query.microbatch << ' ' << static_cast<int>(query.recompute) << ' '
-      << query.fusedAttention << ' ' << query.microbatches << ' ' << query.parameterPrice;
+/// All that an answer depends on.
+static std::vector<double> key(const UnitQuery &query) {
+  std::vector<double> key{
+      static_cast<double>(query.kind),           query.microbatch,   static_cast<double>(query.recompute),
+      static_cast<double>(query.fusedAttention), query.microbatches, query.parameterPrice,
+      static_cast<double>(query.axes.size())};
   for (const TensorAxis &axis : query.axes)
-    out << " a" << axis.size << ',' << axis.group.stride << ',' << axis.group.active;
+    for (int number : {axis.size, axis.group.stride, axis.group.active})
+      key.push_back(number);
   for (const auto &place : query.boundary)
     if (place)
-      out << " b" << place->dim << ',' << place->size << ',' << place->inner;
+      key.insert(key.end(), {static_cast<double>(place->dim), place->size, place->inner});
     else
-      out << " b-";
-  return out.str();
+      key.push_back(-1);
+  return key;
 }
+
+/// The ends that an operation's choices give one of its tensors.
+struct Ends {
+  std::vector<Hub> distinct;
+  std::vector<std::size_t> of; ///< by choice: its place in `distinct`
+  void add(const Hub &end) {
+    auto at = std::find(distinct.begin(), distinct.end(), end);
+    of.push_back(static_cast<std::size_t>(at - distinct.begin()));
+    if (at == distinct.end())
+      distinct.push_back(end);
+  }
+};
 
 std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
                                                        const std::map<int, Choice> &pinned) {
@@ -146,43 +161,53 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   auto cost = [](double seconds) {
     return seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds);
   };
-  auto add = [&](int a, int b, const search::CostTable &table) {
+  auto add = [&](int a, int b, search::CostTable table) {
     if (std::any_of(table.begin(), table.end(), [](search::Cost entry) { return entry != 0; }))
-      problem.addEdge(a, b, std::make_shared<search::CostTable>(table));
+      problem.addEdge(a, b, std::make_shared<search::CostTable>(std::move(table)));
+  };
+  auto ends = [&](const KindInfo::Consumer &consumer) {
+    Ends to;
+    for (const Choice &choice : choices[consumer.op])
+      to.add(unit.taken(consumer, choice));
+    return to;
+  };
+  // Many choices of an operation leave a tensor alike: each pair that differs is priced once.
+  auto table = [&](const Ends &from, const Ends &to, int tensor, bool regather) {
+    search::CostTable pairs, all;
+    for (const Hub &a : from.distinct)
+      for (const Hub &b : to.distinct)
+        pairs.push_back(cost(unit.moved(tensor, a, b, regather)));
+    all.reserve(from.of.size() * to.of.size());
+    for (std::size_t a : from.of)
+      for (std::size_t b : to.of)
+        all.push_back(pairs[a * to.distinct.size() + b]);
+    return all;
   };
   for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
     int tensor = static_cast<int>(t), producer = info.producer[t];
     if (kind.tensors[t].kind != Tensor::Activation)
       continue;
+    Ends from;
+    if (producer >= 0)
+      for (const Choice &choice : choices[producer])
+        from.add(unit.made(tensor, choice));
     if (info.hasHub[t]) {
-      std::vector<Hub> hubs = unit.hubs(tensor);
-      if (hubs.empty())
+      Ends hubs;
+      for (const Hub &hub : unit.hubs(tensor))
+        hubs.add(hub);
+      if (hubs.of.empty())
         return std::nullopt;
       int hub = static_cast<int>(problem.nodes.size());
       search::Node node;
-      node.candidates.resize(hubs.size());
+      node.candidates.resize(hubs.of.size());
       problem.nodes.push_back(std::move(node));
-      search::CostTable table;
-      if (producer >= 0) {
-        for (const Choice &choice : choices[producer])
-          for (const Hub &one : hubs)
-            table.push_back(cost(unit.toHub(tensor, choice, one)));
-        add(producer, hub, table);
-      }
-      for (const auto &consumer : info.consumers[t]) {
-        table.clear();
-        for (const Hub &one : hubs)
-          for (const Choice &choice : choices[consumer.op])
-            table.push_back(cost(unit.fromHub(tensor, one, consumer, choice)));
-        add(hub, consumer.op, table);
-      }
+      if (producer >= 0)
+        add(producer, hub, table(from, hubs, tensor, false));
+      for (const auto &consumer : info.consumers[t])
+        add(hub, consumer.op, table(hubs, ends(consumer), tensor, unit.isSaved(consumer)));
     } else if (producer >= 0 && !info.consumers[t].empty()) {
       const auto &consumer = info.consumers[t].front();
-      search::CostTable table;
-      for (const Choice &from : choices[producer])
-        for (const Choice &to : choices[consumer.op])
-          table.push_back(cost(unit.direct(tensor, from, consumer, to)));
-      add(producer, consumer.op, table);
+      add(producer, consumer.op, table(from, ends(consumer), tensor, unit.isSaved(consumer)));
     }
   }
   search::Budget budget;
@@ -197,7 +222,7 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
 }
 
 std::optional<UnitLayout> BlockPlanner::solve(const UnitQuery &query) {
-  auto [entry, isNew] = layouts->known.try_emplace(text(query));
+  auto [entry, isNew] = layouts->known.try_emplace(key(query));
   if (isNew)
     entry->second = layouts->solve(query, {});
   return entry->second;

@@ -17,7 +17,7 @@ const Move *Mover::find(double bytes, const Placement &from, const Placement &to
   static const Move nothing;
   if (from == to)
     return &nothing;
-  auto [entry, isNew] = known.try_emplace({bytes, from, to});
+  auto [entry, isNew] = known.try_emplace(Key{bytes, from, to});
   if (isNew)
     entry->second = search(bytes, from, to);
   return entry->second ? &*entry->second : nullptr;

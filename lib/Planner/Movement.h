@@ -4,6 +4,8 @@
 
 #include "colossal/Planner/BlockPlanner.h"
 
+#include <unordered_map>
+
 namespace colossal::planner {
 
 /// Per axis: whole, partial (a sum over the axis is outstanding), or the number of a place that the axis
@@ -38,7 +40,24 @@ private:
 
   const cost::OperationCost &operations;
   std::vector<TensorAxis> axes;
-  mutable std::map<std::tuple<double, Placement, Placement>, std::optional<Move>> known;
+  /// A search asks for the same few thousand moves millions of times.
+  struct Key {
+    double bytes;
+    Placement from, to;
+    bool operator==(const Key &other) const {
+      return bytes == other.bytes && from == other.from && to == other.to;
+    }
+  };
+  struct Hash {
+    std::size_t operator()(const Key &key) const {
+      std::uint64_t mixed = std::hash<double>()(key.bytes);
+      for (const Placement *placement : {&key.from, &key.to})
+        for (Code code : *placement)
+          mixed = (mixed ^ static_cast<std::uint16_t>(code)) * 0x9e3779b97f4a7c15ull;
+      return mixed ^ mixed >> 32;
+    }
+  };
+  mutable std::unordered_map<Key, std::optional<Move>, Hash> known;
 };
 
 } // namespace colossal::planner

@@ -31,7 +31,16 @@ int stageOf(int part, const TrainingPlan &plan) {
 struct PlanPricer::Parts {
   Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
       : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
-        blocks(graph, machine, types), operations(machine, machine.machine().device.launchSeconds) {}
+        blocks(graph, machine, types), operations(machine, machine.machine().device.launchSeconds),
+        contention(machine.machine().fitted["overlap_contention"]),
+        exposed(machine.machine().fitted["exposed_gradient"]),
+        shardedBandwidth(machine.machine().fitted["sharded_parameter_bandwidth"]) {
+    double nodes = static_cast<double>(task.devices) / machine.machine().levels.front().units;
+    limit = task.memoryBytes > 0
+                ? task.memoryBytes
+                : machine.machine().device.memoryBytes - machine.machine().fitted["reserved_bytes"];
+    straggler = 1 + machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
+  }
 
   const TrainingGraph &graph;
   const cost::CostModel &machine;
@@ -39,6 +48,10 @@ struct PlanPricer::Parts {
   TrainingTypes types;
   BlockPlanner blocks;
   cost::OperationCost operations;
+  /// Fitted constants that every plan asks for.
+  double contention, exposed, shardedBandwidth;
+  double straggler; ///< factor of a step on all devices
+  double limit;     ///< bytes
   std::map<std::string, Cell> cells;
   mutable std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
   /// The last simulation: plans that differ in where state lies follow each other.
@@ -77,10 +90,6 @@ struct PlanPricer::Parts {
   double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
                    double beside) const;
   double update(const TrainingPlan &plan, const Stage &stage) const;
-  double straggler(const TrainingPlan &plan) const {
-    double nodes = static_cast<double>(plan.task.devices) / machine.machine().levels.front().units;
-    return 1 + machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
-  }
 };
 
 PlanPricer::PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
@@ -100,10 +109,7 @@ const TrainingTypes &PlanPricer::types() const {
 }
 
 double PlanPricer::limitBytes() const {
-  if (p->task.memoryBytes > 0)
-    return p->task.memoryBytes;
-  const cost::Machine &machine = p->machine.machine();
-  return machine.device.memoryBytes - machine.fitted["reserved_bytes"];
+  return p->limit;
 }
 
 //===- Cells
@@ -183,10 +189,9 @@ double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit)
     return 0;
   double bytes = types.parameter * unit.parameters;
   double seconds = machine.seconds(cost::Collective::AllGather, bytes, group);
-  double limit = machine.machine().fitted["sharded_parameter_bandwidth"];
-  if (limit > 0 && plan.task.devices > machine.machine().levels.front().units)
-    seconds = std::max(seconds,
-                       cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) / limit);
+  if (shardedBandwidth > 0 && plan.task.devices > machine.machine().levels.front().units)
+    seconds = std::max(seconds, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) /
+                                    shardedBandwidth);
   return seconds;
 }
 
@@ -221,22 +226,32 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
   std::vector<int> &known = p->balanced[{&cell, parts}];
   if (!known.empty())
     return known;
-  // Least slowest chunk, then least sum of squares: dynamic programming over (chunks, units).
-  double ideal = prefix[count] / parts;
-  using Value = std::pair<double, double>;
-  const Value worst{std::numeric_limits<double>::infinity(), 0};
-  std::vector<Value> before(count + 1, worst), now(count + 1, worst);
+  // The least slowest chunk, by bisection: chunks are filled up to a limit, and must not become too many.
+  auto isEnough = [&](double limit) {
+    int used = 1;
+    for (int begin = 0, end = 1; end <= count; ++end)
+      if (prefix[end] - prefix[begin] > limit) {
+        if (end - 1 == begin || ++used > parts)
+          return false;
+        begin = --end;
+      }
+    return true;
+  };
+  double ideal = prefix[count] / parts, low = ideal, slowest = prefix[count];
+  for (int i = 0; i < 50 && slowest - low > 1e-12 * slowest; ++i) {
+    double middle = (low + slowest) / 2;
+    (isEnough(middle) ? slowest : low) = middle;
+  }
+  // Of the cuts that keep to it the least sum of squares: dynamic programming over (chunks, units).
+  const double never = std::numeric_limits<double>::infinity();
+  std::vector<double> before(count + 1, never), now(count + 1, never);
   std::vector<std::vector<int>> from(parts + 1, std::vector<int>(count + 1, 0));
-  before[0] = {0, 0};
+  before[0] = 0;
   for (int c = 1; c <= parts; ++c) {
-    std::fill(now.begin(), now.end(), worst);
+    std::fill(now.begin(), now.end(), never);
     for (int end = c; end <= count - (parts - c); ++end)
-      for (int begin = end - 1; begin >= c - 1; --begin) {
-        double seconds = prefix[end] - prefix[begin];
-        if (seconds > now[end].first && end - begin > 1)
-          break; // longer chunks are slower still
-        Value value{std::max(before[begin].first, seconds),
-                    before[begin].second + (seconds - ideal) * (seconds - ideal)};
+      for (int begin = end - 1; begin >= c - 1 && prefix[end] - prefix[begin] <= slowest; --begin) {
+        double uneven = prefix[end] - prefix[begin] - ideal, value = before[begin] + uneven * uneven;
         if (value < now[end]) {
           now[end] = value;
           from[c][end] = begin;
@@ -298,17 +313,19 @@ cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const
   problem.stages = plan.pipeline;
   problem.chunks = plan.chunks;
   problem.microbatches = plan.microbatches();
-  double contention = machine.machine().fitted["overlap_contention"];
+  std::vector<Passes> passes; // by kind
+  for (const UnitCost &cost : cell.kinds)
+    passes.emplace_back(cost, gather(plan, cost), plan.zero, contention);
   std::size_t unit = 0;
   std::vector<double> handed; // bytes, by chunk
   for (int size : parts) {
     cost::ChunkWork work;
     for (int i = 0; i < size; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[graph.units[unit]];
-      Passes passes(cost, gather(plan, cost), plan.zero, contention);
-      work.forward += passes.forward;
-      work.backward += passes.backward;
-      work.weightGradient += passes.weights;
+      const Passes &pass = passes[graph.units[unit]];
+      work.forward += pass.forward;
+      work.backward += pass.backward;
+      work.weightGradient += pass.weights;
       work.activationBytes += cost.savedBytes;
       work.weightGradientBytes += cost.weightSavedBytes;
     }
@@ -356,8 +373,7 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
   }
   seconds += own.reduction;
   if (plan.overlapGradients)
-    seconds =
-        std::min(seconds, std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]));
+    seconds = std::min(seconds, std::max(seconds - beside, seconds * exposed));
   if (plan.zero >= 2) { // nothing is there to hide the step's first gather and its last scatter
     UnitCost bucket;
     bucket.parameters = own.largest;
@@ -420,7 +436,7 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
     there += first.forward + hop;
     way += first.forward + first.backward + (splits ? 0 : first.weightGradient) + 2 * hop;
   }
-  outline.bound *= p->straggler(plan);
+  outline.bound *= p->straggler;
   for (const cost::ChunkWork &chunk : problem.work)
     outline.saved.push_back(chunk.activationBytes);
   return outline;
@@ -525,7 +541,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     }
     price.memory.push_back(memory);
   }
-  price.seconds *= p->straggler(plan);
+  price.seconds *= p->straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed) {
     StageMemory state = price.memory[price.curveStage];

@@ -23,12 +23,14 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
     root[t] = static_cast<int>(t);
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
+    firstUse.push_back(codes.size());
     auto intern = [&](const Use &use) {
+      codes.emplace_back(op.factors.size(), kWhole);
       for (const Place &place : use.places) {
         PlaceKey key{place.dim, op.factors[place.factor].size, place.inner};
         auto &known = places[use.tensor];
         auto at = std::find(known.begin(), known.end(), key);
-        codes[{&use, place.factor}] = static_cast<Code>(at - known.begin() + 1);
+        codes.back()[place.factor] = static_cast<Code>(at - known.begin() + 1);
         if (at == known.end())
           known.push_back(key);
       }
@@ -49,11 +51,6 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
       hasHub[tensor] = true;
-}
-
-Code KindInfo::code(const Use &use, int factor) const {
-  auto found = codes.find({&use, factor});
-  return found == codes.end() ? kWhole : found->second;
 }
 
 Code KindInfo::find(int tensor, const PlaceKey &key) const {
@@ -150,22 +147,20 @@ std::vector<Hub> UnitLayouts::hubs(int tensor) const {
 }
 
 Placement UnitLayouts::have(int op, int result, const Choice &choice) const {
-  const Use &use = kind.operations[op].results[result];
   Placement placement{};
   for (std::size_t a = 0; a < query.axes.size(); ++a)
     if (choice[a] >= 0) {
-      Code code = info.code(use, choice[a]);
+      Code code = info.resultCode(op, result, choice[a]);
       placement[a] = code ? code : kPartial;
     }
   return placement;
 }
 
 Placement UnitLayouts::want(int op, int operand, const Choice &choice) const {
-  const Use &use = kind.operations[op].operands[operand];
   Placement placement{};
   for (std::size_t a = 0; a < query.axes.size(); ++a)
     if (choice[a] >= 0)
-      placement[a] = info.code(use, choice[a]);
+      placement[a] = info.operandCode(op, operand, choice[a]);
   return placement;
 }
 
@@ -204,15 +199,6 @@ double UnitLayouts::bytes(int tensor) const {
   return t.elements * element * (t.perSequence ? query.microbatch : 1);
 }
 
-double UnitLayouts::useBytes(int op, const Use &use, const Choice &choice) const {
-  Placement placement{};
-  for (std::size_t a = 0; a < query.axes.size(); ++a)
-    if (choice[a] >= 0)
-      placement[a] = info.code(use, choice[a]);
-  (void)op;
-  return bytes(use.tensor) * mover.share(placement);
-}
-
 UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   const Operation &operation = kind.operations[op];
   Passes result;
@@ -246,8 +232,9 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   }
   double forward = 0, backward = 0;
   bool hasGradient = false;
-  for (const Use &use : operation.operands) {
-    double size = useBytes(op, use, choice);
+  for (std::size_t o = 0; o < operation.operands.size(); ++o) {
+    const Use &use = operation.operands[o];
+    double size = bytes(use.tensor) * mover.share(want(op, static_cast<int>(o), choice));
     forward += use.moved ? size : 0;
     if (use.gradientFlops > 0) {
       hasGradient = true;
@@ -255,8 +242,9 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
     }
     backward += use.saved && use.gradientFlops > 0 ? size : 0; // read again
   }
-  for (const Use &use : operation.results) {
-    double size = useBytes(op, use, choice);
+  for (std::size_t r = 0; r < operation.results.size(); ++r) {
+    const Use &use = operation.results[r];
+    double size = bytes(use.tensor) * mover.share(have(op, static_cast<int>(r), choice));
     forward += use.moved ? size : 0;
     backward += use.moved ? size : 0;
   }
@@ -363,21 +351,20 @@ struct UnitLayouts::Ledger {
   cost::OpList forward, backward;
 };
 
-double UnitLayouts::moved(int tensor, const Placement &from, const Placement &to, bool regather,
-                          const Placement &gradientFrom, const Placement &gradientTo, Ledger *ledger) const {
-  const Move *forward = mover.find(bytes(tensor), from, to);
+double UnitLayouts::moved(int tensor, const Hub &from, const Hub &to, bool regather, Ledger *ledger) const {
+  const Move *forward = mover.find(bytes(tensor), from.value, to.value);
   if (!forward)
     return -1;
   const Tensor &t = kind.tensors[tensor];
   static const Move nothing;
   const Move *backward = t.kind == Tensor::Activation && t.isFloat
-                             ? mover.find(bytes(tensor), gradientFrom, gradientTo)
+                             ? mover.find(bytes(tensor), to.gradient, from.gradient)
                              : &nothing;
   if (!backward)
     return -1;
-  int again = query.recompute == Recompute::Full || (regather && from != to) ? 1 : 0;
+  int again = query.recompute == Recompute::Full || (regather && from.value != to.value) ? 1 : 0;
   bool wasPartial = false;
-  for (Code code : from)
+  for (Code code : from.value)
     wasPartial |= code == kPartial;
   if (regather && wasPartial && query.recompute != Recompute::Full)
     again = 0; // the sum is kept, not its parts
@@ -393,27 +380,13 @@ double UnitLayouts::moved(int tensor, const Placement &from, const Placement &to
   return forward->seconds * (1 + again) + backward->seconds;
 }
 
-double UnitLayouts::toHub(int tensor, const Choice &producer, const Hub &hub) const {
+Hub UnitLayouts::made(int tensor, const Choice &producer) const {
   int op = info.producer[tensor];
-  if (op < 0)
-    return 0;
-  return moved(tensor, have(op, 0, producer), hub.value, false, hub.gradient, gradientWant(op, 0, producer),
-               nullptr);
+  return {have(op, 0, producer), gradientWant(op, 0, producer)};
 }
 
-double UnitLayouts::fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer,
-                            const Choice &choice) const {
-  const Use &use = kind.operations[consumer.op].operands[consumer.operand];
-  return moved(tensor, hub.value, want(consumer.op, consumer.operand, choice), use.saved,
-               gradientHave(consumer.op, consumer.operand, choice), hub.gradient, nullptr);
-}
-
-double UnitLayouts::direct(int tensor, const Choice &producer, const KindInfo::Consumer &consumer,
-                           const Choice &choice) const {
-  const Use &use = kind.operations[consumer.op].operands[consumer.operand];
-  int op = info.producer[tensor];
-  return moved(tensor, have(op, 0, producer), want(consumer.op, consumer.operand, choice), use.saved,
-               gradientHave(consumer.op, consumer.operand, choice), gradientWant(op, 0, producer), nullptr);
+Hub UnitLayouts::taken(const KindInfo::Consumer &consumer, const Choice &choice) const {
+  return {want(consumer.op, consumer.operand, choice), gradientHave(consumer.op, consumer.operand, choice)};
 }
 
 //===- The whole unit
@@ -464,27 +437,27 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
       if (producer < 0 || consumers.empty())
         continue;
       const auto &consumer = consumers.front();
-      const Use &use = kind.operations[consumer.op].operands[consumer.operand];
-      Placement from = have(producer, 0, layout[producer]),
-                to = want(consumer.op, consumer.operand, layout[consumer.op]);
-      lies[t] = from;
+      Hub from = made(tensor, layout[producer]), to = taken(consumer, layout[consumer.op]);
+      lies[t] = from.value;
       for (std::size_t a = 0; a < query.axes.size(); ++a)
-        if (from[a] == kPartial)
-          lies[t][a] = to[a];
-      if (moved(tensor, from, to, use.saved, gradientHave(consumer.op, consumer.operand, layout[consumer.op]),
-                gradientWant(producer, 0, layout[producer]), &ledger) < 0) {
+        if (from.value[a] == kPartial)
+          lies[t][a] = to.value[a];
+      if (moved(tensor, from, to, isSaved(consumer), &ledger) < 0) {
         error = "operation '" + kind.operations[consumer.op].name + "' cannot take tensor '" +
                 kind.tensors[t].name + "' as it lies";
         return cost;
       }
       continue;
     }
+    std::vector<Hub> ends;
+    for (const auto &consumer : consumers)
+      ends.push_back(taken(consumer, layout[consumer.op]));
     std::optional<Hub> best;
     double least = 0;
     for (const Hub &hub : hubs(tensor)) {
-      double seconds = producer < 0 ? 0 : toHub(tensor, layout[producer], hub);
-      for (const auto &consumer : consumers) {
-        double one = seconds < 0 ? -1 : fromHub(tensor, hub, consumer, layout[consumer.op]);
+      double seconds = producer < 0 ? 0 : moved(tensor, made(tensor, layout[producer]), hub, false);
+      for (std::size_t c = 0; c < consumers.size(); ++c) {
+        double one = seconds < 0 ? -1 : moved(tensor, hub, ends[c], isSaved(consumers[c]));
         seconds = one < 0 ? -1 : seconds + one;
       }
       if (seconds >= 0 && (!best || seconds < least)) {
@@ -499,13 +472,9 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
     }
     lies[t] = best->value;
     if (producer >= 0)
-      moved(tensor, have(producer, 0, layout[producer]), best->value, false, best->gradient,
-            gradientWant(producer, 0, layout[producer]), &ledger);
-    for (const auto &consumer : consumers) {
-      const Use &use = kind.operations[consumer.op].operands[consumer.operand];
-      moved(tensor, best->value, want(consumer.op, consumer.operand, layout[consumer.op]), use.saved,
-            gradientHave(consumer.op, consumer.operand, layout[consumer.op]), best->gradient, &ledger);
-    }
+      moved(tensor, made(tensor, layout[producer]), *best, false, &ledger);
+    for (std::size_t c = 0; c < consumers.size(); ++c)
+      moved(tensor, *best, ends[c], isSaved(consumers[c]), &ledger);
   }
   keep(layout, lies, cost, recompute);
   if (query.recompute == Recompute::Full) // its collectives are in the ledger already

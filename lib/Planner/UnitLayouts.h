@@ -22,17 +22,25 @@ struct KindInfo {
   std::vector<std::vector<Consumer>> consumers;
   std::vector<int> root;    ///< per tensor: whose memory it lies in
   std::vector<bool> hasHub; ///< per tensor: used more than once, or on the boundary
-  /// Code of a factor in a use; 0 if the use lacks it.
-  Code code(const Use &use, int factor) const;
+  /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
+  Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
+  Code resultCode(int op, int result, int factor) const {
+    return codes[firstUse[op] + kind.operations[op].operands.size() + result][factor];
+  }
   Code find(int tensor, const PlaceKey &key) const;
 
 private:
-  std::map<std::pair<const Use *, int>, Code> codes;
+  std::vector<std::vector<Code>> codes; ///< by use (operands, then results, of each operation) and factor
+  std::vector<std::size_t> firstUse;    ///< by operation
 };
 
-/// A value between its producer and several consumers: where it lies, and what its gradient still owes.
+/// Where a value lies at one end of an edge, or at a hub between its producer and several consumers, and what
+/// its gradient still owes there.
 struct Hub {
   Placement value{}, gradient{};
+  friend bool operator==(const Hub &a, const Hub &b) {
+    return a.value == b.value && a.gradient == b.gradient;
+  }
 };
 
 class UnitLayouts {
@@ -54,12 +62,18 @@ public:
 
   /// Seconds of an operation: passes, and what its parameters cost a step, spread over the microbatches.
   double opSeconds(int op, const Choice &choice) const;
-  /// Seconds between a producer (or the unit's input, op -1) and a hub, a hub and a consumer, a producer and
-  /// a consumer; below 0: not possible.
-  double toHub(int tensor, const Choice &producer, const Hub &hub) const;
-  double fromHub(int tensor, const Hub &hub, const KindInfo::Consumer &consumer, const Choice &choice) const;
-  double direct(int tensor, const Choice &producer, const KindInfo::Consumer &consumer,
-                const Choice &choice) const;
+  /// How the tensor leaves its producer, and how a consumer takes it.
+  Hub made(int tensor, const Choice &producer) const;
+  Hub taken(const KindInfo::Consumer &consumer, const Choice &choice) const;
+  /// Seconds to bring the value from one to the other and its gradient back; below 0: not possible. A value
+  /// that is kept for the backward pass as it was made (`regather`) is brought there again.
+  double moved(int tensor, const Hub &from, const Hub &to, bool regather) const {
+    return moved(tensor, from, to, regather, nullptr);
+  }
+  /// Whether the consumer's gradient reads the value.
+  bool isSaved(const KindInfo::Consumer &consumer) const {
+    return kind.operations[consumer.op].operands[consumer.operand].saved;
+  }
 
   /// The whole price. Hubs are chosen anew: they depend on the operations' choices alone.
   UnitCost price(const UnitLayout &layout, std::string &error) const;
@@ -72,11 +86,9 @@ private:
   double share(const std::vector<Factor> &factors, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
   double bytes(int tensor) const;
-  double useBytes(int op, const Use &use, const Choice &choice) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
   struct Ledger;
-  double moved(int tensor, const Placement &from, const Placement &to, bool regather,
-               const Placement &gradientFrom, const Placement &gradientTo, Ledger *ledger) const;
+  double moved(int tensor, const Hub &from, const Hub &to, bool regather, Ledger *ledger) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 
