@@ -22,7 +22,8 @@ using namespace colossal;
 namespace cl = llvm::cl;
 
 static cl::OptionCategory category("Colossal");
-static cl::list<std::string> dims("dim", cl::desc("NAME=VALUE binds a symbolic dimension of an ONNX model"),
+static cl::list<std::string> dims("dim",
+                                  cl::desc("NAME=VALUE binds a symbolic dimension of an ONNX model (else 8)"),
                                   cl::cat(category));
 static cl::list<std::string> shapes("shape", cl::desc("INPUT=2x3x4 binds an input's shape"),
                                     cl::cat(category));
@@ -42,12 +43,16 @@ static cl::opt<bool> missingWeights("allow-missing-weights",
 static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
                                       cl::cat(category));
 
+/// Of dimensions that are not bound: one can look at a model before one knows its sizes.
+constexpr int64_t kAssumedSize = 8;
+
 static LogicalResult readOptions(const std::string &path, CompileOptions &options) {
   auto complain = [](const llvm::Twine &text) {
     llvm::errs() << "colossal-opt: " << text << "\n";
     return failure();
   };
   options.import.modelPath = path;
+  options.import.assumedSize = kAssumedSize;
   options.import.recognisePatterns = !noPatterns;
   options.import.allowMissingWeights = missingWeights;
   options.mesh = mesh;
@@ -87,6 +92,12 @@ static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &op
                                                         DialectRegistry &registry) {
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  ScopedDiagnosticHandler warnings(&context, [](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+      return failure(); // whoever else handles it
+    llvm::errs() << "colossal-opt: warning: " << diagnostic << "\n";
+    return success();
+  });
   CompileResult result;
   if (failed(compile(&context, options, Phase::Import, result)))
     return nullptr;

@@ -12,6 +12,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct ImportOptions {
   std::string modelPath;
   /// Values of symbolic dimensions.
   std::map<std::string, int64_t> dims;
+  /// The size of dimensions that nothing binds, with a warning for each; without it they are an error.
+  std::optional<int64_t> assumedSize;
   /// Shapes of inputs, by name; they bind the symbolic dimensions that the model names there.
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, InputContents> values;

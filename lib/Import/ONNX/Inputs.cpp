@@ -143,6 +143,16 @@ LogicalResult Importer::bindInputs() {
           shape.push_back(dim.dim_value());
         } else if (!dim.dim_param().empty() && known != dims.end()) {
           shape.push_back(known->second);
+        } else if (options.assumedSize) {
+          shape.push_back(*options.assumedSize);
+          auto diagnostic = emitWarning(loc) << "dimension ";
+          if (dim.dim_param().empty()) {
+            diagnostic << d << " of input '" << input->name() << "'";
+          } else {
+            diagnostic << "'" << dim.dim_param() << "'";
+            dims[dim.dim_param()] = shape.back();
+          }
+          diagnostic << " is not bound: " << shape.back() << " assumed";
         } else {
           shape.push_back(1);
           auto diagnostic = report() << "dimension " << d << " of input '" << input->name()
