@@ -23,13 +23,13 @@ namespace {
 /// Two batches at which every size is told apart: what does not grow, and what grows with the batch.
 constexpr int64_t kFewSequences = 2, kManySequences = 3;
 
-/// Tokens of a sequence where no option says.
-constexpr int64_t kDefaultLength = 2048;
+/// Tokens of a sequence that are tried, by halves, where no option says.
+constexpr int64_t kLongestAssumed = 2048, kShortestAssumed = 16;
 
-/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets a value
-/// for each other dimension that is left open, with a warning.
+/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets each
+/// other dimension that is left open, and where it stands.
 FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options,
-                                           std::string &told, std::map<std::string, int64_t> &lengths) {
+                                           std::string &told, std::map<std::string, std::string> &lengths) {
   Location loc = UnknownLoc::get(context);
   FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
   if (failed(inputs))
@@ -80,17 +80,58 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
       if (dim.name.empty())
         return emitError(loc) << "dimension " << d << " of input '" << input.name
                               << "' has no name and is not bound: give --shape " << input.name << "=...";
-      emitWarning(loc) << "dimension " << d << " of input '" << input.name
-                       << "' is not bound: " << kDefaultLength << " assumed; --dim " << dim.name
-                       << "=LENGTH gives another";
-      lengths[dim.name] = kDefaultLength;
+      lengths[dim.name] = "dimension " + std::to_string(d) + " of input '" + input.name + "'";
     }
   return batch;
 }
 
+/// Imports the model with the longest of a few lengths that it takes for the dimensions of `lengths` (a table
+/// of positions may end before), and says so.
+FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportOptions &import,
+                                                   const std::map<std::string, std::string> &lengths) {
+  if (lengths.empty())
+    return importOnnx(context, import);
+  std::vector<Diagnostic> refused;
+  for (int64_t length = kLongestAssumed; length >= kShortestAssumed; length /= 2) {
+    for (const auto &[name, where] : lengths)
+      import.dims[name] = length;
+    std::vector<Diagnostic> told;
+    FailureOr<OwningOpRef<ModuleOp>> module = failure();
+    {
+      ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+        told.push_back(std::move(diagnostic));
+        return success();
+      });
+      module = importOnnx(context, import);
+    }
+    if (succeeded(module)) {
+      for (const auto &[name, where] : lengths)
+        emitWarning(UnknownLoc::get(context))
+            << where << " is not bound: " << length << " assumed; --dim " << name << "=LENGTH gives another";
+      for (Diagnostic &diagnostic : told)
+        context->getDiagEngine().emit(std::move(diagnostic));
+      return module;
+    }
+    if (refused.empty())
+      refused = std::move(told);
+  }
+  for (Diagnostic &diagnostic : refused)
+    context->getDiagEngine().emit(std::move(diagnostic));
+  std::string names, options;
+  for (const auto &[name, where] : lengths) {
+    names += (names.empty() ? "" : ", ") + where;
+    options += " --dim " + name + "=LENGTH";
+  }
+  return emitError(UnknownLoc::get(context))
+         << names << (lengths.size() > 1 ? " are" : " is")
+         << " not bound, and the model takes no length from " << kShortestAssumed << " to " << kLongestAssumed
+         << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
+}
+
 FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrainingOptions &options) {
   std::string told;
-  std::map<std::string, int64_t> lengths;
+  std::map<std::string, std::string> lengths; // by name: which input's dimension
+  std::map<std::string, int64_t> chosen;
   FailureOr<std::set<std::string>> batch = findBatch(context, options, told, lengths);
   if (failed(batch))
     return failure();
@@ -99,12 +140,15 @@ FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrai
   for (int i = 0; i < 2; ++i) {
     ImportOptions import = options.import;
     import.allowMissingWeights = true;
-    import.dims.insert(lengths.begin(), lengths.end());
+    import.dims.insert(chosen.begin(), chosen.end());
     for (const std::string &name : *batch)
       import.dims[name] = i == 0 ? kFewSequences : kManySequences;
-    FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(context, import);
+    FailureOr<OwningOpRef<ModuleOp>> module =
+        i == 0 ? importWithLengths(context, import, lengths) : importOnnx(context, import);
     if (failed(module))
       return failure();
+    for (const auto &[name, where] : lengths)
+      chosen[name] = import.dims[name];
     modules[i] = std::move(*module);
     functions[i] = *modules[i]->getOps<func::FuncOp>().begin();
   }

@@ -401,6 +401,7 @@ FailureOr<planner::TrainingGraph> Extractor::run() {
       if (graph.sequence == 0 && !boundary->empty()) {
         const planner::Tensor &stream = kind.tensors[boundary->front()];
         double width = 1;
+        int rank = 0;
         for (const planner::Operation &op : kind.operations)
           for (const auto *uses : {&op.operands, &op.results})
             for (const planner::Use &use : *uses)
@@ -412,8 +413,10 @@ FailureOr<planner::TrainingGraph> Extractor::run() {
                 for (const planner::Place &place : use.places)
                   size *= place.dim == last ? op.factors[place.factor].size : 1;
                 width = std::max(width, size);
+                rank = std::max(rank, last + 1);
               }
-        graph.sequence = stream.elements / width;
+        if (rank == 3) // batch, tokens, width; images have no tokens
+          graph.sequence = stream.elements / width;
       }
   if (std::string error = planner::validate(graph); !error.empty())
     return emitError(few.getLoc()) << "the model cannot be planned: " << error;

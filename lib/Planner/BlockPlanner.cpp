@@ -120,7 +120,7 @@ static std::vector<double> key(const UnitQuery &query) {
       static_cast<double>(query.fusedAttention), query.microbatches, query.parameterPrice,
       static_cast<double>(query.axes.size())};
   for (const TensorAxis &axis : query.axes)
-    for (int number : {axis.size, axis.group.stride, axis.group.active})
+    for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
       key.push_back(number);
   for (const auto &place : query.boundary)
     if (place)

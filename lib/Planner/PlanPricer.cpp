@@ -118,7 +118,7 @@ double PlanPricer::limitBytes() const {
 const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   std::ostringstream key;
   for (const TensorAxis &axis : tensorAxes(plan))
-    key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << ' ';
+    key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << (axis.isContext ? "c " : " ");
   key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' '
       << plan.fusedAttention << ' ';
   for (const auto &place : plan.boundary)

@@ -58,8 +58,10 @@ std::string printModel(const TrainingGraph &graph, const TrainingTask &task, con
              graph.kinds[graph.units[u]].name;
     u = end;
   }
-  std::string text = format("model: %.4g billion parameters, %s; %.0f tokens a sequence\n",
-                            graph.parameters() / 1e9, units.c_str(), graph.sequence);
+  std::string text = format("model: %.4g billion parameters, %s", graph.parameters() / 1e9, units.c_str());
+  if (graph.sequence > 0)
+    text += format("; %.0f tokens a sequence", graph.sequence);
+  text += "\n";
   if (!graph.batchDimension.empty())
     text += "batch: " + graph.batchDimension + "\n";
   return text + format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(),
@@ -70,10 +72,11 @@ std::string printModel(const TrainingGraph &graph, const TrainingTask &task, con
 std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   double rate = price.flops / price.seconds / plan.task.devices;
   double peak = pricer.machine().machine().device.flops(pricer.types().compute);
+  double tokens = pricer.graph().sequence;
   std::string text =
-      format("step: %.4g s, %.4g tokens/s, %.4g TFLOP/s a device (%.1f %% of peak, recompute not counted)\n",
-             price.seconds, plan.task.globalBatch * pricer.graph().sequence / price.seconds, rate / 1e12,
-             100 * rate / peak);
+      format("step: %.4g s, %.4g %s/s, %.4g TFLOP/s a device (%.1f %% of peak, recompute not counted)\n",
+             price.seconds, plan.task.globalBatch * std::max(tokens, 1.0) / price.seconds,
+             tokens > 0 ? "tokens" : "samples", rate / 1e12, 100 * rate / peak);
   text += format("  pipeline %.4g s (communication inside units %.4g s, waiting %.1f %%), gradient reduction "
                  "%.4g s, optimizer %.4g s\n",
                  price.pipeline, price.collective, 100 * price.bubble, price.reduction, price.optimizer);

@@ -19,7 +19,7 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan) {
   std::vector<TensorAxis> axes;
   int stride = plan.tensorSize();
   if (plan.context > 1)
-    axes.push_back({plan.context, {plan.context, stride, plan.task.devices}});
+    axes.push_back({plan.context, {plan.context, stride, plan.task.devices}, true});
   for (int size : plan.tensor) {
     stride /= size;
     if (size > 1)

@@ -77,6 +77,11 @@ std::string UnitLayouts::check(int op, const Choice &choice) const {
     // A stage's microbatch is split over data ranks, not over the axes inside a stage.
     if (operation.factors[f].perSequence)
       return "cannot split the batch over a tensor axis";
+    if (query.axes[a].isContext)
+      for (std::size_t o = 0; o < operation.operands.size(); ++o)
+        if (kind.tensors[operation.operands[o].tensor].kind == Tensor::Parameter &&
+            info.operandCode(op, static_cast<int>(o), f) != kWhole)
+          return "cannot split parameters over the context axis";
     split[f] *= query.axes[a].size;
   }
   for (std::size_t f = 0; f < operation.factors.size() && f < 64; ++f) {

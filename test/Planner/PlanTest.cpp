@@ -72,6 +72,13 @@ TEST(PlanText, LayoutsThatCannotBeMetAreNamedByThePrice) {
   ASSERT_EQ(read.error, "");
   PlanPricer pricer(graph, model, read.plan.task);
   EXPECT_EQ(pricer.price(read.plan).error, "layouts.block: operation 'up' has no factor 'q'");
+  // ZeRO keeps state over the context axis: a layout that split it there, too, would count it twice.
+  read = parsePlan(changed("\"context\": 1, \"tensor\": [2]}",
+                           "\"context\": 2, \"tensor\": [1]}, \"layouts\": {\"block\": {\"up\": \"n\"}}"),
+                   graph);
+  ASSERT_EQ(read.error, "");
+  EXPECT_EQ(pricer.price(read.plan).error,
+            "layouts.block: operation 'up' cannot split parameters over the context axis");
 }
 
 TEST(PlanPrice, MemoryAddsUp) {

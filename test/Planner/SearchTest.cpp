@@ -104,6 +104,12 @@ TEST(Search, FindsTheBestOfAllPlans) {
           << cost::toString(plan.schedule) << " " << plan.pipeline;
       EXPECT_LE(pricer.leastBytes(balanced, outline), price.peakBytes * (1 + 1e-9))
           << cost::toString(plan.schedule);
+      // Every parameter lies somewhere, with its gradient and its moments: 18 bytes.
+      double state = 0;
+      for (const StageMemory &stage : price.memory)
+        state += (stage.parameters + stage.gradients + stage.optimizer) * one.devices / plan.pipeline;
+      EXPECT_GE(state, 18 * graph.parameters() * (1 - 1e-9))
+          << "context " << plan.context << " zero " << plan.zero << " tensor " << plan.tensorSize();
       if (price.fits()) {
         ++fitting;
         best = std::min(best, price.seconds);

@@ -42,6 +42,8 @@ constexpr int kMaxAxes = 3;
 struct TensorAxis {
   int size = 1;
   cost::Group group;
+  /// A context axis splits sequences, never parameters: with the data axis, it is what ZeRO keeps state over.
+  bool isContext = false;
 };
 
 /// Where an axis lies on a tensor, the same for every operation and unit that see it.

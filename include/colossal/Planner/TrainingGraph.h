@@ -95,7 +95,7 @@ struct TrainingGraph {
   std::vector<UnitKind> kinds;
   /// Kind of each unit, in order of execution.
   std::vector<int> units;
-  /// Tokens of one sequence (or elements of the outer dimensions beside the batch): for reports.
+  /// Tokens of one sequence ; 0 where units pass on something else, such as images.
   double sequence = 0;
   std::string batchDimension; ///< how the batch was found, for reports
 
