@@ -7,6 +7,7 @@
 #include "colossal/Planner/PlanText.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -189,6 +190,25 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
   planner::PlanReadResult read = planner::parsePlan(*text, graph);
   if (!read.error.empty())
     return emitError(loc) << options.pricePath << ": " << read.error;
+  const PlanTrainingOptions::Asked &asked = options.asked;
+  const planner::TrainingTask &task = read.plan.task;
+  auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
+  auto asText = [&](double value) { return value > 0 ? number(value) : std::string(); };
+  const std::array<std::string, 4> pairs[] = {
+      {"--devices", asText(asked.devices), "devices", number(task.devices)},
+      {"--global-batch", asText(asked.globalBatch), "global_batch", number(task.globalBatch)},
+      {"--machine", read.machine.empty() ? "" : asked.machine, "machine", read.machine},
+      {"--training", asked.optimizer, "training", task.optimizer},
+      {"--precision", asked.precision, "precision", task.precision},
+      {"--attention", asked.attention, "attention", read.plan.fusedAttention ? "fused" : "unfused"}};
+  for (const auto &[option, wanted, key, stated] : pairs)
+    if (!wanted.empty() && wanted != stated)
+      return emitError(loc) << option << ": is " << wanted << ", but " << key << " in " << options.pricePath
+                            << " is " << stated << ": change the plan, or leave " << option << " out";
+  if (read.sequence > 0 && graph.sequence > 0 && read.sequence != graph.sequence)
+    emitWarning(loc) << options.pricePath << ": the plan was made for " << number(read.sequence)
+                     << " tokens a sequence and is priced for " << number(graph.sequence)
+                     << "; --dim binds the length";
   cost::MachineResult machine = cost::loadMachine(read.machine.empty() ? options.machine : read.machine);
   if (!machine.error.empty())
     return emitError(loc) << options.pricePath << ": machine: " << machine.error;

@@ -64,9 +64,17 @@ std::string printModel(const TrainingGraph &graph, const TrainingTask &task, con
   text += "\n";
   if (!graph.batchDimension.empty())
     text += "batch: " + graph.batchDimension + "\n";
-  return text + format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(),
-                       task.precision.c_str(), task.globalBatch, task.devices, machine.device.name.c_str(),
-                       machine.name.c_str());
+  text += format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(),
+                 task.precision.c_str(), task.globalBatch, task.devices, machine.device.name.c_str(),
+                 machine.name.c_str());
+  std::optional<TrainingTypes> types = trainingTypes(task.precision);
+  if (types && !machine.device.peakFlops.count(types->compute))
+    text += format("note: the device has no rate for %s: contractions are priced at that of f32%s\n",
+                   task.precision.c_str(),
+                   types->activation < 4 && machine.device.peakFlops.count(cost::DataType::F16)
+                       ? "; --precision f16 computes at its own"
+                       : "");
+  return text;
 }
 
 std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 namespace colossal::planner {
 
@@ -153,6 +154,26 @@ void readLayouts(Reader &reader, const json &value, TrainingPlan &plan) {
 
 } // namespace
 
+/// What the search noted about the model: a plan of another one has other units, even if their number is the
+/// same.
+static void readModel(Reader &reader, const json &value, const TrainingGraph &graph, PlanReadResult &result) {
+  const json *model = reader.find(value, "", "model", false);
+  if (!model || !model->is_object())
+    return;
+  auto number = [&](const char *key) {
+    auto at = model->find(key);
+    return at != model->end() && at->is_number() ? at->get<double>() : 0;
+  };
+  double parameters = number("parameters");
+  if (parameters > 0 && std::abs(parameters / graph.parameters() - 1) > 1e-6) {
+    std::ostringstream text;
+    text << "the plan was made for " << parameters / 1e9 << " billion parameters, this model has "
+         << graph.parameters() / 1e9 << ": give its own model, or leave this key out";
+    reader.fail("model", text.str());
+  }
+  result.sequence = number("sequence");
+}
+
 PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   PlanReadResult result;
   Reader reader;
@@ -192,6 +213,7 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
     reader.whole(value, "", "version", 0, kMost, true, version);
     if (reader.error.empty() && version != 1)
       reader.fail("version", "this program reads version 1, not " + std::to_string(version));
+    readModel(reader, value, graph, result);
     reader.text(value, "machine", false, result.machine);
     reader.whole(value, "", "devices", 1, kMost, true, plan.task.devices);
     reader.whole(value, "", "global_batch", 1, 1e9, true, batch);

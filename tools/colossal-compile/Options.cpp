@@ -87,7 +87,7 @@ uint64_t parseBytes(const std::string &text) {
 
 struct RawOptions {
   std::vector<std::string> dims, shapes, values, pins;
-  std::string memory, emit = "plan", training, recompute, attention = "fused";
+  std::string memory, emit = "plan", training, precision, recompute, attention;
 };
 
 /// What --plan-only needs.
@@ -114,8 +114,15 @@ void interpretTraining(const RawOptions &raw, Options &options) {
   if (!options.compile.layout.machine.empty())
     training.machine = options.compile.layout.machine;
   training.task.memoryBytes = options.compile.layout.memoryBytes;
-  if (isPricing)
+  if (isPricing) {
+    training.asked = {training.task.devices,
+                      training.task.globalBatch,
+                      options.compile.layout.machine,
+                      raw.training,
+                      raw.precision,
+                      raw.attention};
     return;
+  }
   if (training.task.devices < 1)
     fail("--plan-only: --devices is missing (how many devices of the machine to use)");
   if (training.task.globalBatch < 1)
@@ -123,11 +130,13 @@ void interpretTraining(const RawOptions &raw, Options &options) {
   training.task.optimizer = raw.training.empty() ? "adamw" : raw.training;
   if (training.task.optimizer != "adam" && training.task.optimizer != "adamw")
     fail("--training: '" + raw.training + "' is not adam or adamw");
+  if (!raw.precision.empty())
+    training.task.precision = raw.precision;
   if (!colossal::planner::trainingTypes(training.task.precision))
     fail("--precision: '" + training.task.precision + "' is not bf16, f16, tf32 or f32");
-  if (raw.attention != "fused" && raw.attention != "unfused")
+  if (!raw.attention.empty() && raw.attention != "fused" && raw.attention != "unfused")
     fail("--attention: '" + raw.attention + "' is not fused or unfused");
-  training.space.fusedAttention = raw.attention == "fused";
+  training.space.fusedAttention = raw.attention != "unfused";
 }
 
 void interpret(const RawOptions &raw, Options &options) {
@@ -255,7 +264,7 @@ int parseOptions(int argc, char **argv, Options &options) {
   plan->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
   plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
       ->check(CLI::Range(1.0, 1e9));
-  plan->add_option("--precision", training.task.precision,
+  plan->add_option("--precision", raw.precision,
                    "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
                    "and moments; f32, tf32");
   plan->add_option("--attention", raw.attention,

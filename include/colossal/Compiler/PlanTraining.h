@@ -24,6 +24,13 @@ struct PlanTrainingOptions {
   planner::SearchSpace space;
   std::string machine = "h100"; ///< file or name
   std::string pricePath;        ///< a plan to price; empty: search
+  /// What was asked for beside a plan to price, which states it as well: they must agree. 0 and empty:
+  /// nothing.
+  struct Asked {
+    int devices = 0;
+    double globalBatch = 0;
+    std::string machine, optimizer, precision, attention;
+  } asked;
   std::function<void(const std::string &)> progress;
 };
 

@@ -19,6 +19,7 @@ namespace colossal::planner {
 struct PlanReadResult {
   TrainingPlan plan;
   std::string machine; ///< empty where the plan names none
+  double sequence = 0; ///< tokens that the plan was made for; 0 where it does not say
   /// Names the place of the first thing that is wrong, as in "mesh.data: must be a whole number".
   std::string error;
 };
