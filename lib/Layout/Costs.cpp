@@ -130,6 +130,13 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
   return 0;
 }
 
+bool Costs::areAxesAlike() const {
+  // Places matter between units of the first level, and on its links.
+  const std::vector<cost::Level> &levels = model.machine().levels;
+  return levels.empty() ||
+         (levels[0].links.empty() && (levels.size() == 1 || levels[0].units >= mesh.getNumRanks()));
+}
+
 double Costs::getExchangeSeconds(double bytes, ArrayRef<unsigned> axes) const {
   return 2 * model.seconds(cost::Collective::Permute, bytes / 2, getGroup(axes));
 }

@@ -30,6 +30,8 @@ public:
   /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering; a group over
   /// several axes is taken to lie as densely as its innermost axis.
   double getMoveSeconds(dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
+  /// Do moves over axes of equal sizes cost the same, wherever the axes' ranks lie?
+  bool areAxesAlike() const;
   /// Seconds of bringing windows: each rank receives `bytes` from its neighbours.
   double getExchangeSeconds(double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Memory of one device in bytes.

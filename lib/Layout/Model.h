@@ -55,9 +55,12 @@ class Model {
 public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit)
       : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit),
-        resharder(mesh, [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
-          return costs.getMoveSeconds(kind, bytes, axes);
-        }) {}
+        resharder(
+            mesh,
+            [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
+              return costs.getMoveSeconds(kind, bytes, axes);
+            },
+            costs.areAxesAlike()) {}
 
   /// Builds the problem. Fails, with diagnostics, where a pin matches nothing or cannot be met.
   mlir::LogicalResult build(std::vector<Pin> &pins);

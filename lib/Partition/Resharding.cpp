@@ -179,7 +179,24 @@ static bool unify(Dim &a, Dim &b) {
 // Resharder
 //===----------------------------------------------------------------------===//
 
-Resharder::Resharder(MeshAttr mesh, CollectiveCost given) : mesh(mesh), cost(std::move(given)) {
+/// More renamings than this (of four equal axes) cost more than the searches that they save.
+static constexpr size_t kMostRenamings = 24;
+
+Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
+    : mesh(mesh), cost(std::move(given)) {
+  SmallVector<unsigned, 4> order;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    order.push_back(axis);
+  auto isSameSize = [&](const SmallVector<unsigned, 4> &names) {
+    return llvm::all_of(llvm::enumerate(names), [&](auto renamed) {
+      return mesh.getAxisSize(renamed.index()) == mesh.getAxisSize(renamed.value());
+    });
+  };
+  while (axesAreAlike && order.size() <= 6 && std::next_permutation(order.begin(), order.end()))
+    if (isSameSize(order))
+      renamings.push_back(order);
+  if (renamings.size() >= kMostRenamings)
+    renamings.clear();
   if (!cost)
     cost = [mesh](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
       int64_t ranks = 1;
@@ -264,12 +281,61 @@ static int64_t packAxes(ArrayRef<unsigned> axes) {
   return packed;
 }
 
+static int64_t packPartial(uint32_t from, uint32_t to) {
+  return static_cast<int64_t>(from) << 32 | to;
+}
+
 static SmallVector<unsigned, 2> unpackAxes(int64_t packed) {
   SmallVector<unsigned, 2> axes;
   for (; packed; packed >>= kAxisBits)
     axes.push_back((packed & ((1 << kAxisBits) - 1)) - 1);
   std::reverse(axes.begin(), axes.end());
   return axes;
+}
+
+unsigned Resharder::getId(const std::vector<int64_t> &words) {
+  auto [it, isNew] = idOfWords.try_emplace(words, wordsOf.size());
+  unsigned id = it->second;
+  if (!isNew)
+    return id;
+  wordsOf.push_back(&it->first); // map nodes stay where they are
+  renamedIds.emplace_back();
+  std::vector<unsigned> ids;
+  for (ArrayRef<unsigned> names : renamings) {
+    std::vector<int64_t> renamed = words;
+    for (size_t i = 0; i < words.size(); ++i)
+      for (; words[i] != kEndOfRun; i += 3)
+        for (size_t axes : {i + 1, i + 2}) {
+          SmallVector<unsigned, 2> unpacked = unpackAxes(words[axes]);
+          for (unsigned &axis : unpacked)
+            axis = names[axis];
+          renamed[axes] = packAxes(unpacked);
+        }
+    ids.push_back(getId(renamed)); // known words are renamed already: this ends
+  }
+  renamedIds[id] = std::move(ids);
+  return id;
+}
+
+static uint32_t renameMask(uint32_t mask, ArrayRef<unsigned> names) {
+  uint32_t renamed = 0;
+  for (auto [axis, name] : llvm::enumerate(names))
+    renamed |= (mask >> axis & 1) << name;
+  return renamed;
+}
+
+void Resharder::renameAxes() {
+  size_t ids = key.size() - 1;
+  SmallVector<int64_t, 12> given(key.begin(), key.end());
+  for (auto [r, names] : llvm::enumerate(renamings)) {
+    renamedKey.clear();
+    for (size_t i = 0; i < ids; ++i)
+      renamedKey.push_back(renamedIds[given[i]][r]);
+    llvm::sort(renamedKey);
+    renamedKey.push_back(packPartial(renameMask(given[ids] >> 32, names), renameMask(given[ids], names)));
+    if (renamedKey < key)
+      std::swap(renamedKey, key);
+  }
 }
 
 const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardingAttr to) {
@@ -283,31 +349,39 @@ const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardi
     return *change;
   }
   // A factor that has in both what it shall have is never touched: its axes stay, and none is brought there.
+  std::vector<int64_t> words;
+  auto endRun = [&] {
+    if (!words.empty() && words.back() != kEndOfRun)
+      words.push_back(kEndOfRun);
+  };
   for (auto [have, want] : llvm::zip_equal(before, after)) {
     if (have.axes == want.axes) {
       change->unchanged *= getLocalSize(have.size, have.axes, mesh);
-      if (!change->words.empty() && change->words.back() != kEndOfRun)
-        change->words.push_back(kEndOfRun);
+      endRun();
       continue;
     }
-    change->words.insert(change->words.end(), {have.size, packAxes(have.axes), packAxes(want.axes)});
+    words.insert(words.end(), {have.size, packAxes(have.axes), packAxes(want.axes)});
   }
-  if (!change->words.empty() && change->words.back() != kEndOfRun)
-    change->words.push_back(kEndOfRun);
+  endRun();
+  if (!words.empty())
+    change->id = getId(words);
   return *change;
 }
 
-double Resharder::search(ArrayRef<int64_t> words, uint32_t fromPartial, uint32_t toPartial,
+double Resharder::search(ArrayRef<int64_t> ids, uint32_t fromPartial, uint32_t toPartial,
                          double unchangedBytes) {
   State start, goal;
-  for (size_t i = 0; i < words.size(); ++i) {
-    Dim before, after;
-    for (; words[i] != kEndOfRun; i += 3) {
-      before.push_back({words[i], unpackAxes(words[i + 1])});
-      after.push_back({words[i], unpackAxes(words[i + 2])});
+  for (int64_t id : ids) {
+    ArrayRef<int64_t> words = *wordsOf[id];
+    for (size_t i = 0; i < words.size(); ++i) {
+      Dim before, after;
+      for (; words[i] != kEndOfRun; i += 3) {
+        before.push_back({words[i], unpackAxes(words[i + 1])});
+        after.push_back({words[i], unpackAxes(words[i + 2])});
+      }
+      start.dims.push_back(before);
+      goal.dims.push_back(after);
     }
-    start.dims.push_back(before);
-    goal.dims.push_back(after);
   }
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
     if (fromPartial >> axis & 1)
@@ -323,27 +397,26 @@ double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, 
   key.clear();
   int64_t unchanged = elementBytes;
   SmallVector<unsigned> foreign;
-  SmallVector<const DimChange *, 8> changed;
   for (auto [d, pair] : llvm::enumerate(llvm::zip_equal(from, to))) {
     const DimChange &change = getChange(std::get<0>(pair), std::get<1>(pair));
     if (change.isForeign)
       foreign.push_back(d);
     unchanged *= change.unchanged;
-    if (!change.words.empty())
-      changed.push_back(&change);
+    if (change.id != 0) // the order of dimensions does not matter
+      key.insert(llvm::upper_bound(key, change.id), change.id);
   }
-  // The order of dimensions does not matter.
-  llvm::sort(changed, [](const DimChange *a, const DimChange *b) { return a->words < b->words; });
-  for (const DimChange *change : changed)
-    key.insert(key.end(), change->words.begin(), change->words.end());
   if (foreign.empty()) {
     if (key.empty() && fromPartial == toPartial)
       return 0;
-    size_t words = key.size();
-    key.insert(key.end(), {static_cast<int64_t>(fromPartial) << 32 | toPartial, unchanged});
+    key.push_back(packPartial(fromPartial, toPartial));
+    renameAxes();
+    key.push_back(unchanged);
     auto [it, isNew] = costs.try_emplace(key);
-    if (isNew)
-      it->second = search(ArrayRef(key).take_front(words), fromPartial, toPartial, unchanged);
+    if (isNew) {
+      auto partial = static_cast<uint64_t>(key[key.size() - 2]);
+      it->second =
+          search(ArrayRef(key).drop_back(2), partial >> 32, static_cast<uint32_t>(partial), unchanged);
+    }
     return it->second;
   }
   // As in find(): the foreign dimensions are gathered first.

@@ -75,8 +75,9 @@ double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 /// axes.
 class Resharder {
 public:
-  /// Without a cost, bytes sent are minimised, then steps.
-  explicit Resharder(MeshAttr mesh, CollectiveCost cost = {});
+  /// Without a cost, bytes sent are minimised, then steps. `axesAreAlike`: the cost of a group depends on the
+  /// sizes of its axes only, so that paths which differ in the names of equal axes are searched once.
+  explicit Resharder(MeshAttr mesh, CollectiveCost cost = {}, bool axesAreAlike = false);
   /// The cheapest path, owned by this object; null if `to` is partial otherwise than by sums where `from` is
   /// not so, or shapes differ.
   const ReshardPath *find(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
@@ -89,15 +90,17 @@ public:
 private:
   /// What one dimension contributes to the search between two layouts.
   struct DimChange {
-    bool isForeign = false;     ///< no common factors
-    int64_t unchanged = 1;      ///< product of the local sizes of factors that stay as they are
-    std::vector<int64_t> words; ///< the others: size, axes before, axes after; -1 ends a run of neighbours
+    bool isForeign = false; ///< no common factors
+    int64_t unchanged = 1;  ///< product of the local sizes of factors that stay as they are
+    unsigned id = 0;        ///< of what happens to the others: place in `wordsOf`, 0 where there are none
   };
   const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
+  unsigned getId(const std::vector<int64_t> &words);
+  /// Makes `key` (ids, then partial axes) the least of those that renaming alike axes turns it into.
+  void renameAxes();
   double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
                  llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
-  double search(llvm::ArrayRef<int64_t> words, uint32_t fromPartial, uint32_t toPartial,
-                double unchangedBytes);
+  double search(llvm::ArrayRef<int64_t> ids, uint32_t fromPartial, uint32_t toPartial, double unchangedBytes);
 
   MeshAttr mesh;
   CollectiveCost cost;
@@ -109,8 +112,16 @@ private:
     }
   };
   std::unordered_map<std::vector<int64_t>, double, WordsHash>
-      costs;                ///< by words, partial axes and unchanged bytes
+      costs;                ///< by ids of changes, ascending, partial axes and unchanged bytes
   std::vector<int64_t> key; ///< scratch
+  /// What happens to the factors of a dimension that change: size, axes before, axes after; -1 ends a run of
+  /// neighbours.
+  std::vector<const std::vector<int64_t> *> wordsOf{nullptr};
+  std::map<std::vector<int64_t>, unsigned> idOfWords;
+  /// Other orders of axes that cost the same; by id, what each of them turns a change into.
+  std::vector<llvm::SmallVector<unsigned, 4>> renamings;
+  std::vector<std::vector<unsigned>> renamedIds{{}};
+  std::vector<int64_t> renamedKey; ///< scratch
 };
 
 /// Emits a path on `local`: shard dialect collectives on the grid @mesh, colossal.reshape, pad and slice.
