@@ -324,8 +324,9 @@ static uint32_t renameMask(uint32_t mask, ArrayRef<unsigned> names) {
   return renamed;
 }
 
-void Resharder::renameAxes() {
-  size_t ids = key.size() - 1;
+bool Resharder::renameAxes() {
+  bool isRenamed = false;
+  size_t ids = key.size() - 2;
   SmallVector<int64_t, 12> given(key.begin(), key.end());
   for (auto [r, names] : llvm::enumerate(renamings)) {
     renamedKey.clear();
@@ -333,9 +334,13 @@ void Resharder::renameAxes() {
       renamedKey.push_back(renamedIds[given[i]][r]);
     llvm::sort(renamedKey);
     renamedKey.push_back(packPartial(renameMask(given[ids] >> 32, names), renameMask(given[ids], names)));
-    if (renamedKey < key)
+    renamedKey.push_back(given.back());
+    if (renamedKey < key) {
       std::swap(renamedKey, key);
+      isRenamed = true;
+    }
   }
+  return isRenamed;
 }
 
 const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardingAttr to) {
@@ -408,14 +413,18 @@ double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, 
   if (foreign.empty()) {
     if (key.empty() && fromPartial == toPartial)
       return 0;
-    key.push_back(packPartial(fromPartial, toPartial));
-    renameAxes();
-    key.push_back(unchanged);
+    key.insert(key.end(), {packPartial(fromPartial, toPartial), unchanged});
     auto [it, isNew] = costs.try_emplace(key);
     if (isNew) {
-      auto partial = static_cast<uint64_t>(key[key.size() - 2]);
-      it->second =
-          search(ArrayRef(key).drop_back(2), partial >> 32, static_cast<uint32_t>(partial), unchanged);
+      double &own = it->second; // stays where it is
+      bool isRenamed = renameAxes();
+      auto [least, isFirst] = isRenamed ? costs.try_emplace(key) : std::pair(it, true);
+      if (isFirst) {
+        auto partial = static_cast<uint64_t>(key[key.size() - 2]);
+        least->second =
+            search(ArrayRef(key).drop_back(2), partial >> 32, static_cast<uint32_t>(partial), unchanged);
+      }
+      return own = least->second;
     }
     return it->second;
   }

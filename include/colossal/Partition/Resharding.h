@@ -96,8 +96,9 @@ private:
   };
   const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
   unsigned getId(const std::vector<int64_t> &words);
-  /// Makes `key` (ids, then partial axes) the least of those that renaming alike axes turns it into.
-  void renameAxes();
+  /// Makes `key` (ids, partial axes, bytes) the least of those that renaming alike axes turns it into; true
+  /// where it was another.
+  bool renameAxes();
   double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
                  llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
   double search(llvm::ArrayRef<int64_t> ids, uint32_t fromPartial, uint32_t toPartial, double unchangedBytes);

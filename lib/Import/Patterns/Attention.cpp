@@ -116,9 +116,10 @@ std::pair<Value, int64_t> matchRepeatedHeads(Value value) {
   return {broadcast.getInput(), wide[2]}; // reshaped to rank 4 by the caller
 }
 
-/// The softmax that gives `value`, through reshapes before its last two dimensions and a cast back to a
-/// narrower type.
+/// The softmax that gives `value`, through reshapes before its last two dimensions and casts, none of which
+/// rounds more than f32 or the type of `value` does.
 SoftmaxOp findSoftmax(Value value, SmallVectorImpl<Value> &passed) {
+  Type last = GraphBuilder::elementOf(value);
   while (true) {
     passed.push_back(value);
     if (auto softmax = value.getDefiningOp<SoftmaxOp>())
@@ -131,7 +132,7 @@ SoftmaxOp findSoftmax(Value value, SmallVectorImpl<Value> &passed) {
       return {};
     auto from = dyn_cast<FloatType>(GraphBuilder::elementOf(next)),
          to = dyn_cast<FloatType>(GraphBuilder::elementOf(value));
-    if (!from || !to || (from != to && (!from.isF32() || to.getWidth() != 16)))
+    if (!from || !to || (from != to && to.getWidth() < 32 && to != last))
       return {};
     value = next;
   }
@@ -200,16 +201,26 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     auto keyShape = fit(first.getRhsDims(), label(s, sk, d), inner);
     auto valueShape = fit(op.getRhsDims(), label(p, pk, v), outer);
     if (queryShape != Fit::Whole || keyShape == Fit::No || valueShape != keyShape || most == 0 ||
-        (keyShape == Fit::Shared && (inner.back() != most || outer.back() != most)) ||
-        GraphBuilder::elementOf(first.getLhs()) != GraphBuilder::elementOf(op.getResult()))
+        (keyShape == Fit::Shared && (inner.back() != most || outer.back() != most)))
       return failure();
+    // The widest type met; what is narrower is cast to it, which changes no value.
+    Type element = GraphBuilder::elementOf(op.getResult()), compute = element;
+    for (Type type : {GraphBuilder::elementOf(first.getLhs()), scores.wide}) {
+      if (!type || type == compute)
+        continue;
+      if (!isa<FloatType>(type) || !isa<FloatType>(compute) ||
+          type.getIntOrFloatBitWidth() == compute.getIntOrFloatBitWidth())
+        return failure();
+      if (type.getIntOrFloatBitWidth() > compute.getIntOrFloatBitWidth())
+        compute = type;
+    }
 
     GraphBuilder b(rewriter, attentionLocation(op, passed, scores));
     Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
     Value key = peelScale(first.getRhs(), scores.scale, b);
     key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
     Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
-    query = regroup(query, inner, heads, b);
+    query = b.cast(regroup(query, inner, heads, b), compute);
     key = regroup(key, inner, heads, b);
     value = regroup(value, outer, heads, b);
     for (auto [factor, leads] : scores.factors)
@@ -224,16 +235,18 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
       key = narrow(narrowKey);
       value = narrow(narrowValue);
     }
+    key = b.cast(key, compute);
+    value = b.cast(value, compute);
     auto q = GraphBuilder::shapeOf(query), k = GraphBuilder::shapeOf(key), w = GraphBuilder::shapeOf(value);
     if (q[0] != heads[0] || q[1] != heads[1] || q[0] != k[0] || q[0] != w[0] || k[1] != w[1] ||
         k[2] != w[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
       return failure();
-    Mask mask = makeMask(scores, q[2], k[2], heads, op.getLhs().getType(), b);
-    auto type = RankedTensorType::get({q[0], q[1], q[2], w[3]}, GraphBuilder::elementOf(op.getResult()));
+    Mask mask = makeMask(scores, q[2], k[2], heads, compute, b);
+    auto type = RankedTensorType::get({q[0], q[1], q[2], w[3]}, compute);
     Value result = AttentionOp::create(rewriter, b.loc(), type, query, key, value, mask.value, Value(),
                                        Value(), APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
                                        APFloat(scores.softcap), softmax.getGuard());
-    rewriter.replaceOp(op, b.reshape(result, GraphBuilder::shapeOf(op.getResult())));
+    rewriter.replaceOp(op, b.reshape(b.cast(result, element), GraphBuilder::shapeOf(op.getResult())));
     return success();
   }
 
@@ -264,7 +277,7 @@ private:
   }
 
   static Mask makeMask(const Scores &scores, int64_t queries, int64_t keys, ArrayRef<int64_t> heads,
-                       Type scoreType, GraphBuilder &b) {
+                       Type element, GraphBuilder &b) {
     Mask mask;
     SmallVector<Value> visible;
     bool booleans = true, finite = std::isfinite(scores.lowest);
@@ -299,9 +312,8 @@ private:
       return mask;
     }
     mask = Mask();
-    Type element = cast<RankedTensorType>(scoreType).getElementType();
     for (const MaskTerm &term : scores.terms) {
-      Value added = term.added;
+      Value added = term.added ? b.cast(term.added, element) : Value();
       if (added && term.scale != 1)
         added = b.mul(added, b.scalar(GraphBuilder::elementOf(added), term.scale));
       if (!added) {

@@ -160,11 +160,22 @@ static bool walk(Value value, Scores &scores, unsigned depth) {
   case ElementwiseKind::Mul:
   case ElementwiseKind::Div: return walkProduct(op, scores, depth);
   case ElementwiseKind::Cast: {
-    // Scores of a narrow type whose softmax is taken in a wider one: the op's own arithmetic is in f32.
+    // Scores whose softmax is taken in f32: the op's own arithmetic is in no narrower type. What was added or
+    // chosen there needs its range, too.
     auto to = dyn_cast<FloatType>(GraphBuilder::elementOf(value));
     auto from = dyn_cast<FloatType>(GraphBuilder::elementOf(op.getInputs()[0]));
-    return to && from && to.isF32() && from.getWidth() == 16 && isPlain(scores) && scores.terms.empty() &&
-           walkOn(value, op.getInputs()[0], scores, depth);
+    if (!to || !from || !to.isF32() || (from.getWidth() != 16 && !from.isF64()))
+      return false;
+    bool isMasked = llvm::any_of(scores.passed, [](Value above) {
+      auto by = above.getDefiningOp<ElementwiseOp>();
+      return by && llvm::is_contained({ElementwiseKind::Add, ElementwiseKind::Max, ElementwiseKind::Select},
+                                      by.getKind());
+    });
+    Type wide = isMasked ? Type(to) : scores.wide;
+    if (!walkOn(value, op.getInputs()[0], scores, depth))
+      return false;
+    scores.wide = wide;
+    return true;
   }
   default: return false;
   }

@@ -36,6 +36,8 @@ struct Scores {
       factors; ///< tensors that do not vary over keys, and where they stand
   llvm::SmallVector<MaskTerm> terms;
   llvm::SmallVector<mlir::Value> passed;
+  mlir::Type
+      wide;    ///< what the scores were cast to before something was added to them; null where they were not
   Leads leads; ///< batch and heads, where the scores are seen so anywhere; else as the softmax has them
 };
 

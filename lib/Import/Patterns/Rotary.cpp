@@ -1,8 +1,9 @@
 //===- Rotary.cpp - rotary position embedding -------------------------------===//
 //
 // Two forms, each with pairs (i, i + R / 2) or (2i, 2i + 1): x cos + rotate(x) sin with tables of full width
-// in which both of a pair are equal, and the pairs written out, (a cos - b sin, b cos + a sin). Where only
-// the first elements turn and the others are put behind them again, the op takes the whole.
+// in which both of a pair are equal, and the pairs written out, (a cos - b sin, b cos + a sin). A cosine of
+// ones, that of the first position alone, has folded away. Where only the first elements turn and the others
+// are put behind them again, the op takes the whole.
 //
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
@@ -17,18 +18,50 @@ namespace {
 /// A box of a tensor, dense but for the last dimension's step.
 struct Region {
   Value base;
+  bool isMerged = false; ///< the last two dimensions of `base` are seen as one
   SmallVector<int64_t> starts, sizes;
   int64_t step = 1;
 
   bool operator==(const Region &other) const {
-    return base == other.base && starts == other.starts && sizes == other.sizes && step == other.step;
+    return base == other.base && isMerged == other.isMerged && starts == other.starts &&
+           sizes == other.sizes && step == other.step;
   }
   Value make(GraphBuilder &b) const {
-    return GraphBuilder::shapeOf(base) == ArrayRef<int64_t>(sizes) ? base : b.slice(base, starts, sizes);
+    Value whole = base;
+    if (isMerged) {
+      SmallVector<int64_t> shape(GraphBuilder::shapeOf(base));
+      int64_t last = shape.pop_back_val();
+      shape.back() *= last;
+      whole = b.reshape(base, shape);
+    }
+    return GraphBuilder::shapeOf(whole) == ArrayRef<int64_t>(sizes) ? whole : b.slice(whole, starts, sizes);
   }
 };
 
+Value peelLastOne(Value value, bool isAdded);
+
+/// One element of each row of `value`'s source [..., n, m], which is every m-th of [..., n * m].
+std::optional<Region> matchColumn(Value value) {
+  Value column = peelLastOne(value, false);
+  auto slice = column ? column.getDefiningOp<SliceOp>() : SliceOp();
+  if (!slice || llvm::any_of(slice.getSteps(), [](int64_t step) { return step != 1; }))
+    return std::nullopt;
+  ArrayRef<int64_t> from = GraphBuilder::shapeOf(slice.getInput()), sizes = GraphBuilder::shapeOf(column);
+  if (from.size() < 2 || from.drop_back() != sizes.drop_back())
+    return std::nullopt;
+  Region region;
+  region.base = slice.getInput();
+  region.isMerged = true;
+  region.sizes.assign(sizes.begin(), sizes.end() - 1);
+  region.starts.assign(region.sizes.size(), 0);
+  region.starts.back() = slice.getStarts().back();
+  region.step = from.back();
+  return region;
+}
+
 Region regionOf(Value value) {
+  if (auto column = matchColumn(value))
+    return *column;
   Region region;
   region.base = value;
   region.sizes.assign(GraphBuilder::shapeOf(value).begin(), GraphBuilder::shapeOf(value).end());
@@ -64,13 +97,16 @@ std::optional<Region> joinPairs(Value first, Value second, bool interleaved) {
   return a == b ? std::optional(whole) : std::nullopt;
 }
 
-/// `value` without a last dimension of size 1 that a reshape adds; null where there is none.
-Value peelLastOne(Value value) {
+/// What a reshape gives `value` of by a last dimension of size 1 more, or less if not `isAdded`; null where
+/// none does.
+Value peelLastOne(Value value, bool isAdded) {
   auto reshape = value.getDefiningOp<ReshapeOp>();
-  if (!reshape || GraphBuilder::rankOf(value) == 0 || GraphBuilder::shapeOf(value).back() != 1 ||
-      GraphBuilder::shapeOf(value).drop_back() != GraphBuilder::shapeOf(reshape.getInput()))
+  if (!reshape)
     return {};
-  return reshape.getInput();
+  Value source = reshape.getInput();
+  auto longer = GraphBuilder::shapeOf(isAdded ? value : source),
+       other = GraphBuilder::shapeOf(isAdded ? source : value);
+  return !longer.empty() && longer.back() == 1 && longer.drop_back() == other ? source : Value();
 }
 
 /// The two parts that are put behind each other, or (`interleaved`) element by element in turn, along the
@@ -78,7 +114,7 @@ Value peelLastOne(Value value) {
 bool matchPairs(ConcatOp op, Value &first, Value &second, bool &interleaved) {
   if (op.getInputs().size() != 2 || int64_t(op.getAxis()) != GraphBuilder::rankOf(op.getResult()) - 1)
     return false;
-  Value a = peelLastOne(op.getInputs()[0]), b = peelLastOne(op.getInputs()[1]);
+  Value a = peelLastOne(op.getInputs()[0], true), b = peelLastOne(op.getInputs()[1], true);
   interleaved = a && b;
   first = interleaved ? a : Value(op.getInputs()[0]);
   second = interleaved ? b : Value(op.getInputs()[1]);
@@ -121,17 +157,23 @@ struct RecogniseRotary : OpRewritePattern<ElementwiseOp> {
     for (unsigned i : {0, 1}) {
       auto straight = matchKind(op.getInputs()[i], ElementwiseKind::Mul);
       auto rotated = matchKind(op.getInputs()[1 - i], ElementwiseKind::Mul);
-      if (!straight || !rotated)
-        return failure();
+      if (!rotated)
+        continue;
       for (unsigned r : {0, 1}) {
         bool interleaved = false;
         auto region = matchRotated(rotated.getInputs()[r], interleaved);
         Value sin = rotated.getInputs()[1 - r], cos, x;
+        GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {rotated.getInputs()[r], op.getInputs()[i],
+                                                             rotated.getResult()}));
         for (unsigned s : {0, 1})
-          if (region && regionOf(straight.getInputs()[s]) == *region) {
+          if (region && straight && regionOf(straight.getInputs()[s]) == *region) {
             x = straight.getInputs()[s];
             cos = straight.getInputs()[1 - s];
           }
+        if (region && !cos && regionOf(op.getInputs()[i]) == *region) {
+          x = op.getInputs()[i];
+          cos = b.splat(GraphBuilder::shapeOf(sin), GraphBuilder::elementOf(sin), 1);
+        }
         if (!cos || x.getType() != op.getType() || !hasEqualPairs(cos, interleaved) ||
             !hasEqualPairs(sin, interleaved))
           continue;
@@ -139,8 +181,6 @@ struct RecogniseRotary : OpRewritePattern<ElementwiseOp> {
         if (!isa<FloatType>(GraphBuilder::elementOf(x)) || GraphBuilder::rankOf(x) < 2 ||
             GraphBuilder::shapeOf(cos).back() != width || GraphBuilder::shapeOf(sin).back() != width)
           continue;
-        GraphBuilder b(rewriter, fuseLocations(op.getLoc(), {rotated.getInputs()[r], straight.getResult(),
-                                                             rotated.getResult()}));
         cos = takeOneOfPairs(cos, interleaved, b);
         sin = takeOneOfPairs(sin, interleaved, b);
         rewriter.replaceOp(

@@ -85,10 +85,16 @@ def layernorm(path, variant):
     save(path, nodes, [value("x", [3, 8])], [value("y", [3, 8])], c)
 
 
-def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=False):
-    """Softmax attention of 4 query heads, with `heads` key heads repeated; scale "after" the mask."""
+def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=False, kind="f32", wide="no"):
+    """Softmax attention of 4 query heads, with `heads` key heads repeated; scale "after" the mask. All in `kind`, but f32 from the
+    scores (wide=scores), the masked scores (wide=softmax) or the weights (wide=weights) on until after the softmax, which is
+    multiplied in f32 as well if wide=values; wide=narrow rounds the weights to f16."""
+    element = {"f32": F, "f16": TensorProto.FLOAT16, "f64": TensorProto.DOUBLE}[kind]
+    numpy_of = {"f32": np.float32, "f16": np.float16, "f64": np.float64}[kind]
     n, c = h.make_node, {"s": f(0.25), "r": f(0.5), "d": f(4), "zero": f(0), "inf": f(-np.inf), "low": f(np.finfo(np.float32).min)}
-    inputs = [value("q", [2, 4, 6, 16]), value("k", [2, heads, 6, 16]), value("v", [2, heads, 6, 16])]
+    if kind != "f32":
+        c = {k: x.astype(numpy_of) for k, x in c.items() if k != "low" or kind == "f64"}
+    inputs = [value("q", [2, 4, 6, 16], element), value("k", [2, heads, 6, 16], element), value("v", [2, heads, 6, 16], element)]
     nodes, q, k, v = [], "q", "k", "v"
     if heads != 4:
         c |= {"five": np.array([2, heads, 4 // heads, 6, 16]), "four": np.array([2, 4, 6, 16]), "two": np.array([2])}
@@ -108,6 +114,10 @@ def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=Fals
     elif scale == "div":
         nodes += [n("Div", [p, "d"], ["p1"])]
         p = "p1"
+    if wide in ("scores", "values"):
+        nodes += [n("Cast", [p], ["p1w"], to=F)]
+        p, element = "p1w", F
+        c |= {"zero": f(0), "inf": f(-np.inf), "low": f(np.finfo(np.float32).min)}
     if mask in ("causal", "causal-low"):
         c |= {"start": np.array(0), "end": np.array(6), "one": np.array(1), "col": np.array([0]), "row": np.array([1])}
         nodes += [n("Range", ["start", "end", "one"], ["i"]), n("Unsqueeze", ["i", "col"], ["j"]), n("Unsqueeze", ["i", "row"], ["iq"]),
@@ -118,7 +128,7 @@ def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=Fals
         nodes += [n("Where", ["keep", p, "inf"], ["p2"])]
         p = "p2"
     elif mask == "float":
-        inputs += [value("bias", [4, 6, 6])]
+        inputs += [value("bias", [4, 6, 6], element)]
         nodes += [n("Add", ["bias", p], ["p2"])]
         p = "p2"
     if scale == "after":
@@ -127,12 +137,28 @@ def attention(path, scale="score", mask="none", guard=False, heads=4, clamp=Fals
     if clamp:
         nodes += [n("Max", [p, "low"], ["p4"])]
         p = "p4"
+    if wide == "softmax":
+        nodes += [n("Cast", [p], ["p5"], to=F)]
+        p = "p5"
     nodes += [n("Softmax", [p], ["w"], axis=-1)]
     w = "w"
     if guard:
         nodes += [n("IsNaN", [w], ["nan"]), n("Where", ["nan", "zero", w], ["w1"])]
         w = "w1"
-    save(path, nodes + [n("MatMul", [w, v], ["y"])], inputs, [value("y", [2, 4, 6, 16])], c)
+    kind = inputs[0].type.tensor_type.elem_type
+    if wide == "weights":
+        nodes += [n("Cast", [w], ["w2"], to=F)]
+        w = "w2"
+    if wide == "values":
+        nodes += [n("Cast", [v], ["vw"], to=F)]
+        v, kind = "vw", F
+    elif wide == "narrow":
+        nodes += [n("Cast", [w], ["w2"], to=TensorProto.FLOAT16), n("Cast", ["w2"], ["w3"], to=kind)]
+        w = "w3"
+    elif wide != "no":
+        nodes += [n("Cast", [w], ["w3"], to=kind)]
+        w = "w3"
+    save(path, nodes + [n("MatMul", [w, v], ["y"])], inputs, [value("y", [2, 4, 6, 16], kind)], c)
 
 
 def wide_pool(path):
@@ -175,7 +201,8 @@ def layernorm_scaled(path):
 
 def rotary(path, form, turned=16):
     """`form`: halves, or pairs side by side, turned by tables of full width; or written out. Of 16 elements the first `turned`. In
-    pairs-tiled the table's elements are repeated before a dimension of size 1."""
+    pairs-tiled the table's elements are repeated before a dimension of size 1, in pairs-written-apart the pairs are a dimension, in
+    halves-first the position is 0, whose cosines fold away."""
     n, half = h.make_node, turned // 2
     c = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "half": np.array([half]), "turned": np.array([turned]),
          "width": np.array([16]), "last": np.array([-1]), "wide": np.array([2, 4, 6, turned]), "double": np.array([6, half, 2]),
@@ -183,7 +210,14 @@ def rotary(path, form, turned=16):
     cut = lambda x, start, end, out, step="one": n("Slice", [x, start, end, "last", step], [out])
     nodes = [cut("x", "zero", "turned", "t")] if turned < 16 else [n("Identity", ["x"], ["t"])]
     pairs = "pairs" in form
-    nodes += [cut("t", "zero", "turned", "a", "two"), cut("t", "one", "turned", "b", "two")] if pairs else \
+    if "apart" in form:
+        c |= {"five": np.array([2, 4, 6, half, 2])}
+        nodes += [n("Reshape", ["t", "five"], ["tp"])]
+        for i, part in (("zero", "a"), ("one", "b")):
+            c |= {i + "s": np.array(int(i == "one"))}
+            nodes += [n("Gather", ["tp", i + "s"], [part], axis=-1)]
+    else:
+        nodes += [cut("t", "zero", "turned", "a", "two"), cut("t", "one", "turned", "b", "two")] if pairs else \
              [cut("t", "zero", "half", "a"), cut("t", "half", "turned", "b")]
 
     def join(first, second, out):
@@ -202,8 +236,8 @@ def rotary(path, form, turned=16):
                 continue
             nodes += [n("Unsqueeze", [t, "last"], [t + "1"]), n("Expand", [t + "1", "double"], [t + "2"]), n("Reshape", [t + "2", "table"], [t + "t"])] \
                 if pairs else [n("Concat", [t, t], [t + "t"], axis=-1)]
-        nodes += [n("Neg", ["b"], ["m"]), *join("m", "a", "z"), n("Mul", ["z", "sint"], ["zs"]), n("Mul", ["t", "cost"], ["tc"]),
-                  n("Add", ["tc", "zs"], ["r"])]
+        nodes += [n("Neg", ["b"], ["m"]), *join("m", "a", "z"), n("Mul", ["z", "sint"], ["zs"]),
+                  n("Identity", ["t"], ["tc"]) if form == "halves-first" else n("Mul", ["t", "cost"], ["tc"]), n("Add", ["tc", "zs"], ["r"])]
     nodes += [cut("x", "turned", "width", "o"), n("Concat", ["r", "o"], ["y"], axis=-1)] if turned < 16 else [n("Identity", ["r"], ["y"])]
     save(path, nodes, [value("x", [2, 4, 6, 16]), value("cos", [6, half]), value("sin", [6, half])], [value("y", [2, 4, 6, 16])], c)
 
