@@ -129,7 +129,10 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
          << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
 }
 
-FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, const PlanTrainingOptions &options) {
+FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, PlanTrainingOptions options) {
+  if (FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+      succeeded(inputs))
+    bindByPosition(*inputs, options.import.dims);
   std::string told;
   std::map<std::string, std::string> lengths; // by name: which input's dimension
   std::map<std::string, int64_t> chosen;

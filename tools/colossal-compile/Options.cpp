@@ -217,10 +217,11 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("-o,--output", options.output,
                  "the plan file; default: the model's name with .cplan, in this folder");
   app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
-  app.add_option("--dim", raw.dims,
-                 "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; "
-                 "NAME,NAME=VALUE binds "
-                 "several names alike")
+  app.add_option(
+         "--dim", raw.dims,
+         "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; "
+         "NAME,NAME=VALUE binds several names alike. Where a model has numbered names only (s33), batch and "
+         "seq mean the inputs' first and second dimension")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->delimiter('\0');

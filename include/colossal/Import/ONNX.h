@@ -74,6 +74,12 @@ struct ModelInput {
 /// The inputs that a user gives (initializers are not listed).
 mlir::FailureOr<std::vector<ModelInput>> listInputs(mlir::MLIRContext *context, const std::string &modelPath);
 
+/// Some exporters lose the names of dimensions and number them ('s33'). Where a model has only such names,
+/// 'batch' in `dims` means the first dimension of the inputs and 'seq' the second, and is replaced by the
+/// names that these have; names that `dims` has anyway stay. Returns what was taken for what, for the user to
+/// know; empty where nothing was.
+std::string bindByPosition(const std::vector<ModelInput> &inputs, std::map<std::string, int64_t> &dims);
+
 /// One supported operator; versions are those of the domain's operator set. `last` is 0 where it is still
 /// current.
 struct SupportedOperator {

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
+#include "llvm/Support/Regex.h"
+
 #include <set>
 
 using namespace mlir;
@@ -23,6 +25,23 @@ static std::vector<const onnx::ValueInfoProto *> getInputs(const onnx::GraphProt
   return inputs;
 }
 
+static ModelInput describe(MLIRContext *context, const onnx::ValueInfoProto &input) {
+  const auto &type = input.type().tensor_type();
+  ModelInput listed;
+  listed.name = input.name();
+  llvm::raw_string_ostream stream(listed.type);
+  if (!input.type().has_tensor_type())
+    stream << "(not a tensor)";
+  else if (Type element = getElementType(context, type.elem_type()))
+    stream << element;
+  else
+    stream << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(type.elem_type()));
+  listed.hasShape = type.has_shape();
+  for (const auto &dim : type.shape().dim())
+    listed.shape.push_back({dim.has_dim_value() ? dim.dim_value() : -1, dim.dim_param()});
+  return listed;
+}
+
 LogicalResult Importer::bindInputs() {
   auto inputs = getInputs(file.proto().graph());
   bool ok = true;
@@ -38,7 +57,13 @@ LogicalResult Importer::bindInputs() {
       if (dim.has_dim_param() && !dim.dim_param().empty())
         dimNames.insert(dim.dim_param());
   }
-  for (const auto &[name, value] : options.dims) {
+  dims = options.dims;
+  std::vector<ModelInput> described;
+  for (const auto *input : inputs)
+    described.push_back(describe(ctx, *input));
+  if (std::string told = bindByPosition(described, dims); !told.empty())
+    emitWarning(modelLocation()) << told;
+  for (const auto &[name, value] : dims) {
     if (!dimNames.count(name)) {
       auto diagnostic = report() << "the model's inputs have no dimension named '" << name << "'; they have:";
       for (const std::string &known : dimNames)
@@ -58,7 +83,6 @@ LogicalResult Importer::bindInputs() {
     return failure();
 
   // Shapes and contents bind dimensions by name.
-  dims = options.dims;
   std::map<std::string, DenseElementsAttr> contents;
   for (const auto *input : inputs) {
     auto given = options.values.find(input->name());
@@ -198,21 +222,41 @@ mlir::FailureOr<std::vector<colossal::ModelInput>> colossal::listInputs(mlir::ML
   if (!file)
     return emitError(FileLineColLoc::get(context, modelPath, 0, 0)) << toString(file.takeError());
   std::vector<ModelInput> result;
-  for (const auto *input : getInputs((*file)->proto().graph())) {
-    const auto &type = input->type().tensor_type();
-    ModelInput listed;
-    listed.name = input->name();
-    llvm::raw_string_ostream stream(listed.type);
-    if (!input->type().has_tensor_type())
-      stream << "(not a tensor)";
-    else if (Type element = getElementType(context, type.elem_type()))
-      stream << element;
-    else
-      stream << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(type.elem_type()));
-    listed.hasShape = type.has_shape();
-    for (const auto &dim : type.shape().dim())
-      listed.shape.push_back({dim.has_dim_value() ? dim.dim_value() : -1, dim.dim_param()});
-    result.push_back(std::move(listed));
-  }
+  for (const auto *input : getInputs((*file)->proto().graph()))
+    result.push_back(describe(context, *input));
   return result;
+}
+
+std::string colossal::bindByPosition(const std::vector<ModelInput> &inputs,
+                                     std::map<std::string, int64_t> &dims) {
+  // Where each name stands; a name of the model's own ends it.
+  static const llvm::Regex numbered("^(s|unk__|dim_|.*_dynamic_axes_)[0-9]+$");
+  std::map<std::string, std::set<size_t>> positions;
+  for (const ModelInput &input : inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      if (dim.size >= 0 || dim.name.empty())
+        continue;
+      if (!numbered.match(dim.name))
+        return {};
+      positions[dim.name].insert(d);
+    }
+  std::string told;
+  for (auto [position, name] : {std::pair<size_t, const char *>{0, "batch"}, {1, "seq"}}) {
+    auto given = dims.find(name);
+    if (given == dims.end())
+      continue;
+    std::string names;
+    for (const auto &[known, places] : positions)
+      if (places == std::set<size_t>{position}) {
+        names += (names.empty() ? "'" : ", '") + known + "'";
+        dims.insert({known, given->second});
+      }
+    if (names.empty())
+      continue;
+    told += (told.empty() ? "the model's dimensions have no names of their own: '" : "; '") +
+            std::string(name) + "' is taken for " + names + ", " + (position ? "second" : "first") +
+            " of the inputs' dimensions";
+    dims.erase(name);
+  }
+  return told;
 }
