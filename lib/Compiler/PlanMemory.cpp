@@ -44,7 +44,14 @@ PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
 }
 
 std::string PlanMemory::describe() const {
-  auto text = [](uint64_t bytes) { return llvm::formatv("{0:F1} MiB", double(bytes) / (1 << 20)).str(); };
+  auto text = [](uint64_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    unsigned unit = 0;
+    double size = double(bytes) / 1024;
+    for (; size >= 1024 && unit < 3; ++unit)
+      size /= 1024;
+    return llvm::formatv("{0:F1} {1}", size, units[unit]).str();
+  };
   return "weights " + text(weights) + ", activations and workspace " + text(activations) +
          ", inputs and outputs " + text(io) + ", kernels' scratch " + text(scratch) + ", total " +
          text(total()) + " (" + std::to_string(total()) + " bytes)";
