@@ -560,13 +560,18 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     price.collective = *std::max_element(collective.begin(), collective.end());
     if (plan.data * plan.context > 1) {
       double bytes = p->types.reduced * stages[0].parameters;
-      if (plan.zero < 3)
+      int ranks = plan.data * plan.context;
+      if (plan.zero == 2) {
+        price.bytesByCollective["reduce-scatter (data)"] =
+            problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks);
+        price.bytesByCollective["all-gather (data)"] =
+            cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
+      } else if (plan.zero < 2)
         price.bytesByCollective["all-reduce (data)"] =
             cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
       else
         price.bytesByCollective["all-gather, reduce-scatter (data)"] =
-            3 * problem.microbatches *
-            cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, plan.data * plan.context);
+            3 * problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
     }
     if (plan.pipeline > 1)
       price.bytesByCollective["send (pipeline)"] =
