@@ -20,7 +20,7 @@ constexpr Evidence kMemory{
 constexpr Evidence kSc21{
     "megatron_sc21_table2", 13, true, 3.7, 2.6, "a100", 384, 2240, 12288, 20480, 2048, 2048};
 constexpr Evidence kTitan{
-    "torchtitan_llama31_h100", 18, true, 4.8, 2.5, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
+    "torchtitan_llama31_h100", 18, true, 4.9, 3.0, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
 constexpr Evidence kAlpa{"alpa_e2e_v100", 77, true, 156, 12, "v100", 1, 64, 768, 8192, 1024, 1024};
 
 bool isFor(const Evidence &evidence, const Machine &machine) {

@@ -48,6 +48,25 @@ TEST(Operations, ContractionsRunInWholeWavesOfTiles) {
   EXPECT_DOUBLE_EQ(time(64, 63, 512) / time(64, 64, 512), 4) << "an odd size has no wide loads";
 }
 
+TEST(Operations, AMasksDiagonalIsSlowerThanWholeBlocks) {
+  CostModel model(loadMachine("h100").machine);
+  OperationCost operations(model);
+  OpWork whole;
+  whole.kind = OpKind::FusedAttention;
+  whole.type = DataType::BF16;
+  whole.batch = 32;
+  whole.m = whole.n = 16384;
+  whole.k = 128;
+  whole.launches = 0;
+  OpWork causal = whole, ring = whole;
+  causal.fraction = 0.5;
+  ring.fraction = 1 - 0.5 / 8; // the last of eight ranks: seven whole blocks and its own
+  double rate = whole.flops() / operations.seconds(whole);
+  EXPECT_NEAR(causal.flops() / operations.seconds(causal), 335.0 / 370 * rate, 0.01 * rate);
+  EXPECT_NEAR(operations.seconds(ring), 7.0 / 8 * operations.seconds(whole) + operations.seconds(causal) / 8,
+              1e-9 * operations.seconds(whole));
+}
+
 TEST(Machine, AtMostFifteenFittedConstants) {
   for (const std::string &name : machineNames()) {
     Machine file = loadMachine(name).machine;

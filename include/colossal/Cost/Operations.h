@@ -18,7 +18,8 @@ enum class OpKind {
   Convolution,
   /// Attention in one kernel with running softmax: batch = sequences * heads, m = queries, n = keys, k =
   /// width of a
-  /// head. Its two products count; scores never reach main memory. `passes` 1 forward, 2.5 backward.
+  /// head. Its two products count; scores never reach main memory. `passes` 1 forward, 2.5 backward. What a
+  /// mask leaves out (1 - `fraction`) is as much as is computed on its diagonal, where the rate is lower.
   FusedAttention,
   /// Bound by main memory: pointwise, normalization, softmax, copies, optimizer.
   Streaming
