@@ -142,6 +142,7 @@ unsigned Grouping::farthestFrom(unsigned at) const {
 
 bool Grouping::dependsOn(Group *from, Group *to) {
   llvm::SmallPtrSet<Operation *, 32> seen;
+  llvm::SmallPtrSet<Group *, 16> walked; // whichever of its members was met first
   unsigned first = ~0u;
   for (Operation *op : to->ops)
     first = std::min(first, position[op]);
@@ -159,7 +160,7 @@ bool Grouping::dependsOn(Group *from, Group *to) {
         continue;
       if (isMovement(def) && self(self, def))
         return true;
-      if (group && group != from)
+      if (group && group != from && walked.insert(group).second)
         for (Operation *member : group->ops)
           if (self(self, member))
             return true;
