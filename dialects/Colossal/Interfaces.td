@@ -17,7 +17,11 @@ def ElementEmissionOpInterface : OpInterface<"ElementEmissionOpInterface"> {
       null Value, having emitted nothing, where this op is computed by a routine of its own (contraction, convolution,
       attention) and not element by element.
     }], "::mlir::Value", "emitElement",
-      (ins "::colossal::ElementEmitter &":$emitter, "unsigned":$result, "::llvm::ArrayRef<::colossal::Lane>":$index)>
+      (ins "::colossal::ElementEmitter &":$emitter, "unsigned":$result, "::llvm::ArrayRef<::colossal::Lane>":$index)>,
+    InterfaceMethod<[{
+      Whether an element takes a long loop over operands that neighbours read again, so that it should be computed once, in
+      loops of its own and from memory, rather than by each reader. About speed only.
+    }], "bool", "isElementCostly", (ins), "", [{ return false; }]>
   ];
 }
 

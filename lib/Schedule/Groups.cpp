@@ -28,9 +28,8 @@ OpClass schedule::classify(Operation *op) {
     return OpClass::Routine;
   if (cpu::getRowSpace(op))
     return OpClass::Row;
-  if (isa<PoolOp, ResizeOp, ArgReduceOp>(op))
-    return OpClass::Loop;
-  return OpClass::Point;
+  auto emission = dyn_cast<ElementEmissionOpInterface>(op);
+  return emission && emission.isElementCostly() ? OpClass::Loop : OpClass::Point;
 }
 
 static int64_t countElements(ArrayRef<int64_t> shape) {

@@ -10,9 +10,8 @@
 #include "dialects/Colossal/Window.h"
 
 #include <cmath>
-#include <optional>
-
 #include <limits>
+#include <optional>
 
 using namespace mlir;
 using namespace colossal;
@@ -167,6 +166,13 @@ FactorRule ResizeOp::getFactorRule() {
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
+
+bool PoolOp::isElementCostly() {
+  return true;
+}
+bool ResizeOp::isElementCostly() {
+  return true;
+}
 
 Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   ArrayRef<int64_t> input = shapeOf(getInput()), kernel = getKernel();

@@ -327,6 +327,10 @@ Value ReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
       .get();
 }
 
+bool ArgReduceOp::isElementCostly() {
+  return true;
+}
+
 Value ArgReduceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   int64_t axis = getAxis();
   ArrayRef<int64_t> shape = shapeOf(getInput());

@@ -24,7 +24,7 @@ def Colossal_ReduceOp : Colossal_Op<"reduce", [], ["buildLocal", "getFlops"]> {
   let assemblyFormat = "$kind $input `over` $axes attr-dict `:` type($input) `->` type($result)";
 }
 
-def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce"> {
+def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [], [], [], ["isElementCostly"]> {
   let summary = "index of the greatest (or least) element along a dimension";
   let description = [{
     Ties go to the first, or to the last with `select_last`.
