@@ -194,6 +194,10 @@ const std::vector<Case> colossal::test::cases = {
      "array<i64: 1, 1>, pads = "
      "array<i64: 1, 1, 1, 1>} : tensor<2x3x6x6xf32> -> tensor<2x3x6x6xf32>",
      "tensor<2x3x6x6xf32>"},
+    {"roi_max_pool", "channels regions", "%a: tensor<2x3x5x6xf32>, %r: tensor<5x5xf32>",
+     "colossal.roi_max_pool(%a, %r) {scale = 1.5 : f64} : (tensor<2x3x5x6xf32>, tensor<5x5xf32>) -> "
+     "tensor<5x3x2x3xf32>",
+     "tensor<5x3x2x3xf32>"},
     {"resize", "d0 d1", "%a: tensor<2x3x4x4xf32>",
      "colossal.resize %a {mode = \"nearest\", coordinates = \"asymmetric\", nearest = \"floor\", scales = "
      "array<f64: 1.0, "

@@ -79,6 +79,24 @@ LogicalResult ResizeOp::verify() {
   return verifyName("nearest", getNearest(), {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
 }
 
+LogicalResult RoiMaxPoolOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyRank(*this, getInput(), 4, "input", "C1")) ||
+      failed(verifyRank(*this, getRois(), 2, "rois", "C1")) ||
+      failed(verifyRank(*this, getResult(), 4, "result", "C1")))
+    return failure();
+  ArrayRef<int64_t> input = shapeOf(getInput()), result = shapeOf(getResult());
+  int64_t regions = shapeOf(getRois())[0];
+  if (failed(verifyShape(*this, getRois(), {regions, 5}, "rois", "C1")))
+    return failure();
+  if (input[0] == 0 || input[2] == 0 || input[3] == 0)
+    return emitOpError() << "has no image to read in " << getInput().getType() << " (C1)";
+  if (failed(verifyShape(*this, getResult(), {regions, input[1], result[2], result[3]}, "result", "C2")) ||
+      failed(verifyFloats(*this, getInput(), "C3")) ||
+      failed(verifySameElements(*this, getInput(), getRois(), "C3")))
+    return failure();
+  return verifySameElements(*this, getInput(), getResult(), "C3");
+}
+
 //===----------------------------------------------------------------------===//
 // Sharding
 //===----------------------------------------------------------------------===//
@@ -163,6 +181,33 @@ FactorRule ResizeOp::getFactorRule() {
   return rule;
 }
 
+// Which rows and columns of which image a region reads is data: only channels and regions are independent.
+FactorRule RoiMaxPoolOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> input = getShape(getInput()), result = getShape(getResult());
+  unsigned images = rule.add(input[0], FactorKind::Whole);
+  unsigned channels = rule.add(input[1], FactorKind::Parallel, "channels");
+  unsigned height = rule.add(input[2], FactorKind::Whole), width = rule.add(input[3], FactorKind::Whole);
+  unsigned regions = rule.add(result[0], FactorKind::Parallel, "regions");
+  unsigned columns = rule.add(getShape(getRois())[1], FactorKind::Whole);
+  unsigned binsHigh = rule.add(result[2], FactorKind::Whole),
+           binsWide = rule.add(result[3], FactorKind::Whole);
+  rule.operands = {{{images}, {channels}, {height}, {width}}, {{regions}, {columns}}};
+  rule.results.push_back({{regions}, {channels}, {binsHigh}, {binsWide}});
+  return rule;
+}
+
+/// Every element looks at its whole channel of the image.
+double RoiMaxPoolOp::getFlops() {
+  ArrayRef<int64_t> input = getShape(getInput());
+  return countResultElements(*this) * input[2] * input[3];
+}
+
+/// The gradient goes to each maximum; regions are not trained.
+double RoiMaxPoolOp::getGradientFlops(unsigned operand) {
+  return operand == 0 ? countGradientElements(*this, 0) : 0;
+}
+
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
@@ -171,6 +216,9 @@ bool PoolOp::isElementCostly() {
   return true;
 }
 bool ResizeOp::isElementCostly() {
+  return true;
+}
+bool RoiMaxPoolOp::isElementCostly() {
   return true;
 }
 
@@ -415,4 +463,46 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   if (!isa<FloatType>(type))
     value = getAntialias() ? value.apply(MathFunction::RoundEven) : value.to(emitter.builder().getF32Type());
   return value.to(type).get();
+}
+
+Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getInput()), real = computeType(type), i64 = emitter.builder().getI64Type();
+  ArrayRef<int64_t> input = shapeOf(getInput()), bins = shapeOf(getResult()).drop_front(2);
+  auto ofRegion = [&](int64_t column) {
+    Value loaded = emitter.load(getRois(), {index[0], emitter.constant(column)});
+    return Element(emitter, loaded, type).to(real);
+  };
+  auto corner = [&](int64_t column) {
+    Element x = ofRegion(column);
+    x = x * x.like(getScale().convertToDouble());
+    Element size = floorOf(x.abs() + x.like(0.5));
+    return (x < x.like(0)).select(-size, size);
+  };
+  // Bins stay real numbers: comparisons with NaN are false, and a huge corner overflows no index.
+  auto binOf = [&](unsigned d) {
+    Element start = corner(2 - d), extent = corner(4 - d) - start + start.like(1);
+    Element step = extent.max(extent.like(1)) / extent.like(double(bins[d]));
+    Element bin = Element(emitter, emitter.toValue(index[2 + d], i64), i64).to(real);
+    Element first = floorOf(bin * step) + start;
+    Element end = ((bin + bin.like(1)) * step).apply(MathFunction::Ceil) + start;
+    return std::make_pair(first.max(first.like(0)), end.min(end.like(double(input[2 + d]))));
+  };
+  auto rows = binOf(0), columns = binOf(1);
+  Element image = ofRegion(0).to(i64);
+  Lane at = emitter.fromValue(image.max(image.like(0)).min(image.like(double(input[0] - 1))).get());
+  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
+  Value lowest = carried(emitter.scalar(type, lowestOf(type)));
+  auto values =
+      overWindow(emitter, input.drop_front(2), {lowest}, [&](ArrayRef<Value> counters, ValueRange acc) {
+        Element row = Element(emitter, counters[0], i64).to(real),
+                column = Element(emitter, counters[1], i64).to(real);
+        Element inside =
+            (rows.first <= row) & (row < rows.second) & (columns.first <= column) & (column < columns.second);
+        Lane place[] = {at, index[1], emitter.uniform(counters[0]), emitter.uniform(counters[1])};
+        Element best(emitter, acc[0], type), x(emitter, emitter.load(getInput(), place), type);
+        return SmallVector<Value>{carried(inside.select(best.max(x), best).get())};
+      });
+  Element best(emitter, values[0], type);
+  Element isFilled = (rows.first < rows.second) & (columns.first < columns.second);
+  return isFilled.select(best, best.like(0)).get();
 }

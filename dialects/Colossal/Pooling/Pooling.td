@@ -40,3 +40,20 @@ def Colossal_ResizeOp : Colossal_Op<"resize", [], [], [], ["isElementCostly"]> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
+
+def Colossal_RoiMaxPoolOp : Colossal_Op<"roi_max_pool", [], ["getFlops"], ["getGradientFlops"], ["isElementCostly"]> {
+  let summary = "maxima over the bins of regions of interest (Girshick, Fast R-CNN, 2015, section 2.1)";
+  let description = [{
+    input N x C x H x W. rois R x 5: image, left, top, right, bottom, the corners (inclusive) in units of `scale` input
+    elements, rounded half away from zero. The result R x C x Ph x Pw divides each region, at least one element high and
+    wide, into Ph x Pw bins: bin p of P over an extent e from s on covers [floor(p e / P) + s, ceil((p + 1) e / P) + s), cut
+    to the input. A bin that is then empty gives 0. An image out of range is taken as the nearest that there is.
+
+    - (C1) input and result have rank 4, rois are R x 5; the input's images are not empty, and there is one;
+    - (C2) the result has a row per region and the input's channels;
+    - (C3) one element type, of floats.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$rois, F64Attr:$scale);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`(` $input `,` $rois `)` attr-dict `:` functional-type(operands, results)";
+}

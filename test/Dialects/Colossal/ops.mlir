@@ -104,13 +104,15 @@ func.func @normalization(%x: tensor<4x6xf32>, %s: tensor<6xf32>) {
 }
 
 // CHECK-LABEL: @pooling
-func.func @pooling(%x: tensor<1x4x8xf32>) {
+func.func @pooling(%x: tensor<1x4x8xf32>, %image: tensor<1x4x8x8xf32>, %regions: tensor<3x5xf32>) {
   // CHECK: colossal.pool average %{{.*}} {
   %0 = colossal.pool average %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>, count_include_pad = true} : tensor<1x4x8xf32> -> tensor<1x4x4xf32>
   // CHECK: colossal.pool max %{{.*}} {{.*}} -> tensor<1x4x4xf32>, tensor<1x4x4xi64>
   %1:2 = colossal.pool max %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x8xf32> -> tensor<1x4x4xf32>, tensor<1x4x4xi64>
   // CHECK: colossal.resize %{{.*}} {{.*}}mode = "linear"
   %2 = colossal.resize %x {mode = "linear", coordinates = "half_pixel", nearest = "floor", scales = array<f64: 1.0, 1.0, 2.0>, cubic_coeff = -0.75 : f64, exclude_outside = false, antialias = false, extrapolation = 0.0 : f64} : tensor<1x4x8xf32> -> tensor<1x4x16xf32>
+  // CHECK: colossal.roi_max_pool(%{{.*}}, %{{.*}}) {scale = 5.000000e-01 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
+  %3 = colossal.roi_max_pool(%image, %regions) {scale = 0.5 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
   return
 }
 

@@ -101,6 +101,23 @@ LogicalResult importMaxUnpool(Node &n) {
   return n.set(n.b.pad(n.b.reshape(flat, natural), low, high));
 }
 
+LogicalResult importMaxRoiPool(Node &n) {
+  if (failed(n.require(2)))
+    return failure();
+  SmallVector<int64_t> bins = n.intsAttr("pooled_shape");
+  if (n.rank(0) != 4 || n.rank(1) != 2 || n.shape(1)[1] != 5 || !isa<FloatType>(n.element(0)) ||
+      n.element(1) != n.element(0))
+    return n.error() << "features [N, C, H, W] and regions [R, 5] of their type are expected, not "
+                     << n.in(0).getType() << " and " << n.in(1).getType();
+  if (bins.size() != 2 || bins[0] < 1 || bins[1] < 1)
+    return n.error() << "pooled_shape must be two positive sizes";
+  if (n.shape(0)[0] == 0 || n.shape(0)[2] == 0 || n.shape(0)[3] == 0)
+    return n.error() << "there is no image to read in " << n.in(0).getType();
+  auto type = RankedTensorType::get({n.shape(1)[0], n.shape(0)[1], bins[0], bins[1]}, n.element(0));
+  return n.set(RoiMaxPoolOp::create(n.b.ops(), n.b.loc(), type, n.in(0), n.in(1),
+                                    llvm::APFloat(n.floatAttr("spatial_scale", 1))));
+}
+
 } // namespace
 
 void addPoolingOperators(OperatorTable &table) {
@@ -113,6 +130,7 @@ void addPoolingOperators(OperatorTable &table) {
   add("GlobalMaxPool", [](Node &n) { return importGlobalPool(n, ReduceKind::Max); });
   add("GlobalAveragePool", [](Node &n) { return importGlobalPool(n, ReduceKind::Mean); });
   add("GlobalLpPool", importGlobalLpPool, 2);
+  add("MaxRoiPool", importMaxRoiPool);
   add("MaxUnpool", importMaxUnpool, 9);
 }
 

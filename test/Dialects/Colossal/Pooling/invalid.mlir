@@ -94,3 +94,43 @@ func.func @resize_c2_2(%x: tensor<4x5xf32>) {
   %r = colossal.resize %x {mode = "linear", coordinates = "half_pixel", nearest = "round", scales = array<f64: 1.0, 2.0>, cubic_coeff = -0.75 : f64, exclude_outside = false, antialias = false, extrapolation = 0.0 : f64} : tensor<4x5xf32> -> tensor<4x10xf32>
   return
 }
+
+// -----
+
+func.func @roi_max_pool_c1(%x: tensor<1x4x8x8xf32>, %r: tensor<3x4xf32>) {
+  // expected-error@+1 {{rois must have shape [3, 5], but is 'tensor<3x4xf32>' (C1)}}
+  %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<1x4x8x8xf32>, tensor<3x4xf32>) -> tensor<3x4x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @roi_max_pool_c1_2(%x: tensor<0x4x8x8xf32>, %r: tensor<3x5xf32>) {
+  // expected-error@+1 {{has no image to read in 'tensor<0x4x8x8xf32>' (C1)}}
+  %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<0x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @roi_max_pool_c2(%x: tensor<1x4x8x8xf32>, %r: tensor<3x5xf32>) {
+  // expected-error@+1 {{result must have shape [3, 4, 2, 2], but is 'tensor<2x4x2x2xf32>' (C2)}}
+  %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<2x4x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @roi_max_pool_c3(%x: tensor<1x4x8x8xf32>, %r: tensor<3x5xf64>) {
+  // expected-error@+1 {{mixes elements of types 'f32' and 'f64' (C3)}}
+  %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf64>) -> tensor<3x4x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @roi_max_pool_c3_2(%x: tensor<1x4x8x8xi8>, %r: tensor<3x5xi8>) {
+  // expected-error@+1 {{has no meaning for 'i8' (C3)}}
+  %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<1x4x8x8xi8>, tensor<3x5xi8>) -> tensor<3x4x2x2xi8>
+  return
+}
