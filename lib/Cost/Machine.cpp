@@ -64,6 +64,7 @@ public:
       std::ostringstream text;
       text << "must be " << (open ? "above " : "at least ") << low << " and at most " << high << ", is " << x;
       fail(where, text.str());
+      return low; // a cast of anything larger to a whole number would be undefined
     }
     return x;
   }

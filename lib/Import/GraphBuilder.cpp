@@ -24,7 +24,21 @@ std::optional<SmallVector<int64_t>> broadcastShapes(ArrayRef<int64_t> a, ArrayRe
   return shape;
 }
 
+bool isPossibleShape(ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size && count > kMostElements / size))
+      return false;
+    count *= std::max<int64_t>(size, 1);
+  }
+  return true;
+}
+
 Value GraphBuilder::finish(Operation *op) {
+  if (auto type = typeOf(op->getResult(0)); !isPossibleShape(type.getShape())) {
+    impossible = impossible ? impossible : type;
+    return op->getResult(0);
+  }
   auto erase = [&] { rewriter ? rewriter->eraseOp(op) : op->erase(); };
   std::vector<HostTensor> operands;
   // A range stays an op unless it has one element: what needs its values evaluates it on demand.
@@ -62,6 +76,8 @@ Value GraphBuilder::constant(ElementsAttr value) {
 }
 
 Value GraphBuilder::splat(Shape shape, Type element, double value) {
+  if (!isPossibleShape(shape))
+    return broadcast(scalar(element, value), shape); // which says so
   HostTensor tensor(RankedTensorType::get(shape, element),
                     RankedTensorType::get(shape, element).getNumElements() > 0);
   if (tensor.floats.size())

@@ -19,6 +19,11 @@ namespace colossal {
 std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                                           llvm::ArrayRef<int64_t> b);
 
+/// Whether a tensor may have that shape: no size negative or unknown, and at most kMostElements in all, so
+/// that no product of sizes or of bytes overflows later.
+inline constexpr int64_t kMostElements = int64_t(1) << 40;
+bool isPossibleShape(llvm::ArrayRef<int64_t> shape);
+
 class GraphBuilder {
 public:
   using Shape = llvm::ArrayRef<int64_t>;
@@ -96,11 +101,15 @@ public:
 
   /// The value of `op`'s only result, folded where it can be; `op` is erased then.
   Value finish(mlir::Operation *op);
+  /// The first type of a tensor that cannot be and that an op was built with, or null. Such an op is not
+  /// folded; whoever lets shapes come from a model asks in the end.
+  mlir::RankedTensorType impossibleType() const { return impossible; }
 
 private:
   mlir::OpBuilder &builder;
   mlir::Location location;
   mlir::RewriterBase *rewriter = nullptr;
+  mlir::RankedTensorType impossible;
 };
 
 /// Results of more elements than this are left to run time even if constant (unless all elements are equal).

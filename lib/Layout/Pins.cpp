@@ -24,7 +24,8 @@ ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) con
     int64_t known = 1;
     unsigned open = 0;
     for (const Part &part : parts) {
-      known *= part.size < 0 ? 1 : part.size;
+      if (__builtin_mul_overflow(known, part.size < 0 ? 1 : part.size, &known))
+        return {};
       open += part.size < 0;
     }
     if (open > 1 || known == 0 || size % known != 0 || (open == 0 && known != size))

@@ -181,7 +181,9 @@ Status readFile(const std::string &path, uint64_t limit, std::string &bytes) {
     bytes.resize(static_cast<size_t>(info.st_size));
   for (size_t done = 0; status.ok() && done < bytes.size();) {
     ssize_t got = ::read(fd, bytes.data() + done, bytes.size() - done);
-    if (got <= 0 && errno != EINTR)
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0) // 0: somebody has cut it off meanwhile
       status = {Code::Io, "cannot read " + path};
     done += got > 0 ? static_cast<size_t>(got) : 0;
   }

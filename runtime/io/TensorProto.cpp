@@ -47,8 +47,20 @@ struct Fields {
   uint64_t type = 0, location = 0;
   bool hasRaw = false;
   std::string raw;
-  std::vector<uint64_t> integers; // int32_data, int64_data, uint64_data
-  std::vector<uint64_t> fixed;    // float_data and double_data, as bits
+  std::vector<uint64_t> narrow, wide, natural; // int32_data, int64_data, uint64_data
+  std::vector<uint64_t> floats, doubles;       // as bits
+
+  /// Each type has its field; what stands in another one is not this tensor's data.
+  const std::vector<uint64_t> &of(plan::DataType type) const {
+    switch (type) {
+    case plan::F32: return floats;
+    case plan::F64: return doubles;
+    case plan::I64: return wide;
+    case plan::U32:
+    case plan::U64: return natural;
+    default: return narrow;
+    }
+  }
 };
 
 /// A repeated field, packed or not, of varints or of 4 or 8 byte words.
@@ -81,10 +93,10 @@ bool readFields(CodedInputStream &in, Fields &fields) {
     switch (WireFormatLite::GetTagFieldNumber(tag)) {
     case 1: ok = readRepeated(in, tag, 0, fields.dims); break;
     case 2: ok = in.ReadVarint64(&fields.type); break;
-    case 4: ok = readRepeated(in, tag, 4, fields.fixed); break;
-    case 5:
-    case 7:
-    case 11: ok = readRepeated(in, tag, 0, fields.integers); break;
+    case 4: ok = readRepeated(in, tag, 4, fields.floats); break;
+    case 5: ok = readRepeated(in, tag, 0, fields.narrow); break;
+    case 7: ok = readRepeated(in, tag, 0, fields.wide); break;
+    case 11: ok = readRepeated(in, tag, 0, fields.natural); break;
     case 9: {
       uint32_t length;
       fields.hasRaw = true;
@@ -92,7 +104,7 @@ bool readFields(CodedInputStream &in, Fields &fields) {
            in.ReadString(&fields.raw, static_cast<int>(length));
       break;
     }
-    case 10: ok = readRepeated(in, tag, 8, fields.fixed); break;
+    case 10: ok = readRepeated(in, tag, 8, fields.doubles); break;
     case 14: ok = in.ReadVarint64(&fields.location); break;
     default: ok = WireFormatLite::SkipField(&in, tag); break;
     }
@@ -121,8 +133,7 @@ Status parseTensorProto(const std::string &bytes, Tensor &tensor) {
   uint64_t elements;
   if (!tensorElements(tensor.type, tensor.shape, elements))
     return bad("its shape is out of range");
-  const std::vector<uint64_t> &values =
-      tensor.type == plan::F32 || tensor.type == plan::F64 ? fields.fixed : fields.integers;
+  const std::vector<uint64_t> &values = fields.of(tensor.type);
   const uint64_t present = fields.hasRaw ? fields.raw.size() : values.size() * size;
   if (present != elements * size)
     return bad("shape " + describeType(tensor) + " does not agree with its data");

@@ -125,6 +125,91 @@ def test_models(suite, count, source):
     suite.compile("a folder as model", suite.scratch, (1,))
 
 
+def model_of(nodes, inputs=(), initializers=(), functions=(), outputs=("y",)):
+    tensor = lambda name, shape=None: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, "g", [tensor(*given) for given in inputs], [tensor(name) for name in outputs], initializers)
+    sets = [helper.make_opsetid("", 21), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=10, functions=functions).SerializeToString()
+
+
+def test_sizes(suite):
+    """Sizes whose sums or products overflow, in every place where a model gives some: refused, each with a message."""
+    integers = lambda name, *values: helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+
+    def refuse(op, inputs=(), initializers=(), outputs=("y",), **attributes):
+        names = [name for name, _ in inputs] + [tensor.name for tensor in initializers]
+        data = model_of([helper.make_node(op, names, outputs, **attributes)], inputs, initializers, outputs=outputs)
+        suite.compile_bytes(f"{op} of {[list(t.int64_data) for t in initializers]} {attributes}", data, (1,))
+
+    matrix, image = [("x", [2, 3])], [("x", [1, 4, 6, 6])]
+    for huge in (2**33 + 1, 2**62, 2**63 - 1, -2**63):
+        refuse("ConstantOfShape", (), [integers("s", huge, huge)])
+        refuse("Expand", [("x", [1, 1])], [integers("s", huge, huge)])
+        refuse("Tile", matrix, [integers("s", huge, huge)])
+        refuse("DepthToSpace", image, blocksize=huge)
+        refuse("RandomUniform", shape=[huge, huge])
+        refuse("Relu", [("x", [huge, huge])])
+    for huge in (2**62, 2**63 - 1, -2**63):
+        refuse("Pad", matrix, [integers("s", huge, 0, huge, 0)])
+        refuse("Reshape", matrix, [integers("s", huge, huge)])
+        refuse("Split", matrix, [integers("s", huge, huge)], ("y", "z"))
+        refuse("Split", matrix, (), ("y", "z"), num_outputs=huge)
+        refuse("SpaceToDepth", image, blocksize=huge)
+        refuse("MaxPool", image, kernel_shape=[2, 2], strides=[huge, huge])
+        refuse("MaxPool", image, kernel_shape=[2, 2], pads=[huge] * 4)
+        refuse("MaxPool", image, kernel_shape=[huge, huge])
+        refuse("ConvTranspose", [*image, ("w", [4, 2, 3, 3])], output_padding=[huge, huge])
+        refuse("ConvTranspose", [*image, ("w", [4, 2, 3, 3])], pads=[huge] * 4)
+        for dims in ([huge, huge], [0, huge]):
+            refuse("Add", [("x", [1])], [TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, raw_data=bytes(16 if dims[0] else 0))])
+    # The sum of sizes that are each possible is not.
+    refuse("Add", [("x", [2**39, 1]), ("z", [1, 2**39])])
+    # What stands in another type's field.
+    refuse("Add", [("x", [4])], [TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], int64_data=[1, 2])])
+    # Functions that call themselves, or call the next one twice; subgraphs in subgraphs.
+    call = lambda name, source, target: helper.make_node(name, [source], [target], domain="local")
+    function = lambda name, nodes: helper.make_function("local", name, ["a"], ["z"], nodes, [helper.make_opsetid("", 21), helper.make_opsetid("local", 1)])
+    suite.compile_bytes("a function that calls itself", model_of([call("f", "x", "y")], [("x", [2])], functions=[function("f", [call("f", "a", "z")])]), (1,))
+    doubling = [function(f"f{i}", [call(f"f{i + 1}", "a", "t"), call(f"f{i + 1}", "t", "z")]) for i in range(40)]
+    doubling.append(function("f40", [helper.make_node("Relu", ["a"], ["z"])]))
+    suite.compile_bytes("functions that double 40 times", model_of([call("f0", "x", "y")], [("x", [2])], functions=doubling), (1,))
+    length = lambda size: bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, size >> 21])
+    nested = b""
+    for field in (6, 5, 1) * 5000:
+        nested = bytes([field << 3 | 2]) + length(len(nested)) + nested
+    suite.compile_bytes("a node in a subgraph in a node, 5000 times", b"\x3a" + length(len(nested)) + nested + b"\x42\x02\x10\x15", (1,))
+
+
+def test_inputs(suite):
+    """Files with inputs, to the compiler and to the runtime."""
+    data = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", ["n", 2])])
+    model, plan = suite.new_file(data, ".onnx"), suite.scratch / "relu.cplan"
+    subprocess.run([suite.good / "bin/colossal-compile", model, "--shape", "x=2x2", "-q", "-o", plan], check=True)
+
+    def refuse(what, given, suffix):
+        path = suite.new_file(given, suffix)
+        suite.check(f"{what} as value", [suite.build / "bin/colossal-compile", model, "--value", f"x={path}", "-q", "-o", suite.scratch / "no.cplan"], (1,))
+        suite.check(f"{what} as input", [suite.build / "bin/colossal-run", plan, "--input", f"x={path}"], (2, 3))
+
+    def array(shape, payload=b"", order="False", descr="'<f4'"):
+        header = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}".encode() + b"\n"
+        return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + payload
+
+    for shape in ("(0, 18446744073709551615)", "(9223372036854775807, 2)", "(4294967296, 4294967296)", "(-1, 2)", "(2, 99999999999999999999)", "(2,", "2"):
+        refuse(f".npy of shape {shape}", array(shape, bytes(16)), ".npy")
+    refuse("a header that is longer than the file", b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(8), ".npy")
+    refuse("text in place of numbers", array("(2, 2)", bytes(16), descr="'<U1'"), ".npy")
+    for dims in ([2**62, 4], [-1, 2], [0, 2**63 - 1]):
+        refuse(f"TensorProto of {dims}", TensorProto(data_type=TensorProto.FLOAT, dims=dims, raw_data=bytes(16)).SerializeToString(), ".pb")
+    refuse("floats among the doubles", TensorProto(data_type=TensorProto.FLOAT, dims=[2, 2], double_data=[1, 2]).SerializeToString(), ".pb")
+    deep = "[" * 100000
+    suite.check("a literal of 100000 brackets", [suite.build / "bin/colossal-compile", model, "--value", f"x={deep}", "-q", "-o", suite.scratch / "no.cplan"], (1,))
+    for what, text in (("deep", "[" * 1000000), ("deep objects", '{"a":' * 1000000), ("huge number", '{"device": {"memory_bytes": 1e400}}')):
+        machine = suite.new_file(text.encode(), ".json")
+        suite.check(f"machine of {what}", [suite.build / "bin/colossal-compile", model, "--shape", "x=2x2", "--machine", machine, "-q", "-o", suite.scratch / "no.cplan"], (1, 2))
+        suite.check(f"problem of {what}", [suite.build / "bin/colossal-solve", machine], (2,))
+
+
 def test_external_data(suite):
     folder = suite.scratch / "model"
     folder.mkdir()
@@ -175,6 +260,8 @@ def main():
     source = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as scratch:
         suite = Suite(arguments, pathlib.Path(scratch))
+        test_sizes(suite)
+        test_inputs(suite)
         test_external_data(suite)
         test_plans(suite, arguments.count, source)
         test_models(suite, arguments.count, source)

@@ -131,6 +131,11 @@ LogicalResult Importer::importNodes(const google::protobuf::RepeatedPtrField<onn
   LogicalResult result = success();
   for (int i : needed) {
     const onnx::NodeProto &node = nodes[i];
+    if (++imported > kMostNodes) {
+      result = emitError(modelLocation())
+               << "more than " << kMostNodes << " nodes once functions and loops are unrolled";
+      break;
+    }
     const onnx::FunctionProto *callee = findFunction(file.proto(), node);
     result = callee ? importCall(node, *callee, scope) : importNode(node, scope);
     if (failed(result))
@@ -160,6 +165,13 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
   Node node(*this, proto, version, graph, inputs);
   if (failed(row->function(node)))
     return failure();
+  RankedTensorType impossible = graph.impossibleType();
+  for (Value output : node.outputs)
+    if (output && !isPossibleShape(GraphBuilder::shapeOf(output)))
+      impossible = GraphBuilder::typeOf(output);
+  if (impossible)
+    return node.error() << "it needs a tensor of type " << impossible << ", and at most " << kMostElements
+                        << " elements are possible";
   for (auto [i, name] : llvm::enumerate(proto.output())) {
     if (name.empty())
       continue;

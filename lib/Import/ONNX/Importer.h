@@ -92,6 +92,7 @@ private:
   mlir::func::FuncOp function;
   Scope *current = nullptr;
   unsigned depth = 0;
+  int64_t imported = 0;                                                    // nodes
   std::deque<google::protobuf::RepeatedPtrField<onnx::NodeProto>> inlined; ///< nodes of functions, per call
   std::map<std::string, int64_t> dims;
   mlir::Operation *lastSource = nullptr; ///< constants and parameters stand at the function's top, in order

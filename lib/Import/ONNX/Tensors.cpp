@@ -79,18 +79,19 @@ llvm::Expected<DenseElementsAttr> readTensor(MLIRContext *context, const onnx::T
     return fromBytes(type, bytes->bytes);
   int64_t width = getElementBytes(tensor.data_type());
   std::vector<uint8_t> packed;
-  if (tensor.has_raw_data())
+  // Each type has its field; what stands in another one is not this tensor's data.
+  if (tensor.has_raw_data()) {
     packed.assign(tensor.raw_data().begin(), tensor.raw_data().end());
-  else if (tensor.float_data_size())
-    packed = pack(tensor.float_data(), 4);
-  else if (tensor.double_data_size())
-    packed = pack(tensor.double_data(), 8);
-  else if (tensor.int64_data_size())
-    packed = pack(tensor.int64_data(), 8);
-  else if (tensor.uint64_data_size())
-    packed = pack(tensor.uint64_data(), width);
-  else
-    packed = pack(tensor.int32_data(), width);
+  } else {
+    switch (tensor.data_type()) {
+    case onnx::TensorProto::FLOAT: packed = pack(tensor.float_data(), width); break;
+    case onnx::TensorProto::DOUBLE: packed = pack(tensor.double_data(), width); break;
+    case onnx::TensorProto::INT64: packed = pack(tensor.int64_data(), width); break;
+    case onnx::TensorProto::UINT32:
+    case onnx::TensorProto::UINT64: packed = pack(tensor.uint64_data(), width); break;
+    default: packed = pack(tensor.int32_data(), width); break;
+    }
+  }
   if (int64_t(packed.size()) != *count * width)
     return fail("tensor '%s' needs %lld bytes, its data has %zu", tensor.name().c_str(),
                 (long long)(*count * width), packed.size());
@@ -121,9 +122,12 @@ public:
 
 private:
   bool parseLevel(unsigned level) {
+    constexpr unsigned kMostDims = 32;
     rest = rest.ltrim();
     if (!rest.consume_front("["))
       return level == shape.size() && parseNumber();
+    if (level == kMostDims)
+      return false;
     bool known = shape.size() > level;
     if (!known) {
       if (!floats.empty())
@@ -210,6 +214,8 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
     count *= size;
     shape.push_back(size);
   }
+  if (!isPossibleShape(shape))
+    return fail("'%s' has a bad shape", name.c_str());
   if (count != data.size())
     return fail("'%s' has %zu bytes of data, its shape needs %llu", name.c_str(), data.size(),
                 (unsigned long long)count);
@@ -218,7 +224,7 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
 
 static llvm::Expected<DenseElementsAttr> readProto(StringRef serialized, Type element) {
   onnx::TensorProto tensor;
-  if (!tensor.ParseFromArray(serialized.data(), serialized.size()))
+  if (serialized.size() > INT_MAX || !tensor.ParseFromArray(serialized.data(), int(serialized.size())))
     return fail("the contents are not a serialized TensorProto");
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
     return fail("the contents lie in another file");

@@ -113,13 +113,16 @@ struct UnsupportedOperators::Walk {
   const onnx::ModelProto &model;
   UnsupportedOperators &found;
   unsigned level = 0;
+  int64_t visited = 0;
 
   void visit(const Nodes &nodes, const OperatorSets &sets, ArrayRef<int> needed, bool inBranch) {
     if (level == 64)
-      return; // recursion is reported where it is inlined
+      return; // recursion is reported where it is inlined, and so is what functions multiply beyond all
+              // bounds
     ++level;
     for (int i : needed)
-      visit(nodes[i], sets, inBranch);
+      if (visited++ < kMostNodes)
+        visit(nodes[i], sets, inBranch);
     --level;
   }
 

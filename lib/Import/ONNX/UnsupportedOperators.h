@@ -17,6 +17,9 @@ namespace colossal::onnx_import {
 
 /// Version by domain; "" is ONNX's own.
 using OperatorSets = std::map<std::string, int64_t>;
+/// Nodes that are imported at most, those of functions and loops counted as often as they are unrolled:
+/// functions that call one another twice multiply beyond any memory.
+inline constexpr int64_t kMostNodes = int64_t(1) << 21;
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 OperatorSets getOperatorSets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &imports);

@@ -86,6 +86,12 @@ LogicalResult importConvTranspose(Node &n) {
   bool same = automatic.starts_with("SAME");
   if (extra.size() != spatial || pads.size() != 2 * spatial || (!wanted.empty() && wanted.size() != spatial))
     return n.error() << "pads, output_padding or output_shape have a wrong number of entries";
+  constexpr int64_t kMost = 1 << 30;
+  for (ArrayRef<int64_t> list :
+       {ArrayRef<int64_t>(extra), ArrayRef<int64_t>(wanted), ArrayRef<int64_t>(pads)})
+    for (int64_t size : list)
+      if (size < -kMost || size > kMost)
+        return n.error() << size << " is out of range for pads, output_padding and output_shape";
   SmallVector<int64_t> shape = {n.shape(0)[0], channels};
   for (size_t d = 0; d < spatial; ++d) {
     int64_t in = n.shape(0)[d + 2], full = window->strides[d] * (in - 1) + extra[d] + window->extent(d);

@@ -14,6 +14,9 @@ namespace colossal::onnx_import {
 
 namespace {
 
+/// Larger block sizes and pads fit no tensor, and their products would overflow.
+constexpr int64_t kMostBlock = 1 << 20;
+
 int64_t product(ArrayRef<int64_t> sizes) {
   int64_t result = 1;
   for (int64_t size : sizes)
@@ -22,8 +25,7 @@ int64_t product(ArrayRef<int64_t> sizes) {
 }
 
 LogicalResult setReshaped(Node &n, ArrayRef<int64_t> shape) {
-  if (llvm::any_of(shape, [](int64_t size) { return size < 0; }) ||
-      product(shape) != GraphBuilder::typeOf(n.in(0)).getNumElements()) {
+  if (!isPossibleShape(shape) || product(shape) != GraphBuilder::typeOf(n.in(0)).getNumElements()) {
     auto diagnostic = n.error() << "cannot reshape " << n.in(0).getType() << " to [";
     llvm::interleaveComma(shape, diagnostic);
     return diagnostic << "]";
@@ -149,6 +151,8 @@ LogicalResult importSplit(Node &n) {
   if (failed(axis) || failed(sizes))
     return failure();
   int64_t size = n.shape(0)[*axis], parts = n.intAttr("num_outputs", n.outputCount());
+  if (parts != int64_t(n.outputCount()))
+    return n.error() << "num_outputs is " << parts << ", and there are " << n.outputCount() << " outputs";
   if (sizes->empty() && parts > 0) {
     int64_t chunk = (size + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
@@ -156,7 +160,7 @@ LogicalResult importSplit(Node &n) {
   }
   int64_t start = 0;
   for (auto [i, part] : llvm::enumerate(*sizes)) {
-    if (part < 0 || start + part > size || i >= n.outputCount())
+    if (part < 0 || part > size - start || i >= n.outputCount())
       return n.error() << "the parts do not add up to dimension " << *axis << " of size " << size;
     n.give(i, n.b.sliceDim(n.in(0), *axis, start, part));
     start += part;
@@ -275,6 +279,9 @@ LogicalResult importPad(Node &n) {
   for (auto [i, axis] : llvm::enumerate(axes)) {
     low[axis] = (*pads)[i];
     high[axis] = (*pads)[i + axes.size()];
+    for (int64_t pad : {low[axis], high[axis]})
+      if (pad < -kMostElements || pad > kMostElements)
+        return n.error() << "a pad of " << pad << " is out of range";
     if (n.shape(0)[axis] + low[axis] + high[axis] < 0)
       return n.error() << "dimension " << axis << " would get a negative size";
   }
@@ -301,7 +308,7 @@ LogicalResult importDepthToSpace(Node &n) {
   if (failed(n.require(1)))
     return failure();
   int64_t block = n.intAttr("blocksize", 0);
-  if (n.rank(0) != 4 || block <= 0 || n.shape(0)[1] % (block * block))
+  if (n.rank(0) != 4 || block <= 0 || block > kMostBlock || n.shape(0)[1] % (block * block))
     return n.error() << "a 4-d tensor whose channels are a multiple of blocksize^2 is expected";
   int64_t batch = n.shape(0)[0], c = n.shape(0)[1] / (block * block), h = n.shape(0)[2], w = n.shape(0)[3];
   bool dcr = n.stringAttr("mode", "DCR") == "DCR";
@@ -315,7 +322,7 @@ LogicalResult importSpaceToDepth(Node &n) {
   if (failed(n.require(1)))
     return failure();
   int64_t block = n.intAttr("blocksize", 0);
-  if (n.rank(0) != 4 || block <= 0 || n.shape(0)[2] % block || n.shape(0)[3] % block)
+  if (n.rank(0) != 4 || block <= 0 || block > kMostBlock || n.shape(0)[2] % block || n.shape(0)[3] % block)
     return n.error() << "a 4-d tensor whose height and width are multiples of blocksize is expected";
   int64_t batch = n.shape(0)[0], c = n.shape(0)[1], h = n.shape(0)[2] / block, w = n.shape(0)[3] / block;
   bool dcr = n.stringAttr("mode", "DCR") == "DCR";

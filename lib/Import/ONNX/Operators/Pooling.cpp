@@ -66,8 +66,9 @@ LogicalResult importMaxUnpool(Node &n) {
   size_t spatial = window->kernel.size();
   SmallVector<int64_t> pads = n.hasAttr("pads") ? n.intsAttr("pads") : SmallVector<int64_t>(2 * spatial, 0);
   SmallVector<int64_t> natural(n.shape(0).take_front(2));
-  if (pads.size() != 2 * spatial)
-    return n.error() << "two pads per spatial dimension are expected";
+  if (pads.size() != 2 * spatial ||
+      llvm::any_of(pads, [](int64_t pad) { return pad < 0 || pad > (1 << 30); }))
+    return n.error() << "two pads >= 0 per spatial dimension are expected";
   for (size_t d = 0; d < spatial; ++d)
     natural.push_back((n.shape(0)[d + 2] - 1) * window->strides[d] + window->kernel[d] - pads[d] -
                       pads[d + spatial]);
@@ -89,6 +90,8 @@ LogicalResult importMaxUnpool(Node &n) {
   if (llvm::any_of(shape, [](int64_t s) { return s <= 0; }) ||
       llvm::any_of(natural, [](int64_t s) { return s <= 0; }))
     return n.error() << "the result would be empty";
+  if (!isPossibleShape(shape) || !isPossibleShape(natural))
+    return n.error() << "the result would be too large";
   // Indices count in the tensor of natural size, which stands at the start of a larger result.
   int64_t elements = GraphBuilder::typeOf(n.in(0)).getNumElements();
   Value zeros = n.b.splat({count(natural)}, n.element(0), 0);

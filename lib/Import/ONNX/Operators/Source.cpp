@@ -40,10 +40,11 @@ LogicalResult importConstantOfShape(Node &n) {
   auto shape = n.intsInput(0);
   if (failed(shape))
     return failure();
-  int64_t count = 1;
-  for (int64_t size : *shape)
-    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > (int64_t(1) << 40))
-      return n.error() << "dimension " << size << " is not possible";
+  if (!isPossibleShape(*shape)) {
+    auto diagnostic = n.error() << "the shape [";
+    llvm::interleaveComma(*shape, diagnostic);
+    return diagnostic << "] is not possible";
+  }
   const auto *value = n.attr("value");
   if (!value)
     return n.set(n.b.splat(*shape, n.b.ops().getF32Type(), 0));
@@ -88,8 +89,8 @@ LogicalResult importEyeLike(Node &n) {
 
 LogicalResult setRandom(Node &n, RandomKind kind, Value input, ArrayRef<int64_t> shape, Type element,
                         double a, double b) {
-  if (!element)
-    return n.error() << "the element type is not supported";
+  if (!element || !isPossibleShape(shape))
+    return n.error() << "the shape is not possible, or the element type not supported";
   float seed = n.floatAttr("seed", 0);
   // Without a seed, every node draws its own values: the place in the model is its seed.
   uint64_t number =

@@ -23,6 +23,9 @@ FailureOr<Window> Window::readSteps(Node &n, ArrayRef<int64_t> kernel) {
   if (spatial == 0 || bad(kernel) || bad(window.strides) || bad(window.dilations))
     return n.error() << "kernel, strides and dilations need one positive number per spatial dimension of "
                      << n.in(0).getType();
+  for (size_t d = 0; d < spatial; ++d)
+    if (n.shape(0)[d + 2] > kMostElements / window.strides[d])
+      return n.error() << "stride " << window.strides[d] << " is out of range for " << n.in(0).getType();
   return window;
 }
 
