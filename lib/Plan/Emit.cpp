@@ -207,9 +207,10 @@ FailureOr<unsigned> Emitter::addFile(StringRef path, Operation *op) {
   SmallString<256> folder;
   StringRef parent = llvm::sys::path::parent_path(options.planPath);
   llvm::sys::fs::real_path(parent.empty() ? StringRef(".") : parent, folder);
+  if (!folder.ends_with("/"))
+    folder += "/";
   StringRef stored = real;
-  if (!folder.empty() && stored.consume_front(folder))
-    stored.consume_front("/");
+  stored.consume_front(folder);
   WeightFile &file = *plan.add_files();
   file.set_path(stored.str());
   file.set_bytes(bytes);
