@@ -151,13 +151,21 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   for (int i = 0; i < launch.buffers_size(); ++i)
     COLOSSAL_RETURN_IF_ERROR(
         checkRef(launch.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten || both[i]));
-  COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(launch.buffers_size()) * launch.writes()));
-  // Sharing is declared by `also_written`, which names a buffer whose place a written one takes.
-  for (int written = firstWritten; written < launch.buffers_size(); ++written)
-    for (int other = 0; other < written; ++other)
-      if (!both[other] && overlap(launch.buffers(written), launch.buffers(other), place.counts))
+  COLOSSAL_RETURN_IF_ERROR(
+      spend(static_cast<uint64_t>(launch.buffers_size()) * (launch.writes() + launch.also_written_size())));
+  // Sharing is declared by `also_written`, which names a buffer whose place a written one takes. It is
+  // written itself, and no buffer that is only read may share its bytes.
+  for (int written = 0; written < launch.buffers_size(); ++written) {
+    if (written < firstWritten && !both[written])
+      continue;
+    for (int other = 0; other < launch.buffers_size(); ++other) {
+      bool isDeclared = both[other] || (both[written] && other >= firstWritten);
+      if (other != written && !isDeclared &&
+          overlap(launch.buffers(written), launch.buffers(other), place.counts))
         return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " +
                        std::to_string(other));
+    }
+  }
   return {};
 }
 

@@ -151,8 +151,8 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), {}));
   if (!output)
     return {};
-  // The ranks' boxes, equal ones once, must hold as many elements as the tensor has: none is lost, none given
-  // twice.
+  // The ranks' boxes, equal ones once, must be disjoint and hold as many elements as the tensor has: none is
+  // lost, none given twice.
   std::vector<const plan::Expr *> exprs;
   uint64_t elements = 1, held = 0;
   for (const plan::BoxDim &dim : binding.box().dims()) {
@@ -172,6 +172,24 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   if (held != elements)
     return invalid("the ranks hold " + std::to_string(held) + " of its " + std::to_string(elements) +
                    " elements");
+  // In the order of their starts, only boxes that begin before the end of one can meet it.
+  auto isEmpty = [](const std::vector<int64_t> &box) {
+    for (size_t i = 1; i < box.size(); i += 2)
+      if (box[i] == 0)
+        return true;
+    return box.empty();
+  };
+  for (auto box = boxes.begin(); box != boxes.end(); ++box)
+    for (auto other = std::next(box); other != boxes.end() && !isEmpty(*box); ++other) {
+      COLOSSAL_RETURN_IF_ERROR(spend(1));
+      if ((*other)[0] >= (*box)[0] + (*box)[1])
+        break;
+      bool meet = !isEmpty(*other);
+      for (size_t i = 0; i < box->size() && meet; i += 2)
+        meet = (*box)[i] < (*other)[i] + (*other)[i + 1] && (*other)[i] < (*box)[i] + (*box)[i + 1];
+      if (meet)
+        return invalid("the ranks' boxes overlap without being equal");
+    }
   return {};
 }
 

@@ -67,6 +67,24 @@ plan::Launch &launch(PlanBuilder &b) {
   return *b.infer().mutable_body(0)->mutable_launch();
 }
 
+/// Makes the collective an exchange of halos of one place: 2 x 4 x 1 elements into 2 x 6 x 1.
+plan::Collective::Window &window(PlanBuilder &b) {
+  plan::Collective &c = collective(b);
+  c.set_kind(plan::Collective::EXCHANGE);
+  *c.mutable_src() = b.buffer(2, 128, 32);
+  *c.mutable_dst() = b.buffer(1, 0, 48);
+  plan::Collective::Window &window = *c.mutable_window();
+  window.set_outer(2);
+  window.set_inner(1);
+  window.set_src_extent(4);
+  window.set_dst_extent(6);
+  *window.mutable_src_start() = binary(plan::Expr::MUL, coordinate(1), constant(4));
+  *window.mutable_src_valid() = constant(4);
+  *window.mutable_dst_start() =
+      binary(plan::Expr::SUB, binary(plan::Expr::MUL, coordinate(1), constant(4)), constant(1));
+  return window;
+}
+
 const Case cases[] = {
     {"version", [](PlanBuilder &b) { b.plan.set_version(99); }, "schema version 99"},
     {"emptyAxis", [](PlanBuilder &b) { b.plan.mutable_mesh()->mutable_axes(0)->set_size(0); }, "empty axis"},
@@ -98,6 +116,14 @@ const Case cases[] = {
      "do not lie within arena 'io'"},
     {"launchOverlap", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_offset(8); },
      "overlaps buffer 0"},
+    {"launchInPlaceOverlap",
+     [](PlanBuilder &b) {
+       b.plan.mutable_kernels(0)->set_buffers(3);
+       *launch(b).add_buffers() = launch(b).buffers(1);
+       *launch(b).mutable_buffers(1) = b.buffer(2, 8, 16); // read, while buffer 0 is written
+       launch(b).add_also_written(0);
+     },
+     "buffer 0 is written and overlaps buffer 1"},
     {"launchWeights", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_arena(0); },
      "would write to the weights"},
     {"launchArena", [](PlanBuilder &b) { launch(b).mutable_buffers(1)->set_arena(7); }, "arena 7"},
@@ -138,6 +164,34 @@ const Case cases[] = {
        collective(b).set_dst_peer_stride(0);
      },
      "root 2"},
+    {"collectiveSource",
+     [](PlanBuilder &b) {
+       collective(b).set_kind(plan::Collective::PERMUTE);
+       *collective(b).mutable_source() = constant(2);
+       collective(b).set_dst_peer_stride(0);
+     },
+     "source 2 of 2"},
+    {"collectiveAlignment", [](PlanBuilder &b) { collective(b).mutable_src()->set_offset(66); },
+     "not aligned to its elements"},
+    {"collectiveScratch", [](PlanBuilder &b) { *collective(b).mutable_scratch() = b.buffer(2, 76, 16); },
+     "its scratch overlaps"},
+    {"windowBytes", [](PlanBuilder &b) { window(b).set_dst_extent(7); }, "its window needs 32 and 56 bytes"},
+    {"windowSourceBytes", [](PlanBuilder &b) { window(b).set_src_extent(5); },
+     "its window needs 40 and 48 bytes"},
+    {"windowValid", [](PlanBuilder &b) { *window(b).mutable_src_valid() = constant(5); },
+     "5 valid places of 4"},
+    {"windowStart", [](PlanBuilder &b) { *window(b).mutable_dst_start() = constant(int64_t(1) << 47); },
+     "begins out of range"},
+    {"sendPeer",
+     [](PlanBuilder &b) {
+       plan::Send &send = *b.add("/send").mutable_send();
+       *send.mutable_src() = b.buffer(1, 0, 16);
+       *send.mutable_peer() = constant(4);
+     },
+     "peer 4 of 4 ranks"},
+    {"predicateCondition",
+     [](PlanBuilder &b) { *b.add("/if").mutable_predicate()->mutable_condition() = coordinate(2); },
+     "coordinate 2"},
     {"collectiveInPredicate",
      [](PlanBuilder &b) {
        plan::Instruction held = b.infer().body(1);
@@ -158,6 +212,11 @@ const Case cases[] = {
      "no function 4"},
     {"repeatBounds", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(5000); },
      "do not lie within arena 'activations'"},
+    {"repeatBelow",
+     [](PlanBuilder &b) {
+       b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_buffer()->add_strides(-32);
+     },
+     "do not lie within arena 'activations'"},
     {"repeatCount", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(~0ull); },
      "2^32"},
     {"strideDepth", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->add_strides(4); },
@@ -168,6 +227,23 @@ const Case cases[] = {
        b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(6);
      },
      "begins at 6"},
+    {"boxStartOfOne",
+     [](PlanBuilder &b) {
+       plan::BoxDim &dim = *b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0);
+       *dim.mutable_start() = constant(8);
+       *dim.mutable_valid() = constant(1);
+     },
+     "begins at 8"},
+    {"fixedInputOutside",
+     [](PlanBuilder &b) {
+       plan::FixedInput &fixed = *b.infer().add_fixed_inputs();
+       fixed.set_name("f");
+       fixed.set_type(plan::F32);
+       fixed.add_shape(4);
+       fixed.set_bytes(16);
+       fixed.set_offset(56);
+     },
+     "outside the data section"},
     {"boxValid",
      [](PlanBuilder &b) {
        b.infer().mutable_inputs(0)->mutable_box()->mutable_dims(0)->mutable_valid()->set_constant(5);
@@ -178,6 +254,12 @@ const Case cases[] = {
        b.infer().mutable_outputs(0)->mutable_box()->mutable_dims(0)->mutable_start()->set_constant(0);
      },
      "hold 4 of its 8"},
+    {"outputTwice",
+     [](PlanBuilder &b) { // elements 2 and 3 on both halves of the ranks, 6 and 7 on none
+       *b.infer().mutable_outputs(0)->mutable_box()->mutable_dims(0)->mutable_start() =
+           binary(plan::Expr::MUL, coordinate(0), constant(2));
+     },
+     "overlap without being equal"},
     {"outputBuffer", [](PlanBuilder &b) { b.infer().mutable_outputs(0)->mutable_buffer()->set_bytes(8); },
      "does not fit"},
     {"copyBytes",
@@ -185,6 +267,9 @@ const Case cases[] = {
        b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_bytes(16);
      },
      "its source has 32"},
+    {"copyAlignment",
+     [](PlanBuilder &b) { b.load().mutable_body(0)->mutable_copy()->mutable_dst()->set_offset(2); },
+     "not aligned to the parameter's elements"},
     {"copyOverlap",
      [](PlanBuilder &b) {
        b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_strides(0, -32);
@@ -201,6 +286,13 @@ struct Rule : ::testing::TestWithParam<Case> {};
 
 TEST(Validate, acceptsWhatIsRight) {
   Status status = valid().validate();
+  EXPECT_TRUE(status.ok()) << status.describe();
+}
+
+TEST(Validate, acceptsAnExchange) {
+  PlanBuilder builder = valid();
+  window(builder);
+  Status status = builder.validate();
   EXPECT_TRUE(status.ok()) << status.describe();
 }
 
