@@ -207,6 +207,28 @@ TEST(Session, sendsAndReceivesInARing) {
   EXPECT_EQ(floatsOf(runOnce(builder, ramp("x", 3))["y"]), (std::vector<float>{2, 0, 1}));
 }
 
+TEST(Session, aMessageOfAnotherLengthIsRefused) {
+  PlanBuilder builder({2});
+  builder.input("x", plan::F32, {2}, builder.box({2}, 0, 0), 0);
+  builder.output("y", plan::F32, {2}, builder.box({2}, 0, 0), 64);
+  plan::Expr other = binary(plan::Expr::SUB, constant(1), coordinate(0));
+  plan::Send &send = *builder.add().mutable_send();
+  *send.mutable_src() = builder.buffer(2, 0, 4);
+  *send.mutable_peer() = other;
+  plan::Recv &receive = *builder.add().mutable_recv();
+  *receive.mutable_dst() = builder.buffer(2, 64, 8);
+  *receive.mutable_peer() = other;
+  std::unique_ptr<Session> session;
+  ASSERT_TRUE(builder.open(session).ok());
+  Tensors inputs = ramp("x", 2);
+  int program = -1;
+  ASSERT_TRUE(session->select(inputs, program).ok());
+  Status status = session->run(program, inputs);
+  EXPECT_EQ(status.code(), Code::RankFailed);
+  EXPECT_NE(status.describe().find("sent 4 bytes where 8 were expected"), std::string::npos)
+      << status.describe();
+}
+
 TEST(Session, readsOnlyBoxesOfWeightFiles) {
   PlanBuilder builder({2});
   std::vector<float> values(24);

@@ -31,6 +31,14 @@ TEST(ProblemText, ReadsTheContestForm) {
   EXPECT_EQ(problem.memoryLimit, 100);
 }
 
+TEST(ProblemText, AContestIntervalOfOneStepHolds) {
+  ReadResult read =
+      parseProblem(R"({"problem": {"name": "t", "usage_limit": 100, "edges": {"nodes": [], "costs": []},
+    "nodes": {"intervals": [[1, 2]], "costs": [[0]], "usages": [[7]]}}})");
+  ASSERT_EQ(read.error, "");
+  EXPECT_EQ(read.problem.nodes[0].candidates[0].memory, (std::vector<MemoryUse>{{1, 2, 7}}));
+}
+
 TEST(ProblemText, NativeFormIsReadAndPrintedBack) {
   ReadResult read = readProblem(std::string(SEARCH_TEST_DATA) + "/two-blocks.json");
   ASSERT_EQ(read.error, "");

@@ -103,6 +103,23 @@ TEST(Solver, WorkMakesTheAnswerIndependentOfThreads) {
     }
 }
 
+TEST(Solver, KeepsPairsThatFillTheMemoryLimit) {
+  // The cheap candidates together take the last byte, with equal and with shifted times; at another step
+  // there is less room.
+  for (const char *begin : {"0", "1"}) {
+    std::string text = R"({"memory_limit": 100, "nodes": [
+      {"candidates": [{"cost": 9}, {"memory": [[0, 2, 60]]}]},
+      {"candidates": [{"cost": 5}, {"memory": [[)" +
+                       std::string(begin) + R"(, 3, 40]]}]},
+      {"candidates": [{"memory": [[5, 6, 80]]}, {"cost": 1, "memory": [[5, 6, 80]]}]}],
+      "edges": [{"nodes": [0, 1], "table": [1, 1, 1, 0]}, {"nodes": [1, 2], "table": [0, 1, 0, 1]}]})";
+    Solution solution = solve(parseProblem(text).problem, workBudget(100));
+    EXPECT_EQ(solution.stop, StopReason::Optimal);
+    EXPECT_TRUE(solution.cost == 0);
+    EXPECT_EQ(solution.assignment, (Assignment{1, 1, 0}));
+  }
+}
+
 TEST(Solver, DropsWhatTheMemoryLimitForbids) {
   // The first node's second candidate never fits; without it the cheap pair of the others is left.
   Problem problem = parseProblem(R"({"memory_limit": 100, "nodes": [
