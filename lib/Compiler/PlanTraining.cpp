@@ -8,12 +8,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <array>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -254,27 +251,6 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
   result.json = planner::printPlan(found, pricer, options.machine);
   result.report = planner::printReport(found, pricer);
   return success();
-}
-
-std::string writeTextFile(const std::string &path, const std::string &text) {
-  std::error_code unknown;
-  bool isSpecial = std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown);
-  std::string temporary = isSpecial ? path : path + ".tmp" + std::to_string(getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    file.flush();
-    if (!file) {
-      if (!isSpecial)
-        std::remove(temporary.c_str());
-      return "cannot write '" + path + "'";
-    }
-  }
-  if (!isSpecial && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    std::remove(temporary.c_str());
-    return "cannot write '" + path + "'";
-  }
-  return "";
 }
 
 } // namespace colossal

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "colossal/Output/OutputFile.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
@@ -71,8 +72,8 @@ static int planTraining(MLIRContext &context, Options &options) {
   if (!options.quiet || !result.found)
     llvm::outs() << result.report;
   if (!result.json.empty()) {
-    if (std::string error = writeTextFile(options.output, result.json); !error.empty()) {
-      llvm::errs() << "colossal-compile: error: " << error << "\n";
+    if (!writeOutput(options.output, result.json)) {
+      llvm::errs() << "colossal-compile: error: cannot write '" << options.output << "'\n";
       return 1;
     }
     if (!options.quiet)

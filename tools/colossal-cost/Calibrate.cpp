@@ -4,11 +4,11 @@
 // model.
 #include "CollectiveTimes.h"
 #include "HostFit.h"
-#include "OutputFile.h"
 #include "Probe.h"
 #include "Subcommands.h"
 
 #include "colossal/Cost/HostCost.h"
+#include "colossal/Output/OutputFile.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,10 +1,10 @@
 // colossal-cost predict: a table of configurations in, the same table with predictions out. Neighbours:
 // Configuration.h reads the rows, Training.h answers, Evidence.h says how far the answers can be trusted.
-#include "OutputFile.h"
 #include "Subcommands.h"
 
 #include "colossal/Cost/Configuration.h"
 #include "colossal/Cost/Evidence.h"
+#include "colossal/Output/OutputFile.h"
 
 #include <cstdio>
 #include <map>

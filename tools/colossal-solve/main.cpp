@@ -1,6 +1,7 @@
 // colossal-solve: a layout problem in, one candidate per node out. The last line on standard output is one
 // JSON object; progress goes to standard error. Exit codes: 0 a feasible answer, 1 none found, 2 bad use or
 // input, 3 the answer could not be written.
+#include "colossal/Output/OutputFile.h"
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Solver.h"
 #include "colossal/Search/Verifier.h"
@@ -9,29 +10,18 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <string>
 #include <sys/resource.h>
 
 using namespace colossal::search;
 
 namespace {
 
-/// Under its name only once it is complete; a pipe or a device is written to as it is.
-bool writeAssignment(const std::string &path, const Assignment &assignment) {
-  std::error_code ignored;
-  bool special = std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
-  std::string temporary = special ? path : path + ".partial";
-  {
-    std::ofstream out(temporary);
-    out << '[';
-    for (std::size_t i = 0; i < assignment.size(); ++i)
-      out << (i ? "," : "") << assignment[i];
-    out << "]\n";
-    if (!out.flush())
-      return false;
-  }
-  return special || std::rename(temporary.c_str(), path.c_str()) == 0;
+std::string printAssignment(const Assignment &assignment) {
+  std::string text;
+  for (auto candidate : assignment)
+    text += (text.empty() ? "[" : ",") + std::to_string(candidate);
+  return (text.empty() ? "[" : text) + "]\n";
 }
 
 /// The most memory that this process has held so far, in bytes.
@@ -122,7 +112,7 @@ int main(int argc, char **argv) {
       std::fprintf(stderr, "%8.2f s  %s%s  bound %s\n", p.seconds, toString(p.cost).c_str(),
                    p.feasible ? "" : " (infeasible)", p.lowerBound ? toString(*p.lowerBound).c_str() : "-");
   });
-  if (!output.empty() && !writeAssignment(output, solution.assignment)) {
+  if (!output.empty() && !colossal::writeOutput(output, printAssignment(solution.assignment))) {
     std::fprintf(stderr, "colossal-solve: %s cannot be written\n", output.c_str());
     return 3;
   }

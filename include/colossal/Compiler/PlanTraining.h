@@ -45,9 +45,6 @@ struct PlanTrainingResult {
 mlir::LogicalResult planTraining(mlir::MLIRContext *context, const PlanTrainingOptions &options,
                                  PlanTrainingResult &result);
 
-/// Writes the plan's file, all of it or nothing; empty on success, otherwise the error.
-std::string writeTextFile(const std::string &path, const std::string &text);
-
 } // namespace colossal
 
 #endif // COLOSSAL_COMPILER_PLANTRAINING_H

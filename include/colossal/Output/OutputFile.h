@@ -1,13 +1,16 @@
 //===- OutputFile.h - results that are there whole or not at all ------------===//
 //
-// Both subcommands write one file at their end: a table (Predict.cpp) or a machine's description
-// (Calibrate.cpp).
+// For the text files that tools write at their end: a training plan, a layout problem's answer, a table of
+// predictions, a calibrated machine. (A plan for the runtime is written by plan::writePlan, which also syncs
+// it.)
 //
 //===----------------------------------------------------------------------===//
-#ifndef COLOSSAL_TOOLS_COLOSSAL_COST_OUTPUTFILE_H
-#define COLOSSAL_TOOLS_COLOSSAL_COST_OUTPUTFILE_H
+#ifndef COLOSSAL_OUTPUT_OUTPUTFILE_H
+#define COLOSSAL_OUTPUT_OUTPUTFILE_H
 
 #include <string>
+
+namespace colossal {
 
 /// Writes `text` beside `path` and renames it, so that what had the name stays until the new file is
 /// complete. A pipe or a device is written to as it is. False where that is impossible; nothing half-written
@@ -18,4 +21,6 @@ bool writeOutput(const std::string &path, const std::string &text);
 /// it.
 bool canWriteOutput(const std::string &path);
 
-#endif // COLOSSAL_TOOLS_COLOSSAL_COST_OUTPUTFILE_H
+} // namespace colossal
+
+#endif // COLOSSAL_OUTPUT_OUTPUTFILE_H
