@@ -3,6 +3,7 @@
 
 #include "colossal/Cost/CostModel.h"
 #include "colossal/Cost/HostCost.h"
+#include "colossal/Layout/CostTypes.h"
 #include "colossal/Schedule/Schedule.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -14,18 +15,6 @@ using namespace mlir;
 namespace colossal {
 
 namespace {
-
-cost::DataType dataTypeOf(Type element) {
-  if (element.isF64())
-    return cost::DataType::F64;
-  if (element.isF16())
-    return cost::DataType::F16;
-  if (element.isBF16())
-    return cost::DataType::BF16;
-  if (element.isInteger())
-    return element.getIntOrFloatBitWidth() < 32 ? cost::DataType::I8 : cost::DataType::I32;
-  return cost::DataType::F32;
-}
 
 double product(ArrayRef<int64_t> sizes) {
   double all = 1;
@@ -83,7 +72,7 @@ double Pricing::price(plan::ConvolutionOp op) const {
   double group = static_cast<double>(op.getGroup());
   cost::OpWork work = cost::contraction(group, static_cast<double>(output[0]) * product(output.drop_front(2)),
                                         static_cast<double>(output[1]) / group, product(weight.drop_front()),
-                                        dataTypeOf(op.getElementType()));
+                                        layout::getCostType(op.getElementType()));
   work.kind = cost::OpKind::Convolution;
   return host.seconds(work);
 }

@@ -2,6 +2,7 @@
 #include "Costs.h"
 
 #include "Candidates.h"
+#include "colossal/Layout/CostTypes.h"
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-static cost::DataType getDataType(Type element) {
+cost::DataType layout::getCostType(Type element) {
   if (element.isF64())
     return cost::DataType::F64;
   if (element.isF16())
@@ -37,7 +38,7 @@ bool Costs::isHeavy(Operation *op) {
 }
 
 double Costs::getRoofline(double flops, double bytes, Type element, int launches) const {
-  cost::DataType type = getDataType(element);
+  cost::DataType type = getCostType(element);
   double computing = model.seconds({flops, 0, type, 0}), moving = model.seconds({0, bytes, type, 0});
   return std::max(computing, moving) + kOverlapLoss * std::min(computing, moving) +
          model.seconds({0, 0, type, launches});
@@ -57,7 +58,7 @@ static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const As
   for (const Factor &factor : rule.factors)
     all *= factor.size;
   cost::OpWork work;
-  work.type = getDataType(result.getElementType());
+  work.type = getCostType(result.getElementType());
   bool isProduct =
       rule.operands.size() >= 2 && !rule.operands[1].empty() && std::abs(flops - all) < 1e-3 * all;
   auto holds = [](const TensorFactors &tensor, unsigned factor) {

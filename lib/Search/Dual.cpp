@@ -66,6 +66,21 @@ void DualAscent::gatherNode(int i, double *out) const {
   }
 }
 
+double DualAscent::send(int i, int h) {
+  const Core::Half &half = core.halves[h];
+  const double *incoming = messages.data() + messageFirst[h];
+  int rows = core.candidates(i), cols = core.candidates(half.other);
+  for (int k = 0; k < rows; ++k)
+    part[k] = share[i] * theta[k] - incoming[k];
+  double *out = messages.data() + messageFirst[half.reverse];
+  minPlus(part.data(), core.halves[half.reverse].from, rows, cols, out);
+  double low = *std::min_element(out, out + cols);
+  for (int l = 0; l < cols; ++l)
+    out[l] -= low;
+  spent += static_cast<std::uint64_t>(rows) * cols;
+  return low;
+}
+
 void DualAscent::forward(const std::function<bool()> &stop) {
   std::uint64_t ask = spent + kAskStop;
   for (int i = 0; i < core.nodes; ++i) {
@@ -90,19 +105,8 @@ void DualAscent::forward(const std::function<bool()> &stop) {
     }
     labels[i] = static_cast<int>(std::min_element(part.begin(), part.begin() + rows) - part.begin());
     for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
-      const Core::Half &half = core.halves[h];
-      if (half.other < i)
-        continue;
-      const double *incoming = messages.data() + messageFirst[h];
-      for (int k = 0; k < rows; ++k)
-        part[k] = share[i] * theta[k] - incoming[k];
-      int cols = core.candidates(half.other);
-      double *out = messages.data() + messageFirst[half.reverse];
-      minPlus(part.data(), core.halves[half.reverse].from, rows, cols, out);
-      double low = *std::min_element(out, out + cols);
-      for (int l = 0; l < cols; ++l)
-        out[l] -= low;
-      spent += static_cast<std::uint64_t>(rows) * cols;
+      if (core.halves[h].other > i)
+        send(i, h);
     }
   }
 }
@@ -121,20 +125,9 @@ double DualAscent::backward(const std::function<bool()> &stop) {
     double least = *std::min_element(theta.begin(), theta.begin() + rows);
     bound += (1 - lower[i] * share[i]) * least;
     for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h) {
-      const Core::Half &half = core.halves[h];
-      if (half.other > i)
+      if (core.halves[h].other > i)
         break;
-      const double *incoming = messages.data() + messageFirst[h];
-      for (int k = 0; k < rows; ++k)
-        part[k] = share[i] * theta[k] - incoming[k];
-      int cols = core.candidates(half.other);
-      double *out = messages.data() + messageFirst[half.reverse];
-      minPlus(part.data(), core.halves[half.reverse].from, rows, cols, out);
-      double low = *std::min_element(out, out + cols);
-      for (int l = 0; l < cols; ++l)
-        out[l] -= low;
-      bound += low;
-      spent += static_cast<std::uint64_t>(rows) * cols;
+      bound += send(i, h);
     }
   }
   for (int t = 0; t < core.steps(); ++t)

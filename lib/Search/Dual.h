@@ -47,6 +47,9 @@ public:
 private:
   void priceNodes();
   void gatherNode(int i, double *out) const;
+  /// Node i's message over its half edge h, from `theta`: a min-plus product with the edge's table, shifted
+  /// so that its least entry is 0. Returns the shift.
+  double send(int i, int h);
   /// A pass; ends early where `stop` says so, and the messages are then as good as any.
   void forward(const std::function<bool()> &stop);
   double backward(const std::function<bool()> &stop);
