@@ -1,4 +1,4 @@
-// Sizes of the register tile and of the packed panel, shared by the contraction kernel and the packing
+// Sizes of a contraction's tiles and of the packed panel, shared by the contraction kernel and the packing
 // kernel, and the emission of one packed panel. The panel's layout depends on N and the types only, never on
 // M: one packed weight serves kernels of every batch size.
 #ifndef COLOSSAL_CODEGEN_CPU_CONTRACTIONBLOCKING_H
@@ -39,6 +39,33 @@ llvm::SmallVector<ContractionDim> collapse(llvm::ArrayRef<ContractionDim> dims, 
 
 llvm::SmallVector<int64_t> sizesOf(llvm::ArrayRef<ContractionDim> dims);
 llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<ContractionDim> dims, int64_t ContractionDim::*operand);
+
+/// How a contraction is cut; all sizes are static. A tile of the launch is one panel of n times a block of
+/// rows of m, and walks k in blocks. Consecutive tiles walk the blocks of one super-block of rows, then the
+/// next panel.
+struct ContractionBlocking {
+  ContractionBlocking(const Target &target, const ContractionSpec &spec);
+
+  int64_t M, N, K, batchCount;
+  PanelShape panel;
+  int64_t rows, blockRows = 0;     ///< of a register tile, and of a block
+  int64_t panels, tailVectors = 0; ///< of n, and the vectors of the last one
+  int64_t supers, blocksPerSuper;
+  /// Dimensions as A's rows, and as k, are walked. k is outerK times innerK, the last of `kDims`.
+  llvm::SmallVector<ContractionDim> aDims, kDims;
+  int64_t innerK, outerK;
+  int64_t innerStep, outerStep, innerBlocks, kBlocks, blockDepth; ///< of a block of k
+  bool packA, packB;                                              ///< copied into the scratch first
+  bool widenB;                                                    ///< B is packed in a narrower type
+  /// Places in a thread's scratch: sums, then packed rows of A, then a packed panel of B.
+  int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
+
+private:
+  int64_t evenRows() const;
+  int64_t rowElements(const ContractionSpec &spec) const;
+  void cutDepth();
+  void cutRows(const Target &target, const ContractionSpec &spec);
+};
 
 /// The part of k that one pass covers: outer indices [outerBegin, outerEnd) (row-major over all collapsed k
 /// dimensions but the last) times inner indices [innerBegin, innerEnd).

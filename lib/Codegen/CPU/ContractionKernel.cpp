@@ -3,15 +3,13 @@
 // A tile of the launch is one panel of n times a block of rows m. For each block of k, the register tiles of
 // the block add to sums in the scratch; the epilogue then walks the sums once. So the epilogue's code is
 // emitted at most twice (whole vectors, and the vector that N cuts), however many register-tile variants
-// there are.
+// there are. ContractionBlocking.cpp decides how large all of these are.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "ContractionBlocking.h"
 #include "colossal/Codegen/CPU/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include <algorithm>
-#include <limits>
 
 using namespace mlir;
 
@@ -19,13 +17,12 @@ namespace colossal::cpu {
 
 namespace {
 
-class ContractionEmitter {
+/// Emits the kernel in the sizes that its base has fixed.
+class ContractionEmitter : private ContractionBlocking {
 public:
   ContractionEmitter(MLIRContext &context, const Target &target, const ContractionSpec &spec)
-      : context(context), target(target), spec(spec), acc(spec.accumulate), M(product(spec.m)),
-        N(product(spec.n)), K(product(spec.k)), panel(panelShape(target, acc, N)) {
-    plan();
-  }
+      : ContractionBlocking(target, spec), context(context), target(target), spec(spec),
+        acc(spec.accumulate) {}
 
   GeneratedKernel generate() {
     SmallVector<BufferSpec> buffers = {{spec.aType, {}, {}}, {spec.bType, {}, {}}};
@@ -104,102 +101,6 @@ private:
       yes(inner);
       scf::YieldOp::create(b, loc);
     });
-  }
-
-  /// Rows of a register tile such that the last tile of M rows, which may be smaller, costs least. A step of
-  /// k costs as many cycles as it has multiplications or loads (two of either a cycle), or as the panel takes
-  /// from the second-level cache.
-  static int64_t evenRows(int64_t m, const PanelShape &panel) {
-    auto cost = [&](int64_t rows) {
-      return rows == 0 ? 0 : std::max({rows * panel.vectors, rows + panel.vectors, 3 * panel.vectors}) + 2;
-    };
-    m = std::max<int64_t>(m, 1);
-    if (m <= panel.rows)
-      return m;
-    int64_t best = panel.rows, least = std::numeric_limits<int64_t>::max();
-    for (int64_t rows = panel.rows; rows > panel.rows / 2; --rows)
-      if (int64_t total = m / rows * cost(rows) + cost(m % rows); total < least)
-        best = rows, least = total;
-    return best;
-  }
-
-  /// Elements of A per row of it: fewer than K where rows overlap, as windows of a convolution do.
-  int64_t rowElements() const {
-    int64_t span = 1;
-    for (ArrayRef<ContractionDim> dims : {ArrayRef(spec.m), ArrayRef(spec.k)})
-      for (const ContractionDim &dim : dims)
-        span += (std::max<int64_t>(dim.size, 1) - 1) * std::abs(dim.a);
-    return std::clamp<int64_t>(divideUp(span, std::max<int64_t>(M, 1)), 1, std::max<int64_t>(K, 1));
-  }
-
-  /// Fixes the blocking; all sizes are static.
-  void plan() {
-    batchCount = product(spec.batch);
-    panels = panel.count(N);
-    int64_t tail = N - (panels - 1) * panel.width();
-    tailVectors = divideUp(std::max<int64_t>(tail, 1), panel.lanes);
-
-    // Rows of the register tile: as even as M allows.
-    rows = panel.rows;
-    rows = evenRows(M, panel);
-
-    aDims = collapse(spec.m, true, false, false);
-    packA = storageType(spec.aType) != acc;
-    SmallVector<ContractionDim> bn = collapse(spec.n, false, true, false);
-    bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
-    packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
-    widenB = spec.packed && storageType(spec.bType) != acc && M > 2 * rows;
-
-    // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
-    kDims = collapse(spec.k, true, !spec.packed, false);
-    innerK = kDims.back().size;
-    outerK = innerK == 0 ? 0 : K / innerK;
-    if (K == 0)
-      outerK = innerK = 0;
-    bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
-    const int64_t depth = 1024;
-    if (oneRegisterTile || K <= depth + depth / 4) {
-      innerStep = innerK, outerStep = outerK;
-    } else if (innerK > depth + depth / 4) {
-      innerStep = roundUp(divideUp(innerK, divideUp(innerK, depth)), 16), outerStep = 1;
-    } else {
-      innerStep = innerK, outerStep = std::max<int64_t>(1, depth / innerK);
-    }
-    innerBlocks = innerK ? divideUp(innerK, innerStep) : 1;
-    kBlocks = outerK ? innerBlocks * divideUp(outerK, outerStep) : 1;
-    blockDepth = innerStep * outerStep;
-
-    // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
-    int64_t elementSize = elementBytes(acc);
-    blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
-    // Widening a panel is repaid by the rows that use it, as packing B is below.
-    const int64_t enoughTiles = widenB ? 16 : 64;
-    while (batchCount * panels * divideUp(M, blockRows) < enoughTiles && blockRows >= 4 * rows)
-      blockRows = roundUp(divideUp(blockRows, 2), rows);
-    blockRows = std::max(blockRows, rows);
-    // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A
-    // packed panel of many blocks is fetched block by block, best while many rows use the block before.
-    if (packB && kBlocks > 1)
-      blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
-    else if (spec.packed && kBlocks > 1)
-      blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
-    int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
-    // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
-    int64_t held = std::max<int64_t>(1, target.cacheBytes() / 2 /
-                                            std::max<int64_t>(1, blockRows * rowElements() * elementSize));
-    if (packA && kBlocks == 1)
-      held = 1;
-    supers = divideUp(blocks, std::min(blocks, held));
-    blocksPerSuper = divideUp(blocks, supers);
-
-    int64_t bytes = roundUp(blockRows * panel.width() * elementSize, 64);
-    aScratchOffset = bytes;
-    if (packA)
-      bytes += roundUp(blockRows * blockDepth * elementSize, 64);
-    bScratchOffset = bytes;
-    if (packB || widenB)
-      bytes += roundUp(panel.width() * blockDepth * elementSize, 64);
-    scratchBytes = bytes;
   }
 
   /// Where a tile stands.
@@ -613,18 +514,9 @@ private:
   const Target &target;
   const ContractionSpec &spec;
   Type acc;
-  int64_t M, N, K;
-  PanelShape panel;
   KernelFunction *function = nullptr;
   unsigned cBuffer = 0;
   Value accScratch, aScratch, bScratch;
-
-  SmallVector<ContractionDim> aDims, kDims;
-  bool packA, packB;
-  bool widenB; ///< B is packed in a narrower type
-  int64_t rows, blockRows, tailVectors, panels, batchCount, supers, blocksPerSuper;
-  int64_t innerK, outerK, innerStep, outerStep, innerBlocks, kBlocks, blockDepth;
-  int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
 };
 
 std::string spelled(Type type) {

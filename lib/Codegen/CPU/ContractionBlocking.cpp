@@ -1,0 +1,109 @@
+// The sizes of a contraction's tiles, from its own and the target's; no code is emitted here.
+#include "ContractionBlocking.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+
+namespace colossal::cpu {
+
+ContractionBlocking::ContractionBlocking(const Target &target, const ContractionSpec &spec)
+    : M(product(spec.m)), N(product(spec.n)), K(product(spec.k)), batchCount(product(spec.batch)),
+      panel(panelShape(target, spec.accumulate, N)), rows(evenRows()), panels(panel.count(N)) {
+  int64_t tail = N - (panels - 1) * panel.width();
+  tailVectors = divideUp(std::max<int64_t>(tail, 1), panel.lanes);
+
+  aDims = collapse(spec.m, true, false, false);
+  packA = storageType(spec.aType) != spec.accumulate;
+  SmallVector<ContractionDim> bn = collapse(spec.n, false, true, false);
+  bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
+  packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
+  widenB = spec.packed && storageType(spec.bType) != spec.accumulate && M > 2 * rows;
+
+  // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
+  kDims = collapse(spec.k, true, !spec.packed, false);
+  cutDepth();
+  cutRows(target, spec);
+
+  int64_t elementSize = elementBytes(spec.accumulate);
+  int64_t bytes = roundUp(blockRows * panel.width() * elementSize, 64);
+  aScratchOffset = bytes;
+  if (packA)
+    bytes += roundUp(blockRows * blockDepth * elementSize, 64);
+  bScratchOffset = bytes;
+  if (packB || widenB)
+    bytes += roundUp(panel.width() * blockDepth * elementSize, 64);
+  scratchBytes = bytes;
+}
+
+/// Rows of a register tile such that the last tile of M rows, which may be smaller, costs least. A step of
+/// k costs as many cycles as it has multiplications or loads (two of either a cycle), or as the panel takes
+/// from the second-level cache.
+int64_t ContractionBlocking::evenRows() const {
+  auto cost = [&](int64_t count) {
+    return count == 0 ? 0 : std::max({count * panel.vectors, count + panel.vectors, 3 * panel.vectors}) + 2;
+  };
+  int64_t m = std::max<int64_t>(M, 1);
+  if (m <= panel.rows)
+    return m;
+  int64_t best = panel.rows, least = std::numeric_limits<int64_t>::max();
+  for (int64_t count = panel.rows; count > panel.rows / 2; --count)
+    if (int64_t total = m / count * cost(count) + cost(m % count); total < least)
+      best = count, least = total;
+  return best;
+}
+
+/// Elements of A per row of it: fewer than K where rows overlap, as windows of a convolution do.
+int64_t ContractionBlocking::rowElements(const ContractionSpec &spec) const {
+  int64_t span = 1;
+  for (ArrayRef<ContractionDim> dims : {ArrayRef(spec.m), ArrayRef(spec.k)})
+    for (const ContractionDim &dim : dims)
+      span += (std::max<int64_t>(dim.size, 1) - 1) * std::abs(dim.a);
+  return std::clamp<int64_t>(divideUp(span, std::max<int64_t>(M, 1)), 1, std::max<int64_t>(K, 1));
+}
+
+void ContractionBlocking::cutDepth() {
+  innerK = kDims.back().size;
+  outerK = innerK == 0 ? 0 : K / innerK;
+  if (K == 0)
+    outerK = innerK = 0;
+  bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
+  const int64_t depth = 1024;
+  if (oneRegisterTile || K <= depth + depth / 4) {
+    innerStep = innerK, outerStep = outerK;
+  } else if (innerK > depth + depth / 4) {
+    innerStep = roundUp(divideUp(innerK, divideUp(innerK, depth)), 16), outerStep = 1;
+  } else {
+    innerStep = innerK, outerStep = std::max<int64_t>(1, depth / innerK);
+  }
+  innerBlocks = innerK ? divideUp(innerK, innerStep) : 1;
+  kBlocks = outerK ? innerBlocks * divideUp(outerK, outerStep) : 1;
+  blockDepth = innerStep * outerStep;
+}
+
+void ContractionBlocking::cutRows(const Target &target, const ContractionSpec &spec) {
+  // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
+  blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
+  // Widening a panel is repaid by the rows that use it, as packing B is below.
+  const int64_t enoughTiles = widenB ? 16 : 64;
+  while (batchCount * panels * divideUp(M, blockRows) < enoughTiles && blockRows >= 4 * rows)
+    blockRows = roundUp(divideUp(blockRows, 2), rows);
+  blockRows = std::max(blockRows, rows);
+  // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A
+  // packed panel of many blocks is fetched block by block, best while many rows use the block before.
+  if (packB && kBlocks > 1)
+    blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
+  else if (spec.packed && kBlocks > 1)
+    blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
+  int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
+  // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
+  int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(spec.accumulate);
+  int64_t held = std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
+  if (packA && kBlocks == 1)
+    held = 1;
+  supers = divideUp(blocks, std::min(blocks, held));
+  blocksPerSuper = divideUp(blocks, supers);
+}
+
+} // namespace colossal::cpu
