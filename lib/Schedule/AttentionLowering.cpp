@@ -12,10 +12,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 LogicalResult FunctionLowering::lowerAttention(AttentionOp op, Place &place) {
   RankedTensorType queryType = tensorOf(op.getQuery()), keyType = tensorOf(op.getKey());
   RankedTensorType valueType = tensorOf(op.getValue()), resultType = tensorOf(op.getResult());

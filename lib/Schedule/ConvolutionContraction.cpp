@@ -21,10 +21,6 @@ using namespace colossal::schedule;
 /// Marks a convolution without bias and padding that is lowered as a contraction, and the pad in front of it.
 static constexpr StringLiteral kContraction = "schedule.contraction";
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool schedule::isContraction(Operation *op) {
   return isa<ContractOp>(op) || (isa<ConvOp>(op) && op->hasAttr(kContraction));
 }

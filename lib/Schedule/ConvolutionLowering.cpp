@@ -13,10 +13,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool FunctionLowering::isChannelsLast(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || type.getRank() < 3 || type.getRank() > 5)

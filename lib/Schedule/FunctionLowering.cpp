@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static int64_t byteSize(RankedTensorType type) {
   return type.getNumElements() * cpu::elementBytes(type.getElementType());
 }

@@ -62,6 +62,7 @@ private:
   mlir::LogicalResult lowerGroup(Group &group, Place &place);
   mlir::LogicalResult lowerFused(Group &group, Place &place);
   mlir::LogicalResult lowerContraction(Group &group, Place &place);
+  struct ContractionLowering;
   /// What a contraction multiplies: labels of the dimensions, and where the sides lie. Windows of a
   /// convolution are dimensions of the left side whose strides overlap.
   struct Operands {
@@ -146,6 +147,16 @@ private:
   llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors
   llvm::DenseSet<mlir::Operation *> done;    ///< ops whose steps have been made
 };
+
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// "add" of colossal.elementwise add, "softmax" of colossal.softmax: what a trace shows.
+std::string shortName(mlir::Operation *op);
+
+/// What the ops compute together (ShardingRuleOpInterface::getFlops), at most 10^18.
+int64_t countOperations(llvm::ArrayRef<mlir::Operation *> ops);
 
 /// Strides of a dense tensor N x C x spatial with the channels innermost.
 llvm::SmallVector<int64_t> channelsLastStrides(llvm::ArrayRef<int64_t> shape);

@@ -12,10 +12,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 LogicalResult FunctionLowering::lowerSequential(Group &group, Place &place) {
   Operation *op = group.routine;
   const bool updates = cpu::updatesOutput(op);

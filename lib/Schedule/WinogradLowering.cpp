@@ -13,10 +13,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 /// Cycles of one core, as far as they decide between algorithms. Weights of a model come from memory, each
 /// once.
