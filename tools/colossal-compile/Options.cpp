@@ -215,7 +215,8 @@ int parseOptions(int argc, char **argv, Options &options) {
   colossal::CompileOptions &compile = options.compile;
   app.add_option("MODEL", compile.import.modelPath, "the ONNX file");
   app.add_option("-o,--output", options.output,
-                 "the plan file; default: the model's name with .cplan, in this folder");
+                 "the plan file; default: the model's name with .cplan, in this folder")
+      ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
   app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
   app.add_option(
          "--dim", raw.dims,

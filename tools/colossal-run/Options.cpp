@@ -56,26 +56,30 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
          "--input", options.inputs,
          "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
       ->allow_extra_args(false);
-  app.add_option("--output", options.output, "Write the outputs to this .npz file");
+  CLI::Validator notEmpty(
+      [](const std::string &text) { return text.empty() ? "must not be empty" : std::string(); }, "");
+  app.add_option("--output", options.output, "Write the outputs to this .npz file")->check(notEmpty);
   app.add_option(
       "--expect", options.expect,
       "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
       "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
-  CLI::Validator tolerance(
+  // Of numbers without a sign, the parser would take -1 for the greatest.
+  CLI::Validator notNegative(
       [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
   app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")
-      ->check(tolerance)
+      ->check(notNegative)
       ->capture_default_str();
   app.add_option("--atol", options.atol, "Absolute tolerance for --expect")
-      ->check(tolerance)
+      ->check(notNegative)
       ->capture_default_str();
   app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
   auto *weightsSeed = app.add_option("--random-weights", randomWeights,
-                                     "Fill weights from this seed instead of files; equal on any mesh");
-  auto *inputsSeed =
-      app.add_option("--random-inputs", randomInputs,
-                     "Fill the inputs that are not given from this seed (integers are 0 or 1)");
+                                     "Fill weights from this seed instead of files; equal on any mesh")
+                          ->check(notNegative);
+  auto *inputsSeed = app.add_option("--random-inputs", randomInputs,
+                                    "Fill the inputs that are not given from this seed (integers are 0 or 1)")
+                         ->check(notNegative);
   app.add_option("--program", options.program,
                  "The program to run, where inputs are random and several would do");
   app.add_option("--threads", options.session.threads,
