@@ -64,7 +64,7 @@ def pooling():
                 "dilated": ((2, 2), (1, 1), (2, 3), (0, 1, 0, 1), (3, 5)), "ceil": ((3, 3), (2, 2), (1, 1), (1, 1, 1, 1), (3, 4))}
     for name, (kernel, strides, dilations, pads, out) in settings.items():
         common = f"kernel = {array_text(kernel)}, strides = {array_text(strides)}, dilations = {array_text(dilations)}, pads = {array_text(pads)}"
-        for dtype in (np.float32, np.float16, np.float64):
+        for dtype in FLOATS:
             x = ramp((2, 3, 5, 6), dtype, seed=40)
             for kind, include in (("max", False), ("average", False), ("average", True), ("lp", False)):
                 y, _ = pool_reference(kind, x, kernel, strides, dilations, pads, out, include)

@@ -245,13 +245,15 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   };
   auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
   if (getKind() == PoolKind::Max) {
+    // 16-bit floats are compared as f32: not every target has code for comparing them as they are.
     Value lowest = carried(emitter.scalar(type, lowestOf(type)));
+    Value least = carried(Element(emitter, lowest, type).to(inner).get());
     Value nowhere = carried(emitter.scalar(i64, -1));
     auto values =
-        overWindow(emitter, kernel, {lowest, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
+        overWindow(emitter, kernel, {least, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
           auto [at, inside] = locate(counters, 0, 0);
-          Element best(emitter, acc[0], type), place(emitter, acc[1], i64), here(emitter, inside, boolean);
-          Element x(emitter, emitter.load(getInput(), at, inside, lowest), type);
+          Element best(emitter, acc[0], inner), place(emitter, acc[1], i64), here(emitter, inside, boolean);
+          Element x = Element(emitter, emitter.load(getInput(), at, inside, lowest), type).to(inner);
           if (result == 0)
             return SmallVector<Value>{carried(best.max(x).get()), acc[1]};
           Lane linear = emitter.add(emitter.mul(index[0], input[1]), index[1]);
@@ -265,7 +267,7 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
                                     carried(better.select(flat, place).get())};
         });
     if (result == 0)
-      return values[0];
+      return Element(emitter, values[0], inner).to(type).get();
     return Element(emitter, values[1], i64).to(elementTypeOf(getIndices())).get();
   }
   bool average = getKind() == PoolKind::Average;
@@ -491,7 +493,7 @@ Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayR
   Element image = ofRegion(0).to(i64);
   Lane at = emitter.fromValue(image.max(image.like(0)).min(image.like(double(input[0] - 1))).get());
   auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
-  Value lowest = carried(emitter.scalar(type, lowestOf(type)));
+  Value lowest = carried(emitter.scalar(real, lowestOf(real)));
   auto values =
       overWindow(emitter, input.drop_front(2), {lowest}, [&](ArrayRef<Value> counters, ValueRange acc) {
         Element row = Element(emitter, counters[0], i64).to(real),
@@ -499,10 +501,11 @@ Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayR
         Element inside =
             (rows.first <= row) & (row < rows.second) & (columns.first <= column) & (column < columns.second);
         Lane place[] = {at, index[1], emitter.uniform(counters[0]), emitter.uniform(counters[1])};
-        Element best(emitter, acc[0], type), x(emitter, emitter.load(getInput(), place), type);
+        Element best(emitter, acc[0], real);
+        Element x = Element(emitter, emitter.load(getInput(), place), type).to(real);
         return SmallVector<Value>{carried(inside.select(best.max(x), best).get())};
       });
-  Element best(emitter, values[0], type);
+  Element best(emitter, values[0], real);
   Element isFilled = (rows.first < rows.second) & (columns.first < columns.second);
-  return isFilled.select(best, best.like(0)).get();
+  return isFilled.select(best, best.like(0)).to(type).get();
 }
