@@ -247,10 +247,8 @@ std::string colossal::bindByPosition(const std::vector<ModelInput> &inputs,
       continue;
     std::string names;
     for (const auto &[known, places] : positions)
-      if (places == std::set<size_t>{position}) {
+      if (places == std::set<size_t>{position} && dims.insert({known, given->second}).second)
         names += (names.empty() ? "'" : ", '") + known + "'";
-        dims.insert({known, given->second});
-      }
     if (names.empty())
       continue;
     told += (told.empty() ? "the model's dimensions have no names of their own: '" : "; '") +

@@ -60,8 +60,8 @@ static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) 
 }
 
 SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted) {
-  llvm::StringMap<SmallVector<int, 1>>
-      givers; // a second one is an error of the model's that its import tells
+  // Of a name: a second one is an error of the model's, which its import tells.
+  llvm::StringMap<SmallVector<int, 1>> givers;
   for (auto [i, node] : llvm::enumerate(nodes))
     for (const std::string &output : node.output())
       if (!output.empty())
@@ -116,9 +116,9 @@ struct UnsupportedOperators::Walk {
   int64_t visited = 0;
 
   void visit(const Nodes &nodes, const OperatorSets &sets, ArrayRef<int> needed, bool inBranch) {
+    // Recursion is reported where it is inlined, and so is what functions multiply beyond all bounds.
     if (level == 64)
-      return; // recursion is reported where it is inlined, and so is what functions multiply beyond all
-              // bounds
+      return;
     ++level;
     for (int i : needed)
       if (visited++ < kMostNodes)
