@@ -62,8 +62,8 @@ int main(int argc, char **argv) {
   double limit = 0;
   bool quiet = false;
   app.add_option("FILE", file, "problem, .json or .json.gz")->required();
-  auto *time =
-      app.add_option("--time-limit", limit, "seconds, reading the file included")->check(CLI::PositiveNumber);
+  auto *time = app.add_option("--time-limit", limit, "seconds, reading the file included")
+                   ->check(CLI::Range(1e-3, 1e9));
   app.add_option("--work", budget.work, "search effort in place of time: repeatable on any machine")
       ->excludes(time);
   app.add_option("--threads", budget.threads, "threads (default 2)")
