@@ -1,6 +1,7 @@
 // Neighbour: Branching.h.
 #include "Branching.h"
 
+#include "MiniBuckets.h"
 #include "Neighborhood.h"
 
 #include <algorithm>
@@ -97,10 +98,35 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
 
   std::vector<char> keep(sub.cost.size(), 1);
   int dropped = exact.fix(upper, keep);
-  for (int i = 0; i < sub.nodes; ++i)
-    if (std::find(keep.begin() + sub.first[i], keep.begin() + sub.first[i + 1], 1) ==
-        keep.begin() + sub.first[i + 1])
+  auto closed = [&] {
+    for (int i = 0; i < sub.nodes; ++i)
+      if (std::find(keep.begin() + sub.first[i], keep.begin() + sub.first[i + 1], 1) ==
+          keep.begin() + sub.first[i + 1])
+        return true;
+    return false;
+  };
+  if (closed())
+    return;
+  if (auto before = exact.bound()) {
+    MiniBuckets buckets(sub, exact, keep, upper, work, stop);
+    slot.spent += buckets.work();
+    auto better = buckets.bound();
+    if (!better)
       return;
+    bound = std::max(bound, *better);
+    dropped += buckets.fix(keep);
+    if (closed())
+      return;
+    if (buckets.exact()) {
+      search.assign(buckets.decode());
+      if (search.merit().allowed() && search.merit().total.cost <= static_cast<double>(upper)) {
+        slot.answer = toCore(leaf, search.current());
+        slot.answerCost = search.merit().total.cost;
+        if (slot.answerCost <= static_cast<double>(bound))
+          return; // the best there is
+      }
+    }
+  }
   if (5 * static_cast<std::size_t>(dropped) > keep.size())
     addChild(slot, std::move(keep), bound);
   else

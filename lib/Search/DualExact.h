@@ -30,6 +30,16 @@ public:
   /// cleared.
   int fix(__int128 upper, std::vector<char> &keep);
 
+  /// What is left at node i's candidate, or at a pair of the edge whose half edge `h` leads from i to a
+  /// smaller node; and what of it the bound has taken (h < 0: of the node).
+  double nodeCost(int i, int k) const { return theta[core.first[i] + k]; }
+  double edgeCost(int i, int h, int k, int l) const {
+    const Core::Half &half = core.halves[h];
+    return half.from[static_cast<std::size_t>(l) * core.candidates(i) + k] - W[messageFirst[h] + k] -
+           W[messageFirst[half.reverse] + l];
+  }
+  double taken(int i, int h) const { return h < 0 ? lowest(i) : edgeLow[h]; }
+
 private:
   void chargeMemory(const std::vector<double> &price);
   void giveToLower(const std::vector<double> &share);

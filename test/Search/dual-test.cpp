@@ -2,6 +2,7 @@
 // against enumeration.
 #include "Branching.h"
 #include "Dual.h"
+#include "MiniBuckets.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
 #include "random-problems.h"
@@ -77,6 +78,88 @@ TEST_P(DualOnRandomProblems, BoundsHoldAndFixingKeepsEveryOptimum) {
   }
   EXPECT_GT(tried, 60);
   EXPECT_GT(fixed, tried / 2) << "nothing was dropped, so nothing was shown";
+}
+
+/// Where memory is free and no bucket is divided, elimination is exact; with small tables it is a bound
+/// between the dual's and the optimum. What it drops is in no optimum, and as much as can be where it is
+/// exact.
+TEST_P(DualOnRandomProblems, MiniBucketsBoundAndWithoutMemoryAreExact) {
+  Recipe recipe = GetParam();
+  int exact = 0, divided = 0, rose = 0, dropped = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    recipe.memory = seed % 2;
+    Problem problem = randomProblem(recipe, 9800 + seed);
+    std::vector<Assignment> optima;
+    Assignment best = cheapest(problem, &optima);
+    if (best.empty())
+      continue;
+    Total optimum = verify(problem, best).cost, upper = optimum + std::vector<Total>{0, 1, 5000}[seed % 3];
+    Reduction::Options options;
+    options.none = true;
+    Reduction reduction(problem, options);
+    ASSERT_FALSE(reduction.infeasible());
+    const Core &core = reduction.core();
+    DualAscent dual(core);
+    dual.run(200 * (seed % 3), static_cast<double>(optimum), kGoOn);
+    for (std::uint64_t entries : {1, 1'000'000}) {
+      std::vector<char> keep(core.cost.size(), 1);
+      ExactDual known = dual.exact();
+      known.fix(upper, keep);
+      ASSERT_TRUE(known.bound());
+      MiniBuckets buckets(core, known, keep, upper, entries, kGoOn);
+      ASSERT_TRUE(buckets.bound()) << "seed " << seed;
+      EXPECT_TRUE(*buckets.bound() >= *known.bound());
+      EXPECT_TRUE(*buckets.bound() <= optimum) << "seed " << seed;
+      divided += !buckets.exact();
+      rose += *buckets.bound() > *known.bound();
+      dropped += buckets.fix(keep);
+      for (const Assignment &answer : optima)
+        for (std::size_t i = 0; i < answer.size(); ++i)
+          EXPECT_TRUE(keep[core.first[i] + answer[i]]) << "seed " << seed << " node " << i;
+      if (recipe.memory || !buckets.exact())
+        continue;
+      ++exact;
+      EXPECT_TRUE(*buckets.bound() == optimum) << "seed " << seed;
+      std::vector<int> x = buckets.decode();
+      EXPECT_TRUE(verify(problem, reduction.expand(x)).cost == optimum) << "seed " << seed;
+      if (upper > optimum)
+        continue;
+      // Each candidate that is left is in some optimum.
+      std::vector<char> needed(core.cost.size(), 0);
+      for (const Assignment &answer : optima)
+        for (std::size_t i = 0; i < answer.size(); ++i)
+          needed[core.first[i] + answer[i]] = 1;
+      for (int c = 0; c < core.first[static_cast<int>(problem.nodes.size())]; ++c)
+        EXPECT_EQ(keep[c], needed[c]) << "seed " << seed << " candidate " << c;
+    }
+  }
+  EXPECT_GT(exact, 40);
+  EXPECT_GT(divided, 20);
+  EXPECT_GT(rose, 20);
+  EXPECT_GT(dropped, 20);
+}
+
+/// Costs that do not fit 32 bits are counted in larger units, rounded down.
+TEST(MiniBuckets, RoundsLargeCostsDown) {
+  for (int seed = 0; seed < 60; ++seed) {
+    Problem problem = randomProblem({7, 3, 12, 2, 5, 0, seed % 2 == 0, 2'000'000'000'000}, 500 + seed);
+    Assignment best = cheapest(problem);
+    if (best.empty())
+      continue;
+    Total optimum = verify(problem, best).cost;
+    Reduction::Options options;
+    options.none = true;
+    Reduction reduction(problem, options);
+    DualAscent dual(reduction.core());
+    std::vector<char> keep(reduction.core().cost.size(), 1);
+    ExactDual known = dual.exact();
+    ASSERT_TRUE(known.bound());
+    MiniBuckets buckets(reduction.core(), known, keep, 2 * optimum, 10'000, kGoOn);
+    ASSERT_TRUE(buckets.bound());
+    EXPECT_TRUE(*buckets.bound() <= optimum);
+    if (buckets.exact() && seed % 2)
+      EXPECT_TRUE(*buckets.bound() > optimum - optimum / 100'000);
+  }
 }
 
 TEST_P(DualOnRandomProblems, ExactSearchFindsTheOptimumAndProvesIt) {
