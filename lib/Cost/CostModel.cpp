@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 namespace colossal::cost {
 
@@ -79,7 +80,7 @@ GraphBandwidth CostModel::graphBandwidth(std::size_t index, int size, int stride
 double CostModel::seconds(Collective kind, double bytes, const Group &group) const {
   if (group.size <= 1)
     return 0;
-  double total = 0;
+  double total = 0, below = 0;
   std::int64_t unit = 1;    // devices in one unit of the level at hand
   std::int64_t reached = 1; // members of the group inside one such unit
   std::int64_t stride = std::max(1, group.stride);
@@ -87,12 +88,20 @@ double CostModel::seconds(Collective kind, double bytes, const Group &group) con
   for (std::size_t k = 0; k < description.levels.size() && reached < group.size; ++k) {
     const Level &level = description.levels[k];
     std::int64_t whole = unit * level.units;
-    bool last = k + 1 == description.levels.size() || whole >= span;
-    std::int64_t inside = last ? group.size : std::max<std::int64_t>(1, whole / stride);
+    // Where units are no whole number of groups, some groups lie across two of them, and all wait for those.
+    std::int64_t block = group.size * stride;
+    bool straddles = whole >= span && whole % block != 0 && group.active > whole;
+    bool last = k + 1 == description.levels.size() || (whole >= span && !straddles);
+    std::int64_t inside =
+        last ? group.size : std::max<std::int64_t>(1, (straddles ? std::gcd(whole, block) : whole) / stride);
     inside = std::max(reached, std::min<std::int64_t>(inside, group.size));
     std::int64_t n = (inside + reached - 1) / reached;
     std::int64_t active = std::max(1, group.active);
+    below = std::max(below, level.startSeconds);
     if (n > 1) {
+      // A collective is launched once, wherever it goes: on its first level it takes no less than further
+      // inside.
+      double start = total > 0 ? level.startSeconds : below;
       // What a device gets of its unit's bandwidth, and of the medium that all units share.
       double unitBandwidth = level.bandwidth;
       double steps = std::ceil(std::log2(static_cast<double>(n)));
@@ -122,24 +131,19 @@ double CostModel::seconds(Collective kind, double bytes, const Group &group) con
       double pass = level.localBandwidth > 0 ? part / level.localBandwidth : 0;
       switch (kind) {
       case Collective::AllReduce:
-        total +=
-            level.startSeconds + 2 * (steps * level.latencySeconds + part * others * factor / share) + pass;
+        total += start + 2 * (steps * level.latencySeconds + part * others * factor / share) + pass;
         break;
       case Collective::AllGather:
       case Collective::ReduceScatter:
-        total +=
-            level.startSeconds + steps * level.latencySeconds + part * others * factor / share + pass / 2;
+        total += start + steps * level.latencySeconds + part * others * factor / share + pass / 2;
         break;
       case Collective::AllToAll:
-        total += level.startSeconds + static_cast<double>(n - 1) * level.latencySeconds +
-                 part * others * factor / share;
+        total += start + static_cast<double>(n - 1) * level.latencySeconds + part * others * factor / share;
         break;
       case Collective::Broadcast:
-        total += level.startSeconds + steps * level.latencySeconds + part * factor / share;
+        total += start + steps * level.latencySeconds + part * factor / share;
         break;
-      case Collective::Permute:
-        total = level.startSeconds + level.latencySeconds + part * factor / share;
-        break;
+      case Collective::Permute: total = below + level.latencySeconds + part * factor / share; break;
       }
     }
     reached = inside;

@@ -3,6 +3,7 @@
 #include "colossal/Cost/Machine.h"
 
 #include "EmbeddedMachines.h"
+#include "colossal/Cost/CheckedJson.h"
 
 #include <nlohmann/json.hpp>
 
@@ -354,8 +355,8 @@ MachineResult parseMachine(std::string_view text) {
   MachineResult result;
   json value = json::parse(text.begin(), text.end(), nullptr, false);
   Checker check;
-  if (value.is_discarded()) {
-    check.fail("", "is not JSON");
+  if (JsonFlaw flaw = findJsonFlaw(text); !flaw.what.empty()) {
+    check.fail(flaw.place, flaw.what);
   } else if (check.object(
                  value, "",
                  {"name", "description", "device", "levels", "host_link", "disk", "host", "fitted"})) {

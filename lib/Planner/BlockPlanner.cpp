@@ -6,6 +6,7 @@
 #include "colossal/Search/Solver.h"
 
 #include <algorithm>
+#include <mutex>
 #include <sstream>
 
 namespace colossal::planner {
@@ -44,40 +45,53 @@ struct BlockPlanner::Layouts {
       kinds.push_back(std::make_unique<KindInfo>(kind));
   }
 
-  using AxesKey = std::vector<std::array<int, 4>>;
-  static AxesKey key(const std::vector<TensorAxis> &axes) {
+  /// What is known on one set of axes.
+  struct OnAxes {
+    OnAxes(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
+        : mover(operations, axes) {}
+    Mover mover;
+    std::map<std::vector<double>, std::optional<UnitLayout>> known;
+  };
+  using AxesKey = std::vector<std::array<int, 5>>;
+  OnAxes &on(const std::vector<TensorAxis> &axes) {
     AxesKey key;
     for (const TensorAxis &axis : axes)
-      key.push_back({axis.size, axis.group.size, axis.group.stride, axis.group.active});
-    return key;
-  }
-  const Mover &mover(const std::vector<TensorAxis> &axes) {
-    auto &entry = movers[key(axes)];
+      key.push_back({axis.size, axis.group.size, axis.group.stride, axis.group.active, axis.isContext});
+    std::lock_guard<std::mutex> lock(mutex);
+    auto &entry = byAxes[key];
     if (!entry)
-      entry = std::make_unique<Mover>(operations, axes);
+      entry = std::make_unique<OnAxes>(operations, axes);
     return *entry;
   }
   UnitLayouts unit(const UnitQuery &query) {
-    return UnitLayouts(*kinds[query.kind], types, operations, mover(query.axes), query);
+    return UnitLayouts(*kinds[query.kind], types, operations, on(query.axes).mover, query);
   }
 
   std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
+  double leastDeviceSeconds(const UnitKind &kind) const;
 
   const TrainingGraph &graph;
   TrainingTypes types;
   cost::OperationCost operations;
   std::vector<std::unique_ptr<KindInfo>> kinds;
-  std::map<AxesKey, std::unique_ptr<Mover>> movers;
-  std::map<std::vector<double>, std::optional<UnitLayout>> known;
+  std::mutex mutex; ///< of byAxes
+  std::map<AxesKey, std::unique_ptr<OnAxes>> byAxes;
+  std::vector<double> leastSeconds; ///< by kind
 };
 
 BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine,
                            const TrainingTypes &types)
-    : layouts(std::make_unique<Layouts>(graph, machine, types)) {}
+    : layouts(std::make_unique<Layouts>(graph, machine, types)) {
+  for (const UnitKind &kind : graph.kinds)
+    layouts->leastSeconds.push_back(layouts->leastDeviceSeconds(kind));
+}
 BlockPlanner::~BlockPlanner() = default;
 
 std::size_t BlockPlanner::solved() const {
-  return layouts->known.size();
+  std::size_t sum = 0;
+  for (const auto &[axes, on] : layouts->byAxes)
+    sum += on->known.size();
+  return sum;
 }
 
 std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &axes) const {
@@ -222,7 +236,7 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
 }
 
 std::optional<UnitLayout> BlockPlanner::solve(const UnitQuery &query) {
-  auto [entry, isNew] = layouts->known.try_emplace(key(query));
+  auto [entry, isNew] = layouts->on(query.axes).known.try_emplace(key(query));
   if (isNew)
     entry->second = layouts->solve(query, {});
   return entry->second;
@@ -237,15 +251,18 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
 }
 
 double BlockPlanner::leastDeviceSeconds(int kind) const {
+  return layouts->leastSeconds[kind];
+}
+
+double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {
   // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least
   // that.
-  const cost::OperationCost &operations = layouts->operations;
   constexpr double kLarge = 1 << 20;
-  cost::OpWork large = cost::contraction(1, kLarge, kLarge, kLarge, layouts->types.compute);
+  cost::OpWork large = cost::contraction(1, kLarge, kLarge, kLarge, types.compute);
   double perFlop = operations.seconds(large) / large.flops();
   double perByte = operations.seconds(cost::streaming(1e15, 0)) / 1e15;
   double seconds = 0;
-  for (const Operation &op : layouts->graph.kinds[kind].operations) {
+  for (const Operation &op : kind.operations) {
     double flops = 1, moved = 0;
     if (op.kind == Operation::Contraction) {
       for (const Factor &factor : op.factors)
@@ -267,9 +284,9 @@ double BlockPlanner::leastDeviceSeconds(int kind) const {
     } else if (op.kind == Operation::Streaming) {
       for (const auto *uses : {&op.operands, &op.results})
         for (const Use &use : *uses) {
-          const Tensor &tensor = layouts->graph.kinds[kind].tensors[use.tensor];
+          const Tensor &tensor = kind.tensors[use.tensor];
           if (use.moved && tensor.perSequence && tensor.kind != Tensor::Parameter)
-            moved += tensor.elements * (tensor.isFloat ? layouts->types.activation : tensor.bytes);
+            moved += tensor.elements * (tensor.isFloat ? types.activation : tensor.bytes);
         }
       seconds += moved * perByte;
     }

@@ -4,25 +4,20 @@
 // fits.
 #include "colossal/Planner/JointSearch.h"
 
+#include "Meshes.h"
+#include "Parallel.h"
 #include "Remedies.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <queue>
 
 namespace colossal::planner {
 
 namespace {
-
-std::vector<int> divisors(int n, double most) {
-  std::vector<int> found;
-  for (int d = 1; d <= n && d <= most; ++d)
-    if (n % d == 0)
-      found.push_back(d);
-  return found;
-}
 
 std::string percent(double part) {
   char text[32];
@@ -48,39 +43,28 @@ std::string compare(const PlanPrice &best, const PlanPrice &other) {
          " more of the step";
 }
 
-struct Group {
-  TrainingPlan plan;
-  const Cell *cell = nullptr;
-  double quick = 0;
-};
+/// How many groups, or plans, are looked at in one go: the same number whatever the threads, so that the
+/// answer is.
+constexpr std::size_t kGroupsAtOnce = 64, kPlansAtOnce = 8;
+/// Plans without room of which the fastest is told.
+constexpr std::size_t kTooLarge = 8;
 
 class Search {
 public:
   Search(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space,
          const std::function<void(const std::string &)> &progress)
-      : pricer(pricer), task(task), space(space), progress(progress) {}
+      : pricer(pricer), task(task), space(space), progress(progress), meshes(pricer, task, space) {}
 
   SearchResult run() {
-    result.error = checkTask(pricer, task);
-    if (!result.error.empty())
-      return result;
     gatherGroups();
-    if (groups.empty()) {
-      result.error = "no mesh of " + std::to_string(task.devices) +
-                     " devices has a data axis that divides the global batch of " +
-                     std::to_string(static_cast<long long>(task.globalBatch));
-      return result;
-    }
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const Group &a, const Group &b) { return a.quick < b.quick; });
-    result.bound = groups.front().quick;
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      push(groups[g].bound, true, g);
+    roots = groups.size();
     result.roofline = roofline();
-    result.bound = std::max(result.bound, result.roofline);
+    result.bound = groups.empty() ? 0 : std::max(queue.top().bound, result.roofline);
     for (const Group &group : groups)
       for (int zero : space.zero)
-        result.plans += zero == 0 || group.plan.data * group.plan.context > 1
-                            ? static_cast<long long>(schedules(group.plan).size())
-                            : 0;
+        result.plans += isWorth(group, zero) ? meshes.countSchedulings(group) : 0;
     tell(std::to_string(groups.size()) + " meshes with microbatch, recompute and boundary");
     explore();
     finish();
@@ -88,15 +72,26 @@ public:
   }
 
 private:
-  /// A group, or a plan of one (group -1). Least bound first, then first come.
+  /// A plan of a group before it is simulated.
+  struct Planned {
+    std::size_t group;
+    Scheduling scheduling;
+    int zero;
+    double bound;
+  };
+  /// A group or a plan, by its number. Least bound first, then first come.
   struct Entry {
     double bound;
     long long sequence;
-    int group;
-    TrainingPlan plan;
+    bool isGroup;
+    std::size_t number;
     bool operator<(const Entry &other) const {
       return bound != other.bound ? bound > other.bound : sequence > other.sequence;
     }
+  };
+  struct TooLarge {
+    double seconds;
+    TrainingPlan plan;
   };
 
   void tell(const std::string &text) {
@@ -106,149 +101,144 @@ private:
   double limit() const {
     return result.best ? result.best->price.seconds : std::numeric_limits<double>::infinity();
   }
-
-  double straggler() const {
-    const cost::Machine &machine = pricer.machine().machine();
-    double nodes = static_cast<double>(task.devices) / machine.levels.front().units;
-    return 1 + machine.fitted["straggler"] * std::log2(std::max(1.0, nodes));
+  void push(double bound, bool isGroup, std::size_t number) {
+    queue.push({bound, ++sequence, isGroup, number});
   }
 
   double roofline() {
     double seconds = 0;
     for (int unit : pricer.graph().units)
       seconds += pricer.blocks().leastDeviceSeconds(unit);
-    return seconds * task.globalBatch / task.devices * straggler();
+    // Fewer devices wait for fewer nodes, which never makes up for the work.
+    return seconds * task.globalBatch / task.devices * pricer.straggler(task.devices);
   }
 
   void gatherGroups() {
-    TrainingPlan plan;
-    plan.task = task;
-    plan.fusedAttention = space.fusedAttention;
-    int units = static_cast<int>(pricer.graph().units.size());
-    for (int tensor : divisors(task.devices, space.maxTensor))
-      for (int context : divisors(task.devices / tensor, space.maxContext)) {
-        if (context > 1 && pricer.graph().sequence / context < space.minContextLength)
-          continue;
-        std::vector<std::vector<int>> grids = {{tensor}};
-        if (space.tensorGrids && context == 1)
-          for (int outer : divisors(tensor, tensor))
-            if (outer > 1 && tensor / outer >= outer)
-              grids.push_back({outer, tensor / outer});
-        for (const auto &grid : grids) {
-          plan.context = context;
-          plan.tensor = grid;
-          tell("layouts of " + std::to_string(tensor) + " tensor and " + std::to_string(context) +
-               " context ranks");
-          gatherMesh(plan, task.devices / tensor / context, units);
-        }
-      }
+    const std::vector<UnitAxes> &axes = meshes.axes();
+    // The largest first: they take the longest.
+    std::vector<std::size_t> order(axes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return axes[a].boundaries.size() * axes[a].tensor.size() >
+             axes[b].boundaries.size() * axes[b].tensor.size();
+    });
+    tell("layouts on " + std::to_string(axes.size()) + " kinds of tensor and context axes");
+    std::vector<std::vector<Group>> found(axes.size());
+    inParallel(space.threads, axes.size(), [&](std::size_t i) { found[order[i]] = meshes.groups(order[i]); });
+    for (std::vector<Group> &some : found)
+      groups.insert(groups.end(), some.begin(), some.end());
   }
 
-  void gatherMesh(TrainingPlan plan, int rest, int units) {
-    std::vector<Boundary> boundaries;
-    for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan)))
-      // A context axis splits the sequence, the first dimension after the batch.
-      if (plan.context == 1 || (boundary.front() && boundary.front()->dim == 1))
-        boundaries.push_back(boundary);
-    std::map<std::tuple<double, int, std::size_t, int>, Group> cells;
-    bool isSplit = !tensorAxes(plan).empty();
-    for (int pipeline : divisors(rest, units)) {
-      plan.pipeline = pipeline;
-      plan.data = rest / pipeline;
-      if (std::fmod(task.globalBatch, plan.data) != 0)
-        continue;
-      for (int microbatch : divisors(static_cast<int>(task.globalBatch / plan.data), space.maxMicrobatch))
-        for (std::size_t r = 0; r < space.recompute.size(); ++r)
-          for (std::size_t choice = 0; choice < boundaries.size() * (isSplit ? 3 : 1); ++choice) {
-            std::size_t b = choice % boundaries.size();
-            int lean = static_cast<int>(choice / boundaries.size());
-            Group &known = cells[{microbatch, static_cast<int>(r), b, lean}];
-            if (!known.cell) {
-              known.plan = plan;
-              known.plan.lean = lean;
-              known.plan.microbatch = microbatch;
-              known.plan.recompute = space.recompute[r];
-              known.plan.boundary = boundaries[b];
-              known.cell = &pricer.cell(known.plan);
-              for (int unit : pricer.graph().units)
-                if (known.cell->error.empty()) {
-                  const UnitCost &cost = known.cell->kinds[unit];
-                  known.quick += cost.forward + cost.backward + cost.weightGradient;
-                }
-            }
-            if (!known.cell->error.empty() ||
-                (lean &&
-                 known.cell->layouts == cells[{microbatch, static_cast<int>(r), b, lean - 1}].cell->layouts))
-              continue;
-            Group group = known;
-            group.plan.pipeline = pipeline;
-            group.plan.data = plan.data;
-            group.quick = known.quick * group.plan.microbatches() / pipeline * straggler();
-            groups.push_back(std::move(group));
-          }
+  /// Without ranks to share state there is one stage of ZeRO; with them, stage 0 takes as long as stage 1,
+  /// and more memory.
+  bool isWorth(const Group &group, int zero) const {
+    bool isShared = group.data * meshes.axes()[group.axes].context > 1;
+    return isShared ? zero > 0 || !hasZeroOne : zero == 0;
+  }
+
+  /// The group's plans that can be faster than `limit` and may fit.
+  void expand(std::size_t number, double limit, std::vector<Planned> &plans, std::vector<TooLarge> &large) {
+    const Group &group = groups[number];
+    TrainingPlan plan = meshes.plan(group);
+    std::vector<int> stages;
+    for (int zero : space.zero) {
+      plan.zero = zero;
+      if (isWorth(group, zero) && pricer.leastBytes(plan, *group.cell) <= pricer.limitBytes())
+        stages.push_back(zero);
     }
-  }
-
-  std::vector<std::pair<cost::Schedule, int>> schedules(const TrainingPlan &plan) const {
-    return schedulesOf(plan, space, static_cast<int>(pricer.graph().units.size()));
-  }
-
-  /// Adds the group's plans to the queue.
-  void expand(const Group &group) {
-    for (auto [schedule, chunks] : schedules(group.plan)) {
-      TrainingPlan plan = group.plan;
-      plan.schedule = schedule;
-      plan.chunks = chunks;
+    if (stages.empty()) {
+      if (tooLarge.size() < kTooLarge || group.bound < tooLarge.back().seconds) {
+        plan.zero = plan.data * plan.context > 1 ? 1 : 0;
+        plan.parts = pricer.balance(plan, *group.cell);
+        noteTooLarge(large, pricer.outline(plan, *group.cell).bound, plan);
+      }
+      return;
+    }
+    for (const Scheduling &scheduling : meshes.schedulings(group)) {
+      plan = meshes.plan(group, scheduling, 0);
       plan.parts = pricer.balance(plan, *group.cell);
       plan.zero = plan.data * plan.context > 1 ? 1 : 0; // the shortest: a bound for every stage of ZeRO
       PlanOutline outline = pricer.outline(plan, *group.cell);
-      for (int zero : space.zero) {
-        if (zero > 0 && plan.data * plan.context == 1)
-          continue;
+      if (outline.bound >= limit)
+        continue;
+      for (int zero : stages) {
         plan.zero = zero;
-        double bytes = pricer.leastBytes(plan, outline);
-        if (bytes > pricer.limitBytes()) {
-          noteTooLarge(plan, bytes, outline.bound);
+        if (pricer.leastBytes(plan, outline) > pricer.limitBytes()) {
+          noteTooLarge(large, outline.bound, plan);
           continue;
         }
         // What is gathered or scattered at each use takes time that this stage alone has.
-        double bound =
-            zero < 2 || outline.bound >= limit() ? outline.bound : pricer.outline(plan, *group.cell).bound;
-        if (bound < limit())
-          queue.push({bound, ++sequence, -1, plan});
+        double bound = zero < 2 ? outline.bound : pricer.outline(plan, *group.cell).bound;
+        if (bound < limit)
+          plans.push_back({number, scheduling, zero, bound});
       }
     }
   }
 
   /// Best first: groups and plans in the order of their bounds.
   void explore() {
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      queue.push({groups[g].quick, ++sequence, static_cast<int>(g), {}});
     while (!queue.empty() && queue.top().bound < limit()) {
-      Entry entry = queue.top();
-      queue.pop();
-      if (entry.group >= 0) {
-        expand(groups[entry.group]);
-        continue;
+      bool isGroup = queue.top().isGroup;
+      std::vector<std::size_t> batch;
+      while (!queue.empty() && queue.top().isGroup == isGroup && queue.top().bound < limit() &&
+             batch.size() < (isGroup ? kGroupsAtOnce : kPlansAtOnce)) {
+        batch.push_back(queue.top().number);
+        queue.pop();
       }
-      long long passes =
-          static_cast<long long>(entry.plan.pipeline) * entry.plan.chunks * entry.plan.microbatches();
-      if (spent > space.passes) {
-        result.complete = false;
+      if (isGroup)
+        expandAll(batch);
+      else if (!simulateAll(batch))
         return;
-      }
-      spent += passes;
-      simulate(entry.plan);
     }
   }
 
-  void simulate(const TrainingPlan &plan) {
+  void expandAll(const std::vector<std::size_t> &batch) {
+    std::vector<std::vector<Planned>> plans(batch.size());
+    std::vector<std::vector<TooLarge>> large(batch.size());
+    double limit = this->limit();
+    inParallel(space.threads, batch.size(),
+               [&](std::size_t i) { expand(batch[i], limit, plans[i], large[i]); });
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      for (const Planned &one : plans[i]) {
+        push(one.bound, false, planned.size());
+        planned.push_back(one);
+      }
+      for (const TooLarge &one : large[i])
+        noteTooLarge(tooLarge, one.seconds, one.plan);
+      for (const Group &fewer : meshes.withFewerDevices(groups[batch[i]])) {
+        push(fewer.bound, true, groups.size());
+        groups.push_back(fewer);
+      }
+    }
+  }
+
+  /// False once the passes that may be simulated are spent.
+  bool simulateAll(const std::vector<std::size_t> &batch) {
+    std::vector<TrainingPlan> plans;
+    for (std::size_t number : batch) {
+      const Planned &one = planned[number];
+      TrainingPlan plan = meshes.plan(groups[one.group], one.scheduling, one.zero);
+      long long passes = static_cast<long long>(plan.pipeline) * plan.chunks * plan.microbatches();
+      if (spent > space.passes) {
+        result.complete = false;
+        break;
+      }
+      spent += passes;
+      plans.push_back(std::move(plan));
+    }
+    std::vector<PlanPrice> prices(plans.size());
+    inParallel(space.threads, plans.size(), [&](std::size_t i) { prices[i] = pricer.price(plans[i]); });
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      take(plans[i], prices[i]);
+    return result.complete;
+  }
+
+  void take(const TrainingPlan &plan, const PlanPrice &price) {
     ++result.simulated;
-    PlanPrice price = pricer.price(plan);
     if (!price.error.empty())
       return;
     if (!price.fits()) {
-      noteTooLarge(plan, price.peakBytes, price.seconds);
+      noteTooLarge(tooLarge, price.seconds, plan);
       return;
     }
     keepRunner({plan, price, ""});
@@ -263,13 +253,15 @@ private:
     }
   }
 
-  /// Remembers the least of those that do not fit, and the fastest by its bound.
-  void noteTooLarge(const TrainingPlan &plan, double bytes, double seconds) {
-    if (!tooLarge || seconds < tooLargeSeconds) {
-      tooLarge = plan;
-      tooLargeSeconds = seconds;
-    }
-    (void)bytes;
+  /// Remembers the fastest of those that do not fit.
+  static void noteTooLarge(std::vector<TooLarge> &known, double seconds, const TrainingPlan &plan) {
+    if (known.size() == kTooLarge && known.back().seconds <= seconds)
+      return;
+    auto at =
+        std::find_if(known.begin(), known.end(), [&](const TooLarge &one) { return one.seconds > seconds; });
+    known.insert(at, {seconds, plan});
+    if (known.size() > kTooLarge)
+      known.pop_back();
   }
 
   /// The best plan of each mesh and schedule.
@@ -298,10 +290,15 @@ private:
                other.plan.context == plan.context && other.plan.tensor == plan.tensor;
       });
     };
+    std::vector<std::size_t> order(roots);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return groups[a].bound < groups[b].bound; });
     int tries = 0;
-    for (std::size_t g = 0;
-         g < groups.size() && static_cast<int>(runners.size()) <= space.runnersUp && tries < 40; ++g) {
-      TrainingPlan plan = groups[g].plan;
+    for (std::size_t number : order) {
+      if (static_cast<int>(runners.size()) > space.runnersUp || tries >= 40)
+        break;
+      TrainingPlan plan = meshes.plan(groups[number]);
       if (isKnown(plan))
         continue;
       ++tries;
@@ -326,15 +323,17 @@ private:
       one.reason = compare(result.best->price, one.price);
       result.runnersUp.push_back(one);
     }
-    if (tooLarge) {
-      PlanPrice price = pricer.price(*tooLarge, true);
-      if (price.error.empty() && price.seconds < result.best->price.seconds && !price.fits()) {
-        char text[128];
-        std::snprintf(text, sizeof text, "%s faster, but needs %.1f GiB of %.1f",
-                      percent(1 - price.seconds / result.best->price.seconds).c_str(),
-                      price.peakBytes / (1 << 30), price.limitBytes / (1 << 30));
-        result.fasterButTooLarge = PricedPlan{*tooLarge, price, text};
-      }
+    for (const TooLarge &one : tooLarge) {
+      PlanPrice price = pricer.price(one.plan, true);
+      double least =
+          result.fasterButTooLarge ? result.fasterButTooLarge->price.seconds : result.best->price.seconds;
+      if (!price.error.empty() || price.seconds >= least || price.fits())
+        continue;
+      char text[128];
+      std::snprintf(text, sizeof text, "%s faster, but needs %.1f GiB of %.1f",
+                    percent(1 - price.seconds / result.best->price.seconds).c_str(),
+                    price.peakBytes / (1 << 30), price.limitBytes / (1 << 30));
+      result.fasterButTooLarge = PricedPlan{one.plan, price, text};
     }
   }
 
@@ -342,11 +341,14 @@ private:
   const TrainingTask &task;
   const SearchSpace &space;
   const std::function<void(const std::string &)> &progress;
+  Meshes meshes;
+  bool hasZeroOne = std::find(space.zero.begin(), space.zero.end(), 1) != space.zero.end();
   SearchResult result;
-  std::vector<Group> groups;
+  std::vector<Group> groups; ///< the first `roots` of them before the search, then those on fewer devices
+  std::size_t roots = 0;
+  std::vector<Planned> planned;
   std::vector<PricedPlan> runners;
-  std::optional<TrainingPlan> tooLarge;
-  double tooLargeSeconds = 0;
+  std::vector<TooLarge> tooLarge; ///< fastest first
   std::priority_queue<Entry> queue;
   long long sequence = 0, spent = 0;
 };
@@ -355,7 +357,9 @@ private:
 
 SearchResult searchPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space,
                          const std::function<void(const std::string &)> &progress) {
-  return Search(pricer, task, space, progress).run();
+  SearchResult result;
+  result.error = checkTask(pricer, task);
+  return result.error.empty() ? Search(pricer, task, space, progress).run() : result;
 }
 
 } // namespace colossal::planner

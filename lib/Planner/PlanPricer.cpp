@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 namespace colossal::planner {
 
@@ -35,11 +38,15 @@ struct PlanPricer::Parts {
         contention(machine.machine().fitted["overlap_contention"]),
         exposed(machine.machine().fitted["exposed_gradient"]),
         shardedBandwidth(machine.machine().fitted["sharded_parameter_bandwidth"]) {
-    double nodes = static_cast<double>(task.devices) / machine.machine().levels.front().units;
     limit = task.memoryBytes > 0
                 ? task.memoryBytes
                 : machine.machine().device.memoryBytes - machine.machine().fitted["reserved_bytes"];
-    straggler = 1 + machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
+    const std::vector<cost::Level> &levels = machine.machine().levels;
+    std::int64_t inside = 1;
+    for (std::size_t k = 0; k + 1 < levels.size(); ++k)
+      inside *= levels[k].units;
+    if (levels.size() > 1 && levels.back().links.empty() && levels.back().sharedBandwidth <= 0)
+      mostActive = static_cast<int>(std::min<std::int64_t>(inside, mostActive));
   }
 
   const TrainingGraph &graph;
@@ -50,30 +57,36 @@ struct PlanPricer::Parts {
   cost::OperationCost operations;
   /// Fitted constants that every plan asks for.
   double contention, exposed, shardedBandwidth;
-  double straggler; ///< factor of a step on all devices
-  double limit;     ///< bytes
+  double limit; ///< bytes
+  int mostActive = std::numeric_limits<int>::max();
   std::map<std::string, Cell> cells;
-  mutable std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
-  /// The last simulation: plans that differ in where state lies follow each other.
-  struct {
-    const Cell *cell = nullptr;
-    std::vector<int> parts;
-    cost::Schedule schedule;
-    int pipeline, chunks, microbatches, gathered;
-    cost::PipelineResult result;
-  } last;
-  const cost::PipelineResult &simulate(const TrainingPlan &plan, const Cell &cell,
-                                       const std::vector<int> &parts, const cost::PipelineProblem &problem,
-                                       bool withTimeline) {
-    int gathered = plan.zero >= 2 ? plan.zero : 0;
-    if (withTimeline || last.cell != &cell || last.parts != parts || last.schedule != plan.schedule ||
-        last.pipeline != plan.pipeline || last.chunks != plan.chunks ||
-        last.microbatches != problem.microbatches || last.gathered != gathered || gathered)
-      last = {&cell,         parts,
-              plan.schedule, plan.pipeline,
-              plan.chunks,   problem.microbatches,
-              gathered,      cost::simulate(problem, withTimeline)};
-    return last.result;
+  std::mutex mutex; ///< of the maps
+  std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
+  /// Simulations without what ZeRO 2 and 3 move: plans that differ in where state lies share them.
+  using Simulated = std::tuple<const Cell *, std::vector<int>, cost::Schedule, int, int>;
+  std::map<Simulated, cost::PipelineResult> simulations;
+  cost::PipelineResult simulate(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts,
+                                const cost::PipelineProblem &problem, bool withTimeline) {
+    if (withTimeline || plan.zero >= 2)
+      return cost::simulate(problem, withTimeline);
+    Simulated key{&cell, parts, plan.schedule, plan.pipeline, problem.microbatches};
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (auto at = simulations.find(key); at != simulations.end())
+        return at->second;
+    }
+    cost::PipelineResult result = cost::simulate(problem, false);
+    std::lock_guard<std::mutex> lock(mutex);
+    return simulations.emplace(std::move(key), std::move(result)).first->second;
+  }
+
+  /// The axes that layouts are found for. Beyond the devices of one unit of the outermost level, how many
+  /// devices are active makes no difference: a group's neighbours there have adapters of their own.
+  std::vector<TensorAxis> axes(const TrainingPlan &plan) const {
+    std::vector<TensorAxis> axes = tensorAxes(plan);
+    for (TensorAxis &axis : axes)
+      axis.group.active = std::min(axis.group.active, mostActive);
+    return axes;
   }
 
   using Stage = PlanOutline::Stage;
@@ -84,7 +97,7 @@ struct PlanPricer::Parts {
                 cost::PipelineProblem &problem) const;
   StageMemory state(const TrainingPlan &plan, const Stage &stage) const;
   cost::Group dataGroup(const TrainingPlan &plan) const {
-    return {plan.data * plan.context, plan.tensorSize(), plan.task.devices};
+    return {plan.data * plan.context, plan.tensorSize(), plan.ranks()};
   }
   double gather(const TrainingPlan &plan, const UnitCost &unit) const;
   double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
@@ -112,12 +125,22 @@ double PlanPricer::limitBytes() const {
   return p->limit;
 }
 
+int PlanPricer::activeRanks(int ranks) const {
+  return std::min(ranks, p->mostActive);
+}
+
+double PlanPricer::straggler(int ranks) const {
+  double nodes = static_cast<double>(ranks) / p->machine.machine().levels.front().units;
+  return 1 + p->machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
+}
+
 //===- Cells
 //---------------------------------------------------------------------------------------------===//
 
 const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   std::ostringstream key;
-  for (const TensorAxis &axis : tensorAxes(plan))
+  std::vector<TensorAxis> axes = p->axes(plan);
+  for (const TensorAxis &axis : axes)
     key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << (axis.isContext ? "c " : " ");
   key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' '
       << plan.fusedAttention << ' ';
@@ -129,14 +152,17 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   for (const auto &[kind, operations] : plan.layouts)
     for (const auto &[name, line] : operations)
       key << kind << '|' << name << '|' << line << '\n';
-  auto [entry, isNew] = p->cells.try_emplace(key.str());
-  Cell &cell = entry->second;
+  auto [at, isNew] = [&] {
+    std::lock_guard<std::mutex> lock(p->mutex);
+    return p->cells.try_emplace(key.str());
+  }();
+  Cell &cell = at->second;
   if (!isNew)
     return cell;
   for (std::size_t k = 0; k < p->graph.kinds.size(); ++k) {
     UnitQuery query;
     query.kind = static_cast<int>(k);
-    query.axes = tensorAxes(plan);
+    query.axes = axes;
     query.microbatch = plan.microbatch;
     query.recompute = plan.recompute;
     query.fusedAttention = plan.fusedAttention;
@@ -177,6 +203,18 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.kinds.push_back(std::move(cost));
     cell.layouts.push_back(std::move(*layout));
   }
+  std::set<int> shared; // one copy counts, wherever it lies
+  for (int unit : p->graph.units) {
+    const UnitCost &cost = cell.kinds[unit];
+    double seconds = cost.forward + cost.backward + cost.weightGradient;
+    cell.seconds += seconds;
+    cell.largest = std::max(cell.largest, seconds);
+    cell.parameters += cost.parameters;
+    cell.saved += cost.savedBytes;
+    for (auto [number, held] : cost.shared)
+      if (!shared.insert(number).second)
+        cell.parameters -= held;
+  }
   return cell;
 }
 
@@ -189,7 +227,7 @@ double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit)
     return 0;
   double bytes = types.parameter * unit.parameters;
   double seconds = machine.seconds(cost::Collective::AllGather, bytes, group);
-  if (shardedBandwidth > 0 && plan.task.devices > machine.machine().levels.front().units)
+  if (shardedBandwidth > 0 && plan.ranks() > machine.machine().levels.front().units)
     seconds = std::max(seconds, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) /
                                     shardedBandwidth);
   return seconds;
@@ -223,49 +261,65 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
   }
   if (parts == 1)
     return {count};
-  std::vector<int> &known = p->balanced[{&cell, parts}];
-  if (!known.empty())
-    return known;
-  // The least slowest chunk, by bisection: chunks are filled up to a limit, and must not become too many.
-  auto isEnough = [&](double limit) {
-    int used = 1;
-    for (int begin = 0, end = 1; end <= count; ++end)
-      if (prefix[end] - prefix[begin] > limit) {
-        if (end - 1 == begin || ++used > parts)
-          return false;
-        begin = --end;
-      }
-    return true;
-  };
-  double ideal = prefix[count] / parts, low = ideal, slowest = prefix[count];
-  for (int i = 0; i < 50 && slowest - low > 1e-12 * slowest; ++i) {
-    double middle = (low + slowest) / 2;
-    (isEnough(middle) ? slowest : low) = middle;
+  {
+    std::lock_guard<std::mutex> lock(p->mutex);
+    if (auto at = p->balanced.find({&cell, parts}); at != p->balanced.end())
+      return at->second;
   }
-  // Of the cuts that keep to it the least sum of squares: dynamic programming over (chunks, units).
+  // The least slowest chunk: chunks are filled up to a limit, and must not become too many. Where they do,
+  // any limit below the least sum that went beyond it gives the same chunks.
+  double ideal = prefix[count] / parts, low = ideal, slowest = prefix[count];
+  while (low < slowest) {
+    double limit = (low + slowest) / 2, largest = 0, beyond = slowest;
+    if (limit >= slowest)
+      break;
+    int used = 1;
+    for (int begin = 0, end = 1; end <= count && used <= parts; ++end) {
+      double sum = prefix[end] - prefix[begin];
+      if (sum <= limit) {
+        largest = std::max(largest, sum);
+        continue;
+      }
+      beyond = std::min(beyond, sum);
+      used = end - 1 == begin ? parts + 1 : used + 1;
+      begin = --end;
+    }
+    if (used <= parts)
+      slowest = largest;
+    else if (beyond <= low)
+      break;
+    else
+      low = beyond;
+  }
+  slowest *= 1 + 1e-12; // sums over other ways
+  // Of the cuts that keep to it the least sum of squares: dynamic programming over (chunks, units). What is
+  // before and behind a cut must fit into the chunks there.
   const double never = std::numeric_limits<double>::infinity();
   std::vector<double> before(count + 1, never), now(count + 1, never);
-  std::vector<std::vector<int>> from(parts + 1, std::vector<int>(count + 1, 0));
+  std::vector<int> from(static_cast<std::size_t>(parts + 1) * (count + 1), 0);
   before[0] = 0;
   for (int c = 1; c <= parts; ++c) {
     std::fill(now.begin(), now.end(), never);
-    for (int end = c; end <= count - (parts - c); ++end)
+    double least = prefix[count] - (parts - c) * slowest;
+    int first = static_cast<int>(std::lower_bound(prefix.begin(), prefix.end(), least) - prefix.begin());
+    for (int end = std::max(c, first); end <= count - (parts - c) && prefix[end] <= c * slowest; ++end)
       for (int begin = end - 1; begin >= c - 1 && prefix[end] - prefix[begin] <= slowest; --begin) {
         double uneven = prefix[end] - prefix[begin] - ideal, value = before[begin] + uneven * uneven;
         if (value < now[end]) {
           now[end] = value;
-          from[c][end] = begin;
+          from[static_cast<std::size_t>(c) * (count + 1) + end] = begin;
         }
       }
     std::swap(before, now);
   }
   std::vector<int> sizes(parts);
   for (int c = parts, end = count; c > 0; --c) {
-    sizes[c - 1] = end - from[c][end];
-    end = from[c][end];
+    int begin = from[static_cast<std::size_t>(c) * (count + 1) + end];
+    sizes[c - 1] = end - begin;
+    end = begin;
   }
-  known = sizes;
-  return sizes;
+  std::lock_guard<std::mutex> lock(p->mutex);
+  return p->balanced.emplace(std::pair{&cell, parts}, std::move(sizes)).first->second;
 }
 
 std::vector<PlanPricer::Parts::Stage> PlanPricer::Parts::stages(const TrainingPlan &plan, const Cell &cell,
@@ -355,7 +409,7 @@ void PlanPricer::Parts::fillHops(const TrainingPlan &plan, const std::vector<dou
   problem.hopSeconds.reserve(plan.pipeline);
   for (int s = 0; s < plan.pipeline; ++s)
     problem.hopSeconds.push_back(
-        bytes[s] > 0 ? cost::hopSeconds(machine, bytes[s], s, plan.pipeline, plan.task.devices) + launch : 0);
+        bytes[s] > 0 ? cost::hopSeconds(machine, bytes[s], s, plan.pipeline, plan.ranks()) + launch : 0);
 }
 
 double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
@@ -384,9 +438,8 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
     for (std::size_t s = 0; s < stages.size(); ++s)
       elsewhere |= static_cast<int>(s) != stage && stages[s].shared.count(number);
     if (elsewhere)
-      seconds +=
-          machine.seconds(cost::Collective::AllReduce, types.reduced * held,
-                          {2, plan.task.devices / plan.pipeline * (plan.pipeline - 1), plan.task.devices});
+      seconds += machine.seconds(cost::Collective::AllReduce, types.reduced * held,
+                                 {2, plan.ranks() / plan.pipeline * (plan.pipeline - 1), plan.ranks()});
   }
   return seconds;
 }
@@ -413,8 +466,14 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
     after[stage] += chunk.backward + chunk.weightGradient;
   }
   // What a stage does after its last backward pass does not depend on the schedule.
-  for (int s = 0; s < plan.pipeline; ++s)
-    after[s] = p->reduction(plan, outline.stages, s, after[s]) + p->update(plan, outline.stages[s]);
+  double beside = 0;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    bool isLikeLast = s > 0 && after[s] == beside && outline.stages[s] == outline.stages[s - 1];
+    beside = after[s];
+    after[s] = isLikeLast
+                   ? after[s - 1]
+                   : p->reduction(plan, outline.stages, s, beside) + p->update(plan, outline.stages[s]);
+  }
   // While a stage sends it does nothing else. Its last send, back to the stage before, may be after its end.
   if (problem.transferBlocks && plan.pipeline > 1)
     for (int s = 0; s < plan.pipeline; ++s) {
@@ -436,10 +495,16 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
     there += first.forward + hop;
     way += first.forward + first.backward + (splits ? 0 : first.weightGradient) + 2 * hop;
   }
-  outline.bound *= p->straggler;
+  outline.bound *= straggler(plan.ranks());
   for (const cost::ChunkWork &chunk : problem.work)
     outline.saved.push_back(chunk.activationBytes);
   return outline;
+}
+
+double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const {
+  Parts::Stage stage;
+  stage.parameters = cell.parameters;
+  return (p->state(plan, stage).total() + cell.saved) / plan.pipeline;
 }
 
 double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const {
@@ -541,7 +606,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     }
     price.memory.push_back(memory);
   }
-  price.seconds *= p->straggler;
+  price.seconds *= straggler(plan.ranks());
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed) {
     StageMemory state = price.memory[price.curveStage];

@@ -43,6 +43,10 @@ std::string printMesh(const TrainingPlan &plan) {
                             plan.microbatch, plan.microbatches(), cost::toString(plan.schedule));
   if (plan.chunks > 1)
     text += format(" of %d chunks", plan.chunks);
+  if (plan.idle > 0)
+    text += format(", %d devices idle", plan.idle);
+  if (plan.padding > 0)
+    text += format(", %.0f sequences of padding", plan.padding);
   return text + format(", zero %d, recompute %s, attention %s, boundary %s", plan.zero,
                        toString(plan.recompute), plan.fusedAttention ? "fused" : "unfused",
                        toString(plan.boundary).c_str());

@@ -1,6 +1,8 @@
 // Reads and writes plans. Neighbour: PlanText.h has the format.
 #include "colossal/Planner/PlanText.h"
 
+#include "colossal/Cost/CheckedJson.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -179,18 +181,20 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   Reader reader;
   TrainingPlan &plan = result.plan;
   json value = json::parse(text.begin(), text.end(), nullptr, false);
-  if (value.is_discarded()) {
-    reader.fail("", "is not JSON");
+  if (cost::JsonFlaw flaw = cost::findJsonFlaw(text); !flaw.what.empty()) {
+    reader.fail(flaw.place, flaw.what);
   } else if (reader.object(value, "",
                            {"format",
                             "version",
                             "model",
                             "machine",
                             "devices",
+                            "idle",
                             "memory_bytes",
                             "training",
                             "precision",
                             "global_batch",
+                            "padding",
                             "mesh",
                             "microbatch",
                             "schedule",
@@ -206,7 +210,7 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
                             "search",
                             "code"})) {
     std::string format, name, recompute = "none", attention = "fused";
-    int version = 0, batch = 0, microbatch = 0;
+    int version = 0, batch = 0, padding = 0, microbatch = 0;
     reader.text(value, "format", true, format);
     if (reader.error.empty() && format != "colossal-training-plan")
       reader.fail("format", "must be \"colossal-training-plan\"");
@@ -216,7 +220,9 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
     readModel(reader, value, graph, result);
     reader.text(value, "machine", false, result.machine);
     reader.whole(value, "", "devices", 1, kMost, true, plan.task.devices);
+    reader.whole(value, "", "idle", 0, kMost, false, plan.idle);
     reader.whole(value, "", "global_batch", 1, 1e9, true, batch);
+    reader.whole(value, "", "padding", 0, 1e9, false, padding);
     reader.text(value, "training", false, plan.task.optimizer);
     reader.text(value, "precision", false, plan.task.precision);
     if (const json *memory = reader.find(value, "", "memory_bytes", false)) {
@@ -228,6 +234,7 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
     readMesh(reader, value, plan);
     reader.whole(value, "", "microbatch", 1, 1e9, true, microbatch);
     plan.task.globalBatch = batch;
+    plan.padding = padding;
     plan.microbatch = microbatch;
     name = cost::toString(plan.schedule);
     reader.text(value, "schedule", false, name);
@@ -267,6 +274,10 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
 
 static ordered_json describe(const TrainingPlan &plan) {
   ordered_json out;
+  if (plan.idle > 0)
+    out["idle"] = plan.idle;
+  if (plan.padding > 0)
+    out["padding"] = static_cast<long long>(plan.padding);
   out["mesh"] = {
       {"pipeline", plan.pipeline}, {"data", plan.data}, {"context", plan.context}, {"tensor", plan.tensor}};
   out["microbatch"] = static_cast<long long>(plan.microbatch);

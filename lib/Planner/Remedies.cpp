@@ -2,9 +2,13 @@
 // ranks. Neighbour: Remedies.h.
 #include "Remedies.h"
 
+#include "Meshes.h"
+#include "Parallel.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 namespace colossal::planner {
 
@@ -20,25 +24,6 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
   return "";
 }
 
-std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space,
-                                                        int units) {
-  if (plan.pipeline == 1)
-    return {{cost::Schedule::OneFOneB, 1}};
-  std::vector<std::pair<cost::Schedule, int>> found;
-  for (cost::Schedule schedule : space.schedules) {
-    if (schedule == cost::Schedule::Interleaved) {
-      for (int chunks = 2; chunks <= space.maxChunks && plan.pipeline * chunks <= units; ++chunks)
-        if (plan.microbatches() % plan.pipeline == 0)
-          found.push_back({schedule, chunks});
-    } else if (schedule != cost::Schedule::ZeroBubbleV) {
-      found.push_back({schedule, 1});
-    } else if (2 * plan.pipeline <= units) {
-      found.push_back({schedule, 2});
-    }
-  }
-  return found;
-}
-
 namespace {
 
 struct Thrifty {
@@ -46,53 +31,28 @@ struct Thrifty {
   TrainingPlan plan;
 };
 
-/// Plans of one sequence a microbatch, on one mesh, with what they need at least.
-void gather(PlanPricer &pricer, TrainingPlan plan, const SearchSpace &space, std::vector<Thrifty> &found) {
-  int units = static_cast<int>(pricer.graph().units.size());
-  for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan))) {
-    if (plan.context > 1 && !(boundary.front() && boundary.front()->dim == 1))
-      continue;
-    for (Recompute recompute : space.recompute)
-      for (int lean : {0, 1, 2}) {
-        plan.boundary = boundary;
-        plan.recompute = recompute;
-        plan.lean = lean;
-        const Cell &cell = pricer.cell(plan);
-        if (!cell.error.empty() || (lean > 0 && tensorAxes(plan).empty()))
-          continue;
-        for (auto [schedule, chunks] : schedulesOf(plan, space, units)) {
-          plan.schedule = schedule;
-          plan.chunks = chunks;
-          plan.parts = pricer.balance(plan, cell);
-          PlanOutline outline = pricer.outline(plan, cell);
-          for (int zero : space.zero) {
-            plan.zero = zero;
-            found.push_back({pricer.leastBytes(plan, outline), plan});
-          }
+/// The plan of least peak: one sequence a microbatch, on any mesh.
+std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space) {
+  SearchSpace thrifty = space;
+  thrifty.maxMicrobatch = 1;
+  thrifty.tensorGrids = false;
+  Meshes meshes(pricer, task, thrifty);
+  std::vector<std::vector<Thrifty>> found(meshes.axes().size());
+  inParallel(space.threads, found.size(), [&](std::size_t axes) {
+    for (const Group &group : meshes.groups(axes))
+      for (const Scheduling &scheduling : meshes.schedulings(group)) {
+        TrainingPlan plan = meshes.plan(group, scheduling, 0);
+        plan.parts = pricer.balance(plan, *group.cell);
+        PlanOutline outline = pricer.outline(plan, *group.cell);
+        for (int zero : space.zero) {
+          plan.zero = plan.data * plan.context > 1 ? zero : 0;
+          found[axes].push_back({pricer.leastBytes(plan, outline), plan});
         }
       }
-  }
-}
-
-/// The plan of least peak.
-std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space) {
+  });
   std::vector<Thrifty> plans;
-  TrainingPlan plan;
-  plan.task = task;
-  plan.fusedAttention = space.fusedAttention;
-  int units = static_cast<int>(pricer.graph().units.size());
-  for (int tensor = 1; tensor <= task.devices && tensor <= space.maxTensor; ++tensor)
-    for (int context = 1; context <= task.devices / tensor && context <= space.maxContext; ++context)
-      for (int pipeline = 1; pipeline <= units && pipeline <= task.devices / tensor / context; ++pipeline) {
-        plan.tensor = {tensor};
-        plan.context = context;
-        plan.pipeline = pipeline;
-        plan.data = task.devices / tensor / context / pipeline;
-        bool isShort = context > 1 && pricer.graph().sequence / context < space.minContextLength;
-        if (plan.data * tensor * context * pipeline == task.devices && !isShort &&
-            std::fmod(task.globalBatch, plan.data) == 0)
-          gather(pricer, plan, space, plans);
-      }
+  for (std::vector<Thrifty> &some : found)
+    plans.insert(plans.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Thrifty &a, const Thrifty &b) { return a.bytes < b.bytes; });
   std::optional<PricedPlan> best;

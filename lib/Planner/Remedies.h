@@ -8,10 +8,6 @@ namespace colossal::planner {
 /// Empty, or what is wrong with the task itself.
 std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
 
-/// The schedules and chunks that suit a plan's pipeline and microbatches.
-std::vector<std::pair<cost::Schedule, int>> schedulesOf(const TrainingPlan &plan, const SearchSpace &space,
-                                                        int units);
-
 /// Fills `result.smallest` (priced) and `result.remedies`: memory of a device, number of devices, global
 /// batch.
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result);

@@ -1,17 +1,33 @@
 // Checks of a plan against its task and model. Neighbour: TrainingPlan.h.
 #include "colossal/Planner/TrainingPlan.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <initializer_list>
+#include <limits>
 
 namespace colossal::planner {
 
+/// A plan that nobody has checked may ask for more ranks than an int counts.
+static int product(std::initializer_list<int> factors, const std::vector<int> &more = {}) {
+  double all = 1;
+  for (int factor : factors)
+    all *= factor;
+  for (int factor : more)
+    all *= factor;
+  return static_cast<int>(std::min(all, static_cast<double>(std::numeric_limits<int>::max())));
+}
+
 int TrainingPlan::tensorSize() const {
-  return std::accumulate(tensor.begin(), tensor.end(), 1, [](int a, int b) { return a * b; });
+  return product({}, tensor);
+}
+
+int TrainingPlan::ranks() const {
+  return product({pipeline, data, context}, tensor);
 }
 
 int TrainingPlan::microbatches() const {
-  double each = task.globalBatch / data / microbatch;
+  double each = (task.globalBatch + padding) / data / microbatch;
   return each >= 1 && each < 1e7 ? static_cast<int>(std::lround(each)) : 0;
 }
 
@@ -19,11 +35,11 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan) {
   std::vector<TensorAxis> axes;
   int stride = plan.tensorSize();
   if (plan.context > 1)
-    axes.push_back({plan.context, {plan.context, stride, plan.task.devices}, true});
+    axes.push_back({plan.context, {plan.context, stride, plan.ranks()}, true});
   for (int size : plan.tensor) {
     stride /= size;
     if (size > 1)
-      axes.push_back({size, {size, stride, plan.task.devices}});
+      axes.push_back({size, {size, stride, plan.ranks()}});
   }
   return axes;
 }
@@ -50,18 +66,28 @@ std::string validate(const TrainingPlan &plan, const TrainingGraph &graph) {
     tensor *= size;
   }
   double ranks = tensor * plan.pipeline * plan.data * plan.context;
-  if (ranks != task.devices)
+  if (plan.idle < 0 || plan.idle >= task.devices)
+    return "idle: must be 0 to " + number(task.devices - 1) + ", is " + number(plan.idle);
+  if (ranks + plan.idle != task.devices)
     return "mesh: pipeline x data x context x tensor is " + number(ranks) + ", there are " +
-           number(task.devices) + " devices";
+           number(task.devices) + " devices" +
+           (plan.idle > 0          ? " of which " + number(plan.idle) + " are idle"
+            : ranks < task.devices ? " (\"idle\": " + number(task.devices - ranks) + " leaves the others out)"
+                                   : "");
   std::size_t axes = tensorAxes(plan).size();
   if (axes > kMaxAxes)
     return "mesh: at most " + number(kMaxAxes) + " context and tensor axes are supported";
-  if (std::fmod(task.globalBatch, plan.data) != 0)
+  if (!(plan.padding >= 0) || plan.padding > 1e9 || plan.padding != std::floor(plan.padding))
+    return "padding: must be a whole number of sequences from 0 to 10^9";
+  double sequences = task.globalBatch + plan.padding;
+  std::string padded = plan.padding > 0 ? " with " + number(plan.padding) + " of padding" : "";
+  if (std::fmod(sequences, plan.data) != 0)
     return "mesh.data: " + number(plan.data) + " does not divide the global batch of " +
-           number(task.globalBatch);
-  if (!(plan.microbatch >= 1) || std::fmod(task.globalBatch / plan.data, plan.microbatch) != 0)
-    return "microbatch: must divide the " + number(task.globalBatch / plan.data) +
-           " sequences of a data rank";
+           number(task.globalBatch) + padded + " (\"padding\": " +
+           number(std::ceil(task.globalBatch / plan.data) * plan.data - task.globalBatch) + " would do)";
+  if (!(plan.microbatch >= 1) || std::fmod(sequences / plan.data, plan.microbatch) != 0)
+    return "microbatch: must divide the " + number(sequences / plan.data) + " sequences of a data rank" +
+           padded;
   if (plan.microbatches() < 1)
     return "microbatch: there are no microbatches, or more than 10^7";
   if (plan.zero < 0 || plan.zero > 3)

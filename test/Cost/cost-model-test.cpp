@@ -66,6 +66,39 @@ TEST(CostModel, OneDeviceSendsThroughOneAdapter) {
   EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 4000, all), shared);
 }
 
+TEST(CostModel, GroupsThatLieAcrossTwoNodesArePricedThere) {
+  CostModel model(roundMachine());
+  // Three of four devices: the second group has one device here and two there. With three devices in all
+  // there is none.
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 300, Group{3, 1, 3}), 2 * 1 + 2.0);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 300, Group{3, 1, 6}), 2 * 10 + 200.0 / 10);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllGather, 200, Group{2, 2, 8}), 1 + 1.0) << "0 and 2, 1 and 3";
+}
+
+TEST(CostModel, WhatGoesFurtherIsNeverCheaper) {
+  Machine machine = roundMachine();
+  machine.levels[0].startSeconds = 50;
+  CostModel model(machine);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 10, Group{2, 1, 8}), 50 + 1 + 0.1);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::Permute, 10, Group{2, 4, 8}), 50 + 10 + 1.0);
+  EXPECT_DOUBLE_EQ(model.seconds(Collective::AllReduce, 8, Group{8, 1, 8}),
+                   50 + 2 * (2 * 1 + 6 / 100.0) + 2 * (10 + 1 / 10.0))
+      << "launched once";
+  for (const std::string &name : machineNames()) {
+    CostModel ready(loadMachine(name).machine);
+    const std::vector<Level> &levels = ready.machine().levels;
+    if (levels.size() < 2)
+      continue;
+    int node = levels[0].units, active = 4 * node;
+    for (Collective kind :
+         {Collective::AllReduce, Collective::AllGather, Collective::AllToAll, Collective::Permute})
+      for (double bytes = 1; bytes < 1e10; bytes *= 3)
+        EXPECT_LE(ready.seconds(kind, bytes, Group{2, 1, active}),
+                  ready.seconds(kind, bytes, Group{2, node, active}))
+            << name << ", " << toString(kind) << " of " << bytes << " B";
+  }
+}
+
 TEST(CostModel, SharedMediaAreSharedByAllThatAreActive) {
   Machine machine = roundMachine();
   machine.levels[0].sharedBandwidth = 100;

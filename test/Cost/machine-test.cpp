@@ -35,7 +35,7 @@ TEST(Machine, MistakesAreNamedWithTheirPlace) {
     text.replace(at, from.size(), to);
     return parseMachine(text).error;
   };
-  EXPECT_EQ(parseMachine("{").error, "machine: is not JSON");
+  EXPECT_EQ(parseMachine("{").error, "machine: is not JSON: line 1, column 2");
   EXPECT_EQ(broken("\"units\": 8", "\"units\": 0"),
             "levels[0].units: must be at least 1 and at most 1.67772e+07, is 0");
   EXPECT_EQ(broken("\"units\": 8", "\"units\": 2.5"), "levels[0].units: must be a whole number");

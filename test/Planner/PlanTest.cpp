@@ -27,9 +27,22 @@ TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
   auto error = [&](const std::string &from, const std::string &to) {
     return parsePlan(changed(from, to), graph).error;
   };
-  EXPECT_EQ(parsePlan("", graph).error, "plan: is not JSON");
+  EXPECT_EQ(parsePlan("", graph).error, "plan: is not JSON: line 1, column 1");
+  EXPECT_EQ(parsePlan("{\n  \"format\": oops}", graph).error, "plan: is not JSON: line 2, column 13");
   EXPECT_EQ(parsePlan("[1]", graph).error, "plan: must be an object");
-  EXPECT_EQ(parsePlan(kPlan.substr(0, kPlan.size() / 2), graph).error, "plan: is not JSON");
+  EXPECT_EQ(parsePlan(kPlan.substr(0, kPlan.size() / 2), graph).error.rfind("plan: is not JSON: line ", 0),
+            0u);
+  EXPECT_EQ(error("\"zero\": 1", "\"zero\": 1, \"devices\": 16"), "plan: key 'devices' stands twice");
+  EXPECT_EQ(error("\"data\": 2", "\"data\": 2, \"data\": 1"), "mesh: key 'data' stands twice");
+  EXPECT_EQ(error("[\"dim1\"]", "[{\"a\": 1, \"a\": 2}]"), "boundary[0]: key 'a' stands twice");
+  EXPECT_EQ(error("\"zero\": 1", "\"idle\": 8"), "idle: must be 0 to 7, is 8");
+  EXPECT_EQ(error("\"zero\": 1", "\"idle\": 2"),
+            "mesh: pipeline x data x context x tensor is 8, there are 8 devices of which 2 are idle");
+  EXPECT_EQ(error("\"data\": 2", "\"data\": 1"),
+            "mesh: pipeline x data x context x tensor is 4, there are 8 devices "
+            "(\"idle\": 4 leaves the others out)");
+  EXPECT_EQ(error("[2]", "[1048576, 1048576]"),
+            "boundary: must be a list with a place for each of the 2 context and tensor axes above 1");
   EXPECT_EQ(error("\"version\": 1", "\"version\": 2"), "version: this program reads version 1, not 2");
   EXPECT_EQ(error("colossal-training-plan", "plan"), "format: must be \"colossal-training-plan\"");
   EXPECT_EQ(error("\"devices\": 8,", ""), "plan: 'devices' is missing");
@@ -46,7 +59,7 @@ TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
             "microbatch: must divide the 8 sequences of a data rank");
   EXPECT_EQ(error("\"microbatch\": 1", "\"microbatch\": 0"), "microbatch: must be 1 to 1000000000");
   EXPECT_EQ(error("\"global_batch\": 16", "\"global_batch\": 15"),
-            "mesh.data: 2 does not divide the global batch of 15");
+            "mesh.data: 2 does not divide the global batch of 15 (\"padding\": 1 would do)");
   EXPECT_EQ(error("\"1f1b\"", "\"2f2b\"").rfind("schedule: '2f2b' is not one of ", 0), 0u);
   EXPECT_EQ(error("\"1f1b\"", "\"1f1b\", \"chunks\": 2"), "chunks: this schedule takes 1, is 2");
   EXPECT_EQ(error("\"1f1b\"", "\"interleaved\", \"chunks\": 4"),

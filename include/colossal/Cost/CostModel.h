@@ -65,7 +65,10 @@ public:
   /// 4). b is the bandwidth of the rings that the links of these devices give (LinkGraph.h), or the unit's
   /// bandwidth divided by the devices of the unit that run such collectives at the same time, and no more
   /// than an equal part of a shared medium. f is the factor of small steps, c the pass over the device's own
-  /// memory. Zero for a group of one.
+  /// memory. s is the level's own, on the first level that the group crosses at least that of the levels
+  /// inside: a collective is launched in the same way wherever it goes. Where a level's units are no whole
+  /// number of groups, some groups lie across two units, and all are priced like those. Zero for a group of
+  /// one.
   double seconds(Collective kind, double bytes, const Group &group) const;
 
   /// Bytes that each device of a group sends (and receives): (n-1)/n B for all-gather, reduce-scatter and

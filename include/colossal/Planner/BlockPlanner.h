@@ -91,6 +91,7 @@ struct UnitCost {
   std::map<std::string, double> bytesByCollective; ///< moved by a rank, forward and backward
 };
 
+/// Threads may share a planner if they ask about different axes.
 class BlockPlanner {
 public:
   BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types);

@@ -30,6 +30,7 @@ struct SearchSpace {
   /// about a microsecond each.
   long long passes = 4000000;
   int runnersUp = 5;
+  int threads = 0; ///< 0: as many as there are cores; the answer is the same for any number
 };
 
 struct PricedPlan {

@@ -41,7 +41,10 @@ struct PlanPrice {
 struct Cell {
   std::vector<UnitCost> kinds; ///< by kind
   std::vector<UnitLayout> layouts;
-  std::string error; ///< no layout meets the boundary
+  double seconds = 0, largest = 0; ///< of one microbatch through all units, and through the slowest
+  double parameters = 0;           ///< elements on a rank that has all units
+  double saved = 0;                ///< bytes of a microbatch in all units
+  std::string error;               ///< no layout meets the boundary
 };
 
 /// A plan's stages, and a time that no order of its passes undercuts.
@@ -51,12 +54,17 @@ struct PlanOutline {
     std::map<int, double> shared;
     double reduction = 0; ///< s, over tensor axes
     double transient = 0;
+    friend bool operator==(const Stage &a, const Stage &b) {
+      return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&
+             a.transient == b.transient && a.shared == b.shared;
+    }
   };
   std::vector<Stage> stages;
   std::vector<double> saved; ///< bytes of a microbatch, by chunk in the model's order
   double bound = 0;
 };
 
+/// Threads may share a pricer; those that ask for new cells (`cell`, `price`) must ask for different axes.
 class PlanPricer {
 public:
   PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task);
@@ -74,7 +82,13 @@ public:
   PlanOutline outline(const TrainingPlan &plan, const Cell &cell) const;
   /// Bytes that the plan holds at least: state, and what a stage takes in until its first gradient arrives.
   double leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const;
+  /// Less than what any schedule and cut into stages needs: the average over the stages.
+  double leastBytes(const TrainingPlan &plan, const Cell &cell) const;
   double limitBytes() const;
+  /// Factor of a step for the nodes that it waits for.
+  double straggler(int ranks) const;
+  /// Cells are the same for as many of these.
+  int activeRanks(int ranks) const;
 
   BlockPlanner &blocks();
   const cost::CostModel &machine() const;

@@ -6,8 +6,8 @@
 //     "chunks": 1, "zero": 1, "recompute": "none", "attention": "fused", "overlap_gradients": true,
 //     "boundary": ["dim1"], "stages": [17, 17], "layouts": {"block": {"node_linear": "n"}} }
 // "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "predicted", "bound"
-// and the like are what a search found out, and are not read. Unknown keys are errors. Neighbour:
-// TrainingPlan.h.
+// and the like are what a search found out, and are not read. Unknown keys, and keys that stand twice, are
+// errors. Neighbour: TrainingPlan.h.
 #pragma once
 
 #include "colossal/Planner/JointSearch.h"

@@ -26,9 +26,13 @@ struct TrainingTask {
 struct TrainingPlan {
   TrainingTask task;
   int pipeline = 1, data = 1, context = 1;
+  int idle = 0; ///< devices of the task that the plan leaves out
   std::vector<int>
       tensor; ///< sizes of the tensor axes, outermost first; two for 2D layouts; none or {1}: unsplit
   double microbatch = 1; ///< sequences
+  /// Sequences that are computed beside the global batch and count for nothing, where ranks and microbatches
+  /// do not divide it.
+  double padding = 0;
   cost::Schedule schedule = cost::Schedule::OneFOneB;
   int chunks = 1; ///< of a stage; above 1 for interleaved, 2 for zb-v
   /// 0: all state on every rank; 1: the optimizer's over the data and context axes; 2: gradients too; 3:
@@ -49,7 +53,8 @@ struct TrainingPlan {
   std::map<std::string, std::map<std::string, std::string>> layouts;
 
   int tensorSize() const;
-  int microbatches() const;
+  int ranks() const;        ///< pipeline x data x context x tensor
+  int microbatches() const; ///< of a rank, in a step; 0 where they are none or too many
 };
 
 /// The axes that units are laid out over, outermost first: context if above 1, then the tensor axes above 1.

@@ -1,0 +1,19 @@
+// What a JSON reader forgives and people do not mean: a key that stands twice, of which the last one would
+// silently count. Neighbours: Machine.cpp and the planner's PlanText.cpp read files that people write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace colossal::cost {
+
+struct JsonFlaw {
+  std::string place; ///< "mesh", "levels[1].links"; empty for the whole
+  std::string what;  ///< empty: there is none
+};
+
+/// The first thing that is wrong with the text as JSON (with line and column), or an object's key that stands
+/// twice.
+JsonFlaw findJsonFlaw(std::string_view text);
+
+} // namespace colossal::cost

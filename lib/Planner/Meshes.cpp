@@ -1,0 +1,247 @@
+// Enumeration of meshes. Neighbour: Meshes.h.
+#include "Meshes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace colossal::planner {
+
+namespace {
+
+/// A batch or a number of microbatches is padded by at most this part for the sake of microbatches and
+/// schedules.
+constexpr double kMostPadding = 0.25;
+
+std::vector<int> divisors(int n, double most) {
+  std::vector<int> found;
+  for (int d = 1; d <= n && d <= most; ++d)
+    if (n % d == 0)
+      found.push_back(d);
+  return found;
+}
+
+/// Up to this many devices more sizes of axes are tried than those that divide them.
+constexpr int kFewDevices = 32;
+
+/// Divisors of n, powers of two up to it, and, where `threes`, three times those.
+std::vector<int> sizes(int n, double most, bool threes = false) {
+  std::vector<int> found = divisors(n, most);
+  for (int first = 1; first <= (threes ? 3 : 1); first += 2)
+    for (int d = first; d <= n && d <= most; d *= 2)
+      found.push_back(d);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+int up(double number) {
+  return static_cast<int>(std::ceil(number));
+}
+
+} // namespace
+
+int UnitAxes::size() const {
+  int product = context;
+  for (int size : tensor)
+    product *= size;
+  return product;
+}
+
+bool Meshes::hasThrees() const {
+  return task.devices <= kFewDevices || (task.devices & (task.devices - 1)) != 0;
+}
+
+Meshes::Meshes(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space)
+    : pricer(pricer), task(task), space(space) {
+  for (int d = 1; d <= task.devices && d <= task.globalBatch; ++d)
+    if (std::fmod(task.globalBatch, d) == 0)
+      batchDivisors.push_back(d);
+  for (int tensor : sizes(task.devices, space.maxTensor, hasThrees()))
+    for (int context : sizes(task.devices / tensor, space.maxContext)) {
+      if (context > 1 && pricer.graph().sequence / context < space.minContextLength)
+        continue;
+      std::vector<std::vector<int>> grids = {{tensor}};
+      if (space.tensorGrids && context == 1)
+        for (int outer : divisors(tensor, tensor))
+          if (outer > 1 && tensor / outer >= outer)
+            grids.push_back({outer, tensor / outer});
+      for (const auto &grid : grids) {
+        UnitAxes axes{context, grid, {}};
+        TrainingPlan plan;
+        plan.context = context;
+        plan.tensor = grid;
+        for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan)))
+          // A context axis splits the sequence, the first dimension after the batch.
+          if (context == 1 || (boundary.front() && boundary.front()->dim == 1))
+            axes.boundaries.push_back(boundary);
+        all.push_back(std::move(axes));
+      }
+    }
+}
+
+std::vector<int> Meshes::pipelines(int size) const {
+  int units = static_cast<int>(pricer.graph().units.size());
+  return sizes(task.devices / size, units, hasThrees());
+}
+
+std::vector<int> Meshes::datas(int others) const {
+  int most = task.devices / others;
+  std::vector<int> found;
+  if (std::fmod(task.globalBatch, most) != 0) {
+    // Ranks beyond ceil(batch / ceil(batch / ranks)) have only padding, but their part of the state.
+    found.push_back(most);
+    std::vector<int> fewer = sizes(most, most - 1, true);
+    fewer.push_back(up(task.globalBatch / std::ceil(task.globalBatch / most)));
+    for (auto at = fewer.rbegin(); at != fewer.rend(); ++at)
+      if (std::fmod(task.globalBatch, *at) != 0 && std::find(found.begin(), found.end(), *at) == found.end())
+        found.push_back(*at);
+  }
+  for (auto at = batchDivisors.rbegin(); at != batchDivisors.rend(); ++at)
+    if (*at <= most)
+      found.push_back(*at);
+  return found;
+}
+
+std::vector<int> Meshes::microbatches(int sequences) const {
+  std::vector<int> found;
+  for (int size : sizes(sequences, space.maxMicrobatch))
+    if (up(static_cast<double>(sequences) / size) * static_cast<double>(size) <=
+        sequences * (1 + kMostPadding))
+      found.push_back(size);
+  return found;
+}
+
+TrainingPlan Meshes::plan(const Group &group) const {
+  TrainingPlan plan;
+  plan.task = task;
+  plan.fusedAttention = space.fusedAttention;
+  plan.pipeline = group.pipeline;
+  plan.data = group.data;
+  plan.context = all[group.axes].context;
+  plan.tensor = all[group.axes].tensor;
+  plan.idle = task.devices - plan.ranks();
+  plan.microbatch = group.microbatch;
+  plan.padding = static_cast<double>(group.data) * group.microbatch * group.microbatches - task.globalBatch;
+  plan.recompute = space.recompute[group.recompute];
+  plan.boundary = all[group.axes].boundaries[group.boundary];
+  plan.lean = group.lean;
+  return plan;
+}
+
+TrainingPlan Meshes::plan(const Group &group, const Scheduling &scheduling, int zero) const {
+  Group padded = group;
+  padded.microbatches = scheduling.microbatches;
+  TrainingPlan result = plan(padded);
+  result.schedule = scheduling.schedule;
+  result.chunks = scheduling.chunks;
+  result.zero = zero;
+  return result;
+}
+
+bool Meshes::measure(Group &group) {
+  group.microbatches = up(std::ceil(task.globalBatch / group.data) / group.microbatch);
+  int ranks = all[group.axes].size() * group.pipeline * group.data, active = pricer.activeRanks(ranks);
+  if (!group.cell || group.active != active) {
+    group.cell = &pricer.cell(plan(group));
+    group.active = active;
+  }
+  if (!group.cell->error.empty())
+    return false;
+  // Each stage as busy as the average, and one as its largest unit. With padding, fewer devices may do the
+  // same, and wait for fewer nodes.
+  bool isPadded = static_cast<double>(group.data) * group.microbatch * group.microbatches > task.globalBatch;
+  group.bound = std::max(group.cell->seconds / group.pipeline, group.cell->largest) * group.microbatches *
+                (isPadded ? 1 : pricer.straggler(ranks));
+  return true;
+}
+
+std::vector<Group> Meshes::groups(std::size_t axes) {
+  std::vector<Group> found;
+  const UnitAxes &own = all[axes];
+  bool isSplit = own.size() > 1;
+  std::map<std::tuple<int, int, std::size_t, std::size_t, int>, const Cell *> cells;
+  for (int pipeline : pipelines(own.size())) {
+    std::set<int> tried;
+    for (int data : datas(own.size() * pipeline))
+      for (int microbatch : microbatches(up(task.globalBatch / data))) {
+        if (std::fmod(task.globalBatch, data) == 0 && !tried.insert(microbatch).second)
+          continue; // found from more data ranks, by withFewerDevices
+        for (std::size_t recompute = 0; recompute < space.recompute.size(); ++recompute)
+          for (std::size_t boundary = 0; boundary < own.boundaries.size(); ++boundary) {
+            const Cell *before = nullptr;
+            for (int lean = 0; lean < (isSplit ? 3 : 1); ++lean) {
+              Group group;
+              group.axes = static_cast<std::uint16_t>(axes);
+              group.boundary = static_cast<std::uint16_t>(boundary);
+              group.recompute = static_cast<std::uint8_t>(recompute);
+              group.lean = static_cast<std::uint8_t>(lean);
+              group.pipeline = pipeline;
+              group.data = data;
+              group.microbatch = microbatch;
+              group.active = pricer.activeRanks(own.size() * pipeline * data);
+              const Cell *&cell = cells[{group.active, microbatch, recompute, boundary, lean}];
+              group.cell = cell;
+              bool isNew = measure(group) && (!before || group.cell->layouts != before->layouts);
+              before = cell = group.cell;
+              if (isNew)
+                found.push_back(group);
+            }
+          }
+      }
+  }
+  return found;
+}
+
+std::vector<Group> Meshes::withFewerDevices(const Group &group) {
+  auto above = std::lower_bound(batchDivisors.begin(), batchDivisors.end(), group.data);
+  if (above == batchDivisors.begin() || above == batchDivisors.end() || *above != group.data)
+    return {};
+  Group fewer = group;
+  fewer.data = *--above;
+  return measure(fewer) ? std::vector<Group>{fewer} : std::vector<Group>();
+}
+
+std::vector<Scheduling> Meshes::schedulings(const Group &group) const {
+  int units = static_cast<int>(pricer.graph().units.size());
+  if (group.pipeline == 1)
+    return {{cost::Schedule::OneFOneB, 1, group.microbatches}};
+  std::vector<Scheduling> found;
+  for (cost::Schedule schedule : space.schedules) {
+    if (schedule == cost::Schedule::Interleaved) {
+      for (int chunks = 2; chunks <= mostChunks(group); ++chunks)
+        found.push_back({schedule, chunks, inRounds(group)});
+    } else if (schedule != cost::Schedule::ZeroBubbleV) {
+      found.push_back({schedule, 1, group.microbatches});
+    } else if (2 * group.pipeline <= units) {
+      found.push_back({schedule, 2, group.microbatches});
+    }
+  }
+  return found;
+}
+
+int Meshes::countSchedulings(const Group &group) const {
+  if (group.pipeline == 1)
+    return 1;
+  int count = 0, units = static_cast<int>(pricer.graph().units.size());
+  for (cost::Schedule schedule : space.schedules)
+    count += schedule == cost::Schedule::Interleaved   ? std::max(0, mostChunks(group) - 1)
+             : schedule == cost::Schedule::ZeroBubbleV ? 2 * group.pipeline <= units
+                                                       : 1;
+  return count;
+}
+
+int Meshes::inRounds(const Group &group) const {
+  double rounds = std::ceil(static_cast<double>(group.microbatches) / group.pipeline);
+  return up(std::min(rounds * group.pipeline, 1e9));
+}
+
+int Meshes::mostChunks(const Group &group) const {
+  if (inRounds(group) > group.microbatches * (1 + kMostPadding))
+    return 1;
+  return std::min(space.maxChunks, static_cast<int>(pricer.graph().units.size()) / group.pipeline);
+}
+
+} // namespace colossal::planner

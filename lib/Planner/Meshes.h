@@ -1,0 +1,77 @@
+// The meshes of a task and what may go through each: sizes of the axes, microbatches, recompute, layout of
+// the residual stream. Devices and batches of any number: what divides nothing leaves devices idle or pads
+// the batch, and pays for it. Neighbours: JointSearch.cpp and Remedies.cpp go through them.
+#pragma once
+
+#include "colossal/Planner/JointSearch.h"
+
+#include <cstdint>
+
+namespace colossal::planner {
+
+/// The axes that units are laid out over, with the layouts of the residual stream that suit them.
+struct UnitAxes {
+  int context = 1;
+  std::vector<int> tensor;
+  std::vector<Boundary> boundaries;
+  int size() const;
+};
+
+/// Plans that have all but schedule, chunks and ZeRO stage in common.
+struct Group {
+  std::uint16_t axes = 0, boundary = 0;
+  std::uint8_t recompute = 0, lean = 0;
+  int pipeline = 1, data = 1;
+  int microbatch = 1, microbatches = 1; ///< sequences of each, and how many a rank has at least
+  const Cell *cell = nullptr;
+  int active = 0;   ///< ranks that the cell was found for, as far as they matter to it
+  double bound = 0; ///< s; no plan of the group takes less
+};
+
+/// A schedule, its chunks, and how many microbatches a rank has (schedules may need a multiple of the
+/// stages).
+struct Scheduling {
+  cost::Schedule schedule;
+  int chunks, microbatches;
+};
+
+class Meshes {
+public:
+  Meshes(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space);
+
+  const std::vector<UnitAxes> &axes() const { return all; }
+  /// Groups on these axes, on as many devices as they can use. Threads may ask for different axes.
+  std::vector<Group> groups(std::size_t axes);
+  /// Stages for units on axes of `size` ranks.
+  std::vector<int> pipelines(int size) const;
+  /// Data ranks beside `others` ranks: as many as there are, and divisors of the global batch, downward.
+  std::vector<int> datas(int others) const;
+  /// The same group on the next smaller divisor of the global batch as data ranks; none if there is none.
+  std::vector<Group> withFewerDevices(const Group &group);
+
+  /// A plan of the group, one-forward-one-backward and without ZeRO.
+  TrainingPlan plan(const Group &group) const;
+  TrainingPlan plan(const Group &group, const Scheduling &scheduling, int zero) const;
+  std::vector<Scheduling> schedulings(const Group &group) const;
+  int countSchedulings(const Group &group) const;
+
+private:
+  bool hasThrees() const;
+  /// Interleaved: microbatches in whole rounds over the stages, and chunks; 1 where the rounds are too much
+  /// padding.
+  int inRounds(const Group &group) const;
+  int mostChunks(const Group &group) const;
+  /// Microbatches worth trying for so many sequences of a rank.
+  std::vector<int> microbatches(int sequences) const;
+  /// Fills cell (unless it is the right one), microbatches and bound; false where no layout meets the
+  /// boundary.
+  bool measure(Group &group);
+  std::vector<int> batchDivisors; ///< of the global batch, up to the number of devices
+
+  PlanPricer &pricer;
+  const TrainingTask &task;
+  const SearchSpace &space;
+  std::vector<UnitAxes> all;
+};
+
+} // namespace colossal::planner
