@@ -22,13 +22,6 @@ double optimizerTraffic(const TrainingTypes &types) {
   return types.parameter < 4 ? 36 : 28;
 }
 
-/// Two for the zero-bubble V, the chunk's place in the model's order otherwise.
-int stageOf(int part, const TrainingPlan &plan) {
-  if (plan.schedule == cost::Schedule::ZeroBubbleV && part >= plan.pipeline)
-    return 2 * plan.pipeline - 1 - part;
-  return part % plan.pipeline;
-}
-
 } // namespace
 
 struct PlanPricer::Parts {
@@ -327,7 +320,7 @@ std::vector<PlanPricer::Parts::Stage> PlanPricer::Parts::stages(const TrainingPl
   std::vector<Stage> stages(plan.pipeline);
   std::size_t unit = 0;
   for (std::size_t c = 0; c < parts.size(); ++c) {
-    Stage &stage = stages[stageOf(static_cast<int>(c), plan)];
+    Stage &stage = stages[plan.stageOf(static_cast<int>(c))];
     for (int i = 0; i < parts[c]; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[graph.units[unit]];
       stage.parameters += cost.parameters;
@@ -399,7 +392,7 @@ void PlanPricer::Parts::fillHops(const TrainingPlan &plan, const std::vector<dou
   double launch = problem.transferBlocks ? machine.machine().device.launchSeconds : 0;
   std::vector<double> bytes(plan.pipeline, 0);
   for (std::size_t c = 0; c + 1 < handed.size(); ++c) {
-    int from = stageOf(static_cast<int>(c), plan), to = stageOf(static_cast<int>(c) + 1, plan);
+    int from = plan.stageOf(static_cast<int>(c)), to = plan.stageOf(static_cast<int>(c) + 1);
     if (from == to)
       continue;
     int low = std::min(from, to), high = std::max(from, to);
@@ -460,7 +453,7 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0), after(plan.pipeline, 0);
   for (std::size_t c = 0; c < problem.work.size(); ++c) {
     const cost::ChunkWork &chunk = problem.work[c];
-    int stage = stageOf(static_cast<int>(c), plan);
+    int stage = plan.stageOf(static_cast<int>(c));
     work[stage] += chunk.forward + chunk.backward + chunk.weightGradient;
     before[stage] += chunk.forward + chunk.backward + (splits ? 0 : chunk.weightGradient);
     after[stage] += chunk.backward + chunk.weightGradient;
@@ -589,7 +582,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (int s = 0; s < plan.pipeline; ++s) {
     double lastBackward = 0;
     for (std::size_t c = 0; c < problem.work.size(); ++c)
-      if (stageOf(static_cast<int>(c), plan) == s)
+      if (plan.stageOf(static_cast<int>(c)) == s)
         lastBackward += problem.work[c].backward + problem.work[c].weightGradient;
     double reduction = p->reduction(plan, stages, s, lastBackward), update = p->update(plan, stages[s]);
     double end = schedule.stageEnd[s] + reduction + update;
@@ -616,7 +609,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     for (std::size_t c = 0; c < price.parts.size(); ++c)
       for (int i = 0; i < price.parts[c]; ++i, ++unit) {
         const UnitCost &cost = cell.kinds[p->graph.units[unit]];
-        int stage = stageOf(static_cast<int>(c), plan);
+        int stage = plan.stageOf(static_cast<int>(c));
         collective[stage] += cost.collective * problem.microbatches;
         if (stage == 0)
           for (const auto &[name, bytes] : cost.bytesByCollective)

@@ -97,11 +97,14 @@ std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPric
   return text;
 }
 
-std::string printMemory(const PlanPrice &price) {
+std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
   std::string text = format("memory of a rank in GiB, limit %.1f:\n  stage  units  parameters  gradients  "
                             "optimizer  activations  transient  total\n",
                             gib(price.limitBytes));
   std::size_t stages = price.memory.size();
+  std::vector<int> units(stages, 0);
+  for (std::size_t c = 0; c < price.parts.size(); ++c)
+    units[plan.stageOf(static_cast<int>(c))] += price.parts[c];
   for (std::size_t s = 0; s < stages; ++s) {
     const StageMemory &memory = price.memory[s];
     // Stages alike are told once.
@@ -112,7 +115,7 @@ std::string printMemory(const PlanPrice &price) {
       text += format("  ... %zu stages between\n", stages - 3);
       continue;
     }
-    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %5.2f\n", s, price.parts[s],
+    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %5.2f\n", s, units[s],
                    gib(memory.parameters), gib(memory.gradients), gib(memory.optimizer),
                    gib(memory.activations), gib(memory.transient), gib(memory.total()));
   }
@@ -197,7 +200,7 @@ std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer) {
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   std::string text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
   text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, price, pricer) +
-          printMemory(price);
+          printMemory(plan, price);
   if (!price.fits())
     text += format("does not fit: needs %.2f GiB more a rank\n", gib(price.peakBytes - price.limitBytes));
   return text + printCode(plan) + printEvidence(plan, pricer);
@@ -212,7 +215,7 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
       text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
       text += format("nothing fits: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n",
                      gib(price.peakBytes), gib(price.peakBytes - price.limitBytes));
-      text += "  with " + printMesh(plan) + "\n" + printMemory(price);
+      text += "  with " + printMesh(plan) + "\n" + printMemory(plan, price);
     }
     if (!result.remedies.empty())
       text += "what would help, each by itself:\n";
@@ -229,7 +232,7 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
                  result.bound, 100 * result.gap(), result.roofline);
   text += format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
                  result.simulated, result.complete ? "" : "; the search ended early");
-  text += printMemory(result.best->price);
+  text += printMemory(plan, result.best->price);
   if (!result.runnersUp.empty() || result.fasterButTooLarge)
     text += "runners-up:\n";
   if (result.fasterButTooLarge)

@@ -26,6 +26,12 @@ int TrainingPlan::ranks() const {
   return product({pipeline, data, context}, tensor);
 }
 
+int TrainingPlan::stageOf(int chunk) const {
+  if (schedule == cost::Schedule::ZeroBubbleV && chunk >= pipeline)
+    return 2 * pipeline - 1 - chunk;
+  return chunk % pipeline;
+}
+
 int TrainingPlan::microbatches() const {
   double each = (task.globalBatch + padding) / data / microbatch;
   return each >= 1 && each < 1e7 ? static_cast<int>(std::lround(each)) : 0;

@@ -188,12 +188,17 @@ Placement UnitLayouts::gradientWant(int op, int result, const Choice &choice) co
 //===- Operations
 //----------------------------------------------------------------------------------------===//
 
-double UnitLayouts::local(int op, int factor, const Choice &choice) const {
-  const Factor &f = kind.operations[op].factors[factor];
+double UnitLayouts::ranksOf(int factor, const Choice &choice) const {
   double split = 1;
   for (std::size_t a = 0; a < query.axes.size(); ++a)
     if (choice[a] == factor)
       split *= query.axes[a].size;
+  return split;
+}
+
+double UnitLayouts::local(int op, int factor, const Choice &choice) const {
+  const Factor &f = kind.operations[op].factors[factor];
+  double split = ranksOf(factor, choice);
   double size = split > 1 ? std::ceil(f.size / split) : f.size;
   return f.perSequence ? size * query.microbatch : size;
 }
@@ -256,14 +261,14 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   if (operation.kind == Operation::Attention) {
     const Use &query_ = operation.operands[0], &key = operation.operands[1];
     const Use &out = operation.results[0];
-    double batch = 1, m = 1, n = 1, k = 1;
+    double batch = 1, m = 1, n = 1, k = 1, split = 1;
     for (int f = 0; f < count; ++f) {
       bool inQuery = in(query_, f), inKey = in(key, f), inOut = in(out, f);
       // Batch and heads; queries; keys; the width of a head. Value's own width is taken to be key's.
       if (inQuery && inOut && (inKey || operation.factors[f].role == "group"))
         batch *= local(op, f, choice);
       else if (inQuery && inOut)
-        m *= local(op, f, choice);
+        m *= local(op, f, choice), split *= ranksOf(f, choice);
       else if (inKey && inQuery)
         k *= local(op, f, choice);
       else if (inKey)
@@ -277,7 +282,9 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
       work.m = m;
       work.n = n;
       work.k = k;
-      work.fraction = operation.causal ? 0.5 : 1;
+      // A rank has neighbouring tokens. Under a causal mask the one with the last of them has the most keys,
+      // and all wait for it.
+      work.fraction = operation.causal ? 1 - 0.5 / split : 1;
       result.forward.ops.push_back(work);
       work.passes = 2.5;
       work.launches = 3;

@@ -84,6 +84,7 @@ private:
   };
   Passes passes(int op, const Choice &choice) const;
   double share(const std::vector<Factor> &factors, const Choice &choice) const;
+  double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
   double bytes(int tensor) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;

@@ -158,4 +158,45 @@ TEST(Unit, LayoutsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(error({{"qkv", "n2"}}), "operation 'qkv' cannot split factor 'n' of 3 over 4 ranks");
 }
 
+TEST(Unit, CausalAttentionOverASplitSequenceWaitsForTheLastRank) {
+  TransformerSizes sizes;
+  sizes.hidden = 1024;
+  sizes.heads = 8;
+  sizes.sequence = 8192;
+  cost::CostModel model = machine();
+  cost::OperationCost operations(model, model.machine().device.launchSeconds);
+  TrainingTypes types;
+  for (int ranks : {2, 4}) {
+    double seconds[2]; // without a mask, and with it
+    for (int causal : {0, 1}) {
+      TrainingGraph graph = makeTransformer(sizes);
+      for (UnitKind &kind : graph.kinds)
+        for (Operation &op : kind.operations)
+          op.causal = causal;
+      BlockPlanner planner(graph, model, types);
+      UnitQuery asked = query(1, ranks, {});
+      asked.axes.front().isContext = true;
+      for (const Boundary &boundary : planner.boundaries(asked.axes))
+        if (boundary[0] && boundary[0]->dim == 1)
+          asked.boundary = boundary;
+      std::string error;
+      auto layout = planner.parse(asked, {{"attention", "sequence"}}, error);
+      ASSERT_TRUE(layout) << error;
+      seconds[causal] = planner.price(asked, *layout, error).forward;
+      ASSERT_EQ(error, "");
+    }
+    cost::OpWork attention;
+    attention.kind = cost::OpKind::FusedAttention;
+    attention.type = types.compute;
+    attention.batch = 2 * sizes.heads;
+    attention.m = sizes.sequence / ranks;
+    attention.n = sizes.sequence;
+    attention.k = sizes.hidden / sizes.heads;
+    double all = operations.seconds(attention);
+    // The last of r ranks sees the keys of all tokens but half of its own r-th part.
+    attention.fraction = 1 - 0.5 / ranks;
+    EXPECT_NEAR(seconds[0] - seconds[1], all - operations.seconds(attention), 1e-6 * all) << ranks;
+  }
+}
+
 } // namespace

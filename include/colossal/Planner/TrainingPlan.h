@@ -53,8 +53,9 @@ struct TrainingPlan {
   std::map<std::string, std::map<std::string, std::string>> layouts;
 
   int tensorSize() const;
-  int ranks() const;        ///< pipeline x data x context x tensor
-  int microbatches() const; ///< of a rank, in a step; 0 where they are none or too many
+  int stageOf(int chunk) const; ///< by the chunk's place in the model's order
+  int ranks() const;            ///< pipeline x data x context x tensor
+  int microbatches() const;     ///< of a rank, in a step; 0 where they are none or too many
 };
 
 /// The axes that units are laid out over, outermost first: context if above 1, then the tensor axes above 1.
