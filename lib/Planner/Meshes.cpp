@@ -63,6 +63,10 @@ Meshes::Meshes(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &
     for (int context : sizes(task.devices / tensor, space.maxContext)) {
       if (context > 1 && pricer.graph().sequence / context < space.minContextLength)
         continue;
+      // Groups that begin in one node and end in another wait for what all others need not.
+      int node = pricer.machine().machine().levels.front().units, size = tensor * context;
+      if (task.devices > node && node % size != 0 && size % node != 0)
+        continue;
       std::vector<std::vector<int>> grids = {{tensor}};
       if (space.tensorGrids && context == 1)
         for (int outer : divisors(tensor, tensor))
