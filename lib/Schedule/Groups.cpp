@@ -7,7 +7,6 @@
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -69,7 +68,10 @@ Grouping::Grouping(ArrayRef<Operation *> ops, bool fuse) : all(ops), fuse(fuse) 
   for (Operation *op : llvm::reverse(all))
     if (classify(op) != OpClass::None) {
       place(op);
-      addSpan(op);
+      Group *group = groupOf.lookup(op);
+      for (Group *reader : readersOf(op))
+        if (reader != group)
+          running.require(reader->number, group->number);
     }
   for (auto &group : groups)
     llvm::sort(group->ops, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
@@ -95,6 +97,7 @@ SmallVector<Grouping::Use> Grouping::usesOf(Value value) {
 Group *Grouping::begin(Operation *op) {
   groups.push_back(std::make_unique<Group>());
   Group *group = groups.back().get();
+  group->number = running.add();
   group->ops.push_back(op);
   groupOf[op] = group;
   group->aligned[op] = true;
@@ -123,53 +126,19 @@ bool Grouping::alignedIn(Group *group, ArrayRef<Use> uses, Value value) {
   return true;
 }
 
-void Grouping::addSpan(Operation *op) {
-  Group *group = groupOf.lookup(op);
-  // Ops join from the last to the first: the group's first op is its last one in the program.
-  unsigned begin = position[op], end = position.lookup(group->ops.front());
-  if (begin == end)
-    return;
-  for (; !spans.empty() && spans.back().first <= end; spans.pop_back())
-    end = std::max(end, spans.back().second);
-  spans.push_back({begin, end});
-}
-
-unsigned Grouping::farthestFrom(unsigned at) const {
-  auto span = llvm::partition_point(spans, [&](const auto &each) { return each.first > at; });
-  return span == spans.end() ? at : std::max(at, span->second);
-}
-
-bool Grouping::dependsOn(Group *from, Group *to) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  llvm::SmallPtrSet<Group *, 16> walked; // whichever of its members was met first
-  unsigned first = ~0u;
-  for (Operation *op : to->ops)
-    first = std::min(first, position[op]);
-  auto search = [&](auto self, Operation *op) -> bool {
-    for (Value operand : op->getOperands()) {
-      Operation *def = operand.getDefiningOp();
-      if (!def || !position.count(def))
-        continue;
-      Group *group = groupOf.lookup(def);
-      if (group == to)
-        return true;
-      // An op without a group yet stands before all groups made so far: only movements lead on. What never
-      // comes back to `to` need not be walked.
-      if (!seen.insert(def).second || farthestFrom(position[def]) < first)
-        continue;
-      if (isMovement(def) && self(self, def))
-        return true;
-      if (group && group != from && walked.insert(group).second)
-        for (Operation *member : group->ops)
-          if (self(self, member))
-            return true;
-    }
-    return false;
+llvm::SmallSetVector<Group *, 4> Grouping::readersOf(Operation *op) {
+  llvm::SmallSetVector<Group *, 4> readers;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  auto visit = [&](auto self, Operation *reader) -> void {
+    if (Group *group = groupOf.lookup(reader))
+      readers.insert(group);
+    else if (isMovement(reader) && seen.insert(reader).second)
+      for (Operation *next : reader->getUsers())
+        self(self, next);
   };
-  for (Operation *op : from->ops)
-    if (search(search, op))
-      return true;
-  return false;
+  for (Operation *user : op->getUsers())
+    visit(visit, user);
+  return readers;
 }
 
 bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool output) {
@@ -265,25 +234,13 @@ void Grouping::place(Operation *op) {
   }
   // One of the users' kernels may store the value for the others, if none of them must run before it.
   if (kind == OpClass::Point && (memory || users.size() > 1)) {
-    for (Group *group : users) {
-      bool cycle =
-          llvm::any_of(users, [&](Group *other) { return other != group && dependsOn(group, other); });
-      // Readers from memory are routines and movements: look at all groups that read the value.
-      for (OpOperand &use : result.getUses()) {
-        auto visit = [&](auto self, Operation *user) -> void {
-          if (Group *other = groupOf.lookup(user)) {
-            if (other != group && dependsOn(group, other))
-              cycle = true;
-          } else if (isMovement(user)) {
-            for (Operation *next : user->getResult(0).getUsers())
-              self(self, next);
-          }
-        };
-        visit(visit, use.getOwner());
-      }
-      if (!cycle && joinPoint(op, group, uses, true))
+    // Readers from memory are routines and movements: all groups that read the value count.
+    SmallVector<unsigned> readers;
+    for (Group *reader : readersOf(op))
+      readers.push_back(reader->number);
+    for (Group *group : users)
+      if (!running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
         return;
-    }
   }
   begin(op);
 }

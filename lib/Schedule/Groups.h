@@ -8,9 +8,12 @@
 #ifndef COLOSSAL_SCHEDULE_GROUPS_H
 #define COLOSSAL_SCHEDULE_GROUPS_H
 
+#include "GroupOrder.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <memory>
 #include <vector>
@@ -33,6 +36,7 @@ bool isPadding(mlir::Operation *op);
 bool fitsConvolution(mlir::Operation *convolution, llvm::ArrayRef<mlir::Operation *> ops);
 
 struct Group {
+  unsigned number = 0;                             ///< in the order in which they were begun
   llvm::SmallVector<mlir::Operation *> ops;        ///< program order
   llvm::SmallVector<mlir::Value> outputs;          ///< values that others read from memory
   mlir::Operation *routine = nullptr;              ///< its root, with the other ops as its epilogue
@@ -58,11 +62,8 @@ private:
   bool joinPoint(mlir::Operation *op, Group *group, llvm::ArrayRef<Use> uses, bool output);
   bool joinRow(mlir::Operation *op, Group *group, llvm::ArrayRef<Use> uses);
   bool alignedIn(Group *group, llvm::ArrayRef<Use> uses, mlir::Value value);
-  /// Whether running `from` needs `to` to have run, directly or through others.
-  bool dependsOn(Group *from, Group *to);
-  void addSpan(mlir::Operation *op);
-  /// The last position that a walk from `at` comes to, over operands and to all members of their groups.
-  unsigned farthestFrom(unsigned at) const;
+  /// The groups made so far that read a result of `op`, through movements as well.
+  llvm::SmallSetVector<Group *, 4> readersOf(mlir::Operation *op);
   Group *begin(mlir::Operation *op);
 
   llvm::SmallVector<mlir::Operation *> all;
@@ -70,8 +71,7 @@ private:
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<mlir::Operation *, Group *> groupOf;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
-  /// First and last positions that groups take up, joined where they overlap, the last ones first.
-  std::vector<std::pair<unsigned, unsigned>> spans;
+  GroupOrder running; ///< by the groups' numbers
 };
 
 } // namespace colossal::schedule
