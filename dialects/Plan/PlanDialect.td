@@ -101,13 +101,22 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
 
 def Plan_InputOp : Plan_Op<"input", [HasParent<"ProgramOp">]> {
   let summary = "a tensor that the caller gives: global type, and each rank's shard of it";
-  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer);
+  let description = [{
+    `range` is the least and the greatest value that an element may have, where `range_user`, an ONNX name, takes the
+    elements as indices.
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer,
+                       OptionalAttr<DenseI64ArrayAttr>:$range, OptionalAttr<StrAttr>:$range_user);
   let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
 }
 
 def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
-  let summary = "a tensor that the caller receives";
-  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer);
+  let summary = "a tensor that the caller receives, or the runtime checks";
+  let description = [{
+    With `range`, as of an input, the caller does not receive it: a run fails where an element lies outside.
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer,
+                       OptionalAttr<DenseI64ArrayAttr>:$range, OptionalAttr<StrAttr>:$range_user);
   let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
 }
 

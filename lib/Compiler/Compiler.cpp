@@ -82,6 +82,7 @@ FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
 /// Imports one function per combination of the dimensions with several values, into one module.
 static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
   std::vector<ImportOptions> bindings{options.import};
+  bindings.front().checkIndices = true;
   for (const auto &[names, values] : options.manyDims) {
     std::vector<ImportOptions> next;
     for (const ImportOptions &binding : bindings)

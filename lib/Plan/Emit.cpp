@@ -150,8 +150,9 @@ private:
   LogicalResult emitProgram(ProgramOp op);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
   LogicalResult emitCollective(CollectiveOp op, Collective &out, Program &program);
-  LogicalResult emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding,
-                            BufferAttr buffer, Binding &out);
+  /// An InputOp or OutputOp.
+  template <typename Op>
+  LogicalResult emitBinding(Op op, Binding &out);
   void emitConvolution(ConvolutionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
@@ -246,18 +247,25 @@ LogicalResult Emitter::emitParameter(ParameterOp op) {
   return success();
 }
 
-LogicalResult Emitter::emitBinding(Operation *op, StringRef name, Type type, dist::ShardingAttr sharding,
-                                   BufferAttr buffer, Binding &out) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
+template <typename Op>
+LogicalResult Emitter::emitBinding(Op op, Binding &out) {
+  auto tensor = dyn_cast<RankedTensorType>(op.getType());
   std::optional<DataType> element = tensor ? getDataType(tensor.getElementType()) : std::nullopt;
   if (!element)
-    return op->emitOpError("has type ") << type << ", which a plan cannot hold";
-  out.set_name(name.str());
+    return op->emitOpError("has type ") << op.getType() << ", which a plan cannot hold";
+  out.set_name(op.getName().str());
   out.set_type(*element);
   for (int64_t size : tensor.getShape())
     out.add_shape(size);
-  fillBox(sharding, mesh, *out.mutable_box());
-  return emitBuffer(buffer, *out.mutable_buffer(), op);
+  fillBox(op.getSharding(), mesh, *out.mutable_box());
+  if (std::optional<ArrayRef<int64_t>> range = op.getRange()) {
+    if (range->size() != 2)
+      return op->emitOpError("has a range of ") << range->size() << " numbers";
+    out.mutable_range()->set_least((*range)[0]);
+    out.mutable_range()->set_greatest((*range)[1]);
+    out.mutable_range()->set_user(op.getRangeUser().value_or("").str());
+  }
+  return emitBuffer(op.getBuffer(), *out.mutable_buffer(), op);
 }
 
 void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
@@ -435,11 +443,9 @@ LogicalResult Emitter::emitProgram(ProgramOp op) {
   for (Operation &item : op.getBody().front()) {
     LogicalResult result = success();
     if (auto input = dyn_cast<InputOp>(item)) {
-      result = emitBinding(input, input.getName(), input.getType(), input.getSharding(), input.getBuffer(),
-                           *out.add_inputs());
+      result = emitBinding(input, *out.add_inputs());
     } else if (auto output = dyn_cast<OutputOp>(item)) {
-      result = emitBinding(output, output.getName(), output.getType(), output.getSharding(),
-                           output.getBuffer(), *out.add_outputs());
+      result = emitBinding(output, output.getRange() ? *out.add_checks() : *out.add_outputs());
     } else if (auto fixed = dyn_cast<FixedInputOp>(item)) {
       auto place = addData(fixed.getValue(), fixed);
       if (failed(place))

@@ -446,8 +446,12 @@ FailureOr<Program> FunctionLowering::run() {
     dist::ShardingAttr where = sharding(attributes, type);
     auto name = attributes ? attributes.getAs<StringAttr>("colossal.name") : StringAttr();
     return Binding{name ? name.str() : otherwise.str(),
-                   RankedTensorType::get(where.getGlobalShape(), type.getElementType()), where, storage,
-                   byteSize(type)};
+                   RankedTensorType::get(where.getGlobalShape(), type.getElementType()),
+                   where,
+                   storage,
+                   byteSize(type),
+                   attributes ? attributes.getAs<DenseI64ArrayAttr>("colossal.range") : DenseI64ArrayAttr(),
+                   attributes ? attributes.getAs<StringAttr>("colossal.range_user") : StringAttr()};
   };
   for (BlockArgument argument : function.getArguments()) {
     RankedTensorType type = tensorOf(argument);

@@ -63,6 +63,8 @@ struct Binding {
   dist::ShardingAttr sharding;
   unsigned storage = 0;
   int64_t bytes = 0;
+  mlir::DenseI64ArrayAttr range; ///< of its elements, if the runtime checks them; null otherwise
+  mlir::StringAttr rangeUser;
 };
 
 /// One program: the storages that live and die in it, and its steps.

@@ -94,10 +94,10 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
   };
   for (const Binding &input : program.inputs)
     plan::InputOp::create(b, loc, b.getStringAttr(input.name), TypeAttr::get(input.type), input.sharding,
-                          bufferOf(input.storage, 0, input.bytes));
+                          bufferOf(input.storage, 0, input.bytes), input.range, input.rangeUser);
   for (const Binding &output : program.outputs)
     plan::OutputOp::create(b, loc, b.getStringAttr(output.name), TypeAttr::get(output.type), output.sharding,
-                           bufferOf(output.storage, 0, output.bytes));
+                           bufferOf(output.storage, 0, output.bytes), output.range, output.rangeUser);
   if (fixedInputs)
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));

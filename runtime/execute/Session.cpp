@@ -32,6 +32,27 @@ void useAllCores() {
   (void)::sched_setaffinity(0, sizeof all, &all);
 }
 
+/// Whether all elements are in the binding's range; they are of its type.
+Status checkRange(const plan::Binding &binding, const void *elements, size_t bytes) {
+  const plan::Binding::Range &range = binding.range();
+  const size_t size = plan::elementBytes(binding.type());
+  for (size_t at = 0; at + size <= bytes; at += size) {
+    int64_t value = 0;
+    if (binding.type() == plan::I32) {
+      int32_t narrow = 0;
+      std::memcpy(&narrow, static_cast<const char *>(elements) + at, size);
+      value = narrow;
+    } else {
+      std::memcpy(&value, static_cast<const char *>(elements) + at, size);
+    }
+    if (value < range.least() || value > range.greatest())
+      return {Code::InvalidArgument,
+              "'" + range.user() + "' takes indices from " + std::to_string(range.least()) + " to " +
+                  std::to_string(range.greatest()) + ", and one is " + std::to_string(value)};
+  }
+  return {};
+}
+
 /// Processes of this run on this machine, as launchers tell.
 unsigned localProcesses() {
   for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
@@ -72,10 +93,14 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
   };
   for (const plan::Binding &binding : program.inputs()) {
     auto given = inputs.find(binding.name());
-    if (given == inputs.end())
+    if (given == inputs.end()) {
       problem("input '" + binding.name() + "' is missing");
-    else
-      check(binding, given->second);
+    } else if (check(binding, given->second) && binding.has_range()) {
+      const Tensor &tensor = converted.count(binding.name()) ? converted[binding.name()] : given->second;
+      Status status = checkRange(binding, tensor.bytes.data(), tensor.bytes.size());
+      if (!status.ok())
+        problem("input '" + binding.name() + "': " + status.message());
+    }
   }
   for (const auto &[name, tensor] : inputs) {
     if (findNamed(program.inputs(), name))
@@ -106,6 +131,8 @@ struct Session::Core {
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
   Status scatter(const plan::Program &program, const Tensors &inputs, Rank &rank);
+  /// After a run: whether what it computed for this lies in its ranges, on the ranks of this process.
+  Status checkComputed(const plan::Program &program);
 };
 
 Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
@@ -252,6 +279,17 @@ Status Session::Core::scatter(const plan::Program &program, const Tensors &input
   return {};
 }
 
+Status Session::Core::checkComputed(const plan::Program &program) {
+  for (const plan::Binding &binding : program.checks())
+    for (const std::unique_ptr<Rank> &rank : ranks) {
+      ResolvedBox box;
+      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank->coordinates(), {}, box));
+      const std::string shard = box.pack(rank->address(binding.buffer()), plan::elementBytes(binding.type()));
+      COLOSSAL_RETURN_IF_ERROR(checkRange(binding, shard.data(), shard.size()));
+    }
+  return {};
+}
+
 Status Session::run(int program, const Tensors &inputs, double *seconds) {
   Clock::time_point begin, end;
   Status status = core->crew->run([&](Rank &rank) {
@@ -265,6 +303,8 @@ Status Session::run(int program, const Tensors &inputs, double *seconds) {
       end = Clock::now();
     return Status();
   });
+  if (status.ok())
+    status = core->checkComputed(plan().programs(program));
   if (status.ok() && seconds)
     *seconds = std::chrono::duration<double>(end - begin).count();
   return status;

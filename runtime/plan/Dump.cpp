@@ -95,7 +95,11 @@ void Dumper::tables() {
 
 void Dumper::binding(const char *role, const Binding &b) {
   out << "  " << role << " '" << b.name() << "': " << dataTypeName(b.type()) << list(b.shape()) << " = "
-      << ref(b.buffer()) << ' ' << box(b.box()) << '\n';
+      << ref(b.buffer()) << ' ' << box(b.box());
+  if (b.has_range())
+    out << " in [" << b.range().least() << ", " << b.range().greatest() << "] for '" << b.range().user()
+        << "'";
+  out << '\n';
 }
 
 std::string Dumper::launch(const Launch &l) const {
@@ -238,6 +242,8 @@ std::string Dumper::run() {
           << " = data@" << input.offset() << '+' << input.bytes() << '\n';
     for (const Binding &b : program.outputs())
       binding("output", b);
+    for (const Binding &b : program.checks())
+      binding("check", b);
     body(program.body(), "", 1);
   }
   return out.str();

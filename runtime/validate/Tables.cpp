@@ -149,6 +149,8 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   if (binding.buffer().offset() % size != 0)
     return invalid("its buffer is not aligned to its elements");
   COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), {}));
+  if (binding.has_range() && binding.type() != plan::I32 && binding.type() != plan::I64)
+    return invalid("it has a range, and is no index");
   if (!output)
     return {};
   // The ranks' boxes, equal ones once, must be disjoint and hold as many elements as the tensor has: none is
@@ -214,6 +216,11 @@ Status Checker::checkProgram(const plan::Program &program) {
         outputs.insert(binding.name()).second ? checkBinding(binding, true) : invalid("the name is taken");
     if (!status.ok())
       return failed("output '" + binding.name() + "'", status);
+  }
+  for (const plan::Binding &binding : program.checks()) {
+    Status status = binding.has_range() ? checkBinding(binding, true) : invalid("it has no range");
+    if (!status.ok())
+      return failed("check '" + binding.name() + "'", status);
   }
   for (const plan::FixedInput &input : program.fixed_inputs()) {
     uint64_t elements = 0, size = plan::elementBytes(input.type());

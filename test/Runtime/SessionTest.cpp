@@ -294,6 +294,57 @@ TEST(Session, inputsThatFitNoProgramAreListed) {
   EXPECT_NE(session->select(extra, program).message().find("no input 'z'"), std::string::npos);
 }
 
+// Of four ranks with two indices each the last has one of padding, which does not count.
+TEST(Session, indicesOutsideTheirRangeAreRefused) {
+  for (plan::DataType type : {plan::I32, plan::I64}) {
+    const uint64_t size = plan::elementBytes(type);
+    PlanBuilder builder({4});
+    builder.input("given", type, {7}, builder.box({7}, 0, 0), 0);
+    builder.input("copied", type, {7}, builder.box({7}, 0, 0), 64);
+    auto give = [&](plan::Binding &binding, const char *user) {
+      binding.mutable_range()->set_least(-3);
+      binding.mutable_range()->set_greatest(2);
+      binding.mutable_range()->set_user(user);
+    };
+    give(*builder.infer().mutable_inputs(0), "/first");
+    builder.output("computed", type, {7}, builder.box({7}, 0, 0), 128);
+    *builder.infer().add_checks() = builder.infer().outputs(0);
+    builder.infer().clear_outputs();
+    give(*builder.infer().mutable_checks(0), "/second");
+    plan::Copy &copy = *builder.add().mutable_copy();
+    *copy.mutable_buffer() = builder.buffer(2, 64, 2 * size);
+    *copy.mutable_dst() = builder.buffer(2, 128, 2 * size);
+    std::unique_ptr<Session> session;
+    ASSERT_TRUE(builder.open(session).ok());
+    auto tensor = [&](std::vector<int64_t> values) {
+      Tensor result{type, {7}, std::vector<std::byte>(7 * size)};
+      for (size_t i = 0; i < 7; ++i)
+        std::memcpy(result.bytes.data() + i * size, &values[i], size);
+      return result;
+    };
+    auto run = [&](std::vector<int64_t> given, std::vector<int64_t> copied) {
+      Tensors inputs = {{"given", tensor(given)}, {"copied", tensor(copied)}};
+      int program = -1;
+      Status status = session->select(inputs, program);
+      return status.ok() ? session->run(program, inputs) : status;
+    };
+    const std::vector<int64_t> within = {0, 1, 2, -1, -2, -3, 2};
+    EXPECT_TRUE(run(within, within).ok());
+    Status low = run({0, 0, 0, 0, 0, 0, -4}, within), high = run(within, {0, 0, 0, 0, 0, 3, 0});
+    EXPECT_EQ(low.code(), Code::InvalidArgument);
+    EXPECT_NE(low.message().find("input 'given': '/first' takes indices from -3 to 2, and one is -4"),
+              std::string::npos)
+        << low.message();
+    EXPECT_EQ(high.code(), Code::InvalidArgument);
+    EXPECT_NE(high.message().find("'/second' takes indices from -3 to 2, and one is 3"), std::string::npos)
+        << high.message();
+    EXPECT_TRUE(run(within, within).ok()); // the session can go on
+    Tensors outputs;
+    EXPECT_TRUE(session->outputs(1, outputs).ok());
+    EXPECT_TRUE(outputs.empty());
+  }
+}
+
 TEST(Session, aHangingRankEndsAllAndIsNamed) {
   PlanBuilder builder({2});
   uint32_t hang = builder.kernel("hang", 0, 2);

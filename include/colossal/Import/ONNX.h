@@ -20,6 +20,12 @@ namespace colossal {
 
 /// Argument and result attribute of the imported function: the name of the model's input or output.
 inline constexpr llvm::StringLiteral kOnnxNameAttr = "colossal.name";
+/// Argument and result attribute of the imported function: least and greatest value that elements may have,
+/// which the runtime checks (an argument before a run, a result after it). A result that has it is not the
+/// model's.
+inline constexpr llvm::StringLiteral kRangeAttr = "colossal.range";
+/// With kRangeAttr: the name of what takes the elements as indices.
+inline constexpr llvm::StringLiteral kRangeUserAttr = "colossal.range_user";
 /// Attribute of the imported function: dictionary from the inputs bound at compile time to their contents.
 inline constexpr llvm::StringLiteral kBoundInputsAttr = "colossal.bound_inputs";
 /// Attribute of the imported function: dictionary from the model's symbolic dimensions to their values.
@@ -50,6 +56,8 @@ struct ImportOptions {
   /// Import a model whose files of external data are not there: its parameters have places, but no contents.
   /// For plans that are never run. Initializers at one place of such a file are one parameter.
   bool allowMissingWeights = false;
+  /// Refuse indices that are outside what they index, and mark those that only a run can know (kRangeAttr).
+  bool checkIndices = false;
   std::string functionName = "main";
 };
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Import/ONNX.h"
 
+#include "../IndexChecks.h"
 #include "../Patterns/Patterns.h"
 #include "Importer.h"
 #include "mlir/IR/Verifier.h"
@@ -22,6 +23,10 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
     return failure();
   if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
     return failure();
+  if (options.checkIndices)
+    for (auto function : (*module)->getOps<func::FuncOp>())
+      if (failed(checkIndices(function)))
+        return failure();
   if (failed(verify(**module)))
     return failure();
   return module;

@@ -323,6 +323,19 @@ def tied(path):
          [value("ids", [5], I)], [value("y", [5, 4])], {"table": w, "head": np.ascontiguousarray(w.T), "b1": np.zeros(3, np.float32), "b2": np.zeros(3, np.float32)})
 
 
+def indices(path, last):
+    """Rows of a table of four: at given places, at those that the input says, at its running sum, and at its greatest element's."""
+    n = h.make_node
+    save(path, [n("Gather", ["table", "places"], ["a"], name="given"), n("Gather", ["table", "ids"], ["b"], name="direct"),
+                n("Unsqueeze", ["ids", "axes"], ["row"]), n("Gather", ["table", "row"], ["c"], name="reshaped"),
+                n("CumSum", ["ids", "zero"], ["sum"]), n("Gather", ["table", "sum"], ["d"], name="summed"),
+                n("ArgMax", ["ids"], ["most"]), n("Gather", ["table", "most"], ["e"], name="greatest"),
+                n("Clip", ["sum", "zero", "three"], ["near"]), n("Gather", ["table", "near"], ["f"], name="clipped"),
+                n("Sum", ["a", "b", "c", "d", "e", "f"], ["y"])],
+         [value("ids", [3], I)], [value("y", [1, 3, 2])],
+         {"table": np.arange(8, dtype=np.float32).reshape(4, 2), "places": np.array([0, -4, last]), "zero": np.array(0), "axes": np.array([0]), "three": np.array(3)})
+
+
 def elsewhere(name, shape, location, kind=F, offset=0):
     tensor = TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
     for key, entry in (("location", location), ("offset", offset), ("length", int(np.prod(shape)) * (8 if kind == I else 4))):
