@@ -8,9 +8,13 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
+// The library's matcher calls itself for each character, and its parser for each parenthesis.
+static constexpr size_t kLongestExpression = 1000, kLongestName = 4000;
+
 bool Pin::matches(ArrayRef<std::string> names) const {
   return llvm::any_of(names, [&](const std::string &candidate) {
-    return literal ? candidate == *literal : std::regex_match(candidate, name);
+    return literal ? candidate == *literal
+                   : candidate.size() <= kLongestName && std::regex_match(candidate, name);
   });
 }
 
@@ -177,13 +181,20 @@ std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std:
   }
   Pin pin;
   pin.text = text;
+  pin.literal = getLiteral(StringRef(text).take_front(equals));
+  if (!pin.literal && equals > kLongestExpression) {
+    error = "pin '" + text.substr(0, 40) + "...': its expression has " + std::to_string(equals) +
+            " characters, and at most " + std::to_string(kLongestExpression) +
+            " are possible where it is not one name";
+    return std::nullopt;
+  }
   try {
-    pin.name = std::regex(text.substr(0, equals), std::regex::ECMAScript | std::regex::optimize);
+    if (!pin.literal)
+      pin.name = std::regex(text.substr(0, equals), std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::regex_error &) {
     error = "pin '" + text + "': '" + text.substr(0, equals) + "' is no regular expression";
     return std::nullopt;
   }
-  pin.literal = getLiteral(StringRef(text).take_front(equals));
   LayoutParser parser(StringRef(text).drop_front(equals + 1), mesh);
   if (!parser.parse(pin)) {
     error = "pin '" + text + "': " + parser.error;

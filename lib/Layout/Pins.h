@@ -31,7 +31,7 @@ struct Pin {
   std::vector<std::vector<Part>> dims;
   mutable bool isUsed = false;
 
-  /// Does the whole of one of `names` match?
+  /// Does the whole of one of `names` match? Names of more than 4,000 bytes match only a literal.
   bool matches(llvm::ArrayRef<std::string> names) const;
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
   dist::ShardingAttr getSharding(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape) const;

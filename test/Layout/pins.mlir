@@ -7,13 +7,19 @@
 // RUN: diff %t.first %t.second
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={nothing=m:x}})' 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={fc=n:z}})' 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={fc=n:x+x}})' 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{pin={fc}})' 2>&1 | FileCheck %s --check-prefix=FORM
 // RUN: not colossal-opt %s --pass-pipeline='builtin.module(colossal-search-layouts{memory=4096})' 2>&1 | FileCheck %s --check-prefix=FIT
 
+// RUN: %python -c "print('builtin.module(colossal-search-layouts{pin={' + '(' * 2000 + 'fc' + ')' * 2000 + '=m:x}})', end='')" > %t.deep
+// RUN: %python -c "import subprocess, sys; sys.exit(subprocess.run(['colossal-opt', sys.argv[1], '--pass-pipeline=' + open(sys.argv[2]).read()]).returncode != 1)" %s %t.deep 2>&1 | FileCheck %s --check-prefix=LONG
+
+// LONG: pin '((((((((((((((((((((((((((((((((((((((((...': its expression has 4002 characters, and at most 1000 are possible where it is not one name
 // CHECK: contract 'fc': m:x
 // CHECK: parameter 'w2': [64:x,32]
 // NOTHING: pin 'nothing=m:x' matches no op or tensor that can be laid out so
 // AXIS: pin 'fc=n:z': 'z' is no axis of the mesh (x)
+// TWICE: pin 'fc=n:x+x': axis 'x' stands twice
 // FORM: pin 'fc' is not of the form REGEX=LAYOUT
 // FIT: the model does not fit: 4.0 KiB per device are given
 // FIT: weights {{.*}}; largest parameters: 'w1'
