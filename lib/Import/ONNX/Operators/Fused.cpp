@@ -44,31 +44,36 @@ LogicalResult importQuickGelu(Node &n) {
   return n.set(n.b.mul(x, n.b.unary(Kind::Sigmoid, inner)));
 }
 
+/// The activations that a fused convolution or contraction may end in, and what their parameters are where
+/// the node does not give them.
+struct Activation {
+  StringRef name;
+  Kind kind;
+  SmallVector<double, 2> defaults;
+};
+
 /// The activation behind a fused convolution or contraction; `params` are its ONNX attributes in order.
 FailureOr<Value> activate(Node &n, Value x, ArrayRef<double> params) {
+  static const Activation activations[] = {{"Relu", Kind::Relu, {}},
+                                           {"Tanh", Kind::Tanh, {}},
+                                           {"Sigmoid", Kind::Sigmoid, {}},
+                                           {"Softplus", Kind::Softplus, {}},
+                                           {"Gelu", Kind::Gelu, {}},
+                                           {"HardSwish", Kind::HardSwish, {}},
+                                           {"LeakyRelu", Kind::LeakyRelu, {0.01f}},
+                                           {"Elu", Kind::Elu, {1}},
+                                           {"HardSigmoid", Kind::HardSigmoid, {0.2f, 0.5}}};
   StringRef name = n.stringAttr("activation", "");
-  Type element = GraphBuilder::elementOf(x);
-  auto param = [&](size_t i, double otherwise) { return i < params.size() ? params[i] : otherwise; };
   if (name.empty())
     return x;
-  if (name == "Relu")
-    return n.b.unary(Kind::Relu, x);
-  if (name == "Tanh")
-    return n.b.unary(Kind::Tanh, x);
-  if (name == "Sigmoid")
-    return n.b.unary(Kind::Sigmoid, x);
-  if (name == "Softplus")
-    return n.b.unary(Kind::Softplus, x);
-  if (name == "Gelu")
-    return n.b.unary(Kind::Gelu, x);
-  if (name == "HardSwish")
-    return n.b.unary(Kind::HardSwish, x);
-  if (name == "LeakyRelu")
-    return n.b.elementwise(Kind::LeakyRelu, {x}, {param(0, 0.01f)});
-  if (name == "Elu")
-    return n.b.elementwise(Kind::Elu, {x}, {param(0, 1)});
-  if (name == "HardSigmoid")
-    return n.b.elementwise(Kind::HardSigmoid, {x}, {param(0, 0.2f), param(1, 0.5)});
+  if (const auto *found = llvm::find_if(activations, [&](const Activation &a) { return a.name == name; });
+      found != std::end(activations)) {
+    SmallVector<double, 2> values = found->defaults;
+    for (auto [value, given] : llvm::zip(values, params))
+      value = given;
+    return n.b.elementwise(found->kind, {x}, values);
+  }
+  Type element = GraphBuilder::elementOf(x);
   if (name == "Clip" && params.size() == 2)
     return n.b.elementwise(Kind::Clip, {x, n.b.scalar(element, params[0]), n.b.scalar(element, params[1])});
   return n.error() << "activation '" << name << "' with " << params.size() << " parameters is not supported";
