@@ -30,7 +30,7 @@ expect 0 'x: f32\[8,6\]' "$run" plan.cplan --print-inputs
 expect 0 'all_reduce sum over b' "$run" plan.cplan --dump-plan
 expect 2 "input 'x' is missing" "$run" plan.cplan
 expect 2 'expected FILE.npz' "$run" plan.cplan --input other.txt
-expect 2 '' "$run" plan.cplan --no-such-option
+expect 2 '^colossal-run: .*--no-such-option' "$run" plan.cplan --no-such-option
 expect 3 'cannot open' "$run" missing.cplan
 expect 3 'cannot open' "$run" plan.cplan --input missing.npz
 

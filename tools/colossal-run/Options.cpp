@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <iostream>
 #include <unistd.h>
 
 namespace colossal::runtime {
@@ -98,8 +99,13 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.add_flag("--json", options.json, "Print the results as one JSON object");
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    exitCode = app.exit(success);
+    return false;
   } catch (const CLI::ParseError &error) {
-    exitCode = app.exit(error) == 0 ? Success : BadUsage;
+    std::cerr << "colossal-run: " + std::string(error.what()) +
+                     "\nRun colossal-run --help for the options.\n";
+    exitCode = BadUsage;
     return false;
   }
   options.session.size = sizeof options.session;
