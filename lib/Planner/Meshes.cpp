@@ -23,6 +23,12 @@ std::vector<int> divisors(int n, double most) {
   return found;
 }
 
+/// Sizes of microbatches differ by this factor at least.
+constexpr double kMicrobatchStep = 1.25;
+
+/// Of more than a few devices at least this part is used, unless the search finds that fewer are faster.
+constexpr double kLeastUsed = 0.25;
+
 /// Up to this many devices more sizes of axes are tried than those that divide them.
 constexpr int kFewDevices = 32;
 
@@ -59,6 +65,11 @@ Meshes::Meshes(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &
   for (int d = 1; d <= task.devices && d <= task.globalBatch; ++d)
     if (std::fmod(task.globalBatch, d) == 0)
       batchDivisors.push_back(d);
+  int most = static_cast<int>(std::min(task.globalBatch, space.maxMicrobatch));
+  for (int size = 1; size <= most; ++size)
+    if ((std::fmod(task.globalBatch, size) == 0 || (size & (size - 1)) == 0) &&
+        (microbatchSizes.empty() || size >= kMicrobatchStep * microbatchSizes.back()))
+      microbatchSizes.push_back(size);
   for (int tensor : sizes(task.devices, space.maxTensor, hasThrees()))
     for (int context : sizes(task.devices / tensor, space.maxContext)) {
       if (context > 1 && pricer.graph().sequence / context < space.minContextLength)
@@ -111,9 +122,9 @@ std::vector<int> Meshes::datas(int others) const {
 
 std::vector<int> Meshes::microbatches(int sequences) const {
   std::vector<int> found;
-  for (int size : sizes(sequences, space.maxMicrobatch))
-    if (up(static_cast<double>(sequences) / size) * static_cast<double>(size) <=
-        sequences * (1 + kMostPadding))
+  for (int size : microbatchSizes)
+    if (size <= sequences && up(static_cast<double>(sequences) / size) * static_cast<double>(size) <=
+                                 sequences * (1 + kMostPadding))
       found.push_back(size);
   return found;
 }
@@ -169,7 +180,10 @@ std::vector<Group> Meshes::groups(std::size_t axes) {
   std::map<std::tuple<int, int, std::size_t, std::size_t, int>, const Cell *> cells;
   for (int pipeline : pipelines(own.size())) {
     std::set<int> tried;
-    for (int data : datas(own.size() * pipeline))
+    for (int data : datas(own.size() * pipeline)) {
+      if (task.devices > kFewDevices &&
+          static_cast<double>(data) * own.size() * pipeline < task.devices * kLeastUsed)
+        break;
       for (int microbatch : microbatches(up(task.globalBatch / data))) {
         if (std::fmod(task.globalBatch, data) == 0 && !tried.insert(microbatch).second)
           continue; // found from more data ranks, by withFewerDevices
@@ -195,6 +209,7 @@ std::vector<Group> Meshes::groups(std::size_t axes) {
             }
           }
       }
+    }
   }
   return found;
 }

@@ -61,12 +61,14 @@ private:
   /// padding.
   int inRounds(const Group &group) const;
   int mostChunks(const Group &group) const;
-  /// Microbatches worth trying for so many sequences of a rank.
+  /// Sizes of microbatches for so many sequences of a rank: divisors of the global batch and powers of two
+  /// that take little padding.
   std::vector<int> microbatches(int sequences) const;
   /// Fills cell (unless it is the right one), microbatches and bound; false where no layout meets the
   /// boundary.
   bool measure(Group &group);
   std::vector<int> batchDivisors; ///< of the global batch, up to the number of devices
+  std::vector<int> microbatchSizes;
 
   PlanPricer &pricer;
   const TrainingTask &task;
