@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -105,18 +106,17 @@ std::vector<int> Meshes::pipelines(int size) const {
 std::vector<int> Meshes::datas(int others) const {
   int most = task.devices / others;
   std::vector<int> found;
+  for (int data : batchDivisors)
+    if (data <= most)
+      found.push_back(data);
   if (std::fmod(task.globalBatch, most) != 0) {
     // Ranks beyond ceil(batch / ceil(batch / ranks)) have only padding, but their part of the state.
-    found.push_back(most);
-    std::vector<int> fewer = sizes(most, most - 1, true);
-    fewer.push_back(up(task.globalBatch / std::ceil(task.globalBatch / most)));
-    for (auto at = fewer.rbegin(); at != fewer.rend(); ++at)
-      if (std::fmod(task.globalBatch, *at) != 0 && std::find(found.begin(), found.end(), *at) == found.end())
-        found.push_back(*at);
+    std::vector<int> more = sizes(most, most, true);
+    found.insert(found.end(), more.begin(), more.end());
+    found.push_back(up(task.globalBatch / std::ceil(task.globalBatch / most)));
   }
-  for (auto at = batchDivisors.rbegin(); at != batchDivisors.rend(); ++at)
-    if (*at <= most)
-      found.push_back(*at);
+  std::sort(found.begin(), found.end(), std::greater<>());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -232,6 +232,12 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
                  result.bound, 100 * result.gap(), result.roofline);
   text += format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
                  result.simulated, result.complete ? "" : "; the search ended early");
+  if (plan.idle > 0)
+    text += format("  %d of %d devices are idle: no plan of the space that uses more is faster\n", plan.idle,
+                   plan.task.devices);
+  if (plan.padding > 0)
+    text += format("  each step computes %.0f sequences for a batch of %.0f\n",
+                   plan.task.globalBatch + plan.padding, plan.task.globalBatch);
   text += printMemory(plan, result.best->price);
   if (!result.runnersUp.empty() || result.fasterButTooLarge)
     text += "runners-up:\n";
