@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Indexing/ScatterCombine.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -306,7 +307,7 @@ Value GatherNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
   return emitter.load(getData(), in);
 }
 
-static Element scatterCombine(ScatterReduction reduction, Element old, Element update) {
+Element colossal::scatterCombine(ScatterReduction reduction, Element old, Element update) {
   switch (reduction) {
   case ScatterReduction::None: return update;
   case ScatterReduction::Add: return old + update;

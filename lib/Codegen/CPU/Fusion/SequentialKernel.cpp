@@ -2,6 +2,7 @@
 #include "colossal/Codegen/CPU/SequentialKernel.h"
 #include "LoopEmitter.h"
 
+#include "dialects/Colossal/Indexing/ScatterCombine.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -183,21 +184,10 @@ private:
     });
   }
 
-  static Element combine(ScatterReduction reduction, Element old, Element update) {
-    switch (reduction) {
-    case ScatterReduction::None: return update;
-    case ScatterReduction::Add: return old + update;
-    case ScatterReduction::Mul: return old * update;
-    case ScatterReduction::Max: return old.max(update);
-    case ScatterReduction::Min: return old.min(update);
-    }
-    llvm_unreachable("unknown reduction");
-  }
-
   void update(ScatterReduction reduction, ArrayRef<Lane> from, ArrayRef<Lane> to, Type type) {
     Element next(*e, at(from, 1), type);
     if (reduction != ScatterReduction::None)
-      next = combine(reduction, Element(*e, at(to, 2), type), next);
+      next = scatterCombine(reduction, Element(*e, at(to, 2), type), next);
     e->store(next.get(), views[2], to);
   }
 
