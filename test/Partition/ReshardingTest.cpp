@@ -1,7 +1,7 @@
 //===- ReshardingTest.cpp - costs of many pairs of layouts ------------------===//
 //
 // The search asks for costs alone, which a Resharder finds by leaving out what does not change and by sharing
-// what is left; they must be those of the paths that the partitioner takes.
+// what is left; they must be those of the paths that the partitioner takes, which are those of their moves.
 //
 //===----------------------------------------------------------------------===//
 #include "Layouts.h"
@@ -79,8 +79,41 @@ TEST_F(Harness, CostsAreThoseOfThePaths) {
           }
           ++reachable;
           EXPECT_NEAR(found, path->cost, 1e-9 * (1 + path->cost)) << text;
+          // And those of the moves, each of whose bytes are those of what it gives, or of what it takes.
+          double total = 0;
+          for (const Move &move : path->moves) {
+            bool isOfResult = move.kind == MoveKind::AllGather || move.kind == MoveKind::Slice ||
+                              move.kind == MoveKind::KeepFirst;
+            double bytes = 4;
+            for (int64_t size : isOfResult ? move.result : move.exposed)
+              bytes *= size;
+            EXPECT_EQ(move.bytes, bytes) << stringify(move.kind).str() << " from " << text;
+            total += cost(move.kind, bytes, move.axes);
+          }
+          EXPECT_NEAR(total, path->cost, 1e-9 * (1 + total)) << text;
         }
       EXPECT_GT(reachable, layouts.size() * layouts.size() / 3);
+    }
+  }
+}
+
+// A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
+TEST_F(Harness, OnlySumsAreMadeOfWholes) {
+  MeshAttr mesh = makeMesh(context, {2, 2});
+  auto layout = [&](ArrayRef<unsigned> partial, ReductionKind kind) {
+    ShardingAttr whole = ShardingAttr::getReplicated(&context, {8, 6});
+    return ShardingAttr::get(&context, whole.getDims(), partial, kind);
+  };
+  Resharder resharder(mesh);
+  ShardingAttr whole = layout({}, ReductionKind::Sum);
+  for (ReductionKind kind : {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min}) {
+    bool isSum = kind == ReductionKind::Sum;
+    ShardingAttr one = layout({0}, kind), both = layout({0, 1}, kind);
+    for (auto [from, to, possible] :
+         {std::tuple(whole, one, isSum), {one, both, isSum}, {one, whole, true}, {both, one, true}}) {
+      EXPECT_EQ(resharder.find(from, to, 4) != nullptr, possible) << stringifyReductionKind(kind).str();
+      EXPECT_EQ(std::isfinite(resharder.getCost(from, to, 4)), possible)
+          << stringifyReductionKind(kind).str();
     }
   }
 }
