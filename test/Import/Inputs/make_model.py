@@ -323,6 +323,13 @@ def tied(path):
          [value("ids", [5], I)], [value("y", [5, 4])], {"table": w, "head": np.ascontiguousarray(w.T), "b1": np.zeros(3, np.float32), "b2": np.zeros(3, np.float32)})
 
 
+def from_the_end(path):
+    """A shape that lists the input's sizes from the last to the first, by indices that count from the end."""
+    n = h.make_node
+    save(path, [n("Shape", ["x"], ["s"]), n("Gather", ["s", "places"], ["g"]), n("Reshape", ["x", "g"], ["y"])],
+         [value("x", [2, 3])], [value("y", [3, 2])], {"places": np.array([-1, -2])})
+
+
 def indices(path, last):
     """Rows of a table of four: at given places, at those that the input says, at its running sum, and at its greatest element's."""
     n = h.make_node
