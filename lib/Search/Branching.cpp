@@ -88,7 +88,7 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
 
   NeighborhoodSearch search(sub, 1);
   search.setPrices(leaf.dual->prices());
-  search.assign(leaf.dual->decoded());
+  search.assign(leaf.dual->takeDecoded());
   search.improve(work / 4, stop);
   slot.spent += search.work();
   if (search.merit().allowed() && search.merit().total.cost <= static_cast<double>(upper)) {

@@ -144,14 +144,19 @@ void DualAscent::movePrices(double bound, double target) {
       held[core.pieces[p].end] -= core.pieces[p].bytes;
     }
   }
-  double sum = 0, norm = 0;
+  double sum = 0, norm = 0, excess = 0;
   for (int t = 0; t < core.steps(); ++t) {
     sum += held[t];
     double g = sum - core.capacity[t];
+    excess += std::max(0.0, g);
     direction[t] = 0.6 * direction[t] + 0.4 * g;
     // Prices at zero that would fall do not count.
     if (price[t] > 0 || direction[t] > 0)
       norm += direction[t] * direction[t];
+  }
+  if (closestExcess < 0 || excess < closestExcess) {
+    closestExcess = excess;
+    closest = labels;
   }
   if (norm == 0)
     return;
@@ -194,6 +199,13 @@ void DualAscent::run(std::uint64_t work, double target, const std::function<bool
     if (core.steps() > 0 && count > 3)
       movePrices(bound, target);
   }
+}
+
+const std::vector<int> &DualAscent::takeDecoded() {
+  if (closestExcess < 0)
+    return labels;
+  closestExcess = -1;
+  return closest;
 }
 
 void DualAscent::chargeMemory(std::vector<double> &charge) const {

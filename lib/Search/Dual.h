@@ -35,6 +35,9 @@ public:
   const std::vector<double> &currentPrices() const { return price; }
   /// The answer decoded in the last forward pass. It need not fit.
   const std::vector<int> &decoded() const { return labels; }
+  /// Of the answers decoded since the last call, the one that exceeds the memory limit least: where a search
+  /// begins decides more than anything where it ends. It need not fit.
+  const std::vector<int> &takeDecoded();
   /// How often the last hundred or so decoded answers took each candidate, recent ones counting more.
   const std::vector<double> &frequencies() const { return frequency; }
   /// Per candidate, its memory at the best prices.
@@ -63,7 +66,8 @@ private:
   std::vector<int> lower;    ///< per node: neighbours before it
   std::vector<double> share; ///< per node: 1 / max(neighbours before, neighbours after)
   std::vector<double> theta, part, prefix, held;
-  std::vector<int> labels;
+  std::vector<int> labels, closest; ///< of the last pass; of those since takeDecoded(), least over the limit
+  double closestExcess = -1;        ///< none yet
   std::vector<double> frequency;
   double bestBound, stepFactor = 1;
   int sinceBest = 0;

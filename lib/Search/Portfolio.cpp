@@ -31,17 +31,19 @@ void runTasks(int count, int threads, const std::function<void(int)> &task) {
 constexpr std::size_t kBranchable = 20'000;
 /// The dual's work in a round, in works of one search. It walks tables in order and so takes half the time
 /// for a unit. Until an allowed answer is known, the searches need the time more.
-constexpr std::uint64_t kDualWeight = 5, kEarlyDualWeight = 1;
+constexpr std::uint64_t kDualWeight = 7, kEarlyDualWeight = 1;
 /// Leaves looked at in one round, more than there are threads so that all stay busy.
 constexpr int kLeaves = 6;
+/// Two from the best answer, one from what is decoded anew each round, one trial of many rounds.
+constexpr int kSearches = 4;
 
 } // namespace
 
 Portfolio::Portfolio(const Core &core, const Budget &budget, std::function<bool()> stop)
     : core(core), budget(budget), stop(std::move(stop)), dual(core), bestX(core.nodes, 0), lastBound(-kBig),
       slice(10 * core.cost.size() + 200'000) {
-  searches.reserve(3);
-  for (std::uint64_t k = 0; k < 3; ++k)
+  searches.reserve(kSearches);
+  for (std::uint64_t k = 0; k < kSearches; ++k)
     searches.emplace_back(core, budget.seed * 0x9e3779b97f4a7c15ULL + k);
   bestMerit = searches[0].merit();
 }
@@ -97,7 +99,7 @@ void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
 
 void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
   const std::uint64_t weight = bestMerit.allowed() ? kDualWeight : kEarlyDualWeight;
-  std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / (3 + weight)));
+  std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / (searches.size() + weight)));
   double target = bestMerit.allowed() ? bestMerit.total.cost : std::numeric_limits<double>::infinity();
   if (!branching && upper && dualQuiet >= 10 && core.cost.size() <= kBranchable)
     if (auto bound = dual.exact().bound())
@@ -109,12 +111,13 @@ void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
     return;
   }
   // A dual that has stopped rising gets every eighth round.
-  bool ascend = dualQuiet < 30 || rounds % 8 == 0;
-  runTasks(4, budget.threads, [&](int task) {
-    if (task == 0)
-      ascend ? dual.run(weight * part, target, stop) : searches[2].improve(part, stop);
-    else if (task < 3 || ascend)
-      searches[task - 1].improve(part, stop);
+  const bool ascend = dualQuiet < 30 || rounds % 8 == 0;
+  const int first = ascend ? 1 : 0, count = static_cast<int>(searches.size());
+  runTasks(first + count, budget.threads, [&](int task) {
+    if (task < first)
+      dual.run(weight * part, target, stop);
+    else
+      searches[task - first].improve(part, stop);
   });
   exchange();
   ++rounds;
@@ -138,9 +141,8 @@ void Portfolio::exchange() {
     searches[0].assign(bestX);
   // The second search starts from where the first stands, with other random choices; what both find is put
   // together.
-  std::vector<int> second = searches[1].current();
   if (rounds > 0 && searches[1].merit().excess == 0)
-    searches[0].absorb(second);
+    searches[0].absorb(searches[1].current());
   if (searches[0].merit() < bestMerit) {
     bestMerit = searches[0].merit();
     bestX = searches[0].current();
@@ -150,15 +152,45 @@ void Portfolio::exchange() {
   searches[1].assign(bestX);
   // The third starts from what the dual decodes; where that has not led anywhere for a while, from the best
   // answer.
-  bool trialWon = searches[2].merit() == bestMerit;
-  failedTrials = trialWon ? 0 : failedTrials + 1;
+  failedStarts = searches[2].merit() == bestMerit ? 0 : failedStarts + 1;
   searches[2].setPrices(dual.currentPrices());
-  if (failedTrials < 8 || rounds % 4 == 0) {
+  if (failedStarts < 8 || rounds % 4 == 0) {
     searches[2].assign(dual.decoded());
   } else {
     searches[0].absorb(searches[2].current());
     searches[2].assign(bestX);
   }
+  NeighborhoodSearch &trial = searches[3];
+  trial.setPrices(dual.prices());
+  if (trial.merit() == bestMerit || !trialPromises()) {
+    searches[0].absorb(trial.current());
+    trial.assign(dual.takeDecoded());
+    trialStart = trial.work();
+    trialStage = 0;
+  }
+}
+
+/// Whether the trial is to go on: at 1, 2, 4... times a unit of work it must be about as good as the best of
+/// the others were then.
+bool Portfolio::trialPromises() {
+  const Merit now = searches[3].merit();
+  const std::uint64_t age = searches[3].work() - trialStart, unit = 200 * core.cost.size() + 1'000'000;
+  for (; age >= unit << trialStage; ++trialStage) {
+    if (trialStage == stages.size()) {
+      stages.push_back(now); // none was as old; others may do better
+      return false;
+    }
+    Merit &wanted = stages[trialStage];
+    if (wanted < now) {
+      // Less is asked of the next, so that none is turned away by a lucky one for ever.
+      wanted.excess += 0.1 * (now.excess - wanted.excess);
+      wanted.total.forbidden += (now.total.forbidden - wanted.total.forbidden) / 8;
+      wanted.total.cost += 0.1 * (now.total.cost - wanted.total.cost);
+      return false;
+    }
+    wanted = now;
+  }
+  return true;
 }
 
 } // namespace colossal::search

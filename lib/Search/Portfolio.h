@@ -35,6 +35,7 @@ public:
 
 private:
   void exchange();
+  bool trialPromises();
   void branchRound(std::uint64_t part, __int128 upper);
 
   const Core &core;
@@ -47,8 +48,13 @@ private:
   std::unique_ptr<Branching> branching;
   double lastBound;
   bool improved = false, rose = false;
-  int rounds = 0, failedTrials = 0, dualQuiet = 0;
+  int rounds = 0, failedStarts = 0, dualQuiet = 0;
   std::uint64_t slice;
+  // The last search is a trial from what the dual decoded; it goes on while it does as well as others did
+  // after the same work.
+  std::uint64_t trialStart = 0; ///< work of its search when it began
+  std::size_t trialStage = 0;
+  std::vector<Merit> stages; ///< after trial work 2^k: what a trial must reach
 };
 
 } // namespace colossal::search

@@ -157,8 +157,9 @@ TEST(MiniBuckets, RoundsLargeCostsDown) {
     MiniBuckets buckets(reduction.core(), known, keep, 2 * optimum, 10'000, kGoOn);
     ASSERT_TRUE(buckets.bound());
     EXPECT_TRUE(*buckets.bound() <= optimum);
-    if (buckets.exact() && seed % 2)
+    if (buckets.exact() && seed % 2) {
       EXPECT_TRUE(*buckets.bound() > optimum - optimum / 100'000);
+    }
   }
 }
 
