@@ -50,10 +50,15 @@ private:
   };
   struct Hash {
     std::size_t operator()(const Key &key) const {
-      std::uint64_t mixed = std::hash<double>()(key.bytes);
-      for (const Placement *placement : {&key.from, &key.to})
-        for (Code code : *placement)
-          mixed = (mixed ^ static_cast<std::uint16_t>(code)) * 0x9e3779b97f4a7c15ull;
+      auto pack = [](const Placement &placement) {
+        std::uint64_t packed = 0;
+        for (Code code : placement)
+          packed = packed << 16 | static_cast<std::uint16_t>(code);
+        return packed;
+      };
+      std::uint64_t mixed = std::hash<double>()(key.bytes) + pack(key.from) * 0x9e3779b97f4a7c15ull +
+                            pack(key.to) * 0xc2b2ae3d27d4eb4full;
+      mixed *= 0xff51afd7ed558ccdull;
       return mixed ^ mixed >> 32;
     }
   };

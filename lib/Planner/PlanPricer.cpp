@@ -2,6 +2,7 @@
 // models, whose layers are given by dimensions.
 #include "colossal/Planner/PlanPricer.h"
 
+#include "ChunkBalance.h"
 #include "colossal/Cost/Training.h"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <limits>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <tuple>
 
 namespace colossal::planner {
@@ -127,27 +127,38 @@ double PlanPricer::straggler(int ranks) const {
   return 1 + p->machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
 }
 
-//===- Cells
-//---------------------------------------------------------------------------------------------===//
+//===- Cells ---===//
 
-const Cell &PlanPricer::cell(const TrainingPlan &plan) {
-  std::ostringstream key;
-  std::vector<TensorAxis> axes = p->axes(plan);
+/// All that a cell depends on.
+static std::string cellKey(const TrainingPlan &plan, const std::vector<TensorAxis> &axes, int lean) {
+  std::string key;
+  auto add = [&](double number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); };
+  add(static_cast<double>(axes.size()));
   for (const TensorAxis &axis : axes)
-    key << axis.size << '/' << axis.group.stride << '/' << axis.group.active << (axis.isContext ? "c " : " ");
-  key << plan.lean << ' ' << plan.microbatch << ' ' << static_cast<int>(plan.recompute) << ' '
-      << plan.fusedAttention << ' ';
+    for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
+      add(number);
+  for (double number : {static_cast<double>(lean), plan.microbatch, static_cast<double>(plan.recompute),
+                        static_cast<double>(plan.fusedAttention)})
+    add(number);
   for (const auto &place : plan.boundary)
-    key << (place ? std::to_string(place->dim) + ":" + std::to_string(place->size) + ":" +
-                        std::to_string(place->inner)
-                  : "-")
-        << ' ';
+    for (double number :
+         {place ? static_cast<double>(place->dim) : -1, place ? place->size : 0, place ? place->inner : 0})
+      add(number);
   for (const auto &[kind, operations] : plan.layouts)
     for (const auto &[name, line] : operations)
-      key << kind << '|' << name << '|' << line << '\n';
+      key += kind + '|' + name + '|' + line + '\n';
+  return key;
+}
+
+const Cell &PlanPricer::cell(const TrainingPlan &plan) {
+  std::vector<TensorAxis> axes = p->axes(plan);
+  const Cell *leaner = nullptr; // the cell that weighs state less: often it has the same layouts
   auto [at, isNew] = [&] {
     std::lock_guard<std::mutex> lock(p->mutex);
-    return p->cells.try_emplace(key.str());
+    if (plan.lean > 0)
+      if (auto before = p->cells.find(cellKey(plan, axes, plan.lean - 1)); before != p->cells.end())
+        leaner = &before->second;
+    return p->cells.try_emplace(cellKey(plan, axes, plan.lean));
   }();
   Cell &cell = at->second;
   if (!isNew)
@@ -187,7 +198,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     }
     UnitCost cost;
     if (layout && cell.error.empty()) {
-      cost = p->blocks.price(query, *layout, cell.error);
+      bool isKnown = leaner && k < leaner->layouts.size() && leaner->layouts[k] == *layout;
+      cost = isKnown ? leaner->kinds[k] : p->blocks.price(query, *layout, cell.error);
       if (!cell.error.empty())
         cell.error = where + cell.error;
     }
@@ -211,8 +223,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   return cell;
 }
 
-//===- Stages
-//--------------------------------------------------------------------------------------------===//
+//===- Stages ---===//
 
 double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit) const {
   cost::Group group = dataGroup(plan);
@@ -259,58 +270,7 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
     if (auto at = p->balanced.find({&cell, parts}); at != p->balanced.end())
       return at->second;
   }
-  // The least slowest chunk: chunks are filled up to a limit, and must not become too many. Where they do,
-  // any limit below the least sum that went beyond it gives the same chunks.
-  double ideal = prefix[count] / parts, low = ideal, slowest = prefix[count];
-  while (low < slowest) {
-    double limit = (low + slowest) / 2, largest = 0, beyond = slowest;
-    if (limit >= slowest)
-      break;
-    int used = 1;
-    for (int begin = 0, end = 1; end <= count && used <= parts; ++end) {
-      double sum = prefix[end] - prefix[begin];
-      if (sum <= limit) {
-        largest = std::max(largest, sum);
-        continue;
-      }
-      beyond = std::min(beyond, sum);
-      used = end - 1 == begin ? parts + 1 : used + 1;
-      begin = --end;
-    }
-    if (used <= parts)
-      slowest = largest;
-    else if (beyond <= low)
-      break;
-    else
-      low = beyond;
-  }
-  slowest *= 1 + 1e-12; // sums over other ways
-  // Of the cuts that keep to it the least sum of squares: dynamic programming over (chunks, units). What is
-  // before and behind a cut must fit into the chunks there.
-  const double never = std::numeric_limits<double>::infinity();
-  std::vector<double> before(count + 1, never), now(count + 1, never);
-  std::vector<int> from(static_cast<std::size_t>(parts + 1) * (count + 1), 0);
-  before[0] = 0;
-  for (int c = 1; c <= parts; ++c) {
-    std::fill(now.begin(), now.end(), never);
-    double least = prefix[count] - (parts - c) * slowest;
-    int first = static_cast<int>(std::lower_bound(prefix.begin(), prefix.end(), least) - prefix.begin());
-    for (int end = std::max(c, first); end <= count - (parts - c) && prefix[end] <= c * slowest; ++end)
-      for (int begin = end - 1; begin >= c - 1 && prefix[end] - prefix[begin] <= slowest; --begin) {
-        double uneven = prefix[end] - prefix[begin] - ideal, value = before[begin] + uneven * uneven;
-        if (value < now[end]) {
-          now[end] = value;
-          from[static_cast<std::size_t>(c) * (count + 1) + end] = begin;
-        }
-      }
-    std::swap(before, now);
-  }
-  std::vector<int> sizes(parts);
-  for (int c = parts, end = count; c > 0; --c) {
-    int begin = from[static_cast<std::size_t>(c) * (count + 1) + end];
-    sizes[c - 1] = end - begin;
-    end = begin;
-  }
+  std::vector<int> sizes = balanceChunks(prefix, parts);
   std::lock_guard<std::mutex> lock(p->mutex);
   return p->balanced.emplace(std::pair{&cell, parts}, std::move(sizes)).first->second;
 }
@@ -442,8 +402,7 @@ double PlanPricer::Parts::update(const TrainingPlan &plan, const Stage &stage) c
   return operations.seconds(cost::streaming(count * optimizerTraffic(types), 20));
 }
 
-//===- The step
-//------------------------------------------------------------------------------------------===//
+//===- The step ---===//
 
 PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) const {
   PlanOutline outline;
