@@ -101,7 +101,7 @@ void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
   const std::uint64_t weight = bestMerit.allowed() ? kDualWeight : kEarlyDualWeight;
   std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / (searches.size() + weight)));
   double target = bestMerit.allowed() ? bestMerit.total.cost : std::numeric_limits<double>::infinity();
-  if (!branching && upper && dualQuiet >= 10 && core.cost.size() <= kBranchable)
+  if (!branching && upper && dualSlow >= 10 && core.cost.size() <= kBranchable)
     if (auto bound = dual.exact().bound())
       branching = std::make_unique<Branching>(core, dual, *bound);
   if (branching && upper) {
@@ -126,6 +126,8 @@ void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
 
 void Portfolio::exchange() {
   rose = dual.bound() > lastBound;
+  const double gap = bestMerit.allowed() ? std::max(0.0, bestMerit.total.cost - lastBound) : 0;
+  dualSlow = dual.bound() > lastBound + std::max(1e-6 * std::fabs(lastBound), 1e-3 * gap) ? 0 : dualSlow + 1;
   dualQuiet = dual.bound() > lastBound + 1e-6 * std::fabs(lastBound) ? 0 : dualQuiet + 1;
   lastBound = dual.bound();
 

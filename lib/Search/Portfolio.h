@@ -48,7 +48,8 @@ private:
   std::unique_ptr<Branching> branching;
   double lastBound;
   bool improved = false, rose = false;
-  int rounds = 0, failedStarts = 0, dualQuiet = 0;
+  int rounds = 0, failedStarts = 0;
+  int dualQuiet = 0, dualSlow = 0; ///< rounds since the bound rose, and since it closed a part of the gap
   std::uint64_t slice;
   // The last search is a trial from what the dual decoded; it goes on while it does as well as others did
   // after the same work.

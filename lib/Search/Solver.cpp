@@ -120,17 +120,17 @@ private:
     solution.forbidden = verdict.forbidden;
     solution.peakBytes = verdict.peakBytes;
     solution.feasible = verdict.feasible();
-    if (progress)
-      progress({elapsed(), solution.cost, solution.feasible, solution.lowerBound, {}});
+    tell();
   }
 
-  void note(const std::string &text) {
+  void tell(const std::string &note = {}) {
+    told = elapsed();
     if (progress)
-      progress({elapsed(), solution.cost, solution.feasible, solution.lowerBound, text});
+      progress({told, solution.cost, solution.feasible, solution.lowerBound, note});
   }
 
   void noteSize() {
-    note("reduced to " + std::to_string(core().nodes) + " nodes, " + std::to_string(core().cost.size()) +
+    tell("reduced to " + std::to_string(core().nodes) + " nodes, " + std::to_string(core().cost.size()) +
          " candidates, " + std::to_string(core().halves.size() / 2) + " edges, " +
          std::to_string(core().steps()) + " steps");
   }
@@ -221,8 +221,12 @@ private:
     Total scaled = *bound << chain[0]->shift();
     if (solution.feasible)
       scaled = std::min(scaled, solution.cost);
-    if (!solution.lowerBound || scaled > *solution.lowerBound)
-      solution.lowerBound = scaled;
+    if (solution.lowerBound && scaled <= *solution.lowerBound)
+      return;
+    solution.lowerBound = scaled;
+    // Where only the bound still rises, a line every two seconds.
+    if (elapsed() > told + 2)
+      tell();
   }
 
   void finish() {
@@ -255,6 +259,7 @@ private:
   Solution solution;
   std::int64_t excess = 0;
   std::uint64_t total = 0, done = 0;
+  double told = 0; ///< when progress was last told
   std::string proof;
   /// The problem's reduction, and then reductions of its core.
   std::vector<std::unique_ptr<Reduction>> chain;
