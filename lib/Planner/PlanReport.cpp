@@ -230,8 +230,9 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
   text += format("bound: no plan of the space takes less than %.4g s (gap %.1f %%), no layout on these "
                  "devices less than %.4g s\n",
                  result.bound, 100 * result.gap(), result.roofline);
-  text += format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
-                 result.simulated, result.complete ? "" : "; the search ended early");
+  text +=
+      format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
+             result.simulated, result.complete ? ": none that fits is faster" : "; the search ended early");
   if (plan.idle > 0)
     text += format("  %d of %d devices are idle: no plan of the space that uses more is faster\n", plan.idle,
                    plan.task.devices);
