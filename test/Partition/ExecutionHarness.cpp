@@ -172,4 +172,33 @@ TEST_F(Execution, DISABLED_BlockInManyRandomLayouts) {
   runBlock(*this, {{2}, {3}, {4}, {8}, {2, 2}, {2, 4}, {3, 2}, {2, 2, 2}}, 25);
 }
 
+// A kernel may write its result over an operand that nothing needs any more, but not where it reads the
+// operand at other places as well: transposed only, or transposed and as it is.
+TEST_F(Execution, KernelsOverwriteOnlyWhatTheyReadInPlace) {
+  for (const char *sum : {"%t, %t", "%h, %t", "%t, %h"}) {
+    std::string text =
+        std::string(R"(func.func @main(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %h = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      %t = colossal.transpose %h [1, 0] : tensor<64x64xf32> -> tensor<64x64xf32>
+      %s = colossal.elementwise add()") +
+        sum + R"() : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      %y = colossal.contract %s [0, 1], %b [1, 2] -> [0, 2] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      return %y : tensor<64x64xf32>
+    })";
+    OwningOpRef<ModuleOp> module = parse(text);
+    ASSERT_TRUE(module);
+    std::mt19937 random(3);
+    func::FuncOp function = getFunction(*module);
+    std::vector<Tensor> arguments = makeArguments(function, random);
+    std::vector<Tensor> expected = Harness::runWhole(*module, {}, arguments), found;
+    (*module)->setAttr(kMeshAttrName, makeMesh(context, {2}));
+    RefinementAnalysis refinement(function);
+    for (Operation &op : function.front().without_terminator())
+      setAssignment(&op, Assignment(refinement.get(&op).rule.factors.size()));
+    Executor executor;
+    ASSERT_EQ(executor.run(*module, arguments, found), "") << text;
+    EXPECT_EQ(compare(expected[0], found[0]), "") << text;
+  }
+}
+
 } // namespace
