@@ -36,8 +36,6 @@ public:
   int fix(std::vector<char> &keep);
   /// An answer that costs little at the dual's prices: the least, up to rounding, where exact().
   std::vector<int> decode() const;
-  /// The node whose bucket was divided into most parts, or -1.
-  int mostDivided() const { return worst; }
   /// Table entries touched.
   std::uint64_t work() const { return spent; }
 
@@ -91,7 +89,7 @@ private:
   std::vector<std::vector<Value>> levels;
   std::vector<Value> scratch;
   std::int64_t least = 0; ///< sum of the functions of no node, in 2^shift
-  int divided = 0, most = 0, worst = -1;
+  int divided = 0;        ///< nodes with several buckets
   bool stopped = false;
   std::uint64_t spent = 0;
 };

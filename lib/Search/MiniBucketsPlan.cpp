@@ -69,8 +69,7 @@ void MiniBuckets::divide(int node, std::vector<int> mine, double limit) {
 double MiniBuckets::plan(double limit) {
   functions.resize(given);
   buckets.clear();
-  divided = most = 0;
-  worst = -1;
+  divided = 0;
   std::vector<std::vector<int>> of(core.nodes); // functions that know a node
   for (std::size_t f = 0; f < functions.size(); ++f)
     for (int node : functions[f].scope)
@@ -100,12 +99,7 @@ double MiniBuckets::plan(double limit) {
     queue.erase(queue.begin());
     std::size_t start = buckets.size();
     divide(node, of[node], limit);
-    int parts = static_cast<int>(buckets.size() - start);
-    divided += parts > 1;
-    if (parts > std::max(1, most)) {
-      most = parts;
-      worst = node;
-    }
+    divided += buckets.size() > start + 1;
     touched.clear();
     for (std::size_t b = start; b < buckets.size(); ++b) {
       Bucket &bucket = buckets[b];
