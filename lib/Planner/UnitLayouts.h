@@ -1,6 +1,6 @@
 // One kind of unit on one set of axes: what each operation may split, the values that pass between
-// operations, and their price. BlockPlanner.cpp builds the search problem from it and prices answers with it.
-// Neighbour: Movement.h.
+// operations, and their price (UnitLayouts.cpp; memory: UnitMemory.cpp). BlockPlanner.cpp builds the search
+// problem from it and prices answers with it. Neighbour: Movement.h.
 #pragma once
 
 #include "Movement.h"
