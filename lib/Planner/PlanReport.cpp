@@ -234,8 +234,8 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
       format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
              result.simulated, result.complete ? ": none that fits is faster" : "; the search ended early");
   if (plan.idle > 0)
-    text += format("  %d of %d devices are idle: no plan of the space that uses more is faster\n", plan.idle,
-                   plan.task.devices);
+    text += format("  %d of %d devices are idle: no plan %s that uses more and fits is faster\n", plan.idle,
+                   plan.task.devices, result.complete ? "of the space" : "simulated");
   if (plan.padding > 0)
     text += format("  each step computes %.0f sequences for a batch of %.0f\n",
                    plan.task.globalBatch + plan.padding, plan.task.globalBatch);

@@ -17,6 +17,14 @@ struct Case {
   int devices;
   double batch, memory;
   TransformerSizes sizes;
+
+  TrainingTask task() const {
+    TrainingTask task;
+    task.devices = devices;
+    task.globalBatch = batch;
+    task.memoryBytes = memory;
+    return task;
+  }
 };
 
 std::vector<Case> cases() {
@@ -90,10 +98,7 @@ TEST(Search, FindsTheBestOfAllPlans) {
     SCOPED_TRACE(one.devices + one.batch);
     TrainingGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
-    TrainingTask task;
-    task.devices = one.devices;
-    task.globalBatch = one.batch;
-    task.memoryBytes = one.memory;
+    TrainingTask task = one.task();
     PlanPricer pricer(graph, model, task);
     double best = 1e300;
     int plans = 0, fitting = 0;
@@ -148,10 +153,7 @@ TEST(Search, TheWrittenPlanHasTheReportedPrice) {
   for (const Case &one : cases()) {
     TrainingGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
-    TrainingTask task;
-    task.devices = one.devices;
-    task.globalBatch = one.batch;
-    task.memoryBytes = one.memory;
+    TrainingTask task = one.task();
     std::string texts[2];
     for (std::string &text : texts) {
       PlanPricer pricer(graph, model, task);
@@ -308,10 +310,7 @@ TEST(Search, ThreadsDoNotChangeTheAnswer) {
   for (const Case &one : cases()) {
     TrainingGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
-    TrainingTask task;
-    task.devices = one.devices;
-    task.globalBatch = one.batch;
-    task.memoryBytes = one.memory;
+    TrainingTask task = one.task();
     std::string alone;
     for (int threads : {1, 2, 5}) {
       SearchSpace narrow = space();
