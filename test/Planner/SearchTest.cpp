@@ -270,6 +270,25 @@ TEST(Search, MoreDevicesAreNeverSlower) {
     }
 }
 
+TEST(Search, LeavesDevicesIdleWhereTheyOnlyWait) {
+  TrainingGraph graph = makeTransformer({});
+  cost::Machine slow = cost::loadMachine("a100-80-sxm").machine;
+  for (cost::Level &level : slow.levels)
+    level.latencySeconds = 10;
+  TrainingTask task;
+  task.devices = task.globalBatch = 8;
+  // Where all microbatches are of one sequence, one data rank differs from eight in nothing else. Tensor axes
+  // that split nothing would take as long as idle devices.
+  SearchSpace single = space();
+  single.maxMicrobatch = single.maxTensor = single.maxContext = 1;
+  cost::CostModel model(slow);
+  PlanPricer pricer(graph, model, task);
+  SearchResult result = searchPlans(pricer, task, single);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->plan.idle, 7);
+  EXPECT_LT(result.best->price.seconds, 10);
+}
+
 TEST(Search, LargerBatchesAreNeverFaster) {
   TrainingGraph graph = makeTransformer(middle());
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
