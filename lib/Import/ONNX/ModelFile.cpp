@@ -8,6 +8,7 @@
 #include "ModelFile.h"
 
 #include "google/protobuf/io/coded_stream.h"
+#include "llvm/ADT/StringExtras.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
