@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 
 using namespace colossal;
@@ -22,6 +25,7 @@ namespace {
 thread_local std::string lastError;
 
 static_assert(static_cast<int>(Code::Internal) == COLOSSAL_INTERNAL, "the codes are the same");
+static_assert(static_cast<int>(Code::Busy) == COLOSSAL_BUSY, "the codes are the same");
 static_assert(static_cast<int>(Code::Unsupported) == COLOSSAL_UNSUPPORTED, "the codes are the same");
 static_assert(static_cast<int>(plan::BOOL) == COLOSSAL_BOOL, "the types are the same");
 
@@ -71,6 +75,7 @@ colossal_status guarded(Body body) {
 
 struct colossal_session {
   std::unique_ptr<Session> session;
+  std::atomic<bool> busy{false}; // a call that changes the session, or reads what such calls change
   std::vector<ProgramDescription> programs;
   Tensors inputs, outputs;
   const ProgramDescription *last = nullptr; // of the last run that succeeded
@@ -90,6 +95,139 @@ struct colossal_session {
     return {};
   }
 };
+
+namespace {
+
+/// The sessions that are open. A handle that is none of them (closed, or never a session) is an error and not
+/// a crash, and one that another thread closes lives until the calls on it have ended.
+class OpenSessions {
+public:
+  void add(std::shared_ptr<colossal_session> session) {
+    std::lock_guard<std::mutex> lock(mutex);
+    const colossal_session *handle = session.get();
+    sessions[handle] = std::move(session);
+  }
+  void remove(const colossal_session *handle) {
+    std::shared_ptr<colossal_session> last; // destroyed after the lock is given back
+    std::lock_guard<std::mutex> lock(mutex);
+    if (auto found = sessions.find(handle); found != sessions.end()) {
+      last = std::move(found->second);
+      sessions.erase(found);
+    }
+  }
+  std::shared_ptr<colossal_session> find(const colossal_session *handle) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = sessions.find(handle);
+    return found == sessions.end() ? nullptr : found->second;
+  }
+
+private:
+  std::mutex mutex;
+  std::map<const colossal_session *, std::shared_ptr<colossal_session>> sessions;
+};
+
+OpenSessions &openSessions() {
+  // Never destroyed: what a program leaves open at its end is the system's to take back.
+  static OpenSessions &sessions = *new OpenSessions;
+  return sessions;
+}
+
+Status noSession() {
+  return {Code::InvalidArgument, "the handle is of no open session: it is NULL, was closed, or was not given "
+                                 "by colossal_open"};
+}
+
+/// Runs `body(session)` with the session reserved for this thread.
+template <class Body>
+colossal_status withSession(const colossal_session *handle, Body body) {
+  return guarded([&]() -> Status {
+    std::shared_ptr<colossal_session> session = openSessions().find(handle);
+    if (!session)
+      return noSession();
+    if (session->busy.exchange(true, std::memory_order_acquire))
+      return {Code::Busy, "another thread is in a call on this session: one session is used by one thread at "
+                          "a time; open one for each thread, or take turns"};
+    struct Release {
+      std::atomic<bool> &busy;
+      ~Release() { busy.store(false, std::memory_order_release); }
+    } release{session->busy};
+    return body(*session);
+  });
+}
+
+/// A program of a session, which never changes after opening: any thread may look. Null, with an error set,
+/// where there is none.
+std::shared_ptr<const ProgramDescription> findProgram(const colossal_session *handle, size_t program) {
+  std::shared_ptr<colossal_session> session = openSessions().find(handle);
+  if (!session) {
+    (void)result(noSession());
+    return nullptr;
+  }
+  if (program >= session->programs.size()) {
+    (void)result({Code::InvalidArgument, "there is no program " + std::to_string(program) + "; there are " +
+                                             std::to_string(session->programs.size())});
+    return nullptr;
+  }
+  const ProgramDescription *description = &session->programs[program];
+  return {std::move(session), description};
+}
+
+/// Whether a struct of the caller is one that a version of the header had.
+Status checkSize(const char *name, size_t given, size_t known) {
+  if (given == known)
+    return {};
+  return {Code::InvalidArgument, std::string(name) + ".size is " + std::to_string(given) + ", and sizeof(" +
+                                     name + ") is " + std::to_string(known) +
+                                     (given == 0 ? ": set it before the call"
+                                                 : ": it is not set, or the header is of another version "
+                                                   "than the library (" COLOSSAL_VERSION ")")};
+}
+
+Status describeTensor(const ProgramDescription *program,
+                      const std::vector<Described> ProgramDescription::*list, const char *what, size_t index,
+                      colossal_tensor *tensor) {
+  if (!program)
+    return {Code::InvalidArgument, lastError};
+  if (!tensor)
+    return {Code::InvalidArgument, std::string("the description of an ") + what + " needs a place for it"};
+  const std::vector<Described> &all = program->*list;
+  if (index >= all.size())
+    return {Code::InvalidArgument, "program '" + program->name + "' has no " + what + " " +
+                                       std::to_string(index) + "; it has " + std::to_string(all.size())};
+  *tensor = all[index].view();
+  return {};
+}
+
+/// What --help of colossal-run allows as well; more is a mistake.
+constexpr unsigned mostThreads = 1024;
+constexpr size_t mostDimensions = 64;
+
+Status readOptions(const colossal_options *given, SessionOptions &wanted) {
+  if (!given)
+    return {};
+  COLOSSAL_RETURN_IF_ERROR(checkSize("colossal_options", given->size, sizeof *given));
+  if (given->communicator)
+    wanted.communicator = given->communicator;
+  if (given->threads > mostThreads)
+    return {Code::InvalidArgument, "colossal_options.threads is " + std::to_string(given->threads) +
+                                       "; at most " + std::to_string(mostThreads) + " are possible"};
+  wanted.threads = given->threads;
+  if (given->weights)
+    wanted.weights = given->weights;
+  if (!(given->timeout_seconds >= 0) || std::isinf(given->timeout_seconds))
+    return {Code::InvalidArgument, "colossal_options.timeout_seconds is " +
+                                       std::to_string(given->timeout_seconds) +
+                                       "; it must be a positive number of seconds, or 0 for 600"};
+  if (given->timeout_seconds > 0)
+    wanted.timeout = std::chrono::milliseconds(
+        std::max<int64_t>(1, static_cast<int64_t>(std::min(given->timeout_seconds, 1e9) * 1000)));
+  if (given->fill_weights)
+    wanted.randomWeights = given->weights_seed;
+  wanted.trace = given->trace;
+  return {};
+}
+
+} // namespace
 
 extern "C" {
 
@@ -114,7 +252,8 @@ int colossal_exit_code(colossal_status status) {
   case COLOSSAL_INTERRUPTED: return 130;
   case COLOSSAL_OUT_OF_MEMORY:
   case COLOSSAL_RANK_FAILED:
-  case COLOSSAL_INTERNAL: break;
+  case COLOSSAL_INTERNAL:
+  case COLOSSAL_BUSY: break;
   }
   return 6;
 }
@@ -124,23 +263,9 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
     if (!plan || !session)
       return {Code::InvalidArgument, "colossal_open needs a path and a place for the session"};
     *session = nullptr;
-    // Options of an older header are shorter; what it did not know has the default.
-    colossal_options options = {};
-    if (given)
-      std::memcpy(&options, given, std::min(given->size, sizeof options));
     SessionOptions wanted;
-    if (options.communicator)
-      wanted.communicator = options.communicator;
-    wanted.threads = options.threads;
-    if (options.weights)
-      wanted.weights = options.weights;
-    if (options.timeout_seconds > 0)
-      wanted.timeout =
-          std::chrono::milliseconds(static_cast<int64_t>(std::min(options.timeout_seconds, 1e9) * 1000));
-    if (options.fill_weights)
-      wanted.randomWeights = options.weights_seed;
-    wanted.trace = options.trace;
-    auto made = std::make_unique<colossal_session>();
+    COLOSSAL_RETURN_IF_ERROR(readOptions(given, wanted));
+    auto made = std::make_shared<colossal_session>();
     if (Status status = Session::open(plan, wanted, made->session); !status.ok()) {
       if (made->session) {
         // Under MPI the failure of one process is that of all; this call does not return.
@@ -162,54 +287,65 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
         if (output.type == plan::BF16)
           output.type = plan::F32;
     }
-    *session = made.release();
+    openSessions().add(made);
+    *session = made.get();
     return {};
   });
 }
 
 void colossal_close(colossal_session *session) {
-  delete session;
+  openSessions().remove(session);
 }
 
 size_t colossal_program_count(const colossal_session *session) {
-  return session->programs.size();
+  std::shared_ptr<colossal_session> found = openSessions().find(session);
+  if (!found)
+    (void)result(noSession());
+  return found ? found->programs.size() : 0;
 }
 
 const char *colossal_program_name(const colossal_session *session, size_t program) {
-  return program < session->programs.size() ? session->programs[program].name.c_str() : nullptr;
+  auto found = findProgram(session, program);
+  return found ? found->name.c_str() : nullptr;
 }
 
 size_t colossal_input_count(const colossal_session *session, size_t program) {
-  return program < session->programs.size() ? session->programs[program].inputs.size() : 0;
+  auto found = findProgram(session, program);
+  return found ? found->inputs.size() : 0;
 }
 
 size_t colossal_output_count(const colossal_session *session, size_t program) {
-  return program < session->programs.size() ? session->programs[program].outputs.size() : 0;
+  auto found = findProgram(session, program);
+  return found ? found->outputs.size() : 0;
 }
 
 colossal_status colossal_input(const colossal_session *session, size_t program, size_t index,
                                colossal_tensor *tensor) {
-  if (index >= colossal_input_count(session, program))
-    return result({Code::InvalidArgument, "there is no such input"});
-  *tensor = session->programs[program].inputs[index].view();
-  return COLOSSAL_OK;
+  return guarded([&] {
+    return describeTensor(findProgram(session, program).get(), &ProgramDescription::inputs, "input", index,
+                          tensor);
+  });
 }
 
 colossal_status colossal_output(const colossal_session *session, size_t program, size_t index,
                                 colossal_tensor *tensor) {
-  if (index >= colossal_output_count(session, program))
-    return result({Code::InvalidArgument, "there is no such output"});
-  *tensor = session->programs[program].outputs[index].view();
-  return COLOSSAL_OK;
+  return guarded([&] {
+    return describeTensor(findProgram(session, program).get(), &ProgramDescription::outputs, "output", index,
+                          tensor);
+  });
 }
 
 colossal_status colossal_set_input(colossal_session *session, const char *name, colossal_type type,
                                    size_t rank, const uint64_t *shape, const void *data) {
-  return guarded([&]() -> Status {
+  return withSession(session, [&](colossal_session &own) -> Status {
     Tensor tensor;
     tensor.type = static_cast<plan::DataType>(type);
     if (!name || (rank != 0 && !shape) || plan::elementBytes(tensor.type) == 0)
       return {Code::InvalidArgument, "an input needs a name, a type and a shape"};
+    if (rank > mostDimensions)
+      return {Code::InvalidArgument, std::string("input '") + name + "' has " + std::to_string(rank) +
+                                         " dimensions; at most " + std::to_string(mostDimensions) +
+                                         " are possible"};
     tensor.shape.assign(shape, shape + rank);
     uint64_t elements;
     if (!tensorElements(tensor.type, tensor.shape, elements))
@@ -218,21 +354,25 @@ colossal_status colossal_set_input(colossal_session *session, const char *name, 
       return {Code::InvalidArgument, std::string("input '") + name + "' has no data"};
     const auto *bytes = static_cast<const std::byte *>(data);
     tensor.bytes.assign(bytes, bytes + elements * plan::elementBytes(tensor.type));
-    session->inputs[name] = std::move(tensor);
+    own.inputs[name] = std::move(tensor);
     return {};
   });
 }
 
-void colossal_clear_inputs(colossal_session *session) {
-  session->inputs.clear();
+colossal_status colossal_clear_inputs(colossal_session *session) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.inputs.clear();
+    return {};
+  });
 }
 
 colossal_status colossal_set_random_input(colossal_session *session, size_t program, size_t index,
                                           uint64_t seed) {
-  return guarded([&]() -> Status {
-    if (index >= colossal_input_count(session, program))
-      return {Code::InvalidArgument, "there is no such input"};
-    const Described &input = session->programs[program].inputs[index];
+  return withSession(session, [&](colossal_session &own) -> Status {
+    colossal_tensor unused;
+    COLOSSAL_RETURN_IF_ERROR(describeTensor(findProgram(session, program).get(), &ProgramDescription::inputs,
+                                            "input", index, &unused));
+    const Described &input = own.programs[program].inputs[index];
     Tensor tensor;
     tensor.type = input.type, tensor.shape = input.shape;
     uint64_t elements;
@@ -240,115 +380,125 @@ colossal_status colossal_set_random_input(colossal_session *session, size_t prog
       return {Code::InvalidPlan, "input '" + input.name + "' is too large"};
     tensor.bytes.resize(elements * plan::elementBytes(tensor.type));
     RandomValues::inputs(seed, input.name, tensor.type).fill(0, elements, tensor.bytes.data());
-    session->inputs[input.name] = std::move(tensor);
+    own.inputs[input.name] = std::move(tensor);
     return {};
   });
 }
 
 colossal_status colossal_select(colossal_session *session, size_t *program) {
-  return guarded([&]() -> Status {
+  return withSession(session, [&](colossal_session &own) -> Status {
     const ProgramDescription *selected = nullptr;
-    COLOSSAL_RETURN_IF_ERROR(session->select(selected));
+    COLOSSAL_RETURN_IF_ERROR(own.select(selected));
     if (program)
-      *program = static_cast<size_t>(selected - session->programs.data());
+      *program = static_cast<size_t>(selected - own.programs.data());
     return {};
   });
 }
 
 colossal_status colossal_run(colossal_session *session, size_t *program) {
-  return guarded([&]() -> Status {
-    session->outputs.clear();
-    session->collected = false, session->last = nullptr;
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.outputs.clear();
+    own.collected = false, own.last = nullptr;
     const ProgramDescription *selected = nullptr;
-    COLOSSAL_RETURN_IF_ERROR(session->select(selected));
-    const uint64_t before = session->session->collectiveBytes();
-    COLOSSAL_RETURN_IF_ERROR(session->session->run(selected->index, session->inputs, &session->seconds));
-    session->collectiveBytes = session->session->collectiveBytes() - before;
-    session->last = selected;
+    COLOSSAL_RETURN_IF_ERROR(own.select(selected));
+    const uint64_t before = own.session->collectiveBytes();
+    COLOSSAL_RETURN_IF_ERROR(own.session->run(selected->index, own.inputs, &own.seconds));
+    own.collectiveBytes = own.session->collectiveBytes() - before;
+    own.last = selected;
     if (program)
-      *program = static_cast<size_t>(selected - session->programs.data());
+      *program = static_cast<size_t>(selected - own.programs.data());
     return {};
   });
 }
 
 colossal_status colossal_get_output(colossal_session *session, const char *name, colossal_tensor *tensor,
                                     const void **data) {
-  return guarded([&]() -> Status {
-    const std::string wanted = name ? name : "";
+  return withSession(session, [&](colossal_session &own) -> Status {
+    if (!name)
+      return {Code::InvalidArgument, "colossal_get_output needs the name of an output"};
+    const std::string wanted = name;
     const Described *described = nullptr;
-    if (session->last)
-      for (const Described &output : session->last->outputs)
+    if (own.last)
+      for (const Described &output : own.last->outputs)
         if (output.name == wanted)
           described = &output;
     if (!described)
-      return {Code::NotFound, session->last ? "the last run has no output '" + wanted + "'"
-                                            : "no run has given outputs, or the last one failed"};
-    if (!session->collected)
-      COLOSSAL_RETURN_IF_ERROR(session->session->outputs(session->last->index, session->outputs));
-    session->collected = true;
+      return {Code::NotFound, own.last ? "the last run has no output '" + wanted + "'"
+                                       : "no run has given outputs, or the last one failed"};
+    if (!own.collected)
+      COLOSSAL_RETURN_IF_ERROR(own.session->outputs(own.last->index, own.outputs));
+    own.collected = true;
     if (tensor)
       *tensor = described->view();
     if (data) {
-      auto found = session->outputs.find(wanted);
-      *data = found == session->outputs.end() ? nullptr : found->second.bytes.data();
+      auto found = own.outputs.find(wanted);
+      *data = found == own.outputs.end() ? nullptr : found->second.bytes.data();
     }
     return {};
   });
 }
 
 void colossal_interrupt(colossal_session *session) {
-  session->session->interrupt();
+  // A signal handler takes no lock: that the handle is a session is the caller's word.
+  if (session)
+    session->session->interrupt();
 }
 
 void colossal_end_processes(colossal_session *session, int exitCode) {
-  session->session->terminateOthers(exitCode);
+  // Also while a thread is stuck in a call: this is how one gets out then.
+  if (std::shared_ptr<colossal_session> found = openSessions().find(session))
+    found->session->terminateOthers(exitCode);
 }
 
 colossal_status colossal_get_statistics(const colossal_session *session, colossal_statistics *statistics) {
-  return guarded([&]() -> Status {
+  return withSession(session, [&](colossal_session &own) -> Status {
     if (!statistics)
       return {Code::InvalidArgument, "colossal_get_statistics needs a place for them"};
-    const Session &opened = *session->session;
+    COLOSSAL_RETURN_IF_ERROR(checkSize("colossal_statistics", statistics->size, sizeof *statistics));
+    const Session &opened = *own.session;
     colossal_statistics all = {};
     all.size = statistics->size;
     all.ranks = opened.ranks(), all.threads = opened.threads(), all.root = opened.root();
     all.arena_bytes = opened.arenaBytes();
-    if (session->last) {
-      const plan::Program &program = opened.plan().programs(session->last->index);
-      all.collective_bytes = session->collectiveBytes, all.seconds = session->seconds;
+    if (own.last) {
+      const plan::Program &program = opened.plan().programs(own.last->index);
+      all.collective_bytes = own.collectiveBytes, all.seconds = own.seconds;
       all.planned_collective_bytes = program.collective_bytes();
       all.predicted_seconds = program.predicted_seconds();
     }
-    std::memcpy(statistics, &all, std::min(statistics->size, sizeof all));
+    *statistics = all;
     return {};
   });
 }
 
 const char *colossal_warning(const colossal_session *session) {
-  return session->session->warning().c_str();
+  std::shared_ptr<colossal_session> found = openSessions().find(session);
+  if (!found)
+    (void)result(noSession());
+  return found ? found->session->warning().c_str() : "";
 }
 
 colossal_status colossal_get_memory(colossal_session *session, const colossal_memory_row **rows,
                                     size_t *count) {
-  return guarded([&]() -> Status {
-    session->memory.clear(), session->memoryRows.clear();
-    COLOSSAL_RETURN_IF_ERROR(session->session->memory(session->memory));
-    for (const RankMemory &rank : session->memory)
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.memory.clear(), own.memoryRows.clear();
+    COLOSSAL_RETURN_IF_ERROR(own.session->memory(own.memory));
+    for (const RankMemory &rank : own.memory)
       for (const RankMemory::Row &row : rank.rows)
-        session->memoryRows.push_back({rank.rank, row.kind.c_str(), row.planned, row.measured});
+        own.memoryRows.push_back({rank.rank, row.kind.c_str(), row.planned, row.measured});
     if (rows)
-      *rows = session->memoryRows.data();
+      *rows = own.memoryRows.data();
     if (count)
-      *count = session->memoryRows.size();
+      *count = own.memoryRows.size();
     return {};
   });
 }
 
 colossal_status colossal_write_trace(colossal_session *session, const char *path) {
-  return guarded([&]() -> Status {
+  return withSession(session, [&](colossal_session &own) -> Status {
     std::string text;
-    COLOSSAL_RETURN_IF_ERROR(session->session->trace(text));
-    if (!session->session->root())
+    COLOSSAL_RETURN_IF_ERROR(own.session->trace(text));
+    if (!own.session->root())
       return {};
     if (!path)
       return {Code::InvalidArgument, "colossal_write_trace needs a path"};
@@ -362,7 +512,7 @@ colossal_status colossal_write_trace(colossal_session *session, const char *path
 
 int colossal_crash_site(uint32_t *rank, const char **source) {
   const CrashContext &context = crashContext();
-  if (context.rank < 0)
+  if (context.rank < 0 || !rank || !source)
     return 0;
   const plan::Instruction *instruction = context.position ? context.position->load() : nullptr;
   *rank = static_cast<uint32_t>(context.rank);

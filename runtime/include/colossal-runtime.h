@@ -5,8 +5,11 @@
  *     fprintf(stderr, "%s\n", colossal_last_error());
  *
  * All ranks of the plan run as threads of the calling process, or, with communicator "mpi", each process of
- * an MPI run holds its own rank and all make the same calls. A session is used by one thread at a time,
- * except where stated. A plan holds machine code: whoever opens one runs it. */
+ * an MPI run holds its own rank and all make the same calls. A session is used by one thread at a time; a
+ * call while another thread is in one gives COLOSSAL_BUSY and changes nothing. What describes programs, and
+ * where it is stated, may be asked by any thread at any time. Every call checks its arguments; a session that
+ * is NULL or was closed is COLOSSAL_INVALID_ARGUMENT. A plan holds machine code: whoever opens one runs it.
+ */
 #ifndef COLOSSAL_RUNTIME_H
 #define COLOSSAL_RUNTIME_H
 
@@ -36,7 +39,8 @@ typedef enum colossal_status {
   COLOSSAL_RANK_FAILED = 8,
   COLOSSAL_TIMEOUT = 9,
   COLOSSAL_INTERRUPTED = 10,
-  COLOSSAL_INTERNAL = 11
+  COLOSSAL_INTERNAL = 11,
+  COLOSSAL_BUSY = 12 /* another thread is in a call on the session */
 } colossal_status;
 
 /* Element types, as in the plan. 16-bit floats are given and taken as their bits, except that outputs of type
@@ -59,7 +63,8 @@ typedef enum colossal_type {
 
 typedef struct colossal_session colossal_session;
 
-/* Zero-initialize, set `size` to sizeof(colossal_options), then what differs from the default. */
+/* Zero-initialize, set `size` to sizeof(colossal_options), then what differs from the default. Another size,
+ * 0 among them, is an error. */
 typedef struct colossal_options {
   size_t size;
   const char *communicator; /* "local" (default) or "mpi" */
@@ -94,10 +99,12 @@ COLOSSAL_API int colossal_exit_code(colossal_status status);
  * here after MPI has started is printed and ends all processes of the run with colossal_exit_code. */
 COLOSSAL_API colossal_status colossal_open(const char *plan, const colossal_options *options,
                                            colossal_session **session);
+/* NULL and what is closed already are ignored. A call that another thread is in goes on to its end and keeps
+ * what it uses until then. */
 COLOSSAL_API void colossal_close(colossal_session *session);
 
-/* Programs, one for each binding of dimensions, and what each takes and gives. Out of range:
- * COLOSSAL_INVALID_ARGUMENT. */
+/* Programs, one for each binding of dimensions, and what each takes and gives; from any thread. Out of range:
+ * COLOSSAL_INVALID_ARGUMENT, or 0 or NULL. */
 COLOSSAL_API size_t colossal_program_count(const colossal_session *session);
 COLOSSAL_API const char *colossal_program_name(const colossal_session *session, size_t program);
 COLOSSAL_API size_t colossal_input_count(const colossal_session *session, size_t program);
@@ -111,7 +118,7 @@ COLOSSAL_API colossal_status colossal_output(const colossal_session *session, si
 COLOSSAL_API colossal_status colossal_set_input(colossal_session *session, const char *name,
                                                 colossal_type type, size_t rank, const uint64_t *shape,
                                                 const void *data);
-COLOSSAL_API void colossal_clear_inputs(colossal_session *session);
+COLOSSAL_API colossal_status colossal_clear_inputs(colossal_session *session);
 /* Sets an input of a program to values that depend on `seed` and its name only: normal floats, integers of 0
  * and 1. */
 COLOSSAL_API colossal_status colossal_set_random_input(colossal_session *session, size_t program,
@@ -129,12 +136,12 @@ COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *pro
 COLOSSAL_API colossal_status colossal_get_output(colossal_session *session, const char *name,
                                                  colossal_tensor *tensor, const void **data);
 
-/* Ends the run in progress with COLOSSAL_INTERRUPTED; from any thread or signal handler. The session cannot
- * run again. */
+/* Ends the run in progress with COLOSSAL_INTERRUPTED; from any thread or signal handler, while the session is
+ * open. The session cannot run again. */
 COLOSSAL_API void colossal_interrupt(colossal_session *session);
 
-/* After an error with mpi: ends the other processes of the run too, and this one, with `exit_code`. Returns
- * only where there are no others. */
+/* After an error with mpi, from any thread: ends the other processes of the run too, and this one, with
+ * `exit_code`. Returns only where there are no others. */
 COLOSSAL_API void colossal_end_processes(colossal_session *session, int exit_code);
 
 /* What a session is and what its last run cost. Set `size` to sizeof(colossal_statistics). */

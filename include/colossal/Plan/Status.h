@@ -23,7 +23,8 @@ enum class Code {
   RankFailed,  ///< a rank ended in the middle of a run
   Timeout,     ///< a rank made no progress in the time allowed
   Interrupted, ///< Ctrl-C or a request to stop
-  Internal
+  Internal,
+  Busy ///< another thread is using the session
 };
 
 class [[nodiscard]] Status {
