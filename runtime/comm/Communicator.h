@@ -1,96 +1,18 @@
-// What a communicator is to the executor: collectives and point-to-point transfers among the ranks of a plan.
-//
-// Every call enqueues on a queue, and the transfer is complete when an event recorded after it is. All
-// members of a group call the same collectives in the same order (as in MPI and NCCL). A Communicator is one
-// rank's handle, like ncclComm_t; a Group is what MPI_Comm_split or ncclCommSplit makes.
-//
-//   here            NCCL                      MPI
-//   ALL_REDUCE      ncclAllReduce             MPI_Allreduce
-//   ALL_GATHER      ncclAllGather             MPI_Allgather
-//   REDUCE_SCATTER  ncclReduceScatter         MPI_Reduce_scatter_block
-//   ALL_TO_ALL      grouped ncclSend/Recv     MPI_Alltoall
-//   BROADCAST       ncclBroadcast             MPI_Bcast
-//   EXCHANGE        grouped ncclSend/Recv     MPI_Alltoallv
-//   PERMUTE         grouped ncclSend/Recv     MPI_Sendrecv
-//
-// Reductions add in the order of the group's members (16-bit floats in f32, rounded once), so that every run,
-// every member and every implementation gives the same bits.
+// A communicator: one rank's connection to the others, in two halves that need not come from the same
+// library. NCCL, for one, moves tensors and leaves it to others how hosts find each other.
 #ifndef COLOSSAL_RUNTIME_COMM_COMMUNICATOR_H
 #define COLOSSAL_RUNTIME_COMM_COMMUNICATOR_H
 
-#include "runtime/device/Device.h"
+#include "runtime/comm/Control.h"
+#include "runtime/comm/Transfers.h"
 
 #include <memory>
-#include <vector>
 
 namespace colossal::runtime {
 
-enum class ElementType : uint8_t { F32 = 1, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
-uint64_t elementSize(ElementType type);
-
-enum class CollectiveKind : uint8_t {
-  AllReduce = 1,
-  AllGather,
-  ReduceScatter,
-  AllToAll,
-  Broadcast,
-  Exchange,
-  Permute
-};
-enum class Reduction : uint8_t { None = 0, Sum, Max, Min, Prod, And, Or };
-
-/// The ranks that take part, in order, and the caller's place among them.
-struct Group {
-  virtual ~Group() = default;
-  std::vector<uint32_t> members;
-  uint32_t self = 0;
-};
-
-/// A collective with every address and coordinate expression resolved. Meanings as in Plan.proto; sizes and
-/// strides are of elements.
-struct CollectiveCall {
-  CollectiveKind kind = CollectiveKind::AllReduce;
-  Reduction reduction = Reduction::None;
-  ElementType type = ElementType::F32;
-  Group *group = nullptr;
-  const std::byte *src = nullptr;
-  std::byte *dst = nullptr;
-  std::vector<uint64_t> sizes, srcStrides, dstStrides;
-  uint64_t srcPeerStride = 0, dstPeerStride = 0;
-  uint32_t root = 0;
-  std::vector<int64_t> sources; ///< PERMUTE: whose src each member receives; negative for zeros
-  /// EXCHANGE: what each member holds and wants, along [outer, extent, inner].
-  struct Window {
-    uint64_t outer = 0, inner = 0, srcExtent = 0, dstExtent = 0;
-    std::vector<int64_t> srcStart, srcValid, dstStart;
-    double fill = 0;
-  } window;
-};
-
-class Communicator {
-public:
-  virtual ~Communicator() = default;
-  virtual uint32_t rank() const = 0;
-  virtual uint32_t size() const = 0;
-  /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same
-  /// order, each with the members of its own group (a partition of the ranks), before any collective of it.
-  /// Collectives of different `channel`s may be in flight together: each queue takes its own.
-  virtual Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
-                             std::shared_ptr<Group> &group) = 0;
-  /// The call is kept by the implementation until it completes.
-  virtual Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) = 0;
-  virtual Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
-  virtual Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
-  /// Bytes that the communicator itself holds for staging, for the account of memory.
-  virtual uint64_t stagingBytes() const = 0;
-
-  // Control, on the host, outside queues; every rank calls them in the same order.
-  /// Returns when all ranks have called it.
-  virtual Status barrier() = 0;
-  /// Collects `mine` of every rank at rank 0, in order of ranks; elsewhere `all` is left empty.
-  virtual Status gather(const std::string &mine, std::vector<std::string> &all) = 0;
-  /// Ends the ranks that live in other processes (MPI_Abort). Does not return if there are any.
-  virtual void terminate(int exitCode) = 0;
+struct Communicator {
+  std::unique_ptr<Control> control; // before the transfers: it goes last
+  std::unique_ptr<Transfers> transfers;
 };
 
 } // namespace colossal::runtime

@@ -188,12 +188,12 @@ private:
   const uint64_t bytes;
 };
 
-class LocalCommunicator : public Communicator {
+class LocalTransfers : public Transfers {
 public:
-  LocalCommunicator(std::shared_ptr<World> world, uint32_t rank) : world(std::move(world)), self(rank) {}
+  LocalTransfers(std::shared_ptr<World> world, uint32_t rank) : world(std::move(world)), self(rank) {}
 
-  uint32_t rank() const override { return self; }
-  uint32_t size() const override { return world->ranks; }
+  ReductionOrder reductionOrder() const override { return ReductionOrder::GroupMembers; }
+  Reach reach() const override { return Reach::Host; }
 
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
@@ -215,11 +215,11 @@ public:
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     if (queue.immediate())
       return transfer(*call);
-    return queue.enqueue([this, call = std::move(call)] { return transfer(*call); });
+    return queue.hostTask([this, call = std::move(call)] { return transfer(*call); });
   }
 
   Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.enqueue([=] {
+    return queue.hostTask([=] {
       const auto *begin = static_cast<const std::byte *>(data);
       std::vector<std::byte> letter(begin, begin + bytes);
       {
@@ -233,7 +233,7 @@ public:
   }
 
   Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.enqueue([=]() -> Status {
+    return queue.hostTask([=]() -> Status {
       const Clock::time_point deadline = Clock::now() + world->abort.timeout;
       for (;;) {
         uint32_t seen = world->delivered.load();
@@ -271,20 +271,6 @@ public:
     return world->posted;
   }
 
-  Status barrier() override { return world->everyone->meet(self, world->spins, world->abort); }
-
-  void terminate(int) override {}
-
-  Status gather(const std::string &mine, std::vector<std::string> &all) override {
-    Meeting &meeting = *world->everyone;
-    meeting.strings[self] = mine;
-    COLOSSAL_RETURN_IF_ERROR(meeting.meet(self, world->spins, world->abort));
-    all.clear();
-    if (self == 0)
-      all = meeting.strings;
-    return meeting.meet(self, world->spins, world->abort);
-  }
-
 private:
   Status transfer(const CollectiveCall &call) {
     Meeting &meeting = *static_cast<LocalGroup *>(call.group)->meeting;
@@ -298,14 +284,50 @@ private:
   uint32_t self;
 };
 
+class LocalControl : public Control {
+public:
+  LocalControl(std::shared_ptr<World> world, uint32_t rank) : world(std::move(world)), self(rank) {}
+
+  uint32_t rank() const override { return self; }
+  uint32_t size() const override { return world->ranks; }
+  Status barrier() override { return meet(); }
+
+  Status gather(const std::string &mine, std::vector<std::string> &all) override {
+    std::vector<std::string> &strings = world->everyone->strings;
+    strings[self] = mine;
+    COLOSSAL_RETURN_IF_ERROR(meet());
+    all.clear();
+    if (self == 0)
+      all = strings;
+    return meet();
+  }
+
+  Status broadcast(std::string &text) override {
+    std::string &shared = world->everyone->strings[0];
+    if (self == 0)
+      shared = text;
+    COLOSSAL_RETURN_IF_ERROR(meet());
+    text = shared;
+    return meet();
+  }
+
+  void abort(int) override {}
+
+private:
+  Status meet() { return world->everyone->meet(self, world->spins, world->abort); }
+
+  std::shared_ptr<World> world;
+  uint32_t self;
+};
+
 } // namespace
 
-std::vector<std::unique_ptr<Communicator>> createLocalCommunicators(uint32_t ranks, unsigned spins,
-                                                                    Abort &abort) {
+std::vector<Communicator> createLocalCommunicators(uint32_t ranks, unsigned spins, Abort &abort) {
   auto world = std::make_shared<World>(ranks, spins, abort);
-  std::vector<std::unique_ptr<Communicator>> handles;
+  std::vector<Communicator> handles;
   for (uint32_t rank = 0; rank < ranks; ++rank)
-    handles.push_back(std::make_unique<LocalCommunicator>(world, rank));
+    handles.push_back(
+        {std::make_unique<LocalControl>(world, rank), std::make_unique<LocalTransfers>(world, rank)});
   return handles;
 }
 

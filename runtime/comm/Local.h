@@ -10,8 +10,7 @@ namespace colossal::runtime {
 /// Makes the handles of all ranks. `spins`: how long a rank spins for the others before it sleeps. `abort`
 /// ends all waits and outlives the handles; a wait longer than its timeout is a failure that names who is
 /// missing.
-std::vector<std::unique_ptr<Communicator>> createLocalCommunicators(uint32_t ranks, unsigned spins,
-                                                                    Abort &abort);
+std::vector<Communicator> createLocalCommunicators(uint32_t ranks, unsigned spins, Abort &abort);
 
 } // namespace colossal::runtime
 

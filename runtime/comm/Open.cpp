@@ -44,7 +44,7 @@ Status openPlugin(const std::string &name, const std::string &purpose, void *&ha
 }
 
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
-                         std::vector<std::unique_ptr<Communicator>> &communicators) {
+                         std::vector<Communicator> &communicators) {
   if (name == "local") {
     communicators = createLocalCommunicators(ranks, spins, abort);
     return {};

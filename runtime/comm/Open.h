@@ -13,15 +13,14 @@ namespace colossal::runtime {
 /// The handles of the ranks that this process holds: all of them for "local", one for "mpi". `ranks` is the
 /// plan's number; a launcher that started another number of processes is an error.
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
-                         std::vector<std::unique_ptr<Communicator>> &communicators);
+                         std::vector<Communicator> &communicators);
 
 /// Opens lib<name>.so beside this program or library, in ../lib, where this was installed, or where the
 /// system looks.
 Status openPlugin(const std::string &name, const std::string &purpose, void *&handle);
 
 /// A plug-in exports this under the name colossalCreateCommunicator. It is called once.
-using CreateCommunicator = Status (*)(uint32_t ranks, Abort &abort,
-                                      std::unique_ptr<Communicator> &communicator);
+using CreateCommunicator = Status (*)(uint32_t ranks, Abort &abort, Communicator &communicator);
 
 } // namespace colossal::runtime
 

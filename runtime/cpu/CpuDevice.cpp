@@ -57,7 +57,7 @@ public:
     std::memcpy(destination, source, bytes);
     return {};
   }
-  Status enqueue(std::function<Status()> task) override { return task(); }
+  Status hostTask(std::function<Status()> task) override { return task(); }
   Status record(Event &event) override {
     auto &own = static_cast<CpuEvent &>(event);
     own.ask();
@@ -88,19 +88,19 @@ public:
     std::vector<void *> buffers(launch.buffers, launch.buffers + launch.bufferCount);
     std::vector<int64_t> params(launch.params, launch.params + launch.paramCount);
     KernelLaunch copy = launch;
-    return enqueue([this, copy, buffers = std::move(buffers), params = std::move(params)]() mutable {
+    return hostTask([this, copy, buffers = std::move(buffers), params = std::move(params)]() mutable {
       copy.buffers = buffers.data();
       copy.params = params.data();
       return device.run(copy);
     });
   }
   Status copy(void *destination, const void *source, uint64_t bytes) override {
-    return enqueue([=] {
+    return hostTask([=] {
       std::memcpy(destination, source, bytes);
       return Status();
     });
   }
-  Status enqueue(std::function<Status()> task) override {
+  Status hostTask(std::function<Status()> task) override {
     {
       std::lock_guard<std::mutex> lock(mutex);
       tasks.push_back(std::move(task));
@@ -127,7 +127,7 @@ public:
   }
   Status wait(Event &event) override {
     auto &own = static_cast<CpuEvent &>(event);
-    return enqueue([&own, record = own.lastAsked()] { return own.waitFor(record); });
+    return hostTask([&own, record = own.lastAsked()] { return own.waitFor(record); });
   }
   Status synchronize() override {
     for (;;) {

@@ -51,9 +51,10 @@ public:
   virtual Status launch(const KernelLaunch &launch) = 0;
   /// Copies `bytes` bytes; the regions do not overlap.
   virtual Status copy(void *destination, const void *source, uint64_t bytes) = 0;
-  /// Runs `task` as part of this queue's work: library routines, and a communicator's transfers on host
-  /// memory.
-  virtual Status enqueue(std::function<Status()> task) = 0;
+  /// Runs `task` on a host thread when the work before it has ended; what follows waits for it. It touches
+  /// host memory only and calls neither this queue nor its device (cuLaunchHostFunc): what a communicator
+  /// does with host memory, timestamps.
+  virtual Status hostTask(std::function<Status()> task) = 0;
   virtual Status record(Event &event) = 0;
   /// Work enqueued afterwards begins after `event`'s last record at this moment is complete.
   virtual Status wait(Event &event) = 0;

@@ -69,10 +69,10 @@ CrashContext &crashContext() {
   return context;
 }
 
-Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, std::unique_ptr<Communicator> theCommunicator)
+Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCommunicator)
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
-      place(plan::meshCoordinates(plan.mesh(), communicator->rank())) {}
+      place(plan::meshCoordinates(plan.mesh(), communicator.control->rank())) {}
 
 Rank::~Rank() = default;
 
@@ -124,8 +124,8 @@ Status Rank::createGroups() {
                      instruction.queue()});
   });
   for (const auto &[axes, queue] : wanted)
-    COLOSSAL_RETURN_IF_ERROR(communicator->createGroup(plan::groupMembers(plan.mesh(), axes, rank()), queue,
-                                                       groups[{axes, queue}]));
+    COLOSSAL_RETURN_IF_ERROR(communicator.transfers->createGroup(
+        plan::groupMembers(plan.mesh(), axes, rank()), queue, groups[{axes, queue}]));
   return {};
 }
 
@@ -195,7 +195,7 @@ Status Rank::executeStep(Step &step, Counters &counters) {
     begin = traceClock();
     if (!queue.immediate()) {
       lateBegin = std::make_shared<int64_t>(0);
-      COLOSSAL_RETURN_IF_ERROR(queue.enqueue([lateBegin] {
+      COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin] {
         *lateBegin = traceClock();
         return Status();
       }));
@@ -206,7 +206,7 @@ Status Rank::executeStep(Step &step, Counters &counters) {
   if (traced && queue.immediate())
     trace.add(&origin, begin, traceClock());
   else if (traced)
-    COLOSSAL_RETURN_IF_ERROR(queue.enqueue([lateBegin, &trace, &origin] {
+    COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin, &trace, &origin] {
       trace.add(&origin, *lateBegin, traceClock());
       return Status();
     }));
@@ -226,7 +226,7 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
         step.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
     if (queue.immediate())
       return step.routine->run(step.buffers.data());
-    return queue.enqueue(
+    return queue.hostTask(
         [routine = step.routine, buffers = step.buffers] { return routine->run(buffers.data()); });
   }
   case Step::Collective: {
@@ -236,7 +236,7 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
       call = std::make_shared<CollectiveCall>(*call);
       COLOSSAL_RETURN_IF_ERROR(fillCollective(origin.collective(), counters, *call));
     }
-    return communicator->collective(std::move(call), queue);
+    return communicator.transfers->collective(std::move(call), queue);
   }
   case Step::Copy: return executeCopy(origin.copy(), counters, queue);
   case Step::Send:
@@ -248,10 +248,10 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     if (peer < 0)
       return {};
     if (sends)
-      return communicator->send(at(origin.send().src(), counters), origin.send().src().bytes(),
-                                static_cast<uint32_t>(peer), origin.send().tag(), queue);
-    return communicator->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
-                                 static_cast<uint32_t>(peer), origin.recv().tag(), queue);
+      return communicator.transfers->send(at(origin.send().src(), counters), origin.send().src().bytes(),
+                                          static_cast<uint32_t>(peer), origin.send().tag(), queue);
+    return communicator.transfers->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
+                                           static_cast<uint32_t>(peer), origin.recv().tag(), queue);
   }
   case Step::Call: return execute(*functions[origin.call().function()], counters);
   case Step::Repeat: {
@@ -281,7 +281,7 @@ Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue
     return queue.copy(destination, shared.data.data + copy.data().offset(), copy.data().bytes());
   ResolvedBox box;
   COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, counters, box));
-  return queue.enqueue([this, parameter = copy.parameter().parameter(), box, destination] {
+  return queue.hostTask([this, parameter = copy.parameter().parameter(), box, destination] {
     return shared.weights.read(parameter, box, destination);
   });
 }

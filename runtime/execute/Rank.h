@@ -33,7 +33,7 @@ public:
     bool trace = false;
   };
 
-  Rank(Shared &shared, std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator);
+  Rank(Shared &shared, std::unique_ptr<Device> device, Communicator communicator);
   ~Rank();
 
   /// Allocates arenas and resolves all programs. Ranks call it at the same time: it creates the groups.
@@ -41,10 +41,11 @@ public:
   /// Runs a program's instructions to their end.
   Status run(int program);
 
-  uint32_t rank() const { return communicator->rank(); }
+  uint32_t rank() const { return communicator.control->rank(); }
   const std::vector<int64_t> &coordinates() const { return place; }
   std::byte *address(const plan::BufferRef &ref) const { return arenas.base(ref.arena()) + ref.offset(); }
-  Communicator &comm() { return *communicator; }
+  Control &control() { return *communicator.control; }
+  const Transfers &transfers() const { return *communicator.transfers; }
   const Arenas &memory() const { return arenas; }
   const Device &deviceInfo() const { return *device; }
   uint64_t libraryBytes() const;
@@ -80,7 +81,7 @@ private:
   Shared &shared;
   const plan::Plan &plan;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Communicator> communicator;
+  Communicator communicator;
   std::vector<int64_t> place;
   Arenas arenas;
   std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue

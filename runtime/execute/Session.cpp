@@ -123,7 +123,6 @@ struct Session::Core {
   Rank::Shared shared;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::unique_ptr<Crew> crew; // after the ranks: it goes first
-  std::vector<Communicator *> communicators;
   uint32_t rankCount = 1;
   unsigned threads = 1;
   std::string warning;
@@ -162,7 +161,7 @@ void Session::interrupt() {
   core->crew->interrupt();
 }
 void Session::terminateOthers(int exitCode) {
-  core->ranks[0]->comm().terminate(exitCode);
+  core->ranks[0]->control().abort(exitCode);
 }
 uint64_t Session::collectiveBytes() const {
   return core->ranks[0]->collectiveBytes();
@@ -223,9 +222,9 @@ Status Session::Core::start(const SessionOptions &options) {
               " threads share " + std::to_string(cores) +
               " cores: they take turns, and fewer threads would be faster";
 
-  std::vector<std::unique_ptr<Communicator>> handles;
+  std::vector<Communicator> handles;
   COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));
-  for (std::unique_ptr<Communicator> &handle : handles)
+  for (Communicator &handle : handles)
     ranks.push_back(std::make_unique<Rank>(shared, std::make_unique<CpuDevice>(threads, spins, shared.abort),
                                            std::move(handle)));
   crew = std::make_unique<Crew>(ranks, shared, spins);
@@ -294,11 +293,11 @@ Status Session::run(int program, const Tensors &inputs, double *seconds) {
   Clock::time_point begin, end;
   Status status = core->crew->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(plan().programs(program), inputs, rank));
-    COLOSSAL_RETURN_IF_ERROR(rank.comm().barrier());
+    COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     if (&rank == core->ranks[0].get())
       begin = Clock::now();
     COLOSSAL_RETURN_IF_ERROR(rank.run(program));
-    COLOSSAL_RETURN_IF_ERROR(rank.comm().barrier());
+    COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     if (&rank == core->ranks[0].get())
       end = Clock::now();
     return Status();
@@ -341,7 +340,7 @@ Status Session::outputs(int program, Tensors &outputs) {
     } else {
       Rank &own = *core->ranks[0];
       std::vector<std::string> shards;
-      COLOSSAL_RETURN_IF_ERROR(own.comm().gather(
+      COLOSSAL_RETURN_IF_ERROR(own.control().gather(
           gives[own.rank()] ? boxes[own.rank()].pack(own.address(binding.buffer()), size) : std::string(),
           shards));
       for (size_t rank = 0; rank < shards.size(); ++rank)
@@ -372,11 +371,11 @@ Status Session::memory(std::vector<RankMemory> &report) {
     };
     also("tile scratch", rank->deviceInfo().scratchBytes());
     also("library", rank->libraryBytes());
-    also("staging", rank->comm().stagingBytes());
+    also("staging", rank->transfers().stagingBytes());
     texts.push_back(rows.dump());
   }
   if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->comm().gather(std::string(texts[0]), texts));
+    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->control().gather(std::string(texts[0]), texts));
   report.clear();
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     RankMemory memory;
@@ -393,7 +392,7 @@ Status Session::trace(std::string &file) {
   for (const std::unique_ptr<Rank> &rank : core->ranks)
     lists.push_back(rank->traceJson());
   if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->comm().gather(std::string(lists[0]), lists));
+    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->control().gather(std::string(lists[0]), lists));
   file = traceFile(lists);
   return {};
 }

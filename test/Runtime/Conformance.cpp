@@ -71,7 +71,8 @@ class Suite {
 public:
   Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
         uint64_t &checks)
-      : communicator(communicator), queue(queue), event(device.createEvent()), checks(checks) {
+      : control(*communicator.control), transfers(*communicator.transfers), queue(queue),
+        event(device.createEvent()), checks(checks) {
     for (uint32_t size : axes)
       mesh.add_axes()->set_size(size);
   }
@@ -90,16 +91,18 @@ public:
         sets.push_back({set[1], set[0]});
     }
     for (const std::vector<uint32_t> &set : sets) {
-      std::vector<uint32_t> members = plan::groupMembers(mesh, set, communicator.rank());
-      if (Status status = communicator.createGroup(members, 0, group); !status.ok())
+      std::vector<uint32_t> members = plan::groupMembers(mesh, set, control.rank());
+      if (Status status = transfers.createGroup(members, 0, group); !status.ok())
         return status.describe();
-      if (group->members != members || group->members[group->self] != communicator.rank())
+      if (group->members != members || group->members[group->self] != control.rank())
         return "the group has other members than asked for";
       size = static_cast<uint32_t>(members.size());
       blocks();
       permutes();
       windows();
-      order();
+      if (transfers.reductionOrder() == ReductionOrder::GroupMembers)
+        orderOfMembers();
+      sameOnAllMembers();
       if (!problem.empty())
         return problem;
     }
@@ -120,19 +123,21 @@ private:
 
   void fail(const std::string &what) {
     if (problem.empty())
-      problem = what + ", " + std::to_string(size) + " members, rank " + std::to_string(communicator.rank());
+      problem = what + ", " + std::to_string(size) + " members, rank " + std::to_string(control.rank());
+  }
+
+  Status run(const std::shared_ptr<CollectiveCall> &call) {
+    COLOSSAL_RETURN_IF_ERROR(transfers.reserve(call, queue));
+    COLOSSAL_RETURN_IF_ERROR(transfers.collective(call, queue));
+    COLOSSAL_RETURN_IF_ERROR(queue.record(*event));
+    return event->synchronize();
   }
 
   /// Runs the call and compares all of `dst` with `want`.
   void expect(const std::shared_ptr<CollectiveCall> &call, std::vector<std::byte> &dst,
               const std::vector<std::byte> &want, const std::string &what) {
     ++checks;
-    Status status = communicator.collective(call, queue);
-    if (status.ok())
-      status = queue.record(*event);
-    if (status.ok())
-      status = event->synchronize();
-    if (!status.ok())
+    if (Status status = run(call); !status.ok())
       return fail(what + ": " + status.describe());
     if (dst != want)
       fail(what + ": wrong values");
@@ -292,43 +297,81 @@ private:
         }
   }
 
-  /// Sums of floats that depend on the order must be in the order of members, on everyone, every time.
-  void order() {
+  /// A value whose sum over members depends on the order of the additions.
+  static float rounded(uint64_t member, uint64_t place) {
+    return std::ldexp(1.0f + static_cast<float>((place * 31 + member * 17) % 101) / 103,
+                      static_cast<int>((member * 5 + place) % 9));
+  }
+
+  std::shared_ptr<CollectiveCall> sumOfRounded(uint64_t count, std::vector<std::byte> &src,
+                                               std::vector<std::byte> &dst) {
+    auto call = newCall(Kind::AllReduce, Type::F32, {"order", {count}, {1}, {1}, 0, 0, count});
+    call->reduction = Reduction::Sum;
+    src.resize(count * 4);
+    dst.assign(count * 4, untouched);
+    for (uint64_t place = 0; place < count; ++place) {
+      const float mine = rounded(group->self, place);
+      std::memcpy(src.data() + place * 4, &mine, 4);
+    }
+    call->src = src.data();
+    call->dst = dst.data();
+    return call;
+  }
+
+  void orderOfMembers() {
     for (uint64_t count : {7u, 5000u})
       for (int repeat = 0; repeat < 3; ++repeat) {
-        Layout layout = {"order", {count}, {1}, {1}, 0, 0, count};
-        auto call = newCall(Kind::AllReduce, Type::F32, layout);
-        call->reduction = Reduction::Sum;
-        auto value = [](uint64_t member, uint64_t place) {
-          return std::ldexp(1.0f + static_cast<float>((place * 31 + member * 17) % 101) / 103,
-                            static_cast<int>((member * 5 + place) % 9));
-        };
-        std::vector<std::byte> src(count * 4), dst(count * 4, untouched), want(count * 4);
+        std::vector<std::byte> src, dst, want(count * 4);
+        auto call = sumOfRounded(count, src, dst);
         for (uint64_t place = 0; place < count; ++place) {
-          float mine = value(group->self, place), total = value(0, place);
+          float total = rounded(0, place);
           for (uint32_t member = 1; member < size; ++member)
-            total += value(member, place);
-          std::memcpy(src.data() + place * 4, &mine, 4);
+            total += rounded(member, place);
           std::memcpy(want.data() + place * 4, &total, 4);
         }
-        call->src = src.data();
-        call->dst = dst.data();
         expect(call, dst, want, "order of a sum");
       }
   }
 
+  /// Whatever the order, all members have the same bits, and a sum is close to the exact one.
+  void sameOnAllMembers() {
+    const uint64_t count = 5000;
+    std::vector<std::byte> src, dst;
+    auto call = sumOfRounded(count, src, dst);
+    ++checks;
+    if (Status status = run(call); !status.ok())
+      return fail("a sum: " + status.describe());
+    for (uint64_t place = 0; place < count; ++place) {
+      double exact = 0;
+      for (uint32_t member = 0; member < size; ++member)
+        exact += rounded(member, place);
+      float got;
+      std::memcpy(&got, dst.data() + place * 4, 4);
+      if (!(std::abs(got - exact) <= 1e-6 * exact * size))
+        return fail("a sum is far from the exact one");
+    }
+    auto gathered = newCall(Kind::AllGather, Type::F32, {"order", {count}, {1}, {1}, 0, count, count});
+    gathered->dstPeerStride = count;
+    std::vector<std::byte> all(dst.size() * size, untouched), want;
+    for (uint32_t member = 0; member < size; ++member)
+      want.insert(want.end(), dst.begin(), dst.end());
+    gathered->src = dst.data();
+    gathered->dst = all.data();
+    expect(gathered, all, want, "a sum, compared among members");
+  }
+
   void messages() {
-    const uint32_t ranks = communicator.size(), self = communicator.rank();
+    const uint32_t ranks = control.size(), self = control.rank();
     for (uint64_t bytes : {0u, 1u, 100003u}) {
       std::vector<std::byte> out(bytes, std::byte(self)), in(bytes, untouched);
       std::vector<std::byte> second(bytes, std::byte(self + 100)), inSecond(bytes, untouched);
       const uint32_t next = (self + 1) % ranks, before = (self + ranks - 1) % ranks;
       ++checks;
       // Tags, not the order of sending, tell messages apart.
-      Status status = communicator.send(out.data(), bytes, next, 3, queue);
-      for (auto step : {communicator.send(second.data(), bytes, next, 4, queue),
-                        communicator.receive(inSecond.data(), bytes, before, 4, queue),
-                        communicator.receive(in.data(), bytes, before, 3, queue), queue.record(*event),
+      Status status = transfers.send(out.data(), bytes, next, 3, queue);
+      for (auto step : {transfers.send(second.data(), bytes, next, 4, queue),
+                        transfers.receive(inSecond.data(), bytes, before, 4, queue),
+                        transfers.receive(in.data(), bytes, before, 3, queue), queue.record(*event),
                         event->synchronize()})
         if (status.ok())
           status = step;
@@ -339,15 +382,21 @@ private:
         fail("send and receive: wrong bytes");
     }
     std::vector<std::string> all;
-    Status status = communicator.gather(std::string(self * 1000, static_cast<char>('a' + self)), all);
+    Status status = control.gather(std::string(self * 1000, static_cast<char>('a' + self)), all);
     if (!status.ok() || all.size() != (self == 0 ? ranks : 0))
       return fail("gather");
     for (uint32_t rank = 0; rank < all.size(); ++rank)
       if (all[rank] != std::string(rank * 1000, static_cast<char>('a' + rank)))
         fail("gather: wrong strings");
+    for (const std::string &text : {std::string(), std::string("from rank 0"), std::string(100003, 'x')}) {
+      std::string got = self == 0 ? text : std::string(self, '?');
+      if (!control.broadcast(got).ok() || got != text)
+        fail("broadcast: " + std::to_string(got.size()) + " bytes instead of " + std::to_string(text.size()));
+    }
   }
 
-  Communicator &communicator;
+  Control &control;
+  Transfers &transfers;
   Queue &queue;
   std::unique_ptr<Event> event;
   uint64_t &checks;

@@ -18,11 +18,11 @@ using namespace colossal::runtime;
 namespace {
 
 /// Completes late: each transfer begins some time after the call has returned.
-class LateCommunicator : public Communicator {
+class LateTransfers : public Transfers {
 public:
-  explicit LateCommunicator(std::unique_ptr<Communicator> inner) : inner(std::move(inner)) {}
-  uint32_t rank() const override { return inner->rank(); }
-  uint32_t size() const override { return inner->size(); }
+  LateTransfers(std::unique_ptr<Transfers> inner, uint32_t rank) : inner(std::move(inner)), rank(rank) {}
+  ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
+  Reach reach() const override { return inner->reach(); }
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
     return inner->createGroup(members, channel, group);
@@ -40,22 +40,17 @@ public:
     return inner->receive(data, bytes, peer, tag, queue);
   }
   uint64_t stagingBytes() const override { return inner->stagingBytes(); }
-  Status barrier() override { return inner->barrier(); }
-  Status gather(const std::string &mine, std::vector<std::string> &all) override {
-    return inner->gather(mine, all);
-  }
-  void terminate(int exitCode) override { inner->terminate(exitCode); }
 
 private:
   Status delay(Queue &queue) {
-    const auto pause = std::chrono::microseconds(20 + (++calls * 7 + rank() * 13) % 80);
-    return queue.enqueue([pause] {
+    const auto pause = std::chrono::microseconds(20 + (++calls * 7 + rank * 13) % 80);
+    return queue.hostTask([pause] {
       std::this_thread::sleep_for(pause);
       return Status();
     });
   }
-  std::unique_ptr<Communicator> inner;
-  uint32_t calls = 0;
+  std::unique_ptr<Transfers> inner;
+  uint32_t rank, calls = 0;
 };
 
 } // namespace
@@ -76,7 +71,7 @@ int main(int argc, char **argv) {
   }
   Abort abort;
   abort.timeout = std::chrono::seconds(60);
-  std::vector<std::unique_ptr<Communicator>> handles;
+  std::vector<Communicator> handles;
   Status status = openCommunicators(kind == "late" ? "local" : kind, ranks, 50, abort, handles);
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.describe().c_str());
@@ -90,8 +85,9 @@ int main(int argc, char **argv) {
       CpuDevice device(1, 50, abort);
       std::unique_ptr<Queue> queue = device.createQueue(kind == "late");
       if (kind == "late")
-        handles[i] = std::make_unique<LateCommunicator>(std::move(handles[i]));
-      problems[i] = runConformance(*handles[i], device, *queue, axes, checks[i]);
+        handles[i].transfers =
+            std::make_unique<LateTransfers>(std::move(handles[i].transfers), handles[i].control->rank());
+      problems[i] = runConformance(handles[i], device, *queue, axes, checks[i]);
       if (!problems[i].empty())
         abort.raise({Code::RankFailed, problems[i]});
     });
@@ -104,10 +100,10 @@ int main(int argc, char **argv) {
       failed = true;
     }
   if (failed) {
-    handles[0]->terminate(1);
+    handles[0].control->abort(1);
     return 1;
   }
-  if (handles[0]->rank() == 0)
+  if (handles[0].control->rank() == 0)
     std::printf("%s %s: %llu collectives on each rank agree with their definitions\n", argv[1], argv[2],
                 static_cast<unsigned long long>(checks[0]));
   return 0;

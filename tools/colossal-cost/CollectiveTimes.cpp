@@ -62,7 +62,7 @@ static double timeOnce(TimedCollective kind, std::size_t bytes, unsigned ranks, 
                        std::string &error) {
   Abort abort;
   unsigned spins = ranks <= cores ? kSpinsWithCore : kSpinsWithout;
-  std::vector<std::unique_ptr<Communicator>> communicators = createLocalCommunicators(ranks, spins, abort);
+  std::vector<Communicator> communicators = createLocalCommunicators(ranks, spins, abort);
   std::size_t elements = std::max<std::size_t>(ranks, bytes / 4);
   std::vector<double> windows; // seconds per call, by rank 0
   std::atomic<bool> enough{false};
@@ -76,7 +76,7 @@ static double timeOnce(TimedCollective kind, std::size_t bytes, unsigned ranks, 
     for (unsigned r = 0; r < ranks; ++r)
       everyone[r] = r;
     std::shared_ptr<Group> group;
-    Status status = communicators[rank]->createGroup(everyone, 0, group);
+    Status status = communicators[rank].transfers->createGroup(everyone, 0, group);
     auto call = std::make_shared<CollectiveCall>(makeCall(kind, elements, ranks,
                                                           reinterpret_cast<std::byte *>(src.data()),
                                                           reinterpret_cast<std::byte *>(dst.data())));
@@ -88,14 +88,14 @@ static double timeOnce(TimedCollective kind, std::size_t bytes, unsigned ranks, 
         double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - first).count();
         enough.store(windows.size() >= kLeastWindows && spent > kSeconds);
       }
-      status = communicators[rank]->barrier();
+      status = communicators[rank].control->barrier();
       last = enough.load();
       // Nobody may decide anew before all have read.
       if (status.ok())
-        status = communicators[rank]->barrier();
+        status = communicators[rank].control->barrier();
       auto begin = std::chrono::steady_clock::now();
       for (int c = 0; status.ok() && c < kWindow; ++c)
-        status = communicators[rank]->collective(call, *queue);
+        status = communicators[rank].transfers->collective(call, *queue);
       if (rank == 0)
         windows.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
                           kWindow);

@@ -293,36 +293,36 @@ private:
   std::vector<uint64_t> dense;
 };
 
-class MpiCommunicator : public Communicator {
+/// A communicator of all processes, of its own, whose errors come back as codes.
+MPI_Comm everyone() {
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &made);
+  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  return made;
+}
+
+class MpiTransfers : public Transfers {
 public:
-  MpiCommunicator() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &self);
-    MPI_Comm_size(MPI_COMM_WORLD, &count);
-    MPI_Comm_dup(MPI_COMM_WORLD, &control);
-    MPI_Comm_dup(MPI_COMM_WORLD, &messages);
-    MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(messages, MPI_ERRORS_RETURN);
-  }
-  ~MpiCommunicator() override {
+  MpiTransfers() : messages(everyone()) { MPI_Comm_rank(messages, &self); }
+  ~MpiTransfers() override {
     for (Letter &letter : letters)
       MPI_Wait(&letter.request, MPI_STATUS_IGNORE);
-    groups.clear();
-    MPI_Finalize();
   }
 
-  uint32_t rank() const override { return static_cast<uint32_t>(self); }
-  uint32_t size() const override { return static_cast<uint32_t>(count); }
+  ReductionOrder reductionOrder() const override { return ReductionOrder::GroupMembers; }
+  Reach reach() const override { return Reach::Host; }
 
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
     auto made = std::make_shared<MpiGroup>();
     made->members = members;
-    made->self = static_cast<uint32_t>(std::find(members.begin(), members.end(), rank()) - members.begin());
+    made->self = static_cast<uint32_t>(
+        std::find(members.begin(), members.end(), static_cast<uint32_t>(self)) - members.begin());
     MPI_Group all, some;
-    COLOSSAL_MPI(MPI_Comm_group(control, &all));
+    COLOSSAL_MPI(MPI_Comm_group(messages, &all));
     std::vector<int> ranks(members.begin(), members.end());
     COLOSSAL_MPI(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some));
-    COLOSSAL_MPI(MPI_Comm_create_group(control, some, static_cast<int>(channel), &made->comm));
+    COLOSSAL_MPI(MPI_Comm_create_group(messages, some, static_cast<int>(channel), &made->comm));
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     MPI_Comm_set_errhandler(made->comm, MPI_ERRORS_RETURN);
@@ -334,11 +334,11 @@ public:
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     if (queue.immediate())
       return Transfer(*call).run();
-    return queue.enqueue([call = std::move(call)] { return Transfer(*call).run(); });
+    return queue.hostTask([call = std::move(call)] { return Transfer(*call).run(); });
   }
 
   Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.enqueue([=]() -> Status {
+    return queue.hostTask([=]() -> Status {
       COLOSSAL_RETURN_IF_ERROR(checkTag(tag));
       // As with the local communicator a send does not wait for its receiver.
       std::lock_guard<std::mutex> lock(mutex);
@@ -360,7 +360,7 @@ public:
   }
 
   Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.enqueue([=]() -> Status {
+    return queue.hostTask([=]() -> Status {
       COLOSSAL_RETURN_IF_ERROR(checkTag(tag));
       Unit unit;
       COLOSSAL_RETURN_IF_ERROR(unit.create(bytes));
@@ -377,24 +377,6 @@ public:
     return bytes;
   }
 
-  Status barrier() override { return check(MPI_Barrier(control), "MPI_Barrier"); }
-
-  Status gather(const std::string &mine, std::vector<std::string> &all) override {
-    all.clear();
-    if (self != 0)
-      return transferString(const_cast<std::string &>(mine), 0, true);
-    all.resize(static_cast<size_t>(count));
-    all[0] = mine;
-    for (int peer = 1; peer < count; ++peer)
-      COLOSSAL_RETURN_IF_ERROR(transferString(all[static_cast<size_t>(peer)], peer, false));
-    return {};
-  }
-
-  void terminate(int exitCode) override {
-    if (count > 1)
-      MPI_Abort(MPI_COMM_WORLD, exitCode);
-  }
-
 private:
   struct Letter {
     std::vector<std::byte> bytes;
@@ -409,6 +391,55 @@ private:
     return {};
   }
 
+  MPI_Comm messages;
+  int self = 0;
+  std::vector<std::shared_ptr<MpiGroup>> groups;
+  std::mutex mutex;
+  std::list<Letter> letters;
+};
+
+class MpiControl : public Control {
+public:
+  MpiControl() : control(everyone()) {
+    MPI_Comm_rank(control, &self);
+    MPI_Comm_size(control, &count);
+  }
+  /// The last that this process says to MPI.
+  ~MpiControl() override { MPI_Finalize(); }
+
+  uint32_t rank() const override { return static_cast<uint32_t>(self); }
+  uint32_t size() const override { return static_cast<uint32_t>(count); }
+  Status barrier() override { return check(MPI_Barrier(control), "MPI_Barrier"); }
+
+  Status gather(const std::string &mine, std::vector<std::string> &all) override {
+    all.clear();
+    if (self != 0)
+      return transferString(const_cast<std::string &>(mine), 0, true);
+    all.resize(static_cast<size_t>(count));
+    all[0] = mine;
+    for (int peer = 1; peer < count; ++peer)
+      COLOSSAL_RETURN_IF_ERROR(transferString(all[static_cast<size_t>(peer)], peer, false));
+    return {};
+  }
+
+  Status broadcast(std::string &text) override {
+    uint64_t length = text.size();
+    COLOSSAL_MPI(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, control));
+    text.resize(length);
+    for (uint64_t done = 0; done < length; done += mostAtOnce)
+      COLOSSAL_MPI(MPI_Bcast(text.data() + done, static_cast<int>(std::min(mostAtOnce, length - done)),
+                             MPI_BYTE, 0, control));
+    return {};
+  }
+
+  void abort(int exitCode) override {
+    if (count > 1)
+      MPI_Abort(MPI_COMM_WORLD, exitCode);
+  }
+
+private:
+  static constexpr uint64_t mostAtOnce = 1 << 30; // counts are ints
+
   Status transferString(std::string &text, int peer, bool sends) {
     uint64_t length = text.size();
     if (sends)
@@ -416,9 +447,8 @@ private:
     else
       COLOSSAL_MPI(MPI_Recv(&length, 1, MPI_UINT64_T, peer, 0, control, MPI_STATUS_IGNORE));
     text.resize(length);
-    constexpr uint64_t most = 1 << 30;
-    for (uint64_t done = 0; done < length; done += most) {
-      const int part = static_cast<int>(std::min(most, length - done));
+    for (uint64_t done = 0; done < length; done += mostAtOnce) {
+      const int part = static_cast<int>(std::min(mostAtOnce, length - done));
       if (sends)
         COLOSSAL_MPI(MPI_Send(text.data() + done, part, MPI_BYTE, peer, 1, control));
       else
@@ -427,17 +457,14 @@ private:
     return {};
   }
 
+  MPI_Comm control;
   int self = 0, count = 1;
-  MPI_Comm control = MPI_COMM_NULL, messages = MPI_COMM_NULL;
-  std::vector<std::shared_ptr<MpiGroup>> groups;
-  std::mutex mutex;
-  std::list<Letter> letters;
 };
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) Status
-colossalCreateCommunicator(uint32_t ranks, Abort &, std::unique_ptr<Communicator> &communicator) {
+colossalCreateCommunicator(uint32_t ranks, Abort &, Communicator &communicator) {
   // Open MPI's own plug-ins expect its symbols in the global scope.
   Dl_info info;
   if (::dladdr(reinterpret_cast<void *>(&MPI_Init_thread), &info) != 0 && info.dli_fname)
@@ -457,7 +484,7 @@ colossalCreateCommunicator(uint32_t ranks, Abort &, std::unique_ptr<Communicator
     MPI_Finalize();
     return status;
   }
-  communicator = std::make_unique<MpiCommunicator>();
+  communicator = {std::make_unique<MpiControl>(), std::make_unique<MpiTransfers>()};
   return {};
 }
 

@@ -1,0 +1,36 @@
+// What the hosts of a plan's ranks say to each other outside of any device's work: meeting, collecting small
+// texts, and ending the run. It moves no tensors, so it needs no device; a launcher, a TCP store or MPI can
+// carry it.
+#ifndef COLOSSAL_RUNTIME_COMM_CONTROL_H
+#define COLOSSAL_RUNTIME_COMM_CONTROL_H
+
+#include "colossal/Plan/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace colossal::runtime {
+
+using plan::Code;
+using plan::Status;
+
+/// One rank's handle. Every rank makes the same calls in the same order; each blocks its caller.
+class Control {
+public:
+  virtual ~Control() = default;
+  virtual uint32_t rank() const = 0;
+  virtual uint32_t size() const = 0;
+  /// Returns when all ranks have called it.
+  virtual Status barrier() = 0;
+  /// Collects `mine` of every rank at rank 0, in order of ranks; elsewhere `all` is left empty.
+  virtual Status gather(const std::string &mine, std::vector<std::string> &all) = 0;
+  /// Gives rank 0's `text` to every rank.
+  virtual Status broadcast(std::string &text) = 0;
+  /// Ends the ranks that live in other processes (MPI_Abort). Does not return if there are any.
+  virtual void abort(int exitCode) = 0;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_COMM_CONTROL_H

@@ -1,0 +1,112 @@
+// Collectives and point-to-point transfers among the ranks of a plan, as work on queues.
+//
+// Every call enqueues on a queue, and the transfer is complete when an event recorded after it is. All
+// members of a group call the same collectives in the same order (as in MPI and NCCL). A Group is what
+// MPI_Comm_split or ncclCommSplit makes.
+//
+//   here            NCCL                      MPI
+//   ALL_REDUCE      ncclAllReduce             MPI_Allreduce
+//   ALL_GATHER      ncclAllGather             MPI_Allgather
+//   REDUCE_SCATTER  ncclReduceScatter         MPI_Reduce_scatter_block
+//   ALL_TO_ALL      grouped ncclSend/Recv     MPI_Alltoall
+//   BROADCAST       ncclBroadcast             MPI_Bcast
+//   EXCHANGE        grouped ncclSend/Recv     MPI_Alltoallv
+//   PERMUTE         grouped ncclSend/Recv     MPI_Sendrecv
+#ifndef COLOSSAL_RUNTIME_COMM_TRANSFERS_H
+#define COLOSSAL_RUNTIME_COMM_TRANSFERS_H
+
+#include "runtime/device/Device.h"
+
+#include <memory>
+#include <vector>
+
+namespace colossal::runtime {
+
+enum class ElementType : uint8_t { F32 = 1, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+uint64_t elementSize(ElementType type);
+
+enum class CollectiveKind : uint8_t {
+  AllReduce = 1,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Broadcast,
+  Exchange,
+  Permute
+};
+enum class Reduction : uint8_t { None = 0, Sum, Max, Min, Prod, And, Or };
+
+/// The ranks that take part, in order, and the caller's place among them.
+struct Group {
+  virtual ~Group() = default;
+  std::vector<uint32_t> members;
+  uint32_t self = 0;
+};
+
+/// A collective with every address and coordinate expression resolved. Meanings as in Plan.proto; sizes and
+/// strides are of elements.
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  Reduction reduction = Reduction::None;
+  ElementType type = ElementType::F32;
+  Group *group = nullptr;
+  const std::byte *src = nullptr;
+  std::byte *dst = nullptr;
+  std::vector<uint64_t> sizes, srcStrides, dstStrides;
+  uint64_t srcPeerStride = 0, dstPeerStride = 0;
+  uint32_t root = 0;
+  std::vector<int64_t> sources; ///< PERMUTE: whose src each member receives; negative for zeros
+  /// EXCHANGE: what each member holds and wants, along [outer, extent, inner].
+  struct Window {
+    uint64_t outer = 0, inner = 0, srcExtent = 0, dstExtent = 0;
+    std::vector<int64_t> srcStart, srcValid, dstStart;
+    double fill = 0;
+  } window;
+};
+
+/// In which order a reduction combines its operands. It decides whether runs, members and implementations
+/// agree to the bit; every order gives all members the same values.
+enum class ReductionOrder : uint8_t {
+  GroupMembers, ///< in the order of the group's members, 16-bit floats in f32 and rounded once
+  Native,       ///< the library's own, which may depend on sizes and on the network
+};
+
+/// Which memory a transfer reads and writes.
+enum class Reach : uint8_t {
+  Host,   ///< what the host can touch; a device's own memory is brought there and back (StagedTransfers)
+  Device, ///< the memory of the queue's device
+};
+
+/// One rank's handle, like ncclComm_t.
+class Transfers {
+public:
+  virtual ~Transfers() = default;
+  virtual ReductionOrder reductionOrder() const = 0;
+  virtual Reach reach() const = 0;
+  /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same
+  /// order, each with the members of its own group (a partition of the ranks), before any collective of it.
+  /// Collectives of different `channel`s may be in flight together: each queue takes its own.
+  virtual Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                             std::shared_ptr<Group> &group) = 0;
+  /// Sets aside at load what a collective on `queue` will need, so that no run allocates. Each rank calls it
+  /// for its own calls; nothing is sent.
+  virtual Status reserve(const std::shared_ptr<const CollectiveCall> &call, Queue &queue) {
+    (void)call, (void)queue;
+    return {};
+  }
+  /// Likewise for a message of `bytes`.
+  virtual Status reserveMessage(uint64_t bytes, Queue &queue) {
+    (void)bytes, (void)queue;
+    return {};
+  }
+  /// The call is kept by the implementation until it completes.
+  virtual Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) = 0;
+  virtual Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
+  virtual Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
+  /// Bytes of host memory held for staging, for the account of memory.
+  virtual uint64_t stagingBytes() const = 0;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_COMM_TRANSFERS_H
