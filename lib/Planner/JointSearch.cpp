@@ -1,11 +1,12 @@
 // Branch and bound over plans. Groups (mesh, microbatch, recompute, boundary) come in the order of a bound
 // that needs no stages; inside a group, schedules and ZeRO stages in the order of a bound that does; what is
-// left is simulated. Neighbours: JointSearch.h has the contract, Remedies.cpp says what helps where nothing
-// fits.
+// left is simulated, until nothing can be better than the last runner-up. JointSearch.h has the contract,
+// Remedies.cpp says what helps where nothing fits.
 #include "colossal/Planner/JointSearch.h"
 
 #include "Meshes.h"
 #include "Parallel.h"
+#include "Ranking.h"
 #include "Remedies.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ std::string compare(const PlanPrice &best, const PlanPrice &other) {
                                [](const auto &a, const auto &b) { return a.second < b.second; });
   double slower = other.seconds / best.seconds - 1;
   if (slower <= 1e-9)
-    return "as fast, found later";
+    return other.peakBytes > best.peakBytes ? "as fast, with more memory" : "as fast, found later";
   return percent(slower) + " slower: " + most->first + " takes " + percent(most->second / best.seconds) +
          " more of the step";
 }
@@ -53,18 +54,17 @@ class Search {
 public:
   Search(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space,
          const std::function<void(const std::string &)> &progress)
-      : pricer(pricer), task(task), space(space), progress(progress), meshes(pricer, task, space) {}
+      : pricer(pricer), task(task), space(space), progress(progress), meshes(pricer, task, space),
+        ranking(space.runnersUp, space.otherMeshes, space.mostRunnersUp) {}
 
   SearchResult run() {
     gatherGroups();
     for (std::size_t g = 0; g < groups.size(); ++g)
       push(groups[g].bound, true, g);
-    roots = groups.size();
     result.roofline = roofline();
     result.bound = groups.empty() ? 0 : std::max(queue.top().bound, result.roofline);
     for (const Group &group : groups)
-      for (int zero : space.zero)
-        result.plans += isWorth(group, zero) ? meshes.countSchedulings(group) : 0;
+      result.plans += static_cast<long long>(zeroStages(group).size()) * meshes.countSchedulings(group);
     tell(std::to_string(groups.size()) + " meshes with microbatch, recompute and boundary");
     explore();
     finish();
@@ -98,7 +98,9 @@ private:
     if (progress)
       progress(text);
   }
-  double limit() const {
+  /// Only plans below it matter: they may be the best, or runners-up.
+  double limit() const { return ranking.limit(); }
+  double bestSeconds() const {
     return result.best ? result.best->price.seconds : std::numeric_limits<double>::infinity();
   }
   void push(double bound, bool isGroup, std::size_t number) {
@@ -129,26 +131,34 @@ private:
       groups.insert(groups.end(), some.begin(), some.end());
   }
 
-  /// Without ranks to share state there is one stage of ZeRO; with them, stage 0 takes as long as stage 1,
-  /// and more memory.
-  bool isWorth(const Group &group, int zero) const {
-    bool isShared = group.data * meshes.axes()[group.axes].context > 1;
-    return isShared ? zero > 0 || !hasZeroOne : zero == 0;
+  /// Without ranks to share state, all stages of ZeRO are one.
+  std::vector<int> zeroStages(const Group &group) const {
+    if (group.data * meshes.axes()[group.axes].context > 1)
+      return space.zero;
+    return {*std::min_element(space.zero.begin(), space.zero.end())};
+  }
+  /// The stage of ZeRO that takes the least time.
+  int fastestZero(const std::vector<int> &stages) const {
+    return *std::min_element(stages.begin(), stages.end(), [](int a, int b) {
+      auto rank = [](int zero) { return zero == 1 ? 0 : zero == 0 ? 1 : zero; };
+      return rank(a) < rank(b);
+    });
   }
 
   /// The group's plans that can be faster than `limit` and may fit.
   void expand(std::size_t number, double limit, std::vector<Planned> &plans, std::vector<TooLarge> &large) {
     const Group &group = groups[number];
     TrainingPlan plan = meshes.plan(group);
-    std::vector<int> stages;
-    for (int zero : space.zero) {
+    std::vector<int> all = zeroStages(group), stages;
+    int fastest = fastestZero(all);
+    for (int zero : all) {
       plan.zero = zero;
-      if (isWorth(group, zero) && pricer.leastBytes(plan, *group.cell) <= pricer.limitBytes())
+      if (pricer.leastBytes(plan, *group.cell) <= pricer.limitBytes())
         stages.push_back(zero);
     }
     if (stages.empty()) {
       if (tooLarge.size() < kTooLarge || group.bound < tooLarge.back().seconds) {
-        plan.zero = plan.data * plan.context > 1 ? 1 : 0;
+        plan.zero = fastest;
         plan.parts = pricer.balance(plan, *group.cell);
         noteTooLarge(large, pricer.outline(plan, *group.cell).bound, plan);
       }
@@ -157,18 +167,19 @@ private:
     for (const Scheduling &scheduling : meshes.schedulings(group)) {
       plan = meshes.plan(group, scheduling, 0);
       plan.parts = pricer.balance(plan, *group.cell);
-      plan.zero = plan.data * plan.context > 1 ? 1 : 0; // the shortest: a bound for every stage of ZeRO
+      plan.zero = fastest; // a bound for every stage of ZeRO
       PlanOutline outline = pricer.outline(plan, *group.cell);
       if (outline.bound >= limit)
         continue;
       for (int zero : stages) {
         plan.zero = zero;
         if (pricer.leastBytes(plan, outline) > pricer.limitBytes()) {
-          noteTooLarge(large, outline.bound, plan);
+          if (zero > 0 || zero == fastest) // stage 0 takes as long as stage 1, and more memory
+            noteTooLarge(large, outline.bound, plan);
           continue;
         }
         // What is gathered or scattered at each use takes time that this stage alone has.
-        double bound = zero < 2 ? outline.bound : pricer.outline(plan, *group.cell).bound;
+        double bound = zero == fastest ? outline.bound : pricer.outline(plan, *group.cell).bound;
         if (bound < limit)
           plans.push_back({number, scheduling, zero, bound});
       }
@@ -215,12 +226,14 @@ private:
   /// False once the passes that may be simulated are spent.
   bool simulateAll(const std::vector<std::size_t> &batch) {
     std::vector<TrainingPlan> plans;
+    bool isSpent = false;
     for (std::size_t number : batch) {
       const Planned &one = planned[number];
       TrainingPlan plan = meshes.plan(groups[one.group], one.scheduling, one.zero);
       long long passes = static_cast<long long>(plan.pipeline) * plan.chunks * plan.microbatches();
-      if (spent > space.passes) {
-        result.complete = false;
+      if (spent > (one.bound < bestSeconds() ? space.passes : space.runnerPasses)) {
+        result.unexplored = one.bound; // what follows has no lower one
+        isSpent = true;
         break;
       }
       spent += passes;
@@ -230,7 +243,7 @@ private:
     inParallel(space.threads, plans.size(), [&](std::size_t i) { prices[i] = pricer.price(plans[i]); });
     for (std::size_t i = 0; i < plans.size(); ++i)
       take(plans[i], prices[i]);
-    return result.complete;
+    return !isSpent;
   }
 
   void take(const TrainingPlan &plan, const PlanPrice &price) {
@@ -241,8 +254,8 @@ private:
       noteTooLarge(tooLarge, price.seconds, plan);
       return;
     }
-    keepRunner({plan, price, ""});
-    if (price.seconds < limit()) {
+    ranking.add({plan, price, ""});
+    if (price.seconds < bestSeconds()) {
       result.best = PricedPlan{plan, price, ""};
       char text[160];
       std::snprintf(text, sizeof text,
@@ -264,64 +277,19 @@ private:
       known.pop_back();
   }
 
-  /// The best plan of each mesh and schedule.
-  void keepRunner(PricedPlan one) {
-    auto same = [&](const PricedPlan &other) {
-      return other.plan.pipeline == one.plan.pipeline && other.plan.data == one.plan.data &&
-             other.plan.context == one.plan.context && other.plan.tensor == one.plan.tensor &&
-             (other.plan.schedule == one.plan.schedule || one.plan.pipeline == 1);
-    };
-    auto known = std::find_if(runners.begin(), runners.end(), same);
-    if (known == runners.end())
-      runners.push_back(std::move(one));
-    else if (one.price.seconds < known->price.seconds)
-      *known = std::move(one);
-  }
-
   void finish() {
     if (!result.best) {
       explain(pricer, task, space, result);
       return;
     }
-    // More to compare with: the best of further meshes.
-    auto isKnown = [&](const TrainingPlan &plan) {
-      return std::any_of(runners.begin(), runners.end(), [&](const PricedPlan &other) {
-        return other.plan.pipeline == plan.pipeline && other.plan.data == plan.data &&
-               other.plan.context == plan.context && other.plan.tensor == plan.tensor;
-      });
-    };
-    std::vector<std::size_t> order(roots);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return groups[a].bound < groups[b].bound; });
-    int tries = 0;
-    for (std::size_t number : order) {
-      if (static_cast<int>(runners.size()) > space.runnersUp || tries >= 40)
-        break;
-      TrainingPlan plan = meshes.plan(groups[number]);
-      if (isKnown(plan))
-        continue;
-      ++tries;
-      plan.zero = plan.data * plan.context > 1 ? 1 : 0;
-      PlanPrice price = pricer.price(plan);
-      if (price.fits())
-        keepRunner({plan, price, ""});
-    }
-    std::stable_sort(runners.begin(), runners.end(), [](const PricedPlan &a, const PricedPlan &b) {
-      return a.price.seconds < b.price.seconds;
-    });
+    result.complete = result.unexplored >= bestSeconds();
     result.best->price = pricer.price(result.best->plan, true);
     result.best->plan.parts = result.best->price.parts;
-    for (PricedPlan &one : runners) {
-      bool isBest = one.price.seconds == result.best->price.seconds &&
-                    one.plan.pipeline == result.best->plan.pipeline &&
-                    one.plan.tensor == result.best->plan.tensor &&
-                    one.plan.schedule == result.best->plan.schedule;
-      if (isBest || static_cast<int>(result.runnersUp.size()) >= space.runnersUp)
-        continue;
+    for (PricedPlan one : ranking.others(result.best->plan)) {
       one.price = pricer.price(one.plan, true);
+      one.plan.parts = one.price.parts;
       one.reason = compare(result.best->price, one.price);
-      result.runnersUp.push_back(one);
+      result.runnersUp.push_back(std::move(one));
     }
     for (const TooLarge &one : tooLarge) {
       PlanPrice price = pricer.price(one.plan, true);
@@ -342,12 +310,10 @@ private:
   const SearchSpace &space;
   const std::function<void(const std::string &)> &progress;
   Meshes meshes;
-  bool hasZeroOne = std::find(space.zero.begin(), space.zero.end(), 1) != space.zero.end();
+  Ranking ranking;
   SearchResult result;
-  std::vector<Group> groups; ///< the first `roots` of them before the search, then those on fewer devices
-  std::size_t roots = 0;
+  std::vector<Group> groups; ///< those on fewer devices come during the search
   std::vector<Planned> planned;
-  std::vector<PricedPlan> runners;
   std::vector<TooLarge> tooLarge; ///< fastest first
   std::priority_queue<Entry> queue;
   long long sequence = 0, spent = 0;

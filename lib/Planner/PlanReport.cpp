@@ -241,13 +241,16 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
                    plan.task.globalBatch + plan.padding, plan.task.globalBatch);
   text += printMemory(plan, result.best->price);
   if (!result.runnersUp.empty() || result.fasterButTooLarge)
-    text += "runners-up:\n";
+    text += "runners-up, the best of each other kind (mesh, ZeRO stage, recompute, schedule):\n";
   if (result.fasterButTooLarge)
     text += format("  %.4g s: ", result.fasterButTooLarge->price.seconds) +
             printMesh(result.fasterButTooLarge->plan) + "\n    " + result.fasterButTooLarge->reason + "\n";
   for (const PricedPlan &other : result.runnersUp)
     text +=
         format("  %.4g s: ", other.price.seconds) + printMesh(other.plan) + "\n    " + other.reason + "\n";
+  if (!result.runnersUp.empty() && result.runnersUp.back().price.seconds > result.unexplored)
+    text += format("  the search ended early: other kinds that take %.4g s or more may be missing\n",
+                   result.unexplored);
   return text + printCode(plan) + printEvidence(plan, pricer);
 }
 

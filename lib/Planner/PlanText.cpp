@@ -272,7 +272,8 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   return result;
 }
 
-static ordered_json describe(const TrainingPlan &plan) {
+/// The keys of a plan that the search chooses.
+static ordered_json describe(const TrainingPlan &plan, PlanPricer &pricer) {
   ordered_json out;
   if (plan.idle > 0)
     out["idle"] = plan.idle;
@@ -290,6 +291,15 @@ static ordered_json describe(const TrainingPlan &plan) {
   out["boundary"] = ordered_json::array();
   for (const auto &place : plan.boundary)
     out["boundary"].push_back(place ? "dim" + std::to_string(place->dim) : std::string("whole"));
+  out["stages"] = plan.parts;
+  const Cell &cell = pricer.cell(plan);
+  for (std::size_t k = 0; k < cell.layouts.size(); ++k) {
+    UnitQuery query;
+    query.kind = static_cast<int>(k);
+    query.axes = tensorAxes(plan);
+    for (const auto &[name, line] : pricer.blocks().describe(query, cell.layouts[k]))
+      out["layouts"][pricer.graph().kinds[k].name][name] = line;
+  }
   return out;
 }
 
@@ -338,18 +348,9 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
   out["training"] = plan.task.optimizer;
   out["precision"] = plan.task.precision;
   out["global_batch"] = static_cast<long long>(plan.task.globalBatch);
-  ordered_json choices = describe(plan);
+  ordered_json choices = describe(plan, pricer);
   for (const auto &item : choices.items())
     out[item.key()] = item.value();
-  out["stages"] = result.best->price.parts;
-  const Cell &cell = pricer.cell(plan);
-  for (std::size_t k = 0; k < cell.layouts.size(); ++k) {
-    UnitQuery query;
-    query.kind = static_cast<int>(k);
-    query.axes = tensorAxes(plan);
-    for (const auto &[name, line] : pricer.blocks().describe(query, cell.layouts[k]))
-      out["layouts"][pricer.graph().kinds[k].name][name] = line;
-  }
   out["predicted"] = describe(result.best->price);
   out["search"]["bound_seconds"] = result.bound;
   out["search"]["roofline_seconds"] = result.roofline;
@@ -358,7 +359,12 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
   out["search"]["simulated"] = result.simulated;
   out["search"]["complete"] = result.complete;
   for (const PricedPlan &other : result.runnersUp) {
-    ordered_json one = describe(other.plan);
+    ordered_json one = describe(other.plan, pricer);
+    for (const char *key : {"idle", "padding"}) // put over the best plan's keys, it is a whole plan
+      if (!one.contains(key))
+        one[key] = 0;
+    if (!one.contains("layouts"))
+      one["layouts"] = ordered_json::object();
     one["seconds"] = other.price.seconds;
     one["peak_bytes"] = other.price.peakBytes;
     one["reason"] = other.reason;

@@ -4,7 +4,9 @@
 #include "colossal/Planner/PlanText.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 using namespace colossal;
@@ -102,6 +104,7 @@ TEST(Search, FindsTheBestOfAllPlans) {
     PlanPricer pricer(graph, model, task);
     double best = 1e300;
     int plans = 0, fitting = 0;
+    std::vector<PricedPlan> kinds; // the best plan of each
     forAllPlans(pricer, task, space(), [&](const TrainingPlan &plan, const PlanPrice &price) {
       ++plans;
       TrainingPlan balanced = plan;
@@ -120,6 +123,12 @@ TEST(Search, FindsTheBestOfAllPlans) {
       if (price.fits()) {
         ++fitting;
         best = std::min(best, price.seconds);
+        auto known = std::find_if(kinds.begin(), kinds.end(),
+                                  [&](const PricedPlan &other) { return isOfOneKind(plan, other.plan); });
+        if (known == kinds.end())
+          kinds.push_back({plan, price, ""});
+        else if (price.seconds < known->price.seconds)
+          *known = {plan, price, ""};
       }
     });
     ASSERT_GT(plans, 100);
@@ -142,9 +151,28 @@ TEST(Search, FindsTheBestOfAllPlans) {
     EXPECT_LE(result.roofline, result.bound * (1 + 1e-9));
     EXPECT_GT(result.roofline, 0);
     EXPECT_LT(result.simulated, plans);
+    double before = best;
     for (const PricedPlan &other : result.runnersUp) {
-      EXPECT_GE(other.price.seconds, best * (1 - 1e-9));
+      EXPECT_GE(other.price.seconds, before * (1 - 1e-9));
       EXPECT_FALSE(other.reason.empty());
+      EXPECT_FALSE(isOfOneKind(other.plan, found));
+      before = other.price.seconds;
+    }
+    ASSERT_GE(result.runnersUp.size(), 5u);
+    EXPECT_EQ(result.unexplored, std::numeric_limits<double>::infinity());
+    // Nothing of another kind lies between the best plan and the last runner-up.
+    for (const PricedPlan &one : kinds) {
+      if (isOfOneKind(one.plan, found) || one.price.seconds >= before * (1 - 1e-9))
+        continue;
+      auto listed = std::find_if(result.runnersUp.begin(), result.runnersUp.end(),
+                                 [&](const PricedPlan &other) { return isOfOneKind(one.plan, other.plan); });
+      if (listed == result.runnersUp.end())
+        ADD_FAILURE() << one.price.seconds << " s, before " << before << " s: pipeline " << one.plan.pipeline
+                      << " data " << one.plan.data << " context " << one.plan.context << " tensor "
+                      << one.plan.tensorSize() << " zero " << one.plan.zero << " recompute "
+                      << toString(one.plan.recompute) << " " << cost::toString(one.plan.schedule);
+      else
+        EXPECT_LE(listed->price.seconds, one.price.seconds * (1 + 1e-9));
     }
   }
 }
@@ -170,6 +198,20 @@ TEST(Search, TheWrittenPlanHasTheReportedPrice) {
       EXPECT_DOUBLE_EQ(price.seconds, result.best->price.seconds);
       EXPECT_DOUBLE_EQ(price.peakBytes, result.best->price.peakBytes);
       EXPECT_NE(printReport(result, pricer).find("prediction: "), std::string::npos);
+      // So does a runner-up, whose keys make a whole plan of the best one's.
+      nlohmann::json whole = nlohmann::json::parse(text);
+      std::size_t next = 0;
+      for (nlohmann::json runner : whole["search"]["runners_up"]) {
+        double seconds = runner["seconds"];
+        nlohmann::json swapped = whole;
+        for (const char *key : {"seconds", "peak_bytes", "reason"})
+          runner.erase(key);
+        swapped.update(runner);
+        PlanReadResult taken = parsePlan(swapped.dump(), graph);
+        ASSERT_EQ(taken.error, "");
+        EXPECT_TRUE(isOfOneKind(taken.plan, result.runnersUp[next++].plan));
+        EXPECT_DOUBLE_EQ(other.price(taken.plan).seconds, seconds);
+      }
     }
     EXPECT_EQ(texts[0], texts[1]);
   }

@@ -7,6 +7,7 @@
 #include "colossal/Planner/PlanPricer.h"
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 namespace colossal::planner {
@@ -29,7 +30,11 @@ struct SearchSpace {
   /// Passes of a microbatch through a chunk that are simulated before the search gives the best plan so far:
   /// about a microsecond each.
   long long passes = 4000000;
-  int runnersUp = 5;
+  /// The same for plans that can only be runners-up; those of the best plan count.
+  long long runnerPasses = 1000000;
+  /// Runners-up: at least so many, and as many more as it takes to show so many other meshes, but no more
+  /// than the most.
+  int runnersUp = 5, otherMeshes = 3, mostRunnersUp = 12;
   int threads = 0; ///< 0: as many as there are cores; the answer is the same for any number
 };
 
@@ -39,6 +44,12 @@ struct PricedPlan {
   std::string reason; ///< why it lost
 };
 
+/// Plans are of one kind if mesh, ZeRO stage, recompute and pipeline schedule are the same: they differ in
+/// microbatch, chunks, stages and layouts only. With one stage no schedule, and without data and context
+/// ranks no stage of ZeRO, makes a difference.
+bool isOfOneKind(const TrainingPlan &a, const TrainingPlan &b);
+bool isOnOneMesh(const TrainingPlan &a, const TrainingPlan &b);
+
 struct SearchResult {
   /// The fastest plan that fits; none if none does.
   std::optional<PricedPlan> best;
@@ -46,14 +57,19 @@ struct SearchResult {
   double bound = 0;
   /// No layout on these devices takes less: every operation at the rate of the largest one, perfectly spread.
   double roofline = 0;
-  std::vector<PricedPlan> runnersUp; ///< by time, of other meshes or schedules
+  /// The best plan of each of the fastest kinds (isOfOneKind) but the best plan's own, by time. Every plan of
+  /// the space that fits and takes less than the last one is of a kind that is listed, and takes no less than
+  /// the one listed; of those that take `unexplored` or more this is not known.
+  std::vector<PricedPlan> runnersUp;
+  /// s; every plan that can take less was simulated or excluded. Infinite where the search was not cut short.
+  double unexplored = std::numeric_limits<double>::infinity();
   std::optional<PricedPlan> fasterButTooLarge;
   /// Where nothing fits: the plan that needs the least memory, and what would help.
   std::optional<PricedPlan> smallest;
   std::vector<std::string> remedies;
   long long plans = 0;     ///< of the space
   long long simulated = 0; ///< the others are excluded by their bounds
-  bool complete = true;    ///< nothing was left out for lack of simulations
+  bool complete = true;    ///< no better plan was left out for lack of simulations
   std::string error;       ///< the task makes no sense
 
   double gap() const {
