@@ -72,23 +72,36 @@ def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "colle
 
 def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
   let summary = "memory that the runtime allocates once, on each rank";
+  let description = [{
+    - (C1) `bytes` is not negative, and `alignment` is a power of two of at least 64.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SpaceAttr:$space, Plan_LifeAttr:$life, I64Attr:$bytes,
                        DefaultValuedAttr<I64Attr, "64">:$alignment);
   let assemblyFormat = "$sym_name $space $life $bytes attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let summary = "a tensor of the model";
-  let description = [{ As `colossal.parameter`: bytes at `offset` of `file` (empty: the model's own), or `data`. }];
+  let description = [{
+    As `colossal.parameter`: bytes at `offset` of `file` (empty: the model's own), or `data`.
+
+    - (C1) `type` is a ranked tensor of static shape; `offset` and `bytes` are not negative.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$name, TypeAttr:$type, StrAttr:$file, I64Attr:$offset,
                        I64Attr:$bytes, OptionalAttr<ElementsAttr>:$data);
   let assemblyFormat = "$sym_name $name `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
   let summary = "a function of the machine-code image; its symbol there is the op's";
+  let description = [{
+    - (C1) it takes at least one buffer, and no negative number of parameters.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$buffers, I64Attr:$params);
   let assemblyFormat = "$sym_name `buffers` $buffers `params` $params attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
@@ -104,20 +117,26 @@ def Plan_InputOp : Plan_Op<"input", [HasParent<"ProgramOp">]> {
   let description = [{
     `range` is the least and the greatest value that an element may have, where `range_user`, an ONNX name, takes the
     elements as indices.
+
+    - (C1) `type` is a ranked tensor of static shape, and `sharding` is of that shape;
+    - (C2) `range`, where given, is two numbers in ascending order.
   }];
   let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer,
                        OptionalAttr<DenseI64ArrayAttr>:$range, OptionalAttr<StrAttr>:$range_user);
   let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "a tensor that the caller receives, or the runtime checks";
   let description = [{
     With `range`, as of an input, the caller does not receive it: a run fails where an element lies outside.
+    Constraints C1 and C2 as of an input.
   }];
   let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer,
                        OptionalAttr<DenseI64ArrayAttr>:$range, OptionalAttr<StrAttr>:$range_user);
   let assemblyFormat = "$name `:` $type $sharding $buffer attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_FixedInputOp : Plan_Op<"fixed_input", [HasParent<"ProgramOp">]> {
@@ -132,12 +151,20 @@ def Plan_FixedInputOp : Plan_Op<"fixed_input", [HasParent<"ProgramOp">]> {
 
 // Discardable on every instruction: `queue`, `waits`, `signals` (integers as in the format). Locations become `source`.
 
-def Plan_LaunchOp : Plan_Op<"launch"> {
+def Plan_LaunchOp : Plan_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs tiles [0, tiles) of a kernel";
+  let description = [{
+    The last `writes` buffers are written; `also_written` are indices of further ones that are read and written.
+
+    - (C1) `kernel` is a `plan.kernel` of the module, and takes as many buffers and parameters as are given;
+    - (C2) `writes` is at most the number of buffers, and `also_written` are indices of those before;
+    - (C3) `tiles` is at least 1, and `tile_scratch` not negative.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Index>:$params, Plan_BufferArrayAttr:$buffers, I64Attr:$writes,
                        I64Attr:$tiles, DefaultValuedAttr<I64Attr, "0">:$tile_scratch,
                        OptionalAttr<DenseI64ArrayAttr>:$also_written);
   let assemblyFormat = "$kernel `(` $params `)` $buffers `writes` $writes `tiles` $tiles attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_ConvolutionOp : Plan_Op<"convolution"> {
@@ -145,6 +172,9 @@ def Plan_ConvolutionOp : Plan_Op<"convolution"> {
   let description = [{
     Buffers: input, packed weight, [bias], scratchpad, output; with `pack`: weight, packed weight. Shapes and strides are
     in the library's order N C spatial and of elements.
+
+    - (C1) two buffers with `pack`, else four, and one more with `bias`;
+    - (C2) input, weight and output have one rank, of 3 to 5, and their strides and the window's attributes match it.
   }];
   let arguments = (ins Plan_BufferArrayAttr:$buffers, TypeAttr:$element_type, DenseI64ArrayAttr:$input,
                        DenseI64ArrayAttr:$weight, DenseI64ArrayAttr:$output, DenseI64ArrayAttr:$input_strides,
@@ -153,6 +183,7 @@ def Plan_ConvolutionOp : Plan_Op<"convolution"> {
                        BoolAttr:$residual, StrAttr:$activation, OptionalAttr<DenseF64ArrayAttr>:$activation_args,
                        BoolAttr:$transposed, StrAttr:$algorithm, DefaultValuedAttr<BoolAttr, "false">:$pack);
   let assemblyFormat = "$buffers `:` $element_type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_CollectiveOp : Plan_Op<"collective"> {
@@ -161,6 +192,11 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
     `sizes` and strides describe blocks of elements as in the format. For `exchange`, `window` is
     (outer, inner, src_extent, dst_extent) and the operands src_start, src_valid, dst_start; for `permute` the operand is
     the source member.
+
+    - (C1) `axes` are at least one and each named once;
+    - (C2) `sizes`, `src_strides` and `dst_strides` are equally many;
+    - (C3) `all_reduce` and `reduce_scatter` have a `reduction`, others none; `broadcast` has a `root`;
+    - (C4) `exchange` has three operands and a `window` of four sizes, `permute` one operand, others none.
   }];
   let arguments = (ins Plan_CollectiveKindAttr:$kind, Variadic<Index>:$operands_, DenseI64ArrayAttr:$axes,
                        OptionalAttr<Plan_ReductionAttr>:$reduction,
@@ -170,16 +206,24 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
                        OptionalAttr<I64Attr>:$root, OptionalAttr<DenseI64ArrayAttr>:$window, OptionalAttr<F64Attr>:$fill,
                        OptionalAttr<Plan_BufferAttr>:$scratch);
   let assemblyFormat = "$kind `(` $operands_ `)` $axes $src `->` $dst `:` $element_type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_CopyOp : Plan_Op<"copy"> {
   let summary = "copies bytes from buffer to buffer";
+  let description = [{
+    - (C1) both buffers have as many bytes.
+  }];
   let arguments = (ins Plan_BufferAttr:$src, Plan_BufferAttr:$dst);
   let assemblyFormat = "$src `->` $dst attr-dict";
+  let hasVerifier = 1;
 }
 
-def Plan_LoadParameterOp : Plan_Op<"load_parameter"> {
+def Plan_LoadParameterOp : Plan_Op<"load_parameter", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "reads this rank's box of a parameter; padding becomes zero";
+  let description = [{
+    - (C1) `parameter` is a `plan.parameter` of the module, and `sharding` is of its shape.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$dst);
   let assemblyFormat = "$parameter $sharding `->` $dst attr-dict";
 }
