@@ -24,22 +24,42 @@ Status ResolvedBox::resolve(const plan::Box &box, const std::vector<int64_t> &co
   return {};
 }
 
-void ResolvedBox::toShard(const std::byte *tensor, std::byte *shard, uint64_t elementBytes) const {
+uint64_t ResolvedBox::validBefore(uint64_t element) const {
+  if (element >= localElements)
+    return validElements();
+  std::vector<uint64_t> inner = denseStrides(valid); // valid elements in one index of each dimension
+  uint64_t before = 0;
+  for (size_t d = 0; d < valid.size(); ++d) {
+    const uint64_t index = element / localStrides[d];
+    if (index >= valid[d])
+      return before + valid[d] * inner[d];
+    before += index * inner[d];
+    element %= localStrides[d];
+  }
+  return before;
+}
+
+void ResolvedBox::toShard(const std::byte *tensor, std::byte *shard, ShardPart part,
+                          uint64_t elementBytes) const {
   if (padded())
-    std::memset(shard, 0, localBytes(elementBytes));
-  copyBlock(block(), tensor + offset * elementBytes, shard, elementBytes);
+    std::memset(shard, 0, (part.end - part.begin) * elementBytes);
+  forRows(part, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+    std::memcpy(shard + to * elementBytes, tensor + from * elementBytes, length * elementBytes);
+  });
 }
 
-void ResolvedBox::fromShard(const std::byte *shard, std::byte *tensor, uint64_t elementBytes) const {
-  copyBlock(StridedBlock(valid, localStrides, globalStrides), shard, tensor + offset * elementBytes,
-            elementBytes);
+void ResolvedBox::fromShard(const std::byte *shard, ShardPart part, std::byte *tensor,
+                            uint64_t elementBytes) const {
+  forRows(part, [&](uint64_t to, uint64_t from, uint64_t, uint64_t length) {
+    std::memcpy(tensor + to * elementBytes, shard + from * elementBytes, length * elementBytes);
+  });
 }
 
-std::string ResolvedBox::pack(const std::byte *shard, uint64_t elementBytes) const {
-  std::string packed(validElements() * elementBytes, '\0');
-  copyBlock(StridedBlock(valid, localStrides, denseStrides(valid)), shard,
-            reinterpret_cast<std::byte *>(packed.data()), elementBytes);
-  return packed;
+void ResolvedBox::pack(const std::byte *shard, ShardPart part, std::byte *packed,
+                       uint64_t elementBytes) const {
+  forRows(part, [&](uint64_t, uint64_t from, uint64_t at, uint64_t length) {
+    std::memcpy(packed + at * elementBytes, shard + from * elementBytes, length * elementBytes);
+  });
 }
 
 void ResolvedBox::unpack(const std::string &packed, std::byte *tensor, uint64_t elementBytes) const {

@@ -2,40 +2,23 @@
 #ifndef COLOSSAL_RUNTIME_EXECUTE_MEMORY_H
 #define COLOSSAL_RUNTIME_EXECUTE_MEMORY_H
 
-#include "colossal/Plan/Plan.pb.h"
-#include "colossal/Plan/Status.h"
+#include "runtime/device/Device.h"
 
-#include <cstddef>
 #include <vector>
 
 namespace colossal::runtime {
 
-using plan::Code;
-using plan::Status;
-
 class Arenas {
 public:
-  Arenas() = default;
-  Arenas(const Arenas &) = delete;
-  Arenas &operator=(const Arenas &) = delete;
-  ~Arenas();
+  /// Makes all of the plan's arenas, at their alignments. The device outlives them.
+  Status allocate(Device &device, const plan::Plan &plan);
 
-  /// Maps zeroed memory for all of the plan's arenas, at their alignments; large ones ask for huge pages.
-  Status allocate(const plan::Plan &plan);
-
-  std::byte *base(uint32_t arena) const { return blocks[arena].base; }
-  uint64_t bytes(uint32_t arena) const { return blocks[arena].bytes; }
-  /// Bytes of the arena that are backed by memory now; never more than its size, rounded up to pages.
-  uint64_t residentBytes(uint32_t arena) const;
+  /// The arena's first address; the device's, not the host's.
+  std::byte *base(uint32_t arena) const { return blocks[arena]->address(); }
+  uint64_t residentBytes(uint32_t arena) const { return blocks[arena]->residentBytes(); }
 
 private:
-  struct Block {
-    std::byte *base = nullptr;
-    uint64_t bytes = 0;
-    void *mapping = nullptr;
-    uint64_t mapped = 0;
-  };
-  std::vector<Block> blocks;
+  std::vector<std::unique_ptr<Allocation>> blocks;
 };
 
 /// Anonymous memory of this process in bytes: now, and the most since the start as far as the system tells.

@@ -1,6 +1,7 @@
 // The interpreter: walks resolved steps, enqueues each on its queue, orders by events.
 #include "runtime/execute/Rank.h"
 
+#include "runtime/comm/StagedTransfers.h"
 #include "runtime/execute/Step.h"
 #include "runtime/validate/Validate.h"
 
@@ -72,12 +73,15 @@ CrashContext &crashContext() {
 Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCommunicator)
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
-      place(plan::meshCoordinates(plan.mesh(), communicator.control->rank())) {}
+      place(plan::meshCoordinates(plan.mesh(), communicator.control->rank())), hostAccess(*device) {
+  communicator.transfers = reachDevice(std::move(communicator.transfers), *device);
+}
 
 Rank::~Rank() = default;
 
 Status Rank::prepare() {
-  COLOSSAL_RETURN_IF_ERROR(arenas.allocate(plan));
+  COLOSSAL_RETURN_IF_ERROR(modules.load(*device, plan, shared.code));
+  COLOSSAL_RETURN_IF_ERROR(arenas.allocate(*device, plan));
   uint64_t tileScratch = 0;
   uint32_t eventCount = 0;
   bool asynchronous = false;
@@ -110,8 +114,6 @@ Status Rank::prepare() {
     programs.push_back(std::make_unique<Body>());
     COLOSSAL_RETURN_IF_ERROR(resolve(program.body(), *programs.back()));
   }
-  if (!routines.empty())
-    device->shareThreadsWithLibrary();
   return {};
 }
 
@@ -131,7 +133,7 @@ Status Rank::createGroups() {
 
 uint64_t Rank::libraryBytes() const {
   uint64_t bytes = 0;
-  for (const std::unique_ptr<LibraryRoutine> &routine : routines)
+  for (const std::unique_ptr<Routine> &routine : routines)
     bytes += routine->privateBytes();
   return bytes;
 }
@@ -148,6 +150,15 @@ std::byte *Rank::at(const plan::BufferRef &ref, const Counters &counters) const 
   for (int depth = 0; depth < ref.strides_size(); ++depth)
     address += ref.strides(depth) * counters[static_cast<size_t>(depth)];
   return address;
+}
+
+Status Rank::write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer) {
+  COLOSSAL_RETURN_IF_ERROR(hostAccess.write(*queues[0], at(ref, {}), bytes, writer));
+  return queues[0]->synchronize();
+}
+
+Status Rank::read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Reader &reader) {
+  return hostAccess.read(*queues[0], at(ref, {}), bytes, reader);
 }
 
 Status Rank::run(int program) {
@@ -224,10 +235,7 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     if (step.dynamic)
       for (size_t i = 0; i < step.buffers.size(); ++i)
         step.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
-    if (queue.immediate())
-      return step.routine->run(step.buffers.data());
-    return queue.hostTask(
-        [routine = step.routine, buffers = step.buffers] { return routine->run(buffers.data()); });
+    return queue.call(*step.routine, step.buffers.data(), static_cast<uint32_t>(step.buffers.size()));
   }
   case Step::Collective: {
     sentBytes += step.collectiveBytes;
@@ -278,12 +286,15 @@ Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue
   if (copy.has_buffer())
     return queue.copy(destination, at(copy.buffer(), counters), copy.dst().bytes());
   if (copy.has_data())
-    return queue.copy(destination, shared.data.data + copy.data().offset(), copy.data().bytes());
+    return hostAccess.write(queue, destination, copy.data().bytes(), shared.data.data + copy.data().offset());
   ResolvedBox box;
   COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, counters, box));
-  return queue.hostTask([this, parameter = copy.parameter().parameter(), box, destination] {
-    return shared.weights.read(parameter, box, destination);
-  });
+  const uint32_t parameter = copy.parameter().parameter();
+  const uint64_t size = shared.weights.elementBytes(parameter);
+  return hostAccess.write(queue, destination, box.localBytes(size),
+                          [this, parameter, box, size](std::byte *host, uint64_t begin, uint64_t end) {
+                            return shared.weights.read(parameter, box, {begin / size, end / size}, host);
+                          });
 }
 
 } // namespace colossal::runtime

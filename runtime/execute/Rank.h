@@ -7,7 +7,7 @@
 #define COLOSSAL_RUNTIME_EXECUTE_RANK_H
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/Library.h"
+#include "runtime/device/HostAccess.h"
 #include "runtime/execute/Abort.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/execute/Modules.h"
@@ -26,8 +26,7 @@ public:
   /// What all ranks of a process share; outlives them.
   struct Shared {
     const plan::Plan *plan = nullptr;
-    plan::ByteView data;
-    Modules modules;
+    plan::ByteView code, data;
     Weights weights;
     Abort abort;
     bool trace = false;
@@ -36,19 +35,25 @@ public:
   Rank(Shared &shared, std::unique_ptr<Device> device, Communicator communicator);
   ~Rank();
 
-  /// Allocates arenas and resolves all programs. Ranks call it at the same time: it creates the groups.
+  /// Loads code, allocates arenas and resolves all programs. Ranks call it at the same time: it creates the
+  /// groups.
   Status prepare();
   /// Runs a program's instructions to their end.
   Status run(int program);
 
   uint32_t rank() const { return communicator.control->rank(); }
   const std::vector<int64_t> &coordinates() const { return place; }
-  std::byte *address(const plan::BufferRef &ref) const { return arenas.base(ref.arena()) + ref.offset(); }
+  /// Writes the first `bytes` bytes of an input's buffer, and reads those of an output's; see HostAccess.
+  /// Between runs only; the bytes are in place when they return.
+  Status write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer);
+  Status read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Reader &reader);
   Control &control() { return *communicator.control; }
   const Transfers &transfers() const { return *communicator.transfers; }
   const Arenas &memory() const { return arenas; }
   const Device &deviceInfo() const { return *device; }
   uint64_t libraryBytes() const;
+  /// Host memory through which bytes enter and leave the device.
+  uint64_t stagingBytes() const { return transfers().stagingBytes() + hostAccess.stagingBytes(); }
   /// Bytes that this rank sent in collectives since load, by the closed formulas of docs/PlanFormat.md.
   uint64_t collectiveBytes() const { return sentBytes; }
 
@@ -83,12 +88,14 @@ private:
   std::unique_ptr<Device> device;
   Communicator communicator;
   std::vector<int64_t> place;
+  Modules modules;
   Arenas arenas;
+  HostAccess hostAccess;
   std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue
   std::vector<std::unique_ptr<Body>> programs, functions;
   std::vector<std::unique_ptr<Event>> events; // index 0 unused
-  std::vector<std::unique_ptr<LibraryRoutine>> routines;
-  std::map<std::string, LibraryRoutine *> routineByDescriptor;
+  std::vector<std::unique_ptr<Routine>> routines;
+  std::map<std::string, Routine *> routineByDescriptor;
   std::unique_ptr<Queue> queues[2];
   Trace traces[2];
   uint64_t sentBytes = 0;

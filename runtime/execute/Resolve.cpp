@@ -84,11 +84,15 @@ Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
     // Counters at zero give a call of the right sizes; dynamic ones are filled again at each run.
     COLOSSAL_RETURN_IF_ERROR(fillCollective(collective, Counters(16, 0), *step.collective));
     step.collectiveBytes = bytesSent(*step.collective);
-    return {};
+    return communicator.transfers->reserve(step.collective, *queues[step.queue]);
   }
   case I::kCopy: step.kind = Step::Copy; return {};
-  case I::kSend: step.kind = Step::Send; return {};
-  case I::kRecv: step.kind = Step::Receive; return {};
+  case I::kSend:
+    step.kind = Step::Send;
+    return communicator.transfers->reserveMessage(instruction.send().src().bytes(), *queues[step.queue]);
+  case I::kRecv:
+    step.kind = Step::Receive;
+    return communicator.transfers->reserveMessage(instruction.recv().dst().bytes(), *queues[step.queue]);
   case I::kCall: step.kind = Step::Call; return {};
   case I::kRepeat:
     step.kind = Step::Repeat;
@@ -111,7 +115,7 @@ Status Rank::resolveLaunch(const plan::Launch &launch, Step &step) {
     step.dynamic |= plan::usesCounters(param);
   step.buffers.resize(static_cast<size_t>(launch.buffers_size()));
   step.params.resize(static_cast<size_t>(launch.params_size()));
-  step.launch.function = shared.modules.kernel(launch.kernel());
+  step.launch.kernel = modules.kernel(launch.kernel());
   step.launch.buffers = step.buffers.data();
   step.launch.bufferCount = static_cast<uint32_t>(step.buffers.size());
   step.launch.params = step.params.data();
@@ -141,10 +145,10 @@ Status Rank::resolveLibrary(const plan::LibraryCall &call, Step &step) {
   std::string descriptor = call.routine() + '\n' + call.convolution().SerializeAsString();
   for (const plan::BufferRef &ref : call.buffers())
     descriptor += '\n' + std::to_string(ref.bytes());
-  LibraryRoutine *&routine = routineByDescriptor[descriptor];
+  Routine *&routine = routineByDescriptor[descriptor];
   if (!routine) {
-    std::unique_ptr<LibraryRoutine> made;
-    COLOSSAL_RETURN_IF_ERROR(createLibraryRoutine(call, device->threads(), made));
+    std::unique_ptr<Routine> made;
+    COLOSSAL_RETURN_IF_ERROR(device->createRoutine(call, made));
     routine = made.get();
     routines.push_back(std::move(made));
   }

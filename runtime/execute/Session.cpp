@@ -2,7 +2,7 @@
 #include "runtime/execute/Session.h"
 
 #include "runtime/comm/Open.h"
-#include "runtime/cpu/CpuDevice.h"
+#include "runtime/device/Registry.h"
 #include "runtime/execute/Crew.h"
 #include "runtime/validate/Validate.h"
 
@@ -75,6 +75,17 @@ const T *findNamed(const google::protobuf::RepeatedPtrField<T> &rows, const std:
   return nullptr;
 }
 
+/// The valid elements of a binding's shard on `rank`, without padding.
+Status packShard(Rank &rank, const plan::Binding &binding, const ResolvedBox &box, std::string &packed) {
+  const uint64_t size = plan::elementBytes(binding.type());
+  packed.resize(box.validElements() * size);
+  return rank.read(
+      binding.buffer(), box.localBytes(size), [&](const std::byte *host, uint64_t begin, uint64_t end) {
+        box.pack(host, {begin / size, end / size}, reinterpret_cast<std::byte *>(packed.data()), size);
+        return Status();
+      });
+}
+
 /// Why `inputs` are not those of `program`. What fits after a change of type is put into `converted`.
 Status fits(const plan::Program &program, plan::ByteView data, const Tensors &inputs, Tensors &converted) {
   std::string problems;
@@ -121,6 +132,7 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
 struct Session::Core {
   plan::PlanFile file;
   Rank::Shared shared;
+  std::unique_ptr<Driver> driver;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::unique_ptr<Crew> crew; // after the ranks: it goes first
   uint32_t rankCount = 1;
@@ -188,14 +200,15 @@ Status Session::open(const std::string &path, const SessionOptions &options,
 Status Session::Core::open(const std::string &path, const SessionOptions &options) {
   COLOSSAL_RETURN_IF_ERROR(plan::PlanFile::open(path, options.checkOwner, file));
   COLOSSAL_RETURN_IF_ERROR(validatePlan(file.plan(), file.code(), file.data()));
-  COLOSSAL_RETURN_IF_ERROR(checkTarget(file.plan().target()));
+  COLOSSAL_RETURN_IF_ERROR(openDriver(file.plan().target().device(), driver));
+  COLOSSAL_RETURN_IF_ERROR(driver->checkTarget(file.plan().target()));
   rankCount = static_cast<uint32_t>(plan::meshRanks(file.plan().mesh()));
   shared.plan = &file.plan();
+  shared.code = file.code();
   shared.data = file.data();
   shared.trace = options.trace;
   shared.abort.timeout = options.timeout;
   shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
-  COLOSSAL_RETURN_IF_ERROR(shared.modules.load(file.plan(), file.code()));
   return start(options);
 }
 
@@ -214,9 +227,6 @@ Status Session::Core::start(const SessionOptions &options) {
   const uint64_t busy = uint64_t(threads) * (divided ? 1 : sharers);
   // Spinning pays while every thread has a core, and harms as soon as one has not.
   const unsigned spins = busy <= cores ? 20000 : 20;
-  // The library's threads read this when they are made.
-  if (busy > cores)
-    ::setenv("OMP_WAIT_POLICY", "passive", 0);
   if (options.threads > 1 && busy > cores)
     warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) +
               " threads share " + std::to_string(cores) +
@@ -224,9 +234,11 @@ Status Session::Core::start(const SessionOptions &options) {
 
   std::vector<Communicator> handles;
   COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));
-  for (Communicator &handle : handles)
-    ranks.push_back(std::make_unique<Rank>(shared, std::make_unique<CpuDevice>(threads, spins, shared.abort),
-                                           std::move(handle)));
+  for (Communicator &handle : handles) {
+    std::unique_ptr<Device> device;
+    COLOSSAL_RETURN_IF_ERROR(driver->createDevice({threads, spins, busy > cores}, shared.abort, device));
+    ranks.push_back(std::make_unique<Rank>(shared, std::move(device), std::move(handle)));
+  }
   crew = std::make_unique<Crew>(ranks, shared, spins);
   COLOSSAL_RETURN_IF_ERROR(crew->run([](Rank &rank) { return rank.prepare(); }));
   for (int program = 0; program < file.plan().programs_size(); ++program)
@@ -272,8 +284,13 @@ Status Session::Core::scatter(const plan::Program &program, const Tensors &input
   for (const plan::Binding &binding : program.inputs()) {
     ResolvedBox box;
     COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank.coordinates(), {}, box));
-    box.toShard(inputs.at(binding.name()).bytes.data(), rank.address(binding.buffer()),
-                plan::elementBytes(binding.type()));
+    const std::byte *tensor = inputs.at(binding.name()).bytes.data();
+    const uint64_t size = plan::elementBytes(binding.type());
+    COLOSSAL_RETURN_IF_ERROR(rank.write(binding.buffer(), box.localBytes(size),
+                                        [&](std::byte *host, uint64_t begin, uint64_t end) {
+                                          box.toShard(tensor, host, {begin / size, end / size}, size);
+                                          return Status();
+                                        }));
   }
   return {};
 }
@@ -283,7 +300,8 @@ Status Session::Core::checkComputed(const plan::Program &program) {
     for (const std::unique_ptr<Rank> &rank : ranks) {
       ResolvedBox box;
       COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank->coordinates(), {}, box));
-      const std::string shard = box.pack(rank->address(binding.buffer()), plan::elementBytes(binding.type()));
+      std::string shard;
+      COLOSSAL_RETURN_IF_ERROR(packShard(*rank, binding, box, shard));
       COLOSSAL_RETURN_IF_ERROR(checkRange(binding, shard.data(), shard.size()));
     }
   return {};
@@ -336,13 +354,19 @@ Status Session::outputs(int program, Tensors &outputs) {
     if (core->ranks.size() == ranks()) {
       for (uint32_t rank = 0; rank < ranks(); ++rank)
         if (gives[rank])
-          boxes[rank].fromShard(core->ranks[rank]->address(binding.buffer()), tensor.bytes.data(), size);
+          COLOSSAL_RETURN_IF_ERROR(core->ranks[rank]->read(
+              binding.buffer(), boxes[rank].localBytes(size),
+              [&](const std::byte *host, uint64_t begin, uint64_t end) {
+                boxes[rank].fromShard(host, {begin / size, end / size}, tensor.bytes.data(), size);
+                return Status();
+              }));
     } else {
       Rank &own = *core->ranks[0];
+      std::string mine;
       std::vector<std::string> shards;
-      COLOSSAL_RETURN_IF_ERROR(own.control().gather(
-          gives[own.rank()] ? boxes[own.rank()].pack(own.address(binding.buffer()), size) : std::string(),
-          shards));
+      if (gives[own.rank()])
+        COLOSSAL_RETURN_IF_ERROR(packShard(own, binding, boxes[own.rank()], mine));
+      COLOSSAL_RETURN_IF_ERROR(own.control().gather(mine, shards));
       for (size_t rank = 0; rank < shards.size(); ++rank)
         if (gives[rank])
           boxes[rank].unpack(shards[rank], tensor.bytes.data(), size);
@@ -371,7 +395,7 @@ Status Session::memory(std::vector<RankMemory> &report) {
     };
     also("tile scratch", rank->deviceInfo().scratchBytes());
     also("library", rank->libraryBytes());
-    also("staging", rank->transfers().stagingBytes());
+    also("staging", rank->stagingBytes());
     texts.push_back(rows.dump());
   }
   if (core->ranks.size() != ranks())

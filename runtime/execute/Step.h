@@ -25,7 +25,7 @@ struct Rank::Step {
   KernelLaunch launch; // its arrays are the two below
   std::vector<void *> buffers;
   std::vector<int64_t> params;
-  LibraryRoutine *routine = nullptr;
+  Routine *routine = nullptr;
   std::shared_ptr<CollectiveCall> collective;
   std::shared_ptr<Group> group;
   uint64_t collectiveBytes = 0; // what this rank sends in it

@@ -92,31 +92,34 @@ Status Weights::map(uint32_t file, const std::byte *&base) {
   return status;
 }
 
-Status Weights::read(uint32_t index, const ResolvedBox &box, std::byte *shard) {
+uint64_t Weights::elementBytes(uint32_t parameter) const {
+  return plan::elementBytes(plan->parameters(static_cast<int>(parameter)).type());
+}
+
+Status Weights::read(uint32_t index, const ResolvedBox &box, ShardPart part, std::byte *shard) {
   const plan::Parameter &parameter = plan->parameters(static_cast<int>(index));
   const uint64_t size = plan::elementBytes(parameter.type());
   if (parameter.inlined()) {
-    box.toShard(data.data + parameter.offset(), shard, size);
+    box.toShard(data.data + parameter.offset(), shard, part, size);
     return {};
   }
   if (seed) {
     if (box.padded())
-      std::memset(shard, 0, box.localBytes(size));
+      std::memset(shard, 0, (part.end - part.begin) * size);
     RandomValues values = RandomValues::weights(*seed, parameter.name(), parameter.type(),
                                                 {parameter.shape().begin(), parameter.shape().end()});
-    StridedBlock block = box.block();
-    block.forRows(0, block.elements(), [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
-      values.fill(box.globalOffset() + from, length, shard + to * size);
+    box.forRows(part, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+      values.fill(from, length, shard + to * size);
     });
     return {};
   }
   if (box.validElements() == 0) {
-    std::memset(shard, 0, box.localBytes(size));
+    std::memset(shard, 0, (part.end - part.begin) * size);
     return {};
   }
   const std::byte *base = nullptr;
   COLOSSAL_RETURN_IF_ERROR(map(parameter.file(), base));
-  box.toShard(base + parameter.offset(), shard, size);
+  box.toShard(base + parameter.offset(), shard, part, size);
   return {};
 }
 

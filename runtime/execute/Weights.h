@@ -25,8 +25,10 @@ public:
   void configure(const plan::Plan &plan, plan::ByteView data, std::string folder, std::string moved,
                  std::optional<uint64_t> randomSeed);
 
-  /// Fills a shard with a parameter's box; padding is zero. Any rank's thread may call it.
-  Status read(uint32_t parameter, const ResolvedBox &box, std::byte *shard);
+  /// Fills a part of a shard, which lies at `shard`, with a parameter's box; padding is zero. Any rank's
+  /// thread may call it.
+  Status read(uint32_t parameter, const ResolvedBox &box, ShardPart part, std::byte *shard);
+  uint64_t elementBytes(uint32_t parameter) const;
 
   /// Unmaps the files; a later read maps them again.
   void close();

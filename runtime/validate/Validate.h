@@ -22,12 +22,6 @@ using plan::Status;
 /// names the program, the instruction and its source.
 Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data);
 
-/// Checks that this host can run the plan's code; the message lists all missing features.
-Status checkTarget(const plan::Target &target);
-
-/// LLVM's name of the architecture and the features of this host, as far as the system tells.
-std::vector<std::string> hostFeatures();
-
 /// How a program's instruction is named in messages: "program 'infer', instruction 3.1 (launch; from
 /// /layer0/Add)".
 std::string describeInstruction(const std::string &owner, const std::string &path,

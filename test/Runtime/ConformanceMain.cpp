@@ -5,7 +5,7 @@
 
 #include "runtime/comm/Local.h"
 #include "runtime/comm/Open.h"
-#include "runtime/cpu/CpuDevice.h"
+#include "runtime/cpu/Device.h"
 
 #include <chrono>
 #include <cstdio>

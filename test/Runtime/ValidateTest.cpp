@@ -1,6 +1,8 @@
 // Rules of the validator: one plan that is right, and each rule broken once.
 #include "PlanBuilder.h"
 
+#include "runtime/cpu/Target.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -320,10 +322,10 @@ TEST(Validate, namesTheInstructionAndItsSource) {
 
 TEST(Validate, missingFeaturesAreListed) {
   plan::Target target = valid().plan.target();
-  EXPECT_TRUE(checkTarget(target).ok());
+  EXPECT_TRUE(checkCpuTarget(target).ok());
   target.add_features("notafeature");
   target.add_features("amx-imaginary");
-  EXPECT_NE(checkTarget(target).message().find("notafeature, amx-imaginary"), std::string::npos);
+  EXPECT_NE(checkCpuTarget(target).message().find("notafeature, amx-imaginary"), std::string::npos);
   target.set_triple("riscv64-unknown-linux-gnu");
-  EXPECT_EQ(checkTarget(target).code(), Code::Unsupported);
+  EXPECT_EQ(checkCpuTarget(target).code(), Code::Unsupported);
 }

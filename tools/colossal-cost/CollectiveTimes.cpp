@@ -2,7 +2,7 @@
 #include "CollectiveTimes.h"
 
 #include "runtime/comm/Local.h"
-#include "runtime/cpu/CpuDevice.h"
+#include "runtime/cpu/Device.h"
 
 #include <algorithm>
 #include <atomic>

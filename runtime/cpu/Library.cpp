@@ -1,6 +1,6 @@
 // Opens the plug-in with the CPU's library routines when a plan first calls one, and checks its sizes against
 // the plan's buffers.
-#include "runtime/device/Library.h"
+#include "runtime/cpu/Library.h"
 
 #include "runtime/comm/Open.h"
 #include "runtime/cpu/Convolution.h"
@@ -47,7 +47,7 @@ Status plugin(const Plugin *&opened) {
   return status;
 }
 
-class ConvolutionCall : public LibraryRoutine {
+class ConvolutionCall : public CpuRoutine {
 public:
   Status create(const plan::LibraryCall &call, unsigned threads) {
     const Plugin *opened = nullptr;
@@ -93,8 +93,7 @@ private:
 
 } // namespace
 
-Status createLibraryRoutine(const plan::LibraryCall &call, unsigned threads,
-                            std::unique_ptr<LibraryRoutine> &routine) {
+Status createCpuRoutine(const plan::LibraryCall &call, unsigned threads, std::unique_ptr<Routine> &routine) {
   auto made = std::make_unique<ConvolutionCall>();
   COLOSSAL_RETURN_IF_ERROR(made->create(call, threads));
   routine = std::move(made);

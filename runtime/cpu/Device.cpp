@@ -1,5 +1,7 @@
 // Queues and events of the CPU. An event is a counter pair: records asked for and records completed.
-#include "runtime/cpu/CpuDevice.h"
+#include "runtime/cpu/Device.h"
+
+#include "runtime/cpu/Memory.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -53,9 +55,22 @@ class ImmediateQueue : public Queue {
 public:
   explicit ImmediateQueue(CpuDevice &device) : device(device) {}
   Status launch(const KernelLaunch &launch) override { return device.run(launch); }
+  Status call(Routine &routine, void *const *buffers, uint32_t) override {
+    return static_cast<CpuRoutine &>(routine).run(buffers);
+  }
   Status copy(void *destination, const void *source, uint64_t bytes) override {
     std::memcpy(destination, source, bytes);
     return {};
+  }
+  Status fill(void *destination, std::byte value, uint64_t bytes) override {
+    std::memset(destination, static_cast<int>(value), bytes);
+    return {};
+  }
+  Status upload(void *destination, const void *source, uint64_t bytes) override {
+    return copy(destination, source, bytes);
+  }
+  Status download(void *destination, const void *source, uint64_t bytes) override {
+    return copy(destination, source, bytes);
   }
   Status hostTask(std::function<Status()> task) override { return task(); }
   Status record(Event &event) override {
@@ -94,11 +109,28 @@ public:
       return device.run(copy);
     });
   }
+  Status call(Routine &routine, void *const *buffers, uint32_t count) override {
+    return hostTask([&routine, kept = std::vector<void *>(buffers, buffers + count)] {
+      return static_cast<CpuRoutine &>(routine).run(kept.data());
+    });
+  }
   Status copy(void *destination, const void *source, uint64_t bytes) override {
     return hostTask([=] {
       std::memcpy(destination, source, bytes);
       return Status();
     });
+  }
+  Status fill(void *destination, std::byte value, uint64_t bytes) override {
+    return hostTask([=] {
+      std::memset(destination, static_cast<int>(value), bytes);
+      return Status();
+    });
+  }
+  Status upload(void *destination, const void *source, uint64_t bytes) override {
+    return copy(destination, source, bytes);
+  }
+  Status download(void *destination, const void *source, uint64_t bytes) override {
+    return copy(destination, source, bytes);
   }
   Status hostTask(std::function<Status()> task) override {
     {
@@ -199,11 +231,30 @@ struct LaunchContext {
 
 } // namespace
 
-CpuDevice::CpuDevice(unsigned threads, unsigned spins, Abort &abort)
-    : aborted(abort), spinCount(spins), pool(threads, spins) {}
+CpuDevice::CpuDevice(unsigned threads, unsigned spins, Abort &abort, std::shared_ptr<ImageCache> images)
+    : aborted(abort), spinCount(spins), images(std::move(images)), pool(threads, spins) {}
 
 CpuDevice::~CpuDevice() {
   std::free(scratch);
+}
+
+Status CpuDevice::allocate(uint64_t bytes, uint64_t alignment, std::unique_ptr<Allocation> &memory) {
+  return allocateCpuMemory(bytes, alignment, memory);
+}
+
+Status CpuDevice::allocatePinned(uint64_t bytes, std::unique_ptr<Allocation> &memory) {
+  return allocateCpuMemory(bytes, 64, memory);
+}
+
+Status CpuDevice::loadImage(plan::ByteView code, std::shared_ptr<Image> &image) {
+  return images->load(code, image);
+}
+
+Status CpuDevice::createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) {
+  COLOSSAL_RETURN_IF_ERROR(createCpuRoutine(call, pool.threads(), routine));
+  // From now on the library's threads compute launches, too.
+  runner = libraryThreads();
+  return {};
 }
 
 std::unique_ptr<Queue> CpuDevice::createQueue(bool asynchronous) {
@@ -244,7 +295,7 @@ Status CpuDevice::run(const KernelLaunch &launch) {
         static_cast<int64_t>(launch.tiles),
         [](void *context, unsigned, int64_t begin, int64_t end) {
           const auto &launch = *static_cast<const KernelLaunch *>(context);
-          launch.function(launch.buffers, launch.params, begin, end);
+          reinterpret_cast<KernelFunction>(launch.kernel)(launch.buffers, launch.params, begin, end);
         },
         const_cast<KernelLaunch *>(&launch));
     return {};
@@ -260,7 +311,7 @@ Status CpuDevice::run(const KernelLaunch &launch) {
         void *buffers[maxBuffers];
         std::memcpy(buffers, launch.buffers, launch.bufferCount * sizeof(void *));
         buffers[launch.bufferCount] = context.scratch + thread * context.stride;
-        launch.function(buffers, launch.params, begin, end);
+        reinterpret_cast<KernelFunction>(launch.kernel)(buffers, launch.params, begin, end);
       },
       &context);
   return {};

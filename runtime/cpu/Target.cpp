@@ -1,6 +1,6 @@
 // Whether this host has what a plan's machine code needs. Features are LLVM's names; the kernel's list of
 // flags (which leaves out what the system does not enable) is the truth about the host.
-#include "runtime/validate/Validate.h"
+#include "runtime/cpu/Target.h"
 
 #include <algorithm>
 #include <fstream>
@@ -9,6 +9,9 @@
 #include <sstream>
 
 namespace colossal::runtime {
+
+using plan::Code;
+using plan::Status;
 
 namespace {
 
@@ -87,9 +90,7 @@ std::vector<std::string> hostFeatures() {
   return features;
 }
 
-Status checkTarget(const plan::Target &target) {
-  if (target.device() != "cpu")
-    return {Code::Unsupported, "the plan is for device '" + target.device() + "'; this runtime has: cpu"};
+Status checkCpuTarget(const plan::Target &target) {
   std::string architecture = target.triple().substr(0, target.triple().find('-'));
   if (architecture != hostArchitecture)
     return {Code::Unsupported,

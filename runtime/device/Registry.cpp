@@ -1,0 +1,32 @@
+// The table of drivers. What is always there is in it from the start.
+#include "runtime/device/Registry.h"
+
+#include "runtime/cpu/Driver.h"
+
+#include <map>
+
+namespace colossal::runtime {
+
+static std::map<std::string, DriverFactory> &drivers() {
+  static std::map<std::string, DriverFactory> table = {{"cpu", createCpuDriver}};
+  return table;
+}
+
+bool registerDriver(const std::string &name, DriverFactory make) {
+  drivers()[name] = make;
+  return true;
+}
+
+Status openDriver(const std::string &name, std::unique_ptr<Driver> &driver) {
+  auto found = drivers().find(name);
+  if (found != drivers().end()) {
+    driver = found->second();
+    return {};
+  }
+  std::string names;
+  for (const auto &[known, make] : drivers())
+    names += (names.empty() ? "" : ", ") + known;
+  return {Code::Unsupported, "the plan is for device '" + name + "'; this runtime has: " + names};
+}
+
+} // namespace colossal::runtime
