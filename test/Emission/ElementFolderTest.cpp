@@ -93,10 +93,12 @@ TEST_F(ElementFolder, tablesHoldEveryKind) {
     module->walk([&](ReduceOp op) { reductions.insert(static_cast<uint32_t>(op.getKind())); });
   }
   for (uint32_t kind = 0; kind < 256; ++kind) {
-    if (auto known = symbolizeElementwiseKind(kind))
+    if (auto known = symbolizeElementwiseKind(kind)) {
       EXPECT_TRUE(elementwise.contains(kind)) << stringifyElementwiseKind(*known).str();
-    if (auto known = symbolizeReduceKind(kind))
+    }
+    if (auto known = symbolizeReduceKind(kind)) {
       EXPECT_TRUE(reductions.contains(kind)) << stringifyReduceKind(*known).str();
+    }
   }
 }
 

@@ -194,10 +194,14 @@ def main():
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), default=(1, 1), help="only part I of N, I from 1")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one command")
     parser.add_argument("--report", type=pathlib.Path, help="write the table as Markdown")
     arguments = parser.parse_args()
-    jobs = list(jobs_of(arguments))
+    part, parts = arguments.part
+    if not 1 <= part <= parts:
+        parser.error("--part: parts are numbered from 1 to their number")
+    jobs = list(jobs_of(arguments))[part - 1::parts]
     if not jobs:
         sys.exit("nothing matches the selection")
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

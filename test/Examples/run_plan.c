@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     if (colossal_input(session, 0, i, &input) != COLOSSAL_OK)
       return failed("input");
     void *zeros = calloc(input.bytes ? input.bytes : 1, 1);
-    if (!zeros || colossal_set_input(session, input.name, input.type, input.rank, input.shape, zeros) != COLOSSAL_OK)
+    if (!zeros ||
+        colossal_set_input(session, input.name, input.type, input.rank, input.shape, zeros) != COLOSSAL_OK)
       return failed(input.name);
     free(zeros);
   }
