@@ -2,6 +2,7 @@
 #define COLOSSAL_BUILDING_LIBRARY
 #include "runtime/include/colossal-runtime.h"
 
+#include "colossal/Plan/OutputFile.h"
 #include "runtime/execute/RandomValues.h"
 #include "runtime/execute/Session.h"
 
@@ -11,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -494,6 +494,14 @@ colossal_status colossal_get_memory(colossal_session *session, const colossal_me
   });
 }
 
+colossal_status colossal_check_output(const colossal_session *session, const char *path) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    if (!path)
+      return {Code::InvalidArgument, "colossal_check_output needs a path"};
+    return plan::checkOutput(path, own.session->files());
+  });
+}
+
 colossal_status colossal_write_trace(colossal_session *session, const char *path) {
   return withSession(session, [&](colossal_session &own) -> Status {
     std::string text;
@@ -502,11 +510,8 @@ colossal_status colossal_write_trace(colossal_session *session, const char *path
       return {};
     if (!path)
       return {Code::InvalidArgument, "colossal_write_trace needs a path"};
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    if (!file.flush())
-      return {Code::Io, std::string("cannot write ") + path};
-    return {};
+    COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(path, own.session->files()));
+    return plan::writeFile(path, text);
   });
 }
 

@@ -130,6 +130,7 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
 } // namespace
 
 struct Session::Core {
+  std::string path; // of the file
   plan::PlanFile file;
   Rank::Shared shared;
   std::unique_ptr<Driver> driver;
@@ -197,7 +198,8 @@ Status Session::open(const std::string &path, const SessionOptions &options,
   return status;
 }
 
-Status Session::Core::open(const std::string &path, const SessionOptions &options) {
+Status Session::Core::open(const std::string &planPath, const SessionOptions &options) {
+  path = planPath;
   COLOSSAL_RETURN_IF_ERROR(plan::PlanFile::open(path, options.checkOwner, file));
   COLOSSAL_RETURN_IF_ERROR(validatePlan(file.plan(), file.code(), file.data()));
   COLOSSAL_RETURN_IF_ERROR(openDriver(file.plan().target().device(), driver));
@@ -246,6 +248,14 @@ Status Session::Core::start(const SessionOptions &options) {
       COLOSSAL_RETURN_IF_ERROR(crew->run([program](Rank &rank) { return rank.run(program); }));
   shared.weights.close();
   return {};
+}
+
+std::vector<std::string> Session::files() const {
+  std::vector<std::string> paths{core->path};
+  for (int file = 0; file < plan().files_size(); ++file)
+    if (std::string path; core->shared.weights.locate(static_cast<uint32_t>(file), path).ok())
+      paths.push_back(path);
+  return paths;
 }
 
 std::string describeInputs(const plan::Program &program) {

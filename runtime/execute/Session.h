@@ -53,6 +53,8 @@ public:
   const std::string &warning() const;
   /// Whether this process holds rank 0, which reports and gathers.
   bool root() const;
+  /// The plan's file and those of its weights, where they lie now: no output may take their place.
+  std::vector<std::string> files() const;
 
   /// The program whose inputs have the names and shapes of `inputs`. Fixed inputs may be given and must then
   /// be equal. Where none fits, the message lists what each program takes. Converts types that the file

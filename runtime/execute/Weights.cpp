@@ -46,14 +46,9 @@ void Weights::close() {
   }
 }
 
-Status Weights::map(uint32_t file, const std::byte *&base) {
-  std::lock_guard<std::mutex> lock(mutex);
-  Mapping &mapping = mappings[file];
-  base = static_cast<const std::byte *>(mapping.base);
-  if (base)
-    return {};
+Status Weights::locate(uint32_t file, std::string &path) const {
   const plan::WeightFile &recorded = plan->files(static_cast<int>(file));
-  std::string path = recorded.path();
+  path = recorded.path();
   if (moved.empty()) {
     if (path[0] != '/')
       path = folder + "/" + path;
@@ -67,6 +62,18 @@ Status Weights::map(uint32_t file, const std::byte *&base) {
     return {Code::InvalidArgument, "the plan reads " + std::to_string(plan->files_size()) +
                                        " weight files; --weights must name the folder that holds them"};
   }
+  return {};
+}
+
+Status Weights::map(uint32_t file, const std::byte *&base) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Mapping &mapping = mappings[file];
+  base = static_cast<const std::byte *>(mapping.base);
+  if (base)
+    return {};
+  const plan::WeightFile &recorded = plan->files(static_cast<int>(file));
+  std::string path;
+  COLOSSAL_RETURN_IF_ERROR(locate(file, path));
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return {errno == ENOENT ? Code::NotFound : Code::Io, "cannot open weight file " + path + ": " +
@@ -77,9 +84,8 @@ Status Weights::map(uint32_t file, const std::byte *&base) {
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
     status = {Code::Io, "weight file " + path + " is not a regular file"};
   else if (static_cast<uint64_t>(info.st_size) != recorded.bytes())
-    status = {Code::InvalidArgument, "weight file " + path + " has " + std::to_string(info.st_size) +
-                                         " bytes; when the plan was compiled it had " +
-                                         std::to_string(recorded.bytes())};
+    status = {Code::Io, "weight file " + path + " has " + std::to_string(info.st_size) +
+                            " bytes; when the plan was compiled it had " + std::to_string(recorded.bytes())};
   else if (info.st_size > 0) {
     void *mapped = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
     if (mapped == MAP_FAILED)

@@ -25,6 +25,9 @@ public:
   void configure(const plan::Plan &plan, plan::ByteView data, std::string folder, std::string moved,
                  std::optional<uint64_t> randomSeed);
 
+  /// Where the plan's file of that index lies now.
+  Status locate(uint32_t file, std::string &path) const;
+
   /// Fills a part of a shard, which lies at `shard`, with a parameter's box; padding is zero. Any rank's
   /// thread may call it.
   Status read(uint32_t parameter, const ResolvedBox &box, ShardPart part, std::byte *shard);

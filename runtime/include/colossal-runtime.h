@@ -173,8 +173,12 @@ typedef struct colossal_memory_row {
 COLOSSAL_API colossal_status colossal_get_memory(colossal_session *session, const colossal_memory_row **rows,
                                                  size_t *count);
 
-/* Writes the last run of all ranks as JSON that ui.perfetto.dev opens, at the root. With mpi every process
- * calls it. */
+/* Whether a file can be written at `path`: COLOSSAL_INVALID_ARGUMENT where it is, by whatever name, the plan
+ * or a file of its weights, or a folder; COLOSSAL_NOT_FOUND or COLOSSAL_IO where the system would refuse. */
+COLOSSAL_API colossal_status colossal_check_output(const colossal_session *session, const char *path);
+
+/* Writes the last run of all ranks as JSON that ui.perfetto.dev opens, at the root; whole or not at all, and
+ * nowhere that colossal_check_output refuses. With mpi every process calls it. */
 COLOSSAL_API colossal_status colossal_write_trace(colossal_session *session, const char *path);
 
 /* Safe in a signal handler, for the thread that it runs on: which rank it carries, and the name of the

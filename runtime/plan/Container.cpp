@@ -2,6 +2,8 @@
 // specification.
 #include "colossal/Plan/Container.h"
 
+#include "colossal/Plan/OutputFile.h"
+
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #define XXH_INLINE_ALL
@@ -76,20 +78,6 @@ Status failure(const std::string &what, const std::string &path) {
   return {code, what + " " + path + ": " + std::strerror(errno)};
 }
 
-Status writeAll(int fd, const void *data, size_t size, const std::string &path) {
-  const char *bytes = static_cast<const char *>(data);
-  while (size > 0) {
-    ssize_t done = ::write(fd, bytes, std::min<size_t>(size, 1u << 30));
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done <= 0)
-      return failure("cannot write", path);
-    bytes += done;
-    size -= static_cast<size_t>(done);
-  }
-  return {};
-}
-
 Status writeTo(int fd, const std::string &path, Head &head, ByteView const (&sections)[sectionCount]) {
   COLOSSAL_RETURN_IF_ERROR(writeAll(fd, &head, sizeof head, path));
   uint64_t position = sizeof head;
@@ -99,9 +87,8 @@ Status writeTo(int fd, const std::string &path, Head &head, ByteView const (&sec
     COLOSSAL_RETURN_IF_ERROR(writeAll(fd, sections[i].data, sections[i].size, path));
     position = head.table[i].offset + sections[i].size;
   }
-  if (::fchmod(fd, 0644) != 0 || ::fsync(fd) != 0)
-    return failure("cannot write", path);
-  return {};
+  // Whoever may write to a plan makes others run code, so that this does not depend on the user's mask.
+  return ::fchmod(fd, 0644) == 0 ? Status() : failure("cannot write", path);
 }
 
 std::string folderOf(const std::string &path) {
@@ -111,12 +98,6 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// What has the name gives way to the plan, which must not happen to a device, a pipe or a folder.
-bool mayReplace(const std::string &path) {
-  struct stat found;
-  return ::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode);
-}
-
 Status broken(const std::string &message) {
   return {Code::InvalidPlan, "not a valid plan file: " + message};
 }
@@ -124,8 +105,6 @@ Status broken(const std::string &message) {
 } // namespace
 
 Status writePlan(const std::string &path, const Plan &plan, ByteView code, ByteView data) {
-  if (!mayReplace(path))
-    return {Code::Io, "cannot write a plan to " + path + ": it is not a regular file"};
   std::string serialized;
   {
     google::protobuf::io::StringOutputStream stream(&serialized);
@@ -155,26 +134,7 @@ Status writePlan(const std::string &path, const Plan &plan, ByteView code, ByteV
   head.header.fileBytes = position;
   head.header.digest = digestOf(head);
 
-  std::string temporary = path + ".XXXXXX";
-  int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0)
-    return failure("cannot create a file beside", path);
-  Status status = writeTo(fd, temporary, head, sections);
-  if (::close(fd) != 0 && status.ok())
-    status = failure("cannot write", temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
-    status = failure("cannot name", path);
-  if (!status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  // The name itself must survive a crash too.
-  int folder = ::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    (void)::fsync(folder);
-    ::close(folder);
-  }
-  return {};
+  return replaceFile(path, [&](int fd) { return writeTo(fd, path, head, sections); });
 }
 
 PlanFile::PlanFile(PlanFile &&other) noexcept {

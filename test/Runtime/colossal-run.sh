@@ -50,6 +50,51 @@ expect 0 'ok' "$run" plan.cplan --random-inputs 1 --expect one.npz --weights mov
 expect 1 'z: worst error' "$run" plan.cplan --random-inputs 1 --expect one.npz --random-weights 5
 mv moved/w.bin .
 
+# What was read is not written over: by its name, by another spelling, through links. Nor is a file named '-'.
+cp one.npz two.npz && cp plan.cplan whole.cplan && cp w.bin whole.bin
+ln -s plan.cplan link.npz && ln w.bin hard.json && ln -s ../"$(basename "$scratch")"/one.npz one-again.npz
+expect 2 'cannot write link.npz: it is the file plan.cplan' "$run" plan.cplan --random-inputs 1 --output link.npz
+expect 2 'cannot write .*/plan.cplan' "$run" plan.cplan --random-inputs 1 --output "$scratch/./plan.cplan"
+expect 2 'cannot write hard.json: it is the file ./w.bin' "$run" plan.cplan --random-inputs 1 --trace hard.json
+expect 2 'cannot write one-again.npz: it is the file one.npz' "$run" plan.cplan --random-inputs 1 --expect one.npz --output one-again.npz
+expect 2 'are both' "$run" plan.cplan --random-inputs 1 --output both --trace both
+expect 2 'output: standard output has' "$run" plan.cplan --random-inputs 1 --output -
+expect 2 'trace: standard output has' "$run" plan.cplan --random-inputs 1 --trace -
+expect 0 '' cmp one.npz two.npz
+expect 0 '' cmp plan.cplan whole.cplan
+expect 0 '' cmp w.bin whole.bin
+expect 1 '' test -e -
+
+# What cannot be read or written is said before the run where it can be, and always said.
+expect 3 'cannot open missing.npz' "$run" plan.cplan --random-inputs 1 --expect missing.npz --output new.npz
+python3 -c "
+import struct, zipfile
+def npy(shape):
+    head = repr({'descr': '<f4', 'fortran_order': False, 'shape': shape}).ljust(117) + '\n'
+    count = 1
+    for size in shape: count *= size
+    return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head.encode() + bytes(4 * count)
+for file, name, shape in (('shape.npz', 'y', (2, 3)), ('name.npz', 'nothing', (8, 6))):
+    with zipfile.ZipFile(file, 'w') as archive: archive.writestr(name + '.npy', npy(shape))
+" || exit 1
+expect 2 "'y' is f32\[2,3\], and the output of program .* is f32" "$run" plan.cplan --random-inputs 1 --expect shape.npz --output new.npz
+expect 2 "no output 'nothing', it has 'y', 'z'" "$run" plan.cplan --random-inputs 1 --expect name.npz --output new.npz
+expect 3 'cannot write absent/new.npz' "$run" plan.cplan --random-inputs 1 --output absent/new.npz
+expect 3 'cannot write /dev/full: No space' "$run" plan.cplan --random-inputs 1 --trace /dev/full
+expect 1 '' test -e new.npz
+for what in '--random-inputs 1 --json' '--random-inputs 1 --memory' --print-inputs --dump-plan --help; do
+  expect 3 'cannot write standard output' sh -c "'$run' plan.cplan $what > /dev/full"
+done
+cp w.bin whole.bin && head -c 3 whole.bin > w.bin
+expect 3 'weight file ./w.bin has 3 bytes' "$run" plan.cplan --random-inputs 1
+cp whole.bin w.bin
+
+# Copies of the run that a launcher started without saying so to the runtime are pointed out, by the first of them.
+expect 0 '4 processes were started .* --comm mpi' env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "$run" plan.cplan --random-inputs 1
+expect 0 '2 processes were started' env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$run" plan.cplan --random-inputs 1
+PMI_SIZE=4 PMI_RANK=1 "$run" plan.cplan --random-inputs 1 > log 2>&1 || failures=$((failures + 1))
+[ -s log ] && { echo "FAIL: another copy than the first warns"; failures=$((failures + 1)); }
+
 cp plan.cplan open.cplan && chmod o+w open.cplan
 expect 4 'may be written' "$run" open.cplan --random-inputs 1
 head -c 3000 plan.cplan > short.cplan
@@ -76,13 +121,14 @@ ended_in() {
 }
 
 # An endless run ends by each of these, and says so.
-for signal in INT TERM; do
+for signal in 'INT 130' 'TERM 143'; do
+  set -- $signal
   "$run" plan.cplan --random-inputs 1 --benchmark 100000000 > log 2>&1 &
   pid=$!
   sleep 1
-  kill -$signal $pid
+  kill -$1 $pid
   ended_in 20
-  [ $got -eq 130 ] && grep -q interrupted log || { echo "FAIL: SIG$signal does not end a run: exit code $got"; failures=$((failures + 1)); }
+  [ $got -eq "$2" ] && grep -q interrupted log || { echo "FAIL: SIG$1 does not end a run: exit code $got"; failures=$((failures + 1)); }
 done
 
 if [ -n "$mpiexec" ]; then
@@ -96,7 +142,7 @@ if [ -n "$mpiexec" ]; then
 
   # One process of an endless run is killed, or stopped for good, or crashes between runs: all end, within the time that
   # ranks wait for each other and mpirun's own seconds, and what is printed tells why.
-  for case in 'KILL 137 signal 9' 'STOP 7 no progress for 2 s' 'SEGV 139 crashed' 'INT 130 interrupted'; do
+  for case in 'KILL 137 signal 9' 'STOP 7 no progress for 2 s' 'SEGV 139 crashed' 'INT 130 interrupted' 'TERM 143 interrupted'; do
     set -- $case
     signal=$1 code=$2
     shift 2

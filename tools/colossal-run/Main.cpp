@@ -3,6 +3,7 @@
 #include "Report.h"
 
 #include "colossal/Plan/Dump.h"
+#include "colossal/Plan/OutputFile.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/include/colossal-runtime.h"
 #include "runtime/io/Npy.h"
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -25,12 +27,15 @@ namespace {
 /// What Ctrl-C ends.
 std::atomic<colossal_session *> active{nullptr};
 
-void onInterrupt(int) {
+/// The signal that did; 0: none.
+volatile std::sig_atomic_t endedBy = 0;
+
+void onInterrupt(int signal) {
   // The second time, or before there is anything to end in order, the process just ends.
-  static volatile std::sig_atomic_t count = 0;
   colossal_session *session = active;
-  if (count++ > 0 || !session)
-    ::_exit(WasInterrupted);
+  if (endedBy != 0 || !session)
+    ::_exit(EndedBySignal + signal);
+  endedBy = signal;
   colossal_interrupt(session);
 }
 
@@ -65,6 +70,8 @@ void onCrash(int signal) {
 int report(const Status &status) {
   // One write, so that the lines of several processes do not mix.
   std::cerr << "colossal-run: " + status.describe() + "\n" << std::flush;
+  if (status.code() == Code::Interrupted && endedBy != 0)
+    return EndedBySignal + endedBy;
   return colossal_exit_code(static_cast<colossal_status>(status.code()));
 }
 
@@ -87,10 +94,10 @@ std::vector<uint64_t> shapeOf(const colossal_tensor &tensor) {
   return {tensor.shape, tensor.shape + tensor.rank};
 }
 
-/// Sets all inputs, given and random, and returns the program that they fit.
-size_t setInputs(const Options &options, colossal_session *session) {
+/// Sets all inputs, given and random, and returns the program that they fit. `files` gets those read.
+size_t setInputs(const Options &options, colossal_session *session, std::vector<std::string> &files) {
   Tensors inputs;
-  check(readInputs(options.inputs, inputs));
+  check(readInputs(options.inputs, inputs, files));
   if (options.randomInputs) {
     for (size_t program = 0; program < colossal_program_count(session); ++program) {
       if (!options.program.empty() && colossal_program_name(session, program) != options.program)
@@ -116,6 +123,49 @@ size_t setInputs(const Options &options, colossal_session *session) {
     check({Code::InvalidArgument,
            "the inputs are those of program '" + name + "', not of '" + options.program + "'"});
   return program;
+}
+
+/// Reads what the outputs are to be, and sees that the program has such outputs: what is wrong with the file
+/// is said before the run.
+Tensors readExpected(const Options &options, colossal_session *session, size_t program) {
+  Tensors expected;
+  check(readNpz(options.expect, expected));
+  for (const auto &[name, tensor] : expected) {
+    std::string known;
+    bool found = false;
+    for (size_t i = 0; i < colossal_output_count(session, program) && !found; ++i) {
+      colossal_tensor output;
+      call(colossal_output(session, program, i, &output));
+      known += (i ? ", '" : "'") + std::string(output.name) + "'";
+      if (!(found = name == output.name))
+        continue;
+      if (shapeOf(output) != tensor.shape)
+        check({Code::InvalidArgument,
+               "--expect " + options.expect + ": '" + name + "' is " + describeType(tensor) +
+                   ", and the output of program '" + colossal_program_name(session, program) + "' is " +
+                   describeType(static_cast<plan::DataType>(output.type), shapeOf(output))});
+    }
+    if (!found)
+      check({Code::InvalidArgument,
+             "--expect " + options.expect + ": the plan has no output '" + name + "', it has " + known});
+  }
+  if (expected.empty())
+    check({Code::InvalidArgument, "--expect " + options.expect + " holds no array"});
+  return expected;
+}
+
+/// Sees, before the run, that what it gives can be written, and takes the place of nothing that was read.
+void checkOutputs(const Options &options, colossal_session *session, std::vector<std::string> files) {
+  if (!options.expect.empty())
+    files.push_back(options.expect);
+  for (const std::string &path : {options.output, options.trace})
+    if (!path.empty()) {
+      check(plan::checkOutput(path, files));
+      call(colossal_check_output(session, path.c_str()));
+    }
+  if (!options.output.empty() &&
+      (options.output == options.trace || plan::isSameFile(options.output, options.trace)))
+    check({Code::InvalidArgument, "--output and --trace are both " + options.output});
 }
 
 Tensors takeOutputs(colossal_session *session, size_t program) {
@@ -144,16 +194,21 @@ struct Results {
 
 Results runAll(const Options &options, colossal_session *session, uint64_t startAnonymous) {
   Results results;
-  Tensors expected;
-  if (!options.expect.empty())
-    check(readNpz(options.expect, expected));
-  const size_t program = setInputs(options, session);
+  std::vector<std::string> files;
+  const size_t program = setInputs(options, session, files);
   results.program = colossal_program_name(session, program);
+  results.statistics.size = sizeof results.statistics;
+  call(colossal_get_statistics(session, &results.statistics));
+  Tensors expected;
+  if (results.statistics.root) {
+    checkOutputs(options, session, files);
+    if (!options.expect.empty())
+      expected = readExpected(options, session, program);
+  }
   // The first run also faults in memory; outputs are those of the last.
   const unsigned warmUps = options.benchmark ? std::min(5u, 1 + options.benchmark / 10) : 0;
   for (unsigned run = 0; run < warmUps; ++run)
     call(colossal_run(session, nullptr));
-  results.statistics.size = sizeof results.statistics;
   for (unsigned run = 0; run < std::max(1u, options.benchmark); ++run) {
     call(colossal_run(session, nullptr));
     call(colossal_get_statistics(session, &results.statistics));
@@ -208,7 +263,7 @@ void print(const Options &options, const Results &results) {
       object["errors"] = errors;
       object["pass"] = !results.differ;
     }
-    std::cout << object.dump() << std::endl;
+    std::cout << object.dump() << '\n';
     return;
   }
   for (const OutputError &error : results.errors) {
@@ -226,6 +281,32 @@ void print(const Options &options, const Results &results) {
     std::fputs(memoryText(results.memory).c_str(), stdout);
 }
 
+/// Under a launcher of processes that are to be ranks, each of which would run the whole plan by itself: says
+/// so, once. The variables are those by which a launcher tells a process its place: Open MPI's, those of PMI
+/// (MPICH, Intel MPI, Cray), MVAPICH's and Slurm's of a step (a batch script, which has others, is one
+/// process).
+void warnOfCopies() {
+  struct Launcher {
+    const char *size, *rank;
+  };
+  constexpr Launcher launchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                    {"PMI_SIZE", "PMI_RANK"},
+                                    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
+                                    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
+  for (const Launcher &launcher : launchers) {
+    const char *size = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
+    if (!size || std::atoi(size) < 2)
+      continue;
+    if (!rank || std::atoi(rank) == 0)
+      std::cerr
+          << std::string("colossal-run: warning: ") + size + " processes were started (" + launcher.size +
+                 "), and each runs the whole plan by itself, with all its ranks; add --comm mpi for one "
+                 "rank of the plan in each process\n"
+          << std::flush;
+    return;
+  }
+}
+
 /// Opens the plan, does all runs and reports. Returns the exit code; does not return after an error.
 int run(const Options &options, uint64_t startAnonymous) {
   colossal_session *session = nullptr;
@@ -235,6 +316,8 @@ int run(const Options &options, uint64_t startAnonymous) {
       colossal_end_processes(session, exitCode);
     ::_exit(exitCode);
   };
+  if (options.communicator == "local")
+    warnOfCopies();
   try {
     call(colossal_open(options.plan.c_str(), &options.session, &session));
     active = session;
@@ -244,8 +327,10 @@ int run(const Options &options, uint64_t startAnonymous) {
     if (statistics.root && *colossal_warning(session))
       std::cerr << "colossal-run: warning: " << colossal_warning(session) << std::endl;
     const Results results = runAll(options, session, startAnonymous);
-    if (results.statistics.root)
+    if (results.statistics.root) {
       print(options, results);
+      check(plan::finishStandardOutput());
+    }
     active = nullptr;
     colossal_close(session);
     return results.differ ? OutputsDiffer : Success;
@@ -274,7 +359,8 @@ int main(int argc, char **argv) {
     if (Status status = validatePlan(file.plan(), file.code(), file.data()); !status.ok())
       return report(status);
     std::cout << (options.dumpPlan ? plan::dumpPlan(file.plan()) : bindingsText(file.plan()));
-    return Success;
+    Status status = plan::finishStandardOutput();
+    return status.ok() ? Success : report(status);
   }
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);

@@ -2,6 +2,7 @@
 #include "Options.h"
 
 #include "colossal/Plan/Container.h"
+#include "colossal/Plan/OutputFile.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/TensorProto.h"
 
@@ -31,8 +32,8 @@ constexpr const char *closing =
     "  0    success                        5    not supported here (version, CPU, library)\n"
     "  1    outputs differ from --expect   6    a rank failed, or memory ran out\n"
     "  2    wrong options or inputs        7    no progress within --timeout\n"
-    "  3    a file cannot be used          130  interrupted\n"
-    "  4    the plan is refused";
+    "  3    a file cannot be used          130  interrupted (Ctrl-C)\n"
+    "  4    the plan is refused            143  terminated (SIGTERM)";
 
 bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -57,9 +58,15 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
          "--input", options.inputs,
          "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
       ->allow_extra_args(false);
-  CLI::Validator notEmpty(
-      [](const std::string &text) { return text.empty() ? "must not be empty" : std::string(); }, "");
-  app.add_option("--output", options.output, "Write the outputs to this .npz file")->check(notEmpty);
+  CLI::Validator fileName(
+      [](const std::string &text) {
+        return text.empty()  ? "must not be empty"
+               : text == "-" ? "standard output has the results as text; give a file's name (./- is a file "
+                               "of that name)"
+                             : std::string();
+      },
+      "");
+  app.add_option("--output", options.output, "Write the outputs to this .npz file")->check(fileName);
   app.add_option(
       "--expect", options.expect,
       "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
@@ -92,7 +99,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.add_option("--timeout", timeout, "Seconds without progress after which all ranks are ended")
       ->check(CLI::Range(0.1, 1e7))
       ->capture_default_str();
-  app.add_option("--trace", options.trace, "Write when each instruction ran, as JSON for ui.perfetto.dev");
+  app.add_option("--trace", options.trace, "Write when each instruction ran, as JSON for ui.perfetto.dev")
+      ->check(fileName);
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
   app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
@@ -101,6 +109,10 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
     exitCode = app.exit(success);
+    if (Status status = plan::finishStandardOutput(); !status.ok()) {
+      std::cerr << "colossal-run: " + status.message() + "\n";
+      exitCode = FileProblem;
+    }
     return false;
   } catch (const CLI::ParseError &error) {
     std::cerr << "colossal-run: " + std::string(error.what()) +
@@ -120,13 +132,15 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   return true;
 }
 
-Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs) {
+Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs,
+                  std::vector<std::string> &files) {
   for (const std::string &argument : arguments) {
     // A name may hold '=' (few do), a path as well; the file's ending decides.
     size_t equals = argument.find('=');
     if (endsWith(argument, ".npz") &&
         (equals == std::string::npos || ::access(argument.c_str(), F_OK) == 0)) {
       Tensors read;
+      files.push_back(argument);
       COLOSSAL_RETURN_IF_ERROR(readNpz(argument, read));
       for (auto &[name, tensor] : read)
         if (!inputs.emplace(name, std::move(tensor)).second)
@@ -138,6 +152,7 @@ Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs) {
               "--input " + argument + ": expected FILE.npz, NAME=FILE.npy or NAME=FILE.pb"};
     std::string name = argument.substr(0, equals), path = argument.substr(equals + 1);
     Tensor tensor;
+    files.push_back(path);
     COLOSSAL_RETURN_IF_ERROR(endsWith(path, ".npy") ? readNpy(path, tensor) : readTensorProto(path, tensor));
     if (!inputs.emplace(name, std::move(tensor)).second)
       return {Code::InvalidArgument, "input '" + name + "' is given twice"};

@@ -24,14 +24,22 @@ struct Options {
 };
 
 /// What the process returns beside colossal_exit_code of an error; `--help` lists all.
-enum ExitCode : int { Success = 0, OutputsDiffer = 1, BadUsage = 2, RunFailed = 6, WasInterrupted = 130 };
+enum ExitCode : int {
+  Success = 0,
+  OutputsDiffer = 1,
+  BadUsage = 2,
+  FileProblem = 3,
+  RunFailed = 6,
+  EndedBySignal = 128 ///< and the signal's number: 130 Ctrl-C, 143 SIGTERM
+};
 
 /// Reads the command line; `options.session` points into `options`. Returns false where the process is to end
 /// with `exitCode` at once (--help, errors).
 bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
 
-/// Reads all --input arguments.
-Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs);
+/// Reads all --input arguments; `files` gets the paths that they name.
+Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs,
+                  std::vector<std::string> &files);
 
 } // namespace colossal::runtime
 
