@@ -48,6 +48,9 @@ void Crew::work(size_t index) {
 }
 
 Status Crew::run(const std::function<Status(Rank &)> &work) {
+  // Programs that end before anybody looks around are ended between them.
+  if (interrupted.load())
+    shared.abort.raise({Code::Interrupted, "interrupted"});
   if (shared.abort.raised())
     return shared.abort.status();
   job = &work;
