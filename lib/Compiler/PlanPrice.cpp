@@ -3,6 +3,7 @@
 
 #include "colossal/Cost/CostModel.h"
 #include "colossal/Cost/HostCost.h"
+#include "colossal/Cost/MeshGroups.h"
 #include "colossal/Layout/CostTypes.h"
 #include "colossal/Schedule/Schedule.h"
 
@@ -36,7 +37,7 @@ public:
   }
 
 private:
-  cost::Group groupOf(ArrayRef<int64_t> axes) const;
+  std::vector<cost::Group> groupsOf(ArrayRef<int64_t> axes) const;
 
   dist::MeshAttr mesh;
   cost::HostCost host;
@@ -77,39 +78,35 @@ double Pricing::price(plan::ConvolutionOp op) const {
   return host.seconds(work);
 }
 
-/// As the search's Costs::getGroup does.
-cost::Group Pricing::groupOf(ArrayRef<int64_t> axes) const {
-  cost::Group group;
-  group.active = static_cast<int>(mesh.getNumRanks());
-  unsigned innermost = 0;
-  for (int64_t axis : axes) {
-    group.size *= static_cast<int>(mesh.getAxisSize(axis));
-    innermost = std::max(innermost, static_cast<unsigned>(axis));
-  }
-  for (unsigned axis = innermost + 1; axis < mesh.getNumAxes(); ++axis)
-    group.stride *= static_cast<int>(mesh.getAxisSize(axis));
-  return group;
+std::vector<cost::Group> Pricing::groupsOf(ArrayRef<int64_t> axes) const {
+  std::vector<int64_t> sizes;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    sizes.push_back(mesh.getAxisSize(axis));
+  return cost::groupsOf(sizes, {axes.begin(), axes.end()});
 }
 
 double Pricing::price(plan::CollectiveOp op) const {
   double element = std::max(1.0, op.getElementType().getIntOrFloatBitWidth() / 8.0);
   double block = product(op.getSizes()) * element;
-  cost::Group group = groupOf(op.getAxes());
+  std::vector<cost::Group> groups = groupsOf(op.getAxes());
+  double size = 1;
+  for (const cost::Group &group : groups)
+    size *= group.size;
+  auto seconds = [&](cost::Collective kind, double bytes) {
+    return cost::secondsOver(network, kind, bytes, groups);
+  };
   switch (op.getKind()) {
-  case plan::CollectiveKind::AllReduce: return network.seconds(cost::Collective::AllReduce, block, group);
-  case plan::CollectiveKind::AllGather:
-    return network.seconds(cost::Collective::AllGather, block * group.size, group);
-  case plan::CollectiveKind::ReduceScatter:
-    return network.seconds(cost::Collective::ReduceScatter, block * group.size, group);
-  case plan::CollectiveKind::AllToAll:
-    return network.seconds(cost::Collective::AllToAll, block * group.size, group);
-  case plan::CollectiveKind::Broadcast: return network.seconds(cost::Collective::Broadcast, block, group);
+  case plan::CollectiveKind::AllReduce: return seconds(cost::Collective::AllReduce, block);
+  case plan::CollectiveKind::AllGather: return seconds(cost::Collective::AllGather, block * size);
+  case plan::CollectiveKind::ReduceScatter: return seconds(cost::Collective::ReduceScatter, block * size);
+  case plan::CollectiveKind::AllToAll: return seconds(cost::Collective::AllToAll, block * size);
+  case plan::CollectiveKind::Broadcast: return seconds(cost::Collective::Broadcast, block);
   case plan::CollectiveKind::Exchange: // every member writes all that it receives, its own part too
     if (auto window = op.getWindow())
       block = static_cast<double>((*window)[0]) * static_cast<double>((*window)[1]) *
               static_cast<double>((*window)[3]) * element;
-    return network.seconds(cost::Collective::Permute, block, group);
-  case plan::CollectiveKind::Permute: return network.seconds(cost::Collective::Permute, block, group);
+    return seconds(cost::Collective::Permute, block);
+  case plan::CollectiveKind::Permute: return seconds(cost::Collective::Permute, block);
   }
   return 0;
 }

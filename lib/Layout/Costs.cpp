@@ -2,6 +2,7 @@
 #include "Costs.h"
 
 #include "Candidates.h"
+#include "colossal/Cost/MeshGroups.h"
 #include "colossal/Layout/CostTypes.h"
 
 #include <algorithm>
@@ -89,6 +90,31 @@ static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const As
   return work;
 }
 
+/// Work of the last rank over the average one's. A mask that hides what lies behind an element (causal
+/// attention) leaves rank i of n contiguous parts (2 i + 1) / n of the average, and all wait for the last.
+static double getLastShare(const FactorRule &rule, const Assignment &assignment, MeshAttr mesh) {
+  if (rule.operands.empty() || rule.results.empty())
+    return 1;
+  auto holds = [](const TensorFactors &tensor, unsigned factor) {
+    return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
+  };
+  double share = 1;
+  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+    if (!factor.indexed || !holds(rule.operands[0], f) || !holds(rule.results[0], f))
+      continue;
+    // As many elements are looked at as look: with more, all ranks see most of them.
+    bool isSquare = false;
+    for (auto [k, other] : llvm::enumerate(rule.factors))
+      isSquare |= k != f && other.size == factor.size && !holds(rule.results[0], k);
+    double parts = 1;
+    for (unsigned axis : assignment[f])
+      parts *= static_cast<double>(mesh.getAxisSize(axis));
+    if (isSquare)
+      share *= 2 - 1 / parts;
+  }
+  return share;
+}
+
 double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignment &assignment,
                            double operandBytes, double resultBytes) const {
   double flops = cast<ShardingRuleOpInterface>(op).getFlops();
@@ -97,6 +123,8 @@ double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignme
   Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   double share = getLocalShare(rule, assignment, mesh);
   bool heavy = isHeavy(op);
+  if (heavy)
+    flops *= getLastShare(rule, assignment, mesh);
   if (!host)
     return getRoofline(flops * share, (heavy ? operandBytes : 0) + resultBytes, element, heavy ? 1 : 0);
   if (!heavy)
@@ -104,25 +132,19 @@ double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignme
   return host->seconds(describeWork(op, rule, assignment, mesh, flops, operandBytes, resultBytes));
 }
 
-cost::Group Costs::getGroup(ArrayRef<unsigned> axes) const {
-  cost::Group group;
-  group.active = mesh.getNumRanks();
-  unsigned innermost = 0;
-  for (unsigned axis : axes) {
-    group.size *= mesh.getAxisSize(axis);
-    innermost = std::max(innermost, axis);
-  }
-  for (unsigned axis = innermost + 1; axis < mesh.getNumAxes(); ++axis)
-    group.stride *= mesh.getAxisSize(axis);
-  return group;
+double Costs::getCollectiveSeconds(cost::Collective kind, double bytes, ArrayRef<unsigned> axes) const {
+  std::vector<int64_t> sizes;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    sizes.push_back(mesh.getAxisSize(axis));
+  return cost::secondsOver(model, kind, bytes, cost::groupsOf(sizes, axes.vec()));
 }
 
 double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axes) const {
   switch (kind) {
-  case MoveKind::AllGather: return model.seconds(cost::Collective::AllGather, bytes, getGroup(axes));
-  case MoveKind::AllReduce: return model.seconds(cost::Collective::AllReduce, bytes, getGroup(axes));
-  case MoveKind::ReduceScatter: return model.seconds(cost::Collective::ReduceScatter, bytes, getGroup(axes));
-  case MoveKind::AllToAll: return model.seconds(cost::Collective::AllToAll, bytes, getGroup(axes));
+  case MoveKind::AllGather: return getCollectiveSeconds(cost::Collective::AllGather, bytes, axes);
+  case MoveKind::AllReduce: return getCollectiveSeconds(cost::Collective::AllReduce, bytes, axes);
+  case MoveKind::ReduceScatter: return getCollectiveSeconds(cost::Collective::ReduceScatter, bytes, axes);
+  case MoveKind::AllToAll: return getCollectiveSeconds(cost::Collective::AllToAll, bytes, axes);
   case MoveKind::Slice:
   case MoveKind::KeepFirst: // read and written once, mostly by the kernel that uses it
     return host ? host->seconds(cost::streaming(bytes, 0))
@@ -139,5 +161,5 @@ bool Costs::areAxesAlike() const {
 }
 
 double Costs::getExchangeSeconds(double bytes, ArrayRef<unsigned> axes) const {
-  return 2 * model.seconds(cost::Collective::Permute, bytes / 2, getGroup(axes));
+  return 2 * getCollectiveSeconds(cost::Collective::Permute, bytes / 2, axes);
 }

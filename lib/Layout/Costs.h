@@ -17,6 +17,7 @@ namespace colossal::layout {
 class Costs {
 public:
   Costs(cost::Machine machine, dist::MeshAttr mesh);
+  const cost::Machine &getMachine() const { return model.machine(); }
 
   /// Seconds that one rank needs for its part of `op`, whose rule is split as `assignment` says; `bytes` are
   /// those of its local operands and results. Ranks that share a host's cores are priced by the shapes of
@@ -27,8 +28,8 @@ public:
   static constexpr double kOverlapLoss = 0.25;
   /// Light ops do no more than move and add: they are fused with what makes their operands.
   static bool isHeavy(mlir::Operation *op);
-  /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering; a group over
-  /// several axes is taken to lie as densely as its innermost axis.
+  /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering. Axes
+  /// that do not lie next to each other are priced one after the other, each by the links that it crosses.
   double getMoveSeconds(dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Do moves over axes of equal sizes cost the same, wherever the axes' ranks lie?
   bool areAxesAlike() const;
@@ -44,7 +45,7 @@ private:
 
   double getRoofline(double flops, double bytes, mlir::Type element, int launches) const;
 
-  cost::Group getGroup(llvm::ArrayRef<unsigned> axes) const;
+  double getCollectiveSeconds(cost::Collective kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
 };
 
 } // namespace colossal::layout
