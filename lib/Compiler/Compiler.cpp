@@ -7,7 +7,7 @@
 #include "PlanMemory.h"
 #include "PlanPrice.h"
 
-#include "colossal/Cost/HostCost.h"
+#include "colossal/Cost/Evidence.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"

@@ -19,6 +19,9 @@ const std::vector<ColumnInfo> &knownColumns() {
       {"experts", "experts of every second layer", false},
       {"expert_group", "tokens of an expert group", false},
       {"attention", "materialized or fused", false},
+      {"gated",
+       "1: a feed-forward part of three contractions with a gate, rotary positions, no tied embedding",
+       false},
       // Convolutional residual networks.
       {"depth", "layers of a residual network: 18, 34, 50, 101 or 152", false},
       {"base_channels", "channels of its first blocks", false},
@@ -48,6 +51,7 @@ const std::vector<ColumnInfo> &knownColumns() {
       {"sequence_parallel", "0 or 1", false},
       {"bucketed", "1: gradients are reduced in buckets beside the backward pass", false},
       {"precision", "fp32, fp16, bf16 or fp8, with +remat for recompute", false},
+      {"framework", "whose costs the step has: eager (default), compiled, megatron", false},
       {"scheme", "ZeRO-3 or PTD (pipeline, tensor and data parallel)", false},
       {"technique", "FSDP, 2D, 3D, CP, compile, fp8, AsyncTP, joined by +", false},
       {"setting", "how a single layer is run", false},

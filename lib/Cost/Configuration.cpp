@@ -148,6 +148,10 @@ void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double>
       fail("attention", "must be materialized or fused, is '" + text("attention") + "'");
     model.fusedAttention = kind == "fused";
   }
+  if (has("gated")) {
+    model.gated = flag("gated", false);
+    model.tiedEmbedding = !model.gated;
+  }
   if (model.heads > model.hidden)
     fail("heads", "more heads than elements of width");
 }
@@ -192,6 +196,45 @@ void RowReader::precision(TrainingLayout &layout, DataType fallback) {
     layout.type = DataType::BF16, layout.float8 = true;
   else
     fail("precision", "must be fp32, fp16, bf16 or fp8, is '" + this->text("precision") + "'");
+}
+
+namespace {
+
+/// What a framework does by itself, where no column says otherwise.
+struct Framework {
+  const char *name;
+  bool compiled;        ///< pointwise work fused
+  bool overlaps;        ///< collectives and transfers run in pieces beside computing
+  bool nativeAttention; ///< attention by the vendor's kernel for the device
+};
+/// Megatron-LM since its core, and NeMo which is made of it; before, it launched as the eager ones.
+constexpr Framework kFrameworks[] = {
+    {"eager", false, false, false}, {"compiled", true, false, false}, {"megatron", true, true, true}};
+
+} // namespace
+
+void RowReader::framework(Configuration &out) {
+  if (!has("framework")) {
+    assume("framework", out.framework);
+    return;
+  }
+  std::string name = lower(text("framework")), known;
+  for (const Framework &framework : kFrameworks) {
+    known += (known.empty() ? "" : ", ") + std::string(framework.name);
+    if (name != framework.name)
+      continue;
+    TrainingLayout &layout = out.layout;
+    out.framework = framework.name;
+    layout.compiled |= framework.compiled;
+    layout.nativeAttention |= framework.nativeAttention;
+    layout.balancedContext |= framework.overlaps;
+    layout.asyncTensor |= framework.overlaps;
+    layout.asyncPipeline |= framework.overlaps;
+    if (!has("bucketed"))
+      layout.bucketedGradients |= framework.overlaps;
+    return;
+  }
+  fail("framework", "must be one of " + known + ", is '" + text("framework") + "'");
 }
 
 void RowReader::schedule(TrainingLayout &layout) {
@@ -324,12 +367,14 @@ Configuration ConfigurationReader::read(std::size_t index) {
     row.precision(out.layout, DataType::F16);
     row.recompute(out.layout.recompute, Recompute::Full);
     row.sc21(out.model, out.layout);
+    row.framework(out);
     break;
   case Origin::TorchTitan:
     row.model(out.model, Suite::Llama);
     row.precision(out.layout, DataType::BF16);
     row.recompute(out.layout.recompute, Recompute::None);
     row.torchTitan(out.layout);
+    row.framework(out);
     break;
   case Origin::Alpa: row.planned(out); break;
   case Origin::General:
@@ -345,6 +390,7 @@ Configuration ConfigurationReader::read(std::size_t index) {
     }
     row.recompute(out.layout.recompute, Recompute::Full);
     row.layout(out.model, out.layout);
+    row.framework(out);
     break;
   }
   if (source != Origin::Collectives && source != Origin::Alpa)

@@ -1,113 +1,123 @@
-// The errors found, as printed by test/Benchmark/cost_reference.py. Neighbour: Evidence.h.
+// Which of a machine's own errors a row is described by.
 #include "colossal/Cost/Evidence.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace colossal::cost {
 
 namespace {
 
-constexpr Evidence kSingle{"vtrain_a100_single", 276, false, 5.8, 4.5, "a100", 1, 8, 1024, 2048, 1024, 1024};
-constexpr Evidence kMulti{"vtrain_a100_multi", 26, true, 6.3, 2.4, "a100", 64, 512, 3072, 12288, 2048, 2048};
-constexpr Evidence kAllReduce{
-    "vtrain_measured_allreduce_lut", 154, true, 3.4, 2.2, "", 2, 8, 0, 1e18, 0, 1e18};
-constexpr Evidence kZeroBubble{
-    "zero_bubble_throughput", 48, true, 15, 17, "a100", 8, 32, 2304, 6144, 1024, 1024, 4.9, 4.2};
-constexpr Evidence kLayer{
-    "korthikanti2022_layer_times_22B", 5, true, 1.7, 1.4, "a100", 8, 8, 6144, 6144, 2048, 2048};
-constexpr Evidence kMemory{
-    "korthikanti2022_memory", 8, false, 0.14, 0.1, "", 8, 512, 6144, 25600, 2048, 2048};
-constexpr Evidence kSc21{
-    "megatron_sc21_table2", 13, true, 3.7, 2.6, "a100", 384, 2240, 12288, 20480, 2048, 2048};
-constexpr Evidence kTitan{
-    "torchtitan_llama31_h100", 18, true, 4.9, 3.0, "h100", 8, 512, 4096, 16384, 8192, 262144, 10, 6.1};
-constexpr Evidence kAlpa{"alpa_e2e_v100", 77, true, 156, 12, "v100", 1, 64, 768, 8192, 1024, 1024};
-
-bool isFor(const Evidence &evidence, const Machine &machine) {
-  return machine.name.compare(0, std::string(evidence.device).size(), evidence.device) == 0;
+const char *nameOf(Question question) {
+  switch (question) {
+  case Question::Nothing: return "";
+  case Question::Step: return "step";
+  case Question::BestStep: return "best_step";
+  case Question::AllReduce: return "all_reduce";
+  case Question::Layer: return "layer";
+  case Question::StageMemory: return "stage_memory";
+  }
+  return "";
 }
 
-/// Whether the table has steps of this kind: recompute, attention, schedule, where state lies.
-bool hasKind(const Evidence &evidence, const Configuration &row) {
-  if (row.question != Question::Step)
-    return true;
-  bool fused = row.model.fusedAttention, full = row.layout.recompute == Recompute::Full;
-  Schedule schedule = row.layout.schedule;
-  bool alternates =
-      schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved || row.layout.pipeline == 1;
-  if (&evidence == &kTitan)
-    return fused && row.layout.zero >= 3;
-  if (&evidence == &kZeroBubble)
-    return !fused && row.layout.recompute == Recompute::None && row.layout.zero <= 1;
-  if (&evidence == &kSc21)
-    return !fused && full && alternates && (row.layout.zero == 0 || row.layout.zero >= 3);
-  return !fused && full && row.layout.zero == 0 &&
-         (schedule == Schedule::OneFOneB || row.layout.pipeline == 1);
-}
-
-bool inside(const Evidence &evidence, const Configuration &row) {
-  if (!hasKind(evidence, row))
-    return false;
-  if (row.devices < evidence.devicesLow || row.devices > evidence.devicesHigh)
-    return false;
+/// How often the row lies outside of what the entry's rows are.
+int countDifferences(const Evidence &evidence, const Configuration &row) {
+  int different = 0;
+  auto range = [&](const char *name, double value) {
+    auto found = evidence.ranges.find(name);
+    if (found != evidence.ranges.end())
+      different += value < found->second.first || value > found->second.second;
+  };
+  auto kind = [&](const char *name, const std::string &value) {
+    auto found = evidence.kinds.find(name);
+    if (found != evidence.kinds.end())
+      different += std::find(found->second.begin(), found->second.end(), value) == found->second.end();
+  };
+  range("devices", row.devices);
   if (row.question == Question::AllReduce)
-    return row.bytes >= 1048576 && row.bytes <= 1073741824;
+    range("bytes", row.bytes);
+  if (row.question != Question::Step && row.question != Question::Layer && row.question != Question::BestStep)
+    return different;
+  kind("network", row.network ? "residual" : "transformer");
   if (row.network)
-    return row.question == Question::BestStep;
-  return row.model.hidden >= evidence.hiddenLow && row.model.hidden <= evidence.hiddenHigh &&
-         row.model.sequence >= evidence.sequenceLow && row.model.sequence <= evidence.sequenceHigh;
+    return different;
+  range("hidden", row.model.hidden);
+  range("sequence", row.model.sequence);
+  if (row.question != Question::Step)
+    return different;
+  kind("recompute", row.layout.recompute == Recompute::Full        ? "full"
+                    : row.layout.recompute == Recompute::Selective ? "selective"
+                                                                   : "none");
+  kind("attention", row.model.fusedAttention ? "fused" : "materialized");
+  kind("zero", std::to_string(row.layout.zero));
+  kind("framework", row.framework);
+  if (row.layout.pipeline > 1)
+    kind("schedule", toString(row.layout.schedule));
+  return different;
+}
+
+std::string errorOf(const Evidence &evidence, double mean, double median) {
+  std::ostringstream out;
+  out.precision(3);
+  out << (evidence.inSample ? "in-sample mean error " : "mean error ") << mean << " %, median " << median
+      << " % on " << evidence.rows << (evidence.measured ? " measured" : " simulated") << " rows of "
+      << evidence.table;
+  return out.str();
+}
+
+const Evidence *find(const Machine &machine, const char *question) {
+  for (const Evidence &entry : machine.evidence)
+    if (entry.question == question)
+      return &entry;
+  return nullptr;
 }
 
 } // namespace
 
 const Evidence *evidenceFor(const Configuration &row, const Machine &machine) {
-  switch (row.question) {
-  case Question::Nothing: return nullptr;
-  case Question::AllReduce: return &kAllReduce;
-  case Question::Layer: return &kLayer;
-  case Question::StageMemory: return &kMemory;
-  case Question::BestStep: return &kAlpa;
-  case Question::Step: break;
+  const Evidence *best = nullptr;
+  int least = 0;
+  for (const Evidence &entry : machine.evidence) {
+    if (entry.question != nameOf(row.question))
+      continue;
+    int different = countDifferences(entry, row);
+    if (!best || different < least) {
+      best = &entry;
+      least = different;
+    }
   }
-  if (row.network)
-    return &kAlpa;
-  if (machine.name.compare(0, 2, "h1") == 0 || machine.name.compare(0, 2, "h2") == 0)
-    return &kTitan;
-  if (row.layout.zero >= 3)
-    return &kSc21;
-  if (splitsBackward(row.layout.schedule) || row.layout.recompute == Recompute::None)
-    return &kZeroBubble;
-  if (row.devices <= 8)
-    return &kSingle;
-  return row.devices > kMulti.devicesHigh && inside(kSc21, row) ? &kSc21 : &kMulti;
+  return best;
 }
 
 std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine,
                      bool memory) {
   if (!evidence)
-    return describe(evidence, row);
-  const char *outside = "extrapolated: ";
-  std::string text = describe(evidence, row);
-  if (!isFor(*evidence, machine) && inside(*evidence, row))
-    text = outside + text;
+    return "no rows like it were measured on '" + machine.name + "', so its error is not known";
+  const char *outside = countDifferences(*evidence, row) > 0 ? "extrapolated: " : "";
+  std::string text = outside + errorOf(*evidence, evidence->meanPercent, evidence->medianPercent);
   if (!memory)
     return text;
-  const Evidence &held = evidence->memoryMeanPercent > 0 ? *evidence : kZeroBubble;
-  std::ostringstream out;
-  out << text << "; memory: " << (inside(held, row) && isFor(held, machine) ? "" : outside) << "mean error "
-      << held.memoryMeanPercent << " %, median " << held.memoryMedianPercent << " % on " << held.rows
-      << " measured rows of " << held.table;
-  return out.str();
+  const Evidence *held = evidence->memoryMeanPercent > 0 ? evidence : nullptr;
+  for (const Evidence &entry : machine.evidence)
+    if (!held && entry.memoryMeanPercent > 0)
+      held = &entry;
+  if (!held)
+    return text + "; memory: not measured on '" + machine.name + "'";
+  return text + "; memory: " + (countDifferences(*held, row) > 0 ? "extrapolated: " : "") +
+         errorOf(*held, held->memoryMeanPercent, held->memoryMedianPercent);
 }
 
-std::string describe(const Evidence *evidence, const Configuration &row) {
-  if (!evidence)
-    return "no published rows are like it";
-  std::ostringstream out;
-  out << (inside(*evidence, row) ? "" : "extrapolated: ") << "mean error " << evidence->meanPercent
-      << " %, median " << evidence->medianPercent << " % on " << evidence->rows
-      << (evidence->measured ? " measured" : " simulated") << " rows of " << evidence->table;
-  return out.str();
+std::string describePlanEvidence(const Machine &machine, std::int64_t ranks) {
+  if (const Evidence *plans = find(machine, "plan")) {
+    auto devices = plans->ranges.find("devices");
+    bool outside = devices != plans->ranges.end() && static_cast<double>(ranks) > devices->second.second;
+    return (outside ? "extrapolated: " : "") + errorOf(*plans, plans->meanPercent, plans->medianPercent);
+  }
+  if (const Evidence *kernels = find(machine, "kernel"))
+    return "of single kernels " + errorOf(*kernels, kernels->meanPercent, kernels->medianPercent) +
+           "; of whole plans not measured";
+  return "not known: nothing was measured on a machine like '" + machine.name +
+         "'; colossal-cost calibrate measures the one at hand";
 }
 
 } // namespace colossal::cost

@@ -13,6 +13,8 @@ const std::vector<FittedConstantInfo> &fittedConstants() {
        "rate of contractions of which a size is no multiple of 4 bytes, against the others", 0.4, 0.01, 1},
       {"attention_efficiency", "1",
        "part of the peak rate that attention in one kernel reaches, forward and backward", 0.4, 0.01, 1},
+      {"native_attention_efficiency", "1",
+       "the same by a kernel written for the device; 0: as attention_efficiency", 0, 0, 1},
       {"streaming_efficiency", "1", "part of the memory bandwidth that memory-bound kernels reach", 0.85,
        0.01, 1},
       {"host_launch_seconds", "s", "time of the host to launch one kernel of a training framework", 1e-5, 0,

@@ -3,19 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 namespace colossal::cost {
 
 namespace {
 constexpr double kTileRows = 8;
-
-/// Printed by test/Benchmark/prediction.py: plans of GPT-2, BERT, ViT and ResNet-50 in f32 on 1, 2 and 4
-/// ranks, in two runs, each after a calibration of its own.
-constexpr const char *kPlanTable = "test/Benchmark/prediction.py (GPT-2, BERT, ViT, ResNet-50)";
-constexpr int kPlanRows = 24;
-constexpr double kPlanMean = 9.4, kPlanLargest = 29.3; // percent
-constexpr std::int64_t kPlanRanks = 4;
 
 double bytesOf(DataType type) {
   switch (type) {
@@ -84,19 +76,6 @@ double HostCost::seconds(const OpWork &op, double tiles) const {
     break;
   }
   return time + op.launches * (threadCount > 1 && tiles > 1 ? host.forkSeconds : device.launchSeconds);
-}
-
-std::string describePlanEvidence(const Machine &machine, std::int64_t ranks) {
-  if (!machine.host)
-    return "extrapolated: no plans were measured on a machine like '" + machine.name +
-           "'; colossal-cost calibrate describes the one at hand";
-  std::ostringstream text;
-  text.precision(3);
-  if (ranks > kPlanRanks)
-    text << "extrapolated: ";
-  text << "mean error " << kPlanMean << " %, largest " << kPlanLargest << " % on " << kPlanRows
-       << " measured rows of " << kPlanTable;
-  return text.str();
 }
 
 double HostCost::fusedSeconds(double elements, double tiles) const {

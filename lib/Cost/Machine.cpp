@@ -328,6 +328,79 @@ void readFitted(Checker &check, const json &file, Machine &machine) {
   }
 }
 
+constexpr const char *kQuestions[] = {"step",         "best_step", "all_reduce", "layer",
+                                      "stage_memory", "kernel",    "plan"};
+constexpr const char *kRanges[] = {"devices", "hidden", "sequence", "bytes"};
+constexpr const char *kKinds[] = {"network", "recompute", "attention", "framework", "schedule", "zero"};
+
+void readEvidence(Checker &check, const json &value, std::vector<Evidence> &list) {
+  if (!value.is_array()) {
+    check.fail("evidence", "must be an array");
+    return;
+  }
+  for (std::size_t e = 0; e < value.size(); ++e) {
+    std::string place = "evidence[" + std::to_string(e) + "]";
+    const json &entry = value[e];
+    if (!check.object(entry, place,
+                      {"table", "question", "rows", "measured", "in_sample", "mean_percent", "median_percent",
+                       "memory_mean_percent", "memory_median_percent", "ranges", "kinds"}))
+      return;
+    Evidence &out = list.emplace_back();
+    out.table = check.string(entry, place, "table");
+    out.question = check.string(entry, place, "question");
+    if (std::find(std::begin(kQuestions), std::end(kQuestions), out.question) == std::end(kQuestions))
+      check.fail(place + ".question", "unknown: '" + out.question + "'");
+    out.rows = static_cast<int>(check.number(entry, place, "rows", 1, false, 1e9));
+    auto flag = [&](const char *key, bool &into) {
+      if (!entry.contains(key))
+        return;
+      if (!entry[key].is_boolean())
+        check.fail(place + "." + key, "must be true or false");
+      else
+        into = entry[key].get<bool>();
+    };
+    flag("measured", out.measured);
+    flag("in_sample", out.inSample);
+    out.meanPercent = check.number(entry, place, "mean_percent", 0, false, 1e9);
+    out.medianPercent = check.number(entry, place, "median_percent", 0, false, 1e9);
+    if (entry.contains("memory_mean_percent")) {
+      out.memoryMeanPercent = check.number(entry, place, "memory_mean_percent", 0, false, 1e9);
+      out.memoryMedianPercent = check.number(entry, place, "memory_median_percent", 0, false, 1e9);
+    }
+    for (const char *name : kRanges) {
+      if (!entry.contains("ranges") || !entry["ranges"].is_object() || !entry["ranges"].contains(name))
+        continue;
+      const json &range = entry["ranges"][name];
+      if (!range.is_array() || range.size() != 2 || !range[0].is_number() || !range[1].is_number())
+        check.fail(place + ".ranges." + name, "must be [least, greatest]");
+      else
+        out.ranges[name] = {range[0].get<double>(), range[1].get<double>()};
+    }
+    for (const char *name : kKinds) {
+      if (!entry.contains("kinds") || !entry["kinds"].is_object() || !entry["kinds"].contains(name))
+        continue;
+      const json &kinds = entry["kinds"][name];
+      if (!kinds.is_array() ||
+          !std::all_of(kinds.begin(), kinds.end(), [](const json &kind) { return kind.is_string(); }))
+        check.fail(place + ".kinds." + name, "must be an array of strings");
+      else
+        out.kinds[name] = kinds.get<std::vector<std::string>>();
+    }
+    for (auto [key, begin, end] : {std::tuple{"ranges", std::begin(kRanges), std::end(kRanges)},
+                                   std::tuple{"kinds", std::begin(kKinds), std::end(kKinds)}}) {
+      if (!entry.contains(key))
+        continue;
+      if (!entry[key].is_object()) {
+        check.fail(place + "." + key, "must be an object");
+        continue;
+      }
+      for (const auto &item : entry[key].items())
+        if (std::none_of(begin, end, [&](const char *known) { return item.key() == known; }))
+          check.fail(place + "." + key, "unknown key '" + item.key() + "'");
+    }
+  }
+}
+
 } // namespace
 
 const char *toString(DataType type) {
@@ -357,12 +430,19 @@ MachineResult parseMachine(std::string_view text) {
   Checker check;
   if (JsonFlaw flaw = findJsonFlaw(text); !flaw.what.empty()) {
     check.fail(flaw.place, flaw.what);
-  } else if (check.object(
-                 value, "",
-                 {"name", "description", "device", "levels", "host_link", "disk", "host", "fitted"})) {
+  } else if (check.object(value, "",
+                          {"name", "description", "target", "device", "levels", "host_link", "disk", "host",
+                           "fitted", "evidence"})) {
     result.machine.name = check.string(value, "", "name");
     if (value.contains("description"))
       result.machine.description = check.string(value, "", "description");
+    if (value.contains("target")) {
+      result.machine.target = check.string(value, "", "target");
+      if (result.machine.target != "cpu" && result.machine.target != "cuda")
+        check.fail("target", "must be 'cpu' or 'cuda', is '" + result.machine.target + "'");
+    } else if (value.contains("host")) {
+      result.machine.target = "cpu";
+    }
     if (const json *device = check.member(value, "", "device"))
       readDevice(check, *device, result.machine.device);
     if (const json *levels = check.member(value, "", "levels"))
@@ -373,6 +453,8 @@ MachineResult parseMachine(std::string_view text) {
       readHost(check, value["host"], result.machine.host.emplace());
     if (value.contains("fitted"))
       readFitted(check, value, result.machine);
+    if (value.contains("evidence"))
+      readEvidence(check, value["evidence"], result.machine.evidence);
     double devices = 1;
     for (const Level &level : result.machine.levels)
       devices *= level.units;
@@ -423,6 +505,10 @@ MachineResult loadMachine(const std::string &nameOrPath) {
   return result;
 }
 
+Machine genericMachine() {
+  return loadMachine("cpu").machine;
+}
+
 std::vector<std::string> machineNames() {
   std::vector<std::string> names;
   for (int k = 0; k < embeddedMachineCount; ++k)
@@ -443,6 +529,8 @@ std::string printMachine(const Machine &machine) {
   if (machine.device.computeUnits > 0)
     device["compute_units"] = machine.device.computeUnits;
   json out{{"name", machine.name}, {"description", machine.description}, {"device", device}};
+  if (!machine.target.empty())
+    out["target"] = machine.target;
   for (const Level &level : machine.levels) {
     json entry{{"name", level.name}, {"units", level.units}, {"latency_seconds", level.latencySeconds}};
     if (level.links.empty()) {
@@ -484,6 +572,24 @@ std::string printMachine(const Machine &machine) {
       out["fitted"][info.name] = {{"value", found->second}, {"unit", info.unit}, {"meaning", info.meaning}};
   for (const FittedKey &key : machine.fittedKeys)
     out["fitted"][key.key] = {{"unit", key.unit}, {"meaning", key.meaning}, {"source", key.source}};
+  for (const Evidence &evidence : machine.evidence) {
+    json entry{{"table", evidence.table},
+               {"question", evidence.question},
+               {"rows", evidence.rows},
+               {"measured", evidence.measured},
+               {"in_sample", evidence.inSample},
+               {"mean_percent", evidence.meanPercent},
+               {"median_percent", evidence.medianPercent}};
+    if (evidence.memoryMeanPercent > 0) {
+      entry["memory_mean_percent"] = evidence.memoryMeanPercent;
+      entry["memory_median_percent"] = evidence.memoryMedianPercent;
+    }
+    for (const auto &[name, range] : evidence.ranges)
+      entry["ranges"][name] = {range.first, range.second};
+    for (const auto &[name, kinds] : evidence.kinds)
+      entry["kinds"][name] = kinds;
+    out["evidence"].push_back(entry);
+  }
   return out.dump(2) + "\n";
 }
 

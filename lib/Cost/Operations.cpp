@@ -68,6 +68,9 @@ OperationCost::OperationCost(const CostModel &model, double hostLaunchSeconds) :
   gemmFill = fitted["gemm_fill"];
   unalignedEfficiency = fitted["unaligned_efficiency"];
   attentionEfficiency = fitted["attention_efficiency"];
+  nativeAttention = fitted["native_attention_efficiency"];
+  if (nativeAttention <= 0)
+    nativeAttention = attentionEfficiency;
   streamingEfficiency = fitted["streaming_efficiency"];
   kernelSeconds = model.machine().device.launchSeconds;
 }
@@ -108,7 +111,7 @@ double OperationCost::seconds(const OpWork &op) const {
   else if (op.kind == OpKind::FusedAttention)
     // Half of the blocks on a mask's diagonal is computed, as much as the mask leaves out; they are slower.
     compute = op.flops() * (1 + (1 - op.fraction) / op.fraction * (1 / kDiagonalRate - 1)) /
-              (device.flops(op.type) * attentionEfficiency);
+              (device.flops(op.type) * (op.native ? nativeAttention : attentionEfficiency));
   return std::max(memory, compute) + op.launches * kernelSeconds;
 }
 

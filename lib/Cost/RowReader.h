@@ -98,6 +98,7 @@ public:
   void torchTitan(TrainingLayout &layout);
   void sc21(const ModelDimensions &model, TrainingLayout &layout);
   void recompute(Recompute &value, Recompute fallback);
+  void framework(Configuration &out);
   void precision(TrainingLayout &layout, DataType fallback);
   void schedule(TrainingLayout &layout);
   void layer(Configuration &out);

@@ -30,6 +30,8 @@ public:
     piece.contractionType = layout.float8 ? DataType::F8 : layout.type;
     piece.compiled = layout.compiled;
     piece.asyncTensor = layout.asyncTensor;
+    piece.balancedContext = layout.balancedContext;
+    piece.nativeAttention = layout.nativeAttention;
     piece.expertParallel = layout.expertParallel ? layout.data : 1;
     piece.tensorGroup = {layout.tensor, 1, devices};
     piece.contextGroup = {layout.context, layout.tensor, devices};
@@ -76,7 +78,7 @@ public:
       return result;
     }
     if (problem.stages > 1) {
-      problem.transferBlocks = !splitsBackward(problem.schedule);
+      problem.transferBlocks = !splitsBackward(problem.schedule) && !layout.asyncPipeline;
       fillHops(problem);
     }
     PipelineResult schedule = simulate(problem);

@@ -47,6 +47,10 @@ double ModelDimensions::flopsPerStep(double sequences) const {
 
 namespace {
 
+/// Of a collective that runs in pieces beside the work that needs them: what cannot be hidden is about a
+/// third.
+constexpr double kExposedPieces = 0.35;
+
 /// Collects the passes of one piece.
 struct Builder {
   const LayerLayout &layout;
@@ -108,7 +112,8 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
     op.n = s;
     op.k = width;
     // Rank i of a ring attends to the (i + 1) / cp of the keys before it, and all wait for the last.
-    op.fraction = 1 - 0.5 / layout.context;
+    op.fraction = layout.balancedContext ? 0.5 : 1 - 0.5 / layout.context;
+    op.native = layout.nativeAttention;
     work.forward.ops.push_back(op);
     op.passes = 2.5;
     op.launches = 3;
@@ -116,9 +121,10 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
     if (layout.context > 1) {
       // Keys and values go around, or are gathered; their gradients come back.
       double bytes = 2 * 2 * b * s * model.keyValueWidth() / t;
-      work.forward.collectives.push_back({Collective::AllGather, bytes, layout.contextGroup, 1});
-      work.backward.collectives.push_back({Collective::AllGather, bytes, layout.contextGroup, 1});
-      work.backward.collectives.push_back({Collective::ReduceScatter, bytes, layout.contextGroup, 1});
+      double exposed = layout.balancedContext ? kExposedPieces : 1;
+      work.forward.collectives.push_back({Collective::AllGather, bytes, layout.contextGroup, exposed});
+      work.backward.collectives.push_back({Collective::AllGather, bytes, layout.contextGroup, exposed});
+      work.backward.collectives.push_back({Collective::ReduceScatter, bytes, layout.contextGroup, exposed});
     }
     return work;
   }
@@ -234,12 +240,11 @@ PieceWork layerWork(const ModelDimensions &model, const LayerLayout &layout) {
   else if (layout.recompute == Recompute::Selective)
     work.recompute = model.fusedAttention ? halfOfContractions(work.forward) : core.forward;
   if (layout.asyncTensor)
-    // In pieces beside the contractions; what cannot be hidden is about a third.
     for (OpList *list : {&work.forward, &work.recompute, &work.backward})
       for (CollectiveWork &collective : list->collectives)
         if (collective.group.stride == layout.tensorGroup.stride &&
             collective.group.size == layout.tensorGroup.size)
-          collective.count *= 0.35;
+          collective.count *= kExposedPieces;
   return work;
 }
 

@@ -8,6 +8,7 @@
 #include "Subcommands.h"
 
 #include "colossal/Cost/HostCost.h"
+#include "colossal/Cost/MachineChoice.h"
 #include "colossal/Output/OutputFile.h"
 
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sched.h>
+#include <numeric>
 #include <sstream>
 
 namespace colossal::tool {
@@ -35,14 +36,8 @@ namespace {
 struct CalibrateOptions {
   std::string output, name = "this-machine";
   double seconds = 8;
+  bool isDefault = false; ///< to the user's configuration
 };
-
-unsigned countCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-}
 
 std::string readProcessorName() {
   std::ifstream in("/proc/cpuinfo");
@@ -77,14 +72,16 @@ OpWork convolutionWork(long pixels, long out, long in, long window) {
 
 class Calibration {
 public:
-  explicit Calibration(const CalibrateOptions &options) : options(options), cores(countCores()) {}
+  explicit Calibration(const CalibrateOptions &options)
+      : options(options), limits(cost::measureHost()), cores(static_cast<unsigned>(limits.cores)) {}
 
   bool measure() {
     machine.name = options.name;
     machine.description = "Measured by colossal-cost calibrate on " + std::to_string(cores) + " cores of " +
                           readProcessorName() + "; ranks are threads of one process";
     machine.device.name = readProcessorName();
-    machine.device.memoryBytes = sysconf(_SC_PHYS_PAGES) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+    machine.target = "cpu";
+    machine.device.memoryBytes = limits.memoryBytes;
     machine.host.emplace().cores = static_cast<int>(cores);
     machine.host->cacheBytes = static_cast<double>(std::max(1L << 20, sysconf(_SC_LEVEL2_CACHE_SIZE)));
     bool done = measureKernels() && measureTypes() && measureLaunches() && measureCollectives() &&
@@ -117,6 +114,36 @@ public:
   }
 
 private:
+  /// Writes down how far off kernels are that the constants were not fitted to: a quarter at a time is left
+  /// out.
+  void judge(const cost::Machine &before) {
+    constexpr std::size_t kParts = 4;
+    std::vector<double> off;
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::vector<Sample> kept, left;
+      for (std::size_t s = 0; s < samples.size(); ++s)
+        (s % kParts == part ? left : kept).push_back(samples[s]);
+      cost::Machine without = before;
+      fitHost(kept, without);
+      for (bool isTogether : {false, true})
+        for (const Sample &sample : left)
+          if (double measured = isTogether ? sample.together : sample.alone; measured > 0)
+            off.push_back(100 * std::fabs(sample.predict(without, isTogether) / measured - 1));
+    }
+    if (off.empty())
+      return;
+    std::sort(off.begin(), off.end());
+    cost::Evidence evidence;
+    evidence.table = "this machine's calibration, each left out of the fit";
+    evidence.question = "kernel";
+    evidence.rows = static_cast<int>(off.size());
+    auto rounded = [](double percent) { return std::round(10 * percent) / 10; };
+    evidence.meanPercent =
+        rounded(std::accumulate(off.begin(), off.end(), 0.0) / static_cast<double>(off.size()));
+    evidence.medianPercent = rounded(off[off.size() / 2]);
+    machine.evidence = {evidence};
+  }
+
   void say(const char *what) { std::fprintf(stderr, "colossal-cost: measuring %s\n", what); }
 
   bool runBoth(const ProbeGraph &graph, ProbeTimes &alone, ProbeTimes &together) {
@@ -293,7 +320,9 @@ private:
     host.elementSeconds = norm.alone / norm.operations / 2;
     host.forkSeconds = 2e-6;
     host.parallelEfficiency = 0.9;
+    cost::Machine before = machine;
     fitHost(samples, machine);
+    judge(before);
     if (cores == 1)
       host.forkSeconds = 0;
   }
@@ -453,6 +482,7 @@ private:
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   double busyBefore = readBusySeconds(), ownBefore = readOwnSeconds();
   const CalibrateOptions &options;
+  cost::HostLimits limits;
   unsigned cores;
   cost::Machine machine;
   std::vector<Sample> samples;
@@ -494,13 +524,34 @@ void addCalibrate(CLI::App &app, Action &action) {
       "Measure this machine and write its description: collectives, contractions, convolutions, attention, "
       "copies, memory-bound kernels and launches, through the code that plans run");
   auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("-o,--output", options->output, "the machine file (default: standard output)");
+  CLI::Option *output =
+      command->add_option("-o,--output", options->output, "the machine file (default: standard output)");
   command->add_option("--name", options->name, "the machine's name in the file")->capture_default_str();
   command
       ->add_option("--seconds", options->seconds, "time for each group of measurements; longer is steadier")
       ->check(CLI::Range(0.05, 600.0))
       ->capture_default_str();
-  command->callback([options, &action] { action.run = [options] { return calibrate(*options); }; });
+  command
+      ->add_flag("--default", options->isDefault,
+                 "write " +
+                     (cost::userMachinePath().empty() ? "~/.config/colossal/machine.json"
+                                                      : cost::userMachinePath()) +
+                     ", which colossal-compile uses where no --machine is given")
+      ->excludes(output);
+  command->callback([options, &action] {
+    action.run = [options]() -> int {
+      if (options->isDefault) {
+        std::error_code failed;
+        options->output = cost::userMachinePath();
+        if (options->output.empty()) {
+          std::fprintf(stderr, "colossal-cost: --default: HOME is not set; use -o and COLOSSAL_MACHINE\n");
+          return BadUsage;
+        }
+        std::filesystem::create_directories(std::filesystem::path(options->output).parent_path(), failed);
+      }
+      return calibrate(*options);
+    };
+  });
 }
 
 } // namespace colossal::tool

@@ -2,7 +2,7 @@
 // file.
 #include "Subcommands.h"
 
-#include "colossal/Cost/Machine.h"
+#include "colossal/Cost/MachineChoice.h"
 
 #include <cstdio>
 #include <memory>
@@ -21,11 +21,17 @@ int list() {
     }
     std::printf("%-18s %s\n", name.c_str(), result.machine.description.c_str());
   }
+  cost::MachineChoice choice = cost::chooseMachine("");
+  if (!choice.error.empty()) {
+    std::fprintf(stderr, "colossal-cost: %s\n", choice.error.c_str());
+    return BadInput;
+  }
+  std::printf("compiled for where no --machine is given: %s\n", choice.origin.c_str());
   return Success;
 }
 
 int print(const std::string &name) {
-  cost::MachineResult result = cost::loadMachine(name);
+  cost::MachineChoice result = cost::chooseMachine(name);
   if (!result.error.empty()) {
     std::fprintf(stderr, "colossal-cost: %s\n", result.error.c_str());
     return BadInput;

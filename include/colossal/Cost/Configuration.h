@@ -34,6 +34,8 @@ struct Configuration {
   TrainingLayout layout;
   /// What the planner that the row names may use.
   PlanChoices choices;
+  /// Whose costs the step has.
+  std::string framework = "eager";
   /// Why there is no prediction.
   std::string note;
   /// Of the collective.

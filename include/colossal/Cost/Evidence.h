@@ -1,37 +1,26 @@
-// How far a prediction can be trusted: the error that was found on published rows like it. Neighbour:
-// docs/CostModel.md says how these numbers are made (test/Benchmark/cost_reference.py).
+// How far a prediction can be trusted: the error that was found on rows like it, as the machine's own file
+// states it. A machine without evidence has no error to quote.
 #pragma once
 
 #include "colossal/Cost/Configuration.h"
 
+#include <cstdint>
 #include <string>
 
 namespace colossal::cost {
 
-/// The error of the model on one published table.
-struct Evidence {
-  const char *table;
-  int rows;
-  bool measured;        ///< false: the rows are output of a simulator
-  double meanPercent;   ///< mean absolute percentage error
-  double medianPercent; ///< median of the same
-  /// Ranges of the table's rows.
-  const char *device;
-  double devicesLow, devicesHigh;
-  double hiddenLow, hiddenHigh;
-  double sequenceLow, sequenceHigh;
-  /// Of the peak memory where the table has it, otherwise 0.
-  double memoryMeanPercent = 0, memoryMedianPercent = 0;
-};
-
-/// The table whose rows are most like the question; null if there is none at all for its kind.
+/// The entry of `machine` whose rows are most like `row`: the fewest kinds and ranges that the row lies
+/// outside of, and of equal ones the first. Null if the machine has none for the row's question.
 const Evidence *evidenceFor(const Configuration &row, const Machine &machine);
-/// "mean error 6.1 %, median 3.2 % on 26 measured rows of vtrain_a100_multi", with "extrapolated: " in front
-/// where the row or the machine lies outside the range of that table.
+
+/// "mean error 6.1 %, median 3.2 % on 26 measured rows of vtrain_a100_multi", with "in-sample" in front where
+/// the machine was fitted to those rows, and "extrapolated: " where the row lies outside of them. `memory`
+/// adds the error of peak memory, where the machine has one.
 std::string describe(const Evidence *evidence, const Configuration &row, const Machine &machine,
                      bool memory = false);
 
-/// The same where the machine is one of the table's kind.
-std::string describe(const Evidence *evidence, const Configuration &row);
+/// The same for the time of a compiled plan on `ranks` threads of this host: of whole plans if the machine
+/// has such evidence, otherwise of the kernels of its calibration.
+std::string describePlanEvidence(const Machine &machine, std::int64_t ranks);
 
 } // namespace colossal::cost

@@ -6,8 +6,6 @@
 
 #include "colossal/Cost/Operations.h"
 
-#include <string>
-
 namespace colossal::cost {
 
 /// With R ranks on C cores each rank computes with T = max(1, C / R) threads, as the runtime does by default;
@@ -56,10 +54,5 @@ private:
   /// Cores' worth of computing that a rank gets, and its part of the bandwidths.
   double coresPerRank, memoryBandwidth;
 };
-
-/// How far a predicted time of a compiled plan can be trusted: the error found by
-/// test/Benchmark/prediction.py, or that none was measured on such a machine; "extrapolated" where `ranks` or
-/// the machine lie outside of its rows.
-std::string describePlanEvidence(const Machine &machine, std::int64_t ranks);
 
 } // namespace colossal::cost

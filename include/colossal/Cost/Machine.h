@@ -82,6 +82,27 @@ struct FittedKey {
 /// More in one file are refused: with enough constants anything fits.
 constexpr int kMaxFittedConstants = 15;
 
+/// The error of predictions for a machine on one table of measured or simulated rows. It stands in the
+/// machine's file, where `colossal-cost calibrate` or test/Benchmark/evidence.py has written it: whoever
+/// changes the file's constants makes it anew.
+struct Evidence {
+  std::string table;
+  /// What was predicted: "step", "best_step", "all_reduce", "layer", "stage_memory", "kernel" or "plan".
+  std::string question;
+  int rows = 0;
+  bool measured = true; ///< false: the rows are output of a simulator
+  /// True where the machine's constants were fitted to these very rows.
+  bool inSample = false;
+  double meanPercent = 0;   ///< mean absolute percentage error
+  double medianPercent = 0; ///< median of the same
+  /// The same of peak memory where the table has it, otherwise 0.
+  double memoryMeanPercent = 0, memoryMedianPercent = 0;
+  /// Ranges of the rows, by "devices", "hidden", "sequence", "bytes"; what is not there does not matter.
+  std::map<std::string, std::pair<double, double>> ranges;
+  /// Kinds of the rows, by "recompute", "attention", "framework", "schedule", "zero".
+  std::map<std::string, std::vector<std::string>> kinds;
+};
+
 /// A path from a device to something slower: host memory, a disk.
 struct Link {
   double latencySeconds = 0;
@@ -124,6 +145,8 @@ struct Host {
 struct Machine {
   std::string name;
   std::string description;
+  /// What compiles for it: "cpu", or "cuda". Where a file does not say, "cpu" with a `host` and "" without.
+  std::string target;
   Device device;
   /// Innermost first. At least one.
   std::vector<Level> levels;
@@ -135,6 +158,8 @@ struct Machine {
   FittedConstants fitted;
   /// Numbers of the description itself that were fitted. At most kMaxFittedConstants together with `fitted`.
   std::vector<FittedKey> fittedKeys;
+  /// How far its predictions were found to be off.
+  std::vector<Evidence> evidence;
 
   /// Product of the levels' units.
   std::int64_t devices() const;
@@ -152,6 +177,8 @@ MachineResult parseMachine(std::string_view json);
 /// name or by a beginning that no other has. The error of an unknown name lists the known ones, of a
 /// beginning those that have it.
 MachineResult loadMachine(const std::string &nameOrPath);
+/// The built-in machine "cpu": ranks on cores of some server, whatever this host is.
+Machine genericMachine();
 /// The names of the built-in machines, sorted.
 std::vector<std::string> machineNames();
 std::string printMachine(const Machine &machine);

@@ -39,6 +39,8 @@ struct OpWork {
   double passes = 1;
   /// Kernels launched.
   double launches = 1;
+  /// Fused attention by a kernel written for the device.
+  bool native = false;
 
   /// Two for each multiply and add.
   double flops() const;
@@ -114,8 +116,8 @@ private:
 
   const CostModel &cost;
   double hostLaunch;
-  double gemmEfficiency, gemmFill, unalignedEfficiency, attentionEfficiency, streamingEfficiency,
-      kernelSeconds;
+  double gemmEfficiency, gemmFill, unalignedEfficiency, attentionEfficiency, nativeAttention,
+      streamingEfficiency, kernelSeconds;
 };
 
 } // namespace colossal::cost

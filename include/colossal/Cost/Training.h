@@ -28,6 +28,10 @@ struct TrainingLayout {
   bool float8 = false;   ///< contractions in f8
   bool compiled = false; ///< pointwise work fused
   bool asyncTensor = false;
+  bool balancedContext = false; ///< as in LayerLayout
+  bool nativeAttention = false; ///< as in LayerLayout
+  /// Transfers between stages run beside the stages' work.
+  bool asyncPipeline = false;
   bool expertParallel = false; ///< experts over the data axis
   /// Bytes a parameter: its 16-bit copy and gradient, and what the optimizer keeps.
   double parameterBytes = 2, gradientBytes = 4, optimizerBytes = 12;

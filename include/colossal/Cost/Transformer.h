@@ -55,6 +55,12 @@ struct LayerLayout {
   bool compiled = false;
   /// Tensor-parallel collectives run in pieces beside the contractions.
   bool asyncTensor = false;
+  /// Context-parallel ranks hold two pieces of the sequence each, one early and one late, so that all have as
+  /// many keys under a causal mask, and pass keys on beside the attention. Otherwise pieces lie one after the
+  /// other and all wait for the last rank.
+  bool balancedContext = false;
+  /// Fused attention by a kernel written for the device, in place of one that runs on its forerunners too.
+  bool nativeAttention = false;
   /// Ranks that hold different experts.
   int expertParallel = 1;
   Group tensorGroup, contextGroup, expertGroup;
