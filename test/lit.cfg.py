@@ -15,6 +15,9 @@ config.test_exec_root = os.path.join(config.colossal_build, "test", "lit")
 
 path = [os.path.join(config.colossal_build, "bin"), config.llvm_bin, os.environ.get("PATH", "")]
 config.environment["PATH"] = os.pathsep.join(path)
+# Whoever runs the tests may have a machine of their own, and hosts differ.
+config.environment["COLOSSAL_MACHINE"] = "cpu"
+config.environment["HOME"] = config.environment["XDG_CONFIG_HOME"] = os.path.join(config.test_exec_root, "no-home")
 config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
 config.substitutions += [
     ("%models", os.path.join(config.test_source_root, "Models")),

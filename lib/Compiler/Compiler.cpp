@@ -119,10 +119,8 @@ static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &op
   for (const plan::MeshAxis &axis : plan.mesh().axes())
     ranks *= axis.size();
   unsigned cores = llvm::hardware_concurrency().compute_thread_count();
-  cost::MachineResult loaded =
-      cost::loadMachine(options.layout.machine.empty() ? "cpu" : options.layout.machine);
-  if (loaded.error.empty() && loaded.machine.host)
-    cores = static_cast<unsigned>(loaded.machine.host->cores);
+  if (options.layout.machine.host)
+    cores = static_cast<unsigned>(options.layout.machine.host->cores);
   return measurePlan(plan,
                      static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
 }
@@ -130,23 +128,23 @@ static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &op
 /// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what
 /// is predicted.
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
-  const std::string &name = options.layout.machine;
-  cost::MachineResult loaded = cost::loadMachine(name.empty() ? "cpu" : name);
-  if (!loaded.error.empty())
-    return emitError(module.getLoc()) << loaded.error;
+  const cost::Machine &machine = options.layout.machine;
+  // Of another machine no time goes into the programs, which are for this CPU.
+  if (!layout::describeForeignTimes(machine).empty())
+    result.layout.predictedByFunction.clear();
   dist::MeshAttr mesh = dist::getMesh(module);
-  if (loaded.machine.host)
+  if (machine.host)
     for (auto program : module.getOps<plan::ProgramOp>()) {
       if (program.getRole() == plan::Role::Load)
         continue;
-      PlanPrice price = pricePlan(program, mesh, loaded.machine);
+      PlanPrice price = pricePlan(program, mesh, machine);
       program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
       result.layout.predictedByFunction.erase(program.getSymName().str());
       result.layout.summary +=
           "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
     }
   result.layout.summary +=
-      "error of predictions: " + cost::describePlanEvidence(loaded.machine, mesh.getNumRanks()) + "\n";
+      "error of predictions: " + cost::describePlanEvidence(machine, mesh.getNumRanks()) + "\n";
   return success();
 }
 
@@ -177,6 +175,7 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions
     emit.report.set_compiler_version(COLOSSAL_VERSION);
     emit.report.set_model_path(options.import.modelPath);
     emit.report.set_command_line(options.commandLine);
+    emit.report.set_machine(cost::printMachine(options.layout.machine));
     emit.report.set_layouts(result.layout.pins);
     if (failed(predictPrograms(module, options, result)) ||
         failed(plan::emitPlan(module, emit, result.plan, result.data)))

@@ -209,15 +209,20 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
     emitWarning(loc) << options.pricePath << ": the plan was made for " << number(read.sequence)
                      << " tokens a sequence and is priced for " << number(graph.sequence)
                      << "; --dim binds the length";
-  cost::MachineResult machine = cost::loadMachine(read.machine.empty() ? options.machine : read.machine);
-  if (!machine.error.empty())
-    return emitError(loc) << options.pricePath << ": machine: " << machine.error;
-  if (read.plan.task.devices > machine.machine.devices())
-    return emitError(loc) << options.pricePath << ": devices: machine '" << machine.machine.name << "' has "
-                          << machine.machine.devices();
+  // The plan's machine is known when the plan was read, which is its door.
+  cost::Machine machine = options.machine;
+  if (!read.machine.empty()) {
+    cost::MachineResult stated = cost::loadMachine(read.machine);
+    if (!stated.error.empty())
+      return emitError(loc) << options.pricePath << ": machine: " << stated.error;
+    machine = std::move(stated.machine);
+  }
+  if (read.plan.task.devices > machine.devices())
+    return emitError(loc) << options.pricePath << ": devices: machine '" << machine.name << "' has "
+                          << machine.devices();
   if (read.plan.task.memoryBytes <= 0)
     read.plan.task.memoryBytes = options.task.memoryBytes;
-  cost::CostModel model(machine.machine);
+  cost::CostModel model(machine);
   planner::PlanPricer pricer(graph, model, read.plan.task);
   planner::PlanPrice price = pricer.price(read.plan, true);
   if (!price.error.empty())
@@ -239,16 +244,13 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
     return failure();
   if (!options.pricePath.empty())
     return priceGiven(context, options, *graph, result);
-  cost::MachineResult machine = cost::loadMachine(options.machine);
-  if (!machine.error.empty())
-    return emitError(loc) << "--machine: " << machine.error;
-  cost::CostModel model(machine.machine);
+  cost::CostModel model(options.machine);
   planner::PlanPricer pricer(*graph, model, options.task);
   planner::SearchResult found = planner::searchPlans(pricer, options.task, options.space, options.progress);
   if (!found.error.empty())
     return emitError(loc) << found.error;
   result.found = found.best.has_value();
-  result.json = planner::printPlan(found, pricer, options.machine);
+  result.json = planner::printPlan(found, pricer, options.machineName);
   result.report = planner::printReport(found, pricer);
   return success();
 }

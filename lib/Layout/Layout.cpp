@@ -65,20 +65,23 @@ static double countAllBytes(ModuleOp module) {
   return bytes;
 }
 
-static FailureOr<Costs> loadCosts(ModuleOp module, const LayoutOptions &options) {
+std::string layout::describeForeignTimes(const cost::Machine &machine) {
+  if (machine.target == "cpu")
+    return "";
+  return "times are predicted for machine '" + machine.name + "'; the program in this file is for this CPU";
+}
+
+static FailureOr<Costs> makeCosts(ModuleOp module, const LayoutOptions &options) {
   MeshAttr mesh = getMesh(module);
-  cost::MachineResult machine = cost::loadMachine(options.machine.empty() ? "cpu" : options.machine);
-  if (!machine.error.empty())
-    return emitError(module.getLoc()) << machine.error;
-  if (mesh.getNumRanks() > machine.machine.devices())
+  if (mesh.getNumRanks() > options.machine.devices())
     return emitError(module.getLoc())
-           << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << machine.machine.name << "' "
-           << machine.machine.devices() << " devices";
-  return Costs(machine.machine, mesh);
+           << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << options.machine.name << "' "
+           << options.machine.devices() << " devices";
+  return Costs(options.machine, mesh);
 }
 
 FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const LayoutOptions &options) {
-  FailureOr<Costs> costs = loadCosts(module, options);
+  FailureOr<Costs> costs = makeCosts(module, options);
   if (failed(costs))
     return failure();
   return CollectiveCost([costs = *costs](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
@@ -96,7 +99,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
       return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));
   }
-  FailureOr<Costs> costs = loadCosts(module, options);
+  FailureOr<Costs> costs = makeCosts(module, options);
   if (failed(costs))
     return failure();
   uint64_t memory = options.memoryBytes ? options.memoryBytes : costs->getMemoryBytes();

@@ -79,6 +79,7 @@ public:
   }
   dist::Resharder &getResharder() { return resharder; }
   dist::MeshAttr getMesh() const { return mesh; }
+  const cost::Machine &getMachine() const { return costs.getMachine(); }
   /// Bytes of one rank's shard.
   double getLocalBytes(dist::ShardingAttr sharding, mlir::Type element) const;
 

@@ -1,4 +1,5 @@
 //===- Passes.cpp - the search phase as a pass ------------------------------===//
+#include "colossal/Cost/MachineChoice.h"
 #include "colossal/Layout/Layout.h"
 
 #include "dialects/Colossal/Colossal.h"
@@ -19,7 +20,12 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
   void runOnOperation() override {
     LayoutOptions options;
     options.memoryBytes = memory;
-    options.machine = machine;
+    cost::MachineChoice choice = cost::chooseMachine(machine);
+    if (!choice.error.empty()) {
+      getOperation().emitError() << choice.error;
+      return signalPassFailure();
+    }
+    options.machine = std::move(choice.machine);
     options.pins.assign(pins.begin(), pins.end());
     LayoutReport report;
     if (failed(searchLayouts(getOperation(), options, report)))

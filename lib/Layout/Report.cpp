@@ -187,8 +187,14 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   for (auto &[kind, entry] : collectives)
     out += " " + kind + " " + printBytes(entry.second) + " in " + std::to_string(entry.first) + ";";
   out += collectives.empty() ? " none\n" : "\n";
-  out += "predicted time: " + printSeconds(report.predictedSeconds) + " (computing " + printSeconds(compute) +
-         ", communicating " + printSeconds(communication) + ")";
+  const std::string foreign = describeForeignTimes(model.getMachine());
+  if (!foreign.empty()) {
+    out += foreign + "\n";
+    report.explanation = foreign + "\n" + report.explanation;
+  }
+  out += (foreign.empty() ? "predicted time: " : "predicted time on '" + model.getMachine().name + "': ") +
+         printSeconds(report.predictedSeconds) + " (computing " + printSeconds(compute) + ", communicating " +
+         printSeconds(communication) + ")";
   if (solution.lowerBound && solution.cost > 0) {
     double gap = 100.0 * static_cast<double>(solution.cost - *solution.lowerBound) /
                  static_cast<double>(solution.cost);

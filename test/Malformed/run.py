@@ -22,6 +22,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+# Layouts must not depend on the host or on the user's configuration.
+os.environ["COLOSSAL_MACHINE"] = "cpu"
+
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "Models"
 
 

@@ -1,6 +1,8 @@
 //===- Options.cpp - the command line of colossal-compile -------------------===//
 #include "Options.h"
 
+#include "colossal/Cost/MachineChoice.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -87,7 +89,7 @@ uint64_t parseBytes(const std::string &text) {
 
 struct RawOptions {
   std::vector<std::string> dims, shapes, values, pins;
-  std::string memory, emit = "plan", training, precision, recompute, attention;
+  std::string memory, machine, emit = "plan", training, precision, recompute, attention;
 };
 
 /// What --plan-only needs.
@@ -111,16 +113,16 @@ void interpretTraining(const RawOptions &raw, Options &options) {
         fail("--dim " + name + ": --plan-only takes one value");
       training.import.dims[name] = values.front();
     }
-  if (!options.compile.layout.machine.empty())
-    training.machine = options.compile.layout.machine;
+  training.machineName = raw.machine.empty() ? "h100" : raw.machine;
+  colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(training.machineName);
+  if (!choice.error.empty())
+    fail("--machine: " + choice.error);
+  training.machine = std::move(choice.machine);
   training.task.memoryBytes = options.compile.layout.memoryBytes;
   if (isPricing) {
-    training.asked = {training.task.devices,
-                      training.task.globalBatch,
-                      options.compile.layout.machine,
-                      raw.training,
-                      raw.precision,
-                      raw.attention};
+    training.asked = {training.task.devices, training.task.globalBatch,
+                      raw.machine,           raw.training,
+                      raw.precision,         raw.attention};
     return;
   }
   if (training.task.devices < 1)
@@ -183,6 +185,13 @@ void interpret(const RawOptions &raw, Options &options) {
   if (!raw.memory.empty())
     compile.layout.memoryBytes = parseBytes(raw.memory);
   compile.layout.pins = raw.pins;
+  if (!options.planOnly && !options.listOperators && !options.printInputs) {
+    colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(raw.machine);
+    if (!choice.error.empty())
+      fail((raw.machine.empty() ? "" : "--machine: ") + choice.error);
+    compile.layout.machine = std::move(choice.machine);
+    options.machineOrigin = std::move(choice.origin);
+  }
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
     fail("--emit: '" + raw.emit +
@@ -236,8 +245,9 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("--memory", raw.memory,
                  "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  app.add_option("--machine", compile.layout.machine,
-                 "machine description: a file, or a name (default: this CPU)");
+  app.add_option("--machine", raw.machine,
+                 "machine description: a file, or a name (default: COLOSSAL_MACHINE, else the file that "
+                 "colossal-cost calibrate --default made, else this host)");
   app.add_option("--pin", raw.pins,
                  "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
       ->expected(1)

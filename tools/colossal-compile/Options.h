@@ -10,6 +10,7 @@
 /// What the user asked for.
 struct Options {
   colossal::CompileOptions compile;
+  std::string machineOrigin; ///< which machine was chosen and why, for the user
   std::string output;
   bool isOutputGiven = false;
   colossal::Phase last = colossal::Phase::Plan;

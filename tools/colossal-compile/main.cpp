@@ -115,6 +115,9 @@ int main(int argc, char **argv) {
   // its layout, is known at its end.
   bool needsPlan = !options.asPins || options.isOutputGiven || options.compile.layout.memoryBytes;
   Phase last = options.asPins ? (needsPlan ? Phase::Plan : Phase::Search) : options.last;
+  if (std::string foreign = layout::describeForeignTimes(options.compile.layout.machine);
+      !foreign.empty() && last == Phase::Plan)
+    llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))
     return 1;
@@ -140,7 +143,7 @@ int main(int argc, char **argv) {
   if (options.explain)
     llvm::outs() << result.layout.explanation;
   if (!options.quiet) {
-    llvm::outs() << result.layout.summary;
+    llvm::outs() << "machine: " << options.machineOrigin << "\n" << result.layout.summary;
     llvm::outs() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n",
                                  options.output.c_str(), result.code.kernels, result.code.image.size(),
                                  seconds());

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Passes.h"
+#include "colossal/Cost/MachineChoice.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
@@ -57,7 +58,10 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.import.allowMissingWeights = missingWeights;
   options.mesh = mesh;
   options.layout.memoryBytes = memory;
-  options.layout.machine = machine;
+  cost::MachineChoice choice = cost::chooseMachine(machine);
+  if (!choice.error.empty())
+    return complain(choice.error);
+  options.layout.machine = std::move(choice.machine);
   options.layout.pins = pins;
   options.schedule.targetCpu = targetCpu;
   for (StringRef text : dims) {

@@ -22,8 +22,9 @@ struct PlanTrainingOptions {
       batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
   planner::SearchSpace space;
-  std::string machine = "h100"; ///< file or name
-  std::string pricePath;        ///< a plan to price; empty: search
+  cost::Machine machine;
+  std::string machineName; ///< as it is written in the plan: a file or a name
+  std::string pricePath;   ///< a plan to price; empty: search
   /// What was asked for beside a plan to price, which states it as well: they must agree. 0 and empty:
   /// nothing.
   struct Asked {

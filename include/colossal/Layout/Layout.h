@@ -8,6 +8,7 @@
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H
 #define COLOSSAL_LAYOUT_LAYOUT_H
 
+#include "colossal/Cost/Machine.h"
 #include "colossal/Partition/Resharding.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -18,8 +19,8 @@
 namespace colossal::layout {
 
 struct LayoutOptions {
-  uint64_t memoryBytes = 0;      ///< limit per device; 0: the machine's
-  std::string machine;           ///< machine file or name; empty: the default CPU
+  uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
+  cost::Machine machine = cost::genericMachine();
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
 };
 
@@ -31,13 +32,17 @@ struct LayoutReport {
   std::map<std::string, double> predictedByFunction; ///< the same, function by function
 };
 
+/// Empty where times for `machine` are times of programs for the CPU; otherwise a sentence that says whose
+/// they are.
+std::string describeForeignTimes(const cost::Machine &machine);
+
 /// Searches layouts for all functions of `module` (whose `dist.mesh` attribute is set): parameters that
 /// several functions share get one stored layout. Fails with a diagnostic where a pin matches nothing or
 /// cannot be met, or where nothing fits the memory: by how much, and where it goes.
 mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options, LayoutReport &report);
 
 /// Seconds of collectives on `module`'s mesh as the search prices them, so that the partitioner chooses the
-/// sequences that the search has counted. Fails with a diagnostic where the machine is not known.
+/// sequences that the search has counted. Fails with a diagnostic where the machine has too few devices.
 mlir::FailureOr<dist::CollectiveCost> getCollectiveCost(mlir::ModuleOp module, const LayoutOptions &options);
 
 /// Registers `--colossal-search-layouts`.
