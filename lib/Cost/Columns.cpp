@@ -75,6 +75,8 @@ const std::vector<ColumnInfo> &knownColumns() {
       {"mem_GiB", "", true},
       {"bubble_rate", "", true},
       {"tokens_s_per_gpu", "", true},
+      {"mfu", "", true},
+      {"iter_s", "", true},
       {"tflops_per_gpu", "", true},
       {"train_days_300B_tokens", "", true},
       {"mean_latency_s", "", true},

@@ -2,12 +2,12 @@
 """Makes the evidence of the machine files: the errors of their predictions on published rows.
 
     test/Benchmark/evidence.py --reference DIR [--tool build/bin/colossal-cost] [--write | --check] [--machine NAME ...]
-    test/Benchmark/evidence.py --reference DIR --leave-one-out [--machine NAME ...] [--evaluations N]
+    test/Benchmark/evidence.py --reference DIR --leave-one-out [--machine NAME ...] [--evaluations N] [--write]
 
-A machine's table says whether its constants were fitted to that table's rows; then the error is in-sample and is called so.
-`--write` puts the errors into lib/Cost/machines, `--check` compares them with what stands there (exit code 1 where they
-differ by more than rounding, or where a table is there that a file does not quote). `--leave-one-out` fits the constants
-to all tables of a machine but one, from their defaults, and prints the error on the one left out.
+The error on a table that a machine's constants were fitted to is that of constants fitted to its other tables, which
+`--leave-one-out` finds, from the constants' defaults, and prints (with `--write`, into Published/held_out.json). Where
+there is no such fit, the error is in-sample and is called so. `--write` puts the errors into lib/Cost/machines, `--check` compares them with what stands there (exit code 1 where they
+differ, or where a table is there that a file does not quote).
 DIR holds the tables of shared/reference; those of test/Benchmark/Published are found beside this script.
 """
 import argparse
@@ -23,6 +23,7 @@ from cost_reference import number, predict
 from fit_cost import nelder_mead
 
 HERE = pathlib.Path(__file__).resolve().parent
+HELD_OUT = HERE / "Published" / "held_out.json"
 MACHINES = HERE.parent.parent / "lib" / "Cost" / "machines"
 
 
@@ -127,19 +128,34 @@ def errors(tool, path, table, machine, memory=False):
 
 
 def rounded(x):
-    return float(f"{x:.2g}") if x < 10 else float(f"{x:.3g}" if x >= 100 else f"{x:.3g}")
+    return float(f"{x:.2g}" if x < 10 else f"{x:.3g}")
+
+
+def described_with(machine, constants, path):
+    """Writes the machine's file with other constants."""
+    description = json.loads((MACHINES / (machine + ".json")).read_text())
+    for name, value in constants.items():
+        description["fitted"][name]["value"] = value
+    path.write_text(json.dumps(description))
+    return path
 
 
 def evidence(tool, reference, machine, path_of_machine):
     """The entries for a machine's tables, of those that are there."""
     tables, fitted, _ = QUOTED[machine]
+    unseen = json.loads(HELD_OUT.read_text()).get(machine, {})
     entries = []
     for name in tables:
         table, path = TABLES[name], find(reference, name)
         if not path:
             continue
-        found = errors(tool, path, table, path_of_machine)
-        entry = {"table": name, "question": table.question, "rows": len(found), "measured": table.measured, "in_sample": name in fitted,
+        with tempfile.TemporaryDirectory() as folder:
+            judge = path_of_machine
+            if name in unseen:
+                judge = described_with(machine, unseen[name], pathlib.Path(folder) / "held-out.json")
+            found = errors(tool, path, table, judge)
+        entry = {"table": name, "question": table.question, "rows": len(found), "measured": table.measured,
+                 "in_sample": name in fitted and name not in unseen,
                  "mean_percent": rounded(statistics.mean(found)), "median_percent": rounded(statistics.median(found))}
         if table.memory:
             found = errors(tool, path, table, path_of_machine, memory=True)
@@ -161,8 +177,8 @@ def write(machine, entries):
     path.write_text(f'{kept},\n  "evidence": [\n{lines}\n  ]\n}}\n')
 
 
-def leave_one_out(tool, reference, machine, evaluations):
-    """Prints the error on each fitted table of steps with constants that were fitted to the others, from their defaults."""
+def leave_one_out(tool, reference, machine, evaluations, write):
+    """Finds constants for each fitted table of steps from the others, and prints the error on it."""
     _, fitted, constants = QUOTED[machine]
     names = [n for n in fitted if TABLES[n].question in ("step", "layer") and find(reference, n)]
     if len(names) < 2 or not constants:
@@ -170,25 +186,25 @@ def leave_one_out(tool, reference, machine, evaluations):
         return
     start = {"gemm_efficiency": 0.75, "gemm_fill": 192, "streaming_efficiency": 0.85, "host_launch_seconds": 1e-5, "backward_launch": 0.6,
              "straggler": 0.01, "attention_efficiency": 0.4, "native_attention_efficiency": 0.4, "overlap_contention": 0.15}
-    description = json.loads((MACHINES / (machine + ".json")).read_text())
+    kept = json.loads(HELD_OUT.read_text())
     with tempfile.TemporaryDirectory() as folder:
         trial = pathlib.Path(folder) / "trial.json"
 
+        def values(point):
+            found = {name: float(f"{start[name] * math.exp(step):.3g}") for name, step in zip(constants, point)}
+            return {n: min(v, 1) if n.endswith("efficiency") or n == "overlap_contention" else v for n, v in found.items()}
+
         def mean(point, chosen):
-            changed = json.loads(json.dumps(description))
-            for name, step in zip(constants, point):
-                value = start[name] * math.exp(step)
-                if name.endswith("efficiency") or name == "overlap_contention":
-                    value = min(value, 1)
-                changed["fitted"][name]["value"] = value
-            trial.write_text(json.dumps(changed))
+            described_with(machine, values(point), trial)
             return statistics.mean(statistics.mean(errors(tool, find(reference, n), TABLES[n], trial)) for n in chosen)
 
         for left in names:
             others = [n for n in names if n != left]
             point = nelder_mead(lambda p: mean(p, others), len(constants), evaluations)
-            values = ", ".join(f"{n} {start[n] * math.exp(s):.3g}" for n, s in zip(constants, point))
-            print(f"{machine}: without {left}: {mean(point, others):.1f} % on the others, {mean(point, [left]):.1f} % on it   ({values})", flush=True)
+            kept.setdefault(machine, {})[left] = values(point)
+            print(f"{machine}: without {left}: {mean(point, others):.1f} % on the others, {mean(point, [left]):.1f} % on it", flush=True)
+    if write:
+        HELD_OUT.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def main():
@@ -197,7 +213,7 @@ def main():
     parser.add_argument("--tool", default="build/bin/colossal-cost")
     parser.add_argument("--machine", action="append", choices=sorted(QUOTED), help="only these")
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--write", action="store_true", help="into the machine files")
+    parser.add_argument("--write", action="store_true", help="into the machine files, or the constants into Published/held_out.json")
     mode.add_argument("--check", action="store_true", help="against the machine files")
     mode.add_argument("--leave-one-out", action="store_true")
     parser.add_argument("--evaluations", type=int, default=60, help="of the fit to all tables but one")
@@ -205,7 +221,7 @@ def main():
     bad = 0
     for machine in options.machine or QUOTED:
         if options.leave_one_out:
-            leave_one_out(options.tool, options.reference, machine, options.evaluations)
+            leave_one_out(options.tool, options.reference, machine, options.evaluations, options.write)
             continue
         path = MACHINES / (machine + ".json")
         entries = evidence(options.tool, options.reference, machine, path)
