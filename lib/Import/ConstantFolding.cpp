@@ -20,6 +20,9 @@ namespace colossal {
 
 namespace {
 
+/// Operands of more elements are not read.
+constexpr int64_t kMostRead = int64_t(1) << 22;
+
 SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (int i = int(shape.size()) - 2; i >= 0; --i)
@@ -379,7 +382,9 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
     if (!isa<ReshapeOp>(op) || operands[0].splat)
       return resplat(operands[0], type);
   }
-  if (type.getNumElements() > limit)
+  // A constant of one value may be of any size, and what reduces it would read every element.
+  auto isLong = [&](const HostTensor &tensor) { return tensor.count() > std::max(limit, kMostRead); };
+  if (type.getNumElements() > limit || llvm::any_of(operands, isLong))
     return std::nullopt;
   if (auto elementwise = dyn_cast<ElementwiseOp>(op))
     return evaluateElementwise(elementwise, operands, type, /*splat=*/false);

@@ -19,9 +19,11 @@ namespace colossal {
 std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                                           llvm::ArrayRef<int64_t> b);
 
-/// Whether a tensor may have that shape: no size negative or unknown, and at most kMostElements in all, so
-/// that no product of sizes or of bytes overflows later.
-inline constexpr int64_t kMostElements = int64_t(1) << 40;
+/// A tensor of more elements is not stored (StoredSizes.h): the sum of the bytes of all does not overflow.
+inline constexpr int64_t kMostStored = int64_t(1) << 40;
+/// Whether a tensor may have that shape while the model is read: no size negative or unknown, and at most
+/// kMostElements in all, so that no product of sizes or of bytes overflows.
+inline constexpr int64_t kMostElements = int64_t(1) << 56;
 bool isPossibleShape(llvm::ArrayRef<int64_t> shape);
 
 class GraphBuilder {

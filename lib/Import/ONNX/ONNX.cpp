@@ -7,6 +7,7 @@
 
 #include "../IndexChecks.h"
 #include "../Patterns/Patterns.h"
+#include "../StoredSizes.h"
 #include "Importer.h"
 #include "mlir/IR/Verifier.h"
 
@@ -23,6 +24,9 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
     return failure();
   if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
     return failure();
+  for (auto function : (*module)->getOps<func::FuncOp>())
+    if (failed(checkStoredSizes(function)))
+      return failure();
   if (options.checkIndices)
     for (auto function : (*module)->getOps<func::FuncOp>())
       if (failed(checkIndices(function)))

@@ -157,6 +157,8 @@ static std::optional<int64_t> matchCausalContents(const HostTensor &mask) {
   if (rank < 2 || mask.count() == 0)
     return std::nullopt;
   int64_t queries = mask.type.getDimSize(rank - 2), keys = mask.type.getDimSize(rank - 1);
+  if (mask.splat) // of any size: true everywhere, or nowhere
+    return mask.getInt(0) ? std::optional(keys - 1) : std::nullopt;
   // The first row that does not see all keys tells the offset.
   int64_t offset = keys - 1;
   for (int64_t q = 0; q < queries; ++q) {

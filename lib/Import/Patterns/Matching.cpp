@@ -19,10 +19,10 @@ ElementwiseOp matchKind(Value value, ElementwiseKind kind) {
 std::optional<double> matchSplat(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto constant = dyn_cast<ConstantOp>(op)) {
-      auto tensor = HostTensor::fromAttr(constant.getValue());
-      if (!tensor || tensor->count() == 0 || (!tensor->splat && tensor->count() != 1))
+      if (!constant.getValue().isSplat()) // as one element is
         return std::nullopt;
-      return tensor->getFloat(0);
+      auto tensor = HostTensor::fromAttr(constant.getValue());
+      return tensor && tensor->count() ? std::optional(tensor->getFloat(0)) : std::nullopt;
     }
     if (!isa<ReshapeOp, BroadcastOp>(op))
       return std::nullopt;
