@@ -47,10 +47,11 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
     for (auto [d, dim] : llvm::enumerate(input.shape)) {
       bool isBound = dim.size >= 0 || options.import.dims.count(dim.name);
       bool isBatch = options.batchDimension.empty() ? d == 0 : dim.name == options.batchDimension;
-      if (isBatch && !isBound && !dim.name.empty()) {
+      if (isBatch && !isBound) {
         batch.insert(dim.name);
         if (told.empty())
-          told = "dimension " + std::to_string(d) + " of '" + input.name + "' ('" + dim.name + "')";
+          told = "dimension " + std::to_string(d) + " of '" + input.name + "'" +
+                 (dim.isNamed ? " ('" + dim.name + "')" : "");
       } else if (d == 0 && dim.size >= 0) {
         fixed = "input '" + input.name + "' has a fixed first dimension of " + std::to_string(dim.size);
       } else if (d == 0 && isBound) {
@@ -75,9 +76,6 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
           options.import.dims.count(dim.name) || options.import.shapes.count(input.name) ||
           options.import.values.count(input.name))
         continue;
-      if (dim.name.empty())
-        return emitError(loc) << "dimension " << d << " of input '" << input.name
-                              << "' has no name and is not bound: give --shape " << input.name << "=...";
       lengths[dim.name] = "dimension " + std::to_string(d) + " of input '" + input.name + "'";
     }
   return batch;

@@ -41,9 +41,14 @@ static int printInputs(MLIRContext &context, const std::string &path) {
       if (dim.size >= 0)
         llvm::outs() << dim.size;
       else
-        llvm::outs() << (dim.name.empty() ? "?" : dim.name);
+        llvm::outs() << (dim.isNamed ? dim.name : "?");
     }
-    llvm::outs() << "]" << (input.hasShape ? "" : " (no shape: bind it with --shape)") << "\n";
+    llvm::outs() << "]" << (input.hasShape ? "" : " (no shape: bind it with --shape)");
+    auto open = llvm::find_if(input.shape, [](const InputDim &dim) { return dim.size < 0 && !dim.isNamed; });
+    if (open != input.shape.end())
+      llvm::outs() << " (?: no name; bind the shape with --shape " << input.name
+                   << "=..., or one of them with --dim " << open->name << "=VALUE)";
+    llvm::outs() << "\n";
   }
   return 0;
 }

@@ -67,11 +67,13 @@ struct ImportOptions {
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext *context,
                                                               const ImportOptions &options);
 
-/// One dimension of a model input: a size, or a name to be bound (empty where the model gives none: bind the
-/// shape).
+/// One dimension of a model input: a size, or a name to be bound. A dimension that the model leaves open
+/// without a name (or with one that names nothing: '?', '-1', 'None') is one of its own, and has a name made
+/// of input and position: 'x.0'.
 struct InputDim {
-  int64_t size = -1;
-  std::string name;
+  int64_t size = -1;    ///< -1: open
+  std::string name;     ///< of an open dimension
+  bool isNamed = false; ///< by the model
 };
 struct ModelInput {
   std::string name;
@@ -82,10 +84,10 @@ struct ModelInput {
 /// The inputs that a user gives (initializers are not listed).
 mlir::FailureOr<std::vector<ModelInput>> listInputs(mlir::MLIRContext *context, const std::string &modelPath);
 
-/// Some exporters lose the names of dimensions and number them ('s33'). Where a model has only such names,
-/// 'batch' in `dims` means the first dimension of the inputs and 'seq' the second, and is replaced by the
-/// names that these have; names that `dims` has anyway stay. Returns what was taken for what, for the user to
-/// know; empty where nothing was.
+/// Some exporters lose the names of dimensions and number them ('s33'). Where a model has only such names, or
+/// none, 'batch' in `dims` means the first dimension of the inputs and 'seq' the second, and is replaced by
+/// the names that these have; names that `dims` has anyway stay. Returns what was taken for what, for the
+/// user to know; empty where nothing was.
 std::string bindByPosition(const std::vector<ModelInput> &inputs, std::map<std::string, int64_t> &dims);
 
 /// One supported operator; versions are those of the domain's operator set. `last` is 0 where it is still

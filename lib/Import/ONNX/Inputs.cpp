@@ -8,6 +8,7 @@
 
 #include "llvm/Support/Regex.h"
 
+#include <cctype>
 #include <set>
 
 using namespace mlir;
@@ -25,7 +26,14 @@ static std::vector<const onnx::ValueInfoProto *> getInputs(const onnx::GraphProt
   return inputs;
 }
 
-static ModelInput describe(MLIRContext *context, const onnx::ValueInfoProto &input) {
+/// Whether the model gives a dimension's name: exporters write '?', '-1' or Python's None where they know
+/// none.
+static bool isDimensionName(StringRef name) {
+  return name != "None" && llvm::any_of(name, [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
+}
+
+static ModelInput describe(MLIRContext *context, const onnx::ValueInfoProto &input,
+                           const std::set<std::string> &named) {
   const auto &type = input.type().tensor_type();
   ModelInput listed;
   listed.name = input.name();
@@ -37,32 +45,69 @@ static ModelInput describe(MLIRContext *context, const onnx::ValueInfoProto &inp
   else
     stream << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(type.elem_type()));
   listed.hasShape = type.has_shape();
-  for (const auto &dim : type.shape().dim())
-    listed.shape.push_back({dim.has_dim_value() ? dim.dim_value() : -1, dim.dim_param()});
+  for (auto [d, dim] : llvm::enumerate(type.shape().dim())) {
+    InputDim &described = listed.shape.emplace_back();
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      described.size = dim.dim_value();
+      continue;
+    }
+    described.isNamed = isDimensionName(dim.dim_param());
+    described.name = described.isNamed ? dim.dim_param() : input.name() + "." + std::to_string(d);
+    while (!described.isNamed && named.count(described.name)) // another dimension's
+      described.name += '_';
+  }
   return listed;
 }
 
-LogicalResult Importer::bindInputs() {
-  auto inputs = getInputs(file.proto().graph());
-  bool ok = true;
-  auto report = [&]() {
-    ok = false;
-    return emitError(modelLocation());
-  };
-  // What the options name must be there.
-  std::set<std::string> inputNames, dimNames;
-  for (const auto *input : inputs) {
-    inputNames.insert(input->name());
+static std::vector<ModelInput> describe(MLIRContext *context, ArrayRef<const onnx::ValueInfoProto *> inputs) {
+  std::set<std::string> named;
+  for (const auto *input : inputs)
     for (const auto &dim : input->type().tensor_type().shape().dim())
-      if (dim.has_dim_param() && !dim.dim_param().empty())
-        dimNames.insert(dim.dim_param());
-  }
-  dims = options.dims;
+      if (isDimensionName(dim.dim_param()))
+        named.insert(dim.dim_param());
   std::vector<ModelInput> described;
   for (const auto *input : inputs)
-    described.push_back(describe(ctx, *input));
-  if (std::string told = bindByPosition(described, dims); !told.empty())
-    emitWarning(modelLocation()) << told;
+    described.push_back(describe(context, *input, named));
+  return described;
+}
+
+namespace {
+
+/// Sizes of dimensions, from what the user gives of them, of shapes and of contents.
+class SizeBinder {
+public:
+  SizeBinder(Location model, const ImportOptions &options, ArrayRef<ModelInput> inputs,
+             std::map<std::string, int64_t> &dims)
+      : model(model), options(options), inputs(inputs), dims(dims) {}
+
+  InFlightDiagnostic report() {
+    ok = false;
+    return emitError(model);
+  }
+  bool isOk() const { return ok; }
+
+  /// Dimensions by name; what the options name must be there.
+  void bindNames();
+  /// Those that `input`, of that shape, names.
+  void bindShape(const ModelInput &input, ArrayRef<int64_t> shape);
+  SmallVector<int64_t> getShape(const ModelInput &input, Location location);
+
+private:
+  Location model;
+  const ImportOptions &options;
+  ArrayRef<ModelInput> inputs;
+  std::map<std::string, int64_t> &dims;
+  bool ok = true;
+};
+
+void SizeBinder::bindNames() {
+  std::set<std::string> inputNames, dimNames;
+  for (const ModelInput &input : inputs) {
+    inputNames.insert(input.name);
+    for (const InputDim &dim : input.shape)
+      if (dim.size < 0)
+        dimNames.insert(dim.name);
+  }
   for (const auto &[name, value] : dims) {
     if (!dimNames.count(name)) {
       auto diagnostic = report() << "the model's inputs have no dimension named '" << name << "'; they have:";
@@ -79,127 +124,138 @@ LogicalResult Importer::bindInputs() {
   for (const auto &[name, contents] : options.values)
     if (!inputNames.count(name))
       report() << "the model has no input named '" << name << "' (value given)";
-  if (!ok)
+}
+
+void SizeBinder::bindShape(const ModelInput &input, ArrayRef<int64_t> shape) {
+  if (input.hasShape && input.shape.size() != shape.size()) {
+    report() << "input '" << input.name << "' has " << input.shape.size() << " dimensions, " << shape.size()
+             << " are given";
+    return;
+  }
+  for (auto [d, dim] : llvm::enumerate(input.shape)) {
+    if (dim.size >= 0) {
+      if (dim.size != shape[d])
+        report() << "dimension " << d << " of input '" << input.name << "' is " << dim.size << ", "
+                 << shape[d] << " is given";
+      continue;
+    }
+    auto [at, isNew] = dims.insert({dim.name, shape[d]});
+    if (!isNew && at->second != shape[d])
+      report() << "dimension '" << dim.name << "' is bound to " << at->second << " and, by input '"
+               << input.name << "', to " << shape[d];
+  }
+  for (int64_t size : shape)
+    if (size < 0)
+      report() << "the shape given for input '" << input.name << "' has a negative size";
+}
+
+SmallVector<int64_t> SizeBinder::getShape(const ModelInput &input, Location location) {
+  SmallVector<int64_t> shape;
+  bool isGiven = options.shapes.count(input.name);
+  if (isGiven) {
+    const std::vector<int64_t> &given = options.shapes.at(input.name);
+    shape.assign(given.begin(), given.end());
+  } else if (!input.hasShape) {
+    report() << "input '" << input.name << "' has no shape in the model: bind it with --shape " << input.name
+             << "=...";
+  }
+  for (size_t d = 0; !isGiven && d < input.shape.size(); ++d) {
+    const InputDim &dim = input.shape[d];
+    auto known = dims.find(dim.name);
+    if (dim.size >= 0) {
+      shape.push_back(dim.size);
+    } else if (known != dims.end()) {
+      shape.push_back(known->second);
+    } else if (options.assumedSize) {
+      shape.push_back(*options.assumedSize);
+      dims[dim.name] = shape.back();
+      auto diagnostic = emitWarning(location) << "dimension ";
+      if (dim.isNamed)
+        diagnostic << "'" << dim.name << "'";
+      else
+        diagnostic << d << " of input '" << input.name << "'";
+      diagnostic << " is not bound: " << shape.back() << " assumed";
+    } else {
+      shape.push_back(1);
+      report() << "dimension " << d << " of input '" << input.name << "' is not bound: give --dim "
+               << dim.name << "=VALUE or --shape " << input.name << "=...";
+    }
+  }
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size && count > kMostStored / size)) {
+      report() << "input '" << input.name << "' is too large";
+      break;
+    }
+    count *= size ? size : 1;
+  }
+  return shape;
+}
+
+} // namespace
+
+LogicalResult Importer::bindInputs() {
+  auto inputs = getInputs(file.proto().graph());
+  std::vector<ModelInput> described = describe(ctx, inputs);
+  dims = options.dims;
+  if (std::string told = bindByPosition(described, dims); !told.empty())
+    emitWarning(modelLocation()) << told;
+  SizeBinder sizes(modelLocation(), options, described, dims);
+  sizes.bindNames();
+  if (!sizes.isOk())
     return failure();
 
-  // Shapes and contents bind dimensions by name.
   std::map<std::string, DenseElementsAttr> contents;
+  std::map<std::string, Type> elements;
   for (const auto *input : inputs) {
     auto given = options.values.find(input->name());
     Type element = getElementType(ctx, input->type().tensor_type().elem_type());
     if (!input->type().has_tensor_type() || !element) {
-      report() << "input '" << input->name() << "' has a type that is not supported ("
-               << (input->type().has_tensor_type()
-                       ? onnx::TensorProto::DataType_Name(
-                             onnx::TensorProto::DataType(input->type().tensor_type().elem_type()))
-                       : std::string("not a tensor"))
-               << ")";
+      sizes.report() << "input '" << input->name() << "' has a type that is not supported ("
+                     << (input->type().has_tensor_type()
+                             ? onnx::TensorProto::DataType_Name(
+                                   onnx::TensorProto::DataType(input->type().tensor_type().elem_type()))
+                             : std::string("not a tensor"))
+                     << ")";
       continue;
     }
+    elements[input->name()] = element;
     if (given == options.values.end())
       continue;
     auto read = readContents(given->second, element);
     if (!read) {
-      report() << "value of input '" << input->name() << "': " << toString(read.takeError());
+      sizes.report() << "value of input '" << input->name() << "': " << toString(read.takeError());
       continue;
     }
     contents[input->name()] = *read;
   }
-  auto bind = [&](const onnx::ValueInfoProto &input, ArrayRef<int64_t> shape) {
-    const auto &type = input.type().tensor_type();
-    if (type.has_shape() && type.shape().dim_size() != int(shape.size())) {
-      report() << "input '" << input.name() << "' has " << type.shape().dim_size() << " dimensions, "
-               << shape.size() << " are given";
-      return;
-    }
-    for (int d = 0; type.has_shape() && d < type.shape().dim_size(); ++d) {
-      const auto &dim = type.shape().dim(d);
-      if (dim.has_dim_value() && dim.dim_value() != shape[d])
-        report() << "dimension " << d << " of input '" << input.name() << "' is " << dim.dim_value() << ", "
-                 << shape[d] << " is given";
-      if (!dim.has_dim_param() || dim.dim_param().empty())
-        continue;
-      auto [at, isNew] = dims.insert({dim.dim_param(), shape[d]});
-      if (!isNew && at->second != shape[d])
-        report() << "dimension '" << dim.dim_param() << "' is bound to " << at->second << " and, by input '"
-                 << input.name() << "', to " << shape[d];
-    }
-    for (int64_t size : shape)
-      if (size < 0)
-        report() << "the shape given for input '" << input.name() << "' has a negative size";
-  };
-  for (const auto *input : inputs) {
-    auto shape = options.shapes.find(input->name());
-    if (shape != options.shapes.end())
-      bind(*input, shape->second);
-    auto value = contents.find(input->name());
-    if (value != contents.end())
-      bind(*input, cast<RankedTensorType>(value->second.getType()).getShape());
+  for (const ModelInput &input : described) {
+    if (auto shape = options.shapes.find(input.name); shape != options.shapes.end())
+      sizes.bindShape(input, shape->second);
+    if (auto value = contents.find(input.name); value != contents.end())
+      sizes.bindShape(input, cast<RankedTensorType>(value->second.getType()).getShape());
   }
-  if (!ok)
+  if (!sizes.isOk())
     return failure();
 
   // Arguments and constants.
   SmallVector<NamedAttribute> bound, boundDims;
   SmallVector<StringAttr> names;
   Block &body = function.getBody().front();
-  for (const auto *input : inputs) {
-    Location loc = locationOf(input->name());
-    auto value = contents.find(input->name());
+  for (const ModelInput &input : described) {
+    Location loc = locationOf(input.name);
+    auto value = contents.find(input.name);
     if (value != contents.end()) {
-      current->values[input->name()] = GraphBuilder(builder, loc).constant(value->second);
-      lastSource = current->values[input->name()].getDefiningOp();
-      bound.push_back(builder.getNamedAttr(input->name(), value->second));
+      current->values[input.name] = GraphBuilder(builder, loc).constant(value->second);
+      lastSource = current->values[input.name].getDefiningOp();
+      bound.push_back(builder.getNamedAttr(input.name, value->second));
       continue;
     }
-    const auto &type = input->type().tensor_type();
-    SmallVector<int64_t> shape;
-    auto given = options.shapes.find(input->name());
-    if (given != options.shapes.end()) {
-      shape.assign(given->second.begin(), given->second.end());
-    } else if (!type.has_shape()) {
-      report() << "input '" << input->name() << "' has no shape in the model: bind it with --shape "
-               << input->name() << "=...";
-    } else {
-      for (auto [d, dim] : llvm::enumerate(type.shape().dim())) {
-        auto known = dims.find(dim.dim_param());
-        if (dim.has_dim_value()) {
-          shape.push_back(dim.dim_value());
-        } else if (!dim.dim_param().empty() && known != dims.end()) {
-          shape.push_back(known->second);
-        } else if (options.assumedSize) {
-          shape.push_back(*options.assumedSize);
-          auto diagnostic = emitWarning(loc) << "dimension ";
-          if (dim.dim_param().empty()) {
-            diagnostic << d << " of input '" << input->name() << "'";
-          } else {
-            diagnostic << "'" << dim.dim_param() << "'";
-            dims[dim.dim_param()] = shape.back();
-          }
-          diagnostic << " is not bound: " << shape.back() << " assumed";
-        } else {
-          shape.push_back(1);
-          auto diagnostic = report() << "dimension " << d << " of input '" << input->name()
-                                     << "' is not bound: give ";
-          if (!dim.dim_param().empty())
-            diagnostic << "--dim " << dim.dim_param() << "=VALUE or ";
-          diagnostic << "--shape " << input->name() << "=...";
-        }
-      }
-    }
-    int64_t count = 1;
-    for (int64_t size : shape) {
-      if (size < 0 || (size && count > (int64_t(1) << 40) / size)) {
-        report() << "input '" << input->name() << "' is too large";
-        break;
-      }
-      count *= size ? size : 1;
-    }
-    if (!ok)
+    SmallVector<int64_t> shape = sizes.getShape(input, loc);
+    if (!sizes.isOk())
       continue;
-    auto tensorType = RankedTensorType::get(shape, getElementType(ctx, type.elem_type()));
-    current->values[input->name()] = body.addArgument(tensorType, loc);
-    names.push_back(builder.getStringAttr(input->name()));
+    current->values[input.name] = body.addArgument(RankedTensorType::get(shape, elements[input.name]), loc);
+    names.push_back(builder.getStringAttr(input.name));
   }
   function.setFunctionType(builder.getFunctionType(body.getArgumentTypes(), {}));
   for (auto [i, name] : llvm::enumerate(names))
@@ -210,7 +266,7 @@ LogicalResult Importer::bindInputs() {
     function->setAttr(kBoundInputsAttr, builder.getDictionaryAttr(bound));
   if (!boundDims.empty())
     function->setAttr(kBoundDimsAttr, builder.getDictionaryAttr(boundDims));
-  return success(ok);
+  return success(sizes.isOk());
 }
 
 } // namespace colossal::onnx_import
@@ -221,10 +277,7 @@ mlir::FailureOr<std::vector<colossal::ModelInput>> colossal::listInputs(mlir::ML
   auto file = ModelFile::open(modelPath);
   if (!file)
     return emitError(FileLineColLoc::get(context, modelPath, 0, 0)) << toString(file.takeError());
-  std::vector<ModelInput> result;
-  for (const auto *input : getInputs((*file)->proto().graph()))
-    result.push_back(describe(context, *input));
-  return result;
+  return describe(context, getInputs((*file)->proto().graph()));
 }
 
 std::string colossal::bindByPosition(const std::vector<ModelInput> &inputs,
@@ -234,9 +287,9 @@ std::string colossal::bindByPosition(const std::vector<ModelInput> &inputs,
   std::map<std::string, std::set<size_t>> positions;
   for (const ModelInput &input : inputs)
     for (auto [d, dim] : llvm::enumerate(input.shape)) {
-      if (dim.size >= 0 || dim.name.empty())
+      if (dim.size >= 0)
         continue;
-      if (!numbered.match(dim.name))
+      if (dim.isNamed && !numbered.match(dim.name))
         return {};
       positions[dim.name].insert(d);
     }
