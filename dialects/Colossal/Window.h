@@ -1,7 +1,7 @@
 //===- Window.h - loops over the windows of convolutions and pools ----------===//
 //
-// Element code of ops that gather each element of the result from a window of their input. Neighbour:
-// ElementEmitter.h, whose loops these are.
+// Element code of ops that gather each element of the result from a window of their input, on the loops of
+// ElementEmitter.h.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_WINDOW_H

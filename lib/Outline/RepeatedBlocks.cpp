@@ -21,6 +21,9 @@ using namespace colossal::outline;
 static constexpr unsigned kMaxPeriod = 4096;
 
 bool outline::isSource(Operation *op) {
+  // Each layer's random values are of a stream of its own, as its parameters are.
+  if (isa<RandomOp>(op))
+    return llvm::all_of(op->getOperands(), [](Value operand) { return operand.getDefiningOp<ConstantOp>(); });
   return isa<ParameterOp, ConstantOp>(op);
 }
 

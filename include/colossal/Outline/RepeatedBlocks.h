@@ -45,7 +45,8 @@ struct RepeatedBlock {
 /// period. At most O(ops * min(ops, 4096)) comparisons of words.
 std::vector<RepeatedBlock> findRepeatedBlocks(mlir::func::FuncOp function);
 
-/// The op is a parameter or a constant: it belongs to no block, and may stand anywhere.
+/// The op is a parameter, a constant, or makes random values of constants: it belongs to no block, and may
+/// stand anywhere before its uses.
 bool isSource(mlir::Operation *op);
 
 /// Operands of an instance's ops that come from outside, each once, in order of first use; constants are not

@@ -84,7 +84,23 @@ std::optional<HostTensor> Importer::evaluate(Value value) {
   return colossal::evaluate(value, read);
 }
 
-StringRef Importer::findDynamicSource(Value value) {
+/// Whether `op` makes its result of more than what inputs say about shapes.
+static bool isComputation(Operation *op) {
+  if (isa<ParameterOp, RandomOp>(op))
+    return true;
+  auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
+  int64_t most = 0; // elements of one tensor
+  auto count = [&](Value value) {
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+      most = std::max(most, type.getNumElements());
+  };
+  llvm::for_each(op->getOperands(), count);
+  llvm::for_each(op->getResults(), count);
+  return ruled && ruled.getFlops() > 4.0 * double(most);
+}
+
+Importer::Source Importer::findSource(Value value) {
+  Source source;
   SmallVector<Value> work = {value};
   llvm::DenseSet<Value> seen;
   while (!work.empty()) {
@@ -93,11 +109,50 @@ StringRef Importer::findDynamicSource(Value value) {
       continue;
     if (auto argument = dyn_cast<BlockArgument>(next)) {
       auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
-      return name ? name.getValue() : "";
+      if (source.input.empty() && name) {
+        source.input = name.getValue();
+        source.element = GraphBuilder::elementOf(argument);
+      }
+      continue;
     }
-    llvm::append_range(work, next.getDefiningOp()->getOperands());
+    Operation *op = next.getDefiningOp();
+    if (source.computedBy.empty() && isComputation(op)) {
+      // A weight computes nothing by itself: who reads it does.
+      Operation *reader = op;
+      while (isa<ParameterOp>(reader)) {
+        auto user = llvm::find_if(reader->getUsers(), [&](Operation *user) {
+          return llvm::any_of(user->getResults(), [&](Value result) { return seen.contains(result); });
+        });
+        if (user == reader->getUsers().end())
+          break;
+        reader = *user;
+      }
+      OnnxNames names = getOnnxNames(resolve(reader->getLoc()));
+      source.computedBy = !names.nodes.empty()     ? names.nodes.front().str()
+                          : !names.tensors.empty() ? names.tensors.front().str()
+                                                   : op->getName().getStringRef().str();
+    }
+    llvm::append_range(work, op->getOperands());
   }
-  return "";
+  return source;
+}
+
+//===----------------------------------------------------------------------===//
+// Streams of random values
+//===----------------------------------------------------------------------===//
+
+/// FNV-1a of `name`, which goes on from `hash`.
+static uint64_t hashName(StringRef name, uint64_t hash) {
+  for (unsigned char c : name)
+    hash = (hash ^ c) * 1099511628211ull;
+  return hash;
+}
+
+static uint64_t hashNode(const onnx::NodeProto &node, uint64_t scope) {
+  uint64_t hash = 14695981039346656037ull ^ scope;
+  for (auto [i, output] : llvm::enumerate(node.output()))
+    hash = hashName(output, i ? hashName(",", hash) : hash);
+  return hash;
 }
 
 //===----------------------------------------------------------------------===//
@@ -163,11 +218,20 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
   if (!row) // in a branch of an If, which is taken after all
     return unsupported.emit(modelLocation());
   Node node(*this, proto, version, graph, inputs);
-  if (failed(row->function(node)))
+  if (!row->takesSequences)
+    for (auto [i, input] : llvm::enumerate(inputs))
+      if (input && isSequence(input))
+        return node.error() << "input " << i << " ('" << proto.input(i)
+                            << "') is a sequence, and not a tensor";
+  auto outer = stream;
+  stream = {hashNode(proto, scope.stream), 0};
+  LogicalResult result = row->function(node);
+  stream = outer;
+  if (failed(result))
     return failure();
   RankedTensorType impossible = graph.impossibleType();
   for (Value output : node.outputs)
-    if (output && !isPossibleShape(GraphBuilder::shapeOf(output)))
+    if (output && !isSequence(output) && !isPossibleShape(GraphBuilder::shapeOf(output)))
       impossible = GraphBuilder::typeOf(output);
   if (impossible)
     return node.error() << "it needs a tensor of type " << impossible << ", and at most " << kMostElements
@@ -225,6 +289,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
   OperatorSets sets = getOperatorSets(callee.opset_import());
   Scope inner;
   inner.versions = &sets;
+  inner.stream = hashNode(call, scope.stream);
   // An optional input that is not given is an empty name inside the body.
   llvm::StringSet<> absent;
   for (int i = 0; i < callee.input_size(); ++i) {
@@ -279,6 +344,7 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
   Scope scope;
   scope.parent = current;
   scope.versions = current->versions;
+  scope.stream = hashName("/" + std::to_string(stream.scopes++), stream.number);
   for (const auto &initializer : graph.initializer())
     scope.initializers[initializer.name()] = &initializer;
   for (auto [input, value] : llvm::zip(graph.input(), inputs))
@@ -345,6 +411,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   auto results = importOutputs(graph, scope, "the model");
   if (failed(results))
     return failure();
+  for (auto [output, value] : llvm::zip(graph.output(), *results))
+    if (isSequence(value))
+      return emitError(modelLocation())
+             << "the model's output '" << output.name() << "' is a sequence; give its elements as outputs";
   func::ReturnOp::create(builder, modelLocation(), *results);
   function.setFunctionType(
       builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(*results).getTypes()));

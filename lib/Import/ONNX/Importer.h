@@ -35,6 +35,8 @@ struct Scope {
   const OperatorSets *versions = nullptr;
   llvm::StringMap<mlir::Value> values;
   llvm::StringMap<const onnx::TensorProto *> initializers;
+  /// What tells the nodes of this scope apart from those of equal names elsewhere; 0 for the model's graph.
+  uint64_t stream = 0;
 };
 
 class Importer {
@@ -46,8 +48,18 @@ public:
   mlir::MLIRContext *context() { return ctx; }
   /// Compile-time value of a tensor, parameters included.
   std::optional<HostTensor> evaluate(mlir::Value value);
-  /// The name of the model input that `value` depends on, or "".
-  llvm::StringRef findDynamicSource(mlir::Value value);
+  /// Why a value is not known at compile time.
+  struct Source {
+    llvm::StringRef input;  ///< the model input that it depends on, or ""
+    mlir::Type element;     ///< of that input
+    std::string computedBy; ///< the node that computes it with weights, products or chance, or "": moved and
+                            ///< counted only
+  };
+  Source findSource(mlir::Value value);
+  /// The stream of random values of the node that is imported: a number of its own for each node of the
+  /// model, of each call of a function and of each trip of a loop. It depends on the names of what the node
+  /// gives and of what it stands in, so other nodes, meshes and layouts do not change it.
+  uint64_t getStream() const { return stream.number; }
 
   /// The value of tensor `name`, made from its initializer at first use; null where there is none.
   mlir::FailureOr<mlir::Value> lookup(Scope &scope, llvm::StringRef name);
@@ -91,6 +103,10 @@ private:
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   Scope *current = nullptr;
+  struct {
+    uint64_t number = 0; ///< of the node that is imported
+    uint64_t scopes = 0; ///< made for its subgraphs
+  } stream;
   unsigned depth = 0;
   int64_t imported = 0;                                                    // nodes
   std::deque<google::protobuf::RepeatedPtrField<onnx::NodeProto>> inlined; ///< nodes of functions, per call

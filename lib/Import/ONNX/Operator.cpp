@@ -12,6 +12,9 @@ using namespace mlir;
 
 namespace colossal::onnx_import {
 
+/// Elements of an input that decides shapes; a constant of one value may have any number.
+static constexpr int64_t kMostRead = int64_t(1) << 24;
+
 //===----------------------------------------------------------------------===//
 // The table
 //===----------------------------------------------------------------------===//
@@ -36,6 +39,7 @@ const OperatorTable &getOperatorTable() {
     addRecurrentOperators(rows);
     addReductionOperators(rows);
     addResamplingOperators(rows);
+    addSequenceOperators(rows);
     addShapeOperators(rows);
     addSignalOperators(rows);
     addSourceOperators(rows);
@@ -110,17 +114,44 @@ SmallVector<double> Node::floatsAttr(StringRef name) const {
   return found ? SmallVector<double>(found->floats().begin(), found->floats().end()) : SmallVector<double>();
 }
 
-FailureOr<HostTensor> Node::constantInput(size_t i) {
+void Node::explainUnknown(InFlightDiagnostic &error, Value value, bool isCounted) {
+  Importer::Source source = importer.findSource(value);
+  if (source.input.empty() && source.computedBy.empty())
+    return; // a constant, and too large
+  bool isOwn = source.computedBy.empty();
+  // Of a tensor of reals somebody counts what a run brings; nobody knows it before.
+  if (isOwn && !(isCounted && isa<FloatType>(source.element))) {
+    error << "; it depends on '" << source.input << "': bind that with --value";
+    return;
+  }
+  error << "; it depends on the data of a run (";
+  if (!source.computedBy.empty())
+    error << "'" << source.computedBy << "' computes it" << (source.input.empty() ? "" : " from ");
+  if (!source.input.empty())
+    error << "'" << source.input << "'";
+  error << "), and sizes that depend on data are not compiled: export the model in a form whose sizes are "
+           "fixed, "
+           "such as masks in place of selected elements, or all experts on all tokens";
+}
+
+FailureOr<HostTensor> Node::constantInput(size_t i, bool isCounted) {
   if (!in(i))
     return error() << "input " << i << " is missing";
-  if (auto value = importer.evaluate(in(i)))
+  if (auto value = importer.evaluate(in(i))) {
+    if (value->count() > kMostRead)
+      return error() << "input " << i << " ('" << proto.input(i) << "') has " << value->count()
+                     << " elements, and at most " << kMostRead << " are read at compile time";
     return *value;
-  auto diagnostic = error() << "input " << i << " ('" << proto.input(i)
-                            << "') decides shapes or places and must be known at compile time";
-  StringRef source = importer.findDynamicSource(in(i));
-  if (!source.empty())
-    diagnostic << "; it depends on '" << source << "': bind that with --value";
+  }
+  InFlightDiagnostic diagnostic = error() << "input " << i << " ('" << proto.input(i) << "') decides "
+                                          << (isCounted ? "the size of the result" : "shapes or places")
+                                          << " and must be known at compile time";
+  explainUnknown(diagnostic, in(i), isCounted);
   return diagnostic;
+}
+
+uint64_t Node::getStream() const {
+  return importer.getStream();
 }
 
 FailureOr<SmallVector<int64_t>> Node::intsInput(size_t i) {

@@ -17,6 +17,11 @@ namespace colossal::onnx_import {
 
 class Importer;
 
+/// Whether a value is a sequence of tensors and not one tensor.
+inline bool isSequence(mlir::Value value) {
+  return llvm::isa<mlir::TupleType>(value.getType());
+}
+
 /// One node while it is imported.
 class Node {
 public:
@@ -47,8 +52,13 @@ public:
   llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name) const;
   llvm::SmallVector<double> floatsAttr(llvm::StringRef name) const;
 
-  // Inputs that shape the computation: their values must be known now. The errors name input and node.
-  mlir::FailureOr<HostTensor> constantInput(size_t i);
+  // Inputs that shape the computation: their values must be known now. The errors name input and node, and
+  // say whether an input of the model decides, which can be bound, or its data, for which nothing is
+  // compiled.
+  mlir::FailureOr<HostTensor> constantInput(size_t i) { return constantInput(i, false); }
+  /// The same of an input whose elements are told apart by value, so that the size of the result depends on
+  /// them.
+  mlir::FailureOr<HostTensor> countedInput(size_t i) { return constantInput(i, true); }
   mlir::FailureOr<llvm::SmallVector<int64_t>> intsInput(size_t i);
   mlir::FailureOr<llvm::SmallVector<double>> floatsInput(size_t i);
   /// Integers that an older version has as attribute `name` and a newer as input `i`; `otherwise` if neither
@@ -67,6 +77,10 @@ public:
   mlir::LogicalResult checkBroadcast(mlir::ValueRange operands);
   /// Starts an error message that names the node.
   mlir::InFlightDiagnostic error();
+  /// Ends an error: what in the model decides `value`, which is not known, and what can be done.
+  void explainUnknown(mlir::InFlightDiagnostic &error, mlir::Value value, bool isCounted);
+  /// The stream of random values of a node that names none (Importer::getStream).
+  uint64_t getStream() const;
 
   // Outputs.
   size_t outputCount() const { return proto.output_size(); }
@@ -80,6 +94,8 @@ public:
   llvm::SmallVector<mlir::Value> outputs;
 
 private:
+  mlir::FailureOr<HostTensor> constantInput(size_t i, bool isCounted);
+
   llvm::ArrayRef<mlir::Value> inputs;
 };
 
@@ -90,6 +106,8 @@ struct OperatorRow {
   llvm::StringRef domain, name;
   int64_t first, last;
   OperatorFunction function;
+  /// Inputs and outputs may be sequences, which Operators/Sequence.cpp makes; others see tensors only.
+  bool takesSequences = false;
 };
 using OperatorTable = std::vector<OperatorRow>;
 
@@ -110,6 +128,7 @@ void addQuantizationOperators(OperatorTable &);
 void addRecurrentOperators(OperatorTable &);
 void addReductionOperators(OperatorTable &);
 void addResamplingOperators(OperatorTable &);
+void addSequenceOperators(OperatorTable &);
 void addShapeOperators(OperatorTable &);
 void addSignalOperators(OperatorTable &);
 void addSourceOperators(OperatorTable &);

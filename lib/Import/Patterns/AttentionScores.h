@@ -1,7 +1,7 @@
 //===- AttentionScores.h - what a softmax of attention is taken of ----------===//
 //
 // Between the product of queries and keys and the softmax: scales, a soft cap, masks, and reshapes that view
-// batch and heads otherwise. Attention.cpp, its neighbour, makes the op of it.
+// batch and heads otherwise.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_IMPORT_PATTERNS_ATTENTIONSCORES_H

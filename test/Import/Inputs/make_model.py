@@ -369,6 +369,101 @@ def missing_shape(path):
     missing(path, [h.make_node("Reshape", ["x", "shape"], ["y"])], [elsewhere("shape", [2], "weights", I)])
 
 
+def unnamed(path):
+    """Open dimensions of several exporters: no name, '?', -1, Python's None."""
+    save(path, [h.make_node("Relu", ["x"], ["y"]), h.make_node("Neg", ["z"], ["w"])], [value("x", ["?", 3, None, -1]), value("z", ["None", "?"])],
+         [value("y", None), value("w", None)])
+
+
+def split_sequence(path, split="sizes", keepdims=1):
+    """What PyTorch's exporter writes for a split whose parts are taken one by one."""
+    n, c = h.make_node, {"sizes": np.array([2, 3, 1]), "scalar": np.array(4), "first": np.array(0), "last": np.array(-1)}
+    inputs = ["x"] + ([] if split == "none" else [split])
+    more = {} if split != "none" else {"keepdims": keepdims}
+    save(path, [n("SplitToSequence", inputs, ["s"], axis=1, **more), n("SequenceAt", ["s", "first"], ["a"]), n("SequenceAt", ["s", "last"], ["b"]),
+                n("SequenceLength", ["s"], ["count"]), n("Relu", ["a"], ["y"]), n("Neg", ["b"], ["z"])],
+         [value("x", [4, 6])], [value("y", None), value("z", None), value("count", [], I)], c)
+
+
+def sequences(path, new_axis=0):
+    """Constructed, passed on, changed, joined again."""
+    n, c = h.make_node, {"zero": np.array(0), "one": np.array(1)}
+    save(path, [n("SequenceConstruct", ["a", "b"], ["s"]), n("SequenceInsert", ["s", "c", "zero"], ["t"]), n("SequenceInsert", ["t", "a"], ["u"]),
+                n("SequenceErase", ["u", "one"], ["v"]), n("Identity", ["v"], ["w"]), n("ConcatFromSequence", ["w"], ["y"], axis=1, new_axis=new_axis)],
+         [value(t, [2, 3]) for t in "abc"], [value("y", None)], c)
+
+
+def sequence_loop(path):
+    """A list that a loop makes longer, as TorchScript writes it."""
+    n = h.make_node
+    body = h.make_graph([n("Identity", ["go"], ["on"]), n("Cast", ["i"], ["f"], to=F), n("Mul", ["x", "f"], ["m"]), n("SequenceInsert", ["list", "m"], ["longer"])],
+                        "body", [value("i", [], I), value("go", [], TensorProto.BOOL), value("list", None)], [value("on", [], TensorProto.BOOL), value("longer", None)])
+    save(path, [n("SequenceEmpty", [], ["empty"]), n("Loop", ["three", "", "empty"], ["all"], body=body), n("ConcatFromSequence", ["all"], ["y"], axis=0)],
+         [value("x", [2])], [value("y", [6])], {"three": np.array(3)})
+
+
+def sequence_misuse(path, what):
+    n, c = h.make_node, {"far": np.array(2)}
+    make = n("SequenceConstruct", ["a", "a"], ["s"])
+    last = {"relu": n("Relu", ["s"], ["y"]), "far": n("SequenceAt", ["s", "far"], ["y"]), "output": n("Identity", ["s"], ["y"]),
+            "tensor": n("SequenceLength", ["a"], ["y"])}[what]
+    save(path, [make, last], [value("a", [2])], [value("y", None)], c)
+
+
+def streams(path, seed="no"):
+    """Random values without a seed: twice in the graph, in two calls of a function, in the trips of a loop."""
+    n, sets = h.make_node, [h.make_opsetid("", 17)]
+    given = {"seed": 5} if seed == "yes" else {}
+    drop = lambda source, target: n("Dropout", [source, "half", "yes"], [target, target + "_mask"], **given)
+    noisy = h.make_function("local", "Noisy", ["a"], ["z"], [n("RandomUniformLike", ["a"], ["r"]), n("Add", ["a", "r"], ["z"])], sets)
+    body = h.make_graph([n("Identity", ["go"], ["on"]), n("RandomNormalLike", ["c"], ["r"]), n("Add", ["c", "r"], ["d"])], "body",
+                        [value("i", [], I), value("go", [], TensorProto.BOOL), value("c", [8])], [value("on", [], TensorProto.BOOL), value("d", [8])])
+    save(path, [drop("x", "a"), drop("a", "b"), n("Noisy", ["b"], ["c"], domain="local"), n("Noisy", ["c"], ["d"], domain="local"),
+                n("Loop", ["two", "", "d"], ["y"], body=body)], [value("x", [8])], [value("y", [8])],
+         {"half": f(0.5), "yes": np.array(True), "two": np.array(2)}, functions=[noisy], domains=["local"])
+
+
+def noisy_layers(path, layers=4):
+    """Layers of equal shape, each with its own weights and dropout."""
+    n, c, x = h.make_node, {"half": f(0.5), "yes": np.array(True)}, "x"
+    nodes = []
+    for i in range(layers):
+        c |= {f"u{i}": np.full((16, 32), 0.1 + i, np.float32), f"d{i}": np.full((32, 16), 0.2 + i, np.float32)}
+        nodes += [n("MatMul", [x, f"u{i}"], [f"a{i}"]), n("Relu", [f"a{i}"], [f"r{i}"]), n("Dropout", [f"r{i}", "half", "yes"], [f"p{i}"]),
+                  n("MatMul", [f"p{i}", f"d{i}"], [f"x{i}"])]
+        x = f"x{i}"
+    save(path, nodes, [value("x", [8, 16])], [value(x, [8, 16])], c)
+
+
+def data_dependent(path, what):
+    """Sizes that depend on data: places of scores, experts by routing, an input that only shapes, one that is counted."""
+    n, c = h.make_node, {"w": np.ones((8, 4), np.float32), "k": np.array([1]), "two": np.array(2), "zero": f(0), "one": np.array(1), "none": np.array(0)}
+    x, ids = value("x", [6, 8]), value("ids", [6], I)
+    route = [n("MatMul", ["x", "w"], ["scores"]), n("Softmax", ["scores"], ["p"]), n("TopK", ["p", "k"], ["best", "expert"]), n("Equal", ["expert", "two"], ["mine"])]
+    nodes, inputs = {
+        "scores": ([n("Greater", ["x", "zero"], ["some"]), n("NonZero", ["some"], ["y"])], [x]),
+        "routing": (route + [n("NonZero", ["mine"], ["y"])], [x]),
+        "split": (route + [n("Cast", ["mine"], ["i"], to=I), n("ReduceSum", ["i"], ["size"], keepdims=0), n("Unsqueeze", ["size", "none"], ["sizes"]),
+                           n("Expand", ["zero", "sizes"], ["y"])], [x]),
+        "counted": ([n("Equal", ["ids", "two"], ["some"]), n("NonZero", ["some"], ["y"])], [ids]),
+        "longest": ([n("ReduceMax", ["ids"], ["most"], keepdims=0), n("Range", ["none", "most", "one"], ["y"])], [ids]),
+        "loop": (route + [n("Cast", ["mine"], ["i"], to=I), n("ReduceMax", ["i"], ["most"], keepdims=0), n("Loop", ["most", "", "x"], ["y"], body=h.make_graph(
+            [n("Identity", ["go"], ["on"]), n("Relu", ["a"], ["b"])], "body", [value("i", [], I), value("go", [], TensorProto.BOOL), value("a", [6, 8])],
+            [value("on", [], TensorProto.BOOL), value("b", [6, 8])]))], [x]),
+    }[what]
+    save(path, nodes, inputs, [value("y", None)], c)
+
+
+def large(path, form):
+    """Ones that are too many to store, as a mask that is never made, as an output, and as what is summed."""
+    n, c = h.make_node, {"shape": np.array([2**21, 2**21]), "k": np.array([0])}
+    ones = n("ConstantOfShape", ["shape"], ["ones"], value=h.make_tensor("one", F, [1], [1.0]))
+    tail = {"output": [n("Trilu", ["ones"], ["y"], upper=0)],
+            "sum": [n("Trilu", ["ones"], ["t"], upper=0), n("MatMul", ["t", "x"], ["y"])],
+            "product": [n("Transpose", ["x"], ["xt"], perm=[1, 0]), n("MatMul", ["x", "xt"], ["p"]), n("Relu", ["p"], ["r"]), n("MatMul", ["r", "x"], ["y"])]}[form]
+    save(path, [ones] + tail, [value("x", [2**21, 1])], [value("y", None)], c)
+
+
 name, out, *rest = sys.argv[1:]
 arguments = [int(r) if r.isdigit() else r for r in rest if "=" not in r]
 options = {k: (v == "True" if v in ("True", "False") else int(v) if v.isdigit() else v) for k, v in (r.split("=") for r in rest if "=" in r)}

@@ -65,9 +65,15 @@ LogicalResult importLoop(Node &n) {
     auto outputs = n.importer.importSubgraph(body->g(), inputs);
     if (failed(outputs))
       return failure();
+    if (llvm::any_of(ArrayRef<Value>(*outputs).take_back(scans), isSequence) || isSequence(outputs->front()))
+      return n.error() << "its condition and what it stacks must be tensors, not sequences";
     auto next = n.importer.evaluate(outputs->front());
-    if (!next)
-      return n.error() << "its condition is known at run time only";
+    if (!next) {
+      InFlightDiagnostic error = n.error() << "whether it goes on after trip " << trip
+                                           << " must be known at compile time";
+      n.explainUnknown(error, outputs->front(), false);
+      return error;
+    }
     go = next->count() == 1 && next->getInt(0);
     for (size_t i = 0; i < states; ++i)
       carried[i] = (*outputs)[i + 1];
@@ -165,10 +171,13 @@ LogicalResult importOptionalGetElement(Node &n) {
 } // namespace
 
 void addControlOperators(OperatorTable &table) {
-  table.push_back({"", "If", 1, 0, importIf});
-  table.push_back({"", "Loop", 1, 0, importLoop});
-  table.push_back({"", "OptionalGetElement", 15, 0, importOptionalGetElement});
-  table.push_back({"", "OptionalHasElement", 15, 0, importOptionalHasElement});
+  auto addForAll = [&](StringRef name, int64_t first, OperatorFunction function) {
+    table.push_back({"", name, first, 0, function, /*takesSequences=*/true});
+  };
+  addForAll("If", 1, importIf);
+  addForAll("Loop", 1, importLoop);
+  addForAll("OptionalGetElement", 15, importOptionalGetElement);
+  addForAll("OptionalHasElement", 15, importOptionalHasElement);
   table.push_back({"", "Scan", 9, 0, importScan});
 }
 

@@ -223,7 +223,7 @@ LogicalResult importDropout(Node &n) {
     Value keeps = n.b.splat(extents, n.b.ops().getF32Type(), 1.0 - ratio);
     keep = RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(extents, n.b.ops().getI1Type()),
                             RandomKind::Bernoulli, keeps, ValueRange(), APFloat(0.0), APFloat(0.0),
-                            uint64_t(n.intAttr("seed", 0)), extents);
+                            n.hasAttr("seed") ? uint64_t(n.intAttr("seed", 0)) : n.getStream(), extents);
     Value scaled = n.b.mul(n.in(0), n.b.scalar(n.element(0), 1.0 / (1.0 - ratio)));
     n.give(0, n.b.select(keep, scaled, n.b.scalar(n.element(0), 0)));
   } else {
@@ -309,7 +309,7 @@ void addElementwiseOperators(OperatorTable &table) {
   add("Mean", importMean, 6);
   add("Clip", importClip, 6);
   add("Where", importWhere, 9);
-  add("Identity", importIdentity);
+  table.push_back({"", "Identity", 1, 0, importIdentity, /*takesSequences=*/true});
   add("Dropout", importDropout, 7);
 }
 

@@ -31,7 +31,7 @@ LogicalResult importSize(Node &n) {
 }
 
 LogicalResult importNonZero(Node &n) {
-  auto value = n.constantInput(0);
+  auto value = n.countedInput(0);
   if (failed(value))
     return failure();
   int64_t rank = value->type.getRank();
@@ -51,7 +51,7 @@ LogicalResult importNonZero(Node &n) {
 LogicalResult importCompress(Node &n) {
   if (failed(n.require(2)))
     return failure();
-  auto condition = n.intsInput(1);
+  auto condition = n.countedInput(1);
   if (failed(condition))
     return failure();
   Value data = n.in(0);
@@ -65,9 +65,9 @@ LogicalResult importCompress(Node &n) {
     data = n.b.reshape(data, {GraphBuilder::typeOf(data).getNumElements()});
   }
   SmallVector<int64_t> kept;
-  for (auto [i, keep] : llvm::enumerate(*condition))
-    if (keep) {
-      if (int64_t(i) >= GraphBuilder::shapeOf(data)[at])
+  for (int64_t i = 0; i < condition->count(); ++i)
+    if (condition->getInt(i)) {
+      if (i >= GraphBuilder::shapeOf(data)[at])
         return n.error() << "the condition is longer than the dimension";
       kept.push_back(i);
     }
@@ -75,7 +75,7 @@ LogicalResult importCompress(Node &n) {
 }
 
 LogicalResult importUnique(Node &n) {
-  auto value = n.constantInput(0);
+  auto value = n.countedInput(0);
   if (failed(value))
     return failure();
   int64_t outer = 1, size = value->count(), inner = 1;

@@ -65,7 +65,7 @@ LogicalResult importRange(Node &n) {
   if (start->count() != 1 || limit->count() != 1 || delta->count() != 1 || delta->getFloat(0) == 0)
     return n.error() << "three scalars, the third not 0, are expected";
   double count = std::ceil((limit->getFloat(0) - start->getFloat(0)) / delta->getFloat(0));
-  if (!(count < double(int64_t(1) << 40)))
+  if (!(count < double(kMostStored)))
     return n.error() << "the range is too long";
   return n.set(n.b.iota({std::max<int64_t>(0, int64_t(count))}, n.element(0), 0, start->getFloat(0),
                         delta->getFloat(0)));
@@ -91,15 +91,8 @@ LogicalResult setRandom(Node &n, RandomKind kind, Value input, ArrayRef<int64_t>
                         double a, double b) {
   if (!element || !isPossibleShape(shape))
     return n.error() << "the shape is not possible, or the element type not supported";
-  float seed = n.floatAttr("seed", 0);
-  // Without a seed, every node draws its own values: the place in the model is its seed.
   uint64_t number =
-      n.hasAttr("seed") ? llvm::bit_cast<uint32_t>(seed) : uint64_t(llvm::hash_value(n.proto.output(0)));
-  if (!n.hasAttr("seed")) {
-    number = 14695981039346656037ull;
-    for (char c : n.proto.output(0))
-      number = (number ^ uint8_t(c)) * 1099511628211ull;
-  }
+      n.hasAttr("seed") ? llvm::bit_cast<uint32_t>(float(n.floatAttr("seed", 0))) : n.getStream();
   return n.set(RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, element), kind, input,
                                 ValueRange(), APFloat(a), APFloat(b), number, shape));
 }
