@@ -73,6 +73,10 @@ public:
     return copy(destination, source, bytes);
   }
   Status hostTask(std::function<Status()> task) override { return task(); }
+  Status mark(std::atomic<uint64_t> &word, uint64_t value) override {
+    word.store(value, std::memory_order_relaxed);
+    return {};
+  }
   Status record(Event &event) override {
     auto &own = static_cast<CpuEvent &>(event);
     own.ask();
@@ -140,6 +144,12 @@ public:
     }
     submitted.increment();
     return {};
+  }
+  Status mark(std::atomic<uint64_t> &word, uint64_t value) override {
+    return hostTask([&word, value] {
+      word.store(value, std::memory_order_relaxed);
+      return Status();
+    });
   }
   Status record(Event &event) override {
     auto &own = static_cast<CpuEvent &>(event);

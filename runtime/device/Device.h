@@ -16,6 +16,7 @@
 #include "colossal/Plan/Plan.pb.h"
 #include "colossal/Plan/Status.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -103,6 +104,9 @@ public:
   /// host memory only and calls neither this queue nor its device (cuLaunchHostFunc): what a communicator
   /// does with host memory, timestamps.
   virtual Status hostTask(std::function<Status()> task) = 0;
+  /// Stores `value` in host memory when the queue gets here (cuStreamWriteValue64), so that a watchdog sees
+  /// how far the work is and not only how much was enqueued. `word` outlives the queue's work.
+  virtual Status mark(std::atomic<uint64_t> &word, uint64_t value) = 0;
   virtual Status record(Event &event) = 0;
   /// Work enqueued afterwards begins after `event`'s last record at this moment is complete.
   virtual Status wait(Event &event) = 0;

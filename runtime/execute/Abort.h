@@ -17,11 +17,15 @@ using plan::Status;
 class Abort {
 public:
   bool raised() const { return flag.load(std::memory_order_acquire); }
-  /// Keeps `status` if it is the first; later ones are consequences.
+  /// Keeps `status` if it is the first; later ones are consequences. A queue that fails does not know whose
+  /// it is: its rank may raise the same error again, with the rank and the instruction.
   void raise(Status status) {
     std::lock_guard<std::mutex> lock(mutex);
-    if (flag.load(std::memory_order_relaxed))
+    if (flag.load(std::memory_order_relaxed)) {
+      if (first.rank() < 0 && first.message() == status.message())
+        first = std::move(status);
       return;
+    }
     first = std::move(status);
     flag.store(true, std::memory_order_release);
   }

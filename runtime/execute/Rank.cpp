@@ -168,15 +168,21 @@ Status Rank::run(int program) {
       trace.clear();
   Counters counters;
   Status status = execute(*programs[static_cast<size_t>(program)], counters);
-  for (std::unique_ptr<Queue> &queue : queues)
-    if (queue)
-      if (Status late = queue->synchronize(); status.ok() && !late.ok())
-        status = std::move(late);
+  for (size_t i = 0; i < std::size(queues); ++i)
+    if (queues[i])
+      // What stopped the walk may be that a queue failed; the queue knows where.
+      if (Status late = queues[i]->synchronize();
+          !late.ok() && (status.ok() || status.message() == late.message())) {
+        const plan::Instruction *reached = reachedBy(i);
+        status = std::move(late).withInstruction(locateInstruction(plan, reached ? reached : current()));
+      }
   if (!status.ok())
     status = std::move(status)
                  .withRank(static_cast<int>(rank()))
                  .withInstruction(locateInstruction(plan, current()));
   position.store(nullptr, std::memory_order_relaxed);
+  for (std::atomic<uint64_t> &mark : marks)
+    mark.store(0, std::memory_order_relaxed);
   crashContext() = {};
   return status;
 }
@@ -195,6 +201,9 @@ Status Rank::executeStep(Step &step, Counters &counters) {
   if (__builtin_expect(shared.abort.raised(), 0))
     return shared.abort.status();
   Queue &queue = *queues[step.queue];
+  if (!queue.immediate())
+    COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[step.queue], (steps.load(std::memory_order_relaxed) << 48) |
+                                                               reinterpret_cast<uint64_t>(&origin)));
   for (Event *event : step.waits)
     COLOSSAL_RETURN_IF_ERROR(queue.wait(*event));
   // A span of a nested body would cover those of its instructions; only leaves are recorded.

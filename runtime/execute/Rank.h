@@ -57,9 +57,17 @@ public:
   /// Bytes that this rank sent in collectives since load, by the closed formulas of docs/PlanFormat.md.
   uint64_t collectiveBytes() const { return sentBytes; }
 
-  /// The instruction being run, for watchdogs and crash reports; null between runs.
-  const plan::Instruction *current() const { return position.load(std::memory_order_relaxed); }
-  uint64_t progress() const { return steps.load(std::memory_order_relaxed); }
+  /// The instruction being run, for watchdogs and crash reports; null between runs. Where the first queue
+  /// works beside the rank's thread it is the queue's, which may be far behind.
+  const plan::Instruction *current() const {
+    const plan::Instruction *reached = reachedBy(0);
+    return reached ? reached : position.load(std::memory_order_relaxed);
+  }
+  /// Changes whenever an instruction is enqueued or begun.
+  uint64_t progress() const {
+    return steps.load(std::memory_order_relaxed) + marks[0].load(std::memory_order_relaxed) +
+           marks[1].load(std::memory_order_relaxed);
+  }
   std::string traceJson() const;
 
 private:
@@ -78,6 +86,12 @@ private:
   Status createGroups();
   std::byte *at(const plan::BufferRef &ref, const Counters &counters) const;
 
+  /// The instruction that an asynchronous queue has begun last, null if none.
+  const plan::Instruction *reachedBy(size_t queue) const {
+    constexpr uint64_t addressBits = (uint64_t(1) << 48) - 1;
+    return reinterpret_cast<const plan::Instruction *>(marks[queue].load(std::memory_order_relaxed) &
+                                                       addressBits);
+  }
   Status execute(Body &body, Counters &counters);
   Status executeStep(Step &step, Counters &counters);
   Status executeKind(Step &step, Counters &counters, Queue &queue);
@@ -101,6 +115,9 @@ private:
   uint64_t sentBytes = 0;
   std::atomic<const plan::Instruction *> position{nullptr};
   std::atomic<uint64_t> steps{0};
+  /// By asynchronous queue: the address of the instruction that it has begun last and, in the upper 16 bits,
+  /// a counter that tells repetitions of one instruction apart.
+  std::atomic<uint64_t> marks[2] = {};
 };
 
 /// Where an instruction stands in the plan, in words; searched by address.
