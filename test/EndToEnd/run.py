@@ -5,6 +5,7 @@
                                                        by search and by pinned layouts
     run.py --build build --fast                        one case of each model, at 1 and 4 ranks, and one pinned layout
     run.py --build build --models gpt2 --meshes 2x2    a selection
+    run.py --build build --device discrete             on the test device whose memory the host cannot touch
 
 A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
 difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
@@ -132,12 +133,14 @@ def run_job(job, arguments):
         if code:
             return row("compile", detail=f"exit {code}: {brief(text)}")
         compiled = time.monotonic()
-        run = [str(binaries / "colossal-run"), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
+        program = "colossal-run" if arguments.device == "cpu" else "colossal-run-on-test-devices"
+        run = [str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
                "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(tolerance)]
-        environment = None
+        environment = dict(os.environ)
         if job.comm == "mpi":
             run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
             environment = mpi_environment(scratch)
+        environment["COLOSSAL_TEST_DEVICE"] = arguments.device
         code, text = call(run, arguments.timeout, environment)
         if not os.path.exists(outputs):
             return row("run", detail=f"exit {code}: {brief(text)}")
@@ -194,6 +197,8 @@ def main():
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
     parser.add_argument("--comm", choices=["local", "mpi"])
+    parser.add_argument("--device", choices=["cpu", "discrete"], default="cpu",
+                        help="discrete: the test device whose memory the host cannot touch, in the CPU's place (docs/AddingADevice.md)")
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -3,6 +3,7 @@
 
 #include "colossal/Plan/Expr.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/device/HostAccess.h"
 
 #include <cmath>
 #include <cstring>
@@ -71,8 +72,8 @@ class Suite {
 public:
   Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
         uint64_t &checks)
-      : control(*communicator.control), transfers(*communicator.transfers), queue(queue),
-        event(device.createEvent()), checks(checks) {
+      : control(*communicator.control), transfers(*communicator.transfers), device(device), queue(queue),
+        access(device), event(device.createEvent()), checks(checks) {
     for (uint32_t size : axes)
       mesh.add_axes()->set_size(size);
   }
@@ -126,18 +127,44 @@ private:
       problem = what + ", " + std::to_string(size) + " members, rank " + std::to_string(control.rank());
   }
 
-  Status run(const std::shared_ptr<CollectiveCall> &call) {
+  /// A piece of the device's memory that holds `bytes`; `memory` is made anew where it is too small.
+  Status store(const std::vector<std::byte> &bytes, std::unique_ptr<Allocation> &memory) {
+    if (!memory || memory->bytes() < bytes.size())
+      COLOSSAL_RETURN_IF_ERROR(device.allocate(bytes.size(), 64, memory));
+    COLOSSAL_RETURN_IF_ERROR(access.write(queue, memory->address(), bytes.size(), bytes.data()));
+    return queue.synchronize();
+  }
+
+  Status load(const Allocation &memory, std::vector<std::byte> &bytes) {
+    return access.read(queue, memory.address(), bytes.size(),
+                       [&](const std::byte *host, uint64_t begin, uint64_t end) {
+                         std::copy(host, host + (end - begin), bytes.begin() + static_cast<ptrdiff_t>(begin));
+                         return Status();
+                       });
+  }
+
+  /// Runs the call on copies of `src` and `dst` in the device's memory; in place where they are the same
+  /// object.
+  Status run(const std::shared_ptr<CollectiveCall> &call, const std::vector<std::byte> &src,
+             std::vector<std::byte> &dst) {
+    COLOSSAL_RETURN_IF_ERROR(store(dst, dstMemory));
+    call->src = call->dst = dstMemory->address();
+    if (&src != &dst) {
+      COLOSSAL_RETURN_IF_ERROR(store(src, srcMemory));
+      call->src = srcMemory->address();
+    }
     COLOSSAL_RETURN_IF_ERROR(transfers.reserve(call, queue));
     COLOSSAL_RETURN_IF_ERROR(transfers.collective(call, queue));
     COLOSSAL_RETURN_IF_ERROR(queue.record(*event));
-    return event->synchronize();
+    COLOSSAL_RETURN_IF_ERROR(event->synchronize());
+    return load(*dstMemory, dst);
   }
 
   /// Runs the call and compares all of `dst` with `want`.
-  void expect(const std::shared_ptr<CollectiveCall> &call, std::vector<std::byte> &dst,
-              const std::vector<std::byte> &want, const std::string &what) {
+  void expect(const std::shared_ptr<CollectiveCall> &call, const std::vector<std::byte> &src,
+              std::vector<std::byte> &dst, const std::vector<std::byte> &want, const std::string &what) {
     ++checks;
-    if (Status status = run(call); !status.ok())
+    if (Status status = run(call, src, dst); !status.ok())
       return fail(what + ": " + status.describe());
     if (dst != want)
       fail(what + ": wrong values");
@@ -221,9 +248,7 @@ private:
           set(to + peer * call->dstPeerStride, valueAt(peer, from + self * call->srcPeerStride, type, salt));
       }
     });
-    call->src = inPlace ? dst.data() : src.data();
-    call->dst = dst.data();
-    expect(call, dst, want,
+    expect(call, inPlace ? dst : src, dst, want,
            "kind " + std::to_string(static_cast<int>(kind)) + ", type " +
                std::to_string(static_cast<int>(type)) + ", reduction " +
                std::to_string(static_cast<int>(op)) + ", " + layout.name + (inPlace ? ", in place" : ""));
@@ -246,9 +271,7 @@ private:
           put(Type::I16, source < 0 ? 0 : valueAt(static_cast<uint64_t>(source), from, Type::I16, 7),
               want.data() + 2 * to);
         });
-        call->src = src.data();
-        call->dst = dst.data();
-        expect(call, dst, want, "permute pattern " + std::to_string(pattern) + ", " + layout.name);
+        expect(call, src, dst, want, "permute pattern " + std::to_string(pattern) + ", " + layout.name);
       }
   }
 
@@ -290,9 +313,7 @@ private:
                 }
                 put(type, value, want.data() + ((outer * w.dstExtent + place) * 2 + inner) * bytes);
               }
-          call->src = src.data();
-          call->dst = dst.data();
-          expect(call, dst, want,
+          expect(call, src, dst, want,
                  "exchange of " + std::to_string(shape.extent) + " of " + std::to_string(shape.total));
         }
   }
@@ -313,8 +334,6 @@ private:
       const float mine = rounded(group->self, place);
       std::memcpy(src.data() + place * 4, &mine, 4);
     }
-    call->src = src.data();
-    call->dst = dst.data();
     return call;
   }
 
@@ -329,7 +348,7 @@ private:
             total += rounded(member, place);
           std::memcpy(want.data() + place * 4, &total, 4);
         }
-        expect(call, dst, want, "order of a sum");
+        expect(call, src, dst, want, "order of a sum");
       }
   }
 
@@ -339,7 +358,7 @@ private:
     std::vector<std::byte> src, dst;
     auto call = sumOfRounded(count, src, dst);
     ++checks;
-    if (Status status = run(call); !status.ok())
+    if (Status status = run(call, src, dst); !status.ok())
       return fail("a sum: " + status.describe());
     for (uint64_t place = 0; place < count; ++place) {
       double exact = 0;
@@ -355,9 +374,7 @@ private:
     std::vector<std::byte> all(dst.size() * size, untouched), want;
     for (uint32_t member = 0; member < size; ++member)
       want.insert(want.end(), dst.begin(), dst.end());
-    gathered->src = dst.data();
-    gathered->dst = all.data();
-    expect(gathered, all, want, "a sum, compared among members");
+    expect(gathered, dst, all, want, "a sum, compared among members");
   }
 
   void messages() {
@@ -368,14 +385,7 @@ private:
       const uint32_t next = (self + 1) % ranks, before = (self + ranks - 1) % ranks;
       ++checks;
       // Tags, not the order of sending, tell messages apart.
-      Status status = transfers.send(out.data(), bytes, next, 3, queue);
-      for (auto step : {transfers.send(second.data(), bytes, next, 4, queue),
-                        transfers.receive(inSecond.data(), bytes, before, 4, queue),
-                        transfers.receive(in.data(), bytes, before, 3, queue), queue.record(*event),
-                        event->synchronize()})
-        if (status.ok())
-          status = step;
-      if (!status.ok())
+      if (Status status = exchangeMessages(out, second, in, inSecond, next, before); !status.ok())
         return fail("send and receive: " + status.describe());
       if (in != std::vector<std::byte>(bytes, std::byte(before)) ||
           inSecond != std::vector<std::byte>(bytes, std::byte(before + 100)))
@@ -395,9 +405,31 @@ private:
     }
   }
 
+  Status exchangeMessages(const std::vector<std::byte> &first, const std::vector<std::byte> &second,
+                          std::vector<std::byte> &inFirst, std::vector<std::byte> &inSecond, uint32_t next,
+                          uint32_t before) {
+    std::unique_ptr<Allocation> memory[4];
+    const std::vector<std::byte> *contents[] = {&first, &second, &inFirst, &inSecond};
+    for (int i = 0; i < 4; ++i)
+      COLOSSAL_RETURN_IF_ERROR(store(*contents[i], memory[i]));
+    const uint64_t bytes = first.size();
+    COLOSSAL_RETURN_IF_ERROR(transfers.reserveMessage(bytes, queue));
+    COLOSSAL_RETURN_IF_ERROR(transfers.send(memory[0]->address(), bytes, next, 3, queue));
+    COLOSSAL_RETURN_IF_ERROR(transfers.send(memory[1]->address(), bytes, next, 4, queue));
+    COLOSSAL_RETURN_IF_ERROR(transfers.receive(memory[3]->address(), bytes, before, 4, queue));
+    COLOSSAL_RETURN_IF_ERROR(transfers.receive(memory[2]->address(), bytes, before, 3, queue));
+    COLOSSAL_RETURN_IF_ERROR(queue.record(*event));
+    COLOSSAL_RETURN_IF_ERROR(event->synchronize());
+    COLOSSAL_RETURN_IF_ERROR(load(*memory[2], inFirst));
+    return load(*memory[3], inSecond);
+  }
+
   Control &control;
   Transfers &transfers;
+  Device &device;
   Queue &queue;
+  HostAccess access;
+  std::unique_ptr<Allocation> srcMemory, dstMemory;
   std::unique_ptr<Event> event;
   uint64_t &checks;
   plan::Mesh mesh;

@@ -1,11 +1,11 @@
-// Runs the conformance suite:  communicator-conformance local|late|mpi AXISxAXIS...
+// Runs the conformance suite:  communicator-conformance local|late|mpi AXISxAXIS... [DEVICE]
 // `late` is local behind a queue of its own and a delay, so that every call returns before its transfer is
 // complete.
 #include "Conformance.h"
 
-#include "runtime/comm/Local.h"
 #include "runtime/comm/Open.h"
-#include "runtime/cpu/Device.h"
+#include "runtime/comm/StagedTransfers.h"
+#include "runtime/device/Registry.h"
 
 #include <chrono>
 #include <cstdio>
@@ -56,11 +56,11 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s local|late|mpi AXISxAXIS...\n", argv[0]);
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: %s local|late|mpi AXISxAXIS... [DEVICE]\n", argv[0]);
     return 2;
   }
-  const std::string kind = argv[1];
+  const std::string kind = argv[1], kindOfDevice = argc == 4 ? argv[3] : "cpu";
   std::vector<uint32_t> axes;
   uint32_t ranks = 1;
   for (const char *at = argv[2]; *at;) {
@@ -72,7 +72,15 @@ int main(int argc, char **argv) {
   Abort abort;
   abort.timeout = std::chrono::seconds(60);
   std::vector<Communicator> handles;
-  Status status = openCommunicators(kind == "late" ? "local" : kind, ranks, 50, abort, handles);
+  std::unique_ptr<Driver> driver;
+  std::vector<std::unique_ptr<Device>> devices;
+  Status status = openDriver(kindOfDevice, driver);
+  if (status.ok())
+    status = openCommunicators(kind == "late" ? "local" : kind, ranks, 50, abort, handles);
+  for (size_t i = 0; status.ok() && i < handles.size(); ++i) {
+    devices.emplace_back();
+    status = driver->createDevice({1, 50, false}, abort, devices.back());
+  }
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.describe().c_str());
     return 5;
@@ -82,11 +90,12 @@ int main(int argc, char **argv) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < handles.size(); ++i)
     threads.emplace_back([&, i] {
-      CpuDevice device(1, 50, abort);
+      Device &device = *devices[i];
       std::unique_ptr<Queue> queue = device.createQueue(kind == "late");
       if (kind == "late")
         handles[i].transfers =
             std::make_unique<LateTransfers>(std::move(handles[i].transfers), handles[i].control->rank());
+      handles[i].transfers = reachDevice(std::move(handles[i].transfers), device);
       problems[i] = runConformance(handles[i], device, *queue, axes, checks[i]);
       if (!problems[i].empty())
         abort.raise({Code::RankFailed, problems[i]});
@@ -104,7 +113,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   if (handles[0].control->rank() == 0)
-    std::printf("%s %s: %llu collectives on each rank agree with their definitions\n", argv[1], argv[2],
-                static_cast<unsigned long long>(checks[0]));
+    std::printf("%s %s on %s: %llu collectives on each rank agree with their definitions\n", argv[1], argv[2],
+                kindOfDevice.c_str(), static_cast<unsigned long long>(checks[0]));
   return 0;
 }
