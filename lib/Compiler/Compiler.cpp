@@ -3,9 +3,9 @@
 // Calls the phases in order and carries what lies beside the IR: reports, the code image, the data section.
 //
 //===----------------------------------------------------------------------===//
-#include "colossal/Compiler/Compiler.h"
 #include "PlanMemory.h"
 #include "PlanPrice.h"
+#include "colossal/Compiler/Passes.h"
 
 #include "colossal/Cost/Evidence.h"
 #include "colossal/Outline/Outline.h"
@@ -20,7 +20,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Threading.h"
 
@@ -148,56 +148,57 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
   return success();
 }
 
-static LogicalResult runPhase(Phase phase, ModuleOp module, const CompileOptions &options,
-                              CompileResult &result) {
-  switch (phase) {
-  case Phase::Import: return success();
-  case Phase::Outline: outline::outlineBlocks(module); return outline::verifyCalls(module);
-  case Phase::Search:
-    if (failed(outline::inlineBlocks(module)))
-      return failure();
-    return layout::searchLayouts(module, options.layout, result.layout);
-  case Phase::Partition: {
-    FailureOr<dist::CollectiveCost> cost = layout::getCollectiveCost(module, options.layout);
-    if (failed(cost))
-      return failure();
-    dist::Resharder resharder(dist::getMesh(module), *cost);
-    return partition::partition(module, &resharder);
+/// The scheduled module as a plan.
+static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {
+  plan::EmitOptions emit;
+  emit.modelPath = options.import.modelPath;
+  emit.planPath = options.planPath;
+  emit.triple = result.code.triple;
+  emit.cpu = result.code.cpu;
+  emit.features = result.code.features;
+  emit.report.set_compiler_version(COLOSSAL_VERSION);
+  emit.report.set_model_path(options.import.modelPath);
+  emit.report.set_command_line(options.commandLine);
+  emit.report.set_machine(cost::printMachine(options.layout.machine));
+  emit.report.set_layouts(result.layout.pins);
+  if (failed(predictPrograms(module, options, result)) ||
+      failed(plan::emitPlan(module, emit, result.plan, result.data)))
+    return failure();
+  for (plan::Program &program : *result.plan.mutable_programs())
+    if (auto seconds = result.layout.predictedByFunction.find(program.name());
+        seconds != result.layout.predictedByFunction.end())
+      program.set_predicted_seconds(seconds->second);
+  result.layout.summary +=
+      "memory of the plan, per rank: " + measureMemory(result.plan, options).describe() + "\n";
+  result.plan.mutable_report()->set_summary(result.layout.summary);
+  if (!result.code.image.empty()) {
+    plan::Module &code = *result.plan.add_modules();
+    code.set_offset(0);
+    code.set_bytes(result.code.image.size());
   }
-  case Phase::Schedule: return schedule::schedule(module, options.schedule, result.code);
-  case Phase::Plan: {
-    plan::EmitOptions emit;
-    emit.modelPath = options.import.modelPath;
-    emit.planPath = options.planPath;
-    emit.triple = result.code.triple;
-    emit.cpu = result.code.cpu;
-    emit.features = result.code.features;
-    emit.report.set_compiler_version(COLOSSAL_VERSION);
-    emit.report.set_model_path(options.import.modelPath);
-    emit.report.set_command_line(options.commandLine);
-    emit.report.set_machine(cost::printMachine(options.layout.machine));
-    emit.report.set_layouts(result.layout.pins);
-    if (failed(predictPrograms(module, options, result)) ||
-        failed(plan::emitPlan(module, emit, result.plan, result.data)))
-      return failure();
-    for (plan::Program &program : *result.plan.mutable_programs())
-      if (auto seconds = result.layout.predictedByFunction.find(program.name());
-          seconds != result.layout.predictedByFunction.end())
-        program.set_predicted_seconds(seconds->second);
-    result.layout.summary +=
-        "memory of the plan, per rank: " + measureMemory(result.plan, options).describe() + "\n";
-    result.plan.mutable_report()->set_summary(result.layout.summary);
-    if (!result.code.image.empty()) {
-      plan::Module &code = *result.plan.add_modules();
-      code.set_offset(0);
-      code.set_bytes(result.code.image.size());
-    }
-    plan::repairText(result.plan);
-    return success();
-  }
-  }
-  return failure();
+  plan::repairText(result.plan);
+  return success();
 }
+
+namespace {
+/// Tells `progress` when the first pass of a phase begins.
+struct PhaseProgress : PassInstrumentation {
+  explicit PhaseProgress(const std::function<void(StringRef)> &progress) : progress(progress) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    StringRef phase = llvm::StringSwitch<StringRef>(pass->getArgument())
+                          .Case("colossal-outline-blocks", "outline")
+                          .Case("colossal-inline-blocks", "search")
+                          .Case("colossal-partition", "partition")
+                          .Case("colossal-schedule", "schedule")
+                          .Default("");
+    if (!phase.empty())
+      progress(phase);
+  }
+
+  const std::function<void(StringRef)> &progress;
+};
+} // namespace
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                         CompileResult &result) {
@@ -207,17 +208,19 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
       return failure();
     module->setAttr(dist::kMeshAttrName, *mesh);
   }
-  for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
-    auto phase = static_cast<Phase>(i);
-    if (options.progress)
-      options.progress(getPhaseName(phase));
-    if (failed(runPhase(phase, module, options, result)))
-      return failure();
-    if (phase != Phase::Plan && failed(verify(module)))
-      return module.emitError("the module is not valid after phase '")
-             << getPhaseName(phase) << "'; this is a defect of the compiler";
-  }
-  return success();
+  PassManager manager(module.getContext());
+  if (options.progress)
+    manager.addInstrumentation(std::make_unique<PhaseProgress>(options.progress));
+  if (options.configurePasses && failed(options.configurePasses(manager)))
+    return failure();
+  buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result);
+  if (failed(manager.run(module)))
+    return failure();
+  if (last != Phase::Plan)
+    return success();
+  if (options.progress)
+    options.progress(getPhaseName(Phase::Plan));
+  return emitPlan(module, options, result);
 }
 
 static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &options, Phase last,

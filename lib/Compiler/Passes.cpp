@@ -1,64 +1,55 @@
 //===- Passes.cpp - phases as passes ----------------------------------------===//
-//
-// What lies beside the IR (reports, machine code) is dropped here: passes are for tests and for looking
-// inside.
-//
-//===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
-#include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
 namespace colossal {
+
+void registerPhaseVerifier();
+
+void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
+                 CompileResult *result) {
+  for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
+    auto phase = static_cast<Phase>(i);
+    switch (phase) {
+    case Phase::Outline: manager.addPass(outline::createOutlineBlocks()); break;
+    case Phase::Search:
+      manager.addPass(outline::createInlineBlocks());
+      manager.addPass(layout::createSearchLayoutsPass(options.layout, result ? &result->layout : nullptr));
+      break;
+    case Phase::Partition:
+      manager.addPass(partition::createPartitionPass(
+          [&options](ModuleOp module) { return layout::getCollectiveCost(module, options.layout); }));
+      break;
+    case Phase::Schedule:
+      manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->code : nullptr));
+      break;
+    case Phase::Import:
+    case Phase::Plan: llvm_unreachable("translations, not passes");
+    }
+    manager.addPass(createVerifyPhasePass(phase));
+  }
+}
+
 namespace {
-
-/// One phase as a pass.
-struct PhasePass : PassWrapper<PhasePass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PhasePass)
-
-  PhasePass(Phase phase, const CompileOptions &options) : phase(phase), options(&options) {
-    argument = ("colossal-" + getPhaseName(phase)).str();
-  }
-  PhasePass(const PhasePass &other) : PassWrapper(other), phase(other.phase), options(other.options) {
-    argument = other.argument;
-  }
-
-  StringRef getArgument() const final { return argument; }
-  StringRef getDescription() const final {
-    return "Turn local tensors and collectives into programs over arenas, with kernels";
-  }
-  void getDependentDialects(DialectRegistry &registry) const final { registerDialects(registry); }
-  void runOnOperation() final {
-    CompileResult result;
-    auto before = static_cast<Phase>(static_cast<unsigned>(phase) - 1);
-    if (failed(runPhases(getOperation(), *options, before, phase, result)))
-      signalPassFailure();
-  }
-
-  Phase phase;
-  const CompileOptions *options;
-  std::string argument;
-};
-
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> to{*this, "to",
                          llvm::cl::desc("last phase: import, outline, search, partition, schedule"),
                          llvm::cl::init("schedule")};
 };
-
 } // namespace
 
 void registerPhases(const CompileOptions &options) {
   outline::registerPasses();
   partition::registerPasses();
   layout::registerPasses();
-  registerPass([&options] { return std::make_unique<PhasePass>(Phase::Schedule, options); });
+  schedule::registerPasses();
+  registerPhaseVerifier();
   // A pipeline of an unknown phase must be an error of the command line, which only a custom parser can give.
   registerPassPipeline(
       "colossal-pipeline", "Run the phases after import, up to the one named by to=",
@@ -70,8 +61,8 @@ void registerPhases(const CompileOptions &options) {
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
                        "' is not one of import, outline, search, partition, schedule");
-        for (unsigned i = 1; i <= static_cast<unsigned>(*last); ++i)
-          manager.addPass(std::make_unique<PhasePass>(static_cast<Phase>(i), options));
+        manager.addPass(createVerifyPhasePass(Phase::Import));
+        buildPhases(manager, options, Phase::Import, *last, nullptr);
         return success();
       },
       [](function_ref<void(const detail::PassOptions &)> handler) { handler(PipelineOptions()); });

@@ -17,26 +17,46 @@ namespace colossal::layout {
 namespace {
 struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
   using SearchLayoutsBase::SearchLayoutsBase;
+  SearchLayoutsPass(const LayoutOptions &options, LayoutReport *into) : given(options), into(into) {
+    // As text, for pipelines that are printed.
+    memory = options.memoryBytes;
+    machine = options.machineText;
+    pins = options.pins;
+  }
   void runOnOperation() override {
-    LayoutOptions options;
-    options.memoryBytes = memory;
-    cost::MachineChoice choice = cost::chooseMachine(machine);
-    if (!choice.error.empty()) {
-      getOperation().emitError() << choice.error;
+    if (!given && failed(readOptions()))
       return signalPassFailure();
-    }
-    options.machine = std::move(choice.machine);
-    options.pins.assign(pins.begin(), pins.end());
     LayoutReport report;
-    if (failed(searchLayouts(getOperation(), options, report)))
+    if (failed(searchLayouts(getOperation(), *given, report)))
       return signalPassFailure();
+    if (into)
+      *into = report;
     if (explain)
       llvm::errs() << report.explanation << report.summary;
     if (asPins)
       llvm::errs() << report.pins;
   }
+
+  /// What the options' text says.
+  LogicalResult readOptions() {
+    cost::MachineChoice choice = cost::chooseMachine(machine);
+    if (!choice.error.empty())
+      return getOperation().emitError() << choice.error;
+    given.emplace();
+    given->memoryBytes = memory;
+    given->machine = std::move(choice.machine);
+    given->pins.assign(pins.begin(), pins.end());
+    return success();
+  }
+
+  std::optional<LayoutOptions> given;
+  LayoutReport *into = nullptr;
 };
 } // namespace
+
+std::unique_ptr<Pass> createSearchLayoutsPass(const LayoutOptions &options, LayoutReport *report) {
+  return std::make_unique<SearchLayoutsPass>(options, report);
+}
 
 void registerPasses() {
   registerLayoutPasses();

@@ -13,15 +13,28 @@ namespace colossal::partition {
 
 namespace {
 struct PartitionPass : colossal::partition::impl::PartitionBase<PartitionPass> {
+  explicit PartitionPass(CostOf cost) : cost(std::move(cost)) {}
+
   void runOnOperation() override {
-    if (failed(partition(getOperation())))
+    if (!cost) {
+      if (failed(partition(getOperation())))
+        signalPassFailure();
+      return;
+    }
+    FailureOr<dist::CollectiveCost> collectives = cost(getOperation());
+    if (failed(collectives))
+      return signalPassFailure();
+    dist::Resharder resharder(dist::getMesh(getOperation()), *collectives);
+    if (failed(partition(getOperation(), &resharder)))
       signalPassFailure();
   }
+
+  CostOf cost;
 };
 } // namespace
 
-std::unique_ptr<Pass> createPartitionPass() {
-  return std::make_unique<PartitionPass>();
+std::unique_ptr<Pass> createPartitionPass(CostOf cost) {
+  return std::make_unique<PartitionPass>(std::move(cost));
 }
 void registerPasses() {
   registerPartitionPasses();

@@ -87,7 +87,13 @@ uint64_t parseBytes(const std::string &text) {
   return static_cast<uint64_t>(value * found->second);
 }
 
+struct PassOptions {
+  bool timing = false;
+  std::string printAfter, reproducer;
+};
+
 struct RawOptions {
+  PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins;
   std::string memory, machine, emit = "plan", training, precision, recompute, attention;
 };
@@ -190,6 +196,7 @@ void interpret(const RawOptions &raw, Options &options) {
     if (!choice.error.empty())
       fail((raw.machine.empty() ? "" : "--machine: ") + choice.error);
     compile.layout.machine = std::move(choice.machine);
+    compile.layout.machineText = raw.machine;
     options.machineOrigin = std::move(choice.origin);
   }
   auto phase = colossal::parsePhase(raw.emit);
@@ -200,11 +207,27 @@ void interpret(const RawOptions &raw, Options &options) {
   interpretTraining(raw, options);
 }
 
+/// What MLIR's pass manager is asked to do beside running the phases' passes.
+void configurePasses(mlir::PassManager &manager, const PassOptions &options) {
+  if (!options.printAfter.empty())
+    manager.enableIRPrinting(
+        nullptr,
+        [after = options.printAfter](mlir::Pass *pass, mlir::Operation *) {
+          return after == "all" || after == pass->getArgument();
+        },
+        /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false, /*printAfterOnlyOnFailure=*/false,
+        llvm::errs(), mlir::OpPrintingFlags().elideLargeElementsAttrs(64));
+  if (!options.reproducer.empty())
+    manager.enableCrashReproducerGeneration(options.reproducer);
+  if (options.timing)
+    manager.enableTiming();
+}
+
 /// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose
 /// layout the plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
 std::string recordCommandLine(int argc, char **argv) {
-  const std::set<std::string> ofTwo = {"-o", "--output", "--pin"},
-                              ofOne = {"-q", "--quiet", "--explain", "--as-pins"};
+  const std::set<std::string> ofTwo = {"-o", "--output", "--pin", "--print-ir-after", "--crash-reproducer"},
+                              ofOne = {"-q", "--quiet", "--explain", "--as-pins", "--timing"};
   std::string text = "colossal-compile";
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i], name = word.substr(0, word.find('='));
@@ -263,6 +286,13 @@ int parseOptions(int argc, char **argv, Options &options) {
                  "stop after a phase and print its IR: import, outline, search, partition, schedule");
   app.add_option("--target-cpu", compile.schedule.targetCpu,
                  "LLVM's name of the CPU to compile for (default: this host)");
+  CLI::Option_group *passes = app.add_option_group("Passes", "for looking inside the compiler");
+  passes->add_flag("--timing", raw.passes.timing, "print how long each pass took");
+  passes->add_option("--print-ir-after", raw.passes.printAfter,
+                     "print the IR after a pass (colossal-search-layouts, ...; docs/Passes.md) or after all");
+  passes->add_option("--crash-reproducer", raw.passes.reproducer,
+                     "where a pass fails or crashes, write the module and the passes to this file, for "
+                     "colossal-opt FILE --run-reproducer");
   colossal::PlanTrainingOptions &training = options.training;
   training.task.devices = 0;
   training.task.globalBatch = 0;
@@ -300,6 +330,10 @@ int parseOptions(int argc, char **argv, Options &options) {
     return 2;
   }
   compile.commandLine = recordCommandLine(argc, argv);
+  compile.configurePasses = [passes = raw.passes](mlir::PassManager &manager) {
+    configurePasses(manager, passes);
+    return mlir::success();
+  };
   options.isOutputGiven = !options.output.empty();
   if (options.output.empty()) {
     std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);

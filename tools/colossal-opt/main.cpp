@@ -62,6 +62,7 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   if (!choice.error.empty())
     return complain(choice.error);
   options.layout.machine = std::move(choice.machine);
+  options.layout.machineText = machine;
   options.layout.pins = pins;
   options.schedule.targetCpu = targetCpu;
   for (StringRef text : dims) {

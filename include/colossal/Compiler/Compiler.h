@@ -15,6 +15,7 @@
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <functional>
 #include <optional>
@@ -47,6 +48,9 @@ struct CompileOptions {
   std::string commandLine; ///< recorded in the plan
   /// Called at the beginning of each phase, for progress.
   std::function<void(llvm::StringRef)> progress;
+  /// Called with the manager of the phases' passes before it runs them, for timing, printing of IR and the
+  /// like.
+  std::function<mlir::LogicalResult(mlir::PassManager &)> configurePasses;
 };
 
 struct CompileResult {

@@ -1,15 +1,36 @@
 //===- Passes.h - phases as passes ------------------------------------------===//
+//
+// A phase is a few passes and one that verifies what they have promised:
+//
+//   outline     colossal-outline-blocks
+//   search      colossal-inline-blocks, colossal-search-layouts
+//   partition   colossal-partition
+//   schedule    colossal-schedule
+//
+// so that MLIR's timing, printing of IR and crash reproducer work on them, in colossal-compile as in
+// colossal-opt.
+//
+//===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_PASSES_H
 #define COLOSSAL_COMPILER_PASSES_H
 
 #include "colossal/Compiler/Compiler.h"
 
+#include "mlir/Pass/PassManager.h"
+
 namespace colossal {
 
-/// Registers `--colossal-outline-blocks`, `--colossal-inline-blocks`, `--colossal-search-layouts`,
-/// `--colossal-partition` and `--colossal-schedule`, and the pipeline
-/// `--colossal-pipeline=to=PHASE`, which runs the phases after import up to PHASE. `options` gives what the
-/// passes need beyond the IR; it must outlive every pass.
+/// Appends the passes of the phases after `from`, up to `last`, which is at most Phase::Schedule. What lies
+/// beside the IR goes into `result`, which must outlive the manager; null: it is dropped.
+void buildPhases(mlir::OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
+                 CompileResult *result);
+
+/// Lists all that has no place in a module after `phase`, and fails where there is any.
+std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
+
+/// Registers the passes above, `--colossal-verify-phase`, and the pipeline `--colossal-pipeline=to=PHASE`,
+/// which runs the phases after import up to PHASE. `options` gives what they need beyond the IR; it must
+/// outlive every pass.
 void registerPhases(const CompileOptions &options);
 
 } // namespace colossal

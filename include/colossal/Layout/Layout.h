@@ -11,6 +11,7 @@
 #include "colossal/Cost/Machine.h"
 #include "colossal/Partition/Resharding.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
 
 #include <map>
 #include <string>
@@ -21,6 +22,7 @@ namespace colossal::layout {
 struct LayoutOptions {
   uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
   cost::Machine machine = cost::genericMachine();
+  std::string machineText;       ///< what chooseMachine finds it by, for pipelines that are printed
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
 };
 
@@ -45,6 +47,9 @@ mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &op
 /// sequences that the search has counted. Fails with a diagnostic where the machine has too few devices.
 mlir::FailureOr<dist::CollectiveCost> getCollectiveCost(mlir::ModuleOp module, const LayoutOptions &options);
 
+/// The search as a pass. What it reports goes into `report`, which must outlive the pass, unless that is
+/// null.
+std::unique_ptr<mlir::Pass> createSearchLayoutsPass(const LayoutOptions &options, LayoutReport *report);
 /// Registers `--colossal-search-layouts`.
 void registerPasses();
 

@@ -19,6 +19,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
 
 namespace colossal::outline {
 
@@ -38,6 +39,8 @@ mlir::func::FuncOp getCallee(mlir::func::CallOp call);
 /// repetition: those of the ops themselves where the call does not say.
 llvm::SmallVector<mlir::Location> getLocations(mlir::func::CallOp call, mlir::func::FuncOp callee);
 
+std::unique_ptr<mlir::Pass> createOutlineBlocks();
+std::unique_ptr<mlir::Pass> createInlineBlocks();
 /// Registers `--colossal-outline-blocks` and `--colossal-inline-blocks`.
 void registerPasses();
 

@@ -75,7 +75,10 @@ using dist::kShardingAttrName;
 /// valid v0 = f, v(i+1) = max(0, min(s(i+1), v(i) - c(i) * s(i+1))). See dist::getShardRange.
 mlir::LogicalResult partition(mlir::ModuleOp module, dist::Resharder *resharder = nullptr);
 
-std::unique_ptr<mlir::Pass> createPartitionPass();
+/// What collectives cost on the mesh of a module; fails with a diagnostic.
+using CostOf = std::function<mlir::FailureOr<dist::CollectiveCost>(mlir::ModuleOp)>;
+/// The same as a pass. Without `cost`, by bytes sent.
+std::unique_ptr<mlir::Pass> createPartitionPass(CostOf cost);
 /// Registers `--colossal-partition`.
 void registerPasses();
 

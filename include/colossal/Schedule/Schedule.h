@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
 
 #include <string>
 
@@ -42,6 +43,12 @@ constexpr llvm::StringLiteral kWorkAttrName = "colossal.work";
 /// `colossal.bound_inputs` (dictionary of name to ElementsAttr); argument and result attributes:
 /// `colossal.name`, `dist.sharding`.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options, GeneratedCode &code);
+
+/// The same as a pass. The code goes into `code`, which must outlive the pass, and is dropped where it is
+/// null.
+std::unique_ptr<mlir::Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code);
+/// Registers `--colossal-schedule`.
+void registerPasses();
 
 } // namespace colossal::schedule
 

@@ -1,0 +1,23 @@
+// Passes of the schedule phase.
+#ifndef COLOSSAL_SCHEDULE_PASSES_TD
+#define COLOSSAL_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SchedulePrograms : Pass<"colossal-schedule", "::mlir::ModuleOp"> {
+  let summary = "Turn local tensors and collectives into programs over arenas, with kernels";
+  let description = [{
+    Every function becomes a program: its fusion groups are launches of kernels, its values lie at offsets of arenas, and what
+    depends on parameters alone goes into the load program. The contract of the result is in Schedule.h. Machine code lies
+    beside the IR: run alone, the pass drops it.
+  }];
+  let options = [
+    Option<"targetCpu", "target-cpu", "std::string", "\"\"", "LLVM's name of the CPU to compile for; empty: this host">,
+    Option<"threads", "threads", "unsigned", "0", "Threads that compile kernels; 0: one a core">,
+    Option<"rankThreads", "rank-threads", "unsigned", "2", "Threads that a rank is expected to run with; tile sizes depend on it">,
+    Option<"winograd", "winograd", "bool", "true", "Let 3x3 convolutions take more memory to be faster">
+  ];
+  let dependentDialects = ["::colossal::plan::PlanDialect"];
+}
+
+#endif // COLOSSAL_SCHEDULE_PASSES_TD

@@ -1,0 +1,190 @@
+//===- VerifyPhase.cpp - what has no place in a module after a phase --------===//
+//
+// Each phase has a rule: a function that says, of one op, what is wrong with its standing there. All that is
+// wrong is listed, since one mistake of a phase shows in many places and the first is seldom the plainest.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Compiler/Passes.h"
+
+#include "colossal/Outline/Outline.h"
+#include "dialects/Colossal/Colossal.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace colossal {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_VERIFYPHASE
+#define GEN_PASS_REGISTRATION
+#include "colossal/Compiler/Passes.h.inc"
+
+namespace {
+
+/// What is wrong with `op`; empty if nothing.
+using Rule = std::string (*)(Operation *op);
+
+/// More than these and nobody reads them.
+constexpr unsigned kMostListed = 20;
+
+std::string checkTypes(Operation *op) {
+  auto check = [](Type type) {
+    auto tensor = dyn_cast<TensorType>(type);
+    return !tensor || (isa<RankedTensorType>(tensor) && tensor.hasStaticShape());
+  };
+  if (!llvm::all_of(op->getOperandTypes(), check) || !llvm::all_of(op->getResultTypes(), check))
+    return "has a tensor whose shape is not known";
+  return "";
+}
+
+/// Ops of the model over whole tensors, in functions that nobody calls.
+std::string checkGlobal(Operation *op, bool calls) {
+  if (isa<ModuleOp, func::ReturnOp>(op))
+    return "";
+  if (auto function = dyn_cast<func::FuncOp>(op))
+    return function.isPrivate() && !calls ? "is private: bodies of blocks should have been put back" : "";
+  if (isa<func::CallOp>(op))
+    return calls ? "" : "is a call: bodies of blocks should have been put back";
+  if (!isa<ColossalDialect>(op->getDialect()))
+    return "is no op of the colossal dialect";
+  return checkTypes(op);
+}
+
+std::string checkImported(Operation *op) {
+  if (op->hasAttr(dist::kAssignmentAttrName))
+    return "has an assignment before any search";
+  return checkGlobal(op, false);
+}
+
+std::string checkOutlined(Operation *op) {
+  if (op->hasAttr(dist::kAssignmentAttrName))
+    return "has an assignment before any search";
+  return checkGlobal(op, true);
+}
+
+std::string checkSearched(Operation *op) {
+  if (isa<ModuleOp>(op) && !op->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName))
+    return "has no mesh";
+  return checkGlobal(op, false);
+}
+
+/// Index values made of coordinates, in the ops that a plan's expressions have.
+std::string checkIndexArithmetic(Operation *op) {
+  if (!isa<arith::ConstantOp, arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::FloorDivSIOp,
+           arith::RemSIOp, arith::MinSIOp, arith::MaxSIOp>(op))
+    return "is not index arithmetic that a plan can say";
+  return llvm::all_of(op->getResultTypes(), [](Type type) { return type.isIndex(); })
+             ? ""
+             : "computes something else than an index";
+}
+
+/// Ops over one rank's shards, and what moves data between ranks.
+std::string checkPartitioned(Operation *op) {
+  if (op->hasAttr(dist::kAssignmentAttrName))
+    return "has an assignment, which partitioning should have used up";
+  if (isa<ModuleOp>(op))
+    return op->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName) ? "" : "has no mesh";
+  if (isa<shard::GridOp, func::ReturnOp>(op))
+    return "";
+  if (auto function = dyn_cast<func::FuncOp>(op)) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (!function.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttrName))
+        return "has no sharding of argument " + std::to_string(i);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (!function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttrName))
+        return "has no sharding of result " + std::to_string(i);
+    return "";
+  }
+  if (isa<arith::ArithDialect>(op->getDialect()))
+    return checkIndexArithmetic(op);
+  if (isa<ParameterOp>(op) && !op->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttrName))
+    return "has no sharding";
+  if (!isa<ColossalDialect, dist::DistDialect>(op->getDialect()) &&
+      !isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp,
+           shard::AllSliceOp>(op))
+    return "is no op of local tensors";
+  return checkTypes(op);
+}
+
+/// Whether a buffer of `op` lies in its arena.
+std::string checkBuffer(Operation *op, plan::BufferAttr buffer) {
+  auto arena = SymbolTable::lookupNearestSymbolFrom<plan::ArenaOp>(op, buffer.getArena());
+  std::string name = "@" + buffer.getArena().getValue().str();
+  if (!arena)
+    return "names arena " + name + ", which the module does not have";
+  uint64_t size = arena.getBytes();
+  if (buffer.getOffset() > size || buffer.getBytes() > size - buffer.getOffset())
+    return "has " + std::to_string(buffer.getBytes()) + " bytes at " + std::to_string(buffer.getOffset()) +
+           " of arena " + name + ", which has " + std::to_string(size);
+  return "";
+}
+
+/// Programs of instructions over arenas, and index arithmetic between them.
+std::string checkScheduled(Operation *op) {
+  if (auto module = dyn_cast<ModuleOp>(op)) {
+    unsigned loads = llvm::count_if(module.getOps<plan::ProgramOp>(), [](plan::ProgramOp program) {
+      return program.getRole() == plan::Role::Load;
+    });
+    return loads == 1 ? "" : "has " + std::to_string(loads) + " load programs, expected one";
+  }
+  if (isa<shard::GridOp>(op))
+    return "";
+  if (isa<arith::ArithDialect>(op->getDialect()))
+    return checkIndexArithmetic(op);
+  if (isa<dist::CoordinateOp>(op))
+    return "";
+  if (!isa<plan::PlanDialect>(op->getDialect()))
+    return "is no instruction";
+  std::string problem;
+  for (NamedAttribute attribute : op->getAttrs())
+    attribute.getValue().walk([&](plan::BufferAttr buffer) {
+      if (problem.empty())
+        problem = checkBuffer(op, buffer);
+    });
+  return problem;
+}
+
+struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
+  using VerifyPhaseBase::VerifyPhaseBase;
+
+  void runOnOperation() override {
+    static constexpr Rule rules[] = {checkImported, checkOutlined, checkSearched, checkPartitioned,
+                                     checkScheduled};
+    std::optional<Phase> after = parsePhase(phase);
+    if (!after || *after == Phase::Plan) {
+      getOperation().emitError() << "colossal-verify-phase: '" << phase.getValue()
+                                 << "' is not one of import, outline, search, partition, schedule";
+      return signalPassFailure();
+    }
+    Rule rule = rules[static_cast<unsigned>(*after)];
+    unsigned found = 0;
+    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      std::string problem = rule(op);
+      if (!problem.empty() && found++ < kMostListed)
+        op->emitOpError() << problem << " (after phase '" << phase.getValue() << "')";
+    });
+    if (found > kMostListed)
+      getOperation().emitError() << "and " << found - kMostListed << " more";
+    if (found || (*after == Phase::Outline && failed(outline::verifyCalls(getOperation()))))
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createVerifyPhasePass(Phase phase) {
+  VerifyPhaseOptions options;
+  options.phase = getPhaseName(phase).str();
+  return std::make_unique<VerifyPhasePass>(options);
+}
+
+void registerPhaseVerifier() {
+  registerCompilerPasses();
+}
+
+} // namespace colossal

@@ -1,0 +1,15 @@
+// RUN: colossal-opt %s -verify-diagnostics -colossal-verify-phase=phase=schedule -o /dev/null
+
+// expected-error@+1 {{has 0 load programs, expected one (after phase 'schedule')}}
+module attributes {dist.mesh = #dist.mesh<["x" = 2]>} {
+  plan.arena @a device activations 128
+  // expected-error@+1 {{is no instruction (after phase 'schedule')}}
+  func.func private @left()
+  plan.program @main infer {
+    plan.copy <@a[0, 64]> -> <@a[64, 64]>
+    // expected-error@+1 {{has 64 bytes at 96 of arena @a, which has 128 (after phase 'schedule')}}
+    plan.copy <@a[0, 64]> -> <@a[96, 64]>
+    // expected-error@+1 {{names arena @b, which the module does not have (after phase 'schedule')}}
+    plan.copy <@b[0, 64]> -> <@a[64, 64]>
+  }
+}
