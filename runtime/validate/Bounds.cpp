@@ -35,21 +35,21 @@ Status Checker::spend(uint64_t work) {
   return {};
 }
 
-Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Place &place,
+Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope,
                          bool written, Extent *extent) {
   if (ref.arena() >= static_cast<uint32_t>(plan.arenas_size()))
     return invalid(what + " refers to arena " + std::to_string(ref.arena()) + " of " +
                    std::to_string(plan.arenas_size()));
-  if (static_cast<size_t>(ref.strides_size()) > place.counts.size())
+  if (static_cast<size_t>(ref.strides_size()) > scope.counts.size())
     return invalid(what + " has " + std::to_string(ref.strides_size()) + " strides inside " +
-                   std::to_string(place.counts.size()) + " repeats");
+                   std::to_string(scope.counts.size()) + " repeats");
   const plan::Arena &arena = plan.arenas(static_cast<int>(ref.arena()));
-  auto [low, high] = hull(ref, place.counts);
+  auto [low, high] = hull(ref, scope.counts);
   if (ref.offset() > maxExtent || ref.bytes() > maxExtent || low < 0 || high > arena.bytes())
     return invalid(what + ": " + std::to_string(ref.bytes()) + " bytes at offset " +
                    std::to_string(ref.offset()) + " do not lie within arena '" + arena.name() + "' of " +
                    std::to_string(arena.bytes()) + " bytes");
-  if (written && arena.life() == plan::Arena::WEIGHTS && !place.loading)
+  if (written && arena.life() == plan::Arena::WEIGHTS && !scope.loading)
     return invalid(what + " would write to the weights, which only the load program may");
   if (extent)
     *extent = {ref.arena(), static_cast<uint64_t>(low), static_cast<uint64_t>(high)};

@@ -54,7 +54,8 @@ private:
   Status checkBinding(const plan::Binding &binding, bool output);
 
   // Instructions.cpp
-  struct Place {
+  /// What stands around an instruction: the program or function, the repeats and predicates that it is in.
+  struct Scope {
     std::string owner;  // "program 'infer'"
     std::string prefix; // "3.", inside an instruction's body
     Counts counts;
@@ -63,19 +64,19 @@ private:
     uint32_t function = 0; // least function index that may be called
     unsigned depth = 0;
   };
-  Status walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Place &place);
-  Status checkInstruction(const plan::Instruction &instruction, const Place &place, const std::string &path);
-  Status checkKind(const plan::Instruction &instruction, const Place &place, const std::string &path);
-  Status checkCall(const plan::Call &call, const Place &place);
-  Status checkLaunch(const plan::Launch &launch, const Place &place);
-  Status checkLibrary(const plan::LibraryCall &call, const Place &place);
-  Status checkCopy(const plan::Copy &copy, const Place &place);
-  Status checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Place &place, bool written);
+  Status walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Scope &scope);
+  Status checkInstruction(const plan::Instruction &instruction, const Scope &scope, const std::string &path);
+  Status checkKind(const plan::Instruction &instruction, const Scope &scope, const std::string &path);
+  Status checkCall(const plan::Call &call, const Scope &scope);
+  Status checkLaunch(const plan::Launch &launch, const Scope &scope);
+  Status checkLibrary(const plan::LibraryCall &call, const Scope &scope);
+  Status checkCopy(const plan::Copy &copy, const Scope &scope);
+  Status checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope, bool written);
 
   // Collectives.cpp
-  Status checkCollective(const plan::Collective &collective, const Place &place);
-  Status checkBlocks(const plan::Collective &collective, uint64_t members, const Place &place);
-  Status checkWindow(const plan::Collective &collective, const Place &place);
+  Status checkCollective(const plan::Collective &collective, const Scope &scope);
+  Status checkBlocks(const plan::Collective &collective, uint64_t members, const Scope &scope);
+  Status checkWindow(const plan::Collective &collective, const Scope &scope);
 
   // Bounds.cpp
   struct Extent {
@@ -83,7 +84,7 @@ private:
     uint64_t begin = 0, end = 0; // over all iterations
   };
   /// Bounds of a reference; `written` must not lie in weights outside the load program.
-  Status checkRef(const plan::BufferRef &ref, const std::string &what, const Place &place, bool written,
+  Status checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope, bool written,
                   Extent *extent = nullptr);
   /// Whether two references can share a byte in the same iteration.
   bool overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Counts &counts) const;

@@ -49,8 +49,8 @@ bool distinct(std::vector<Dim> dims) {
 
 } // namespace
 
-Status Checker::checkCollective(const plan::Collective &collective, const Place &place) {
-  if (place.predicated)
+Status Checker::checkCollective(const plan::Collective &collective, const Scope &scope) {
+  if (scope.predicated)
     return invalid("a predicate must not hold collectives");
   uint64_t members = 1;
   std::set<uint32_t> axes;
@@ -71,8 +71,8 @@ Status Checker::checkCollective(const plan::Collective &collective, const Place 
       return invalid("reduction " + std::to_string(collective.reduction()) + " is not for type " +
                      plan::dataTypeName(collective.type()));
   }
-  COLOSSAL_RETURN_IF_ERROR(checkRef(collective.src(), "its source", place, false));
-  COLOSSAL_RETURN_IF_ERROR(checkRef(collective.dst(), "its destination", place, true));
+  COLOSSAL_RETURN_IF_ERROR(checkRef(collective.src(), "its source", scope, false));
+  COLOSSAL_RETURN_IF_ERROR(checkRef(collective.dst(), "its destination", scope, true));
   if (collective.src().offset() % size != 0 || collective.dst().offset() % size != 0)
     return invalid("its buffers are not aligned to its elements");
   for (const plan::BufferRef *ref : {&collective.src(), &collective.dst()})
@@ -80,7 +80,7 @@ Status Checker::checkCollective(const plan::Collective &collective, const Place 
       if (stride % static_cast<int64_t>(size) != 0)
         return invalid("its buffers' strides are not aligned to its elements");
   if (collective.has_scratch())
-    COLOSSAL_RETURN_IF_ERROR(checkRef(collective.scratch(), "its scratch", place, true));
+    COLOSSAL_RETURN_IF_ERROR(checkRef(collective.scratch(), "its scratch", scope, true));
 
   const plan::BufferRef &src = collective.src(), &dst = collective.dst();
   bool same =
@@ -89,10 +89,10 @@ Status Checker::checkCollective(const plan::Collective &collective, const Place 
       std::equal(collective.src_strides().begin(), collective.src_strides().end(),
                  collective.dst_strides().begin(), collective.dst_strides().end());
   bool mayBeSame = collective.kind() == C::ALL_REDUCE || collective.kind() == C::BROADCAST;
-  if (overlap(src, dst, place.counts) && !(same && mayBeSame))
+  if (overlap(src, dst, scope.counts) && !(same && mayBeSame))
     return invalid("its source and destination overlap");
   if (collective.has_scratch() &&
-      (overlap(collective.scratch(), src, place.counts) || overlap(collective.scratch(), dst, place.counts)))
+      (overlap(collective.scratch(), src, scope.counts) || overlap(collective.scratch(), dst, scope.counts)))
     return invalid("its scratch overlaps its source or destination");
 
   if (collective.kind() == C::BROADCAST && collective.root() >= members)
@@ -100,18 +100,18 @@ Status Checker::checkCollective(const plan::Collective &collective, const Place 
                    " members");
   if (collective.kind() == C::PERMUTE)
     COLOSSAL_RETURN_IF_ERROR(
-        forAll({&collective.source()}, place.counts, [&](const std::vector<int64_t> &values) {
+        forAll({&collective.source()}, scope.counts, [&](const std::vector<int64_t> &values) {
           return values[0] < static_cast<int64_t>(members)
                      ? Status()
                      : invalid("source " + std::to_string(values[0]) + " of " + std::to_string(members) +
                                " members");
         }));
   if (collective.kind() == C::EXCHANGE)
-    return checkWindow(collective, place);
-  return checkBlocks(collective, members, place);
+    return checkWindow(collective, scope);
+  return checkBlocks(collective, members, scope);
 }
 
-Status Checker::checkBlocks(const plan::Collective &collective, uint64_t members, const Place &place) {
+Status Checker::checkBlocks(const plan::Collective &collective, uint64_t members, const Scope &scope) {
   if (collective.kind() < C::ALL_REDUCE || collective.kind() > C::PERMUTE)
     return {Code::Unsupported, "a collective of a kind that this runtime does not know"};
   const bool srcBlocks = collective.kind() == C::REDUCE_SCATTER || collective.kind() == C::ALL_TO_ALL;
@@ -145,7 +145,7 @@ Status Checker::checkBlocks(const plan::Collective &collective, uint64_t members
   return {};
 }
 
-Status Checker::checkWindow(const plan::Collective &collective, const Place &place) {
+Status Checker::checkWindow(const plan::Collective &collective, const Scope &scope) {
   if (!collective.has_window())
     return invalid("it has no window");
   const C::Window &window = collective.window();
@@ -164,7 +164,7 @@ Status Checker::checkWindow(const plan::Collective &collective, const Place &pla
                    std::to_string(collective.src().bytes()) + " and " +
                    std::to_string(collective.dst().bytes()));
   const auto limit = static_cast<int64_t>(maxExtent);
-  return forAll({&window.src_start(), &window.src_valid(), &window.dst_start()}, place.counts,
+  return forAll({&window.src_start(), &window.src_valid(), &window.dst_start()}, scope.counts,
                 [&](const std::vector<int64_t> &values) {
                   if (values[1] < 0 || static_cast<uint64_t>(values[1]) > window.src_extent())
                     return invalid("a member holds " + std::to_string(values[1]) + " valid places of " +

@@ -44,17 +44,17 @@ std::string describeInstruction(const std::string &owner, const std::string &pat
   return text + ")";
 }
 
-Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Place &place) {
+Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Scope &scope) {
   for (int i = 0; i < body.size(); ++i) {
-    std::string path = place.prefix + std::to_string(i);
-    Status status = checkInstruction(body.Get(i), place, path);
+    std::string path = scope.prefix + std::to_string(i);
+    Status status = checkInstruction(body.Get(i), scope, path);
     if (!status.ok())
-      return std::move(status).withInstruction(describeInstruction(place.owner, path, body.Get(i)));
+      return std::move(status).withInstruction(describeInstruction(scope.owner, path, body.Get(i)));
   }
   return {};
 }
 
-Status Checker::checkInstruction(const plan::Instruction &instruction, const Place &place,
+Status Checker::checkInstruction(const plan::Instruction &instruction, const Scope &scope,
                                  const std::string &path) {
   COLOSSAL_RETURN_IF_ERROR(spend(1));
   if (instruction.queue() > 1)
@@ -63,7 +63,7 @@ Status Checker::checkInstruction(const plan::Instruction &instruction, const Pla
     if (signalled.count(event) == 0)
       return invalid("it waits for event " + std::to_string(event) +
                      ", which no earlier instruction signals");
-  COLOSSAL_RETURN_IF_ERROR(checkKind(instruction, place, path));
+  COLOSSAL_RETURN_IF_ERROR(checkKind(instruction, scope, path));
   if (uint32_t event = instruction.signals()) {
     if (event > events)
       return invalid("it signals event " + std::to_string(event) + " of " + std::to_string(events));
@@ -75,27 +75,27 @@ Status Checker::checkInstruction(const plan::Instruction &instruction, const Pla
   return {};
 }
 
-Status Checker::checkKind(const plan::Instruction &instruction, const Place &place, const std::string &path) {
+Status Checker::checkKind(const plan::Instruction &instruction, const Scope &scope, const std::string &path) {
   using I = plan::Instruction;
-  Place inner = place;
+  Scope inner = scope;
   inner.prefix = path + ".";
   switch (instruction.kind_case()) {
-  case I::kLaunch: return checkLaunch(instruction.launch(), place);
-  case I::kLibrary: return checkLibrary(instruction.library(), place);
-  case I::kCollective: return checkCollective(instruction.collective(), place);
-  case I::kSend: return checkPeer(instruction.send().src(), instruction.send().peer(), place, false);
-  case I::kRecv: return checkPeer(instruction.recv().dst(), instruction.recv().peer(), place, true);
-  case I::kCopy: return checkCopy(instruction.copy(), place);
-  case I::kCall: return checkCall(instruction.call(), place);
+  case I::kLaunch: return checkLaunch(instruction.launch(), scope);
+  case I::kLibrary: return checkLibrary(instruction.library(), scope);
+  case I::kCollective: return checkCollective(instruction.collective(), scope);
+  case I::kSend: return checkPeer(instruction.send().src(), instruction.send().peer(), scope, false);
+  case I::kRecv: return checkPeer(instruction.recv().dst(), instruction.recv().peer(), scope, true);
+  case I::kCopy: return checkCopy(instruction.copy(), scope);
+  case I::kCall: return checkCall(instruction.call(), scope);
   case I::kRepeat:
     if (instruction.repeat().count() > maxRepeatCount)
       return invalid("it repeats more than 2^32 times");
-    if (place.counts.size() >= maxRepeatDepth)
+    if (scope.counts.size() >= maxRepeatDepth)
       return invalid("repeats are nested deeper than " + std::to_string(maxRepeatDepth));
     inner.counts.push_back(instruction.repeat().count());
     return walk(instruction.repeat().body(), inner);
   case I::kPredicate:
-    COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, place.counts,
+    COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, scope.counts,
                                     [](const std::vector<int64_t> &) { return Status(); }));
     inner.predicated = true;
     return walk(instruction.predicate().body(), inner);
@@ -104,25 +104,25 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Place &pla
   return {Code::Unsupported, "an instruction of a kind that this runtime does not know"};
 }
 
-Status Checker::checkCall(const plan::Call &call, const Place &place) {
+Status Checker::checkCall(const plan::Call &call, const Scope &scope) {
   if (call.function() >= static_cast<uint32_t>(plan.functions_size()))
     return invalid("there is no function " + std::to_string(call.function()));
-  if (call.function() < place.function)
+  if (call.function() < scope.function)
     return invalid("a function may only call later ones");
-  if (place.depth >= maxCallDepth)
+  if (scope.depth >= maxCallDepth)
     return invalid("calls are nested deeper than " + std::to_string(maxCallDepth));
-  if (!visited[place.predicated].insert({call.function(), place.counts}).second)
+  if (!visited[scope.predicated].insert({call.function(), scope.counts}).second)
     return {};
   const plan::Function &function = plan.functions(static_cast<int>(call.function()));
-  Place inner = place;
+  Scope inner = scope;
   inner.owner = "function '" + function.name() + "'";
   inner.prefix.clear();
   inner.function = call.function() + 1;
-  inner.depth = place.depth + 1;
+  inner.depth = scope.depth + 1;
   return walk(function.body(), inner);
 }
 
-Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
+Status Checker::checkLaunch(const plan::Launch &launch, const Scope &scope) {
   if (launch.kernel() >= static_cast<uint32_t>(plan.kernels_size()))
     return invalid("there is no kernel " + std::to_string(launch.kernel()));
   const plan::Kernel &kernel = plan.kernels(static_cast<int>(launch.kernel()));
@@ -139,7 +139,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
     return invalid("its tiles or their scratch are out of range");
   for (const plan::Expr &param : launch.params())
     COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(param, static_cast<unsigned>(plan.mesh().axes_size()),
-                                             static_cast<unsigned>(place.counts.size())));
+                                             static_cast<unsigned>(scope.counts.size())));
   const int firstWritten = launch.buffers_size() - static_cast<int>(launch.writes());
   std::vector<bool> both(launch.buffers_size());
   for (uint32_t index : launch.also_written()) {
@@ -150,7 +150,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   }
   for (int i = 0; i < launch.buffers_size(); ++i)
     COLOSSAL_RETURN_IF_ERROR(
-        checkRef(launch.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten || both[i]));
+        checkRef(launch.buffers(i), "buffer " + std::to_string(i), scope, i >= firstWritten || both[i]));
   COLOSSAL_RETURN_IF_ERROR(
       spend(static_cast<uint64_t>(launch.buffers_size()) * (launch.writes() + launch.also_written_size())));
   // Sharing is declared by `also_written`, which names a buffer whose place a written one takes. It is
@@ -161,7 +161,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
     for (int other = 0; other < launch.buffers_size(); ++other) {
       bool isDeclared = both[other] || (both[written] && other >= firstWritten);
       if (other != written && !isDeclared &&
-          overlap(launch.buffers(written), launch.buffers(other), place.counts))
+          overlap(launch.buffers(written), launch.buffers(other), scope.counts))
         return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " +
                        std::to_string(other));
     }
@@ -169,7 +169,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Place &place) {
   return {};
 }
 
-Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) {
+Status Checker::checkLibrary(const plan::LibraryCall &call, const Scope &scope) {
   if (call.routine() != "convolution" && call.routine() != "convolution.pack")
     return {Code::Unsupported, "this runtime has no library routine '" + call.routine() + "'"};
   ConvolutionBytes bytes;
@@ -193,29 +193,29 @@ Status Checker::checkLibrary(const plan::LibraryCall &call, const Place &place) 
   const int firstWritten = call.buffers_size() - static_cast<int>(writes);
   for (int i = 0; i < call.buffers_size(); ++i) {
     COLOSSAL_RETURN_IF_ERROR(
-        checkRef(call.buffers(i), "buffer " + std::to_string(i), place, i >= firstWritten));
+        checkRef(call.buffers(i), "buffer " + std::to_string(i), scope, i >= firstWritten));
     if (call.buffers(i).bytes() < least[i])
       return invalid("buffer " + std::to_string(i) + " has " + std::to_string(call.buffers(i).bytes()) +
                      " bytes and needs " + std::to_string(least[i]));
     if (call.buffers(i).offset() % 4 != 0)
       return invalid("buffer " + std::to_string(i) + " is not aligned");
     for (int other = 0; other < i && i >= firstWritten; ++other)
-      if (overlap(call.buffers(i), call.buffers(other), place.counts))
+      if (overlap(call.buffers(i), call.buffers(other), scope.counts))
         return invalid("buffer " + std::to_string(i) + " is written and overlaps buffer " +
                        std::to_string(other));
   }
   return {};
 }
 
-Status Checker::checkCopy(const plan::Copy &copy, const Place &place) {
-  COLOSSAL_RETURN_IF_ERROR(checkRef(copy.dst(), "its destination", place, true));
+Status Checker::checkCopy(const plan::Copy &copy, const Scope &scope) {
+  COLOSSAL_RETURN_IF_ERROR(checkRef(copy.dst(), "its destination", scope, true));
   switch (copy.source_case()) {
   case plan::Copy::kBuffer:
-    COLOSSAL_RETURN_IF_ERROR(checkRef(copy.buffer(), "its source", place, false));
+    COLOSSAL_RETURN_IF_ERROR(checkRef(copy.buffer(), "its source", scope, false));
     if (copy.buffer().bytes() != copy.dst().bytes())
       return invalid("its source has " + std::to_string(copy.buffer().bytes()) + " bytes, its destination " +
                      std::to_string(copy.dst().bytes()));
-    if (overlap(copy.buffer(), copy.dst(), place.counts))
+    if (overlap(copy.buffer(), copy.dst(), scope.counts))
       return invalid("its source and destination overlap");
     return {};
   case plan::Copy::kParameter: {
@@ -225,7 +225,7 @@ Status Checker::checkCopy(const plan::Copy &copy, const Place &place) {
     const plan::Parameter &parameter = plan.parameters(static_cast<int>(from.parameter()));
     if (copy.dst().offset() % plan::elementBytes(parameter.type()) != 0)
       return invalid("its destination is not aligned to the parameter's elements");
-    return checkBox(from.box(), parameter.shape(), parameter.type(), copy.dst(), place.counts);
+    return checkBox(from.box(), parameter.shape(), parameter.type(), copy.dst(), scope.counts);
   }
   case plan::Copy::kData:
     if (copy.data().offset() > data.size || copy.data().bytes() > data.size - copy.data().offset())
@@ -239,10 +239,10 @@ Status Checker::checkCopy(const plan::Copy &copy, const Place &place) {
   return invalid("it has no source");
 }
 
-Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Place &place,
+Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope,
                           bool written) {
-  COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", place, written));
-  return forAll({&peer}, place.counts, [&](const std::vector<int64_t> &values) {
+  COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", scope, written));
+  return forAll({&peer}, scope.counts, [&](const std::vector<int64_t> &values) {
     if (values[0] >= static_cast<int64_t>(ranks))
       return invalid("peer " + std::to_string(values[0]) + " of " + std::to_string(ranks) + " ranks");
     return Status();

@@ -141,8 +141,8 @@ Status Checker::checkCode() {
 }
 
 Status Checker::checkBinding(const plan::Binding &binding, bool output) {
-  Place place;
-  COLOSSAL_RETURN_IF_ERROR(checkRef(binding.buffer(), "its buffer", place, !output));
+  Scope scope;
+  COLOSSAL_RETURN_IF_ERROR(checkRef(binding.buffer(), "its buffer", scope, !output));
   uint64_t size = plan::elementBytes(binding.type());
   if (size == 0)
     return invalid("its type is not valid");
@@ -196,14 +196,14 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
 }
 
 Status Checker::checkProgram(const plan::Program &program) {
-  Place place;
-  place.owner = "program '" + program.name() + "'";
+  Scope scope;
+  scope.owner = "program '" + program.name() + "'";
   auto failed = [&](const std::string &what, const Status &status) {
-    return Status(status.code(), place.owner + ", " + what + ": " + status.message());
+    return Status(status.code(), scope.owner + ", " + what + ": " + status.message());
   };
   if (program.role() < plan::Program::LOAD || program.role() > plan::Program::STEP)
-    return invalid(place.owner + ": unknown role");
-  place.loading = program.role() == plan::Program::LOAD;
+    return invalid(scope.owner + ": unknown role");
+  scope.loading = program.role() == plan::Program::LOAD;
   std::set<std::string> inputs, outputs;
   for (const plan::Binding &binding : program.inputs()) {
     Status status =
@@ -240,7 +240,7 @@ Status Checker::checkProgram(const plan::Program &program) {
   signalled.clear();
   visited[0].clear();
   visited[1].clear();
-  return walk(program.body(), place);
+  return walk(program.body(), scope);
 }
 
 Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data) {
