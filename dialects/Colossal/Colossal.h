@@ -8,6 +8,8 @@
 #define COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H
 
 #include "dialects/Colossal/ElementEmitter.h"
+#include "dialects/Colossal/KernelKind.h"
+#include "dialects/Colossal/TileEmitter.h"
 #include "dialects/Dist/FactorRule.h"
 
 #include "dialects/Colossal/ColossalDialect.h.inc"

@@ -36,12 +36,13 @@ class Colossal_Enum<string name, string summary, list<I32EnumAttrCase> cases> : 
 class Colossal_EnumAttr<EnumAttrInfo info, string mnemonic> : EnumAttr<Colossal_Dialect, info, mnemonic>;
 
 // Every op of the model: pure, with a sharding rule and code for its elements. `ownSharding` names the methods of the
-// sharding rule interface whose defaults the op replaces, `ownGradient` and `ownEmission` those of the others.
+// sharding rule interface whose defaults the op replaces, `ownGradient`, `ownEmission` and `ownKernel` those of the others.
 class Colossal_Op<string mnemonic, list<Trait> traits = [], list<string> ownSharding = [], list<string> ownGradient = [],
-                  list<string> ownEmission = []>
+                  list<string> ownEmission = [], list<string> ownKernel = []>
     : Op<Colossal_Dialect, mnemonic, !listconcat(traits, [
     Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ownSharding>,
     DeclareOpInterfaceMethods<ElementEmissionOpInterface, ownEmission>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ownKernel>,
     DeclareOpInterfaceMethods<GradientOpInterface, ownGradient>])> {
   let hasVerifier = 1;
 }

@@ -25,4 +25,47 @@ def ElementEmissionOpInterface : OpInterface<"ElementEmissionOpInterface"> {
   ];
 }
 
+def KernelOpInterface : OpInterface<"KernelOpInterface"> {
+  let cppNamespace = "::colossal";
+  let description = [{
+    What the op is to the kernels that compute it (see KernelKind.h): what may stand in one kernel with it, and what it costs
+    there. About speed only.
+  }];
+  let methods = [
+    InterfaceMethod<"What computes the op.", "::colossal::KernelKind", "getKernelKind", (ins), "",
+                    [{ return ::colossal::KernelKind::Element; }]>,
+    InterfaceMethod<"The rows over which an op of kind Row computes statistics; none for all others.",
+                    "::std::optional<::colossal::RowSpace>", "getRowSpace", (ins), "", [{ return ::std::nullopt; }]>,
+    InterfaceMethod<[{
+      Whether an element of the result reads the operands at its own index only (broadcast where they are smaller), or at that
+      of its row: then producers can be computed in the same loops.
+    }], "bool", "readsAtOwnIndex", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Whether `operand` is read at places that are known at run time only, or by many elements: then it should lie in memory.
+    }], "bool", "readsFromMemory", (ins "unsigned":$operand), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      What an element costs beside its loads, in additions, roughly; 0 where it is not worth keeping for a second reader.
+    }], "int64_t", "getElementCost", (ins), "", [{ return 4; }]>,
+    InterfaceMethod<[{
+      Whether an element is rather computed again by each reader than read from memory, even where many read it.
+    }], "bool", "isElementFree", (ins), "", [{ return false; }]>
+  ];
+}
+
+def TileEmissionOpInterface : OpInterface<"TileEmissionOpInterface"> {
+  let cppNamespace = "::colossal";
+  let description = [{
+    Code for ops whose elements depend on one another, by tiles that depend on no other tile (see TileEmitter.h).
+  }];
+  let methods = [
+    InterfaceMethod<"How the op is cut into tiles.", "::colossal::TilePlan", "getTiles", (ins)>,
+    InterfaceMethod<"Emits the tile at index `tile` of the plan's shape. Indices out of range touch nothing.", "void", "emitTile",
+      (ins "::colossal::TileEmitter &":$emitter, "::llvm::ArrayRef<::colossal::Lane>":$tile)>,
+    InterfaceMethod<[{
+      Whether the result is what the first operand holds, with some elements replaced: it must lie there before, and is no
+      operand of the kernel.
+    }], "bool", "updatesFirstOperand", (ins), "", [{ return false; }]>
+  ];
+}
+
 #endif // COLOSSAL_DIALECTS_COLOSSAL_INTERFACES_TD

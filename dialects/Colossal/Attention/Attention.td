@@ -1,7 +1,7 @@
 // Attention and rotary embedding.
 
 def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], ["buildLocal", "getFlops"],
-                                       ["getGradientFlops", "isResultSaved"]> {
+                                       ["getGradientFlops", "isResultSaved"], [], ["getKernelKind"]> {
   let summary = "scaled dot-product attention";
   let description = [{
     query B x Hq x Sq x D, key B x Hk x Sk x D, value B x Hk x Sk x Dv, result B x Hq x Sq x Dv; Hq is a multiple of Hk and

@@ -1,6 +1,6 @@
 // Products summed over shared dimensions.
 
-def Colossal_ContractOp : Colossal_Op<"contract", [], ["getFlops"], ["getGradientFlops"]> {
+def Colossal_ContractOp : Colossal_Op<"contract", [], ["getFlops"], ["getGradientFlops"], [], ["getKernelKind"]> {
   let summary = "the contraction of two tensors: a matrix product with any dimensions";
   let description = [{
     Each dimension carries a label. A label in all three tensors is a batch dimension, in lhs and result an M dimension,

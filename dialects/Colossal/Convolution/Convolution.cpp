@@ -216,6 +216,18 @@ double ConvTransposeOp::getGradientFlops(unsigned operand) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+KernelKind ConvOp::getKernelKind() {
+  return KernelKind::Convolution;
+}
+
+KernelKind ConvTransposeOp::getKernelKind() {
+  return KernelKind::Convolution;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 // Convolutions over 1 to 3 spatial dimensions.
 
-def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getGradientFlops"]> {
+def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getGradientFlops"], [], ["getKernelKind"]> {
   let summary = "convolution";
   let description = [{
     input N x C x spatial, weight O x (C / group) x kernel, optional bias O, result N x O x spatial. `pads` holds the low
@@ -21,7 +21,8 @@ def Colossal_ConvOp : Colossal_Op<"conv", [], ["buildLocal", "getFlops"], ["getG
   }];
 }
 
-def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"], ["getGradientFlops"]> {
+def Colossal_ConvTransposeOp : Colossal_Op<"conv_transpose", [], ["buildLocal", "getFlops"], ["getGradientFlops"], [],
+                                           ["getKernelKind"]> {
   let summary = "transposed convolution";
   let description = [{
     input N x C x spatial, weight C x (O / group) x kernel, optional bias O. The result's spatial shape is its type's; the

@@ -234,6 +234,38 @@ bool ElementwiseOp::isResultSaved(unsigned result) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+bool ElementwiseOp::readsAtOwnIndex() {
+  return true;
+}
+
+int64_t ElementwiseOp::getElementCost() {
+  switch (getKind()) {
+  case ElementwiseKind::Exp:
+  case ElementwiseKind::Log:
+  case ElementwiseKind::Erf:
+  case ElementwiseKind::Sin:
+  case ElementwiseKind::Cos:
+  case ElementwiseKind::Tan:
+  case ElementwiseKind::Tanh:
+  case ElementwiseKind::Sigmoid:
+  case ElementwiseKind::Gelu:
+  case ElementwiseKind::GeluTanh:
+  case ElementwiseKind::Swish:
+  case ElementwiseKind::Mish:
+  case ElementwiseKind::Pow:
+  case ElementwiseKind::Softplus: return 4;
+  default: return 0;
+  }
+}
+
+bool ElementwiseOp::isElementFree() {
+  return getKind() == ElementwiseKind::Cast;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

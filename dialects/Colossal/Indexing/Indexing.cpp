@@ -243,6 +243,39 @@ bool GatherOp::isOperandSaved(unsigned operand) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+// The indices come as any other elements.
+bool GatherOp::readsFromMemory(unsigned operand) {
+  return operand == 0;
+}
+
+bool GatherElementsOp::readsFromMemory(unsigned operand) {
+  return operand == 0;
+}
+
+bool GatherNDOp::readsFromMemory(unsigned operand) {
+  return operand == 0;
+}
+
+KernelKind ScatterElementsOp::getKernelKind() {
+  return KernelKind::Tile;
+}
+
+bool ScatterElementsOp::updatesFirstOperand() {
+  return true;
+}
+
+KernelKind ScatterNDOp::getKernelKind() {
+  return KernelKind::Tile;
+}
+
+bool ScatterNDOp::updatesFirstOperand() {
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 
@@ -382,4 +415,82 @@ Value ScatterNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
     Element old(emitter, carried[0], type), update(emitter, emitter.load(getUpdates(), from), type);
     return {carriedLike(emitter, hit.select(scatterCombine(getReduction(), old, update), old).get(), index)};
   })[0];
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// The update at `from` put where `to` says.
+static void emitUpdate(TileEmitter &tiles, ScatterReduction reduction, Value updates, ArrayRef<Lane> from,
+                       Value result, ArrayRef<Lane> to) {
+  ElementEmitter &e = tiles.elements();
+  Type type = elementTypeOf(result);
+  Element next(e, tiles.read(updates, from), type);
+  if (reduction != ScatterReduction::None)
+    next = scatterCombine(reduction, Element(e, tiles.read(result, to), type), next);
+  tiles.write(next.get(), result, to);
+}
+
+/// A loaded index, negative ones counted from the end.
+static Lane wrappedPlace(TileEmitter &tiles, Value loaded, Type type, int64_t extent) {
+  ElementEmitter &e = tiles.elements();
+  Element place = Element(e, loaded, type).to(e.builder().getI64Type());
+  return e.fromValue((place < tiles.number(0)).select(place + tiles.number(extent), place).get());
+}
+
+// Updates that may meet lie along the axis: what stands before it counts tiles.
+TilePlan ScatterElementsOp::getTiles() {
+  return {SmallVector<int64_t>(shapeOf(getResult()).take_front(getAxis())), 0};
+}
+
+void ScatterElementsOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
+  ElementEmitter &e = tiles.elements();
+  int64_t axis = getAxis(), extent = shapeOf(getData())[axis];
+  ArrayRef<int64_t> updates = shapeOf(getUpdates());
+  Type indexType = elementTypeOf(getIndices()), boolean = e.builder().getI1Type();
+  Element inside(e, e.scalar(boolean, 1), boolean);
+  for (auto [d, lane] : llvm::enumerate(tile))
+    inside = inside & Element(e, e.inRange(lane, 0, updates[d]), boolean);
+  tiles.when(inside.get(), [&] {
+    SmallVector<Lane> index(tile);
+    tiles.forEach(updates.drop_front(axis), index, [&] {
+      SmallVector<Lane> to(index);
+      to[axis] = wrappedPlace(tiles, tiles.read(getIndices(), index), indexType, extent);
+      tiles.when(e.inRange(to[axis], 0, extent),
+                 [&] { emitUpdate(tiles, getReduction(), getUpdates(), index, getResult(), to); });
+    });
+  });
+}
+
+// Any two updates may meet: one tile.
+TilePlan ScatterNDOp::getTiles() {
+  return {};
+}
+
+void ScatterNDOp::emitTile(TileEmitter &tiles, ArrayRef<Lane>) {
+  ElementEmitter &e = tiles.elements();
+  ArrayRef<int64_t> indices = shapeOf(getIndices()), data = shapeOf(getData());
+  int64_t depth = indices.back();
+  Type indexType = elementTypeOf(getIndices()), boolean = e.builder().getI1Type();
+  SmallVector<Lane> tuple;
+  tiles.forEach(indices.drop_back(), tuple, [&] {
+    SmallVector<Lane> from(tuple), to, element(tuple);
+    element.push_back(Lane());
+    Element inside(e, e.scalar(boolean, 1), boolean);
+    for (int64_t d = 0; d < depth; ++d) {
+      element.back() = e.constant(d);
+      to.push_back(wrappedPlace(tiles, tiles.read(getIndices(), element), indexType, data[d]));
+      inside = inside & Element(e, e.inRange(to.back(), 0, data[d]), boolean);
+    }
+    tiles.when(inside.get(), [&] {
+      SmallVector<Lane> slice;
+      tiles.forEach(data.drop_front(depth), slice, [&] {
+        SmallVector<Lane> source(from), target(to);
+        llvm::append_range(source, slice);
+        llvm::append_range(target, slice);
+        emitUpdate(tiles, getReduction(), getUpdates(), source, getResult(), target);
+      });
+    });
+  });
 }

@@ -5,7 +5,7 @@ def Colossal_ScatterReduction : Colossal_Enum<"ScatterReduction", "how a scatter
   I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">]>;
 def Colossal_ScatterReductionAttr : Colossal_EnumAttr<Colossal_ScatterReduction, "scatter_reduction">;
 
-def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSaved"]> {
+def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSaved"], [], ["readsFromMemory"]> {
   let summary = "slices of a dimension chosen by indices";
   let description = [{
     result[a.., i.., b..] = data[a.., indices[i..], b..] with a before `axis` and b after it. Negative indices count from
@@ -23,7 +23,7 @@ def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSav
   }];
 }
 
-def Colossal_GatherElementsOp : Colossal_Op<"gather_elements"> {
+def Colossal_GatherElementsOp : Colossal_Op<"gather_elements", [], [], [], [], ["readsFromMemory"]> {
   let summary = "result[i0.., in] = data[.., indices[i0.., in] at axis, ..]";
   let description = [{
     Negative indices count from the end.
@@ -37,7 +37,7 @@ def Colossal_GatherElementsOp : Colossal_Op<"gather_elements"> {
   let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
 }
 
-def Colossal_GatherNDOp : Colossal_Op<"gather_nd"> {
+def Colossal_GatherNDOp : Colossal_Op<"gather_nd", [], [], [], [], ["readsFromMemory"]> {
   let summary = "slices chosen by tuples of indices (ONNX GatherND)";
   let description = [{
     The last dimension of indices holds tuples that index the dimensions of data after the first `batch_dims`; negative
@@ -53,7 +53,9 @@ def Colossal_GatherNDOp : Colossal_Op<"gather_nd"> {
   let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
 }
 
-def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements"> {
+def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements",
+                                             [DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [],
+                                             [], [], ["getKernelKind"]> {
   let summary = "data with elements replaced (ONNX ScatterElements)";
   let description = [{
     Where several updates meet, they combine by `reduction`, together with the element of data; without one, the last wins.
@@ -71,7 +73,9 @@ def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements"> {
   }];
 }
 
-def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd"> {
+def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd",
+                                       [DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [], [],
+                                       [], ["getKernelKind"]> {
   let summary = "data with slices replaced (ONNX ScatterND)";
   let description = [{
     Where several updates meet, they combine by `reduction`, together with the element of data; without one, the last wins.

@@ -351,6 +351,40 @@ bool PadOp::isOperandSaved(unsigned operand) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+KernelKind ReshapeOp::getKernelKind() {
+  return KernelKind::Movement;
+}
+
+int64_t ReshapeOp::getElementCost() {
+  return 0;
+}
+
+KernelKind TransposeOp::getKernelKind() {
+  return KernelKind::Movement;
+}
+
+int64_t TransposeOp::getElementCost() {
+  return 0;
+}
+
+KernelKind BroadcastOp::getKernelKind() {
+  return KernelKind::Movement;
+}
+
+int64_t BroadcastOp::getElementCost() {
+  return 0;
+}
+
+// Strides cannot go backwards.
+KernelKind SliceOp::getKernelKind() {
+  bool forwards = llvm::all_of(getSteps(), [](int64_t step) { return step > 0; });
+  return forwards ? KernelKind::Movement : KernelKind::Element;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

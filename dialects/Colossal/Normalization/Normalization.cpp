@@ -81,6 +81,40 @@ bool SoftmaxOp::isResultSaved(unsigned result) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+KernelKind NormalizeOp::getKernelKind() {
+  return KernelKind::Row;
+}
+
+std::optional<RowSpace> NormalizeOp::getRowSpace() {
+  RowSpace space{SmallVector<int64_t>(shapeOf(getInput())), {}};
+  for (int64_t d = 0; d < static_cast<int64_t>(space.shape.size()); ++d)
+    space.reduced.push_back(d >= static_cast<int64_t>(getAxis()));
+  return space;
+}
+
+bool NormalizeOp::readsAtOwnIndex() {
+  return true;
+}
+
+KernelKind SoftmaxOp::getKernelKind() {
+  return KernelKind::Row;
+}
+
+std::optional<RowSpace> SoftmaxOp::getRowSpace() {
+  RowSpace space{SmallVector<int64_t>(shapeOf(getInput())), {}};
+  for (int64_t d = 0; d < static_cast<int64_t>(space.shape.size()); ++d)
+    space.reduced.push_back(d == static_cast<int64_t>(getAxis()));
+  return space;
+}
+
+bool SoftmaxOp::readsAtOwnIndex() {
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -4,7 +4,8 @@ def Colossal_NormalizeKind : Colossal_Enum<"NormalizeKind", "what is divided out
   I32EnumAttrCase<"Layer", 1, "layer">, I32EnumAttrCase<"RMS", 2, "rms">]>;
 def Colossal_NormalizeKindAttr : Colossal_EnumAttr<Colossal_NormalizeKind, "normalize_kind">;
 
-def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], ["getFlops"]> {
+def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], ["getFlops"], [], [],
+                                       ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "layer or RMS normalization over dimensions [axis, rank)";
   let description = [{
     layer: (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: x / sqrt(mean(x^2) + epsilon) * scale + bias.
@@ -23,7 +24,8 @@ def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], 
 }
 
 def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>], ["getFlops"],
-                                     ["isOperandSaved", "isResultSaved"]> {
+                                     ["isOperandSaved", "isResultSaved"], [],
+                                     ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "softmax, or its logarithm, along one dimension";
   let description = [{
     `guard`: a row that is -inf everywhere gives 0 instead of NaN.

@@ -188,6 +188,36 @@ FactorRule TopKOp::getFactorRule() {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+// Over no dimension it computes elements one by one.
+KernelKind ReduceOp::getKernelKind() {
+  return getAxes().empty() ? KernelKind::Element : KernelKind::Row;
+}
+
+std::optional<RowSpace> ReduceOp::getRowSpace() {
+  if (getAxes().empty())
+    return std::nullopt;
+  RowSpace space{SmallVector<int64_t>(shapeOf(getInput())), {}};
+  for (int64_t d = 0; d < static_cast<int64_t>(space.shape.size()); ++d)
+    space.reduced.push_back(llvm::is_contained(getAxes(), d));
+  return space;
+}
+
+bool ReduceOp::readsAtOwnIndex() {
+  return true;
+}
+
+KernelKind CumulateOp::getKernelKind() {
+  return KernelKind::Tile;
+}
+
+KernelKind TopKOp::getKernelKind() {
+  return KernelKind::Tile;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 
@@ -419,4 +449,98 @@ Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   if (result == 0)
     return Element(emitter, taken[0], inner).to(type).get();
   return Element(emitter, taken[1], i64).to(elementTypeOf(getIndices())).get();
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+// A tile is a line along the axis.
+TilePlan CumulateOp::getTiles() {
+  TilePlan plan{SmallVector<int64_t>(shapeOf(getInput())), 0};
+  plan.shape.erase(plan.shape.begin() + getAxis());
+  return plan;
+}
+
+void CumulateOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
+  ElementEmitter &e = tiles.elements();
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis];
+  Type type = elementTypeOf(getInput()), inner = computeType(type);
+  ReduceKind kind = getProduct() ? ReduceKind::Prod : ReduceKind::Sum;
+  SmallVector<Lane> index(tile);
+  index.insert(index.begin() + axis, Lane());
+  e.reduce(extent, reduceIdentity(e, kind, inner).get(),
+           [&](Value counter, ValueRange carried) -> SmallVector<Value> {
+             Element place =
+                 getReverse() ? tiles.number(extent - 1) - tiles.word(counter) : tiles.word(counter);
+             index[axis] = e.uniform(place.get());
+             Element before(e, carried[0], inner);
+             Element after =
+                 reduceCombine(kind, before, Element(e, tiles.read(getInput(), index), type).to(inner));
+             tiles.write((getExclusive() ? before : after).to(type).get(), getResult(), index);
+             return {after.get()};
+           });
+}
+
+TilePlan TopKOp::getTiles() {
+  TilePlan plan{SmallVector<int64_t>(shapeOf(getValues())), 2 * shapeOf(getInput())[getAxis()]};
+  plan.shape.erase(plan.shape.begin() + getAxis());
+  return plan;
+}
+
+/// Sorts the places of a line by merging runs of 1, 2, 4, ... from one half of the scratch into the other.
+void TopKOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
+  using Carried = SmallVector<Value>;
+  ElementEmitter &e = tiles.elements();
+  int64_t axis = getAxis(), extent = shapeOf(getInput())[axis], k = shapeOf(getValues())[axis];
+  Type type = elementTypeOf(getInput());
+  SmallVector<Lane> index(tile);
+  index.insert(index.begin() + axis, Lane());
+  auto number = [&](int64_t value) { return tiles.number(value); };
+  auto word = [&](Value value) { return tiles.word(value); };
+  auto valueAt = [&](Element place) {
+    index[axis] = e.uniform(place.get());
+    return Element(e, tiles.read(getInput(), index), type);
+  };
+  auto placeAt = [&](Element position) { return word(tiles.readScratch(e.uniform(position.get()))); };
+  e.reduce(extent, number(0).get(), [&](Value counter, ValueRange carried) -> Carried {
+    tiles.writeScratch(counter, e.uniform(counter));
+    return {carried[0]};
+  });
+  int64_t passes = 0;
+  while ((int64_t(1) << passes) < extent)
+    ++passes;
+  // Carried: the run's length, where the runs lie, where the merged ones go.
+  SmallVector<Value> first{number(1).get(), number(0).get(), number(extent).get()};
+  Carried sorted = e.reduce(passes, first, [&](Value, ValueRange pass) -> Carried {
+    Element run = word(pass[0]), from = word(pass[1]), to = word(pass[2]), both = run + run;
+    // Carried: the next of the left run, of the right run, and where this pair of runs began.
+    SmallVector<Value> begin{number(0).get(), number(0).get(), number(0).get()};
+    e.reduce(extent, begin, [&](Value counter, ValueRange carried) -> Carried {
+      Element position = word(counter), last = number(extent);
+      Element isNew = position == (word(carried[2]) + both).min(last);
+      Element start = (isNew | (position == number(0))).select(position, word(carried[2]));
+      Element fresh = isNew | (position == number(0));
+      Element middle = (start + run).min(last), end = (start + both).min(last);
+      Element left = fresh.select(start, word(carried[0])), right = fresh.select(middle, word(carried[1]));
+      Element hasLeft = left < middle, hasRight = right < end;
+      Element a = placeAt(from + left.min(number(extent - 1))),
+              b = placeAt(from + right.min(number(extent - 1)));
+      Element before = comesBefore(getLargest(), valueAt(a), a, valueAt(b), b);
+      Element takesLeft = hasLeft & (!hasRight | before);
+      tiles.writeScratch(takesLeft.select(a, b).get(), e.uniform((to + position).get()));
+      Element one = number(1), none = number(0);
+      return {(left + takesLeft.select(one, none)).get(), (right + takesLeft.select(none, one)).get(),
+              start.get()};
+    });
+    return {both.get(), pass[2], pass[1]};
+  });
+  e.reduce(k, number(0).get(), [&](Value counter, ValueRange carried) -> Carried {
+    Element place = placeAt(word(sorted[1]) + word(counter));
+    Value value = valueAt(place).get();
+    index[axis] = e.uniform(counter);
+    tiles.write(value, getValues(), index);
+    tiles.write(place.to(elementTypeOf(getIndices())).get(), getIndices(), index);
+    return {carried[0]};
+  });
 }

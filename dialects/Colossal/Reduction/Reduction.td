@@ -7,7 +7,8 @@ def Colossal_ReduceKind : Colossal_Enum<"ReduceKind", "what a reduction computes
   I32EnumAttrCase<"LogSumExp", 10, "log_sum_exp">]>;
 def Colossal_ReduceKindAttr : Colossal_EnumAttr<Colossal_ReduceKind, "reduce_kind">;
 
-def Colossal_ReduceOp : Colossal_Op<"reduce", [], ["buildLocal", "getFlops"]> {
+def Colossal_ReduceOp : Colossal_Op<"reduce", [], ["buildLocal", "getFlops"], [], [],
+                                    ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "reduction over dimensions";
   let description = [{
     Reduces `axes` (ascending, unique). The result has size 1 there if `keepdims`, otherwise lacks them. i1 reduces by
@@ -37,7 +38,9 @@ def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [], [], [], ["isElementCost
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
-def Colossal_CumulateOp : Colossal_Op<"cumulate", [AllTypesMatch<["input", "result"]>]> {
+def Colossal_CumulateOp : Colossal_Op<"cumulate",
+                                      [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<TileEmissionOpInterface>],
+                                      [], [], [], ["getKernelKind"]> {
   let summary = "running sum or product along a dimension";
   let description = [{ - (C1) `axis` is a dimension of the input; no booleans. }];
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$axis, BoolAttr:$exclusive, BoolAttr:$reverse,
@@ -46,7 +49,7 @@ def Colossal_CumulateOp : Colossal_Op<"cumulate", [AllTypesMatch<["input", "resu
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Colossal_TopKOp : Colossal_Op<"topk"> {
+def Colossal_TopKOp : Colossal_Op<"topk", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], [], [], [], ["getKernelKind"]> {
   let summary = "the k greatest (or least) elements along a dimension, and their indices (i64)";
   let description = [{
     Sorted; ties go to the lower index. k is the results' size along `axis`.

@@ -162,6 +162,30 @@ FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalCont
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+KernelKind ParameterOp::getKernelKind() {
+  return KernelKind::Source;
+}
+
+KernelKind ConstantOp::getKernelKind() {
+  return KernelKind::Source;
+}
+
+int64_t ConstantOp::getElementCost() {
+  return 0;
+}
+
+int64_t IotaOp::getElementCost() {
+  return 0;
+}
+
+bool IotaOp::isElementFree() {
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 // Tensors that come from nowhere: parameters, constants, ranges, random values.
 
-def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops"]> {
+def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops"], [], [], ["getKernelKind"]> {
   let summary = "a tensor named by the model";
   let description = [{
     `name` is the initializer's name in the model. Its bytes lie at `offset` of `file` (a path as the model gives it; empty
@@ -15,7 +15,8 @@ def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
-def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal", "getFlops"]> {
+def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal", "getFlops"], [], [],
+                                      ["getKernelKind", "getElementCost"]> {
   let summary = "a small tensor known at compile time";
   let description = [{ - (C1) `value` has the result's type. }];
   let arguments = (ins ElementsAttr:$value);
@@ -24,7 +25,7 @@ def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal",
   let hasFolder = 1;
 }
 
-def Colossal_IotaOp : Colossal_Op<"iota", [], ["buildLocal"]> {
+def Colossal_IotaOp : Colossal_Op<"iota", [], ["buildLocal"], [], [], ["getElementCost", "isElementFree"]> {
   let summary = "start + step * index along one dimension";
   let description = [{
     `offset` is added to the index (the first local element's global index).

@@ -1,0 +1,36 @@
+//===- KernelKind.h - what an op is to the kernels that compute it ----------===//
+//
+// Ops say here how they may stand in a kernel together with others, so that whoever groups ops or generates
+// kernels switches over no names. Nothing of it changes a result.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_DIALECTS_COLOSSAL_KERNELKIND_H
+#define COLOSSAL_DIALECTS_COLOSSAL_KERNELKIND_H
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+
+namespace colossal {
+
+enum class KernelKind {
+  Source,      ///< computes nothing: a constant or a parameter
+  Movement,    ///< the operand in another shape or order, which strides can mostly say
+  Element,     ///< element by element, each pulled by its index
+  Row,         ///< statistics of rows, then their elements
+  Tile,        ///< elements that depend on one another: the op emits whole tiles (TileEmitter.h)
+  Contraction, ///< the rest are routines: a kernel or a library call of their own
+  Convolution,
+  Attention
+};
+
+/// The dimensions over which an op's row statistics run: those of `shape`, the shape of its first operand,
+/// where `reduced` holds.
+struct RowSpace {
+  llvm::SmallVector<int64_t> shape;
+  llvm::SmallVector<bool> reduced;
+};
+
+} // namespace colossal
+
+#endif // COLOSSAL_DIALECTS_COLOSSAL_KERNELKIND_H
