@@ -72,8 +72,8 @@ ArrayRef<int64_t> shapeOf(Value value) {
 
 class Lowering {
 public:
-  Lowering(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst)
-      : builder(builder), op(op), src(src), dst(dst) {}
+  Lowering(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst, bool byPart)
+      : builder(builder), op(op), src(src), dst(dst), byPart(byPart) {}
 
   LogicalResult run(function_ref<Value(Value)> scalars);
 
@@ -108,13 +108,30 @@ private:
   OpBuilder &builder;
   Operation *op;
   plan::BufferAttr src, dst;
+  bool byPart;
 };
+
+/// Members of the groups along `axes`.
+int64_t countMembers(Operation *op, ArrayRef<int16_t> axes) {
+  auto mesh = op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  int64_t members = 1;
+  for (int16_t axis : axes)
+    members *= mesh.getAxisSize(axis);
+  return members;
+}
 
 LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
   Value input = op->getOperand(0), result = op->getResult(0);
   SmallVector<int64_t> in(shapeOf(input)), out(shapeOf(result));
+  // Parts that stand one behind the other are rows of a matrix.
+  auto [srcParts, dstParts] = partsOf(op);
+  if (byPart) {
+    in = {srcParts.count, srcParts.outer * srcParts.inner};
+    out = {dstParts.count, dstParts.outer * dstParts.inner};
+  }
+  auto place = [&](int64_t dim) { return byPart ? 0 : dim; };
   if (auto gather = dyn_cast<shard::AllGatherOp>(op)) {
-    int64_t dim = gather.getGatherAxis().getSExtValue();
+    int64_t dim = place(gather.getGatherAxis().getSExtValue());
     Blocks blocks = makeBlocks(in, in, out);
     blocks.dstPeer = in[dim] * getStrides(out)[dim];
     create(plan::CollectiveKind::AllGather, widen(gather.getGridAxes()), blocks);
@@ -124,23 +141,17 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     return reduce(plan::CollectiveKind::AllReduce, allReduce.getGridAxes(), makeBlocks(in, in, in),
                   allReduce.getReduction());
   if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op)) {
-    int64_t dim = scatter.getScatterAxis().getSExtValue();
+    int64_t dim = place(scatter.getScatterAxis().getSExtValue());
     Blocks blocks = makeBlocks(out, in, out);
     blocks.srcPeer = out[dim] * getStrides(in)[dim];
     return reduce(plan::CollectiveKind::ReduceScatter, scatter.getGridAxes(), blocks, scatter.getReduction());
   }
   if (auto allToAll = dyn_cast<shard::AllToAllOp>(op)) {
-    int64_t split = allToAll.getSplitAxis().getSExtValue(), concat = allToAll.getConcatAxis().getSExtValue();
+    int64_t split = place(allToAll.getSplitAxis().getSExtValue()),
+            concat = place(allToAll.getConcatAxis().getSExtValue());
     SmallVector<int64_t> block = in;
-    if (split == concat) {
-      // n blocks of the same dimension change places; in and out have the same shape.
-      dist::MeshAttr mesh =
-          op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
-      for (int16_t axis : allToAll.getGridAxes())
-        block[split] /= mesh.getAxisSize(axis);
-    } else {
-      block[split] = out[split];
-    }
+    // Where split and concat are one, n blocks of the same dimension change places.
+    block[split] /= countMembers(op, allToAll.getGridAxes());
     Blocks blocks = makeBlocks(block, in, out);
     blocks.srcPeer = block[split] * getStrides(in)[split];
     blocks.dstPeer = block[concat] * getStrides(out)[concat];
@@ -148,7 +159,7 @@ LogicalResult Lowering::run(function_ref<Value(Value)> scalars) {
     return success();
   }
   if (auto exchange = dyn_cast<dist::ExchangeOp>(op)) {
-    int64_t dim = exchange.getDim(), outer = 1, inner = 1;
+    int64_t dim = place(exchange.getDim()), outer = 1, inner = 1;
     for (int64_t d = 0; d < static_cast<int64_t>(in.size()); ++d)
       (d < dim ? outer : inner) *= d == dim ? 1 : in[d];
     Value operands[] = {scalars(exchange.getSrcStart()), scalars(exchange.getSrcValid()),
@@ -173,9 +184,40 @@ bool isCollective(Operation *op) {
              dist::ExchangeOp, dist::PermuteOp>(op);
 }
 
+std::pair<Parts, Parts> partsOf(Operation *op) {
+  ArrayRef<int64_t> in = shapeOf(op->getOperand(0)), out = shapeOf(op->getResult(0));
+  auto product = [](ArrayRef<int64_t> sizes) {
+    int64_t count = 1;
+    for (int64_t size : sizes)
+      count *= size;
+    return count;
+  };
+  // `count` parts along dimension `dim` of `shape`.
+  auto cut = [&](ArrayRef<int64_t> shape, int64_t dim, int64_t count) {
+    int64_t outer = product(shape.take_front(dim));
+    return Parts{outer, count, product(shape.drop_front(dim)) / std::max<int64_t>(count, 1)};
+  };
+  auto whole = [&](ArrayRef<int64_t> shape) { return Parts{1, 1, product(shape)}; };
+  if (auto gather = dyn_cast<shard::AllGatherOp>(op))
+    return {whole(in),
+            cut(out, gather.getGatherAxis().getSExtValue(), countMembers(op, gather.getGridAxes()))};
+  if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op))
+    return {cut(in, scatter.getScatterAxis().getSExtValue(), countMembers(op, scatter.getGridAxes())),
+            whole(out)};
+  if (auto allToAll = dyn_cast<shard::AllToAllOp>(op)) {
+    int64_t members = countMembers(op, allToAll.getGridAxes());
+    return {cut(in, allToAll.getSplitAxis().getSExtValue(), members),
+            cut(out, allToAll.getConcatAxis().getSExtValue(), members)};
+  }
+  if (auto exchange = dyn_cast<dist::ExchangeOp>(op))
+    return {cut(in, exchange.getDim(), in[exchange.getDim()]),
+            cut(out, exchange.getDim(), out[exchange.getDim()])};
+  return {whole(in), whole(out)};
+}
+
 LogicalResult lowerCollective(OpBuilder &builder, Operation *op, plan::BufferAttr src, plan::BufferAttr dst,
-                              function_ref<Value(Value)> scalars) {
-  return Lowering(builder, op, src, dst).run(scalars);
+                              bool byPart, function_ref<Value(Value)> scalars) {
+  return Lowering(builder, op, src, dst, byPart).run(scalars);
 }
 
 FailureOr<SliceStart> getSliceStart(OpBuilder &builder, Operation *allSlice) {

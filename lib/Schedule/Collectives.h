@@ -11,11 +11,20 @@ namespace colossal::schedule {
 /// dist.exchange, dist.permute. (shard.all_slice does not.)
 bool isCollective(mlir::Operation *op);
 
-/// Appends the plan.collective for `op`, whose operand and result lie dense and row-major at `src` and `dst`.
-/// Index operands of `op` are looked up in `scalars` (they stand in the function, the instruction in a
-/// program).
+/// A side of a collective as a dense tensor [outer, count, inner], of which peers hold parts [outer, inner].
+struct Parts {
+  int64_t outer = 1, count = 1, inner = 1;
+  /// Each part is one run of elements.
+  bool areRuns() const { return outer == 1 || count == 1; }
+};
+/// The parts of operand and result.
+std::pair<Parts, Parts> partsOf(mlir::Operation *op);
+
+/// Appends the plan.collective for `op`, whose operand and result lie dense and row-major at `src` and `dst`;
+/// or, if `byPart`, as [count, outer, inner] of their parts. Index operands of `op` are looked up in
+/// `scalars` (they stand in the function, the instruction in a program).
 mlir::LogicalResult lowerCollective(mlir::OpBuilder &builder, mlir::Operation *op, plan::BufferAttr src,
-                                    plan::BufferAttr dst,
+                                    plan::BufferAttr dst, bool byPart,
                                     llvm::function_ref<mlir::Value(mlir::Value)> scalars);
 
 /// What shard.all_slice takes: elements [start, start + result size) of dimension `dim`, `start` built at

@@ -1,34 +1,57 @@
 //===- Groups.cpp - which ops one kernel computes ---------------------------===//
 #include "Groups.h"
-#include "Views.h"
+#include "Collectives.h"
+#include "colossal/Schedule/Views.h"
 
-#include "colossal/Codegen/CPU/FusedKernel.h"
-#include "colossal/Codegen/CPU/SequentialKernel.h"
 #include "dialects/Colossal/Colossal.h"
-#include "mlir/Dialect/Shard/IR/ShardDialect.h"
-#include "mlir/Dialect/Shard/IR/ShardOps.h"
 
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-/// More ops than that in one kernel cost registers and compile time, and save nothing.
-static constexpr unsigned groupLimit = 48;
+bool schedule::isPadding(Operation *op) {
+  return isa<PadOp>(op) && op->hasAttr(kRoomAttrName);
+}
+
+GroupKind schedule::kindOf(const FusionGroup &group) {
+  if (!group.routine)
+    return GroupKind::Loops;
+  if (isCollective(group.routine))
+    return GroupKind::Collective;
+  if (isPadding(group.routine))
+    return GroupKind::Padding;
+  switch (cast<KernelOpInterface>(group.routine).getKernelKind()) {
+  case KernelKind::Tile: return GroupKind::Tiles;
+  case KernelKind::Contraction: return GroupKind::Contraction;
+  case KernelKind::Convolution: return GroupKind::Convolution;
+  case KernelKind::Attention: return GroupKind::Attention;
+  default: return GroupKind::Loops;
+  }
+}
 
 OpClass schedule::classify(Operation *op) {
-  if (isa<ConstantOp, ParameterOp>(op) || op->getNumResults() == 0 ||
-      !isa<RankedTensorType>(op->getResult(0).getType()) || isMovement(op))
+  if (op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType()))
     return OpClass::None;
-  if (isa<ContractOp, AttentionOp, ConvOp, ConvTransposeOp>(op) || isPadding(op) || cpu::isSequential(op))
+  if (isCollective(op) || isPadding(op))
     return OpClass::Routine;
-  if (isa<shard::ShardDialect>(op->getDialect()))
-    return isa<shard::AllSliceOp>(op) ? OpClass::Point : OpClass::Routine;
-  if (isa<dist::ExchangeOp, dist::PermuteOp>(op))
-    return OpClass::Routine;
-  if (cpu::getRowSpace(op))
-    return OpClass::Row;
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
+  case KernelKind::Source:
+  case KernelKind::Movement: return OpClass::None;
+  case KernelKind::Tile:
+  case KernelKind::Contraction:
+  case KernelKind::Convolution:
+  case KernelKind::Attention: return OpClass::Routine;
+  case KernelKind::Row: return OpClass::Row;
+  case KernelKind::Element: break;
+  }
   auto emission = dyn_cast<ElementEmissionOpInterface>(op);
   return emission && emission.isElementCostly() ? OpClass::Loop : OpClass::Point;
+}
+
+static std::optional<RowSpace> rowSpaceOf(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel ? kernel.getRowSpace() : std::nullopt;
 }
 
 static int64_t countElements(ArrayRef<int64_t> shape) {
@@ -47,7 +70,8 @@ static bool readsFromMemory(OpOperand &use) {
   case OpClass::Loop: return true;
   default: break;
   }
-  return isa<GatherOp, GatherElementsOp, GatherNDOp>(user) && use.getOperandNumber() == 0;
+  auto kernel = dyn_cast<KernelOpInterface>(user);
+  return kernel && kernel.readsFromMemory(use.getOperandNumber());
 }
 
 static bool changesOnlyUnits(Operation *movement) {
@@ -62,14 +86,15 @@ static bool changesOnlyUnits(Operation *movement) {
   return squeezed(reshape.getInput()) == squeezed(reshape.getResult());
 }
 
-Grouping::Grouping(ArrayRef<Operation *> ops, bool fuse) : all(ops), fuse(fuse) {
+Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, bool fuse)
+    : all(ops), target(target), fuse(fuse) {
   for (auto [i, op] : llvm::enumerate(all))
     position[op] = i;
   for (Operation *op : llvm::reverse(all))
     if (classify(op) != OpClass::None) {
       place(op);
-      Group *group = groupOf.lookup(op);
-      for (Group *reader : readersOf(op))
+      FusionGroup *group = groupOf.lookup(op);
+      for (FusionGroup *reader : readersOf(op))
         if (reader != group)
           running.require(reader->number, group->number);
     }
@@ -94,9 +119,9 @@ SmallVector<Grouping::Use> Grouping::usesOf(Value value) {
   return uses;
 }
 
-Group *Grouping::begin(Operation *op) {
-  groups.push_back(std::make_unique<Group>());
-  Group *group = groups.back().get();
+FusionGroup *Grouping::begin(Operation *op) {
+  groups.push_back(std::make_unique<FusionGroup>());
+  FusionGroup *group = groups.back().get();
   group->number = running.add();
   group->ops.push_back(op);
   groupOf[op] = group;
@@ -104,7 +129,7 @@ Group *Grouping::begin(Operation *op) {
   for (Value result : op->getResults())
     if (isa<RankedTensorType>(result.getType()) && !(result.use_empty() && op->getNumResults() > 1))
       group->outputs.push_back(result);
-  if (auto space = cpu::getRowSpace(op)) {
+  if (auto space = rowSpaceOf(op)) {
     group->shape = space->shape;
     group->reduced = space->reduced;
   } else {
@@ -115,22 +140,22 @@ Group *Grouping::begin(Operation *op) {
   return group;
 }
 
-bool Grouping::alignedIn(Group *group, ArrayRef<Use> uses, Value value) {
+bool Grouping::alignedIn(FusionGroup *group, ArrayRef<Use> uses, Value value) {
   for (const Use &use : uses) {
     if (!use.user || groupOf.lookup(use.user) != group)
       continue;
-    if (!use.direct || !group->aligned.lookup(use.user) ||
-        !isa<ElementwiseOp, NormalizeOp, SoftmaxOp, ReduceOp>(use.user))
+    auto kernel = dyn_cast<KernelOpInterface>(use.user);
+    if (!use.direct || !group->aligned.lookup(use.user) || !kernel || !kernel.readsAtOwnIndex())
       return false;
   }
   return true;
 }
 
-llvm::SmallSetVector<Group *, 4> Grouping::readersOf(Operation *op) {
-  llvm::SmallSetVector<Group *, 4> readers;
+llvm::SmallSetVector<FusionGroup *, 4> Grouping::readersOf(Operation *op) {
+  llvm::SmallSetVector<FusionGroup *, 4> readers;
   llvm::SmallPtrSet<Operation *, 8> seen;
   auto visit = [&](auto self, Operation *reader) -> void {
-    if (Group *group = groupOf.lookup(reader))
+    if (FusionGroup *group = groupOf.lookup(reader))
       readers.insert(group);
     else if (isMovement(reader) && seen.insert(reader).second)
       for (Operation *next : reader->getUsers())
@@ -141,9 +166,10 @@ llvm::SmallSetVector<Group *, 4> Grouping::readersOf(Operation *op) {
   return readers;
 }
 
-bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool output) {
+bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, bool output) {
   Value result = op->getResult(0);
-  if (group->ops.size() >= groupLimit || (group->routine && !isContraction(group->routine)))
+  if (group->ops.size() >= target.maxGroupSize() ||
+      (group->routine && target.epilogueOf(group->routine) != codegen::Epilogue::Any))
     return false;
   bool aligned = alignedIn(group, uses, result);
   ArrayRef<int64_t> shape = shapeOf(result);
@@ -153,8 +179,8 @@ bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool o
   if (classify(op) == OpClass::Loop && !(aligned && full && !group->routine && group->reduced.empty()))
     return false;
   // What is small and stretched over the loops would be computed again and again.
-  bool cheap = isa<IotaOp>(op) ||
-               (isa<ElementwiseOp>(op) && cast<ElementwiseOp>(op).getKind() == ElementwiseKind::Cast);
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  bool cheap = kernel && kernel.isElementFree();
   bool perRow = aligned && !group->reduced.empty();
   if (!cheap && !perRow && countElements(shape) * 8 <= countElements(group->shape))
     return false;
@@ -166,22 +192,46 @@ bool Grouping::joinPoint(Operation *op, Group *group, ArrayRef<Use> uses, bool o
   return true;
 }
 
-bool Grouping::joinRow(Operation *op, Group *group, ArrayRef<Use> uses) {
+bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   Value result = op->getResult(0);
-  if (group->ops.size() >= groupLimit || group->routine || !alignedIn(group, uses, result))
+  if (group->ops.size() >= target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
     return false;
   if (llvm::any_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Loop; }))
     return false;
-  auto space = cpu::getRowSpace(op);
+  auto space = rowSpaceOf(op);
   if (!group->reduced.empty()) {
     if (group->shape != space->shape || group->reduced != space->reduced)
       return false;
   } else if (group->shape != space->shape) {
-    if (!isa<ReduceOp>(op) || ArrayRef<int64_t>(group->shape) != shapeOf(result))
+    // Statistics alone: the group's loops run inside of the rows from here on.
+    if (shapeOf(result) == ArrayRef<int64_t>(space->shape) ||
+        ArrayRef<int64_t>(group->shape) != shapeOf(result))
       return false;
     group->shape = space->shape;
   }
   group->reduced = space->reduced;
+  group->ops.push_back(op);
+  group->aligned[op] = true;
+  groupOf[op] = group;
+  return true;
+}
+
+bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
+  codegen::Epilogue epilogue = target.epilogueOf(op);
+  if (epilogue == codegen::Epilogue::None || group->routine || !group->reduced.empty() ||
+      !alignedIn(group, uses, op->getResult(0)))
+    return false;
+  if (epilogue == codegen::Epilogue::Any) {
+    if (shapeOf(op->getResult(0)) != ArrayRef<int64_t>(group->shape) ||
+        !llvm::all_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Point; }))
+      return false;
+  } else {
+    SmallVector<Operation *> after(group->ops);
+    llvm::sort(after, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
+    if (group->outputs.size() != 1 || !target.fitsEpilogue(op, after))
+      return false;
+  }
+  group->routine = op;
   group->ops.push_back(op);
   group->aligned[op] = true;
   groupOf[op] = group;
@@ -196,7 +246,7 @@ void Grouping::place(Operation *op) {
   }
   Value result = op->getResult(0);
   SmallVector<Use> uses = usesOf(result);
-  llvm::SmallSetVector<Group *, 4> users;
+  llvm::SmallSetVector<FusionGroup *, 4> users;
   bool memory = false;
   for (const Use &use : uses) {
     if (!use.user)
@@ -205,59 +255,40 @@ void Grouping::place(Operation *op) {
       users.insert(groupOf.lookup(use.user));
   }
   if (users.size() == 1 && !memory) {
-    Group *group = users.front();
+    FusionGroup *group = users.front();
     if ((kind == OpClass::Point || kind == OpClass::Loop) && joinPoint(op, group, uses, false))
       return;
     if (kind == OpClass::Row && joinRow(op, group, uses))
       return;
-    if (isContraction(op) && !group->routine && group->reduced.empty() && alignedIn(group, uses, result) &&
-        shapeOf(result) == ArrayRef<int64_t>(group->shape) &&
-        llvm::all_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Point; })) {
-      group->routine = op;
-      group->ops.push_back(op);
-      group->aligned[op] = true;
-      groupOf[op] = group;
+    if (kind == OpClass::Routine && joinAsRoutine(op, group, uses))
       return;
-    }
-    if (isa<ConvOp, ConvTransposeOp>(op) && !isContraction(op) && !group->routine && group->reduced.empty() &&
-        group->outputs.size() == 1) {
-      SmallVector<Operation *> after(group->ops);
-      llvm::sort(after, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
-      if (alignedIn(group, uses, result) && fitsConvolution(op, after)) {
-        group->routine = op;
-        group->ops.push_back(op);
-        group->aligned[op] = true;
-        groupOf[op] = group;
-        return;
-      }
-    }
   }
   // One of the users' kernels may store the value for the others, if none of them must run before it.
   if (kind == OpClass::Point && (memory || users.size() > 1)) {
     // Readers from memory are routines and movements: all groups that read the value count.
     SmallVector<unsigned> readers;
-    for (Group *reader : readersOf(op))
+    for (FusionGroup *reader : readersOf(op))
       readers.push_back(reader->number);
-    for (Group *group : users)
+    for (FusionGroup *group : users)
       if (!running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
         return;
   }
   begin(op);
 }
 
-std::vector<Group *> Grouping::order() {
-  std::vector<Group *> sorted, result;
+std::vector<FusionGroup *> Grouping::order() {
+  std::vector<FusionGroup *> sorted, result;
   for (auto &group : groups)
     sorted.push_back(group.get());
-  auto first = [&](Group *group) {
+  auto first = [&](FusionGroup *group) {
     unsigned at = ~0u;
     for (Value output : group->outputs)
       at = std::min(at, position[output.getDefiningOp()]);
     return at;
   };
-  llvm::stable_sort(sorted, [&](Group *a, Group *b) { return first(a) < first(b); });
-  llvm::DenseSet<Group *> done;
-  auto visit = [&](auto self, Group *group) -> void {
+  llvm::stable_sort(sorted, [&](FusionGroup *a, FusionGroup *b) { return first(a) < first(b); });
+  llvm::DenseSet<FusionGroup *> done;
+  auto visit = [&](auto self, FusionGroup *group) -> void {
     if (!done.insert(group).second)
       return;
     auto require = [&](auto require, Operation *op) -> void {
@@ -265,7 +296,7 @@ std::vector<Group *> Grouping::order() {
         Operation *def = operand.getDefiningOp();
         if (!def || !position.count(def))
           continue;
-        if (Group *other = groupOf.lookup(def))
+        if (FusionGroup *other = groupOf.lookup(def))
           self(self, other);
         else if (isMovement(def))
           require(require, def);
@@ -275,7 +306,7 @@ std::vector<Group *> Grouping::order() {
       require(require, op);
     result.push_back(group);
   };
-  for (Group *group : sorted)
+  for (FusionGroup *group : sorted)
     visit(visit, group);
   return result;
 }

@@ -1,5 +1,5 @@
 //===- KernelCache.cpp - equal kernels are generated once -------------------===//
-#include "KernelCache.h"
+#include "colossal/Schedule/KernelCache.h"
 
 #include "llvm/ADT/bit.h"
 
@@ -30,24 +30,6 @@ KernelKey &KernelKey::add(ArrayRef<int64_t> values) {
   words.push_back(values.size());
   words.insert(words.end(), values.begin(), values.end());
   return *this;
-}
-
-KernelKey &KernelKey::add(ArrayRef<cpu::ContractionDim> dims) {
-  words.push_back(dims.size());
-  for (const cpu::ContractionDim &dim : dims)
-    add(dim.size).add(dim.a).add(dim.b).add(dim.c);
-  return *this;
-}
-
-KernelKey &KernelKey::add(const cpu::AttentionSpec &spec) {
-  add(spec.type).add(spec.batch).add(spec.queryHeads).add(spec.keyHeads).add(spec.queries).add(spec.keys);
-  add(spec.width).add(spec.valueWidth);
-  for (const auto &strides : {spec.qStrides, spec.kStrides, spec.vStrides, spec.outStrides, spec.maskStrides})
-    add(ArrayRef<int64_t>(strides));
-  add(spec.scale).add(int64_t(spec.softcap.has_value())).add(spec.softcap.value_or(0.0));
-  add(int64_t(spec.causal)).add(int64_t(spec.causalOffsetParam)).add(spec.causalOffset);
-  add(static_cast<int64_t>(spec.mask)).add(spec.maskType).add(int64_t(spec.validKeysParam));
-  return add(static_cast<int64_t>(spec.emptyRow));
 }
 
 KernelKey &KernelKey::add(Operation *op) {

@@ -20,12 +20,18 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
 
   void runOnOperation() override {
     ScheduleOptions options;
+    options.target = target;
     options.targetCpu = targetCpu;
     options.threads = threads;
     options.rankThreads = rankThreads;
     options.winograd = winograd;
+    auto found = codegen::createTarget(options.getTargetName(), options.getTargetOptions());
+    if (!found) {
+      getOperation().emitError(llvm::toString(found.takeError()));
+      return signalPassFailure();
+    }
     GeneratedCode dropped;
-    if (failed(schedule(getOperation(), options, code ? *code : dropped)))
+    if (failed(schedule(getOperation(), **found, options.threads, code ? *code : dropped)))
       signalPassFailure();
   }
 
@@ -35,6 +41,7 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
 
 std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code) {
   ScheduleProgramsOptions values;
+  values.target = options.target;
   values.targetCpu = options.targetCpu;
   values.threads = options.threads;
   values.rankThreads = options.rankThreads;

@@ -9,10 +9,6 @@ namespace colossal::schedule {
 /// Rewrites the ops of a local function so that contractions and what follows them have the same shape.
 void prepare(mlir::func::FuncOp function);
 
-/// Takes bias and padding out of the convolutions that are contractions (ConvolutionContraction.cpp), and
-/// marks them.
-void prepareConvolutions(mlir::func::FuncOp function);
-
 } // namespace colossal::schedule
 
 #endif // COLOSSAL_SCHEDULE_PREPARE_H

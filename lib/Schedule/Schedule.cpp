@@ -1,7 +1,7 @@
 //===- Schedule.cpp - programs, arenas, kernels -----------------------------===//
 #include "colossal/Schedule/Schedule.h"
 #include "ArenaAllocator.h"
-#include "Program.h"
+#include "Shared.h"
 
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,19 +15,20 @@ using namespace colossal::schedule;
 static constexpr llvm::StringLiteral kWeightsArena = "weights", kActivationsArena = "activations",
                                      kIOArena = "io";
 
-static int64_t place(std::vector<Storage> &storages) {
+/// One behind the other; returns the bytes of all.
+static int64_t placeInOrder(std::vector<Storage> &storages, int64_t alignment) {
   int64_t end = 0;
   for (Storage &storage : storages) {
     storage.offset = end;
-    end = llvm::alignTo(end + storage.bytes, 64);
+    end = llvm::alignTo(end + storage.bytes, alignment);
   }
   return end;
 }
 
-std::pair<int64_t, int64_t> schedule::placeStorages(Program &program) {
+std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t alignment) {
   std::vector<Lifetime> lifetimes(program.storages.size(), {0, -1, -1});
-  for (auto [i, step] : llvm::enumerate(program.steps))
-    for (const Access &access : step.accesses) {
+  for (auto [i, instruction] : llvm::enumerate(program.instructions))
+    for (const Access &access : instruction.accesses) {
       if (access.storage >= kWeightBase)
         continue;
       Lifetime &life = lifetimes[access.storage];
@@ -41,7 +42,7 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program) {
   for (auto [i, storage] : llvm::enumerate(program.storages)) {
     if (storage.life == Life::IO) {
       storage.offset = io;
-      io = llvm::alignTo(io + storage.bytes, 64);
+      io = llvm::alignTo(io + storage.bytes, alignment);
     } else if (storage.bytes && lifetimes[i].first >= 0) {
       lifetimes[i].bytes = storage.bytes;
       dynamic.push_back(i);
@@ -50,7 +51,7 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program) {
       storage.offset = 0;
     }
   }
-  ArenaPlan plan = allocate(alive);
+  ArenaPlan plan = allocate(alive, alignment);
   for (auto [index, offset] : llvm::zip(dynamic, plan.offsets))
     program.storages[index].offset = offset;
   return {(int64_t)plan.bytes, io};
@@ -102,27 +103,60 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));
   IRMapping mapping;
-  for (Step &step : program.steps) {
+  for (Instruction &instruction : program.instructions) {
     SmallVector<plan::BufferAttr> buffers;
-    for (const Access &access : step.accesses)
+    for (const Access &access : instruction.accesses)
       buffers.push_back(bufferOf(access.storage, access.offset, access.bytes));
-    for (Value scalar : step.scalars)
+    for (Value scalar : instruction.scalars)
       cloneScalar(scalar, b, mapping);
-    Operation *built = step.build(b, buffers, mapping);
+    Operation *built = instruction.build(b, buffers, mapping);
     if (isa_and_nonnull<plan::LaunchOp>(built))
-      built->setAttr(kWorkAttrName, describeWork(step.work, b));
+      built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
   }
 }
 
-LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
-  auto target = cpu::Target::create(options.targetCpu.empty() ? "host" : options.targetCpu);
-  if (!target)
-    return module.emitError(llvm::toString(target.takeError()));
-  cpu::KernelFunction::loadDialects(*module.getContext());
+/// Arenas for the storages of all programs, whose places are found here.
+static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
+  const int64_t alignment = shared.target.alignment();
+  int64_t weights = placeInOrder(shared.weights, alignment);
+  auto [activations, io] = placeStorages(shared.load, alignment);
+  for (Program &program : programs) {
+    auto [ownActivations, ownIO] = placeStorages(program, alignment);
+    activations = std::max(activations, ownActivations);
+    io = std::max(io, ownIO);
+  }
+  ModuleOp module = shared.module;
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  MLIRContext *context = module.getContext();
+  auto arena = [&](StringRef name, plan::Life life, int64_t bytes) {
+    plan::ArenaOp::create(
+        b, module.getLoc(), b.getStringAttr(name), plan::SpaceAttr::get(context, plan::Space::Device),
+        plan::LifeAttr::get(context, life), b.getI64IntegerAttr(bytes), b.getI64IntegerAttr(alignment));
+  };
+  arena(kWeightsArena, plan::Life::Weights, weights);
+  arena(kActivationsArena, plan::Life::Activations, activations);
+  arena(kIOArena, plan::Life::IO, io);
+}
+
+/// Sorted by symbol, so that a plan does not depend on the order in which they were asked for.
+static void declareKernels(Shared &shared) {
+  std::map<std::string, std::pair<int64_t, int64_t>> kernels;
+  for (auto &entry : shared.kernels)
+    kernels[entry.getKey().str()] = entry.getValue();
+  OpBuilder b = OpBuilder::atBlockEnd(shared.module.getBody());
+  for (auto &[symbol, shape] : kernels)
+    plan::KernelOp::create(b, shared.module.getLoc(), b.getStringAttr(symbol),
+                           b.getI64IntegerAttr(shape.first), b.getI64IntegerAttr(shape.second));
+}
+
+LogicalResult schedule::schedule(ModuleOp module, const codegen::Target &target, unsigned threads,
+                                 GeneratedCode &code) {
   module.getContext()->loadDialect<plan::PlanDialect>();
-  cpu::KernelCompiler compiler(
-      *target, options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
-  Shared shared{module, *target, compiler, options.rankThreads, options.winograd, {}, {}, {}, {}, {}, {}};
+  std::unique_ptr<codegen::ImageBuilder> images = target.createImages(
+      *module.getContext(), threads ? threads : llvm::hardware_concurrency().compute_thread_count());
+  Shared shared{module, target, *images, {}, {}, {}, {}, {}, {}, {}};
+  registerCommonLowerings(shared.lowerings);
+  target.registerLowerings(shared.lowerings);
 
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   std::vector<Program> programs;
@@ -134,29 +168,8 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
       return failure();
     programs.push_back(std::move(*program));
   }
-  int64_t weights = place(shared.weights);
-  auto [activations, io] = placeStorages(shared.load);
-  for (Program &program : programs) {
-    auto [ownActivations, ownIO] = placeStorages(program);
-    activations = std::max(activations, ownActivations);
-    io = std::max(io, ownIO);
-  }
-  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  MLIRContext *context = module.getContext();
-  auto arena = [&](StringRef name, plan::Life life, int64_t bytes) {
-    plan::ArenaOp::create(
-        b, module.getLoc(), b.getStringAttr(name), plan::SpaceAttr::get(context, plan::Space::Device),
-        plan::LifeAttr::get(context, life), b.getI64IntegerAttr(bytes), b.getI64IntegerAttr(64));
-  };
-  arena(kWeightsArena, plan::Life::Weights, weights);
-  arena(kActivationsArena, plan::Life::Activations, activations);
-  arena(kIOArena, plan::Life::IO, io);
-  std::map<std::string, std::pair<int64_t, int64_t>> kernels;
-  for (auto &entry : shared.kernels)
-    kernels[entry.getKey().str()] = entry.getValue();
-  for (auto &[symbol, shape] : kernels)
-    plan::KernelOp::create(b, module.getLoc(), b.getStringAttr(symbol), b.getI64IntegerAttr(shape.first),
-                           b.getI64IntegerAttr(shape.second));
+  placeArenas(shared, programs);
+  declareKernels(shared);
   emitProgram(shared.load, shared, "load", plan::Role::Load, {}, {}, module.getLoc());
   unsigned next = 0;
   for (func::FuncOp function : functions) {
@@ -169,13 +182,9 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   }
   for (func::FuncOp function : functions)
     function.erase();
-  auto image = compiler.finish();
-  if (!image)
-    return module.emitError("kernels could not be compiled: ") << llvm::toString(image.takeError());
-  code.image = std::move(*image);
-  code.triple = target->triple();
-  code.cpu = target->cpu();
-  code.features = target->requiredFeatures();
-  code.kernels = compiler.statistics().compiled;
+  llvm::Expected<GeneratedCode> generated = images->finish();
+  if (!generated)
+    return module.emitError("kernels could not be compiled: ") << llvm::toString(generated.takeError());
+  code = std::move(*generated);
   return success();
 }

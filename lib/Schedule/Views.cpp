@@ -1,5 +1,5 @@
 //===- Views.cpp - tensors as strided parts of storages ---------------------===//
-#include "Views.h"
+#include "colossal/Schedule/Views.h"
 
 #include "dialects/Colossal/Colossal.h"
 
@@ -35,9 +35,8 @@ int64_t schedule::spanElements(const View &view, ArrayRef<int64_t> shape) {
 }
 
 bool schedule::isMovement(Operation *op) {
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return llvm::all_of(slice.getSteps(), [](int64_t step) { return step > 0; });
-  return isa<ReshapeOp, TransposeOp, BroadcastOp>(op);
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getKernelKind() == KernelKind::Movement;
 }
 
 /// Strides of `to` over the memory of `from`, run by run of dimensions with equal products.

@@ -4,12 +4,16 @@
 #ifndef COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 #define COLOSSAL_RUNTIME_CPU_CONVOLUTION_H
 
-#include "colossal/Plan/Routines.h"
+#include "colossal/Plan/Status.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace colossal::plan {
+class Convolution;
+}
 
 namespace colossal::runtime {
 

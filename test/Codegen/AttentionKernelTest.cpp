@@ -106,9 +106,9 @@ protected:
           }
         }
 
-    llvm::Expected<GeneratedKernel> generated = generateAttention(context, target, spec);
+    llvm::Expected<GeneratedKernel> generated = generateAttention(context, processor, spec);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
-    RunnableKernel kernel(std::move(*generated), target);
+    RunnableKernel kernel(std::move(*generated), processor);
     std::vector<void *> buffers = {q.data(), k.data(), v.data()};
     if (spec.mask == AttentionSpec::Mask::Additive)
       buffers.push_back(mask.data());
@@ -131,7 +131,7 @@ protected:
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
-  Target target = testTarget();
+  Processor processor = testTarget();
   std::mt19937 engine{11};
 };
 
@@ -244,7 +244,7 @@ TEST_F(AttentionTest, Types) {
 
 TEST_F(AttentionTest, ErrorsSayWhy) {
   AttentionSpec spec = dense(1, 3, 2, 1, 1, 8, 8);
-  llvm::Expected<GeneratedKernel> generated = generateAttention(context, target, spec);
+  llvm::Expected<GeneratedKernel> generated = generateAttention(context, processor, spec);
   ASSERT_FALSE(bool(generated));
   EXPECT_NE(llvm::toString(generated.takeError()).find("no multiple"), std::string::npos);
 }

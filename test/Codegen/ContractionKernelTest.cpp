@@ -1,7 +1,7 @@
 // Contractions of odd sizes, strides, groups of dimensions and types against loops over the definition.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "LoadedKernels.h"
-#include "colossal/Codegen/CPU/VectorMath.h"
+#include "colossal/Codegen/Kernel/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/MLIRContext.h"
 #include <cmath>
@@ -123,9 +123,9 @@ protected:
     void *right = b.data();
     if (pack) {
       RunnableKernel packer(
-          generatePackWeights(context, target, spec.bType, spec.accumulate, spec.batch, spec.n, spec.k),
-          target);
-      int64_t elements = packedElements(target, spec.bType, spec.accumulate, bN.size(), aK.size());
+          generatePackWeights(context, processor, spec.bType, spec.accumulate, spec.batch, spec.n, spec.k),
+          processor);
+      int64_t elements = packedElements(processor, spec.bType, spec.accumulate, bN.size(), aK.size());
       packed.assign(elements * bB.size(), B(0));
       packer.run({b.data(), packed.data()}, {}, 3);
       right = packed.data();
@@ -136,9 +136,9 @@ protected:
         stride *= spec.batch[i].size;
       }
     }
-    llvm::Expected<GeneratedKernel> generated = generateContraction(context, target, spec);
+    llvm::Expected<GeneratedKernel> generated = generateContraction(context, processor, spec);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
-    RunnableKernel kernel(std::move(*generated), target);
+    RunnableKernel kernel(std::move(*generated), processor);
     std::vector<void *> buffers = {a.data(), right};
     buffers.insert(buffers.end(), extras.begin(), extras.end());
     buffers.push_back(c.data());
@@ -163,7 +163,7 @@ protected:
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
-  Target target = testTarget();
+  Processor processor = testTarget();
   std::mt19937 engine{7};
 };
 
@@ -295,10 +295,10 @@ TEST_F(ContractionTest, EpilogueAddsBiasAndResidual) {
     Type f32 = Float32Type::get(&context);
     spec.extraInputs = {{f32, {n}, {}}, {f32, {m, n}, {}}};
     spec.epilogue = [&](OpBuilder &b, Location loc, Value acc, const EpilogueIndex &index) -> Value {
-      Value biasValue = loadAt(b, loc, target, index.kernel.pointer(2), f32, {{}, {0}, {1}}, index);
-      Value residualValue = loadAt(b, loc, target, index.kernel.pointer(3), f32, {{}, {n}, {1}}, index);
+      Value biasValue = loadAt(b, loc, processor, index.kernel.pointer(2), f32, {{}, {0}, {1}}, index);
+      Value residualValue = loadAt(b, loc, processor, index.kernel.pointer(3), f32, {{}, {n}, {1}}, index);
       Value sum = arith::AddFOp::create(b, loc, acc, biasValue);
-      sum = VectorMath(b, loc, target).geluErf(sum);
+      sum = VectorMath(b, loc, processor).geluErf(sum);
       return arith::AddFOp::create(b, loc, sum, residualValue);
     };
     check<float>(spec, true, 2e-6,

@@ -11,23 +11,23 @@ using namespace colossal::cpu::test;
 
 namespace {
 
-GeneratedKernel product(MLIRContext &context, const Target &target, int64_t m, int64_t n) {
+GeneratedKernel product(MLIRContext &context, const Processor &processor, int64_t m, int64_t n) {
   Type f32 = Float32Type::get(&context);
   ContractionSpec spec;
   spec.aType = spec.bType = spec.cType = spec.accumulate = f32;
   spec.m = {{m, 8, 0, n}};
   spec.n = {{n, 0, 1, 1}};
   spec.k = {{8, 1, n, 0}};
-  return llvm::cantFail(generateContraction(context, target, spec));
+  return llvm::cantFail(generateContraction(context, processor, spec));
 }
 
 TEST(KernelCompiler, EqualKernelsAreCompiledOnce) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  Target target = testTarget();
-  KernelCompiler compiler(target, 2);
-  std::string first = compiler.add(*product(context, target, 4, 16).module, "first");
-  std::string second = compiler.add(*product(context, target, 4, 16).module, "second");
-  std::string other = compiler.add(*product(context, target, 5, 16).module, "other name");
+  Processor processor = testTarget();
+  KernelCompiler compiler(processor, 2);
+  std::string first = compiler.add(*product(context, processor, 4, 16).module, "first");
+  std::string second = compiler.add(*product(context, processor, 4, 16).module, "second");
+  std::string other = compiler.add(*product(context, processor, 5, 16).module, "other name");
   EXPECT_EQ(first, second);
   EXPECT_NE(first, other);
   EXPECT_EQ(other.substr(0, 11), "other_name_");
@@ -41,12 +41,12 @@ TEST(KernelCompiler, EqualKernelsAreCompiledOnce) {
 
 TEST(KernelCompiler, BytesDoNotDependOnOrderOrThreads) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  Target target = testTarget();
+  Processor processor = testTarget();
   std::string images[2];
   for (int order = 0; order < 2; ++order) {
-    KernelCompiler compiler(target, order * 2);
+    KernelCompiler compiler(processor, order * 2);
     for (int i = 0; i < 3; ++i)
-      compiler.add(*product(context, target, 1 + (order ? 2 - i : i), 16).module, "product");
+      compiler.add(*product(context, processor, 1 + (order ? 2 - i : i), 16).module, "product");
     images[order] = llvm::cantFail(compiler.finish());
   }
   EXPECT_EQ(images[0], images[1]);
@@ -54,14 +54,14 @@ TEST(KernelCompiler, BytesDoNotDependOnOrderOrThreads) {
 
 TEST(KernelCompiler, UnknownFunctionsAreNamed) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  Target target = testTarget();
+  Processor processor = testTarget();
   KernelFunction kernel(context, {});
   OpBuilder b(&context);
   b.setInsertionPointToEnd(kernel.module().getBody());
   auto callee = func::FuncOp::create(b, kernel.loc(), "not_a_libm_function", b.getFunctionType({}, {}));
   callee.setPrivate();
   func::CallOp::create(kernel.builder(), kernel.loc(), callee);
-  KernelCompiler compiler(target, 0);
+  KernelCompiler compiler(processor, 0);
   compiler.add(kernel.module(), "bad");
   llvm::Expected<std::string> image = compiler.finish();
   ASSERT_FALSE(bool(image));
@@ -70,26 +70,26 @@ TEST(KernelCompiler, UnknownFunctionsAreNamed) {
 
 TEST(KernelCompiler, InvalidKernelsAreReported) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  Target target = testTarget();
+  Processor processor = testTarget();
   KernelFunction kernel(context, {});
   func::ReturnOp::create(kernel.builder(), kernel.loc(), ValueRange{kernel.begin()});
-  KernelCompiler compiler(target, 0);
+  KernelCompiler compiler(processor, 0);
   std::string symbol = compiler.add(kernel.module(), "bad");
   llvm::Expected<std::string> image = compiler.finish();
   ASSERT_FALSE(bool(image));
   EXPECT_NE(llvm::toString(image.takeError()).find(symbol), std::string::npos);
 }
 
-TEST(Target, NamesAndFeatures) {
-  Target avx512 = llvm::cantFail(Target::create("skylake-avx512"));
+TEST(Processor, NamesAndFeatures) {
+  Processor avx512 = llvm::cantFail(Processor::create("skylake-avx512"));
   EXPECT_EQ(avx512.vectorBytes(), 64);
   EXPECT_TRUE(avx512.has("avx512bw"));
   EXPECT_FALSE(avx512.has("avx512vnni"));
-  Target avx2 = llvm::cantFail(Target::create("haswell"));
+  Processor avx2 = llvm::cantFail(Processor::create("haswell"));
   EXPECT_EQ(avx2.vectorBytes(), 32);
   EXPECT_TRUE(llvm::is_contained(avx2.requiredFeatures(), "fma"));
-  EXPECT_EQ(llvm::cantFail(Target::create("x86-64")).vectorBytes(), 16);
-  llvm::Expected<Target> unknown = Target::create("i4004");
+  EXPECT_EQ(llvm::cantFail(Processor::create("x86-64")).vectorBytes(), 16);
+  llvm::Expected<Processor> unknown = Processor::create("i4004");
   ASSERT_FALSE(bool(unknown));
   EXPECT_NE(llvm::toString(unknown.takeError()).find("haswell"), std::string::npos);
 }

@@ -17,11 +17,11 @@ namespace colossal::cpu::test {
 
 using KernelPointer = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
-/// The target that tests generate for: this host, or the CPU of COLOSSAL_TEST_CPU (which the host must be
+/// The processor that tests generate for: this host, or the CPU of COLOSSAL_TEST_CPU (which the host must be
 /// able to run).
-inline Target testTarget() {
+inline Processor testTarget() {
   const char *cpu = std::getenv("COLOSSAL_TEST_CPU");
-  return llvm::cantFail(Target::create(cpu ? cpu : "host"));
+  return llvm::cantFail(Processor::create(cpu ? cpu : "host"));
 }
 
 /// A shared object opened from memory.
@@ -59,9 +59,9 @@ private:
 /// One kernel, ready to run.
 class RunnableKernel {
 public:
-  RunnableKernel(GeneratedKernel generated, const Target &target)
+  RunnableKernel(GeneratedKernel generated, const Processor &processor)
       : tiles(generated.tiles), scratchBytes(generated.scratchBytes), symbol(),
-        kernels(link(generated, target, symbol)) {
+        kernels(link(generated, processor, symbol)) {
     entry = kernels.get(symbol);
   }
   /// Runs all tiles in `parts` calls, the last part first, so that an order assumed between tiles shows.
@@ -80,8 +80,8 @@ public:
   KernelPointer entry;
 
 private:
-  static std::string link(GeneratedKernel &generated, const Target &target, std::string &symbol) {
-    KernelCompiler compiler(target, 0);
+  static std::string link(GeneratedKernel &generated, const Processor &processor, std::string &symbol) {
+    KernelCompiler compiler(processor, 0);
     symbol = compiler.add(*generated.module, "test");
     llvm::Expected<std::string> image = compiler.finish();
     if (!image)

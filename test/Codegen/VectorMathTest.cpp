@@ -1,7 +1,7 @@
 // Errors of the inline functions over their ranges, against libm in double.
-#include "colossal/Codegen/CPU/VectorMath.h"
+#include "colossal/Codegen/Kernel/VectorMath.h"
 #include "LoadedKernels.h"
-#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/MLIRContext.h"
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 using Emit = std::function<Value(VectorMath &, Value)>;
 
 /// y[i] = f(x[i]) with vectors of `width` lanes; elements are a multiple of it.
-RunnableKernel elementwise(const Target &target, StringRef elementName, int64_t count, int64_t width,
+RunnableKernel elementwise(const Processor &processor, StringRef elementName, int64_t count, int64_t width,
                            const Emit &emit) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Builder builder(&context);
@@ -27,11 +27,11 @@ RunnableKernel elementwise(const Target &target, StringRef elementName, int64_t 
                                         : Type(builder.getBF16Type());
   KernelFunction kernel(context, {{element, {count}, {}}, {element, {count}, {}}});
   OpBuilder &outer = kernel.builder();
-  VectorMemory memory(outer, kernel.loc(), target);
+  VectorMemory memory(outer, kernel.loc(), processor);
   scf::ForOp::create(outer, kernel.loc(), memory.constant(0), memory.constant(count), memory.constant(width),
                      ValueRange(), [&](OpBuilder &b, Location loc, Value index, ValueRange) {
-                       VectorMemory memory(b, loc, target);
-                       VectorMath math(b, loc, target);
+                       VectorMemory memory(b, loc, processor);
+                       VectorMath math(b, loc, processor);
                        Value x =
                            memory.load(memory.address(kernel.pointer(0), element, index), element, width);
                        memory.store(emit(math, x), memory.address(kernel.pointer(1), element, index));
@@ -39,18 +39,18 @@ RunnableKernel elementwise(const Target &target, StringRef elementName, int64_t 
                      });
   GeneratedKernel generated;
   generated.module = kernel.take();
-  return RunnableKernel(std::move(generated), target);
+  return RunnableKernel(std::move(generated), processor);
 }
 
 void check(const char *name, const Emit &emit, double (*reference)(double), float low, float high,
            double relative, double absolute = 1e-37) {
-  Target target = testTarget();
+  Processor processor = testTarget();
   const int64_t count = 1 << 16;
   std::vector<float> x(count), y(count);
   for (int64_t i = 0; i < count; ++i)
     x[i] = float(low + (double(high) - low) * double(i) / double(count - 1));
-  for (int64_t width : {int64_t(1), target.lanes(32)}) {
-    RunnableKernel kernel = elementwise(target, "f32", count, width, emit);
+  for (int64_t width : {int64_t(1), processor.lanes(32)}) {
+    RunnableKernel kernel = elementwise(processor, "f32", count, width, emit);
     kernel.run({x.data(), y.data()});
     double worst = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -136,7 +136,7 @@ TEST(VectorMath, Trigonometry) {
 }
 
 TEST(VectorMath, NaNStays) {
-  Target target = testTarget();
+  Processor processor = testTarget();
   std::vector<float> x(16, NAN), y(16);
   const std::pair<const char *, Emit> functions[] = {
       {"exp", [](VectorMath &m, Value x) { return m.exp(x); }},
@@ -150,7 +150,7 @@ TEST(VectorMath, NaNStays) {
       {"maximum", [](VectorMath &m, Value x) { return m.maximum(m.clamp(x, 0, 1), x); }},
       {"log", [](VectorMath &m, Value x) { return m.log(x); }}};
   for (const auto &[name, emit] : functions) {
-    elementwise(target, "f32", 16, 16, emit).run({x.data(), y.data()});
+    elementwise(processor, "f32", 16, 16, emit).run({x.data(), y.data()});
     for (float value : y)
       EXPECT_TRUE(std::isnan(value)) << name;
   }
@@ -159,12 +159,12 @@ TEST(VectorMath, NaNStays) {
 TEST(VectorMath, HalfPrecisionConversionsRoundToNearestEven) {
   // Every f16 and every bf16 through f32 and back, and the rounding of values between: with and without F16C.
   for (const char *cpu : {"host", "x86-64"}) {
-    Target target = llvm::cantFail(Target::create(cpu));
+    Processor processor = llvm::cantFail(Processor::create(cpu));
     std::vector<uint16_t> x(65536), y(65536);
     for (int i = 0; i < 65536; ++i)
       x[i] = uint16_t(i);
     for (const char *type : {"f16", "bf16"}) {
-      elementwise(target, type, 65536, target.lanes(32), [](VectorMath &m, Value x) {
+      elementwise(processor, type, 65536, processor.lanes(32), [](VectorMath &m, Value x) {
         return m.silu(x);
       }).run({x.data(), y.data()});
       for (int i = 0; i < 65536; ++i) {
@@ -205,11 +205,11 @@ TEST(VectorMath, HalfPrecisionConversionsRoundToNearestEven) {
 }
 
 TEST(VectorMath, Double) {
-  Target target = testTarget();
+  Processor processor = testTarget();
   std::vector<double> x(1024), y(1024);
   for (int i = 0; i < 1024; ++i)
     x[i] = -8 + i / 64.0;
-  elementwise(target, "f64", 1024, target.lanes(64), [](VectorMath &m, Value x) {
+  elementwise(processor, "f64", 1024, processor.lanes(64), [](VectorMath &m, Value x) {
     return m.geluErf(x);
   }).run({x.data(), y.data()});
   for (int i = 0; i < 1024; ++i)

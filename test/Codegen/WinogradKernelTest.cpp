@@ -69,12 +69,12 @@ TEST_P(WinogradKernel, GivesTheConvolutionWithItsEpilogue) {
   Tensors t(c);
   WinogradShape shape{c.m, c.batch, c.in, c.out, c.height, c.width};
   MLIRContext context;
-  Target target = testTarget();
+  Processor processor = testTarget();
   const int64_t row = (c.width + 2) * c.in;
   std::vector<float> pieces(shape.places() * shape.pitch(c.in), NAN);
   {
-    RunnableKernel input(generateWinogradInput(context, target, shape, {(c.height + 2) * row, row, c.in}),
-                         target);
+    RunnableKernel input(generateWinogradInput(context, processor, shape, {(c.height + 2) * row, row, c.in}),
+                         processor);
     input.run({t.input.data(), pieces.data()}, {}, 3);
   }
   std::vector<float> products = multiply(t, shape, pieces);
@@ -87,13 +87,13 @@ TEST_P(WinogradKernel, GivesTheConvolutionWithItsEpilogue) {
   output.extraOutputs = {{output.type, {}, {}}};
   EpilogueStrides strides{{}, {output.strides[0], output.strides[1], output.strides[2]}, {1}};
   output.epilogue = [&](OpBuilder &b, Location loc, Value sums, const EpilogueIndex &at) -> Value {
-    Value residual = loadAt(b, loc, target, at.kernel.pointer(1), output.type, strides, at);
+    Value residual = loadAt(b, loc, processor, at.kernel.pointer(1), output.type, strides, at);
     Value doubled = arith::AddFOp::create(b, loc, sums, sums);
     Value result = arith::AddFOp::create(b, loc, doubled, residual);
-    storeAt(b, loc, target, doubled, at.kernel.pointer(3), strides, at);
+    storeAt(b, loc, processor, doubled, at.kernel.pointer(3), strides, at);
     return result;
   };
-  RunnableKernel back(generateWinogradOutput(context, target, shape, output), target);
+  RunnableKernel back(generateWinogradOutput(context, processor, shape, output), processor);
   std::vector<float> result(t.residual.size() + 64, -77), doubled(result);
   back.run({products.data(), t.residual.data(), result.data(), doubled.data()}, {}, 3);
 

@@ -1,8 +1,10 @@
 // The same tables as ElementFolderTest, computed by compiled kernels of one op each: vectors, masks and
 // branches of the kernels' emitter, and the functions behind it. Larger shapes are compared with the folder.
 #include "../Codegen/LoadedKernels.h"
-#include "colossal/Codegen/CPU/FusedKernel.h"
+#include "Elements.h"
+#include "colossal/Codegen/CPU/SingleThread.h"
 #include "colossal/Codegen/ElementFolder.h"
+#include "colossal/Codegen/Kernel/FusedKernel.h"
 #include "dialects/Colossal/Colossal.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,60 +20,9 @@
 
 using namespace mlir;
 using namespace colossal;
+using namespace colossal::test;
 
 namespace {
-
-/// The elements as kernels read them: dense, row-major, a boolean is a byte.
-std::vector<char> toBytes(DenseElementsAttr values) {
-  std::vector<char> bytes;
-  bool isFloat = isa<FloatType>(values.getElementType());
-  unsigned width = std::max(values.getElementType().getIntOrFloatBitWidth(), 8u) / 8;
-  auto append = [&](APInt bits) {
-    uint64_t word = bits.getZExtValue();
-    bytes.insert(bytes.end(), reinterpret_cast<char *>(&word), reinterpret_cast<char *>(&word) + width);
-  };
-  if (isFloat)
-    for (APFloat value : values.getValues<APFloat>())
-      append(value.bitcastToAPInt());
-  else
-    for (APInt value : values.getValues<APInt>())
-      append(value);
-  return bytes;
-}
-
-DenseElementsAttr fromBytes(RankedTensorType type, const std::vector<char> &bytes) {
-  if (!type.getElementType().isInteger(1))
-    return DenseElementsAttr::getFromRawBuffer(type, bytes);
-  SmallVector<bool> values(bytes.begin(), bytes.end());
-  return DenseElementsAttr::get(type, values);
-}
-
-bool isClose(Attribute found, Attribute expected, double tolerance) {
-  auto real = dyn_cast<FloatAttr>(expected);
-  if (!real)
-    return found == expected;
-  double x = cast<FloatAttr>(found).getValueAsDouble(), y = real.getValueAsDouble();
-  if (std::isnan(y) || std::isinf(y))
-    return std::isnan(y) ? std::isnan(x) : x == y;
-  // Kernels may flush numbers below the type's least normal one to zero, as the processor's bf16 conversion
-  // does.
-  APFloat least = APFloat::getSmallestNormalized(cast<FloatType>(real.getType()).getFloatSemantics());
-  return std::fabs(x - y) <= tolerance * (1 + std::fabs(y)) ||
-         (x == 0 && std::fabs(y) < least.convertToDouble());
-}
-
-std::string toText(Attribute attribute) {
-  std::string text;
-  llvm::raw_string_ostream(text) << attribute;
-  return text;
-}
-
-SmallVector<int64_t> denseStrides(RankedTensorType type) {
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  for (int64_t d = type.getRank() - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * type.getDimSize(d + 1);
-  return strides;
-}
 
 struct Case {
   func::FuncOp function;
@@ -92,12 +43,12 @@ protected:
     end->setOperands(op->getResults());
     item.function.setType(
         FunctionType::get(&context, item.function.getArgumentTypes(), op->getResultTypes()));
-    cpu::FusedSpec spec{item.function, {}, {}};
+    kernel::FusedSpec spec{item.function, {}, {}};
     for (Type type : item.function.getArgumentTypes())
       spec.inputs.push_back({denseStrides(cast<RankedTensorType>(type))});
     for (Type type : op->getResultTypes())
       spec.outputs.push_back({denseStrides(cast<RankedTensorType>(type))});
-    llvm::Expected<cpu::GeneratedKernel> kernel = cpu::generateFused(context, target, spec);
+    llvm::Expected<kernel::GeneratedKernel> kernel = kernel::generateFused(context, team, spec);
     if (!kernel) {
       ADD_FAILURE() << item.function.getName().str() << ": " << llvm::toString(kernel.takeError());
       return;
@@ -148,8 +99,9 @@ protected:
   }
 
   MLIRContext context;
-  cpu::Target target = cpu::test::testTarget();
-  cpu::KernelCompiler compiler{target, 2};
+  cpu::Processor processor = cpu::test::testTarget();
+  cpu::SingleThread team{processor};
+  cpu::KernelCompiler compiler{processor, 2};
 };
 
 class Tables : public KernelsOfCases, public testing::WithParamInterface<const char *> {};

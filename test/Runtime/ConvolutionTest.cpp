@@ -249,9 +249,10 @@ TEST_P(Convolutions, agreeWithTheDefinition) {
   const std::vector<float> x = values(xCount, 1), w = values(wCount, 2), b = values(bCount, 3);
   const std::vector<float> residual = s.residual ? values(yCount, 4) : std::vector<float>(yCount);
   const plan::Convolution descriptor = describe(s);
-  uint64_t packedBytes = 0, scratchBytes = 0;
-  Status status = queryConvolution(descriptor, 1, packedBytes, scratchBytes);
+  std::unique_ptr<ConvolutionRoutine> routine;
+  Status status = createConvolution(describeConvolution(descriptor), 1, routine);
   ASSERT_TRUE(status.ok()) << status.describe();
+  const uint64_t packedBytes = routine->packedBytes(), scratchBytes = routine->scratchBytes();
 
   // The weight is a parameter in the data section, packed by the load program.
   PlanBuilder builder({}, 1 << 20);

@@ -1,7 +1,7 @@
 //===- GroupsTest.cpp - which ops one kernel computes -----------------------===//
 #include "Groups.h"
 #include "ParsedFunction.h"
-#include "Views.h"
+#include "colossal/Schedule/Views.h"
 
 #include "gtest/gtest.h"
 
@@ -17,10 +17,11 @@ namespace {
 /// Groups the function's ops; checks that each op which is computed stands in one group, and that groups come
 /// after what they read. Returns the groups as sets of names, in order.
 std::vector<std::set<std::string>> getGroups(const ParsedFunction &function, bool fuse = true) {
-  Grouping grouping(function.ops, fuse);
+  auto target = llvm::cantFail(codegen::createTarget("cpu", {}));
+  Grouping grouping(function.ops, *target, fuse);
   std::map<Operation *, unsigned> seen; // and the place of its group
   std::vector<std::set<std::string>> names;
-  for (Group *group : grouping.order()) {
+  for (FusionGroup *group : grouping.order()) {
     names.emplace_back();
     for (Operation *op : group->ops) {
       EXPECT_TRUE(seen.insert({op, names.size()}).second) << "in two groups";

@@ -3,7 +3,7 @@
 // What a view reads must be what the movement gives, which the folder of element code tells independently.
 //
 //===----------------------------------------------------------------------===//
-#include "Views.h"
+#include "colossal/Schedule/Views.h"
 #include "ParsedFunction.h"
 
 #include "colossal/Codegen/ElementFolder.h"

@@ -12,6 +12,7 @@ def SchedulePrograms : Pass<"colossal-schedule", "::mlir::ModuleOp"> {
     beside the IR: run alone, the pass drops it.
   }];
   let options = [
+    Option<"target", "target", "std::string", "\"cpu\"", "What to compile for, as codegen::createTarget knows it">,
     Option<"targetCpu", "target-cpu", "std::string", "\"\"", "LLVM's name of the CPU to compile for; empty: this host">,
     Option<"threads", "threads", "unsigned", "0", "Threads that compile kernels; 0: one a core">,
     Option<"rankThreads", "rank-threads", "unsigned", "2", "Threads that a rank is expected to run with; tile sizes depend on it">,

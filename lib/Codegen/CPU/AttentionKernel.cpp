@@ -7,7 +7,7 @@
 // and the output.
 #include "colossal/Codegen/CPU/AttentionKernel.h"
 #include "ContractionBlocking.h"
-#include "colossal/Codegen/CPU/VectorMath.h"
+#include "colossal/Codegen/Kernel/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -21,8 +21,8 @@ namespace {
 
 class AttentionEmitter {
 public:
-  AttentionEmitter(MLIRContext &context, const Target &target, const AttentionSpec &spec)
-      : context(context), target(target), spec(spec) {
+  AttentionEmitter(MLIRContext &context, const Processor &processor, const AttentionSpec &spec)
+      : context(context), processor(processor), spec(spec) {
     plan();
   }
 
@@ -34,7 +34,7 @@ public:
     unsigned params = unsigned(spec.causal && spec.causalOffsetParam) + unsigned(spec.validKeysParam);
     KernelFunction kernel(context, buffers, params, scratchBytes);
     function = &kernel;
-    Scope scope(kernel.builder(), kernel.loc(), target);
+    Scope scope(kernel.builder(), kernel.loc(), processor);
     VectorMemory &memory = scope.memory;
     unsigned next = 0;
     if (spec.causal)
@@ -52,7 +52,7 @@ public:
       scf::ForOp::create(kernel.builder(), kernel.loc(), kernel.begin(), kernel.end(), memory.constant(1),
                          ValueRange{memory.constant(-1)},
                          [&](OpBuilder &b, Location loc, Value tile, ValueRange held) {
-                           Scope inner(b, loc, target);
+                           Scope inner(b, loc, processor);
                            Value head = emitTile(inner, tile, held[0]);
                            scf::YieldOp::create(b, loc, head);
                          });
@@ -67,8 +67,8 @@ public:
 
 private:
   struct Scope {
-    Scope(OpBuilder &b, Location loc, const Target &target)
-        : b(b), loc(loc), memory(b, loc, target), math(b, loc, target) {}
+    Scope(OpBuilder &b, Location loc, const Processor &processor)
+        : b(b), loc(loc), memory(b, loc, processor), math(b, loc, processor) {}
     Value sub(Value lhs, Value rhs) {
       return arith::SubIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
     }
@@ -84,7 +84,7 @@ private:
   void loop(Scope &scope, Value begin, Value end, int64_t step, Body body) {
     scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(step), ValueRange(),
                        [&](OpBuilder &b, Location loc, Value index, ValueRange) {
-                         Scope inner(b, loc, target);
+                         Scope inner(b, loc, processor);
                          body(inner, index);
                          scf::YieldOp::create(b, loc);
                        });
@@ -92,7 +92,7 @@ private:
   template <typename Body>
   void branch(Scope &scope, Value condition, Body body) {
     scf::IfOp::create(scope.b, scope.loc, condition, [&](OpBuilder &b, Location loc) {
-      Scope inner(b, loc, target);
+      Scope inner(b, loc, processor);
       body(inner);
       scf::YieldOp::create(b, loc);
     });
@@ -104,8 +104,8 @@ private:
 
   void plan() {
     acc = spec.type.isF64() ? spec.type : Type(Float32Type::get(&context));
-    lanes = target.lanes(acc);
-    panel = {lanes, target.vectorRegisters() == 32 ? 4 : 2, 6};
+    lanes = processor.lanes(acc);
+    panel = {lanes, processor.vectorRegisters() == 32 ? 4 : 2, 6};
     keyBlock = 8 * lanes; // a row of scores in 8 registers
     group = spec.queryHeads / std::max<int64_t>(1, spec.keyHeads);
     rows = group * spec.queries;
@@ -212,8 +212,8 @@ private:
     loop(scope, memory.constant(0), memory.constant(roundUp(spec.keys, keyBlock)), panel.width(),
          [&](Scope &scope, Value key) {
            Value destination = at(scope, keyScratch, scope.memory.mulConstant(key, spec.width));
-           emitPackPanel(scope.b, scope.loc, target, panel, columns, depth, tile.keys, spec.type, destination,
-                         acc, key, range);
+           emitPackPanel(scope.b, scope.loc, processor, panel, columns, depth, tile.keys, spec.type,
+                         destination, acc, key, range);
          });
   }
 
@@ -287,7 +287,7 @@ private:
              auto product = scf::ForOp::create(
                  scope.b, scope.loc, memory.constant(0), memory.constant(spec.width), memory.constant(1),
                  start, [&](OpBuilder &b, Location loc, Value depth, ValueRange sums) {
-                   Scope scope(b, loc, target);
+                   Scope scope(b, loc, processor);
                    SmallVector<Value> next, right;
                    for (int64_t v = 0; v < panel.vectors; ++v)
                      right.push_back(scope.memory.load(
@@ -484,7 +484,7 @@ private:
         auto product = scf::ForOp::create(
             scope.b, scope.loc, memory.constant(0), count, memory.constant(1), start,
             [&](OpBuilder &b, Location loc, Value index, ValueRange sums) {
-              Scope scope(b, loc, target);
+              Scope scope(b, loc, processor);
               SmallVector<Value> next, right;
               for (int64_t v = 0; v < width; ++v) {
                 int64_t column = (first + v) * lanes;
@@ -550,7 +550,7 @@ private:
   }
 
   MLIRContext &context;
-  const Target &target;
+  const Processor &processor;
   const AttentionSpec &spec;
   KernelFunction *function = nullptr;
   Type acc;
@@ -567,7 +567,7 @@ private:
 
 } // namespace
 
-llvm::Expected<GeneratedKernel> generateAttention(MLIRContext &context, const Target &target,
+llvm::Expected<GeneratedKernel> generateAttention(MLIRContext &context, const Processor &processor,
                                                   const AttentionSpec &spec) {
   auto isFloat = [](Type type) {
     return type && (type.isF32() || type.isF64() || type.isF16() || type.isBF16());
@@ -585,7 +585,7 @@ llvm::Expected<GeneratedKernel> generateAttention(MLIRContext &context, const Ta
   if (spec.softcap && !(*spec.softcap > 0))
     return llvm::createStringError("the softcap of an attention must be positive");
   KernelFunction::loadDialects(context);
-  return AttentionEmitter(context, target, spec).generate();
+  return AttentionEmitter(context, processor, spec).generate();
 }
 
 } // namespace colossal::cpu

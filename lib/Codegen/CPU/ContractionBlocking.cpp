@@ -1,4 +1,4 @@
-// The sizes of a contraction's tiles, from its own and the target's; no code is emitted here.
+// The sizes of a contraction's tiles, from its own and the processor's; no code is emitted here.
 #include "ContractionBlocking.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@ using namespace mlir;
 
 namespace colossal::cpu {
 
-ContractionBlocking::ContractionBlocking(const Target &target, const ContractionSpec &spec)
+ContractionBlocking::ContractionBlocking(const Processor &processor, const ContractionSpec &spec)
     : M(product(spec.m)), N(product(spec.n)), K(product(spec.k)), batchCount(product(spec.batch)),
-      panel(panelShape(target, spec.accumulate, N)), rows(evenRows()), panels(panel.count(N)) {
+      panel(panelShape(processor, spec.accumulate, N)), rows(evenRows()), panels(panel.count(N)) {
   int64_t tail = N - (panels - 1) * panel.width();
   tailVectors = divideUp(std::max<int64_t>(tail, 1), panel.lanes);
 
@@ -24,7 +24,7 @@ ContractionBlocking::ContractionBlocking(const Target &target, const Contraction
   // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
   kDims = collapse(spec.k, true, !spec.packed, false);
   cutDepth();
-  cutRows(target, spec);
+  cutRows(processor, spec);
 
   int64_t elementSize = elementBytes(spec.accumulate);
   int64_t bytes = roundUp(blockRows * panel.width() * elementSize, 64);
@@ -82,7 +82,7 @@ void ContractionBlocking::cutDepth() {
   blockDepth = innerStep * outerStep;
 }
 
-void ContractionBlocking::cutRows(const Target &target, const ContractionSpec &spec) {
+void ContractionBlocking::cutRows(const Processor &processor, const ContractionSpec &spec) {
   // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
   blockRows = std::min(roundUp(M, rows), roundUp(64, rows));
   // Widening a panel is repaid by the rows that use it, as packing B is below.
@@ -99,7 +99,7 @@ void ContractionBlocking::cutRows(const Target &target, const ContractionSpec &s
   int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
   // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
   int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(spec.accumulate);
-  int64_t held = std::max<int64_t>(1, target.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
+  int64_t held = std::max<int64_t>(1, processor.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
   if (packA && kBlocks == 1)
     held = 1;
   supers = divideUp(blocks, std::min(blocks, held));

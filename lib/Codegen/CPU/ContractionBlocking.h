@@ -5,7 +5,7 @@
 #define COLOSSAL_CODEGEN_CPU_CONTRACTIONBLOCKING_H
 
 #include "colossal/Codegen/CPU/ContractionKernel.h"
-#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "colossal/Codegen/Kernel/VectorMemory.h"
 
 namespace colossal::cpu {
 
@@ -24,7 +24,7 @@ struct PanelShape {
   int64_t count(int64_t n) const { return divideUp(n, width()); }
 };
 
-PanelShape panelShape(const Target &target, mlir::Type accumulate, int64_t n);
+PanelShape panelShape(const Processor &processor, mlir::Type accumulate, int64_t n);
 
 inline int64_t product(llvm::ArrayRef<ContractionDim> dims) {
   int64_t result = 1;
@@ -44,7 +44,7 @@ llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<ContractionDim> dims, int64_
 /// rows of m, and walks k in blocks. Consecutive tiles walk the blocks of one super-block of rows, then the
 /// next panel.
 struct ContractionBlocking {
-  ContractionBlocking(const Target &target, const ContractionSpec &spec);
+  ContractionBlocking(const Processor &processor, const ContractionSpec &spec);
 
   int64_t M, N, K, batchCount;
   PanelShape panel;
@@ -64,7 +64,7 @@ private:
   int64_t evenRows() const;
   int64_t rowElements(const ContractionSpec &spec) const;
   void cutDepth();
-  void cutRows(const Target &target, const ContractionSpec &spec);
+  void cutRows(const Processor &processor, const ContractionSpec &spec);
 };
 
 /// The part of k that one pass covers: outer indices [outerBegin, outerEnd) (row-major over all collapsed k
@@ -76,10 +76,10 @@ struct KRange {
 /// Emits the packing of B's columns [n0, n0 + width) for a range of k into [k][width] at `destination`,
 /// converted to `destinationType`. Columns beyond N repeat the last one: what they give is never stored.
 /// `source` is the matrix's address, `innerExtent` the k's that one outer index takes in the destination.
-void emitPackPanel(mlir::OpBuilder &b, mlir::Location loc, const Target &target, const PanelShape &panel,
-                   llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k, mlir::Value source,
-                   mlir::Type sourceType, mlir::Value destination, mlir::Type destinationType, mlir::Value n0,
-                   const KRange &range);
+void emitPackPanel(mlir::OpBuilder &b, mlir::Location loc, const Processor &processor,
+                   const PanelShape &panel, llvm::ArrayRef<ContractionDim> n,
+                   llvm::ArrayRef<ContractionDim> k, mlir::Value source, mlir::Type sourceType,
+                   mlir::Value destination, mlir::Type destinationType, mlir::Value n0, const KRange &range);
 
 } // namespace colossal::cpu
 

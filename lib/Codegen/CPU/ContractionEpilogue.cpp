@@ -1,7 +1,7 @@
 // Access to tensors at the place where an epilogue stands: consecutive lanes where the layout allows, else
 // gathers.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
-#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -39,9 +39,9 @@ static Value laneOffsets(OpBuilder &b, Location loc, VectorMemory &memory, const
   return sum ? sum : memory.constantLike(type, 0);
 }
 
-Value loadAt(OpBuilder &b, Location loc, const Target &target, Value pointer, Type element,
+Value loadAt(OpBuilder &b, Location loc, const Processor &processor, Value pointer, Type element,
              const EpilogueStrides &strides, const EpilogueIndex &index) {
-  VectorMemory memory(b, loc, target);
+  VectorMemory memory(b, loc, processor);
   bool constantAlongN = llvm::all_of(strides.n, [](int64_t stride) { return stride == 0; });
   if (constantAlongN) {
     Value scalar =
@@ -60,9 +60,9 @@ Value loadAt(OpBuilder &b, Location loc, const Target &target, Value pointer, Ty
   return memory.gather(row, element, laneOffsets(b, loc, memory, strides, index), index.mask);
 }
 
-void storeAt(OpBuilder &b, Location loc, const Target &target, Value value, Value pointer,
+void storeAt(OpBuilder &b, Location loc, const Processor &processor, Value value, Value pointer,
              const EpilogueStrides &strides, const EpilogueIndex &index) {
-  VectorMemory memory(b, loc, target);
+  VectorMemory memory(b, loc, processor);
   Type element = getElementTypeOrSelf(value);
   if (index.laneN.empty() && (strides.n.empty() || strides.n.back() == 1))
     return memory.store(value, memory.address(pointer, element, offsetAt(memory, strides, index, true)),

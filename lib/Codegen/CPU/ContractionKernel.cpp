@@ -6,7 +6,7 @@
 // there are. ContractionBlocking.cpp decides how large all of these are.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "ContractionBlocking.h"
-#include "colossal/Codegen/CPU/VectorMath.h"
+#include "colossal/Codegen/Kernel/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -20,8 +20,8 @@ namespace {
 /// Emits the kernel in the sizes that its base has fixed.
 class ContractionEmitter : private ContractionBlocking {
 public:
-  ContractionEmitter(MLIRContext &context, const Target &target, const ContractionSpec &spec)
-      : ContractionBlocking(target, spec), context(context), target(target), spec(spec),
+  ContractionEmitter(MLIRContext &context, const Processor &processor, const ContractionSpec &spec)
+      : ContractionBlocking(processor, spec), context(context), processor(processor), spec(spec),
         acc(spec.accumulate) {}
 
   GeneratedKernel generate() {
@@ -34,7 +34,7 @@ public:
     KernelFunction kernel(context, buffers, spec.params, scratchBytes);
     function = &kernel;
     Location loc = kernel.loc();
-    Scope scope(kernel.builder(), loc, target);
+    Scope scope(kernel.builder(), loc, processor);
     accScratch = kernel.scratch();
     aScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), aScratchOffset);
     bScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), bScratchOffset);
@@ -42,7 +42,7 @@ public:
     if (M != 0 && N != 0 && batchCount != 0)
       scf::ForOp::create(kernel.builder(), loc, kernel.begin(), kernel.end(), scope.memory.constant(1),
                          ValueRange{none, none}, [&](OpBuilder &b, Location, Value tile, ValueRange packed) {
-                           Scope inner(b, loc, target);
+                           Scope inner(b, loc, processor);
                            SmallVector<Value> now = emitTile(inner, tile, packed);
                            scf::YieldOp::create(b, loc, now);
                          });
@@ -58,7 +58,8 @@ public:
 private:
   /// A builder inside some region, with what emits through it.
   struct Scope {
-    Scope(OpBuilder &b, Location loc, const Target &target) : b(b), loc(loc), memory(b, loc, target) {}
+    Scope(OpBuilder &b, Location loc, const Processor &processor)
+        : b(b), loc(loc), memory(b, loc, processor) {}
     Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
       return arith::CmpIOp::create(b, loc, predicate, lhs, rhs);
     }
@@ -77,7 +78,7 @@ private:
   void loop(Scope &scope, Value begin, Value end, int64_t step, Body body) {
     scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(step), ValueRange(),
                        [&](OpBuilder &b, Location loc, Value index, ValueRange) {
-                         Scope inner(b, loc, target);
+                         Scope inner(b, loc, processor);
                          body(inner, index);
                          scf::YieldOp::create(b, loc);
                        });
@@ -87,7 +88,7 @@ private:
   void branch(Scope &scope, Value condition, Then yes, Else no) {
     auto region = [&](auto &body) {
       return [&](OpBuilder &b, Location loc) {
-        Scope inner(b, loc, target);
+        Scope inner(b, loc, processor);
         body(inner);
         scf::YieldOp::create(b, loc);
       };
@@ -97,7 +98,7 @@ private:
   template <typename Then>
   void branch(Scope &scope, Value condition, Then yes) {
     scf::IfOp::create(scope.b, scope.loc, condition, [&](OpBuilder &b, Location loc) {
-      Scope inner(b, loc, target);
+      Scope inner(b, loc, processor);
       yes(inner);
       scf::YieldOp::create(b, loc);
     });
@@ -221,8 +222,8 @@ private:
   }
 
   void emitPackB(Scope &scope, const Tile &tile, const KRange &range) {
-    emitPackPanel(scope.b, scope.loc, target, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch, acc,
-                  tile.n0, range);
+    emitPackPanel(scope.b, scope.loc, processor, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch,
+                  acc, tile.n0, range);
   }
 
   /// The tile's panel of the packed B.
@@ -366,7 +367,7 @@ private:
       auto emit = [&](Scope &scope, Value begin, Value end, int64_t ways, ValueRange start) {
         auto op = scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(ways), start,
                                      [&](OpBuilder &b, Location loc, Value inner, ValueRange sums) {
-                                       Scope nested(b, loc, target);
+                                       Scope nested(b, loc, processor);
                                        SmallVector<Value> next(sums);
                                        step(nested, outer, aOuter, bOuter, inner, ways, next);
                                        scf::YieldOp::create(b, loc, next);
@@ -388,7 +389,7 @@ private:
     } else {
       auto op = scf::ForOp::create(scope.b, scope.loc, range.outerBegin, range.outerEnd, memory.constant(1),
                                    initial, [&](OpBuilder &b, Location loc, Value outer, ValueRange start) {
-                                     Scope nested(b, loc, target);
+                                     Scope nested(b, loc, processor);
                                      scf::YieldOp::create(b, loc, innerLoops(nested, outer, start));
                                    });
       sums.assign(op.getResults().begin(), op.getResults().end());
@@ -441,7 +442,7 @@ private:
 
   Value multiplyAdd(Scope &scope, Value left, Value right, Value sum) {
     if (isa<FloatType>(acc))
-      return VectorMath(scope.b, scope.loc, target).fma(left, right, sum);
+      return VectorMath(scope.b, scope.loc, processor).fma(left, right, sum);
     return plus(scope, sum, arith::MulIOp::create(scope.b, scope.loc, left, right));
   }
   Value plus(Scope &scope, Value lhs, Value rhs) {
@@ -504,14 +505,14 @@ private:
     value = memory.convert(value, spec.cType, isUnsignedElement(acc));
     EpilogueStrides strides = {stridesOf(spec.batch, &ContractionDim::c),
                                stridesOf(spec.m, &ContractionDim::c), stridesOf(spec.n, &ContractionDim::c)};
-    storeAt(scope.b, scope.loc, target, value, function->pointer(cBuffer), strides, index);
+    storeAt(scope.b, scope.loc, processor, value, function->pointer(cBuffer), strides, index);
   }
 
   /// Bytes that a single pass over a panel fetches ahead: enough to cover the latency of memory.
   static constexpr int64_t streamDistance = 16384;
 
   MLIRContext &context;
-  const Target &target;
+  const Processor &processor;
   const ContractionSpec &spec;
   Type acc;
   KernelFunction *function = nullptr;
@@ -527,7 +528,7 @@ std::string spelled(Type type) {
 
 } // namespace
 
-llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const Target &target,
+llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const Processor &processor,
                                                     const ContractionSpec &spec) {
   auto isInteger = [](Type type) {
     return type.isInteger(8) || type.isInteger(16) || type.isInteger(32) || type.isInteger(64);
@@ -546,7 +547,7 @@ llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const 
       if (dim.size < 0)
         return llvm::createStringError("a contraction's dimension has the size " + std::to_string(dim.size));
   KernelFunction::loadDialects(context);
-  return ContractionEmitter(context, target, spec).generate();
+  return ContractionEmitter(context, processor, spec).generate();
 }
 
 } // namespace colossal::cpu

@@ -116,23 +116,23 @@ LogicalResult lowerToLLVMDialect(ModuleOp module) {
   return pm.run(module);
 }
 
-std::unique_ptr<llvm::TargetMachine> createTargetMachine(const Target &target) {
+std::unique_ptr<llvm::TargetMachine> createTargetMachine(const Processor &processor) {
   std::string error;
-  llvm::Triple triple(target.triple());
+  llvm::Triple triple(processor.triple());
   const llvm::Target *llvmTarget = llvm::TargetRegistry::lookupTarget(triple, error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(
-      llvmTarget->createTargetMachine(triple, target.cpu(), target.featureString(), options,
+      llvmTarget->createTargetMachine(triple, processor.cpu(), processor.featureString(), options,
                                       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 /// One thread's compiler: contexts are reused between kernels.
 class Worker {
 public:
-  explicit Worker(const Target &target)
-      : target(target), context(registry(), MLIRContext::Threading::DISABLED),
-        machine(createTargetMachine(target)) {
+  explicit Worker(const Processor &processor)
+      : processor(processor), context(registry(), MLIRContext::Threading::DISABLED),
+        machine(createTargetMachine(processor)) {
     KernelFunction::loadDialects(context);
     context.loadDialect<LLVM::LLVMDialect>();
   }
@@ -166,7 +166,7 @@ public:
     std::unique_ptr<llvm::Module> translated = translateModuleToLLVMIR(module, llvmContext, symbol);
     if (!translated)
       return failure("translation to LLVM IR");
-    translated->setTargetTriple(llvm::Triple(target.triple()));
+    translated->setTargetTriple(llvm::Triple(processor.triple()));
     translated->setDataLayout(machine->createDataLayout());
     llvm::Function *entry = translated->getFunction(KernelFunction::entryName);
     if (!entry)
@@ -180,10 +180,10 @@ public:
         function.setLinkage(llvm::GlobalValue::InternalLinkage);
         function.addFnAttr(llvm::Attribute::NoInline);
       }
-      function.addFnAttr("target-cpu", target.cpu());
-      function.addFnAttr("target-features", target.featureString());
-      function.addFnAttr("prefer-vector-width", std::to_string(target.vectorBytes() * 8));
-      function.addFnAttr("min-legal-vector-width", std::to_string(target.vectorBytes() * 8));
+      function.addFnAttr("target-cpu", processor.cpu());
+      function.addFnAttr("target-features", processor.featureString());
+      function.addFnAttr("prefer-vector-width", std::to_string(processor.vectorBytes() * 8));
+      function.addFnAttr("min-legal-vector-width", std::to_string(processor.vectorBytes() * 8));
       function.addFnAttr("no-trapping-math", "true");
       function.setDoesNotThrow();
     }
@@ -218,7 +218,7 @@ private:
     passes.run(module, modules);
   }
 
-  const Target &target;
+  const Processor &processor;
   MLIRContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
 };
@@ -230,10 +230,10 @@ std::string textOf(ModuleOp module) {
   return text;
 }
 
-std::string symbolFor(StringRef name, StringRef text, const Target &target) {
+std::string symbolFor(StringRef name, StringRef text, const Processor &processor) {
   llvm::SHA256 hash;
-  hash.update(target.cpu());
-  hash.update(target.featureString());
+  hash.update(processor.cpu());
+  hash.update(processor.featureString());
   hash.update(text);
   std::string symbol;
   for (char c : name)
@@ -243,9 +243,9 @@ std::string symbolFor(StringRef name, StringRef text, const Target &target) {
 
 } // namespace
 
-llvm::Expected<KernelObject> compileKernel(ModuleOp module, const Target &target, StringRef symbol) {
+llvm::Expected<KernelObject> compileKernel(ModuleOp module, const Processor &processor, StringRef symbol) {
   module.getContext()->appendDialectRegistry(registry());
-  Worker worker(target);
+  Worker worker(processor);
   llvm::Expected<std::string> object = worker.compile(module, symbol);
   if (!object)
     return object.takeError();
@@ -257,12 +257,12 @@ struct KernelCompiler::Implementation {
     std::string text, symbol, object, error;
   };
 
-  explicit Implementation(Target given) : target(std::move(given)) {}
+  explicit Implementation(Processor given) : processor(std::move(given)) {}
 
   void run(Job &job, std::unique_ptr<Worker> &worker) {
     auto start = std::chrono::steady_clock::now();
     if (!worker)
-      worker = std::make_unique<Worker>(target);
+      worker = std::make_unique<Worker>(processor);
     llvm::Expected<std::string> object = worker->compileText(job.text, job.symbol);
     if (object)
       job.object = std::move(*object);
@@ -293,7 +293,7 @@ struct KernelCompiler::Implementation {
     }
   }
 
-  Target target;
+  Processor processor;
   std::map<std::string, std::string> symbols; // digest of the content -> symbol
   std::deque<Job> jobs;
   std::deque<Job *> queue;
@@ -306,8 +306,8 @@ struct KernelCompiler::Implementation {
   double seconds = 0;
 };
 
-KernelCompiler::KernelCompiler(Target target, unsigned threads)
-    : implementation(std::make_unique<Implementation>(std::move(target))) {
+KernelCompiler::KernelCompiler(Processor processor, unsigned threads)
+    : implementation(std::make_unique<Implementation>(std::move(processor))) {
   for (unsigned i = 0; i < threads; ++i)
     implementation->threads.emplace_back([state = implementation.get()] { state->work(); });
 }
@@ -336,8 +336,8 @@ std::string KernelCompiler::add(ModuleOp module, StringRef name) {
       invalid.clear();
   }
   std::string text = textOf(module);
-  std::string symbol = symbolFor(name, text, state.target);
-  auto [known, inserted] = state.symbols.try_emplace(symbolFor("", text, state.target), symbol);
+  std::string symbol = symbolFor(name, text, state.processor);
+  auto [known, inserted] = state.symbols.try_emplace(symbolFor("", text, state.processor), symbol);
   if (!inserted)
     return known->second;
   Implementation::Job *job;
@@ -380,8 +380,8 @@ llvm::Expected<std::string> KernelCompiler::finish() {
   return linkKernels(objects);
 }
 
-const Target &KernelCompiler::target() const {
-  return implementation->target;
+const Processor &KernelCompiler::processor() const {
+  return implementation->processor;
 }
 
 KernelCompiler::Statistics KernelCompiler::statistics() const {

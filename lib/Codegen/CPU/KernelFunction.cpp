@@ -88,6 +88,23 @@ Value KernelFunction::end() const {
   return param(params + 1);
 }
 
+void KernelFunction::forEachTile(llvm::function_ref<void(Value)> body) {
+  OpBuilder &b = bodyBuilder;
+  Value one = arith::ConstantOp::create(b, location, b.getI64IntegerAttr(1));
+  auto loop = scf::ForOp::create(b, location, begin(), end(), one);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+Value KernelFunction::member() {
+  return arith::ConstantOp::create(bodyBuilder, location, bodyBuilder.getI64IntegerAttr(0));
+}
+
+Value KernelFunction::combine(Value partial, llvm::function_ref<Value(Value, Value)>) {
+  return partial;
+}
+
 Value KernelFunction::memref(unsigned buffer) {
   if (views[buffer])
     return views[buffer];

@@ -172,7 +172,7 @@ llvm::Expected<std::string> linkKernels(llvm::ArrayRef<KernelObject> objects) {
       unknown += (unknown.empty() ? "" : ", ") + name;
   }
   if (!unknown.empty())
-    return llvm::createStringError("generated kernels call functions that no target provides: " + unknown);
+    return llvm::createStringError("generated kernels call functions that no processor provides: " + unknown);
 
   std::vector<std::string> arguments = {"-shared",
                                         "-m",

@@ -8,10 +8,10 @@ using namespace mlir;
 
 namespace colossal::cpu {
 
-PanelShape panelShape(const Target &target, Type accumulate, int64_t n) {
-  int64_t lanes = target.lanes(accumulate);
+PanelShape panelShape(const Processor &processor, Type accumulate, int64_t n) {
+  int64_t lanes = processor.lanes(accumulate);
   int64_t vectors = (n + lanes - 1) / lanes;
-  bool manyRegisters = target.vectorRegisters() == 32;
+  bool manyRegisters = processor.vectorRegisters() == 32;
   // Three vectors wide is the best shape; four where a short N divides so, which leaves no tail.
   int64_t wide = 3;
   if (vectors <= 2)
@@ -24,8 +24,8 @@ PanelShape panelShape(const Target &target, Type accumulate, int64_t n) {
   return {lanes, wide, manyRegisters ? rows32[wide] : rows16[wide]};
 }
 
-int64_t packedElements(const Target &target, Type, Type accumulate, int64_t n, int64_t k) {
-  PanelShape panel = panelShape(target, accumulate, n);
+int64_t packedElements(const Processor &processor, Type, Type accumulate, int64_t n, int64_t k) {
+  PanelShape panel = panelShape(processor, accumulate, n);
   return panel.count(n) * k * panel.width();
 }
 
@@ -62,10 +62,10 @@ namespace {
 /// One panel being packed.
 class PanelPacker {
 public:
-  PanelPacker(OpBuilder &b, Location loc, const Target &target, const PanelShape &panel,
+  PanelPacker(OpBuilder &b, Location loc, const Processor &processor, const PanelShape &panel,
               ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, Value source, Type sourceType,
               Value destination, Type destinationType, Value n0)
-      : b(b), loc(loc), target(target), panel(panel), n(collapse(n, false, true, false)), k(k),
+      : b(b), loc(loc), processor(processor), panel(panel), n(collapse(n, false, true, false)), k(k),
         source(source), sourceType(sourceType), destination(destination), destinationType(destinationType),
         n0(n0), columns(product(n)) {}
 
@@ -73,11 +73,11 @@ public:
     ArrayRef<ContractionDim> outerDims = k.drop_back();
     bool byColumns = n.size() == 1 && n[0].b == 1;
     bool byRows = !byColumns && k.back().b == 1 && panel.width() % block == 0;
-    VectorMemory memory(b, loc, target);
+    VectorMemory memory(b, loc, processor);
     scf::ForOp::create(b, loc, range.outerBegin, range.outerEnd, memory.constant(1), ValueRange(),
                        [&](OpBuilder &inner, Location, Value outer, ValueRange) {
                          PanelPacker nested(*this, inner);
-                         VectorMemory memory(inner, loc, target);
+                         VectorMemory memory(inner, loc, processor);
                          Value sourceOffset = memory.linearize(memory.delinearize(outer, sizesOf(outerDims)),
                                                                stridesOf(outerDims, &ContractionDim::b));
                          Value extent = arith::SubIOp::create(inner, loc, range.innerEnd, range.innerBegin);
@@ -97,7 +97,7 @@ private:
   static constexpr int64_t block = 4; // rows and columns transposed at a time
 
   PanelPacker(const PanelPacker &other, OpBuilder &inner)
-      : b(inner), loc(other.loc), target(other.target), panel(other.panel), n(other.n), k(other.k),
+      : b(inner), loc(other.loc), processor(other.processor), panel(other.panel), n(other.n), k(other.k),
         source(other.source), sourceType(other.sourceType), destination(other.destination),
         destinationType(other.destinationType), n0(other.n0), columns(other.columns) {}
 
@@ -116,7 +116,7 @@ private:
 
   template <typename Body>
   void loop(OpBuilder &b, Value begin, Value end, int64_t step, Body body) {
-    VectorMemory memory(b, loc, target);
+    VectorMemory memory(b, loc, processor);
     scf::ForOp::create(b, loc, begin, end, memory.constant(step), ValueRange(),
                        [&](OpBuilder &inner, Location, Value index, ValueRange) {
                          body(inner, index);
@@ -128,13 +128,13 @@ private:
     auto emitLoop = [&](OpBuilder &outer, bool partial) {
       SmallVector<Value> masks(panel.vectors);
       if (partial) {
-        VectorMemory memory(outer, loc, target);
+        VectorMemory memory(outer, loc, processor);
         Value left = arith::SubIOp::create(outer, loc, memory.constant(columns), n0);
         for (int64_t v = 0; v < panel.vectors; ++v)
           masks[v] = memory.prefixMask(panel.lanes, memory.addConstant(left, -v * panel.lanes));
       }
       loop(outer, range.innerBegin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {
-        VectorMemory memory(b, loc, target);
+        VectorMemory memory(b, loc, processor);
         Value from = memory.add(memory.add(sourceOffset, n0), memory.mulConstant(inner, k.back().b));
         Value to = destinationOffset(memory, b, range, position, inner);
         for (int64_t v = 0; v < panel.vectors; ++v) {
@@ -147,7 +147,7 @@ private:
     };
     if (columns % panel.width() == 0)
       return emitLoop(b, false);
-    VectorMemory memory(b, loc, target);
+    VectorMemory memory(b, loc, processor);
     Value whole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle,
                                         memory.addConstant(n0, panel.width()), memory.constant(columns));
     scf::IfOp::create(
@@ -166,19 +166,19 @@ private:
   /// Larger blocks are hardly faster, but the many shuffles in one block take LLVM tens of milliseconds to
   /// select.
   void transposeRows(const KRange &range, Value sourceOffset, Value position) {
-    VectorMemory memory(b, loc, target);
+    VectorMemory memory(b, loc, processor);
     Value count = arith::SubIOp::create(b, loc, range.innerEnd, range.innerBegin);
     Value middle = memory.add(range.innerBegin, memory.mulConstant(memory.divRem(count, block).first, block));
     loop(b, range.innerBegin, middle, 4 * block, [&](OpBuilder &b, Value chunk) {
-      VectorMemory memory(b, loc, target);
+      VectorMemory memory(b, loc, processor);
       Value chunkEnd = memory.min(memory.addConstant(chunk, 4 * block), middle);
       loop(b, memory.constant(0), memory.constant(panel.width()), block, [&](OpBuilder &b, Value column) {
-        VectorMemory memory(b, loc, target);
+        VectorMemory memory(b, loc, processor);
         SmallVector<Value> sources;
         for (int64_t i = 0; i < block; ++i)
           sources.push_back(memory.add(sourceOffset, columnOffset(memory, memory.addConstant(column, i))));
         loop(b, chunk, chunkEnd, block, [&](OpBuilder &b, Value inner) {
-          VectorMemory memory(b, loc, target);
+          VectorMemory memory(b, loc, processor);
           SmallVector<Value> rows;
           for (Value offset : sources) {
             Value row =
@@ -198,12 +198,12 @@ private:
 
   /// Element by element, from the k `begin` on.
   void copyElements(const KRange &range, Value begin, Value sourceOffset, Value position) {
-    VectorMemory memory(b, loc, target);
+    VectorMemory memory(b, loc, processor);
     loop(b, memory.constant(0), memory.constant(panel.width()), 1, [&](OpBuilder &b, Value column) {
-      VectorMemory memory(b, loc, target);
+      VectorMemory memory(b, loc, processor);
       Value from = memory.add(sourceOffset, columnOffset(memory, column));
       loop(b, begin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {
-        VectorMemory memory(b, loc, target);
+        VectorMemory memory(b, loc, processor);
         Value offset = memory.add(from, memory.mulConstant(inner, k.back().b));
         Value value = memory.load(memory.address(source, sourceType, offset), sourceType, 1);
         store(memory, value, memory.add(destinationOffset(memory, b, range, position, inner), column));
@@ -218,7 +218,7 @@ private:
 
   OpBuilder &b;
   Location loc;
-  const Target &target;
+  const Processor &processor;
   const PanelShape &panel;
   SmallVector<ContractionDim> n;
   ArrayRef<ContractionDim> k;
@@ -232,25 +232,26 @@ private:
 
 } // namespace
 
-void emitPackPanel(OpBuilder &b, Location loc, const Target &target, const PanelShape &panel,
+void emitPackPanel(OpBuilder &b, Location loc, const Processor &processor, const PanelShape &panel,
                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, Value source, Type sourceType,
                    Value destination, Type destinationType, Value n0, const KRange &range) {
-  PanelPacker(b, loc, target, panel, n, k, source, sourceType, destination, destinationType, n0).emit(range);
+  PanelPacker(b, loc, processor, panel, n, k, source, sourceType, destination, destinationType, n0)
+      .emit(range);
 }
 
-GeneratedKernel generatePackWeights(MLIRContext &context, const Target &target, Type bType, Type accumulate,
-                                    ArrayRef<ContractionDim> batch, ArrayRef<ContractionDim> n,
-                                    ArrayRef<ContractionDim> k) {
-  PanelShape panel = panelShape(target, accumulate, product(n));
+GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &processor, Type bType,
+                                    Type accumulate, ArrayRef<ContractionDim> batch,
+                                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k) {
+  PanelShape panel = panelShape(processor, accumulate, product(n));
   int64_t columns = product(n), depth = product(k), panels = panel.count(columns);
   KernelFunction kernel(context, {{bType, {}, {}}, {bType, {panels, depth, panel.width()}, {}}});
   OpBuilder &b = kernel.builder();
   Location loc = kernel.loc();
-  VectorMemory outer(b, loc, target);
+  VectorMemory outer(b, loc, processor);
   SmallVector<ContractionDim> kDims = collapse(k, false, true, false);
   scf::ForOp::create(b, loc, kernel.begin(), kernel.end(), outer.constant(1), ValueRange(),
                      [&](OpBuilder &b, Location, Value tile, ValueRange) {
-                       VectorMemory memory(b, loc, target);
+                       VectorMemory memory(b, loc, processor);
                        auto [matrix, index] = memory.divRem(tile, panels);
                        if (panels == 1)
                          index = memory.constant(0);
@@ -263,7 +264,7 @@ GeneratedKernel generatePackWeights(MLIRContext &context, const Target &target, 
                        KRange range = {memory.constant(0),
                                        memory.constant(depth / std::max<int64_t>(1, innerSize)),
                                        memory.constant(0), memory.constant(innerSize)};
-                       emitPackPanel(b, loc, target, panel, n, kDims, source, bType, destination, bType,
+                       emitPackPanel(b, loc, processor, panel, n, kDims, source, bType, destination, bType,
                                      memory.mulConstant(index, panel.width()), range);
                        scf::YieldOp::create(b, loc);
                      });

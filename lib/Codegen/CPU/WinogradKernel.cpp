@@ -5,8 +5,8 @@
 // channels, into its scratch, and then walks them once with the epilogue, whose code is so emitted at most
 // twice.
 #include "colossal/Codegen/CPU/WinogradKernel.h"
-#include "colossal/Codegen/CPU/VectorMath.h"
-#include "colossal/Codegen/CPU/VectorMemory.h"
+#include "colossal/Codegen/Kernel/VectorMath.h"
+#include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -48,11 +48,11 @@ Matrix outputMatrix(int64_t m) {
 /// What both kernels emit with.
 class WinogradEmitter {
 public:
-  WinogradEmitter(const Target &target, const WinogradShape &shape, OpBuilder &builder, Location loc)
-      : target(target), shape(shape), f32(builder.getF32Type()), lanes(target.lanes(f32)), builder(builder),
-        loc(loc) {}
+  WinogradEmitter(const Processor &processor, const WinogradShape &shape, OpBuilder &builder, Location loc)
+      : processor(processor), shape(shape), f32(builder.getF32Type()), lanes(processor.lanes(f32)),
+        builder(builder), loc(loc) {}
 
-  VectorMemory memory(OpBuilder &b) { return VectorMemory(b, loc, target); }
+  VectorMemory memory(OpBuilder &b) { return VectorMemory(b, loc, processor); }
 
   template <typename Body>
   void loop(OpBuilder &b, Value begin, Value end, int64_t step, Body body) {
@@ -77,7 +77,7 @@ public:
 
   /// matrix x piece, where piece[i] stands for row i.
   SmallVector<Value> multiply(OpBuilder &b, const Matrix &matrix, ArrayRef<Value> piece) {
-    VectorMath math(b, loc, target);
+    VectorMath math(b, loc, processor);
     SmallVector<Value> result;
     for (int64_t row = 0; row < matrix.rows; ++row) {
       Value sum;
@@ -122,7 +122,7 @@ public:
     return memory(b).constantLike(VectorMemory::vectorOf(f32, lanes), value);
   }
 
-  const Target &target;
+  const Processor &processor;
   const WinogradShape &shape;
   Type f32;
   int64_t lanes;
@@ -153,12 +153,12 @@ std::vector<float> winogradWeightMatrix(int64_t m) {
   return result;
 }
 
-GeneratedKernel generateWinogradInput(MLIRContext &context, const Target &target, const WinogradShape &shape,
-                                      const std::array<int64_t, 3> &strides) {
+GeneratedKernel generateWinogradInput(MLIRContext &context, const Processor &processor,
+                                      const WinogradShape &shape, const std::array<int64_t, 3> &strides) {
   KernelFunction::loadDialects(context);
   Type f32 = Float32Type::get(&context);
   KernelFunction kernel(context, {{f32, {}, {}}, {f32, {}, {}}});
-  WinogradEmitter e(target, shape, kernel.builder(), kernel.loc());
+  WinogradEmitter e(processor, shape, kernel.builder(), kernel.loc());
   const int64_t side = shape.m + 2, count = shape.inputChannels;
   const Matrix matrix = inputMatrix(shape.m);
   e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value piece) {
@@ -195,11 +195,11 @@ GeneratedKernel generateWinogradInput(MLIRContext &context, const Target &target
   return finish(kernel, shape);
 }
 
-GeneratedKernel generateWinogradOutput(MLIRContext &context, const Target &target, const WinogradShape &shape,
-                                       const WinogradOutput &output) {
+GeneratedKernel generateWinogradOutput(MLIRContext &context, const Processor &processor,
+                                       const WinogradShape &shape, const WinogradOutput &output) {
   KernelFunction::loadDialects(context);
   Type f32 = Float32Type::get(&context);
-  const int64_t lanes = target.lanes(f32), count = shape.outputChannels, m = shape.m;
+  const int64_t lanes = processor.lanes(f32), count = shape.outputChannels, m = shape.m;
   const int64_t rowElements = (count + lanes - 1) / lanes * lanes;
   SmallVector<BufferSpec> buffers = {{f32, {}, {}}};
   buffers.append(output.extraInputs.begin(), output.extraInputs.end());
@@ -207,7 +207,7 @@ GeneratedKernel generateWinogradOutput(MLIRContext &context, const Target &targe
   buffers.push_back({storageType(output.type), {}, {}, output.noalias});
   buffers.append(output.extraOutputs.begin(), output.extraOutputs.end());
   KernelFunction kernel(context, buffers, output.params, m * m * rowElements * elementBytes(f32));
-  WinogradEmitter e(target, shape, kernel.builder(), kernel.loc());
+  WinogradEmitter e(processor, shape, kernel.builder(), kernel.loc());
   const Matrix matrix = outputMatrix(m);
   e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value piece) {
     VectorMemory memory = e.memory(b);
@@ -249,7 +249,7 @@ GeneratedKernel generateWinogradOutput(MLIRContext &context, const Target &targe
             return;
           value = memory.convert(value, storageType(output.type));
           ArrayRef<int64_t> strides(output.strides);
-          storeAt(b, e.loc, target, value, kernel.pointer(target0),
+          storeAt(b, e.loc, processor, value, kernel.pointer(target0),
                   {{}, SmallVector<int64_t>(strides.take_front(3)), {strides[3]}}, place);
         });
       });

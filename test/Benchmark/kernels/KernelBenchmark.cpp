@@ -81,8 +81,8 @@ private:
 /// A kernel with its buffers and a scratch for each thread.
 class Launch {
 public:
-  Launch(GeneratedKernel generated, const Target &target, std::vector<void *> buffers, Pool &pool)
-      : kernel(std::move(generated), target), pool(pool) {
+  Launch(GeneratedKernel generated, const Processor &processor, std::vector<void *> buffers, Pool &pool)
+      : kernel(std::move(generated), processor), pool(pool) {
     for (int i = 0; i < pool.threads; ++i) {
       arguments.push_back(buffers);
       arguments.back().push_back(std::aligned_alloc(64, (kernel.scratchBytes + 4159) / 64 * 64));
@@ -155,7 +155,7 @@ std::function<void()> oneDnnMatmul(dnnl::engine &engine, dnnl::stream &stream, i
   };
 }
 
-void benchmarkContraction(const Target &target, Pool &pool, int64_t m, int64_t n, int64_t k) {
+void benchmarkContraction(const Processor &processor, Pool &pool, int64_t m, int64_t n, int64_t k) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Type f32 = Float32Type::get(&context);
   Matrices data;
@@ -169,14 +169,14 @@ void benchmarkContraction(const Target &target, Pool &pool, int64_t m, int64_t n
   spec.aType = spec.bType = spec.cType = spec.accumulate = f32;
   spec.m = {{m, k, 0, n}}, spec.n = {{n, 0, 1, 1}}, spec.k = {{k, 1, n, 0}};
   spec.packed = true;
-  std::vector<float> packed(packedElements(target, f32, f32, n, k) + 16);
+  std::vector<float> packed(packedElements(processor, f32, f32, n, k) + 16);
   float *aligned = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(packed.data()) + 63) / 64 * 64);
-  RunnableKernel(generatePackWeights(context, target, f32, f32, {}, spec.n, spec.k), target)
+  RunnableKernel(generatePackWeights(context, processor, f32, f32, {}, spec.n, spec.k), processor)
       .run({data.b.data(), aligned});
   double start = now();
-  GeneratedKernel generated = llvm::cantFail(generateContraction(context, target, spec));
+  GeneratedKernel generated = llvm::cantFail(generateContraction(context, processor, spec));
   double generation = now() - start;
-  Launch launch(std::move(generated), target, {data.a.data(), aligned, data.c.data()}, pool);
+  Launch launch(std::move(generated), processor, {data.a.data(), aligned, data.c.data()}, pool);
   double compilation = now() - start - generation;
 
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -197,7 +197,7 @@ void benchmarkContraction(const Target &target, Pool &pool, int64_t m, int64_t n
 
 /// Attention over views of one fused projection [sequence, 3, heads, width], beside the arithmetic that it
 /// must do.
-void benchmarkAttention(const Target &target, Pool &pool, int64_t heads, int64_t queries, int64_t keys,
+void benchmarkAttention(const Processor &processor, Pool &pool, int64_t heads, int64_t queries, int64_t keys,
                         int64_t width, bool causal) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   AttentionSpec spec;
@@ -214,10 +214,10 @@ void benchmarkAttention(const Target &target, Pool &pool, int64_t heads, int64_t
   for (float &value : fused)
     value = float(int32_t(state = state * 1664525u + 1013904223u)) / 2147483648.0f;
   double start = now();
-  GeneratedKernel generated = llvm::cantFail(generateAttention(context, target, spec));
+  GeneratedKernel generated = llvm::cantFail(generateAttention(context, processor, spec));
   double generation = now() - start;
   int64_t scratch = generated.scratchBytes;
-  Launch launch(std::move(generated), target,
+  Launch launch(std::move(generated), processor,
                 {fused.data() + (keys - queries) * row, fused.data() + heads * width,
                  fused.data() + 2 * heads * width, out.data()},
                 pool);
@@ -239,22 +239,22 @@ void benchmarkAttention(const Target &target, Pool &pool, int64_t heads, int64_t
 
 int main(int argc, char **argv) {
   int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  Target target = llvm::cantFail(Target::create(argc > 2 ? argv[2] : "host"));
+  Processor processor = llvm::cantFail(Processor::create(argc > 2 ? argv[2] : "host"));
   omp_set_num_threads(threads);
   processorTime = threads == 1;
   Pool pool(threads);
-  std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, target.cpu().c_str(),
-              target.vectorBytes());
+  std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, processor.cpu().c_str(),
+              processor.vectorBytes());
   for (int64_t queries : {1, 128, 512, 2048})
     for (bool causal : {true, false})
       if (argc <= 3 || (std::atoi(argv[3]) == 0 && (argc <= 4 || std::atoi(argv[4]) == queries)))
-        benchmarkAttention(target, pool, 12, queries, queries == 1 ? 512 : queries, 64, causal);
+        benchmarkAttention(processor, pool, 12, queries, queries == 1 ? 512 : queries, 64, causal);
   for (int64_t m : {1, 16, 128, 512}) {
     if (argc > 3 && std::atoi(argv[3]) != m)
       continue;
     for (auto [n, k] :
          {std::pair<int64_t, int64_t>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}, {50257, 768}})
-      benchmarkContraction(target, pool, m, n, k);
+      benchmarkContraction(processor, pool, m, n, k);
   }
   return 0;
 }

@@ -10,7 +10,7 @@
 #define COLOSSAL_CODEGEN_CPU_ATTENTIONKERNEL_H
 
 #include "colossal/Codegen/CPU/KernelFunction.h"
-#include "colossal/Codegen/CPU/Target.h"
+#include "colossal/Codegen/CPU/Processor.h"
 #include <array>
 #include <optional>
 
@@ -47,7 +47,7 @@ struct AttentionSpec {
 };
 
 /// A spec that it cannot serve is an error that says why.
-llvm::Expected<GeneratedKernel> generateAttention(mlir::MLIRContext &context, const Target &target,
+llvm::Expected<GeneratedKernel> generateAttention(mlir::MLIRContext &context, const Processor &processor,
                                                   const AttentionSpec &spec);
 
 } // namespace colossal::cpu

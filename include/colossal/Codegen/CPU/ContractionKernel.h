@@ -10,7 +10,7 @@
 #define COLOSSAL_CODEGEN_CPU_CONTRACTIONKERNEL_H
 
 #include "colossal/Codegen/CPU/KernelFunction.h"
-#include "colossal/Codegen/CPU/Target.h"
+#include "colossal/Codegen/CPU/Processor.h"
 #include <functional>
 
 namespace colossal::cpu {
@@ -42,10 +42,11 @@ struct EpilogueStrides {
 };
 
 /// Reads what a tensor holds at the epilogue's place: `width` lanes of `element` (not converted).
-mlir::Value loadAt(mlir::OpBuilder &builder, mlir::Location loc, const Target &target, mlir::Value pointer,
-                   mlir::Type element, const EpilogueStrides &strides, const EpilogueIndex &index);
+mlir::Value loadAt(mlir::OpBuilder &builder, mlir::Location loc, const Processor &processor,
+                   mlir::Value pointer, mlir::Type element, const EpilogueStrides &strides,
+                   const EpilogueIndex &index);
 /// Writes lanes of the value there.
-void storeAt(mlir::OpBuilder &builder, mlir::Location loc, const Target &target, mlir::Value value,
+void storeAt(mlir::OpBuilder &builder, mlir::Location loc, const Processor &processor, mlir::Value value,
              mlir::Value pointer, const EpilogueStrides &strides, const EpilogueIndex &index);
 
 /// Takes the sums (vector<width x accumulate type>) and returns what is to be stored in C (any element type;
@@ -70,16 +71,17 @@ struct ContractionSpec {
 };
 
 /// Elements of one packed matrix: [panels][K][panel width], N padded with zeros to whole panels.
-int64_t packedElements(const Target &target, mlir::Type bType, mlir::Type accumulate, int64_t n, int64_t k);
+int64_t packedElements(const Processor &processor, mlir::Type bType, mlir::Type accumulate, int64_t n,
+                       int64_t k);
 
 /// A kernel that packs B (buffer 0, strided by the dims' b) into buffer 1. Batched matrices follow each
 /// other.
-GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Target &target, mlir::Type bType,
+GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Processor &processor, mlir::Type bType,
                                     mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                     llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k);
 
 /// The contraction kernel. A spec that it cannot serve (types) is an error that says which.
-llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, const Target &target,
+llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, const Processor &processor,
                                                     const ContractionSpec &spec);
 
 } // namespace colossal::cpu

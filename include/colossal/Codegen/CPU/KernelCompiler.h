@@ -6,7 +6,7 @@
 #ifndef COLOSSAL_CODEGEN_CPU_KERNELCOMPILER_H
 #define COLOSSAL_CODEGEN_CPU_KERNELCOMPILER_H
 
-#include "colossal/Codegen/CPU/Target.h"
+#include "colossal/Codegen/CPU/Processor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
 
@@ -20,7 +20,7 @@ struct KernelObject {
 
 /// Compiles one module, whose entry point is KernelFunction::entryName, in place of the caller's thread. The
 /// module is consumed: its dialects are arith, math, vector, scf, cf, memref, affine, func, ub and llvm.
-llvm::Expected<KernelObject> compileKernel(mlir::ModuleOp module, const Target &target,
+llvm::Expected<KernelObject> compileKernel(mlir::ModuleOp module, const Processor &processor,
                                            llvm::StringRef symbol);
 
 /// Links objects, in their order, into an ELF shared object. Undefined symbols may be functions of libm and
@@ -36,7 +36,7 @@ public:
   };
 
   /// `threads` 0 compiles on the caller's thread.
-  explicit KernelCompiler(Target target, unsigned threads = 2);
+  explicit KernelCompiler(Processor processor, unsigned threads = 2);
   ~KernelCompiler();
 
   /// Queues a kernel and returns its symbol: `name`, with what is no letter or digit replaced, and a digest
@@ -47,7 +47,7 @@ public:
   /// symbol.
   llvm::Expected<std::string> finish();
 
-  const Target &target() const;
+  const Processor &processor() const;
   Statistics statistics() const;
 
 private:

@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_CODEGEN_CPU_KERNELFUNCTION_H
 #define COLOSSAL_CODEGEN_CPU_KERNELFUNCTION_H
 
+#include "colossal/Codegen/Kernel/Team.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -14,18 +15,11 @@
 
 namespace colossal::cpu {
 
-/// One buffer of a kernel, seen as a strided array. Strides are of elements and may be 0 or negative; a
-/// buffer whose strides are empty is dense and row-major.
-struct BufferSpec {
-  mlir::Type element; // a bool is i8
-  llvm::SmallVector<int64_t> shape;
-  llvm::SmallVector<int64_t> strides;
-  /// False where the buffer plan may give it memory that another buffer of the launch also has (in place).
-  bool noalias = true;
-};
+using kernel::BufferSpec;
+using kernel::GeneratedKernel;
 
 /// A kernel being generated: a module that holds nothing else. Its symbol is given by the KernelCompiler.
-class KernelFunction {
+class KernelFunction final : public kernel::Frame {
 public:
   /// Symbol of the entry point in the module until the KernelCompiler names it.
   static constexpr llvm::StringLiteral entryName = "kernel";
@@ -38,30 +32,34 @@ public:
   KernelFunction(mlir::MLIRContext &context, llvm::ArrayRef<BufferSpec> buffers, unsigned params = 0,
                  int64_t scratchBytes = 0);
 
-  /// Where the body is to be emitted; the body's return stands after it.
-  mlir::OpBuilder &builder() { return bodyBuilder; }
-  mlir::Location loc() const { return location; }
+  /// The body's return stands after it.
+  mlir::OpBuilder &builder() override { return bodyBuilder; }
+  mlir::Location loc() const override { return location; }
 
   unsigned bufferCount() const { return specs.size(); }
   const BufferSpec &spec(unsigned buffer) const { return specs[buffer]; }
   /// The buffer's address, !llvm.ptr.
-  mlir::Value pointer(unsigned buffer) const;
+  mlir::Value pointer(unsigned buffer) const override;
   /// The buffer as a memref of its shape and strides (strided layout, offset 0), for emitters that use memref
   /// and vector.transfer ops. Built at the body's start on first use.
   mlir::Value memref(unsigned buffer);
   /// Runtime parameter, i64.
-  mlir::Value param(unsigned index) const;
-  /// The scratch's address, !llvm.ptr.
-  mlir::Value scratch() const;
+  mlir::Value param(unsigned index) const override;
+  /// The thread's scratch.
+  mlir::Value scratch() const override;
   int64_t scratchBytes() const { return scratchSize; }
   unsigned paramCount() const { return params; }
   /// The first tile and the end of the range of tiles to compute, i64.
   mlir::Value begin() const;
   mlir::Value end() const;
+  void forEachTile(llvm::function_ref<void(mlir::Value tile)> body) override;
+  /// A tile is one thread's.
+  mlir::Value member() override;
+  mlir::Value combine(mlir::Value partial,
+                      llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> merge) override;
 
   mlir::ModuleOp module() { return *owned; }
-  /// Hands the finished kernel over.
-  mlir::OwningOpRef<mlir::ModuleOp> take() { return std::move(owned); }
+  mlir::OwningOpRef<mlir::ModuleOp> take() override { return std::move(owned); }
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> owned;
@@ -72,15 +70,6 @@ private:
   llvm::SmallVector<mlir::Value> views;
   unsigned params;
   int64_t scratchSize;
-};
-
-/// What a generator returns: the module and what a Launch states about it.
-struct GeneratedKernel {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  int64_t tiles = 1;
-  int64_t scratchBytes = 0;
-  unsigned buffers = 0; // without the scratch
-  unsigned params = 0;
 };
 
 } // namespace colossal::cpu

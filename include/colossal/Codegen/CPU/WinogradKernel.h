@@ -34,7 +34,7 @@ std::vector<float> winogradWeightMatrix(int64_t m);
 
 /// Buffers: the input, with `strides` of batch, height and width (channels lie next to each other); the
 /// pieces.
-GeneratedKernel generateWinogradInput(mlir::MLIRContext &context, const Target &target,
+GeneratedKernel generateWinogradInput(mlir::MLIRContext &context, const Processor &processor,
                                       const WinogradShape &shape, const std::array<int64_t, 3> &strides);
 
 /// What is written of the outputs. The epilogue is called with no batch dimension, the m dimensions batch,
@@ -49,7 +49,7 @@ struct WinogradOutput {
 };
 
 /// Buffers: the products, extra inputs, the output, extra outputs.
-GeneratedKernel generateWinogradOutput(mlir::MLIRContext &context, const Target &target,
+GeneratedKernel generateWinogradOutput(mlir::MLIRContext &context, const Processor &processor,
                                        const WinogradShape &shape, const WinogradOutput &output);
 
 } // namespace colossal::cpu

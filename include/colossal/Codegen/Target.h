@@ -1,0 +1,114 @@
+//===- Target.h - the devices that code is made for -------------------------===//
+//
+// A target answers for one kind of device all that the schedule asks: which ops a kernel takes together, what
+// lies how in memory, which kernels and library calls compute a group, and what becomes of the kernels in the
+// end. The schedule keeps views, load chains, lifetimes and order, and knows no device. How to add one:
+// docs/AddingATarget.md.
+//
+// A target is made once for a compilation and has no state of a function in it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_CODEGEN_TARGET_H
+#define COLOSSAL_CODEGEN_TARGET_H
+
+#include "colossal/Codegen/Kernel/FusedKernel.h"
+#include "colossal/Codegen/Kernel/Team.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::schedule {
+class LoweringTable;
+}
+
+namespace colossal::codegen {
+
+/// The code of a plan, and what it needs where it runs.
+struct GeneratedCode {
+  std::string image;                 ///< with all kernels
+  std::string triple, cpu;           ///< LLVM's
+  std::vector<std::string> features; ///< that the processor must have
+  size_t kernels = 0;
+};
+
+/// Kernels on their way to the images of a plan. They are compiled while others are still generated.
+class ImageBuilder {
+public:
+  virtual ~ImageBuilder() = default;
+  /// Takes a kernel and returns its symbol, which begins with `name` and depends on the content only; equal
+  /// kernels have one. The module is not changed.
+  virtual std::string add(mlir::ModuleOp module, llvm::StringRef name) = 0;
+  /// Waits for all kernels. Errors of all come joined.
+  virtual llvm::Expected<GeneratedCode> finish() = 0;
+};
+
+/// What a routine's kernel computes besides the routine, on its result.
+enum class Epilogue {
+  None,
+  Listed, ///< what Target::fitsEpilogue says
+  Any     ///< whatever has element code at the result's own index
+};
+
+/// What collectives can send from and receive into.
+enum class CollectiveBlocks {
+  Strided,   ///< any block of a dense tensor, with strides
+  Contiguous ///< one run of bytes for each peer
+};
+
+/// In which order the dimensions of values lie in memory; asked about the values of one function.
+class MemoryOrders {
+public:
+  virtual ~MemoryOrders() = default;
+  /// Dimensions, outermost first; nothing where the target does not care.
+  virtual std::optional<llvm::SmallVector<unsigned>> orderOf(mlir::Value) { return std::nullopt; }
+};
+
+class Target {
+public:
+  virtual ~Target() = default;
+  /// "cpu": what createTarget knows it by.
+  virtual llvm::StringRef name() const = 0;
+
+  // Fusion
+  /// Rewrites the ops of a local function into what the target computes best.
+  virtual void prepare(mlir::func::FuncOp function) const = 0;
+  virtual Epilogue epilogueOf(mlir::Operation *routine) const = 0;
+  /// Whether the kernel of `routine` can compute `ops`, in this order, on its result.
+  virtual bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const = 0;
+  /// Ops that one kernel may take.
+  virtual unsigned maxGroupSize() const = 0;
+
+  // Memory
+  /// Of all arenas and of the storages in them, in bytes; a power of two.
+  virtual int64_t alignment() const = 0;
+  virtual std::unique_ptr<MemoryOrders> createMemoryOrders() const = 0;
+
+  // Instructions
+  virtual CollectiveBlocks collectiveBlocks() const = 0;
+  /// Adds the lowerings of what is computed by routines; those of loops, tiles, paddings and collectives are
+  /// there already, and may be replaced.
+  virtual void registerLowerings(schedule::LoweringTable &table) const = 0;
+  /// Who computes the tiles of generated kernels.
+  virtual const kernel::Team &team() const = 0;
+
+  // Images
+  /// `threads` compile at once; 0: on the caller's. Loads the dialects of kernels into the context.
+  virtual std::unique_ptr<ImageBuilder> createImages(mlir::MLIRContext &context, unsigned threads) const = 0;
+};
+
+struct TargetOptions {
+  unsigned rankThreads = 2; ///< threads a rank is expected to run with; sizes of scratch depend on it
+  bool winograd = true;     ///< 3x3 convolutions may take up to four times their weights' memory to be faster
+};
+
+/// The target of a name: `cpu` for this host, `cpu:NAME` for the processor of that name (LLVM's). An unknown
+/// name is an error that lists the known ones.
+llvm::Expected<std::unique_ptr<Target>> createTarget(llvm::StringRef name, const TargetOptions &options);
+
+} // namespace colossal::codegen
+
+#endif // COLOSSAL_CODEGEN_TARGET_H

@@ -1,0 +1,155 @@
+//===- LoweringContext.h - where lowerings of groups work -------------------===//
+//
+// A function of local tensors is lowered into two programs: the one that runs it, and the part of the load
+// program that computes what depends on parameters only. Each has a context: where values lie, and the
+// instructions made so far. Lowerings of groups ask it for views of what they read, take storages for what
+// they write, and launch kernels over them.
+//
+// What depends on parameters only is lowered into the load program when something asks for it, and lies in
+// the weights arena.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_SCHEDULE_LOWERINGCONTEXT_H
+#define COLOSSAL_SCHEDULE_LOWERINGCONTEXT_H
+
+#include "colossal/Codegen/Kernel/VectorMemory.h"
+#include "colossal/Codegen/Target.h"
+#include "colossal/Schedule/FusionGroup.h"
+#include "colossal/Schedule/KernelCache.h"
+#include "colossal/Schedule/Program.h"
+#include "colossal/Schedule/Views.h"
+#include "dialects/Colossal/Colossal.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace colossal::schedule {
+
+struct FunctionState;
+
+/// A group as a function of its own, and what its arguments are.
+struct ExtractedGroup {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp function;
+  llvm::SmallVector<View> inputs;        ///< per tensor argument
+  llvm::SmallVector<mlir::Value> values; ///< the same
+  llvm::SmallVector<mlir::RankedTensorType> types;
+  llvm::SmallVector<mlir::Value> scalars; ///< per index argument
+};
+
+/// A storage of the weights arena that holds something computed at load.
+struct NamedWeight {
+  unsigned storage;
+  bool isNew; ///< nothing fills it yet: the one who asked does
+};
+
+class LoweringContext {
+public:
+  LoweringContext(FunctionState &state, Program &program, bool loads)
+      : state(state), program(program), loads(loads) {}
+
+  /// Whether this is the load program's context.
+  bool isLoad() const { return loads; }
+  LoweringContext &load();
+  const codegen::Target &target() const;
+  mlir::MLIRContext *mlirContext() const;
+
+  // Values
+  /// Depends on parameters and constants only.
+  bool isLoadable(mlir::Value value);
+  /// Text that names what a loadable value holds, whatever the function.
+  std::string keyOf(mlir::Value value);
+  /// Whether nobody reads the memory of `value` once the ops lowered so far and those of `last` are done.
+  bool isDeadAfter(mlir::Value value, llvm::ArrayRef<mlir::Operation *> last);
+
+  // Views
+  /// Where a value lies; lowers what must be loaded, copies what no view can say.
+  mlir::FailureOr<View> viewOf(mlir::Value value);
+  mlir::FailureOr<View> denseViewOf(mlir::Value value);
+  /// The same without lowering anything: only if it lies somewhere or can be seen as a view of what does.
+  std::optional<View> existingView(mlir::Value value);
+  /// From now on the value lies there, and nowhere.
+  void setView(mlir::Value value, View view) { views[value] = std::move(view); }
+  void eraseView(mlir::Value value) { views.erase(value); }
+
+  // Storages
+  /// Bytes that live as long as instructions access them.
+  unsigned newStorage(int64_t bytes) { return newStorage(Life::Activations, bytes); }
+  /// A storage for the value, its dimensions in the order in which its readers or the target want them.
+  /// `inside`: as part of the padded tensor that an op reads, if one does.
+  View allocate(mlir::Value value, bool inside = false);
+  /// Strides of a dense tensor whose dimensions lie in that order.
+  llvm::SmallVector<int64_t> stridesInOrder(mlir::Value value);
+  /// The weight of that name, for all programs; made with `bytes` where there is none.
+  NamedWeight weightNamed(const std::string &name, int64_t bytes);
+  int64_t bytesOfWeight(unsigned storage) const;
+  /// Whether `output` may take the memory of `value`, which the ops `last` are the last to read.
+  bool mayTake(mlir::Value value, const View &view, mlir::Value output,
+               llvm::ArrayRef<mlir::Operation *> last);
+
+  // Kernels and instructions
+  Access accessOf(const View &view, mlir::RankedTensorType type, bool writes);
+  /// The kernel of `key`, generated at its first use; null where it cannot be, for the reason in `problem`
+  /// (which is empty where the attempt was an earlier one).
+  const CachedKernel *getKernel(const KernelKey &key, llvm::StringRef name, std::string &problem,
+                                llvm::function_ref<llvm::Expected<kernel::GeneratedKernel>()> generate);
+  /// The last `writes` accesses are written, and those numbered in `alsoWritten`.
+  void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
+              llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Work work = {},
+              llvm::ArrayRef<int64_t> alsoWritten = {});
+  void append(Instruction instruction) { program.instructions.push_back(std::move(instruction)); }
+  /// Copies a tensor of `type` from one view to another.
+  mlir::LogicalResult copy(const View &from, mlir::RankedTensorType type, const View &to, mlir::Location loc);
+  mlir::LogicalResult fillZero(const View &to, mlir::RankedTensorType type, mlir::Location loc);
+
+  // Groups
+  /// The ops as a function. Arguments that stand for the results of `routine` come first, if there is one.
+  mlir::FailureOr<ExtractedGroup> extract(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs,
+                                          mlir::Operation *routine);
+  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and
+  /// the kernel reads each element just before it writes it. `others`: storages that the kernel reads
+  /// besides the inputs.
+  std::optional<unsigned> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
+                                     llvm::ArrayRef<unsigned> others);
+  mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, bool fuse);
+  mlir::LogicalResult lowerGroup(FusionGroup &group);
+  /// The group as loops.
+  mlir::LogicalResult lowerLoops(FusionGroup &group);
+  /// The group in pieces: its routine, then what followed it.
+  mlir::LogicalResult lowerSeparately(FusionGroup &group);
+  mlir::LogicalResult lowerPadding(PadOp op);
+
+private:
+  friend class FunctionLowering;
+
+  bool isFree(mlir::Value value);
+  bool isDead(mlir::Value value);
+  unsigned newStorage(Life life, int64_t bytes);
+  unsigned newWeight(int64_t bytes);
+  llvm::SmallVector<unsigned> memoryOrder(mlir::Value value);
+  mlir::FailureOr<View> persist(mlir::Value value);
+  mlir::FailureOr<View> loadTemporary(mlir::Value value);
+  mlir::LogicalResult loadInto(mlir::Value value, unsigned storage);
+  mlir::LogicalResult allocatePadded(PadOp op);
+  std::optional<View> allocateInside(mlir::Value value);
+
+  FunctionState &state;
+  Program &program;
+  const bool loads;
+  llvm::DenseMap<mlir::Value, View> views;
+};
+
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline int64_t byteSize(mlir::RankedTensorType type) {
+  return type.getNumElements() * kernel::elementBytes(type.getElementType());
+}
+
+/// "add" of colossal.elementwise add, "softmax" of colossal.softmax: what a trace shows.
+std::string shortName(mlir::Operation *op);
+
+/// What the ops compute together (ShardingRuleOpInterface::getFlops), at most 10^18.
+int64_t countOperations(llvm::ArrayRef<mlir::Operation *> ops);
+
+} // namespace colossal::schedule
+
+#endif // COLOSSAL_SCHEDULE_LOWERINGCONTEXT_H

@@ -1,0 +1,77 @@
+//===- Program.h - a program being scheduled --------------------------------===//
+//
+// Instructions over storages, before storages have places. Lowering appends instructions in an order that
+// respects data; placement gives every storage its bytes of an arena by its lifetime; emission makes plan
+// ops.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_SCHEDULE_PROGRAM_H
+#define COLOSSAL_SCHEDULE_PROGRAM_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace colossal::schedule {
+
+enum class Life { Weights, Activations, IO };
+
+struct Storage {
+  Life life = Life::Activations;
+  int64_t bytes = 0;
+  int64_t offset = -1; ///< in its arena, once placed
+};
+
+/// Bytes of a storage that an instruction reads or writes.
+struct Access {
+  unsigned storage = 0;
+  int64_t offset = 0, bytes = 0;
+  bool writes = false;
+};
+
+/// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point
+/// of their product is a multiply and add), and operations on elements. Bytes follow from the accesses.
+struct Work {
+  enum class Kind { Elements, Contraction, Convolution, Attention } kind = Kind::Elements;
+  int64_t batch = 1, m = 1, n = 1, k = 1; ///< attention: heads of all sequences, queries, keys, width
+  int64_t operations = 0;
+};
+
+struct Instruction {
+  llvm::SmallVector<Access> accesses;
+  bool communicates = false;
+  mlir::Location loc;
+  /// Makes the plan op; buffers as `accesses`. Index operands are mapped by `scalars`.
+  std::function<mlir::Operation *(mlir::OpBuilder &, llvm::ArrayRef<plan::BufferAttr>,
+                                  mlir::IRMapping &scalars)>
+      build;
+  llvm::SmallVector<mlir::Value> scalars; ///< index values of the source function that `build` asks for
+  Work work = {};
+};
+
+struct Binding {
+  std::string name;
+  mlir::Type type;
+  dist::ShardingAttr sharding;
+  unsigned storage = 0;
+  int64_t bytes = 0;
+  mlir::DenseI64ArrayAttr range; ///< of its elements, if the runtime checks them; null otherwise
+  mlir::StringAttr rangeUser;
+};
+
+/// One program: the storages that live and die in it, and its instructions.
+struct Program {
+  std::vector<Storage> storages;
+  std::vector<Instruction> instructions;
+  std::vector<Binding> inputs, outputs;
+};
+
+/// Storages of all programs are numbered together: those of weights, which all share, from here on.
+constexpr unsigned kWeightBase = 1u << 30;
+
+} // namespace colossal::schedule
+
+#endif // COLOSSAL_SCHEDULE_PROGRAM_H

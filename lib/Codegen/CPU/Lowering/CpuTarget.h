@@ -1,0 +1,42 @@
+//===- CpuTarget.h - the target `cpu` ---------------------------------------===//
+#ifndef COLOSSAL_LIB_CODEGEN_CPU_LOWERING_CPUTARGET_H
+#define COLOSSAL_LIB_CODEGEN_CPU_LOWERING_CPUTARGET_H
+
+#include "colossal/Codegen/CPU/Processor.h"
+#include "colossal/Codegen/CPU/SingleThread.h"
+#include "colossal/Codegen/Target.h"
+
+namespace colossal::cpu {
+
+class CpuTarget final : public codegen::Target {
+public:
+  CpuTarget(Processor processor, const codegen::TargetOptions &options)
+      : machine(std::move(processor)), thread(machine), settings(options) {}
+
+  const Processor &processor() const { return machine; }
+  const codegen::TargetOptions &options() const { return settings; }
+
+  llvm::StringRef name() const override { return "cpu"; }
+  void prepare(mlir::func::FuncOp function) const override;
+  codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
+  bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const override;
+  /// More cost registers and compile time, and save nothing.
+  unsigned maxGroupSize() const override { return 48; }
+  /// A line of the caches.
+  int64_t alignment() const override { return 64; }
+  std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override;
+  codegen::CollectiveBlocks collectiveBlocks() const override { return codegen::CollectiveBlocks::Strided; }
+  void registerLowerings(schedule::LoweringTable &table) const override;
+  const kernel::Team &team() const override { return thread; }
+  std::unique_ptr<codegen::ImageBuilder> createImages(mlir::MLIRContext &context,
+                                                      unsigned threads) const override;
+
+private:
+  Processor machine;
+  SingleThread thread;
+  codegen::TargetOptions settings;
+};
+
+} // namespace colossal::cpu
+
+#endif // COLOSSAL_LIB_CODEGEN_CPU_LOWERING_CPUTARGET_H

@@ -1,0 +1,74 @@
+//===- RowProgram.h - statistics of rows inside a kernel --------------------===//
+//
+// Emits the loops over one row (or one vector of rows) that a group's reductions, softmaxes and
+// normalizations need, and binds code to their results so that what is pulled afterwards reads registers.
+// Vectors along the row are dealt out to the members of the team, whose partial statistics are combined.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_CODEGEN_KERNEL_ROWPROGRAM_H
+#define COLOSSAL_CODEGEN_KERNEL_ROWPROGRAM_H
+
+#include "colossal/Codegen/Kernel/LoopEmitter.h"
+#include "colossal/Codegen/Kernel/Team.h"
+
+namespace colossal::kernel {
+
+class RowProgram {
+public:
+  /// `lane` is the dimension of `space` along which vectors run.
+  RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane);
+
+  bool alongRow() const { return space.reduced[lane]; }
+  /// Opens a row: indices of the kept dimensions (others unset).
+  void beginRow(llvm::ArrayRef<Lane> index);
+  /// The values that `tensor` takes in a row are kept in `view` when first computed, and read from there
+  /// afterwards.
+  void keep(mlir::Value tensor, TensorView view) { kept[tensor] = {std::move(view), false}; }
+  /// Whether computing the statistics of `op` also gives most of its result, which is then worth keeping.
+  static bool keepsResult(mlir::Operation *op);
+  /// Computes the statistics of `op` and binds its result.
+  void emit(mlir::Operation *op);
+  /// Runs `body` at every element of the row, with vectors along the row if that is where they run.
+  void forEach(llvm::function_ref<void(llvm::ArrayRef<Lane>)> body);
+  /// Index of a reduced result, where the row's own position is known.
+  llvm::SmallVector<Lane> rowIndex(llvm::ArrayRef<int64_t> resultShape) const;
+
+private:
+  using Term = llvm::function_ref<Element(llvm::ArrayRef<Lane>)>;
+  /// Loops over the row; `body` maps (index, accumulators) to accumulators, in `ways` independent groups.
+  llvm::SmallVector<mlir::Value> loop(
+      unsigned ways, llvm::ArrayRef<mlir::Value> init,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(unsigned way, llvm::ArrayRef<Lane>, mlir::ValueRange)>
+          body);
+  /// The combination of `term` over the row: a scalar along the row, a vector across rows.
+  Element fold(ReduceKind kind, mlir::Type type, Term term);
+  Element horizontal(ReduceKind kind, Element vector);
+  /// `base` moved to the vector of this member, where vectors of all members lie next to each other.
+  mlir::Value ofMember(mlir::Value base);
+  Element element(mlir::Value tensor, mlir::Type type, llvm::ArrayRef<Lane> index);
+  bool isHere(llvm::ArrayRef<Lane> index, bool reducedToo) const;
+  void finishLoop();
+  int64_t rowSize() const;
+
+  void emitReduce(ReduceOp op);
+  void emitSoftmax(SoftmaxOp op);
+  void emitNormalize(NormalizeOp op);
+
+  struct Kept {
+    TensorView view;
+    bool full;
+  };
+  LoopEmitter &e;
+  const Team &team;
+  Frame &frame;
+  RowSpace space;
+  unsigned lane;
+  llvm::SmallVector<Lane> row;     // kept dimensions' indices
+  llvm::SmallVector<Lane> current; // the element that a loop is at
+  llvm::DenseMap<mlir::Value, Kept> kept;
+  llvm::SmallVector<mlir::Value> filling;
+};
+
+} // namespace colossal::kernel
+
+#endif

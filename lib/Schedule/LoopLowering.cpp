@@ -1,0 +1,180 @@
+//===- LoopLowering.cpp - groups without a routine to kernels of loops ------===//
+#include "FunctionState.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+std::string schedule::shortName(Operation *op) {
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    return stringifyElementwiseKind(elementwise.getKind()).str();
+  return op->getName().stripDialect().str();
+}
+
+const CachedKernel *
+LoweringContext::getKernel(const KernelKey &key, StringRef name, std::string &problem,
+                           llvm::function_ref<llvm::Expected<kernel::GeneratedKernel>()> generate) {
+  auto [entry, isNew] = state.shared.generated.try_emplace(key);
+  if (isNew) {
+    llvm::Expected<kernel::GeneratedKernel> kernel = generate();
+    if (kernel) {
+      std::string symbol = state.shared.images.add(*kernel->module, name);
+      state.shared.kernels[symbol] = {kernel->buffers, kernel->params};
+      entry->second =
+          CachedKernel{symbol, kernel->tiles, kernel->scratchBytes, kernel->buffers, kernel->params};
+    } else {
+      problem = llvm::toString(kernel.takeError());
+    }
+  }
+  return entry->second ? &*entry->second : nullptr;
+}
+
+void LoweringContext::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,
+                             ArrayRef<Value> scalars, Location loc, Work work,
+                             ArrayRef<int64_t> alsoWritten) {
+  auto reference = FlatSymbolRefAttr::get(mlirContext(), kernel.symbol);
+  SmallVector<Value> operands(scalars);
+  SmallVector<int64_t> both(alsoWritten);
+  int64_t tiles = kernel.tiles, scratch = kernel.scratch;
+  append({SmallVector<Access>(accesses), false, loc,
+          [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &mapping) -> Operation * {
+            SmallVector<Value> params;
+            for (Value scalar : operands)
+              params.push_back(mapping.lookup(scalar));
+            SmallVector<Attribute> attributes(buffers.begin(), buffers.end());
+            return plan::LaunchOp::create(b, loc, reference, params, b.getArrayAttr(attributes),
+                                          b.getI64IntegerAttr(writes), b.getI64IntegerAttr(tiles),
+                                          b.getI64IntegerAttr(scratch),
+                                          both.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(both));
+          },
+          operands, work});
+}
+
+int64_t schedule::countOperations(ArrayRef<Operation *> ops) {
+  double count = 0;
+  for (Operation *op : ops)
+    if (auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op))
+      count += ruled.getFlops();
+  return static_cast<int64_t>(std::min(count, 1e18));
+}
+
+LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
+  SmallVector<Value> outputs;
+  for (Value output : group.outputs)
+    if (tensorOf(output).getNumElements() != 0)
+      outputs.push_back(output);
+    else
+      allocate(output);
+  if (outputs.empty())
+    return success();
+  Operation *first = group.ops.front();
+  auto extracted = extract(group.ops, outputs, nullptr);
+  if (failed(extracted))
+    return failure();
+  kernel::FusedSpec spec;
+  spec.function = extracted->function;
+  for (const View &view : extracted->inputs)
+    spec.inputs.push_back({view.strides, true});
+  SmallVector<View> places;
+  std::optional<unsigned> taken = takenInput(group, *extracted, {});
+  if (taken)
+    spec.inputs[*taken].noalias = false;
+  for (Value output : outputs) {
+    places.push_back(taken ? views[output] = extracted->inputs[*taken] : allocate(output, /*inside=*/true));
+    spec.outputs.push_back({places.back().strides, !taken});
+  }
+  KernelKey key(KernelKey::Kind::Loops);
+  key.add(extracted->function);
+  for (const auto *buffers : {&spec.inputs, &spec.outputs})
+    for (const kernel::FusedBuffer &buffer : *buffers)
+      key.add(buffer.strides).add(int64_t(buffer.noalias));
+  std::string name = shortName(group.ops.back()), problem;
+  if (group.ops.size() > 1)
+    name = shortName(first) + "_" + name;
+  const CachedKernel *kernel = getKernel(
+      key, name, problem, [&] { return kernel::generateFused(*mlirContext(), target().team(), spec); });
+  if (!kernel) {
+    if (group.ops.size() == 1)
+      return first->emitOpError("cannot be generated for this target: ") << problem;
+    // One op at a time; what was to stay in registers is stored.
+    for (Value output : outputs)
+      views.erase(output);
+    for (Operation *op : group.ops) {
+      FusionGroup single;
+      single.ops.push_back(op);
+      for (Value result : op->getResults())
+        if (isa<RankedTensorType>(result.getType()))
+          single.outputs.push_back(result);
+      if (failed(lowerLoops(single)))
+        return failure();
+    }
+    return success();
+  }
+  SmallVector<Access> accesses;
+  for (auto [view, type] : llvm::zip(extracted->inputs, extracted->types))
+    accesses.push_back(accessOf(view, type, false));
+  for (auto [view, output] : llvm::zip(places, outputs))
+    accesses.push_back(accessOf(view, tensorOf(output), true));
+  Work work;
+  work.operations = countOperations(group.ops);
+  launch(*kernel, accesses, outputs.size(), extracted->scalars, group.ops.back()->getLoc(), work,
+         taken ? SmallVector<int64_t>{*taken} : SmallVector<int64_t>());
+  return success();
+}
+
+LogicalResult LoweringContext::copy(const View &from, RankedTensorType type, const View &to, Location loc) {
+  Access reads = accessOf(from, type, false), writes = accessOf(to, type, true);
+  if (isDense(from, type.getShape()) && isDense(to, type.getShape())) {
+    append({{reads, writes},
+            false,
+            loc,
+            [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
+              return plan::CopyOp::create(b, loc, buffers[0], buffers[1]);
+            },
+            {}});
+    return success();
+  }
+  std::string problem;
+  KernelKey key(KernelKey::Kind::Copy);
+  key.add(Type(type)).add(from.strides).add(to.strides);
+  const CachedKernel *kernel = getKernel(key, "copy", problem, [&] {
+    OpBuilder b(mlirContext());
+    OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
+    b.setInsertionPointToEnd(module->getBody());
+    auto function = func::FuncOp::create(b, b.getUnknownLoc(), "group", b.getFunctionType({type}, {type}));
+    b.setInsertionPointToEnd(function.addEntryBlock());
+    func::ReturnOp::create(b, b.getUnknownLoc(), function.getArguments());
+    return kernel::generateFused(*mlirContext(), target().team(),
+                                 {function, {{from.strides, true}}, {{to.strides, true}}});
+  });
+  if (!kernel)
+    return emitError(loc, "a copy cannot be generated") << (problem.empty() ? "" : ": ") << problem;
+  launch(*kernel, {reads, writes}, 1, {}, loc);
+  return success();
+}
+
+LogicalResult LoweringContext::fillZero(const View &to, RankedTensorType type, Location loc) {
+  if (type.getNumElements() == 0)
+    return success();
+  std::string problem;
+  KernelKey key(KernelKey::Kind::Fill);
+  key.add(Type(type)).add(to.strides);
+  const CachedKernel *kernel = getKernel(key, "fill", problem, [&] {
+    OpBuilder b(mlirContext());
+    Location unknown = b.getUnknownLoc();
+    OwningOpRef<ModuleOp> module = ModuleOp::create(unknown);
+    b.setInsertionPointToEnd(module->getBody());
+    auto function = func::FuncOp::create(b, unknown, "group", b.getFunctionType({}, {type}));
+    b.setInsertionPointToEnd(function.addEntryBlock());
+    auto zero = DenseElementsAttr::get(type, b.getZeroAttr(type.getElementType()));
+    Value constant = ConstantOp::create(b, unknown, type, zero);
+    func::ReturnOp::create(b, unknown, constant);
+    return kernel::generateFused(*mlirContext(), target().team(), {function, {}, {{to.strides, true}}});
+  });
+  if (!kernel)
+    return emitError(loc, "a fill cannot be generated") << (problem.empty() ? "" : ": ") << problem;
+  launch(*kernel, {accessOf(to, type, true)}, 1, {}, loc);
+  return success();
+}

@@ -1,0 +1,241 @@
+//===- LoweringContext.cpp - where values lie -------------------------------===//
+#include "Collectives.h"
+#include "FunctionState.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MD5.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+LoweringContext &LoweringContext::load() {
+  return state.load;
+}
+
+const codegen::Target &LoweringContext::target() const {
+  return state.shared.target;
+}
+
+MLIRContext *LoweringContext::mlirContext() const {
+  return state.function.getContext();
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+bool LoweringContext::isLoadable(Value value) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return true; // index arithmetic over coordinates
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto found = state.loadable.find(value); found != state.loadable.end())
+    return found->second;
+  bool result = !isCollective(op) && llvm::all_of(op->getOperands(), [&](Value v) { return isLoadable(v); });
+  for (Value each : op->getResults())
+    state.loadable[each] = result;
+  return result;
+}
+
+bool LoweringContext::isFree(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (isMovement(op))
+    return isFree(op->getOperand(0));
+  DenseElementsAttr attribute;
+  return isa<IotaOp>(op) || (matchPattern(value, m_Constant(&attribute)) && attribute.isSplat());
+}
+
+std::string LoweringContext::keyOf(Value value) {
+  if (auto found = state.keys.find(value); found != state.keys.end())
+    return found->second;
+  Operation *op = value.getDefiningOp();
+  llvm::MD5 hash;
+  auto add = [&](StringRef text) {
+    hash.update(text);
+    hash.update(StringRef("\0", 1));
+  };
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << op->getName() << ' ' << value.getType();
+  if (auto result = dyn_cast<OpResult>(value))
+    stream << '#' << result.getResultNumber();
+  DenseElementsAttr constant;
+  if (isa<ConstantOp>(op) && matchPattern(value, m_Constant(&constant))) {
+    ArrayRef<char> raw = constant.getRawData();
+    add(StringRef(raw.data(), raw.size()));
+  } else if (auto parameter = dyn_cast<ParameterOp>(op)) {
+    stream << parameter.getName() << op->getAttr("dist.sharding");
+  } else {
+    for (NamedAttribute attribute : op->getAttrs())
+      stream << attribute.getName().strref() << '=' << attribute.getValue() << ';';
+  }
+  add(text);
+  for (Value operand : op->getOperands())
+    add(keyOf(operand));
+  llvm::MD5::MD5Result digest;
+  hash.final(digest);
+  return state.keys[value] = std::string(digest.digest());
+}
+
+unsigned LoweringContext::newStorage(Life life, int64_t bytes) {
+  program.storages.push_back({life, bytes, -1});
+  return program.storages.size() - 1;
+}
+
+unsigned LoweringContext::newWeight(int64_t bytes) {
+  state.shared.weights.push_back({Life::Weights, bytes, -1});
+  return kWeightBase + state.shared.weights.size() - 1;
+}
+
+/// Dimensions in the order in which they should lie in memory, outermost first: the order in which a
+/// transpose that is the value's only reader wants them, so that the transpose and what reshapes it cost
+/// nothing.
+SmallVector<unsigned> LoweringContext::memoryOrder(Value value) {
+  SmallVector<unsigned> order;
+  for (int64_t d = 0; d < tensorOf(value).getRank(); ++d)
+    order.push_back(d);
+  std::optional<SmallVector<unsigned>> wanted;
+  for (Operation *user : value.getUsers()) {
+    auto transpose = dyn_cast<TransposeOp>(user);
+    SmallVector<unsigned> asks = order;
+    if (transpose)
+      asks.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
+    if (!transpose || (wanted && *wanted != asks)) {
+      wanted.reset();
+      break;
+    }
+    wanted = asks;
+  }
+  if (wanted)
+    return *wanted;
+  return state.orders->orderOf(value).value_or(order);
+}
+
+/// Strides of a dense tensor whose dimensions lie in that order.
+SmallVector<int64_t> LoweringContext::stridesInOrder(Value value) {
+  RankedTensorType type = tensorOf(value);
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  int64_t stride = 1;
+  auto order = memoryOrder(value); // the range below refers to it
+  for (unsigned d : llvm::reverse(order)) {
+    strides[d] = stride;
+    stride *= type.getDimSize(d);
+  }
+  return strides;
+}
+
+NamedWeight LoweringContext::weightNamed(const std::string &name, int64_t bytes) {
+  auto [entry, isNew] = state.shared.weightOf.try_emplace(name);
+  if (isNew)
+    entry->second = newWeight(bytes);
+  return {entry->second, isNew};
+}
+
+int64_t LoweringContext::bytesOfWeight(unsigned storage) const {
+  return state.shared.weights[storage - kWeightBase].bytes;
+}
+
+View LoweringContext::allocate(Value value, bool inside) {
+  RankedTensorType type = tensorOf(value);
+  View view;
+  view.strides.assign(type.getRank(), 1);
+  bool isOutput = false;
+  for (Operation *user : value.getUsers())
+    isOutput |= isa<func::ReturnOp>(user);
+  if (isOutput && !loads && state.returned.insert(value).second) {
+    view.storage = newStorage(Life::IO, byteSize(type));
+    view.strides = denseStrides(type.getShape());
+  } else if (auto part = inside ? allocateInside(value) : std::nullopt) {
+    view = *part;
+  } else {
+    view.storage = newStorage(byteSize(type));
+    view.strides = stridesInOrder(value);
+  }
+  views[value] = view;
+  return view;
+}
+
+Access LoweringContext::accessOf(const View &view, RankedTensorType type, bool writes) {
+  int64_t size = kernel::elementBytes(type.getElementType());
+  return {view.storage, view.offset * size, spanElements(view, type.getShape()) * size, writes};
+}
+
+std::optional<View> LoweringContext::existingView(Value value) {
+  if (auto found = views.find(value); found != views.end())
+    return found->second;
+  Operation *op = value.getDefiningOp();
+  if (!op || !isMovement(op))
+    return std::nullopt;
+  auto base = existingView(op->getOperand(0));
+  return base ? viewThrough(op, *base) : std::nullopt;
+}
+
+bool LoweringContext::isDead(Value value) {
+  auto view = views.find(value);
+  if (loads || view == views.end() || view->second.storage >= kWeightBase || !value.getDefiningOp() ||
+      isMovement(value.getDefiningOp()) || program.storages[view->second.storage].life != Life::Activations)
+    return false;
+  auto visit = [&](auto self, Value v) -> bool {
+    return llvm::all_of(v.getUsers(), [&](Operation *user) {
+      return isMovement(user) || isPadding(user) ? self(self, user->getResult(0)) : state.done.contains(user);
+    });
+  };
+  return visit(visit, value);
+}
+
+bool LoweringContext::isDeadAfter(Value value, ArrayRef<Operation *> last) {
+  SmallVector<Operation *> added;
+  for (Operation *op : last)
+    if (state.done.insert(op).second)
+      added.push_back(op);
+  bool dead = isDead(value);
+  for (Operation *op : added)
+    state.done.erase(op);
+  return dead;
+}
+
+//===----------------------------------------------------------------------===//
+// Views and storages
+//===----------------------------------------------------------------------===//
+
+FailureOr<View> LoweringContext::viewOf(Value value) {
+  if (auto found = existingView(value))
+    return *found;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return state.function.emitError("a value of the program lies nowhere");
+  if (isMovement(op)) {
+    auto base = viewOf(op->getOperand(0));
+    if (failed(base))
+      return failure();
+    if (auto view = viewThrough(op, *base))
+      return *view;
+    if (loads || !isLoadable(value)) {
+      if (failed(lowerOps({op}, false)))
+        return failure();
+      return views[value];
+    }
+  }
+  if (!loads)
+    return isLoadable(value) ? persist(value)
+                             : FailureOr<View>(op->emitOpError("is used before it is computed"));
+  if (auto found = state.shared.weightOf.find(keyOf(value)); found != state.shared.weightOf.end())
+    return View{found->second, 0, denseStrides(tensorOf(value).getShape())};
+  return loadTemporary(value);
+}
+
+FailureOr<View> LoweringContext::denseViewOf(Value value) {
+  auto view = viewOf(value);
+  RankedTensorType type = tensorOf(value);
+  if (failed(view) || isDense(*view, type.getShape()))
+    return view;
+  View dense{newStorage(byteSize(type)), 0, denseStrides(type.getShape())};
+  if (failed(copy(*view, type, dense, value.getLoc())))
+    return failure();
+  return dense;
+}
