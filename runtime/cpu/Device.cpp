@@ -3,6 +3,7 @@
 
 #include "runtime/cpu/Memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -319,7 +320,7 @@ Status CpuDevice::run(const KernelLaunch &launch) {
         const auto &context = *static_cast<const LaunchContext *>(argument);
         const KernelLaunch &launch = *context.launch;
         void *buffers[maxBuffers];
-        std::memcpy(buffers, launch.buffers, launch.bufferCount * sizeof(void *));
+        std::copy(launch.buffers, launch.buffers + launch.bufferCount, buffers);
         buffers[launch.bufferCount] = context.scratch + thread * context.stride;
         reinterpret_cast<KernelFunction>(launch.kernel)(buffers, launch.params, begin, end);
       },

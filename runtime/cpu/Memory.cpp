@@ -33,7 +33,8 @@ public:
     if (made == MAP_FAILED)
       return {Code::OutOfMemory, std::strerror(errno)};
     mapping = made;
-    base = reinterpret_cast<std::byte *>(roundUp(reinterpret_cast<uint64_t>(made), alignment));
+    const auto first = reinterpret_cast<uint64_t>(made);
+    base = static_cast<std::byte *>(made) + (roundUp(first, alignment) - first);
     size = bytes;
     // Whole huge pages only: the rest of the last one is not ours to fill.
     if (huge)

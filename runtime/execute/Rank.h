@@ -17,6 +17,7 @@
 #include "colossal/Plan/Container.h"
 
 #include <atomic>
+#include <cstring>
 #include <map>
 
 namespace colossal::runtime {
@@ -89,8 +90,10 @@ private:
   /// The instruction that an asynchronous queue has begun last, null if none.
   const plan::Instruction *reachedBy(size_t queue) const {
     constexpr uint64_t addressBits = (uint64_t(1) << 48) - 1;
-    return reinterpret_cast<const plan::Instruction *>(marks[queue].load(std::memory_order_relaxed) &
-                                                       addressBits);
+    const uint64_t address = marks[queue].load(std::memory_order_relaxed) & addressBits;
+    const plan::Instruction *instruction = nullptr;
+    std::memcpy(static_cast<void *>(&instruction), &address, sizeof instruction);
+    return instruction;
   }
   Status execute(Body &body, Counters &counters);
   Status executeStep(Step &step, Counters &counters);

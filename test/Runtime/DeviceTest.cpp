@@ -220,8 +220,9 @@ TEST_P(DeviceSuite, theHostWritesAndReadsInPieces) {
         access.write(*queue, memory->address(), bytes, [&](std::byte *host, uint64_t begin, uint64_t end) {
           EXPECT_EQ(begin, next);
           EXPECT_EQ(begin % 64, 0u);
-          if (device->hostReachesMemory())
+          if (device->hostReachesMemory()) {
             EXPECT_EQ(host, memory->address()) << "in place";
+          }
           std::copy(want.data() + begin, want.data() + end, host);
           next = end;
           ++pieces;
