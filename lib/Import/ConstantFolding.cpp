@@ -1,9 +1,10 @@
 //===- ConstantFolding.cpp - colossal ops on host tensors -------------------===//
 //
-// The ops that occur in shape arithmetic and in the making of masks and tables (elementwise, movement,
-// indexing, reductions, ranges) are evaluated here, a tensor at a time and splats as one element: an exporter
-// writes thousands of them. Every other op is evaluated by interpreting its element code (ElementFolder.h),
-// an element at a time, so that a new op folds as it is. What costs more than a moment is left to run time.
+// An op is evaluated by interpreting its element code (ElementFolder.h), an element at a time, so that a new
+// op folds as it is. Those that occur by the thousand in shape arithmetic and in the making of masks and
+// tables (elementwise, movement, indexing, running sums, ranges) are evaluated here, a tensor at a time and
+// splats as one element; FoldingTest.cpp holds them to their element code. What costs more than a moment is
+// left to run time.
 //
 //===----------------------------------------------------------------------===//
 #include "ElementwiseEvaluation.h"
@@ -249,48 +250,6 @@ Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
   return valid ? single(std::move(result)) : std::nullopt;
 }
 
-Results evaluateReduce(ReduceOp op, const HostTensor &input, RankedTensorType type) {
-  ReduceKind kind = op.getKind();
-  if (kind > ReduceKind::Min && kind != ReduceKind::SumSquare)
-    return std::nullopt;
-  HostTensor result(type);
-  bool isFloat = input.isFloat();
-  int64_t count = result.count() ? input.count() / result.count() : 0;
-  std::vector<int64_t> seen(result.count(), 0);
-  SmallVector<int64_t> kept;
-  for (int64_t d = 0; d < input.type.getRank(); ++d)
-    if (!llvm::is_contained(op.getAxes(), d))
-      kept.push_back(d);
-  forEachIndex(input.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
-    int64_t at = 0;
-    for (int64_t d : kept)
-      at = at * input.type.getDimSize(d) + index[d];
-    bool first = seen[at]++ == 0;
-    auto combine = [&](auto old, auto value) {
-      switch (kind) {
-      case ReduceKind::Prod: return first ? value : decltype(value)(old * value);
-      case ReduceKind::Max: return first ? value : std::max(old, value);
-      case ReduceKind::Min: return first ? value : std::min(old, value);
-      case ReduceKind::SumSquare: return decltype(value)((first ? 0 : old) + value * value);
-      default: return decltype(value)((first ? 0 : old) + value);
-      }
-    };
-    if (isFloat)
-      result.floats[at] = combine(result.floats[at], input.getFloat(flat));
-    else
-      result.ints[at] = combine(result.ints[at], input.getInt(flat));
-  });
-  for (int64_t i = 0; i < result.count(); ++i) {
-    if (seen[i] == 0 && kind != ReduceKind::Sum && kind != ReduceKind::SumSquare)
-      return std::nullopt;
-    if (isFloat)
-      result.setFloat(i, kind == ReduceKind::Mean ? result.floats[i] / count : result.floats[i]);
-    else
-      result.setInt(i, kind == ReduceKind::Mean ? result.ints[i] / count : result.ints[i]);
-  }
-  return single(std::move(result));
-}
-
 Results evaluateScan(CumulateOp op, const HostTensor &input, RankedTensorType type) {
   HostTensor result(type);
   auto strides = getStrides(type.getShape());
@@ -313,29 +272,6 @@ Results evaluateScan(CumulateOp op, const HostTensor &input, RankedTensorType ty
       if (!op.getExclusive())
         write();
     }
-  });
-  return single(std::move(result));
-}
-
-Results evaluateArgReduce(ArgReduceOp op, const HostTensor &input, RankedTensorType type) {
-  HostTensor result(type);
-  auto strides = getStrides(input.type.getShape());
-  int64_t axis = op.getAxis(), size = input.type.getDimSize(axis), next = 0;
-  forEachIndex(input.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
-    if (index[axis] != 0)
-      return;
-    int64_t best = 0;
-    for (int64_t k = 1; k < size; ++k) {
-      double value = input.getFloat(flat + k * strides[axis]),
-             old = input.getFloat(flat + best * strides[axis]);
-      if (op.getMinimum() ? value < old : value > old)
-        best = k;
-      else if (value == old && op.getSelectLast())
-        best = k;
-    }
-    int64_t inner = strides[axis], outer = flat / (inner * size);
-    result.ints[outer * inner + flat % inner] = best;
-    ++next;
   });
   return single(std::move(result));
 }
@@ -392,12 +328,8 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
     return evaluateMovement(op, operands, type);
   if (isa<GatherOp, GatherElementsOp, GatherNDOp, ScatterElementsOp, ScatterNDOp>(op))
     return evaluateIndexing(op, operands, type);
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return evaluateReduce(reduce, operands[0], type);
   if (auto scan = dyn_cast<CumulateOp>(op))
     return evaluateScan(scan, operands[0], type);
-  if (auto reduce = dyn_cast<ArgReduceOp>(op))
-    return evaluateArgReduce(reduce, operands[0], type);
   if (auto iota = dyn_cast<IotaOp>(op); iota && !iota.getOffset())
     return single(evaluateIota(iota, type));
   return operands.empty() ? Results() : interpret(op, operands, limit);

@@ -7,13 +7,20 @@
 #include "ElementwiseEvaluation.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 
 namespace colossal {
 
 using Kind = ElementwiseKind;
+
+// NaN if either is; 0 is above -0.
+static double getMaximum(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? a + b : a == b ? (std::signbit(a) ? b : a) : std::max(a, b);
+}
+static double getMinimum(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? a + b : a == b ? (std::signbit(a) ? a : b) : std::min(a, b);
+}
 
 static std::optional<double> evaluateFloat(Kind kind, double a, double b, double c) {
   switch (kind) {
@@ -29,8 +36,8 @@ static std::optional<double> evaluateFloat(Kind kind, double a, double b, double
   case Kind::Ceil: return std::ceil(a);
   case Kind::Floor: return std::floor(a);
   case Kind::Round: return std::nearbyint(a);
-  case Kind::Sign: return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
-  case Kind::Relu: return a < 0 ? 0.0 : a;
+  case Kind::Sign: return a > 0 ? 1.0 : a < 0 ? -1.0 : a == 0 ? 0.0 : a; // also of -0
+  case Kind::Relu: return getMaximum(a, 0);
   case Kind::Sigmoid: return 1.0 / (1.0 + std::exp(-a));
   case Kind::Add: return a + b;
   case Kind::Sub: return a - b;
@@ -38,11 +45,9 @@ static std::optional<double> evaluateFloat(Kind kind, double a, double b, double
   case Kind::Div: return a / b;
   case Kind::Pow: return std::pow(a, b);
   case Kind::Fmod: return std::fmod(a, b);
-  case Kind::Max:
-    return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
-  case Kind::Min:
-    return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::min(a, b);
-  case Kind::Clip: return std::min(std::max(a, b), c);
+  case Kind::Max: return getMaximum(a, b);
+  case Kind::Min: return getMinimum(a, b);
+  case Kind::Clip: return getMinimum(getMaximum(a, b), c);
   default: return std::nullopt;
   }
 }
@@ -95,7 +100,10 @@ static std::optional<int64_t> evaluateInteger(Kind kind, int64_t a, int64_t b, i
   case Kind::Not: return !a;
   case Kind::BitNot: return ~a;
   case Kind::ShiftLeft: return ub < 64 ? int64_t(ua << ub) : 0;
-  case Kind::ShiftRight: return ub < 64 ? int64_t(ua >> ub) : 0;
+  case Kind::ShiftRight:
+    if (!isUnsigned) // which bits come in depends on the width
+      return std::nullopt;
+    return ub < 64 ? int64_t(ua >> ub) : 0;
   default: return std::nullopt;
   }
 }
