@@ -3,6 +3,7 @@
 // Calls the phases in order and carries what lies beside the IR: reports, the code image, the data section.
 //
 //===----------------------------------------------------------------------===//
+#include "MemoryRemedies.h"
 #include "PlanMemory.h"
 #include "PlanPrice.h"
 #include "colossal/Compiler/Passes.h"
@@ -21,6 +22,7 @@
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Threading.h"
 
@@ -234,11 +236,82 @@ static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &opt
   return runPhases(*result.module, options, Phase::Import, last, result);
 }
 
+/// What is left of a compilation that was tried: 0 bytes where it keeps within its limit, else what it needs;
+/// none where it fails for another reason.
+static std::optional<uint64_t> tryWithin(MLIRContext *context, const CompileOptions &options, Phase last,
+                                         uint64_t limit) {
+  CompileOptions trial = options;
+  trial.layout.memoryBytes = limit;
+  trial.progress = nullptr;
+  trial.configurePasses = nullptr;
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  CompileResult result;
+  if (failed(compileOnce(context, trial, last, result)))
+    return result.layout.neededBytes ? std::optional(result.layout.neededBytes) : std::nullopt;
+  uint64_t needed = last == Phase::Plan ? measureMemory(result.plan, options).total() : 0;
+  return needed <= limit ? 0 : needed;
+}
+
+/// Place in `manyDims` of the batch, the first dimension of an input; their number where there is none.
+static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return options.manyDims.size();
+  for (auto [i, dim] : llvm::enumerate(options.manyDims))
+    for (const ModelInput &input : *inputs)
+      if (dim.values.size() == 1 && !input.shape.empty() &&
+          (llvm::is_contained(dim.names, "batch") || llvm::is_contained(dim.names, input.shape[0].name)))
+        return i;
+  return options.manyDims.size();
+}
+
+/// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
+/// that are known to be too few, or just enough.
+static void suggestRemedies(MLIRContext *context, const CompileOptions &options, Phase last, uint64_t limit,
+                            uint64_t needed) {
+  if (options.progress)
+    options.progress("looking for what would make it fit");
+  RemedySearch search;
+  search.limit = limit;
+  search.needed = needed;
+  FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
+  search.ranks = succeeded(mesh) ? mesh->getNumRanks() : 1;
+  const cost::Machine &machine = options.layout.machine;
+  search.devices = machine.devices();
+  // Pins name the axes of the mesh that they were written for; and more ranks of one host share its memory.
+  bool isShared = machine.host && !options.layout.memoryBytes;
+  search.triesMeshes = options.layout.pins.empty() && !isShared;
+  search.tryMemory = [&](uint64_t memory) { return tryWithin(context, options, last, memory); };
+  search.tryMesh = [&](const std::string &text, bool whole) {
+    CompileOptions other = options;
+    other.mesh = text;
+    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit);
+  };
+  size_t batch = findBatch(context, options);
+  if (batch < options.manyDims.size()) {
+    search.batchName = llvm::join(options.manyDims[batch].names, ",");
+    search.batch = options.manyDims[batch].values.front();
+  }
+  search.tryBatch = [&](int64_t size, bool whole) {
+    CompileOptions other = options;
+    other.manyDims[batch].values = {size};
+    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit);
+  };
+  for (const std::string &remedy : findRemedies(search))
+    context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note) << remedy;
+}
+
 LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
                       CompileResult &result) {
-  if (failed(parseMesh(context, options.mesh)) || failed(compileOnce(context, options, last, result)))
+  if (failed(parseMesh(context, options.mesh)))
     return failure();
   const uint64_t limit = options.layout.memoryBytes;
+  if (failed(compileOnce(context, options, last, result))) {
+    if (result.layout.neededBytes)
+      suggestRemedies(context, options, last, limit ? limit : result.layout.givenBytes,
+                      result.layout.neededBytes);
+    return failure();
+  }
   if (limit == 0 || last != Phase::Plan)
     return success();
   // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
@@ -272,10 +345,11 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   }
   if (memory.total() <= limit)
     return success();
-  return emitError(UnknownLoc::get(context))
-         << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
-         << ", " << memory.total() - limit << " more: " << memory.describe()
-         << "; more devices, more memory or a smaller batch would make it fit";
+  emitError(UnknownLoc::get(context))
+      << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
+      << ", " << memory.total() - limit << " more: " << memory.describe();
+  suggestRemedies(context, options, last, limit, memory.total());
+  return failure();
 }
 
 std::string writePlanFile(const CompileResult &result, const std::string &path) {

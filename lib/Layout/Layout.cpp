@@ -30,12 +30,23 @@ static uint64_t getWork(const search::Problem &problem) {
 /// edges.
 static constexpr int64_t kReserveDivisor = 16;
 
+/// The least memory of a device of which at least `planned` bytes are left to the search.
+static uint64_t memoryFor(int64_t planned) {
+  auto bytes = static_cast<uint64_t>(planned);
+  uint64_t memory = bytes + bytes / (kReserveDivisor - 1);
+  while (memory - memory / kReserveDivisor < bytes)
+    ++memory;
+  return memory;
+}
+
 static LogicalResult explainMisfit(ModuleOp module, const Model &model, const search::Solution &solution,
-                                   uint64_t memory) {
+                                   uint64_t memory, LayoutReport &report) {
   if (solution.forbidden > 0)
     return emitError(module.getLoc())
            << "no layout brings every value to where it is used: " << solution.message;
   int64_t limit = *model.problem.memoryLimit;
+  report.givenBytes = memory;
+  report.neededBytes = memoryFor(solution.peakBytes);
   InFlightDiagnostic diagnostic = emitError(module.getLoc())
                                   << "the model does not fit: " << printBytes(memory)
                                   << " per device are given, of which " << printBytes(limit)
@@ -43,10 +54,6 @@ static LogicalResult explainMisfit(ModuleOp module, const Model &model, const se
                                   << printBytes(solution.peakBytes) << ", "
                                   << printBytes(solution.peakBytes - limit) << " too much";
   diagnostic.attachNote(module.getLoc()) << describeMemory(model, solution.assignment);
-  double ranks =
-      model.getMesh().getNumRanks() * static_cast<double>(solution.peakBytes) / std::max<int64_t>(limit, 1);
-  diagnostic.attachNote(module.getLoc()) << "a mesh of about " << static_cast<int64_t>(std::ceil(ranks))
-                                         << " devices, or more memory, or a smaller batch would make it fit";
   return diagnostic;
 }
 
@@ -114,7 +121,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   search::Solution solution = search::solve(model.problem, budget);
   if (!solution.feasible)
     return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)
-                                       : explainMisfit(module, model, solution, memory);
+                                       : explainMisfit(module, model, solution, memory, report);
   model.apply(solution.assignment);
   describe(model, solution, report);
   return success();

@@ -27,10 +27,11 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
     if (!given && failed(readOptions()))
       return signalPassFailure();
     LayoutReport report;
-    if (failed(searchLayouts(getOperation(), *given, report)))
-      return signalPassFailure();
+    LogicalResult searched = searchLayouts(getOperation(), *given, report);
     if (into)
-      *into = report;
+      *into = report; // of a refusal, too: what it would need
+    if (failed(searched))
+      return signalPassFailure();
     if (explain)
       llvm::errs() << report.explanation << report.summary;
     if (asPins)

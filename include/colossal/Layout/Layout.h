@@ -31,6 +31,9 @@ struct LayoutReport {
   std::string summary; ///< a few lines: per repeated block, layout, memory by kind, bytes by collective, time
   std::string explanation; ///< the same, op by op
   double predictedSeconds = 0;
+  /// Where nothing fits: the memory of a device that was given, and that in which the search finds a layout
+  /// (kernels may need more). Else 0.
+  uint64_t givenBytes = 0, neededBytes = 0;
   std::map<std::string, double> predictedByFunction; ///< the same, function by function
 };
 

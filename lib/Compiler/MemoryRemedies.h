@@ -1,0 +1,36 @@
+//===- MemoryRemedies.h - what makes a model fit ----------------------------===//
+//
+// Asked where a model does not fit. Nothing is estimated: every remedy that is named was tried.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_COMPILER_MEMORYREMEDIES_H
+#define COLOSSAL_LIB_COMPILER_MEMORYREMEDIES_H
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal {
+
+struct RemedySearch {
+  uint64_t limit = 0;             ///< bytes of a device
+  uint64_t needed = 0;            ///< bytes with which something may fit
+  int64_t ranks = 1, devices = 1; ///< of the mesh; of the machine
+  bool triesMeshes = true;
+  int64_t batch = 1; ///< 1: none that can be smaller
+  std::string batchName;
+  /// 0 if it fits with so many bytes, else the bytes that it needs; none where it fails for another reason.
+  std::function<std::optional<uint64_t>(uint64_t memory)> tryMemory;
+  /// The same with the limit, on another mesh; not `whole`: as far as the search for layouts.
+  std::function<std::optional<uint64_t>(const std::string &mesh, bool whole)> tryMesh;
+  std::function<std::optional<uint64_t>(int64_t batch, bool whole)> tryBatch;
+};
+
+/// For people, one sentence each: the memory that is enough; a mesh, or that none was found; a batch.
+std::vector<std::string> findRemedies(const RemedySearch &search);
+
+} // namespace colossal
+
+#endif // COLOSSAL_LIB_COMPILER_MEMORYREMEDIES_H
