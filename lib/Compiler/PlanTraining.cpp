@@ -2,6 +2,7 @@
 #include "colossal/Compiler/PlanTraining.h"
 
 #include "colossal/Compiler/Compiler.h"
+#include "colossal/Cost/ByteSize.h"
 #include "colossal/Layout/TrainingBlocks.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
@@ -179,15 +180,23 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
   return text.str();
 }
 
-LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options,
-                         const planner::TrainingGraph &graph, PlanTrainingResult &result) {
+/// A plan's file with its price.
+struct GivenPlan {
+  planner::PlanReadResult read;
+  planner::PlanPrice price;
+  std::string report;
+};
+
+FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &options,
+                              const planner::TrainingGraph &graph, const std::string &path) {
   Location loc = UnknownLoc::get(context);
-  FailureOr<std::string> text = readText(context, options.pricePath);
+  FailureOr<std::string> text = readText(context, path);
   if (failed(text))
     return failure();
-  planner::PlanReadResult read = planner::parsePlan(*text, graph);
+  GivenPlan given{planner::parsePlan(*text, graph), {}, ""};
+  planner::PlanReadResult &read = given.read;
   if (!read.error.empty())
-    return emitError(loc) << options.pricePath << ": " << read.error;
+    return emitError(loc) << path << ": " << read.error;
   const PlanTrainingOptions::Asked &asked = options.asked;
   const planner::TrainingTask &task = read.plan.task;
   auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
@@ -201,10 +210,10 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
       {"--attention", asked.attention, "attention", read.plan.fusedAttention ? "fused" : "unfused"}};
   for (const auto &[option, wanted, key, stated] : pairs)
     if (!wanted.empty() && wanted != stated)
-      return emitError(loc) << option << ": is " << wanted << ", but " << key << " in " << options.pricePath
-                            << " is " << stated << ": change the plan, or leave " << option << " out";
+      return emitError(loc) << option << ": is " << wanted << ", but " << key << " in " << path << " is "
+                            << stated << ": change the plan, or leave " << option << " out";
   if (read.sequence > 0 && graph.sequence > 0 && read.sequence != graph.sequence)
-    emitWarning(loc) << options.pricePath << ": the plan was made for " << number(read.sequence)
+    emitWarning(loc) << path << ": the plan was made for " << number(read.sequence)
                      << " tokens a sequence and is priced for " << number(graph.sequence)
                      << "; --dim binds the length";
   // The plan's machine is known when the plan was read, which is its door.
@@ -212,22 +221,70 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
   if (!read.machine.empty()) {
     cost::MachineResult stated = cost::loadMachine(read.machine);
     if (!stated.error.empty())
-      return emitError(loc) << options.pricePath << ": machine: " << stated.error;
+      return emitError(loc) << path << ": machine: " << stated.error;
     machine = std::move(stated.machine);
   }
   if (read.plan.task.devices > machine.devices())
-    return emitError(loc) << options.pricePath << ": devices: machine '" << machine.name << "' has "
+    return emitError(loc) << path << ": devices: machine '" << machine.name << "' has "
                           << machine.devices();
   if (read.plan.task.memoryBytes <= 0)
     read.plan.task.memoryBytes = options.task.memoryBytes;
   cost::CostModel model(machine);
   planner::PlanPricer pricer(graph, model, read.plan.task);
-  planner::PlanPrice price = pricer.price(read.plan, true);
-  if (!price.error.empty())
-    return emitError(loc) << options.pricePath << ": " << price.error;
-  result.found = price.fits();
-  result.report = planner::printPrice(read.plan, price, pricer);
+  given.price = pricer.price(read.plan, true);
+  if (!given.price.error.empty())
+    return emitError(loc) << path << ": " << given.price.error;
+  given.report = planner::printPrice(read.plan, given.price, pricer);
+  if (read.predicted)
+    given.report += "difference to the prediction that " + path + " holds:\n" +
+                    planner::printDifference(*read.predicted, planner::PriceSummary(given.price));
+  return given;
+}
+
+LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options,
+                         const planner::TrainingGraph &graph, PlanTrainingResult &result) {
+  FailureOr<GivenPlan> one = priceOne(context, options, graph, options.pricePath);
+  if (failed(one))
+    return failure();
+  result.found = one->price.fits();
+  result.report = std::move(one->report);
+  if (options.otherPricePath.empty())
+    return success();
+  FailureOr<GivenPlan> other = priceOne(context, options, graph, options.otherPricePath);
+  if (failed(other))
+    return failure();
+  result.found &= other->price.fits();
+  result.report =
+      options.pricePath + ":\n" + result.report + "\n" + options.otherPricePath + ":\n" + other->report +
+      "\ndifference from " + options.pricePath + " to " + options.otherPricePath + ":\n" +
+      planner::printDifference(one->read.plan, other->read.plan) +
+      planner::printDifference(planner::PriceSummary(one->price), planner::PriceSummary(other->price));
   return success();
+}
+
+/// Where nothing fits: which of the fixed parts keeps it from fitting.
+void findWhatIsTooTight(const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
+                        planner::PlanPricer &pricer, planner::SearchResult &found) {
+  auto tryWith = [&](const planner::FixedParts &parts, const std::string &without) {
+    planner::TrainingTask task = options.task;
+    planner::SearchSpace space;
+    space.fusedAttention = options.space.fusedAttention;
+    if (!planner::fixParts(parts, task, space).empty() || !planner::checkModel(parts, space, graph).empty())
+      return false;
+    std::optional<planner::PricedPlan> plan = planner::findSmallest(pricer, task, space);
+    if (!plan || !plan->price.fits())
+      return false;
+    found.remedies.push_back("without " + without + ": a rank then needs " +
+                             cost::roundUpBytes(plan->price.peakBytes).text + " of " +
+                             cost::roundUpBytes(plan->price.limitBytes).text);
+    return true;
+  };
+  bool helps = false;
+  auto parts = options.fixed.withoutEach();
+  for (const auto &[left, others] : parts)
+    helps |= tryWith(others, left);
+  if (parts.size() > 1 && !helps)
+    tryWith({}, options.fixed.text());
 }
 
 } // namespace
@@ -244,9 +301,18 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
     return priceGiven(context, options, *graph, result);
   cost::CostModel model(options.machine);
   planner::PlanPricer pricer(*graph, model, options.task);
+  if (std::string wrong = planner::checkModel(options.fixed, options.space, *graph); !wrong.empty()) {
+    result.contradicts = true;
+    return emitError(loc) << wrong;
+  }
   planner::SearchResult found = planner::searchPlans(pricer, options.task, options.space, options.progress);
-  if (!found.error.empty())
-    return emitError(loc) << found.error;
+  if (!found.error.empty()) {
+    std::string fixed = options.fixed.text();
+    return emitError(loc) << found.error << (found.best || fixed.empty() ? "" : ": " + fixed);
+  }
+  found.fixed = options.fixed.text();
+  if (!found.best)
+    findWhatIsTooTight(options, *graph, pricer, found);
   result.found = found.best.has_value();
   result.json = planner::printPlan(found, pricer, options.machineName);
   result.report = planner::printReport(found, pricer);

@@ -280,6 +280,8 @@ private:
   void finish() {
     if (!result.best) {
       explain(pricer, task, space, result);
+      if (!result.smallest)
+        result.error = "the model has no plan on these devices with what is fixed";
       return;
     }
     result.complete = result.unexplored >= bestSeconds();

@@ -1,4 +1,4 @@
-// Enumeration of meshes. Neighbour: Meshes.h.
+// Enumeration of meshes.
 #include "Meshes.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace colossal::planner {
 
@@ -71,60 +72,110 @@ Meshes::Meshes(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &
     if ((std::fmod(task.globalBatch, size) == 0 || (size & (size - 1)) == 0) &&
         (microbatchSizes.empty() || size >= kMicrobatchStep * microbatchSizes.back()))
       microbatchSizes.push_back(size);
-  for (int tensor : sizes(task.devices, space.maxTensor, hasThrees()))
-    for (int context : sizes(task.devices / tensor, space.maxContext)) {
-      if (context > 1 && pricer.graph().sequence / context < space.minContextLength)
-        continue;
-      // Groups that begin in one node and end in another wait for what all others need not.
-      int node = pricer.machine().machine().levels.front().units, size = tensor * context;
-      if (task.devices > node && node % size != 0 && size % node != 0)
-        continue;
-      std::vector<std::vector<int>> grids = {{tensor}};
-      if (space.tensorGrids && context == 1)
-        for (int outer : divisors(tensor, tensor))
-          if (outer > 1 && tensor / outer >= outer)
-            grids.push_back({outer, tensor / outer});
-      for (const auto &grid : grids) {
-        UnitAxes axes{context, grid, {}};
-        TrainingPlan plan;
-        plan.context = context;
-        plan.tensor = grid;
-        for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan)))
-          // A context axis splits the sequence, the first dimension after the batch.
-          if (context == 1 || (boundary.front() && boundary.front()->dim == 1))
-            axes.boundaries.push_back(boundary);
-        all.push_back(std::move(axes));
+  // Groups that begin in one node and end in another wait for what all others need not.
+  int node = pricer.machine().machine().levels.front().units;
+  std::set<std::pair<int, int>> found;
+  for (const MeshSizes &mesh : space.meshes.empty() ? std::vector<MeshSizes>(1) : space.meshes) {
+    int left = task.devices / std::max(1, mesh.pipeline) / std::max(1, mesh.data);
+    int most = left / std::max(1, mesh.context);
+    for (int tensor : mesh.tensor ? std::vector<int>{mesh.tensor} : sizes(most, space.maxTensor, hasThrees()))
+      for (int context :
+           mesh.context ? std::vector<int>{mesh.context} : sizes(left / tensor, space.maxContext)) {
+        int size = tensor * context;
+        bool isLoose = !mesh.tensor && !mesh.context && task.devices > node;
+        if ((isLoose && node % size != 0 && size % node != 0) ||
+            (!mesh.context && context > 1 && pricer.graph().sequence / context < space.minContextLength))
+          continue;
+        found.insert({tensor, context});
       }
-    }
-}
-
-std::vector<int> Meshes::pipelines(int size) const {
-  int units = static_cast<int>(pricer.graph().units.size());
-  return sizes(task.devices / size, units, hasThrees());
-}
-
-std::vector<int> Meshes::datas(int others) const {
-  int most = task.devices / others;
-  std::vector<int> found;
-  for (int data : batchDivisors)
-    if (data <= most)
-      found.push_back(data);
-  if (std::fmod(task.globalBatch, most) != 0) {
-    // Ranks beyond ceil(batch / ceil(batch / ranks)) have only padding, but their part of the state.
-    std::vector<int> more = sizes(most, most, true);
-    found.insert(found.end(), more.begin(), more.end());
-    found.push_back(up(task.globalBatch / std::ceil(task.globalBatch / most)));
   }
-  std::sort(found.begin(), found.end(), std::greater<>());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  for (auto [tensor, context] : found)
+    addAxes(tensor, context);
+}
+
+void Meshes::addAxes(int tensor, int context) {
+  std::vector<std::vector<int>> grids = {{tensor}};
+  if (space.tensorGrids && context == 1)
+    for (int outer : divisors(tensor, tensor))
+      if (outer > 1 && tensor / outer >= outer)
+        grids.push_back({outer, tensor / outer});
+  for (const auto &grid : grids) {
+    UnitAxes axes{context, grid, {}};
+    TrainingPlan plan;
+    plan.context = context;
+    plan.tensor = grid;
+    for (const Boundary &boundary : pricer.blocks().boundaries(tensorAxes(plan)))
+      // A context axis splits the sequence, the first dimension after the batch.
+      if (context == 1 || (boundary.front() && boundary.front()->dim == 1))
+        axes.boundaries.push_back(boundary);
+    all.push_back(std::move(axes));
+  }
+}
+
+std::vector<MeshSizes> Meshes::meshesWith(const UnitAxes &axes) const {
+  if (space.meshes.empty())
+    return {MeshSizes()};
+  std::vector<MeshSizes> found;
+  int tensor = axes.size() / axes.context;
+  for (const MeshSizes &mesh : space.meshes)
+    if ((!mesh.tensor || mesh.tensor == tensor) && (!mesh.context || mesh.context == axes.context))
+      found.push_back(mesh);
   return found;
 }
 
+bool Meshes::isDataFixed() const {
+  return std::any_of(space.meshes.begin(), space.meshes.end(),
+                     [](const MeshSizes &mesh) { return mesh.data > 0; });
+}
+
+std::vector<int> Meshes::pipelines(const UnitAxes &axes) const {
+  int units = static_cast<int>(pricer.graph().units.size());
+  std::set<int> found;
+  for (const MeshSizes &mesh : meshesWith(axes)) {
+    int most = task.devices / axes.size() / std::max(1, mesh.data);
+    if (!mesh.pipeline)
+      for (int pipeline : sizes(most, units, hasThrees()))
+        found.insert(pipeline);
+    else if (mesh.pipeline <= std::min(most, units))
+      found.insert(mesh.pipeline);
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<int> Meshes::datas(const UnitAxes &axes, int pipeline) const {
+  int most = task.devices / (axes.size() * pipeline);
+  std::set<int, std::greater<>> found;
+  for (const MeshSizes &mesh : meshesWith(axes)) {
+    if (mesh.pipeline && mesh.pipeline != pipeline)
+      continue;
+    if (mesh.data) {
+      if (mesh.data <= most)
+        found.insert(mesh.data);
+      continue;
+    }
+    for (int data : batchDivisors)
+      if (data <= most)
+        found.insert(data);
+    if (most > 0 && std::fmod(task.globalBatch, most) != 0) {
+      // Ranks beyond ceil(batch / ceil(batch / ranks)) have only padding, but their part of the state.
+      for (int data : sizes(most, most, true))
+        found.insert(data);
+      found.insert(up(task.globalBatch / std::ceil(task.globalBatch / most)));
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
 std::vector<int> Meshes::microbatches(int sequences) const {
+  auto isLittle = [&](double padded) { return padded <= sequences * (1 + kMostPadding); };
+  if (space.microbatches > 0) {
+    int size = up(static_cast<double>(sequences) / space.microbatches);
+    return isLittle(static_cast<double>(size) * space.microbatches) ? std::vector<int>{size}
+                                                                    : std::vector<int>();
+  }
   std::vector<int> found;
   for (int size : microbatchSizes)
-    if (size <= sequences && up(static_cast<double>(sequences) / size) * static_cast<double>(size) <=
-                                 sequences * (1 + kMostPadding))
+    if (size <= sequences && isLittle(up(static_cast<double>(sequences) / size) * static_cast<double>(size)))
       found.push_back(size);
   return found;
 }
@@ -157,7 +208,9 @@ TrainingPlan Meshes::plan(const Group &group, const Scheduling &scheduling, int 
 }
 
 bool Meshes::measure(Group &group) {
-  group.microbatches = up(std::ceil(task.globalBatch / group.data) / group.microbatch);
+  group.microbatches = space.microbatches > 0
+                           ? space.microbatches
+                           : up(std::ceil(task.globalBatch / group.data) / group.microbatch);
   int ranks = all[group.axes].size() * group.pipeline * group.data, active = pricer.activeRanks(ranks);
   if (!group.cell || group.active != active) {
     group.cell = &pricer.cell(plan(group));
@@ -178,14 +231,14 @@ std::vector<Group> Meshes::groups(std::size_t axes) {
   const UnitAxes &own = all[axes];
   bool isSplit = own.size() > 1;
   std::map<std::tuple<int, int, std::size_t, std::size_t, int>, const Cell *> cells;
-  for (int pipeline : pipelines(own.size())) {
+  for (int pipeline : pipelines(own)) {
     std::set<int> tried;
-    for (int data : datas(own.size() * pipeline)) {
-      if (task.devices > kFewDevices &&
+    for (int data : datas(own, pipeline)) {
+      if (task.devices > kFewDevices && !isDataFixed() &&
           static_cast<double>(data) * own.size() * pipeline < task.devices * kLeastUsed)
         break;
       for (int microbatch : microbatches(up(task.globalBatch / data))) {
-        if (std::fmod(task.globalBatch, data) == 0 && !tried.insert(microbatch).second)
+        if (hasFewer() && std::fmod(task.globalBatch, data) == 0 && !tried.insert(microbatch).second)
           continue; // found from more data ranks, by withFewerDevices
         for (std::size_t recompute = 0; recompute < space.recompute.size(); ++recompute)
           for (std::size_t boundary = 0; boundary < own.boundaries.size(); ++boundary) {
@@ -214,7 +267,13 @@ std::vector<Group> Meshes::groups(std::size_t axes) {
   return found;
 }
 
+bool Meshes::hasFewer() const {
+  return !isDataFixed() && space.microbatches == 0;
+}
+
 std::vector<Group> Meshes::withFewerDevices(const Group &group) {
+  if (!hasFewer())
+    return {};
   auto above = std::lower_bound(batchDivisors.begin(), batchDivisors.end(), group.data);
   if (above == batchDivisors.begin() || above == batchDivisors.end() || *above != group.data)
     return {};
@@ -224,32 +283,28 @@ std::vector<Group> Meshes::withFewerDevices(const Group &group) {
 }
 
 std::vector<Scheduling> Meshes::schedulings(const Group &group) const {
+  auto isAsked = [&](int chunks) { return space.chunks == 0 || space.chunks == chunks; };
+  if (group.pipeline == 1) {
+    for (cost::Schedule schedule : {cost::Schedule::OneFOneB, cost::Schedule::GPipe})
+      if (isAsked(1) && std::count(space.schedules.begin(), space.schedules.end(), schedule))
+        return {{schedule, 1, group.microbatches}};
+    return {};
+  }
   int units = static_cast<int>(pricer.graph().units.size());
-  if (group.pipeline == 1)
-    return {{cost::Schedule::OneFOneB, 1, group.microbatches}};
   std::vector<Scheduling> found;
   for (cost::Schedule schedule : space.schedules) {
     if (schedule == cost::Schedule::Interleaved) {
       for (int chunks = 2; chunks <= mostChunks(group); ++chunks)
-        found.push_back({schedule, chunks, inRounds(group)});
+        if (isAsked(chunks))
+          found.push_back({schedule, chunks, inRounds(group)});
     } else if (schedule != cost::Schedule::ZeroBubbleV) {
-      found.push_back({schedule, 1, group.microbatches});
-    } else if (2 * group.pipeline <= units) {
+      if (isAsked(1))
+        found.push_back({schedule, 1, group.microbatches});
+    } else if (2 * group.pipeline <= units && isAsked(2)) {
       found.push_back({schedule, 2, group.microbatches});
     }
   }
   return found;
-}
-
-int Meshes::countSchedulings(const Group &group) const {
-  if (group.pipeline == 1)
-    return 1;
-  int count = 0, units = static_cast<int>(pricer.graph().units.size());
-  for (cost::Schedule schedule : space.schedules)
-    count += schedule == cost::Schedule::Interleaved   ? std::max(0, mostChunks(group) - 1)
-             : schedule == cost::Schedule::ZeroBubbleV ? 2 * group.pipeline <= units
-                                                       : 1;
-  return count;
 }
 
 int Meshes::inRounds(const Group &group) const {
@@ -258,9 +313,10 @@ int Meshes::inRounds(const Group &group) const {
 }
 
 int Meshes::mostChunks(const Group &group) const {
-  if (inRounds(group) > group.microbatches * (1 + kMostPadding))
+  if (inRounds(group) > group.microbatches * (1 + (space.microbatches > 0 ? 0 : kMostPadding)))
     return 1;
-  return std::min(space.maxChunks, static_cast<int>(pricer.graph().units.size()) / group.pipeline);
+  return std::min(std::max(space.maxChunks, space.chunks),
+                  static_cast<int>(pricer.graph().units.size()) / group.pipeline);
 }
 
 } // namespace colossal::planner

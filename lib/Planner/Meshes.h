@@ -42,10 +42,11 @@ public:
   const std::vector<UnitAxes> &axes() const { return all; }
   /// Groups on these axes, on as many devices as they can use. Threads may ask for different axes.
   std::vector<Group> groups(std::size_t axes);
-  /// Stages for units on axes of `size` ranks.
-  std::vector<int> pipelines(int size) const;
-  /// Data ranks beside `others` ranks: as many as there are, and divisors of the global batch, downward.
-  std::vector<int> datas(int others) const;
+  /// Stages for units on these axes.
+  std::vector<int> pipelines(const UnitAxes &axes) const;
+  /// Data ranks beside them: those that are fixed, or as many as there are, and divisors of the global batch,
+  /// downward.
+  std::vector<int> datas(const UnitAxes &axes, int pipeline) const;
   /// The same group on the next smaller divisor of the global batch as data ranks; none if there is none.
   std::vector<Group> withFewerDevices(const Group &group);
 
@@ -53,10 +54,16 @@ public:
   TrainingPlan plan(const Group &group) const;
   TrainingPlan plan(const Group &group, const Scheduling &scheduling, int zero) const;
   std::vector<Scheduling> schedulings(const Group &group) const;
-  int countSchedulings(const Group &group) const;
+  int countSchedulings(const Group &group) const { return static_cast<int>(schedulings(group).size()); }
 
 private:
   bool hasThrees() const;
+  void addAxes(int tensor, int context);
+  /// Those of the space that have such axes.
+  std::vector<MeshSizes> meshesWith(const UnitAxes &axes) const;
+  bool isDataFixed() const;
+  /// Whether groups on fewer data ranks are found one from the other.
+  bool hasFewer() const;
   /// Interleaved: microbatches in whole rounds over the stages, and chunks; 1 where the rounds are too much
   /// padding.
   int inRounds(const Group &group) const;

@@ -93,8 +93,10 @@ struct PlanPricer::Parts {
     return {plan.data * plan.context, plan.tensorSize(), plan.ranks()};
   }
   double gather(const TrainingPlan &plan, const UnitCost &unit) const;
-  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
-                   double beside) const;
+  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside,
+                   std::vector<Communication> *told = nullptr) const;
+  void tellUnits(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &units, int microbatches,
+                 std::vector<Communication> &told) const;
   double update(const TrainingPlan &plan, const Stage &stage) const;
 };
 
@@ -253,7 +255,10 @@ struct Passes {
     backward = beside(unit.backward + unit.weightGradient, unit.collective - unit.forwardCollective,
                       (zero >= 3 ? 2 : 1) * gather) -
                unit.weightGradient;
+    exposedForward = forward - unit.forward;
+    exposedBackward = backward - unit.backward;
   }
+  double exposedForward, exposedBackward; ///< of what ZeRO moves beside the passes
 };
 
 std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell) const {
@@ -293,6 +298,7 @@ std::vector<PlanPricer::Parts::Stage> PlanPricer::Parts::stages(const TrainingPl
           known->second = held;
       }
       stage.reduction += cost.stepReduction;
+      stage.reductionBytes += cost.stepReductionBytes;
       stage.transient = std::max(stage.transient, cost.transientBytes);
     }
   }
@@ -305,7 +311,9 @@ StageMemory PlanPricer::Parts::state(const TrainingPlan &plan, const Stage &stag
   memory.parameters = stage.parameters * types.parameter / (plan.zero >= 3 ? ranks : 1);
   memory.gradients = stage.parameters * types.gradient / (plan.zero >= 2 ? ranks : 1);
   memory.optimizer = stage.parameters * types.optimizer / (plan.zero >= 1 ? ranks : 1);
-  if (plan.zero >= 3) // two units whole at a time, and their gradients before they are scattered
+  if (ranks <= 1)
+    ;                      // nothing is gathered or scattered
+  else if (plan.zero >= 3) // two units whole at a time, and their gradients before they are scattered
     memory.parameters += 2 * stage.largest * (types.parameter + types.reduced);
   else if (plan.zero == 2)
     memory.gradients += 2 * stage.largest * types.reduced;
@@ -365,8 +373,49 @@ void PlanPricer::Parts::fillHops(const TrainingPlan &plan, const std::vector<dou
         bytes[s] > 0 ? cost::hopSeconds(machine, bytes[s], s, plan.pipeline, plan.ranks()) + launch : 0);
 }
 
+/// Adds to the entry of that name.
+static void tell(std::vector<Communication> &told, const std::string &name, double bytes, double seconds,
+                 double exposed) {
+  auto at =
+      std::find_if(told.begin(), told.end(), [&](const Communication &one) { return one.name == name; });
+  if (at == told.end())
+    at = told.insert(told.end(), {name, 0, 0, 0});
+  at->bytes += bytes;
+  at->seconds += seconds;
+  at->exposed += exposed;
+}
+
+constexpr const char *kScatter = "reduce-scatter of gradients, data and context ranks",
+                     *kGather = "all-gather of parameters, data and context ranks",
+                     *kAllReduce = "all-reduce of gradients, data ranks";
+
+/// Collectives inside the passes of `units` (kinds), which nothing hides, and what ZeRO moves beside them.
+void PlanPricer::Parts::tellUnits(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &units,
+                                  int microbatches, std::vector<Communication> &told) const {
+  for (int kind : units) {
+    const UnitCost &unit = cell.kinds[kind];
+    for (const auto &[name, bytes] : unit.bytesByCollective) {
+      auto at = unit.secondsByCollective.find(name);
+      double seconds = (at == unit.secondsByCollective.end() ? 0 : at->second) * microbatches;
+      tell(told, name + " inside units, tensor and context ranks", bytes * microbatches, seconds, seconds);
+    }
+    double once = gather(plan, unit);
+    if (once <= 0)
+      continue;
+    double bytes = microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather,
+                                                              types.parameter * unit.parameters,
+                                                              plan.data * plan.context);
+    double seconds = microbatches * once;
+    Passes passes(unit, once, plan.zero, contention);
+    double backward = microbatches * passes.exposedBackward;
+    if (plan.zero >= 3)
+      tell(told, kGather, 2 * bytes, 2 * seconds, microbatches * passes.exposedForward + backward / 2);
+    tell(told, kScatter, bytes, seconds, plan.zero >= 3 ? backward / 2 : backward);
+  }
+}
+
 double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
-                                    double beside) const {
+                                    double beside, std::vector<Communication> *told) const {
   const Stage &own = stages[stage];
   double seconds = 0;
   cost::Group group = dataGroup(plan);
@@ -378,21 +427,50 @@ double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<
     seconds = machine.seconds(plan.zero == 2 ? cost::Collective::AllGather : cost::Collective::AllReduce,
                               types.reduced * own.parameters, group);
   }
+  double data = seconds;
   seconds += own.reduction;
+  double all = seconds;
   if (plan.overlapGradients)
     seconds = std::min(seconds, std::max(seconds - beside, seconds * exposed));
+  if (told && all > 0) {
+    double part = seconds / all, bytes = types.reduced * own.parameters;
+    if (data > 0 && plan.zero == 0)
+      tell(*told, kAllReduce, cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data),
+           data, data * part);
+    if (data > 0 && plan.zero == 1) // as much as an all-reduce, one half before the update and one after
+      for (const char *name : {kScatter, kGather})
+        tell(*told, name, cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data) / 2,
+             data / 2, data / 2 * part);
+    if (data > 0 && plan.zero == 2)
+      tell(*told, kGather, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, plan.data), data,
+           data * part);
+    if (own.reduction > 0)
+      tell(*told, "all-reduce of gradients, tensor and context ranks", own.reductionBytes, own.reduction,
+           own.reduction * part);
+  }
   if (plan.zero >= 2) { // nothing is there to hide the step's first gather and its last scatter
     UnitCost bucket;
     bucket.parameters = own.largest;
-    seconds += (plan.zero >= 3 ? 2 : 1) * gather(plan, bucket);
+    double once = gather(plan, bucket);
+    seconds += (plan.zero >= 3 ? 2 : 1) * once;
+    if (told && once > 0) { // their volume and time are told with the units'
+      tell(*told, kScatter, 0, 0, once);
+      if (plan.zero >= 3)
+        tell(*told, kGather, 0, 0, once);
+    }
   }
   for (auto [number, held] : own.shared) {
     bool elsewhere = false;
     for (std::size_t s = 0; s < stages.size(); ++s)
       elsewhere |= static_cast<int>(s) != stage && stages[s].shared.count(number);
-    if (elsewhere)
-      seconds += machine.seconds(cost::Collective::AllReduce, types.reduced * held,
-                                 {2, plan.ranks() / plan.pipeline * (plan.pipeline - 1), plan.ranks()});
+    if (!elsewhere)
+      continue;
+    double once = machine.seconds(cost::Collective::AllReduce, types.reduced * held,
+                                  {2, plan.ranks() / plan.pipeline * (plan.pipeline - 1), plan.ranks()});
+    seconds += once;
+    if (told)
+      tell(*told, "all-reduce of gradients that stages share",
+           cost::CostModel::bytesMoved(cost::Collective::AllReduce, types.reduced * held, 2), once, once);
   }
   return seconds;
 }
@@ -482,10 +560,50 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outli
   return most;
 }
 
-/// Bytes over the step on `stage`: the passes' events, thinned to at most 200 points that keep the peaks.
+/// The units of each chunk, in the model's order.
+static std::vector<std::vector<const UnitCost *>>
+unitsByChunk(const std::vector<int> &units, const Cell &cell, const std::vector<int> &parts) {
+  std::vector<std::vector<const UnitCost *>> chunks;
+  std::size_t unit = 0;
+  for (int size : parts) {
+    chunks.emplace_back();
+    for (int i = 0; i < size; ++i, ++unit)
+      chunks.back().push_back(&cell.kinds[units[unit]]);
+  }
+  return chunks;
+}
+
+/// What a rank of the stage that ends last hands on, and how much longer the pipeline takes for it.
+static Communication sends(const TrainingPlan &plan, const PlanPrice &price, cost::PipelineProblem problem,
+                           const std::vector<std::vector<const UnitCost *>> &chunks) {
+  Communication told{"send between stages", 0, 0, 0};
+  int last = plan.pipeline - 1, stage = price.lastStage;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    if (plan.stageOf(static_cast<int>(c)) != stage)
+      continue;
+    // Activations on, their gradients back.
+    for (int to : {static_cast<int>(c) + 1, static_cast<int>(c) - 1}) {
+      bool isOn = to > static_cast<int>(c);
+      if (to < 0 || to >= static_cast<int>(chunks.size()) || plan.stageOf(to) == stage)
+        continue;
+      const UnitCost *unit = chunks[isOn ? c : to].back();
+      int low = std::min(stage, plan.stageOf(to)), high = std::max(stage, plan.stageOf(to));
+      told.bytes += unit->outputBytes * problem.microbatches;
+      told.seconds += problem.hopSeconds[high - low == 1 ? low : last] * problem.microbatches;
+    }
+  }
+  std::fill(problem.hopSeconds.begin(), problem.hopSeconds.end(), 0);
+  told.exposed = std::max(0.0, price.pipeline - cost::simulate(problem).seconds);
+  return told;
+}
+
+/// Bytes over the step on `stage`, unit by unit: passes keep what each unit saves, gradients free it, and
+/// hold `transient` bytes meanwhile. Thinned to at most 200 points that keep the peaks.
 static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem,
-                                            const cost::PipelineResult &result, int stage, double state) {
-  std::vector<MemoryPoint> all;
+                                            const cost::PipelineResult &result,
+                                            const std::vector<std::vector<const UnitCost *>> &chunks,
+                                            int stage, double state, double transient, double end) {
+  std::vector<MemoryPoint> all{{0, state}};
   double held = state;
   bool split = cost::splitsBackward(problem.schedule);
   for (const cost::PipelineEvent &event : result.timeline) {
@@ -494,15 +612,24 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
     int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1
                    ? 2 * problem.stages - 1 - stage
                    : event.chunk * problem.stages + stage;
-    const cost::ChunkWork &work = problem.work[part];
-    if (event.pass == cost::PipelineEvent::Forward)
-      held += work.activationBytes;
-    else if (event.pass == cost::PipelineEvent::Backward)
-      held -= split ? work.activationBytes - work.weightGradientBytes : work.activationBytes;
-    else
-      held -= work.weightGradientBytes;
-    all.push_back({event.pass == cost::PipelineEvent::Forward ? event.start : event.end, held});
+    const std::vector<const UnitCost *> &units = chunks[part];
+    bool isForward = event.pass == cost::PipelineEvent::Forward;
+    if (event.pass == cost::PipelineEvent::Backward)
+      all.push_back({event.start, held + transient});
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
+      double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
+      if (isForward)
+        held += unit.savedBytes;
+      else if (event.pass == cost::PipelineEvent::Backward)
+        held -= split ? unit.savedBytes - unit.weightSavedBytes : unit.savedBytes;
+      else
+        held -= unit.weightSavedBytes;
+      bool isLast = i + 1 == units.size();
+      all.push_back({at, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
+    }
   }
+  all.push_back({std::max(end, all.back().seconds), held});
   constexpr std::size_t kPoints = 200;
   if (all.size() <= kPoints)
     return all;
@@ -547,6 +674,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     double end = schedule.stageEnd[s] + reduction + update;
     if (end > price.seconds) {
       price.seconds = end;
+      price.lastStage = s;
       price.reduction = reduction;
       price.optimizer = update;
     }
@@ -558,11 +686,28 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     }
     price.memory.push_back(memory);
   }
-  price.seconds *= straggler(plan.ranks());
+  price.straggler = straggler(plan.ranks());
+  price.seconds *= price.straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed) {
     StageMemory state = price.memory[price.curveStage];
-    price.curve = memoryCurve(problem, schedule, price.curveStage, state.total() - state.activations);
+    std::vector<std::vector<const UnitCost *>> chunks = unitsByChunk(p->graph.units, cell, price.parts);
+    double kept = state.total() - state.activations - state.transient;
+    price.curve = memoryCurve(problem, schedule, chunks, price.curveStage, kept, state.transient,
+                              price.seconds / price.straggler);
+    std::vector<int> units; // of the stage that ends last
+    for (std::size_t c = 0, unit = 0; c < price.parts.size(); unit += price.parts[c], ++c)
+      if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
+        units.insert(units.end(), p->graph.units.begin() + unit,
+                     p->graph.units.begin() + unit + price.parts[c]);
+    double beside = 0;
+    for (std::size_t c = 0; c < problem.work.size(); ++c)
+      if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
+        beside += problem.work[c].backward + problem.work[c].weightGradient;
+    p->tellUnits(plan, cell, units, problem.microbatches, price.communication);
+    p->reduction(plan, stages, price.lastStage, beside, &price.communication);
+    if (plan.pipeline > 1)
+      price.communication.push_back(sends(plan, price, problem, chunks));
     std::size_t unit = 0;
     std::vector<double> collective(plan.pipeline, 0);
     for (std::size_t c = 0; c < price.parts.size(); ++c)

@@ -1,15 +1,19 @@
 // Text for people. Neighbour: PlanReport.h.
 #include "colossal/Planner/PlanReport.h"
 
+#include "colossal/Cost/ByteSize.h"
 #include "colossal/Cost/Evidence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
 namespace colossal::planner {
 
 namespace {
+
+constexpr const char *kWords = "the words are explained in docs/Glossary.md\n";
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char *text, ...) {
   va_list arguments, again;
@@ -81,6 +85,35 @@ std::string printModel(const TrainingGraph &graph, const TrainingTask &task, con
   return text;
 }
 
+/// What is moved, how long it takes, and what of that no kernel hides.
+std::string printCommunication(const TrainingPlan &plan, const PlanPrice &price) {
+  if (price.communication.empty())
+    return plan.ranks() > 1 ? "communication: none\n" : "";
+  std::size_t width = 0;
+  for (const Communication &one : price.communication)
+    width = std::max(width, one.name.size());
+  std::string text =
+      format("communication of a rank%s in a step: what is sent, its time, and what of that is hidden beside "
+             "kernels "
+             "or exposed (makes the step longer)\n  %-*s        GB     time s   hidden s  exposed s\n",
+             plan.pipeline > 1 ? (" of stage " + std::to_string(price.lastStage)).c_str() : "",
+             static_cast<int>(width), "");
+  Communication sum;
+  auto line = [&](const std::string &name, const Communication &one) {
+    text += format("  %-*s  %8.4g  %9.4g  %9.4g  %9.4g\n", static_cast<int>(width), name.c_str(),
+                   one.bytes / 1e9, one.seconds, std::max(0.0, one.seconds - one.exposed), one.exposed);
+  };
+  for (const Communication &one : price.communication) {
+    line(one.name, one);
+    sum.bytes += one.bytes;
+    sum.seconds += one.seconds;
+    sum.exposed += one.exposed;
+  }
+  if (price.communication.size() > 1)
+    line("sum", sum);
+  return text;
+}
+
 std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   double rate = price.flops / price.seconds / plan.task.devices;
   double peak = pricer.machine().machine().device.flops(pricer.types().compute);
@@ -89,12 +122,52 @@ std::string printTime(const TrainingPlan &plan, const PlanPrice &price, PlanPric
       format("step: %.4g s, %.4g %s/s, %.4g TFLOP/s a device (%.1f %% of peak, recompute not counted)\n",
              price.seconds, plan.task.globalBatch * std::max(tokens, 1.0) / price.seconds,
              tokens > 0 ? "tokens" : "samples", rate / 1e12, 100 * rate / peak);
-  text += format("  pipeline %.4g s (communication inside units %.4g s, waiting %.1f %%), gradient reduction "
-                 "%.4g s, optimizer %.4g s\n",
-                 price.pipeline, price.collective, 100 * price.bubble, price.reduction, price.optimizer);
-  for (const auto &[name, bytes] : price.bytesByCollective)
-    text += format("  %s: %.4g GB a rank and step\n", name.c_str(), bytes / 1e9);
-  return text;
+  text += format(
+      "  pipeline %.4g s (of it communication inside units %.4g s, waiting %.1f %%), then reduction of "
+      "gradients that nothing hides %.4g s, optimizer %.4g s\n",
+      price.pipeline, price.collective, 100 * price.bubble, price.reduction, price.optimizer);
+  if (price.straggler > 1.0005)
+    text += format("  all of it times %.3f: nodes wait for the slowest\n", price.straggler);
+  return text + printCommunication(plan, price);
+}
+
+/// The memory curve as a chart whose axis spans what changes.
+std::string printCurve(const PlanPrice &price) {
+  if (price.curve.empty())
+    return "";
+  constexpr int kColumns = 64, kRows = 8;
+  double end = price.seconds / price.straggler, held = price.curve.front().bytes;
+  std::vector<double> most(kColumns);
+  double low = held, high = held;
+  std::size_t next = 0;
+  for (int c = 0; c < kColumns; ++c) {
+    most[c] = held;
+    for (; next < price.curve.size() &&
+           (price.curve[next].seconds <= end * (c + 1) / kColumns || c + 1 == kColumns);
+         ++next) {
+      held = price.curve[next].bytes;
+      most[c] = std::max(most[c], held);
+      low = std::min(low, held);
+    }
+    high = std::max(high, most[c]);
+  }
+  // Digits enough to tell neighbouring rows apart.
+  double step = gib(high - low) / kRows;
+  int digits = step <= 0 ? 2 : std::clamp(static_cast<int>(std::ceil(-std::log10(step))) + 1, 1, 6);
+  std::string text =
+      format("  over the step, on stage %d, in GiB (the axis spans what changes; limit %.*f):\n",
+             price.curveStage, digits, gib(price.limitBytes));
+  for (int row = kRows; row >= 1; --row) {
+    std::string line;
+    for (double bytes : most) {
+      double height = high > low ? (bytes - low) / (high - low) * kRows : 0;
+      line += height >= row - 0.5 ? '#' : ' ';
+    }
+    text += format("  %10.*f |%s\n", digits, gib(low + (high - low) * row / kRows), line.c_str());
+  }
+  text += format("  %10.*f +%s\n", digits, gib(low), std::string(kColumns, '-').c_str());
+  std::string last = format("%.4g s", end);
+  return text + format("  %10s  0 s%*s\n", "", kColumns - 3, last.c_str());
 }
 
 std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
@@ -119,23 +192,7 @@ std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
                    gib(memory.parameters), gib(memory.gradients), gib(memory.optimizer),
                    gib(memory.activations), gib(memory.transient), gib(memory.total()));
   }
-  if (!price.curve.empty()) {
-    constexpr int kColumns = 64;
-    std::vector<double> most(kColumns, 0);
-    double end = price.curve.back().seconds, held = price.curve.front().bytes;
-    std::size_t next = 0;
-    for (int c = 0; c < kColumns; ++c) {
-      most[c] = held;
-      for (; next < price.curve.size() && price.curve[next].seconds <= end * (c + 1) / kColumns; ++next)
-        most[c] = std::max(most[c], held = price.curve[next].bytes);
-    }
-    std::string line;
-    for (double bytes : most)
-      line += static_cast<char>('0' + std::clamp(static_cast<int>(10 * bytes / price.limitBytes), 0, 9));
-    text += format("  over the step, on stage %d, in tenths of the limit:\n  |%s|\n", price.curveStage,
-                   line.c_str());
-  }
-  return text;
+  return text + printCurve(price);
 }
 
 std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
@@ -202,8 +259,72 @@ std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPri
   text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, price, pricer) +
           printMemory(plan, price);
   if (!price.fits())
-    text += format("does not fit: needs %.2f GiB more a rank\n", gib(price.peakBytes - price.limitBytes));
-  return text + printCode(plan) + printEvidence(plan, pricer);
+    text += "does not fit: --memory " + cost::roundUpBytes(price.peakBytes).text + " would be enough, " +
+            cost::roundUpBytes(price.peakBytes - price.limitBytes).text + " more a rank\n";
+  return text + printCode(plan) + printEvidence(plan, pricer) + kWords;
+}
+
+namespace {
+
+/// "1.200 s -> 1.500 s (+25.0 %)".
+std::string printChange(const char *name, double before, double after, double unit, const char *unitName) {
+  std::string text = format("  %s: %.4g -> %.4g%s", name, before / unit, after / unit, unitName);
+  if (before > 0)
+    text += format(" (%+.1f %%)", 100 * (after / before - 1));
+  return text + "\n";
+}
+
+} // namespace
+
+std::string printDifference(const PriceSummary &before, const PriceSummary &after) {
+  constexpr double kGib = 1 << 30;
+  struct Part {
+    const char *name;
+    double before, after, unit;
+    const char *unitName;
+  };
+  const Part parts[] = {{"step", before.seconds, after.seconds, 1, " s"},
+                        {"pipeline", before.pipeline, after.pipeline, 1, " s"},
+                        {"communication inside units", before.collective, after.collective, 1, " s"},
+                        {"waiting", before.bubble * before.pipeline, after.bubble * after.pipeline, 1, " s"},
+                        {"reduction of gradients", before.reduction, after.reduction, 1, " s"},
+                        {"optimizer", before.optimizer, after.optimizer, 1, " s"},
+                        {"peak memory of a rank", before.peakBytes, after.peakBytes, kGib, " GiB"}};
+  std::string text;
+  for (const Part &part : parts)
+    if (std::abs(part.after - part.before) > 1e-9 * std::max(part.before, part.after))
+      text += printChange(part.name, part.before, part.after, part.unit, part.unitName);
+  return text.empty() ? "  none\n" : text;
+}
+
+std::string printDifference(const TrainingPlan &before, const TrainingPlan &after) {
+  auto describe = [](const TrainingPlan &plan) {
+    std::string tensor;
+    for (int size : plan.tensor)
+      tensor += (tensor.empty() ? "" : "x") + std::to_string(size);
+    return std::vector<std::pair<const char *, std::string>>{
+        {"devices", std::to_string(plan.task.devices)},
+        {"global batch", format("%.0f", plan.task.globalBatch)},
+        {"pipeline", std::to_string(plan.pipeline)},
+        {"data", std::to_string(plan.data)},
+        {"context", std::to_string(plan.context)},
+        {"tensor", tensor},
+        {"microbatch", format("%.0f", plan.microbatch)},
+        {"schedule", cost::toString(plan.schedule)},
+        {"chunks", std::to_string(plan.chunks)},
+        {"zero", std::to_string(plan.zero)},
+        {"recompute", toString(plan.recompute)},
+        {"attention", plan.fusedAttention ? "fused" : "unfused"},
+        {"boundary", toString(plan.boundary)}};
+  };
+  std::string text;
+  auto old = describe(before), now = describe(after);
+  for (std::size_t i = 0; i < old.size(); ++i)
+    if (old[i].second != now[i].second)
+      text += std::string("  ") + old[i].first + ": " + old[i].second + " -> " + now[i].second + "\n";
+  if (before.layouts != after.layouts)
+    text += "  layouts of operations differ\n";
+  return text;
 }
 
 std::string printReport(const SearchResult &result, PlanPricer &pricer) {
@@ -213,18 +334,26 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
       const TrainingPlan &plan = result.smallest->plan;
       const PlanPrice &price = result.smallest->price;
       text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-      text += format("nothing fits: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n",
-                     gib(price.peakBytes), gib(price.peakBytes - price.limitBytes));
+      auto up = [](double bytes) { return std::ceil(gib(bytes) * 100) / 100; };
+      std::string with = result.fixed.empty() ? "" : " with " + result.fixed;
+      text += format("nothing fits%s: the least that a rank needs is %.2f GiB, %.2f GiB more than there is\n",
+                     with.c_str(), up(price.peakBytes), up(price.peakBytes - price.limitBytes));
       text += "  with " + printMesh(plan) + "\n" + printMemory(plan, price);
     }
     if (!result.remedies.empty())
       text += "what would help, each by itself:\n";
     for (const std::string &remedy : result.remedies)
       text += "  " + remedy + "\n";
+    if (!result.useless.empty())
+      text += "what would not:\n";
+    for (const std::string &one : result.useless)
+      text += "  " + one + "\n";
     return text;
   }
   const TrainingPlan &plan = result.best->plan;
   std::string text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
+  if (!result.fixed.empty())
+    text += "fixed: " + result.fixed + "\n";
   text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) +
           printTime(plan, result.best->price, pricer);
   text += format("bound: no plan of the space takes less than %.4g s (gap %.1f %%), no layout on these "
@@ -251,7 +380,7 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
   if (!result.runnersUp.empty() && result.runnersUp.back().price.seconds > result.unexplored)
     text += format("  the search ended early: other kinds that take %.4g s or more may be missing\n",
                    result.unexplored);
-  return text + printCode(plan) + printEvidence(plan, pricer);
+  return text + printCode(plan) + printEvidence(plan, pricer) + kWords;
 }
 
 } // namespace colossal::planner

@@ -176,6 +176,28 @@ static void readModel(Reader &reader, const json &value, const TrainingGraph &gr
   result.sequence = number("sequence");
 }
 
+/// What the plan was predicted to take; left out where a figure is missing.
+static void readPrediction(const json &value, PlanReadResult &result) {
+  auto predicted = value.find("predicted");
+  if (predicted == value.end() || !predicted->is_object())
+    return;
+  PriceSummary summary;
+  const std::pair<const char *, double *> figures[] = {{"seconds", &summary.seconds},
+                                                       {"pipeline_seconds", &summary.pipeline},
+                                                       {"bubble", &summary.bubble},
+                                                       {"collective_seconds", &summary.collective},
+                                                       {"gradient_reduction_seconds", &summary.reduction},
+                                                       {"optimizer_seconds", &summary.optimizer},
+                                                       {"peak_bytes", &summary.peakBytes}};
+  for (auto [key, figure] : figures) {
+    auto at = predicted->find(key);
+    if (at == predicted->end() || !at->is_number())
+      return;
+    *figure = at->get<double>();
+  }
+  result.predicted = summary;
+}
+
 PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   PlanReadResult result;
   Reader reader;
@@ -218,6 +240,7 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
     if (reader.error.empty() && version != 1)
       reader.fail("version", "this program reads version 1, not " + std::to_string(version));
     readModel(reader, value, graph, result);
+    readPrediction(value, result);
     reader.text(value, "machine", false, result.machine);
     reader.whole(value, "", "devices", 1, kMost, true, plan.task.devices);
     reader.whole(value, "", "idle", 0, kMost, false, plan.idle);
@@ -327,6 +350,11 @@ static ordered_json describe(const PlanPrice &price) {
   }
   for (const auto &[name, bytes] : price.bytesByCollective)
     out["bytes_by_collective"][name] = bytes;
+  for (const Communication &one : price.communication)
+    out["communication"].push_back({{"name", one.name},
+                                    {"bytes", one.bytes},
+                                    {"seconds", one.seconds},
+                                    {"exposed_seconds", one.exposed}});
   return out;
 }
 

@@ -1,9 +1,10 @@
 // Probes for plans that need little memory: full recompute, one sequence a microbatch, state over all data
-// ranks. Neighbour: Remedies.h.
+// ranks.
 #include "Remedies.h"
 
 #include "Meshes.h"
 #include "Parallel.h"
+#include "colossal/Cost/ByteSize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,13 +27,22 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task) {
 
 namespace {
 
+/// Rounded up to two digits after the point.
+std::string printGib(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", std::ceil(bytes / (1 << 30) * 100) / 100);
+  return text;
+}
+
 struct Thrifty {
   double bytes; ///< at least
   TrainingPlan plan;
 };
 
-/// The plan of least peak: one sequence a microbatch, on any mesh.
-std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space) {
+} // namespace
+
+std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &task,
+                                       const SearchSpace &space) {
   SearchSpace thrifty = space;
   thrifty.maxMicrobatch = 1;
   thrifty.tensorGrids = false;
@@ -44,8 +54,10 @@ std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, co
         TrainingPlan plan = meshes.plan(group, scheduling, 0);
         plan.parts = pricer.balance(plan, *group.cell);
         PlanOutline outline = pricer.outline(plan, *group.cell);
-        for (int zero : space.zero) {
-          plan.zero = plan.data * plan.context > 1 ? zero : 0;
+        bool isShared = plan.data * plan.context > 1;
+        int least = *std::min_element(space.zero.begin(), space.zero.end());
+        for (int zero : isShared ? space.zero : std::vector<int>{least}) {
+          plan.zero = zero;
           found[axes].push_back({pricer.leastBytes(plan, outline), plan});
         }
       }
@@ -67,19 +79,20 @@ std::optional<PricedPlan> probe(PlanPricer &pricer, const TrainingTask &task, co
   return best;
 }
 
-} // namespace
-
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result) {
-  result.smallest = probe(pricer, task, space);
+  result.smallest = findSmallest(pricer, task, space);
   if (!result.smallest)
     return;
   double limit = pricer.limitBytes(), device = pricer.machine().machine().device.memoryBytes;
+  // What is said must be enough: rounded up.
+  double needed = result.smallest->price.peakBytes, reserved = task.memoryBytes > 0 ? 0 : device - limit;
+  cost::ByteSize memory = cost::roundUpBytes(needed);
+  std::string with = "--memory " + memory.text + " (" + printGib(needed - limit) + " GiB more)";
+  if (reserved > 0)
+    with += ": devices with " + cost::roundUpBytes(static_cast<double>(memory.bytes) + reserved).text +
+            ", of which the runtime reserves " + cost::roundUpBytes(reserved).text;
+  result.remedies.push_back(with);
   char text[256];
-  double reserved = task.memoryBytes > 0 ? 0 : device - limit;
-  std::snprintf(text, sizeof text, "devices with %.1f GiB (%.1f GiB more)",
-                (result.smallest->price.peakBytes + reserved) / (1 << 30),
-                (result.smallest->price.peakBytes - limit) / (1 << 30));
-  result.remedies.push_back(text);
   // Ready machines of the memory that it takes, smallest first.
   std::vector<std::pair<double, std::string>> larger;
   for (const std::string &name : cost::machineNames()) {
@@ -96,13 +109,17 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
     result.remedies.push_back(text);
   }
   auto fits = [&](const TrainingTask &other) {
-    std::optional<PricedPlan> found = probe(pricer, other, space);
+    std::optional<PricedPlan> found = findSmallest(pricer, other, space);
     return found && found->price.fits() ? found : std::nullopt;
   };
+  // A whole mesh that is given has no place for more devices.
+  bool isMeshFixed = std::any_of(space.meshes.begin(), space.meshes.end(), [](const MeshSizes &mesh) {
+    return mesh.pipeline && mesh.data && mesh.context && mesh.tensor;
+  });
   // Twice as many until it fits, then whole nodes between the last that was too small and that.
   TrainingTask other = task;
   int most = static_cast<int>(std::min<long long>(pricer.machine().machine().devices(), 64LL * task.devices)),
-      least = task.devices;
+      least = isMeshFixed ? most : task.devices;
   std::optional<PricedPlan> enough;
   while (!enough && least < most) {
     other.devices = std::min(most, 2 * least);
@@ -125,6 +142,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
     std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", enough->plan.task.devices,
                   enough->price.peakBytes / (1 << 30), limit / (1 << 30));
     result.remedies.push_back(text);
+  } else if (!isMeshFixed && most > task.devices) {
+    result.useless.push_back("more devices, up to " + std::to_string(most));
   }
   other = task;
   double small = task.globalBatch;
@@ -148,6 +167,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
     std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)",
                   enough->plan.task.globalBatch, enough->price.peakBytes / (1 << 30), limit / (1 << 30));
     result.remedies.push_back(text);
+  } else if (task.globalBatch > 1) {
+    result.useless.push_back("a smaller global batch");
   }
 }
 

@@ -504,10 +504,15 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
   cost.collective = forward.collective + inputs.collective;
   cost.forwardCollective = forward.collective;
   cost.stepReduction = operations.seconds(step).collective;
+  for (const cost::CollectiveWork &work : step.collectives)
+    cost.stepReductionBytes +=
+        cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
   for (const auto *list : {&ledger.forward, &ledger.backward})
-    for (const cost::CollectiveWork &work : list->collectives)
+    for (const cost::CollectiveWork &work : list->collectives) {
       cost.bytesByCollective[cost::toString(work.kind)] +=
           cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+      cost.secondsByCollective[cost::toString(work.kind)] += operations.seconds(work);
+    }
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)
     ranks *= axis.size;

@@ -185,4 +185,77 @@ TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {
   EXPECT_GT(price.reduction, 0);
 }
 
+TEST(PlanPrice, CommunicationIsHiddenOrExposed) {
+  TransformerSizes sizes;
+  sizes.hidden = 1024;
+  sizes.heads = 8;
+  sizes.layers = 6;
+  TrainingGraph graph = makeTransformer(sizes);
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  for (int zero : {0, 1, 2, 3})
+    for (int pipeline : {1, 2}) {
+      SCOPED_TRACE(std::to_string(zero) + " " + std::to_string(pipeline));
+      TrainingPlan plan;
+      plan.task.devices = 8;
+      plan.task.globalBatch = 16;
+      plan.pipeline = pipeline;
+      plan.tensor = {2};
+      plan.boundary = {std::nullopt};
+      plan.data = 4 / pipeline;
+      plan.zero = zero;
+      PlanPricer pricer(graph, model, plan.task);
+      PlanPrice price = pricer.price(plan, true);
+      ASSERT_EQ(price.error, "");
+      double inside = 0, reduction = 0;
+      for (const Communication &one : price.communication) {
+        EXPECT_GT(one.bytes, 0) << one.name;
+        EXPECT_GT(one.seconds, 0) << one.name;
+        EXPECT_GE(one.exposed, 0) << one.name;
+        if (one.name.find("inside units") != std::string::npos) {
+          inside += one.exposed;
+          EXPECT_DOUBLE_EQ(one.exposed, one.seconds) << one.name;
+        } else if (one.name.find("send") == std::string::npos) {
+          reduction += one.exposed;
+        }
+      }
+      if (pipeline == 1) {
+        EXPECT_NEAR(inside, price.collective, 1e-9 * inside);
+      }
+      // What ZeRO 2 and 3 move beside passes makes those longer, too.
+      if (zero < 2)
+        EXPECT_NEAR(reduction, price.reduction, 1e-9 * reduction);
+      else
+        EXPECT_GE(reduction, price.reduction * (1 - 1e-9));
+    }
+}
+
+TEST(PlanPrice, TheMemoryCurveRisesToThePeakAndFalls) {
+  TrainingGraph graph = makeTransformer({});
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+    for (int pipeline : {1, 2})
+      for (int microbatch : {1, 8}) {
+        TrainingPlan plan;
+        plan.task.devices = plan.pipeline = pipeline;
+        plan.task.globalBatch = 8;
+        plan.microbatch = microbatch;
+        plan.recompute = recompute;
+        plan.tensor = {1};
+        PlanPricer pricer(graph, model, plan.task);
+        PlanPrice price = pricer.price(plan, true);
+        ASSERT_EQ(price.error, "");
+        double most = 0, least = 1e300, before = 0;
+        for (const MemoryPoint &point : price.curve) {
+          EXPECT_GE(point.seconds, before);
+          before = point.seconds;
+          most = std::max(most, point.bytes);
+          least = std::min(least, point.bytes);
+        }
+        EXPECT_NEAR(most, price.peakBytes, 1e-9 * most);
+        const StageMemory &memory = price.memory[price.curveStage];
+        EXPECT_NEAR(least, memory.parameters + memory.gradients + memory.optimizer, 1e-6 * least);
+        EXPECT_GE(price.curve.size(), 6u);
+      }
+}
+
 } // namespace

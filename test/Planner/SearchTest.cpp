@@ -1,5 +1,7 @@
 // The joint search against every plan of a small space, its bounds, and what it says where nothing fits.
 #include "TransformerGraph.h"
+#include "colossal/Cost/ByteSize.h"
+#include "colossal/Planner/FixedParts.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
 
@@ -239,13 +241,118 @@ TEST(Search, SaysWhatWouldMakeItFit) {
   EXPECT_NE(result.remedies[1].find("devices"), std::string::npos);
   std::string report = printReport(result, pricer);
   EXPECT_NE(report.find("nothing fits"), std::string::npos);
-  // The memory that it asks for is enough, and a little less is not.
-  for (double factor : {1.0001, 0.98}) {
+  // The memory that it asks for is enough as it is typed, and a little less is not.
+  cost::ByteSize said = cost::roundUpBytes(result.smallest->price.peakBytes);
+  EXPECT_NE(report.find("--memory " + said.text + " ("), std::string::npos) << report;
+  for (double bytes : {static_cast<double>(said.bytes), result.smallest->price.peakBytes * 0.98}) {
     TrainingTask other = task;
-    other.memoryBytes = result.smallest->price.peakBytes * factor;
+    other.memoryBytes = bytes;
     PlanPricer more(graph, model, other);
-    EXPECT_EQ(searchPlans(more, other, space()).best.has_value(), factor > 1);
+    EXPECT_EQ(searchPlans(more, other, space()).best.has_value(), bytes >= static_cast<double>(said.bytes));
   }
+}
+
+TEST(Search, WhatIsSaidToBeEnoughIsEnough) {
+  for (double bytes : {1., 999., 1023., 1024., 1e6, 5.71e9, 4.7 * (1 << 30), 1e12, 3e15}) {
+    cost::ByteSize size = cost::roundUpBytes(bytes);
+    EXPECT_GE(static_cast<double>(size.bytes), bytes) << size.text;
+    EXPECT_LE(static_cast<double>(size.bytes), bytes * 1.011 + 1) << size.text;
+  }
+  EXPECT_EQ(cost::roundUpBytes(5.712 * (1 << 30)).text, "5.72GiB");
+}
+
+TEST(Search, PartsThatAreFixedStay) {
+  TransformerSizes sizes;
+  sizes.hidden = 1024;
+  sizes.heads = 8;
+  sizes.sequence = 1024;
+  sizes.layers = 6;
+  TrainingGraph graph = makeTransformer(sizes);
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  FixedParts mesh, roles, zero, recompute, schedule, count, many;
+  mesh.mesh = "model=2,stage=2";
+  roles.mesh = "4x2";
+  zero.zero = 2;
+  recompute.recompute = "full";
+  schedule.schedule = "zb-h1";
+  count.microbatches = 4;
+  many.mesh = "stage=2";
+  many.chunks = 2;
+  many.schedule = "interleaved";
+  for (const FixedParts &parts : {mesh, roles, zero, recompute, schedule, count, many}) {
+    SCOPED_TRACE(parts.text());
+    TrainingTask task;
+    task.devices = 8;
+    task.globalBatch = 16;
+    SearchSpace narrow = space();
+    ASSERT_EQ(fixParts(parts, task, narrow), "");
+    ASSERT_EQ(checkModel(parts, narrow, graph), "");
+    auto has = [&](const TrainingPlan &plan) {
+      std::vector<int> axes{plan.pipeline, plan.data, plan.context, plan.tensorSize()};
+      std::sort(axes.begin(), axes.end());
+      return (parts.mesh != mesh.mesh || (plan.tensorSize() == 2 && plan.pipeline == 2)) &&
+             (parts.mesh != roles.mesh || axes == std::vector<int>{1, 1, 2, 4} || axes.back() == 8) &&
+             (parts.mesh != many.mesh || plan.pipeline == 2) && (parts.zero < 0 || plan.zero == parts.zero) &&
+             (parts.recompute.empty() || plan.recompute == Recompute::Full) &&
+             (parts.schedule.empty() || parts.schedule == cost::toString(plan.schedule)) &&
+             (parts.chunks == 0 || plan.chunks == parts.chunks) &&
+             (parts.microbatches == 0 || plan.microbatches() == parts.microbatches);
+    };
+    PlanPricer pricer(graph, model, task);
+    SearchResult result = searchPlans(pricer, task, narrow);
+    ASSERT_EQ(result.error, "");
+    ASSERT_TRUE(result.best);
+    EXPECT_TRUE(has(result.best->plan));
+    for (const PricedPlan &other : result.runnersUp)
+      EXPECT_TRUE(has(other.plan));
+    // As fast as the best of all plans that have them.
+    double best = std::numeric_limits<double>::infinity();
+    forAllPlans(pricer, task, space(), [&](const TrainingPlan &plan, const PlanPrice &price) {
+      if (has(plan) && price.fits())
+        best = std::min(best, price.seconds);
+    });
+    EXPECT_LE(result.best->price.seconds, best * (1 + 1e-9));
+  }
+}
+
+TEST(Search, PartsThatContradictAreRefused) {
+  TrainingGraph graph = makeTransformer({});
+  auto refuse = [&](FixedParts parts, int devices = 64, double batch = 16) {
+    TrainingTask task;
+    task.devices = devices;
+    task.globalBatch = batch;
+    SearchSpace space;
+    std::string wrong = fixParts(parts, task, space);
+    return wrong.empty() ? checkModel(parts, space, graph) : wrong;
+  };
+  auto mesh = [](const char *text) {
+    FixedParts parts;
+    parts.mesh = text;
+    return parts;
+  };
+  EXPECT_EQ(refuse(mesh("model=8")), "");
+  EXPECT_NE(refuse(mesh("model=8,stage=3")).find("--devices 48 or 72"), std::string::npos);
+  EXPECT_NE(refuse(mesh("rows=8")).find("data, model, context and stage"), std::string::npos);
+  EXPECT_NE(refuse(mesh("model=8,model=2")).find("given twice"), std::string::npos);
+  EXPECT_NE(refuse(mesh("model=0")).find("not an axis"), std::string::npos);
+  EXPECT_NE(refuse(mesh("8x4")).find("--devices 32"), std::string::npos);
+  EXPECT_NE(refuse(mesh("8x")).find("not a size"), std::string::npos);
+  EXPECT_NE(refuse(mesh("stage=64")).find("or fewer would do"), std::string::npos);
+  FixedParts chunks = mesh("stage=2");
+  chunks.chunks = 2;
+  chunks.schedule = "1f1b";
+  EXPECT_NE(refuse(chunks).find("1f1b has one chunk a stage"), std::string::npos);
+  chunks.schedule = "zb-v";
+  EXPECT_EQ(refuse(chunks), "");
+  chunks.mesh = "stage=1";
+  chunks.schedule = "";
+  EXPECT_NE(refuse(chunks).find("one stage has one chunk"), std::string::npos);
+  FixedParts schedule;
+  schedule.schedule = "dualpipe";
+  EXPECT_NE(refuse(schedule).find("is not one of gpipe"), std::string::npos);
+  FixedParts many = mesh("data=8");
+  many.microbatches = 4;
+  EXPECT_NE(refuse(many).find("--microbatches 2 or fewer, or --global-batch 32"), std::string::npos);
 }
 
 TEST(Search, TasksThatMakeNoSenseAreRefused) {

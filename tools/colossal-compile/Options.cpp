@@ -16,7 +16,9 @@ Examples:
   colossal-compile gpt2.onnx --mesh data=2,model=2 --dim batch=1,4,8 --dim seq=128 --memory 512MiB
   colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
   colossal-compile llama.onnx --devices 64 --machine h100 --training adamw --global-batch 512 --dim seq=8192 --plan-only -o plan.json
+  colossal-compile llama.onnx --devices 64 --mesh model=8,stage=2 --zero 1 --global-batch 512 --dim seq=8192 --plan-only
   colossal-compile llama.onnx --dim seq=8192 --plan-only --price plan.json
+  colossal-compile llama.onnx --dim seq=8192 --plan-only --price plan.json other.json
 
 The plan is run by colossal-run. Weights stay in the model's files; the plan says which part each rank reads.
 
@@ -95,23 +97,43 @@ struct PassOptions {
 struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins;
-  std::string memory, machine, emit = "plan", training, precision, recompute, attention;
+  std::string memory, machine, emit = "plan", training, precision, attention;
+  std::vector<std::string> prices;
 };
 
+/// A plan or two to price. The last value may also be the model, where that comes after the option.
+void interpretPrices(std::vector<std::string> prices, Options &options) {
+  if (prices.size() >= 2 && options.compile.import.modelPath.empty()) {
+    options.compile.import.modelPath = prices.back();
+    prices.pop_back();
+  }
+  if (prices.size() > 2)
+    fail("--price: one plan, or two to compare, not " + std::to_string(prices.size()));
+  if (!prices.empty())
+    options.training.pricePath = prices.front();
+  if (prices.size() == 2)
+    options.training.otherPricePath = prices.back();
+}
+
 /// What --plan-only needs.
-void interpretTraining(const RawOptions &raw, Options &options) {
+void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
   bool isPricing = !training.pricePath.empty();
   if (!options.planOnly) {
+    if (!training.fixed.text().empty())
+      fail(training.fixed.text() +
+           " fixes a part of a training plan: give --plan-only, too (no code is made for "
+           "it yet)");
     if (isPricing || !raw.training.empty() || training.task.devices > 0 || training.task.globalBatch > 0)
       fail("--devices, --training, --global-batch and --price plan a training step: give --plan-only, too "
            "(no code is made for it yet)");
     return;
   }
-  if (options.compile.mesh != "1" || !options.compile.layout.pins.empty() || raw.emit != "plan" ||
-      options.explain || options.asPins)
-    fail("--mesh, --pin, --emit, --explain and --as-pins do not go with --plan-only: the search chooses the "
-         "mesh");
+  if (!options.compile.layout.pins.empty() || raw.emit != "plan" || options.explain || options.asPins)
+    fail("--pin, --emit, --explain and --as-pins do not go with --plan-only: no code is made");
+  if (isMeshGiven)
+    training.fixed.mesh = options.compile.mesh;
+  options.compile.mesh = "1";
   training.import = options.compile.import;
   for (const auto &[names, values] : options.compile.manyDims)
     for (const std::string &name : names) {
@@ -126,12 +148,16 @@ void interpretTraining(const RawOptions &raw, Options &options) {
   training.machine = std::move(choice.machine);
   training.task.memoryBytes = options.compile.layout.memoryBytes;
   if (isPricing) {
+    if (!training.fixed.text().empty())
+      fail(training.fixed.text() +
+           ": --price prices a plan as it is; change its keys, or leave the option out");
     training.asked = {training.task.devices, training.task.globalBatch,
                       raw.machine,           raw.training,
                       raw.precision,         raw.attention};
     return;
   }
-  if (training.task.devices < 1)
+  bool isSized = !training.fixed.mesh.empty() && training.fixed.mesh.find('=') == std::string::npos;
+  if (training.task.devices < 1 && !isSized)
     fail("--plan-only: --devices is missing (how many devices of the machine to use)");
   if (training.task.globalBatch < 1)
     fail("--plan-only: --global-batch is missing (sequences in a step)");
@@ -145,9 +171,12 @@ void interpretTraining(const RawOptions &raw, Options &options) {
   if (!raw.attention.empty() && raw.attention != "fused" && raw.attention != "unfused")
     fail("--attention: '" + raw.attention + "' is not fused or unfused");
   training.space.fusedAttention = raw.attention != "unfused";
+  if (std::string wrong = colossal::planner::fixParts(training.fixed, training.task, training.space);
+      !wrong.empty())
+    fail(wrong);
 }
 
-void interpret(const RawOptions &raw, Options &options) {
+void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::CompileOptions &compile = options.compile;
   std::set<std::string> seen;
   for (const std::string &text : raw.dims) {
@@ -204,7 +233,7 @@ void interpret(const RawOptions &raw, Options &options) {
     fail("--emit: '" + raw.emit +
          "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
-  interpretTraining(raw, options);
+  interpretTraining(raw, isMeshGiven, options);
 }
 
 /// What MLIR's pass manager is asked to do beside running the phases' passes.
@@ -249,7 +278,11 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("-o,--output", options.output,
                  "the plan file; default: the model's name with .cplan, in this folder")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  app.add_option("--mesh", compile.mesh, "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1)");
+  CLI::Option *mesh =
+      app.add_option("--mesh", compile.mesh,
+                     "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); with "
+                     "--plan-only: of data, model, context and stage, those that are fixed, or "
+                     "sizes whose roles are searched");
   app.add_option(
          "--dim", raw.dims,
          "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; "
@@ -313,16 +346,29 @@ int parseOptions(int argc, char **argv, Options &options) {
                    "fused (default): scores are never stored; unfused: they are");
   plan->add_option("--batch-dim", training.batchDimension,
                    "name of the batch (default: the first dimension of each input)");
-  plan->add_option("--price", training.pricePath, "price the plan in this JSON file instead of searching")
+  plan->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));
+  plan->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
+  plan->add_option("--pipeline-schedule", training.fixed.schedule,
+                   "fix the schedule: " + colossal::cost::scheduleNames());
+  plan->add_option("--microbatches", training.fixed.microbatches,
+                   "fix how many microbatches a rank has in a step")
+      ->check(CLI::Range(1, 1 << 20));
+  plan->add_option("--chunks", training.fixed.chunks, "fix the chunks of a stage (interleaved, zb-v)")
+      ->check(CLI::Range(1, 1 << 10));
+  plan->add_option("--price", raw.prices,
+                   "price the plan in this JSON file instead of searching; with a second file, compare them")
+      ->expected(1, 2)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::ExistingFile);
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);
   app.footer(kFooter);
   try {
     app.parse(argc, argv);
+    interpretPrices(raw.prices, options);
     if (!options.listOperators && compile.import.modelPath.empty())
       throw CLI::RequiredError("MODEL");
-    interpret(raw, options);
+    interpret(raw, mesh->count() > 0, options);
   } catch (const CLI::Success &success) {
     return app.exit(success);
   } catch (const CLI::ParseError &error) {

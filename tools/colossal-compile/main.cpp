@@ -73,7 +73,7 @@ static int planTraining(MLIRContext &context, Options &options) {
     };
   PlanTrainingResult result;
   if (failed(colossal::planTraining(&context, options.training, result)))
-    return 1;
+    return result.contradicts ? 2 : 1;
   if (!options.quiet || !result.found)
     llvm::outs() << result.report;
   if (!result.json.empty()) {

@@ -9,7 +9,7 @@
 #define COLOSSAL_COMPILER_PLANTRAINING_H
 
 #include "colossal/Import/ONNX.h"
-#include "colossal/Planner/JointSearch.h"
+#include "colossal/Planner/FixedParts.h"
 
 #include <functional>
 #include <string>
@@ -22,9 +22,11 @@ struct PlanTrainingOptions {
       batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
   planner::SearchSpace space;
+  planner::FixedParts fixed;  ///< that narrowed `space`
   cost::Machine machine;
   std::string machineName; ///< as it is written in the plan: a file or a name
   std::string pricePath;   ///< a plan to price; empty: search
+  std::string otherPricePath; ///< another one to compare it with; may be empty
   /// What was asked for beside a plan to price, which states it as well: they must agree. 0 and empty:
   /// nothing.
   struct Asked {
@@ -36,9 +38,10 @@ struct PlanTrainingOptions {
 };
 
 struct PlanTrainingResult {
-  std::string report; ///< for people
-  std::string json;   ///< the plan; empty where none fits, or where one was priced
-  bool found = false; ///< a plan that fits
+  std::string report;       ///< for people
+  std::string json;         ///< the plan; empty where none fits, or where one was priced
+  bool found = false;       ///< a plan that fits
+  bool contradicts = false; ///< no plan of this model can have the parts that are fixed
 };
 
 /// Fails, with diagnostics, where the model, the task or the given plan make no sense. That nothing fits is

@@ -81,6 +81,7 @@ struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
   double collective = 0;                                ///< of them, communication
   double forwardCollective = 0;                         ///< of that, in the forward pass
+  double stepReductionBytes = 0;                        ///< that a rank sends for the next
   double stepReduction = 0;     ///< s a step: gradients of parameters that the tensor axes do not split
   double savedBytes = 0;        ///< from the forward to the backward pass
   double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
@@ -88,7 +89,8 @@ struct UnitCost {
   double parameters = 0;        ///< elements stored on a rank
   std::map<int, double> shared; ///< of them, by shared number
   double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
-  std::map<std::string, double> bytesByCollective; ///< moved by a rank, forward and backward
+  std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
+  std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
 };
 
 /// Threads may share a planner if they ask about different axes.

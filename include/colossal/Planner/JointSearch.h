@@ -12,7 +12,12 @@
 
 namespace colossal::planner {
 
-/// What is tried. The defaults are wide; tests make them narrow.
+/// Sizes of a mesh's axes; 0: searched.
+struct MeshSizes {
+  int pipeline = 0, data = 0, context = 0, tensor = 0;
+};
+
+/// What is tried. The defaults are wide; tests and fixed parts (FixedParts.h) make them narrow.
 struct SearchSpace {
   int maxTensor = 64; ///< ranks of all tensor axes
   int maxContext = 16;
@@ -27,6 +32,9 @@ struct SearchSpace {
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   std::vector<int> zero = {1, 2, 3, 0};
   bool fusedAttention = true;
+  std::vector<MeshSizes> meshes; ///< the mesh is one of these; empty: any
+  int microbatches = 0;          ///< of a rank, in a step; 0: any number
+  int chunks = 0;                ///< of a stage; 0: any number that the schedule takes
   /// Passes of a microbatch through a chunk that are simulated before the search gives the best plan so far:
   /// about a microsecond each.
   long long passes = 4000000;
@@ -67,15 +75,22 @@ struct SearchResult {
   /// Where nothing fits: the plan that needs the least memory, and what would help.
   std::optional<PricedPlan> smallest;
   std::vector<std::string> remedies;
-  long long plans = 0;     ///< of the space
-  long long simulated = 0; ///< the others are excluded by their bounds
-  bool complete = true;    ///< no better plan was left out for lack of simulations
-  std::string error;       ///< the task makes no sense
+  std::vector<std::string> useless; ///< what was tried and does not help
+  long long plans = 0;              ///< of the space
+  long long simulated = 0;          ///< the others are excluded by their bounds
+  bool complete = true;             ///< no better plan was left out for lack of simulations
+  std::string error;                ///< the task makes no sense, or the space has no plan
+  std::string fixed;                ///< the options that narrowed the space, for reports
 
   double gap() const {
     return best && best->price.seconds > 0 ? (best->price.seconds - bound) / best->price.seconds : 0;
   }
 };
+
+/// The plan that needs the least memory, of those of one sequence a microbatch where that is left open; none
+/// if the space has none.
+std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &task,
+                                       const SearchSpace &space);
 
 /// Deterministic. `progress` is told what is done, now and then.
 SearchResult searchPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space,

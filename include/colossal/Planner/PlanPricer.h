@@ -13,6 +13,15 @@ struct StageMemory {
   double total() const { return parameters + gradients + optimizer + activations + transient; }
 };
 
+/// What a rank of one stage moves in a step for one purpose.
+struct Communication {
+  std::string name; ///< "all-gather of parameters, data ranks"
+  double bytes = 0; ///< that it sends
+  double seconds = 0;
+  /// s that the step is longer for it; the others pass beside kernels.
+  double exposed = 0;
+};
+
 /// Bytes held at a time of the step, on the stage that holds the most.
 struct MemoryPoint {
   double seconds = 0, bytes = 0;
@@ -32,9 +41,21 @@ struct PlanPrice {
   int curveStage = 0;
   double flops = 0; ///< of a step, as the model's contractions count, without recompute
   std::map<std::string, double> bytesByCollective; ///< a rank of the first stage, in a step
+  int lastStage = 0;                               ///< the one that ends last
+  std::vector<Communication> communication;        ///< of a rank of it; if asked for
+  double straggler = 1;                            ///< factor of the step for nodes that wait for the slowest
   std::string error;                               ///< why the plan makes no sense; the rest is empty then
 
   bool fits() const { return error.empty() && peakBytes <= limitBytes; }
+};
+
+/// The figures of a price that a plan's text keeps.
+struct PriceSummary {
+  double seconds = 0, pipeline = 0, bubble = 0, collective = 0, reduction = 0, optimizer = 0, peakBytes = 0;
+  PriceSummary() = default;
+  explicit PriceSummary(const PlanPrice &price)
+      : seconds(price.seconds), pipeline(price.pipeline), bubble(price.bubble), collective(price.collective),
+        reduction(price.reduction), optimizer(price.optimizer), peakBytes(price.peakBytes) {}
 };
 
 /// Costs of all kinds of unit under one choice of axes, microbatch, recompute and boundary.
@@ -52,7 +73,7 @@ struct PlanOutline {
   struct Stage {
     double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
     std::map<int, double> shared;
-    double reduction = 0; ///< s, over tensor axes
+    double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
     double transient = 0;
     friend bool operator==(const Stage &a, const Stage &b) {
       return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&

@@ -10,6 +10,10 @@ namespace colossal::planner {
 std::string printReport(const SearchResult &result, PlanPricer &pricer);
 /// A plan given by hand.
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer);
+/// What differs of two predictions, line by line; "none" where nothing does.
+std::string printDifference(const PriceSummary &before, const PriceSummary &after);
+/// What differs of two plans but their stages, line by line; empty where nothing does.
+std::string printDifference(const TrainingPlan &before, const TrainingPlan &after);
 /// The error of the cost model on published rows like this plan, "extrapolated" where there are none.
 std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer);
 

@@ -5,21 +5,23 @@
 //     "mesh": {"pipeline": 2, "data": 8, "context": 1, "tensor": [4]}, "microbatch": 1, "schedule": "1f1b",
 //     "chunks": 1, "zero": 1, "recompute": "none", "attention": "fused", "overlap_gradients": true,
 //     "boundary": ["dim1"], "stages": [17, 17], "layouts": {"block": {"node_linear": "n"}} }
-// "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "predicted", "bound"
-// and the like are what a search found out, and are not read. Unknown keys, and keys that stand twice, are
-// errors. Neighbour: TrainingPlan.h.
+// "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "search" and the
+// like are what a search found out, and are not read; "predicted" is compared with. Unknown keys, and keys
+// that stand twice, are errors. Neighbour: TrainingPlan.h.
 #pragma once
 
 #include "colossal/Planner/JointSearch.h"
 
+#include <optional>
 #include <string_view>
 
 namespace colossal::planner {
 
 struct PlanReadResult {
   TrainingPlan plan;
-  std::string machine; ///< empty where the plan names none
-  double sequence = 0; ///< tokens that the plan was made for; 0 where it does not say
+  std::string machine;                   ///< empty where the plan names none
+  double sequence = 0;                   ///< tokens that the plan was made for; 0 where it does not say
+  std::optional<PriceSummary> predicted; ///< when the plan was found; none where it does not say
   /// Names the place of the first thing that is wrong, as in "mesh.data: must be a whole number".
   std::string error;
 };

@@ -1,0 +1,31 @@
+// Parts of a training plan that a user fixes; the search finds the others.
+#pragma once
+
+#include "colossal/Planner/JointSearch.h"
+
+#include <string>
+
+namespace colossal::planner {
+
+/// As they are typed; empty, 0, or below 0 for `zero`: not fixed.
+struct FixedParts {
+  /// Axes by name, "model=8,stage=2" (of data, model, context, stage; the others are searched), or sizes
+  /// whose roles are searched, "8x8".
+  std::string mesh;
+  std::string schedule, recompute;
+  int zero = -1, microbatches = 0, chunks = 0;
+
+  /// The options that fix them, "--mesh model=8,stage=2 --zero 1"; empty where nothing is fixed.
+  std::string text() const;
+  /// The same parts but one, with the option that is left out.
+  std::vector<std::pair<std::string, FixedParts>> withoutEach() const;
+};
+
+/// Narrows `space` to plans with these parts. Where the task does not say how many devices there are, a mesh
+/// of sizes does. Empty, or which options contradict each other, and what would do instead.
+std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &space);
+
+/// Empty, or why no plan for this model can have the parts.
+std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph);
+
+} // namespace colossal::planner

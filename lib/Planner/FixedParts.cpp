@@ -1,0 +1,228 @@
+// From options to a narrower space.
+#include "colossal/Planner/FixedParts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+namespace colossal::planner {
+
+namespace {
+
+constexpr const char *kAxes[] = {"data", "model", "context", "stage"};
+constexpr std::size_t kMostAxes = 6;
+constexpr int kMostRanks = 1 << 20;
+
+std::vector<std::string> split(const std::string &text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);)
+    parts.push_back(part);
+  if (!text.empty() && text.back() == separator)
+    parts.emplace_back();
+  return parts;
+}
+
+/// 0 where it is no whole number of at least 1.
+int parseSize(const std::string &text) {
+  int value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 1 && value <= kMostRanks ? value
+                                                                                                       : 0;
+}
+
+int &role(MeshSizes &sizes, std::size_t axis) {
+  int *const roles[] = {&sizes.data, &sizes.tensor, &sizes.context, &sizes.pipeline};
+  return *roles[axis];
+}
+
+std::string parseNamed(const std::string &text, const TrainingTask &task, SearchSpace &space) {
+  const std::string option = "--mesh " + text + ": ";
+  MeshSizes sizes;
+  double ranks = 1;
+  for (const std::string &part : split(text, ',')) {
+    std::size_t at = part.find('=');
+    std::string name = part.substr(0, at), number = at == std::string::npos ? "" : part.substr(at + 1);
+    auto axis = std::find(std::begin(kAxes), std::end(kAxes), name);
+    if (axis == std::end(kAxes))
+      return option + "'" + name +
+             "' is no axis of a training plan; those are data, model, context and stage";
+    int &size = role(sizes, axis - std::begin(kAxes));
+    if (size > 0)
+      return option + "axis '" + name + "' is given twice";
+    if (!(size = parseSize(number)))
+      return option + "'" + part + "' is not an axis of 1 to 2^20 ranks, as in model=8";
+    ranks *= size;
+  }
+  if (ranks > task.devices)
+    return option + "the axes make " + std::to_string(static_cast<long long>(ranks)) + " ranks, there are " +
+           std::to_string(task.devices) + " devices: --devices " +
+           std::to_string(static_cast<long long>(ranks)) + ", or smaller axes, would do";
+  int product = static_cast<int>(ranks);
+  if (task.devices % product != 0) {
+    int below = task.devices / product * product;
+    return option + "the axes make " + std::to_string(product) + " ranks, which do not divide " +
+           std::to_string(task.devices) + " devices: --devices " + std::to_string(below) + " or " +
+           std::to_string(below + product) + ", or other sizes, would do";
+  }
+  space.meshes = {sizes};
+  return "";
+}
+
+/// Every way to give the sizes roles; axes of one role are multiplied.
+std::string parseSizes(const std::string &text, TrainingTask &task, SearchSpace &space) {
+  const std::string option = "--mesh " + text + ": ";
+  std::vector<int> sizes;
+  double ranks = 1;
+  for (const std::string &part : split(text, 'x')) {
+    sizes.push_back(parseSize(part));
+    if (!sizes.back())
+      return option + "'" + part +
+             "' is not a size of 1 to 2^20 ranks; write sizes as 8x8, or names and sizes as model=8,stage=2";
+    ranks *= sizes.back();
+  }
+  if (sizes.empty() || sizes.size() > kMostAxes)
+    return option + "1 to " + std::to_string(kMostAxes) + " axes can be given";
+  if (ranks > kMostRanks)
+    return option + "more than 2^20 ranks";
+  if (task.devices == 0)
+    task.devices = static_cast<int>(ranks);
+  if (task.devices != ranks)
+    return option + "the axes make " + std::to_string(static_cast<long long>(ranks)) + " ranks, there are " +
+           std::to_string(task.devices) + " devices: give --devices " +
+           std::to_string(static_cast<long long>(ranks)) +
+           ", or name the axes (data, model, context, stage), so that those that are not named are searched";
+  std::set<std::tuple<int, int, int, int>> known;
+  for (std::size_t roles = 0, all = std::size_t{1} << (2 * sizes.size()); roles < all; ++roles) {
+    MeshSizes mesh{1, 1, 1, 1};
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      role(mesh, roles >> (2 * i) & 3) *= sizes[i];
+    if (known.insert({mesh.pipeline, mesh.data, mesh.context, mesh.tensor}).second)
+      space.meshes.push_back(mesh);
+  }
+  return "";
+}
+
+std::string fixSchedule(const FixedParts &parts, SearchSpace &space) {
+  using cost::Schedule;
+  int stages = space.meshes.size() == 1 ? space.meshes.front().pipeline : 0;
+  std::string option = "--pipeline-schedule " + parts.schedule;
+  if (!parts.schedule.empty()) {
+    Schedule schedule;
+    if (!cost::parseSchedule(parts.schedule, schedule))
+      return "--pipeline-schedule: '" + parts.schedule + "' is not one of " + cost::scheduleNames();
+    space.schedules = {schedule};
+    bool isV = schedule == Schedule::ZeroBubbleV, isMany = schedule == Schedule::Interleaved;
+    if (stages == 1 && schedule != Schedule::OneFOneB && schedule != Schedule::GPipe)
+      return option + " needs more than one stage: stage=2 or more, or 1f1b, would do";
+    if (isMany && parts.chunks == 1)
+      return "--chunks 1: interleaved has at least 2 chunks a stage";
+    if (isV && parts.chunks > 0 && parts.chunks != 2)
+      return "--chunks " + std::to_string(parts.chunks) + ": zb-v has 2 chunks a stage";
+    if (!isMany && !isV && parts.chunks > 1)
+      return "--chunks " + std::to_string(parts.chunks) + ": " + cost::toString(schedule) +
+             " has one chunk a stage; --pipeline-schedule interleaved takes 2 or more, zb-v takes 2";
+    if (isMany && stages > 0 && parts.microbatches % stages != 0)
+      return "--microbatches " + std::to_string(parts.microbatches) +
+             ": interleaved takes a multiple of the " + std::to_string(stages) + " stages: --microbatches " +
+             std::to_string((parts.microbatches / stages + 1) * stages) + " would do";
+  }
+  if (stages == 1 && parts.chunks > 1)
+    return "--chunks " + std::to_string(parts.chunks) +
+           ": one stage has one chunk: stage=2 or more would do, or leave --chunks out";
+  space.chunks = parts.chunks;
+  return "";
+}
+
+} // namespace
+
+std::string FixedParts::text() const {
+  std::string all;
+  auto add = [&](const char *option, const std::string &value) {
+    if (!value.empty())
+      all += (all.empty() ? "" : " ") + std::string(option) + " " + value;
+  };
+  auto number = [](int value, int none) { return value > none ? std::to_string(value) : std::string(); };
+  add("--mesh", mesh);
+  add("--zero", number(zero, -1));
+  add("--recompute", recompute);
+  add("--pipeline-schedule", schedule);
+  add("--microbatches", number(microbatches, 0));
+  add("--chunks", number(chunks, 0));
+  return all;
+}
+
+std::vector<std::pair<std::string, FixedParts>> FixedParts::withoutEach() const {
+  std::vector<std::pair<std::string, FixedParts>> found;
+  auto leave = [&](auto FixedParts::*part) {
+    FixedParts alone, others = *this;
+    alone.*part = this->*part;
+    others.*part = FixedParts().*part;
+    if (!alone.text().empty())
+      found.push_back({alone.text(), others});
+  };
+  leave(&FixedParts::mesh);
+  leave(&FixedParts::zero);
+  leave(&FixedParts::recompute);
+  leave(&FixedParts::schedule);
+  leave(&FixedParts::microbatches);
+  leave(&FixedParts::chunks);
+  return found;
+}
+
+std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &space) {
+  if (!parts.mesh.empty()) {
+    bool isNamed = parts.mesh.find('=') != std::string::npos;
+    if (isNamed && task.devices < 1)
+      return "--mesh " + parts.mesh + ": --devices is missing (over how many the other axes are searched)";
+    std::string wrong = isNamed ? parseNamed(parts.mesh, task, space) : parseSizes(parts.mesh, task, space);
+    if (!wrong.empty())
+      return wrong;
+  }
+  if (parts.zero > 3)
+    return "--zero: must be 0 to 3, is " + std::to_string(parts.zero);
+  if (parts.zero >= 0)
+    space.zero = {parts.zero};
+  if (!parts.recompute.empty()) {
+    auto known = std::find_if(space.recompute.begin(), space.recompute.end(),
+                              [&](Recompute one) { return toString(one) == parts.recompute; });
+    if (known == space.recompute.end())
+      return "--recompute: '" + parts.recompute + "' is not none, selective or full";
+    space.recompute = {*known};
+  }
+  if (std::string wrong = fixSchedule(parts, space); !wrong.empty())
+    return wrong;
+  space.microbatches = parts.microbatches;
+  int data = space.meshes.size() == 1 ? std::max(1, space.meshes.front().data) : 1;
+  double sequences = std::ceil(task.globalBatch / data);
+  if (parts.microbatches > sequences)
+    return "--microbatches " + std::to_string(parts.microbatches) + ": a rank has " +
+           std::to_string(static_cast<long long>(sequences)) + " sequences of the global batch of " +
+           std::to_string(static_cast<long long>(task.globalBatch)) + ": --microbatches " +
+           std::to_string(static_cast<long long>(sequences)) + " or fewer, or --global-batch " +
+           std::to_string(static_cast<long long>(parts.microbatches) * data) + " would do";
+  return "";
+}
+
+std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph) {
+  int units = static_cast<int>(graph.units.size()), chunks = std::max(1, parts.chunks);
+  if (chunks > 1 && 2 * chunks > units)
+    return "--chunks " + std::to_string(chunks) +
+           ": two stages of so many chunks are more than the model's " + std::to_string(units) + " units";
+  if (space.meshes.size() != 1)
+    return "";
+  const MeshSizes &mesh = space.meshes.front();
+  if (static_cast<double>(mesh.pipeline) * chunks > units)
+    return "--mesh " + parts.mesh + ": " + std::to_string(mesh.pipeline) + " stages" +
+           (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") + " are more than the model's " +
+           std::to_string(units) +
+           " units (embedding, blocks, head): stage=" + std::to_string(units / chunks) + " or fewer would do";
+  if (mesh.context > 1 && graph.sequence <= 0)
+    return "--mesh " + parts.mesh + ": the model has no tokens that an axis 'context' could split";
+  return "";
+}
+
+} // namespace colossal::planner
