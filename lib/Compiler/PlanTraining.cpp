@@ -225,8 +225,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
     machine = std::move(stated.machine);
   }
   if (read.plan.task.devices > machine.devices())
-    return emitError(loc) << path << ": devices: machine '" << machine.name << "' has "
-                          << machine.devices();
+    return emitError(loc) << path << ": devices: machine '" << machine.name << "' has " << machine.devices();
   if (read.plan.task.memoryBytes <= 0)
     read.plan.task.memoryBytes = options.task.memoryBytes;
   cost::CostModel model(machine);

@@ -22,10 +22,10 @@ struct PlanTrainingOptions {
       batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
   planner::SearchSpace space;
-  planner::FixedParts fixed;  ///< that narrowed `space`
+  planner::FixedParts fixed; ///< that narrowed `space`
   cost::Machine machine;
-  std::string machineName; ///< as it is written in the plan: a file or a name
-  std::string pricePath;   ///< a plan to price; empty: search
+  std::string machineName;    ///< as it is written in the plan: a file or a name
+  std::string pricePath;      ///< a plan to price; empty: search
   std::string otherPricePath; ///< another one to compare it with; may be empty
   /// What was asked for beside a plan to price, which states it as well: they must agree. 0 and empty:
   /// nothing.
