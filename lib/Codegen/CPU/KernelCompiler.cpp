@@ -1,9 +1,12 @@
-// KernelCompiler: MLIR's and LLVM's passes in process, on worker threads with a context of their own.
+// KernelCompiler: MLIR's and LLVM's passes in process, on the threads of a pool, each with a context of its
+// own.
 //
 // The pass lists are short on purpose: LLVM's stock -O3 unrolls our loops of static length completely, which
 // costs compile time and, for kernels larger than the instruction cache, up to half the speed.
 #include "colossal/Codegen/CPU/KernelCompiler.h"
 #include "colossal/Codegen/CPU/KernelFunction.h"
+#include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -22,7 +25,6 @@
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -36,14 +38,14 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SHA256.h"
+#include "llvm/Support/ThreadPool.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 using namespace mlir;
 
@@ -137,17 +139,18 @@ public:
     context.loadDialect<LLVM::LLVMDialect>();
   }
 
-  llvm::Expected<std::string> compileText(StringRef text, StringRef symbol) {
+  /// The module comes as bytecode: it was made in another context.
+  llvm::Expected<std::string> compile(StringRef bytecode, StringRef symbol) {
     std::string diagnostics;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       llvm::raw_string_ostream(diagnostics) << diagnostic << "\n";
       return success();
     });
     ParserConfig config(&context, /*verifyAfterParse=*/false);
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, config);
-    if (!module)
+    Block block;
+    if (failed(readBytecodeFile(llvm::MemoryBufferRef(bytecode, symbol), &block, config)) || block.empty())
       return llvm::createStringError("kernel " + symbol.str() + " cannot be read back: " + diagnostics);
-    return compile(*module, symbol);
+    return compile(cast<ModuleOp>(block.front()), symbol);
   }
 
   llvm::Expected<std::string> compile(ModuleOp module, StringRef symbol) {
@@ -223,22 +226,26 @@ private:
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
-std::string textOf(ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module->print(stream, OpPrintingFlags().assumeVerified().useLocalScope().printGenericOpForm());
-  return text;
+std::string bytecodeOf(ModuleOp module) {
+  std::string bytes;
+  llvm::raw_string_ostream stream(bytes);
+  (void)writeBytecodeToFile(module, stream); // fails for versions that are asked for only
+  return bytes;
 }
 
-std::string symbolFor(StringRef name, StringRef text, const Processor &processor) {
+std::string digestOf(StringRef bytecode, const Processor &processor) {
   llvm::SHA256 hash;
   hash.update(processor.cpu());
   hash.update(processor.featureString());
-  hash.update(text);
+  hash.update(bytecode);
+  return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
+}
+
+std::string symbolFor(StringRef name, StringRef digest) {
   std::string symbol;
   for (char c : name)
     symbol += llvm::isAlnum(c) || c == '_' ? c : '_';
-  return symbol + "_" + llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
+  return symbol + "_" + digest.str();
 }
 
 } // namespace
@@ -254,78 +261,68 @@ llvm::Expected<KernelObject> compileKernel(ModuleOp module, const Processor &pro
 
 struct KernelCompiler::Implementation {
   struct Job {
-    std::string text, symbol, object, error;
+    std::string bytecode, symbol, object, error;
   };
 
-  explicit Implementation(Processor given) : processor(std::move(given)) {}
+  Implementation(Processor given, unsigned threads) : processor(std::move(given)) {
+    if (threads)
+      pool = std::make_unique<llvm::StdThreadPool>(llvm::hardware_concurrency(threads));
+  }
 
-  void run(Job &job, std::unique_ptr<Worker> &worker) {
+  /// A worker that nobody uses; there come to be as many as threads.
+  std::unique_ptr<Worker> takeWorker() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (idle.empty())
+      return std::make_unique<Worker>(processor);
+    std::unique_ptr<Worker> worker = std::move(idle.back());
+    idle.pop_back();
+    return worker;
+  }
+
+  void run(Job &job) {
+    if (stopping)
+      return;
     auto start = std::chrono::steady_clock::now();
-    if (!worker)
-      worker = std::make_unique<Worker>(processor);
-    llvm::Expected<std::string> object = worker->compileText(job.text, job.symbol);
+    std::unique_ptr<Worker> worker = takeWorker();
+    llvm::Expected<std::string> object = worker->compile(job.bytecode, job.symbol);
     if (object)
       job.object = std::move(*object);
     else
       job.error = llvm::toString(object.takeError());
-    job.text.clear();
-    job.text.shrink_to_fit();
+    job.bytecode.clear();
+    job.bytecode.shrink_to_fit();
     std::lock_guard<std::mutex> lock(mutex);
+    idle.push_back(std::move(worker));
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  void work() {
-    std::unique_ptr<Worker> worker;
-    for (;;) {
-      Job *job;
-      {
-        std::unique_lock<std::mutex> lock(mutex);
-        wake.wait(lock, [&] { return stopping || !queue.empty(); });
-        if (queue.empty())
-          return;
-        job = queue.front();
-        queue.pop_front();
-      }
-      run(*job, worker);
-      std::lock_guard<std::mutex> lock(mutex);
-      --pending;
-      idle.notify_all();
-    }
   }
 
   Processor processor;
   std::map<std::string, std::string> symbols; // digest of the content -> symbol
   std::deque<Job> jobs;
-  std::deque<Job *> queue;
-  std::vector<std::thread> threads;
-  std::unique_ptr<Worker> own;
+  std::vector<std::unique_ptr<Worker>> idle;
   std::mutex mutex;
-  std::condition_variable wake, idle;
-  bool stopping = false;
-  unsigned pending = 0, added = 0;
+  std::atomic<bool> stopping = false; // what waits is not compiled any more
+  unsigned added = 0;
   double seconds = 0;
+  std::unique_ptr<llvm::StdThreadPool>
+      pool; // null: all on the caller's thread; ends before what its tasks use
 };
 
 KernelCompiler::KernelCompiler(Processor processor, unsigned threads)
-    : implementation(std::make_unique<Implementation>(std::move(processor))) {
-  for (unsigned i = 0; i < threads; ++i)
-    implementation->threads.emplace_back([state = implementation.get()] { state->work(); });
-}
+    : implementation(std::make_unique<Implementation>(std::move(processor), threads)) {}
 
 KernelCompiler::~KernelCompiler() {
-  {
-    std::lock_guard<std::mutex> lock(implementation->mutex);
-    implementation->stopping = true;
-    implementation->queue.clear();
-  }
-  implementation->wake.notify_all();
-  for (std::thread &thread : implementation->threads)
-    thread.join();
+  implementation->stopping = true;
 }
 
 std::string KernelCompiler::add(ModuleOp module, StringRef name) {
   Implementation &state = *implementation;
   ++state.added;
+  std::string bytecode = bytecodeOf(module), digest = digestOf(bytecode, state.processor);
+  auto [known, inserted] = state.symbols.try_emplace(digest, symbolFor(name, digest));
+  if (!inserted)
+    return known->second;
+  const std::string &symbol = known->second;
   std::string invalid;
   {
     ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
@@ -335,38 +332,21 @@ std::string KernelCompiler::add(ModuleOp module, StringRef name) {
     if (succeeded(verify(module)))
       invalid.clear();
   }
-  std::string text = textOf(module);
-  std::string symbol = symbolFor(name, text, state.processor);
-  auto [known, inserted] = state.symbols.try_emplace(symbolFor("", text, state.processor), symbol);
-  if (!inserted)
-    return known->second;
-  Implementation::Job *job;
-  {
-    std::lock_guard<std::mutex> lock(state.mutex);
-    state.jobs.push_back({std::move(text), symbol, "", ""});
-    job = &state.jobs.back();
-    if (!invalid.empty()) {
-      job->error = "kernel " + symbol + " is invalid: " + invalid;
-      return symbol;
-    }
-    if (!state.threads.empty()) {
-      state.queue.push_back(job);
-      ++state.pending;
-    }
-  }
-  if (state.threads.empty())
-    state.run(*job, state.own);
+  state.jobs.push_back({std::move(bytecode), symbol, "", ""});
+  Implementation::Job &job = state.jobs.back();
+  if (!invalid.empty())
+    job.error = "kernel " + symbol + " is invalid: " + invalid;
+  else if (state.pool)
+    state.pool->async([&state, &job] { state.run(job); });
   else
-    state.wake.notify_one();
+    state.run(job);
   return symbol;
 }
 
 llvm::Expected<std::string> KernelCompiler::finish() {
   Implementation &state = *implementation;
-  {
-    std::unique_lock<std::mutex> lock(state.mutex);
-    state.idle.wait(lock, [&] { return state.pending == 0; });
-  }
+  if (state.pool)
+    state.pool->wait();
   std::vector<KernelObject> objects;
   std::string errors;
   for (Implementation::Job &job : state.jobs) {
