@@ -132,19 +132,22 @@ static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &op
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   const cost::Machine &machine = options.layout.machine;
   // Of another machine no time goes into the programs, which are for this CPU.
-  if (!layout::describeForeignTimes(machine).empty())
+  const bool foreign = !layout::describeForeignTimes(machine).empty();
+  if (foreign)
     result.layout.predictedByFunction.clear();
   dist::MeshAttr mesh = dist::getMesh(module);
-  if (machine.host)
-    for (auto program : module.getOps<plan::ProgramOp>()) {
-      if (program.getRole() == plan::Role::Load)
-        continue;
-      PlanPrice price = pricePlan(program, mesh, machine);
-      program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
-      result.layout.predictedByFunction.erase(program.getSymName().str());
-      result.layout.summary +=
-          "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
-    }
+  for (auto program : module.getOps<plan::ProgramOp>()) {
+    if (program.getRole() == plan::Role::Load || foreign)
+      continue;
+    PlanPrice price = pricePlan(program, mesh, machine);
+    // Where nothing was measured on the host, the program's time is the search's.
+    if (!machine.host)
+      continue;
+    program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
+    result.layout.predictedByFunction.erase(program.getSymName().str());
+    result.layout.summary +=
+        "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
+  }
   result.layout.summary +=
       "error of predictions: " + cost::describePlanEvidence(machine, mesh.getNumRanks()) + "\n";
   return success();

@@ -40,6 +40,7 @@ PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
   for (const plan::Function &function : plan.functions())
     scratch = std::max(scratch, largestScratch(function.body()));
   memory.scratch = llvm::alignTo(scratch, kScratchAlignment) * threads;
+  memory.staging = plan.staging_bytes();
   return memory;
 }
 
@@ -53,8 +54,9 @@ std::string PlanMemory::describe() const {
     return llvm::formatv("{0:F1} {1}", size, units[unit]).str();
   };
   return "weights " + text(weights) + ", activations and workspace " + text(activations) +
-         ", inputs and outputs " + text(io) + ", kernels' scratch " + text(scratch) + ", total " +
-         text(total()) + " (" + std::to_string(total()) + " bytes)";
+         ", inputs and outputs " + text(io) + ", kernels' scratch " + text(scratch) +
+         (staging ? ", staging between processes " + text(staging) : "") + ", total " + text(total()) + " (" +
+         std::to_string(total()) + " bytes)";
 }
 
 } // namespace colossal

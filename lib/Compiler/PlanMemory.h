@@ -17,7 +17,8 @@ namespace colossal {
 struct PlanMemory {
   uint64_t weights = 0, activations = 0, io = 0;
   uint64_t scratch = 0; ///< of the kernels, for all threads
-  uint64_t total() const { return weights + activations + io + scratch; }
+  uint64_t staging = 0; ///< of a communicator that moves between processes
+  uint64_t total() const { return weights + activations + io + scratch + staging; }
   /// "weights 12.0 MiB, ..., total 14.0 MiB (14680064 bytes)".
   std::string describe() const;
 };

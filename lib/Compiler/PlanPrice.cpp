@@ -5,6 +5,7 @@
 #include "colossal/Cost/HostCost.h"
 #include "colossal/Cost/MeshGroups.h"
 #include "colossal/Layout/CostTypes.h"
+#include "colossal/Plan/Emit.h"
 #include "colossal/Schedule/Schedule.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -26,22 +27,30 @@ double product(ArrayRef<int64_t> sizes) {
 
 class Pricing {
 public:
-  Pricing(dist::MeshAttr mesh, const cost::Machine &machine)
-      : mesh(mesh), host(machine, static_cast<int>(mesh.getNumRanks())), network(machine) {}
+  Pricing(dist::MeshAttr mesh, const cost::Machine &machine) : mesh(mesh), network(machine), device(network) {
+    if (machine.host)
+      host.emplace(machine, static_cast<int>(mesh.getNumRanks()));
+  }
 
   double price(plan::LaunchOp op) const;
   double price(plan::ConvolutionOp op) const;
   double price(plan::CollectiveOp op) const;
   double price(plan::CopyOp op) const {
-    return host.seconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 1);
+    return seconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
   }
 
 private:
   std::vector<cost::Group> groupsOf(ArrayRef<int64_t> axes) const;
+  /// A kernel of `work` with `operations` on single elements, in so many tiles: on the host's cores where the
+  /// machine has them measured, otherwise on a device of its own, as the search prices it.
+  double seconds(const cost::OpWork &work, double operations, double tiles) const {
+    return host ? host->kernelSeconds(work, operations, tiles) : device.seconds(work);
+  }
 
   dist::MeshAttr mesh;
-  cost::HostCost host;
+  std::optional<cost::HostCost> host;
   cost::CostModel network;
+  cost::OperationCost device;
 };
 
 double Pricing::price(plan::LaunchOp op) const {
@@ -51,12 +60,12 @@ double Pricing::price(plan::LaunchOp op) const {
   double tiles = static_cast<double>(op.getTiles());
   auto work = op->getAttrOfType<DictionaryAttr>(schedule::kWorkAttrName);
   if (!work)
-    return host.seconds(cost::streaming(bytes), tiles);
+    return seconds(cost::streaming(bytes), 0, tiles);
   StringRef kind = work.getAs<StringAttr>("kind").getValue();
   ArrayRef<int64_t> sizes = work.getAs<DenseI64ArrayAttr>("sizes").asArrayRef();
   double elements = static_cast<double>(work.getAs<IntegerAttr>("operations").getInt());
   if (kind == "elements")
-    return host.kernelSeconds(cost::streaming(bytes), elements, tiles);
+    return seconds(cost::streaming(bytes), elements, tiles);
   cost::OpWork shape =
       cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
                         static_cast<double>(sizes[2]), static_cast<double>(sizes[3]), cost::DataType::F32);
@@ -64,7 +73,7 @@ double Pricing::price(plan::LaunchOp op) const {
     shape.kind = cost::OpKind::FusedAttention;
   else if (kind == "convolution")
     shape.kind = cost::OpKind::Convolution;
-  return host.kernelSeconds(shape, elements, tiles);
+  return seconds(shape, elements, tiles);
 }
 
 double Pricing::price(plan::ConvolutionOp op) const {
@@ -75,7 +84,7 @@ double Pricing::price(plan::ConvolutionOp op) const {
                                         static_cast<double>(output[1]) / group, product(weight.drop_front()),
                                         layout::getCostType(op.getElementType()));
   work.kind = cost::OpKind::Convolution;
-  return host.seconds(work);
+  return host ? host->seconds(work) : device.seconds(work);
 }
 
 std::vector<cost::Group> Pricing::groupsOf(ArrayRef<int64_t> axes) const {
@@ -134,7 +143,7 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Ma
     }
     *sum += seconds;
     ++price.instructions;
-    op->setAttr("colossal.seconds", builder.getF64FloatAttr(seconds));
+    op->setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(seconds));
   });
   return price;
 }

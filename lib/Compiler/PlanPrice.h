@@ -26,9 +26,8 @@ struct PlanPrice {
   std::string describe() const;
 };
 
-/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. `machine.host` must be
-/// there. Each instruction gets its seconds as an attribute `colossal.seconds`, for whoever looks at the
-/// phase's text.
+/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. Each instruction gets
+/// its seconds as an attribute `colossal.seconds`, which goes into the plan.
 PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine);
 
 } // namespace colossal

@@ -7,6 +7,7 @@
 #include "colossal/Plan/Emit.h"
 
 #include "Elements.h"
+#include "colossal/Plan/Traffic.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -32,6 +33,21 @@ void collectNames(Location loc, SmallVectorImpl<StringRef> &names) {
   } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
     for (Location child : fused.getLocations())
       collectNames(child, names);
+  }
+}
+
+/// The names of operators in a location, in order: of what has no node (parameters), the tensor's.
+void collectOperators(Location loc, SmallVectorImpl<StringRef> &names) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    StringRef node = name.getName().getValue();
+    auto tensor = dyn_cast<NameLoc>(name.getChildLoc());
+    if ((node.empty() || node == "-") && tensor)
+      node = tensor.getName().getValue();
+    if (!node.empty() && !llvm::is_contained(names, node))
+      names.push_back(node);
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location child : fused.getLocations())
+      collectOperators(child, names);
   }
 }
 
@@ -149,7 +165,7 @@ private:
   LogicalResult emitParameter(ParameterOp op);
   LogicalResult emitProgram(ProgramOp op);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
-  LogicalResult emitCollective(CollectiveOp op, Collective &out, Program &program);
+  LogicalResult emitCollective(CollectiveOp op, Collective &out);
   /// An InputOp or OutputOp.
   template <typename Op>
   LogicalResult emitBinding(Op op, Binding &out);
@@ -293,13 +309,10 @@ void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
   out.set_writes(op.getPack() ? 1 : 2); // the packed weight; the scratchpad and the output
 }
 
-LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out, Program &program) {
+LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out) {
   out.set_kind(static_cast<Collective::Kind>(op.getKind()));
-  uint64_t group = 1;
-  for (int64_t axis : op.getAxes()) {
+  for (int64_t axis : op.getAxes())
     out.add_axes(axis);
-    group *= mesh.getAxisSize(axis);
-  }
   if (op.getReduction())
     out.set_reduction(static_cast<Collective::Reduction>(op.getReduction()->getValue()));
   out.set_type(*getDataType(op.getElementType()));
@@ -340,7 +353,6 @@ LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out, Program 
       return op.emitOpError("needs its source as operand");
     *out.mutable_source() = exprs[0];
   }
-  program.set_collective_bytes(program.collective_bytes() + getSentBytes(out, group));
   return success();
 }
 
@@ -356,6 +368,12 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
   SmallVector<StringRef> names;
   collectNames(op->getLoc(), names);
   out.set_source(llvm::join(names, ","));
+  SmallVector<StringRef> operators;
+  collectOperators(op->getLoc(), operators);
+  for (StringRef name : operators)
+    out.add_operators(name.str());
+  if (auto seconds = op->getAttrOfType<FloatAttr>(kSecondsAttrName))
+    out.set_predicted_seconds(seconds.getValueAsDouble());
 
   if (auto launch = dyn_cast<LaunchOp>(op)) {
     auto kernel = kernels.find(launch.getKernel());
@@ -387,7 +405,7 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     return success();
   }
   if (auto collective = dyn_cast<CollectiveOp>(op))
-    return emitCollective(collective, *out.mutable_collective(), program);
+    return emitCollective(collective, *out.mutable_collective());
   if (auto copy = dyn_cast<CopyOp>(op))
     return success(succeeded(emitBuffer(copy.getSrc(), *out.mutable_copy()->mutable_buffer(), op)) &&
                    succeeded(emitBuffer(copy.getDst(), *out.mutable_copy()->mutable_dst(), op)));
@@ -463,6 +481,10 @@ LogicalResult Emitter::emitProgram(ProgramOp op) {
     if (failed(result))
       return failure();
   }
+  Traffic traffic;
+  if (Status status = programTraffic(plan, out, 0, traffic); !status.ok())
+    return op.emitOpError("has collectives whose bytes cannot be computed: ") << status.message();
+  out.set_collective_bytes(collectiveBytes(traffic));
   return success();
 }
 
@@ -506,30 +528,14 @@ LogicalResult Emitter::run() {
   for (ProgramOp op : module.getOps<ProgramOp>())
     if (failed(emitProgram(op)))
       return failure();
+  uint64_t staging = 0;
+  for (uint64_t bytes : stagingByQueue(plan))
+    staging += bytes;
+  plan.set_staging_bytes(staging);
   return success();
 }
 
 } // namespace
-
-uint64_t getSentBytes(const Collective &collective, uint64_t n) {
-  if (n <= 1)
-    return 0;
-  uint64_t block = getElementBytes(collective.type());
-  for (uint64_t size : collective.sizes())
-    block *= size;
-  switch (collective.kind()) {
-  case Collective::ALL_REDUCE: return 2 * block * (n - 1) / n;
-  case Collective::ALL_GATHER:
-  case Collective::REDUCE_SCATTER:
-  case Collective::ALL_TO_ALL: return block * (n - 1);
-  case Collective::EXCHANGE:
-    return collective.window().outer() * collective.window().inner() * getElementBytes(collective.type()) *
-           (collective.window().dst_extent() > collective.window().src_extent()
-                ? collective.window().dst_extent() - collective.window().src_extent()
-                : 0);
-  default: return block;
-  }
-}
 
 LogicalResult emitPlan(ModuleOp module, const EmitOptions &options, Plan &plan, std::string &data) {
   return Emitter(module, options, plan, data).run();

@@ -39,9 +39,23 @@ LogicalResult LoweringContext::lowerOps(ArrayRef<Operation *> ops, bool fuse) {
 LogicalResult LoweringContext::lowerGroup(FusionGroup &group) {
   if (group.outputs.empty())
     return success();
+  const size_t before = program.instructions.size();
   // Every op has element code: what has no lowering of its own is computed by loops.
   const Lowering *lowering = state.shared.lowerings.find(kindOf(group));
-  return lowering ? (*lowering)(*this, group) : lowerSeparately(group);
+  if (failed(lowering ? (*lowering)(*this, group) : lowerSeparately(group)))
+    return failure();
+  // What was fused keeps its names: messages and traces speak of all of it.
+  for (Instruction &instruction : llvm::MutableArrayRef(program.instructions).drop_front(before)) {
+    if (instruction.located)
+      continue;
+    SmallVector<Location> parts{instruction.loc};
+    for (Operation *op : group.ops)
+      if (!llvm::is_contained(parts, op->getLoc()))
+        parts.push_back(op->getLoc());
+    instruction.loc = FusedLoc::get(mlirContext(), parts);
+    instruction.located = true;
+  }
+  return success();
 }
 
 LogicalResult LoweringContext::lowerSeparately(FusionGroup &group) {

@@ -110,6 +110,8 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
     for (Value scalar : instruction.scalars)
       cloneScalar(scalar, b, mapping);
     Operation *built = instruction.build(b, buffers, mapping);
+    if (built)
+      built->setLoc(instruction.loc);
     if (isa_and_nonnull<plan::LaunchOp>(built))
       built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
   }

@@ -84,6 +84,10 @@ struct colossal_session {
   uint64_t collectiveBytes = 0;
   std::vector<RankMemory> memory;
   std::vector<colossal_memory_row> memoryRows;
+  std::vector<RankTraffic> traffic;
+  std::vector<colossal_traffic_row> trafficRows;
+  std::vector<Timeline::Row> profile;
+  std::vector<colossal_profile_row> profileRows;
 
   /// The program that the inputs fit; converts those whose file format lacks the type.
   Status select(const ProgramDescription *&program) {
@@ -502,16 +506,60 @@ colossal_status colossal_check_output(const colossal_session *session, const cha
   });
 }
 
+colossal_status colossal_get_traffic(colossal_session *session, const colossal_traffic_row **rows,
+                                     size_t *count) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.traffic.clear(), own.trafficRows.clear();
+    if (!own.last)
+      return {Code::NotFound, "nothing has run, or the last run failed"};
+    COLOSSAL_RETURN_IF_ERROR(own.session->traffic(own.last->index, own.traffic));
+    for (const RankTraffic &row : own.traffic)
+      own.trafficRows.push_back(
+          {row.rank, row.stage, row.axes.c_str(), row.kind.c_str(), row.sent, row.planned});
+    if (rows)
+      *rows = own.trafficRows.data();
+    if (count)
+      *count = own.trafficRows.size();
+    return {};
+  });
+}
+
+colossal_status colossal_set_trace(colossal_session *session, int trace) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.session->record(trace != 0);
+    return {};
+  });
+}
+
+colossal_status colossal_get_profile(colossal_session *session, const colossal_profile_row **rows,
+                                     size_t *count) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.profile.clear(), own.profileRows.clear();
+    Timeline timeline;
+    COLOSSAL_RETURN_IF_ERROR(own.session->timeline(timeline));
+    if (own.session->root())
+      own.profile = timeline.profile();
+    for (const Timeline::Row &row : own.profile)
+      own.profileRows.push_back({row.name.c_str(), row.kind.c_str(), row.kernel.c_str(), row.executions,
+                                 row.seconds, row.waiting, row.predicted});
+    if (rows)
+      *rows = own.profileRows.data();
+    if (count)
+      *count = own.profileRows.size();
+    return {};
+  });
+}
+
 colossal_status colossal_write_trace(colossal_session *session, const char *path) {
   return withSession(session, [&](colossal_session &own) -> Status {
-    std::string text;
-    COLOSSAL_RETURN_IF_ERROR(own.session->trace(text));
+    Timeline timeline;
+    COLOSSAL_RETURN_IF_ERROR(own.session->timeline(timeline));
     if (!own.session->root())
       return {};
     if (!path)
       return {Code::InvalidArgument, "colossal_write_trace needs a path"};
     COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(path, own.session->files()));
-    return plan::writeFile(path, text);
+    return plan::writeFile(path, timeline.events());
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "colossal/Plan/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,6 +30,19 @@ public:
   virtual Status broadcast(std::string &text) = 0;
   /// Ends the ranks that live in other processes (MPI_Abort). Does not return if there are any.
   virtual void abort(int exitCode) = 0;
+
+  // Who is alive, asked beside the calls above and in no order among ranks. A process that watches over a run
+  // calls `answer` every few milliseconds; when the run stands still it asks. What does not answer is
+  // stopped, dead, or not in the run. Neither call blocks.
+  /// Answers what other processes have asked since with `mine`, what this rank is doing, and takes in their
+  /// answers. `ask`: asks all of them now.
+  virtual void answer(const std::string &mine, bool ask) { (void)mine, (void)ask; }
+  /// The last answers of all ranks that are not older than `span`, by rank; empty where there is none, as for
+  /// the own rank. No entries where all ranks live in this process, which sees for itself.
+  virtual std::vector<std::string> answers(std::chrono::milliseconds span) const {
+    (void)span;
+    return {};
+  }
 };
 
 } // namespace colossal::runtime

@@ -107,15 +107,16 @@ public:
     StridedBlock block(call.sizes, call.srcStrides, call.dstStrides);
     switch (call.kind) {
     case CollectiveKind::AllReduce: {
-      // Each member reduces one slice and gives it to all; slices end on cache lines.
-      uint64_t slice = (block.elements() + members - 1) / members;
-      slice = (slice + 63) / 64 * 64;
-      uint64_t begin = std::min(block.elements(), self * slice);
-      reduce(block, begin, std::min(block.elements(), begin + slice), 0, true);
+      // Each member reduces one slice and gives it to all.
+      const auto [begin, end] = memberSlice(block.elements(), self, members);
+      reduce(block, begin, end, 0, true);
+      countFromOthers((end - begin) * bytes);
+      countSent(self, (members - 1) * (end - begin) * bytes);
       return;
     }
     case CollectiveKind::ReduceScatter:
       reduce(block, 0, block.elements(), self * call.srcPeerStride, false);
+      countFromOthers(block.elements() * bytes);
       return;
     case CollectiveKind::AllGather:
       // Begin with oneself, so that members do not all read the same one.
@@ -123,6 +124,7 @@ public:
         uint32_t peer = (self + step) % members;
         copyBlock(block, calls[peer]->src, call.dst + peer * call.dstPeerStride * bytes, bytes);
       }
+      countFromOthers(block.elements() * bytes);
       return;
     case CollectiveKind::AllToAll:
       for (uint32_t step = 0; step < members; ++step) {
@@ -130,16 +132,19 @@ public:
         copyBlock(block, calls[peer]->src + self * call.srcPeerStride * bytes,
                   call.dst + peer * call.dstPeerStride * bytes, bytes);
       }
+      countFromOthers(block.elements() * bytes);
       return;
     case CollectiveKind::Broadcast:
       if (self != call.root || call.src != call.dst)
         copyBlock(block, calls[call.root]->src, call.dst, bytes);
+      countSent(call.root, block.elements() * bytes);
       return;
     case CollectiveKind::Permute: {
       int64_t source = call.sources[self];
-      if (source >= 0)
+      if (source >= 0) {
         copyBlock(block, calls[static_cast<size_t>(source)]->src, call.dst, bytes);
-      else
+        countSent(static_cast<uint32_t>(source), block.elements() * bytes);
+      } else
         block.forRows(0, block.elements(), [&](uint64_t, uint64_t to, uint64_t, uint64_t length) {
           std::memset(call.dst + to * bytes, 0, length * bytes);
         });
@@ -150,6 +155,18 @@ public:
   }
 
 private:
+  // A member that reads from another's buffer does the sending for it; its own bytes are not sent. One
+  // addition for each peer and collective: counters are others' cache lines.
+  void countSent(uint32_t from, uint64_t sent) const {
+    if (from != self || call.kind == CollectiveKind::AllReduce)
+      calls[from]->group->countSent(call.kind, sent);
+  }
+  void countFromOthers(uint64_t sent) const {
+    for (uint32_t peer = 0; peer < members; ++peer)
+      if (peer != self)
+        countSent(peer, sent);
+  }
+
   void reduce(const StridedBlock &block, uint64_t begin, uint64_t end, uint64_t offset, bool toAll) {
     std::vector<const std::byte *> sources(members);
     block.forRows(begin, end, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
@@ -179,6 +196,8 @@ private:
         std::memcpy(call.dst + (outer * window.dstExtent + static_cast<uint64_t>(piece.to)) * place,
                     src + (outer * window.srcExtent + static_cast<uint64_t>(piece.from)) * place,
                     static_cast<uint64_t>(piece.length) * place);
+      countSent(static_cast<uint32_t>(piece.member),
+                window.outer * static_cast<uint64_t>(piece.length) * place);
     }
   }
 
@@ -226,6 +245,8 @@ public:
         std::lock_guard<std::mutex> lock(world->mutex);
         world->mail[{self, peer, tag}].letters.push_back(std::move(letter));
         world->posted += bytes;
+        if (peer != self && bytes != 0)
+          sent[peer] += bytes;
       }
       world->delivered.increment();
       return Status();
@@ -271,6 +292,11 @@ public:
     return world->posted;
   }
 
+  std::map<uint32_t, uint64_t> messageBytes() const override {
+    std::lock_guard<std::mutex> lock(world->mutex);
+    return sent;
+  }
+
 private:
   Status transfer(const CollectiveCall &call) {
     Meeting &meeting = *static_cast<LocalGroup *>(call.group)->meeting;
@@ -282,6 +308,7 @@ private:
 
   std::shared_ptr<World> world;
   uint32_t self;
+  std::map<uint32_t, uint64_t> sent; // to whom; under the world's mutex
 };
 
 class LocalControl : public Control {

@@ -110,6 +110,8 @@ public:
     return bytes;
   }
 
+  std::map<uint32_t, uint64_t> messageBytes() const override { return inner->messageBytes(); }
+
 private:
   struct Staging {
     std::unique_ptr<Allocation> src, dst;

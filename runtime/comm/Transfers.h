@@ -17,6 +17,9 @@
 
 #include "runtime/device/Device.h"
 
+#include <array>
+#include <atomic>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -34,6 +37,10 @@ enum class CollectiveKind : uint8_t {
   Exchange,
   Permute
 };
+constexpr CollectiveKind collectiveKinds[] = {CollectiveKind::AllReduce,     CollectiveKind::AllGather,
+                                              CollectiveKind::ReduceScatter, CollectiveKind::AllToAll,
+                                              CollectiveKind::Broadcast,     CollectiveKind::Exchange,
+                                              CollectiveKind::Permute};
 enum class Reduction : uint8_t { None = 0, Sum, Max, Min, Prod, And, Or };
 
 /// The ranks that take part, in order, and the caller's place among them.
@@ -41,6 +48,19 @@ struct Group {
   virtual ~Group() = default;
   std::vector<uint32_t> members;
   uint32_t self = 0;
+
+  /// Counts bytes that this member has sent to others. The implementation calls it where they are sent, for
+  /// what is really sent.
+  void countSent(CollectiveKind kind, uint64_t bytes) {
+    sent[static_cast<size_t>(kind)].fetch_add(bytes, std::memory_order_relaxed);
+  }
+  /// The bytes counted since the group was made.
+  uint64_t sentBytes(CollectiveKind kind) const {
+    return sent[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
+private:
+  std::array<std::atomic<uint64_t>, std::size(collectiveKinds) + 1> sent{};
 };
 
 /// A collective with every address and coordinate expression resolved. Meanings as in Plan.proto; sizes and
@@ -105,6 +125,8 @@ public:
   virtual Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
   /// Bytes of host memory held for staging, for the account of memory.
   virtual uint64_t stagingBytes() const = 0;
+  /// Bytes of messages that this rank has sent to each other rank, counted where they are sent.
+  virtual std::map<uint32_t, uint64_t> messageBytes() const = 0;
 };
 
 } // namespace colossal::runtime

@@ -1,6 +1,8 @@
 // Jobs on rank threads by generation counter; the caller watches while it waits.
 #include "runtime/execute/Crew.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -76,12 +78,56 @@ Status Crew::run(const std::function<Status(Rank &)> &work) {
   return shared.abort.raised() ? shared.abort.status() : Status();
 }
 
+namespace {
+
+/// Whether an instruction only ends when other ranks do their part. Between instructions a rank waits for the
+/// others to begin or to end.
+bool waitsForOthers(const plan::Instruction *instruction) {
+  return !instruction || instruction->has_collective() || instruction->has_recv();
+}
+
+/// What a process answers when others ask: whether it waits, how far it is, and where.
+struct Doing {
+  bool waits = false;
+  uint64_t progress = 0;
+  std::string where;
+
+  std::string text() const { return (waits ? "waits " : "works ") + std::to_string(progress) + ' ' + where; }
+  static Doing parse(const std::string &text) {
+    Doing doing;
+    doing.waits = text.rfind("waits ", 0) == 0;
+    char *end = nullptr;
+    doing.progress = std::strtoull(text.c_str() + std::min<size_t>(6, text.size()), &end, 10);
+    doing.where = *end ? end + 1 : end;
+    return doing;
+  }
+};
+
+Doing doingOf(const Rank &rank, const plan::Plan &plan) {
+  const plan::Instruction *instruction = rank.current();
+  return {waitsForOthers(instruction), rank.progress(),
+          instruction ? locateInstruction(plan, instruction) : "between programs"};
+}
+
+std::string list(const std::vector<size_t> &ranks) {
+  std::string names = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    names += (i ? ", " : "") + std::to_string(ranks[i]);
+  return names;
+}
+
+} // namespace
+
 Status Crew::whoIsStuck(Status status) const {
   std::string message = status.message();
   for (const std::unique_ptr<Rank> &rank : ranks)
-    if (const plan::Instruction *instruction = rank->current())
-      message += "; rank " + std::to_string(rank->rank()) + " does not come back from " +
-                 locateInstruction(*shared.plan, instruction);
+    if (const plan::Instruction *instruction = rank->current()) {
+      const std::string name = std::to_string(rank->rank()),
+                        place = locateInstruction(*shared.plan, instruction);
+      // Under MPI a wait cannot be called off, and says nothing about the one who waits.
+      message += waitsForOthers(instruction) ? "; rank " + name + " waits in " + place
+                                             : "; rank " + name + " does not come back from " + place;
+    }
   return Status(status.code(), message).withRank(status.rank()).withInstruction(status.instruction());
 }
 
@@ -91,22 +137,66 @@ void Crew::watch(uint64_t &progress, Clock::time_point &since) {
   uint64_t now = 0;
   for (const std::unique_ptr<Rank> &rank : ranks)
     now += rank->progress();
+  const Clock::time_point at = Clock::now();
   if (now != progress) {
     progress = now;
-    since = Clock::now();
-  } else if (Clock::now() - since > shared.abort.timeout + std::chrono::milliseconds(500)) {
-    // The ranks that wait for others gave up before this, so what is left hangs by itself.
-    const std::string what = "no progress for " + std::to_string(shared.abort.timeout.count() / 1000) + " s";
-    for (const std::unique_ptr<Rank> &rank : ranks)
-      if (const plan::Instruction *instruction = rank->current())
-        shared.abort.raise(Status(Code::Timeout, what)
-                               .withRank(static_cast<int>(rank->rank()))
-                               .withInstruction(locateInstruction(*shared.plan, instruction)));
-    // Between instructions a rank waits for the others to begin or to end; those in other processes name
-    // themselves.
-    shared.abort.raise(Status(Code::Timeout, what + " while waiting for the other ranks between programs")
-                           .withRank(static_cast<int>(ranks.front()->rank())));
+    since = at;
   }
+  // Others are asked in the last seconds before giving up, so that their answers are fresh then.
+  constexpr std::chrono::milliseconds pause(400), early(5000);
+  const auto idle = at - since, limit = Clock::duration(shared.abort.timeout);
+  const bool ask = idle > limit - std::min<Clock::duration>(limit / 2, early) && at - asked > pause;
+  if (ask)
+    asked = at;
+  ranks.front()->control().answer(doingOf(*ranks.front(), *shared.plan).text(), ask);
+  // The ranks that wait for others in this process gave up before this, so what is left hangs by itself.
+  if (idle > limit + std::chrono::milliseconds(500))
+    shared.abort.raise(standstill());
+}
+
+Status Crew::standstill() const {
+  const std::string what = "no progress for " + std::to_string(shared.abort.timeout.count() / 1000) + " s";
+  const auto fresh = std::min(shared.abort.timeout, std::chrono::milliseconds(2000));
+  if (std::vector<std::string> answers = ranks.front()->control().answers(fresh); !answers.empty())
+    return standstillAmong(answers, what);
+  for (const std::unique_ptr<Rank> &rank : ranks)
+    if (const plan::Instruction *instruction = rank->current())
+      return Status(Code::Timeout, what)
+          .withRank(static_cast<int>(rank->rank()))
+          .withInstruction(locateInstruction(*shared.plan, instruction));
+  return Status(Code::Timeout, what + " while waiting for the other ranks between programs")
+      .withRank(static_cast<int>(ranks.front()->rank()));
+}
+
+Status Crew::standstillAmong(const std::vector<std::string> &answers, const std::string &what) const {
+  const size_t self = ranks.front()->rank();
+  const Doing own = doingOf(*ranks.front(), *shared.plan);
+  std::vector<size_t> silent;
+  const Doing *behind = &own;
+  size_t whose = self;
+  std::vector<Doing> others(answers.size());
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    if (rank == self)
+      continue;
+    if (answers[rank].empty()) {
+      silent.push_back(rank);
+      continue;
+    }
+    others[rank] = Doing::parse(answers[rank]);
+    // One that works holds up those that wait; of equals the one that has come the least far.
+    if (std::pair(others[rank].waits, others[rank].progress) < std::pair(behind->waits, behind->progress))
+      behind = &others[rank], whose = rank;
+  }
+  if (!silent.empty())
+    return Status(Code::Timeout,
+                  what + ": " + list(silent) + (silent.size() == 1 ? " does" : " do") +
+                      " not answer: the process is stopped or dead, or does not take part in the run")
+        .withRank(static_cast<int>(self));
+  if (whose == self)
+    return Status(Code::Timeout, what).withRank(static_cast<int>(self)).withInstruction(own.where);
+  return Status(Code::Timeout, what + ": " + list({whose}) +
+                                   (behind->waits ? " waits in " : " is still in ") + behind->where)
+      .withRank(static_cast<int>(self));
 }
 
 } // namespace colossal::runtime

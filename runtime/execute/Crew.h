@@ -28,6 +28,10 @@ private:
   void work(size_t index);
   Status whoIsStuck(Status status) const;
   void watch(uint64_t &progress, std::chrono::steady_clock::time_point &since);
+  /// After `since` without progress: why, and by whose fault.
+  Status standstill() const;
+  /// The same where ranks live in other processes: who does not answer, or works while others wait.
+  Status standstillAmong(const std::vector<std::string> &answers, const std::string &what) const;
 
   std::vector<std::unique_ptr<Rank>> &ranks;
   Rank::Shared &shared;
@@ -36,6 +40,7 @@ private:
   WaitWord generation, finished;
   std::atomic<bool> stopping{false}, interrupted{false};
   bool stuck = false;
+  std::chrono::steady_clock::time_point asked{};
   std::vector<std::thread> threads;
 };
 

@@ -138,11 +138,39 @@ uint64_t Rank::libraryBytes() const {
   return bytes;
 }
 
-std::string Rank::traceJson() const {
-  std::string list = traces[0].json(plan, rank(), 0);
-  if (queues[1])
-    list += ",\n" + traces[1].json(plan, rank(), 1);
-  return list;
+void Rank::markTraffic() {
+  sentBefore.resize(groups.size());
+  auto before = sentBefore.begin();
+  for (const auto &[key, group] : groups) {
+    for (CollectiveKind kind : collectiveKinds)
+      (*before)[static_cast<size_t>(kind)] = group->sentBytes(kind);
+    ++before;
+  }
+  messagesBefore = communicator.transfers->messageBytes();
+}
+
+plan::Traffic Rank::lastTraffic() const {
+  plan::Traffic traffic;
+  auto before = sentBefore.begin();
+  for (const auto &[key, group] : groups) {
+    for (CollectiveKind kind : collectiveKinds)
+      if (const uint64_t bytes = group->sentBytes(kind) - (*before)[static_cast<size_t>(kind)])
+        traffic[{plan::axisNames(plan.mesh(), key.first),
+                 plan::collectiveName(static_cast<plan::Collective::Kind>(kind))}] += bytes;
+    ++before;
+  }
+  for (auto [peer, bytes] : communicator.transfers->messageBytes()) {
+    if (auto earlier = messagesBefore.find(peer); earlier != messagesBefore.end())
+      bytes -= earlier->second;
+    if (bytes)
+      traffic[{plan::axisNames(plan.mesh(), plan::axesBetween(plan.mesh(), rank(), peer)), "send"}] += bytes;
+  }
+  return traffic;
+}
+
+std::string Rank::traceBytes() const {
+  const Trace *const both[] = {&traces[0], &traces[1]};
+  return Timeline::pack(plan, both, std::size(both), barrierLeft);
 }
 
 std::byte *Rank::at(const plan::BufferRef &ref, const Counters &counters) const {
@@ -165,7 +193,8 @@ Status Rank::run(int program) {
   crashContext() = {static_cast<int>(rank()), &position};
   if (shared.trace)
     for (Trace &trace : traces)
-      trace.clear();
+      trace.beginRun(shared.runs);
+  markTraffic();
   Counters counters;
   Status status = execute(*programs[static_cast<size_t>(program)], counters);
   for (size_t i = 0; i < std::size(queues); ++i)
@@ -212,6 +241,7 @@ Status Rank::executeStep(Step &step, Counters &counters) {
   Trace &trace = traces[step.queue];
   std::shared_ptr<int64_t> lateBegin;
   if (traced) {
+    peer = -1;
     begin = traceClock();
     if (!queue.immediate()) {
       lateBegin = std::make_shared<int64_t>(0);
@@ -224,10 +254,10 @@ Status Rank::executeStep(Step &step, Counters &counters) {
   if (Status status = executeKind(step, counters, queue); __builtin_expect(!status.ok(), 0))
     return std::move(status).withInstruction(locateInstruction(plan, &origin));
   if (traced && queue.immediate())
-    trace.add(&origin, begin, traceClock());
+    trace.add(&origin, begin, traceClock(), peer);
   else if (traced)
-    COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin, &trace, &origin] {
-      trace.add(&origin, *lateBegin, traceClock());
+    COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin, &trace, &origin, peer = peer] {
+      trace.add(&origin, *lateBegin, traceClock(), peer);
       return Status();
     }));
   return step.signals ? queue.record(*step.signals) : Status();
@@ -247,28 +277,31 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     return queue.call(*step.routine, step.buffers.data(), static_cast<uint32_t>(step.buffers.size()));
   }
   case Step::Collective: {
-    sentBytes += step.collectiveBytes;
     std::shared_ptr<CollectiveCall> call = step.collective;
     if (step.dynamic) {
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::sentBytes(plan.mesh(), origin.collective(), rank(), counters, step.collectiveBytes));
       call = std::make_shared<CollectiveCall>(*call);
       COLOSSAL_RETURN_IF_ERROR(fillCollective(origin.collective(), counters, *call));
     }
+    collectiveSent += step.collectiveBytes;
     return communicator.transfers->collective(std::move(call), queue);
   }
   case Step::Copy: return executeCopy(origin.copy(), counters, queue);
   case Step::Send:
   case Step::Receive: {
-    int64_t peer;
+    int64_t other;
     const bool sends = step.kind == Step::Send;
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, counters, peer));
-    if (peer < 0)
+        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, counters, other));
+    if (other < 0)
       return {};
+    peer = static_cast<int32_t>(other);
     if (sends)
       return communicator.transfers->send(at(origin.send().src(), counters), origin.send().src().bytes(),
-                                          static_cast<uint32_t>(peer), origin.send().tag(), queue);
+                                          static_cast<uint32_t>(other), origin.send().tag(), queue);
     return communicator.transfers->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
-                                           static_cast<uint32_t>(peer), origin.recv().tag(), queue);
+                                           static_cast<uint32_t>(other), origin.recv().tag(), queue);
   }
   case Step::Call: return execute(*functions[origin.call().function()], counters);
   case Step::Repeat: {

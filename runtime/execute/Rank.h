@@ -15,6 +15,7 @@
 #include "runtime/execute/Weights.h"
 
 #include "colossal/Plan/Container.h"
+#include "colossal/Plan/Traffic.h"
 
 #include <atomic>
 #include <cstring>
@@ -30,7 +31,8 @@ public:
     plan::ByteView code, data;
     Weights weights;
     Abort abort;
-    bool trace = false;
+    bool trace = false; ///< whether runs are recorded
+    uint32_t runs = 0;  ///< since the plan was opened
   };
 
   Rank(Shared &shared, std::unique_ptr<Device> device, Communicator communicator);
@@ -56,7 +58,9 @@ public:
   /// Host memory through which bytes enter and leave the device.
   uint64_t stagingBytes() const { return transfers().stagingBytes() + hostAccess.stagingBytes(); }
   /// Bytes that this rank sent in collectives since load, by the closed formulas of docs/PlanFormat.md.
-  uint64_t collectiveBytes() const { return sentBytes; }
+  uint64_t collectiveBytes() const { return collectiveSent; }
+  /// Bytes that this rank has sent in the last run, as its communicator counted them.
+  plan::Traffic lastTraffic() const;
 
   /// The instruction being run, for watchdogs and crash reports; null between runs. Where the first queue
   /// works beside the rank's thread it is the queue's, which may be far behind.
@@ -69,7 +73,13 @@ public:
     return steps.load(std::memory_order_relaxed) + marks[0].load(std::memory_order_relaxed) +
            marks[1].load(std::memory_order_relaxed);
   }
-  std::string traceJson() const;
+  /// What was recorded of the runs, as Timeline takes it.
+  std::string traceBytes() const;
+  /// Called when all ranks have left a barrier.
+  void leftBarrier() {
+    if (barrierLeft == 0)
+      barrierLeft = traceClock();
+  }
 
 private:
   struct Step;
@@ -85,6 +95,7 @@ private:
   Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
                   std::shared_ptr<Group> &group);
   Status createGroups();
+  void markTraffic();
   std::byte *at(const plan::BufferRef &ref, const Counters &counters) const;
 
   /// The instruction that an asynchronous queue has begun last, null if none.
@@ -115,7 +126,12 @@ private:
   std::map<std::string, Routine *> routineByDescriptor;
   std::unique_ptr<Queue> queues[2];
   Trace traces[2];
-  uint64_t sentBytes = 0;
+  int64_t barrierLeft = 0; // the first time, by the trace's clock
+  int32_t peer = -1;       // of the message being enqueued
+  uint64_t collectiveSent = 0;
+  // As counted before the last run: by group, in their order, and by receiver.
+  std::vector<std::array<uint64_t, std::size(collectiveKinds) + 1>> sentBefore;
+  std::map<uint32_t, uint64_t> messagesBefore;
   std::atomic<const plan::Instruction *> position{nullptr};
   std::atomic<uint64_t> steps{0};
   /// By asynchronous queue: the address of the instruction that it has begun last and, in the upper 16 bits,

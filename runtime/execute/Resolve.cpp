@@ -1,9 +1,8 @@
 // From the plan's instructions to a rank's steps: addresses, parameters, peers, routines.
 #include "runtime/execute/Step.h"
 
-#include "runtime/comm/Blocks.h"
-
 #include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Traffic.h"
 
 #include <algorithm>
 
@@ -13,36 +12,6 @@ namespace {
 
 bool moves(const plan::BufferRef &ref) {
   return std::any_of(ref.strides().begin(), ref.strides().end(), [](int64_t stride) { return stride != 0; });
-}
-
-/// Bytes that one member sends, by the closed formulas of docs/PlanFormat.md.
-uint64_t bytesSent(const CollectiveCall &call) {
-  const uint64_t members = call.group->members.size();
-  uint64_t block = elementSize(call.type);
-  for (uint64_t size : call.sizes)
-    block *= size;
-  switch (call.kind) {
-  case CollectiveKind::AllReduce: return 2 * block * (members - 1) / members;
-  case CollectiveKind::AllGather:
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll: return block * (members - 1);
-  case CollectiveKind::Broadcast: return call.group->self == call.root ? block * (members - 1) : 0;
-  case CollectiveKind::Permute:
-    return block *
-           static_cast<uint64_t>(std::count_if(call.sources.begin(), call.sources.end(), [&](int64_t source) {
-             return source == call.group->self && call.sources[call.group->self] != source;
-           }));
-  case CollectiveKind::Exchange: {
-    uint64_t places = 0;
-    for (uint32_t receiver = 0; receiver < members; ++receiver)
-      if (receiver != call.group->self)
-        for (const WindowPiece &piece : windowPieces(call.window, receiver))
-          if (piece.member == call.group->self)
-            places += static_cast<uint64_t>(piece.length);
-    return places * call.window.outer * call.window.inner * elementSize(call.type);
-  }
-  }
-  return 0;
 }
 
 } // namespace
@@ -83,7 +52,8 @@ Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
     step.collective->group = step.group.get();
     // Counters at zero give a call of the right sizes; dynamic ones are filled again at each run.
     COLOSSAL_RETURN_IF_ERROR(fillCollective(collective, Counters(16, 0), *step.collective));
-    step.collectiveBytes = bytesSent(*step.collective);
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::sentBytes(plan.mesh(), collective, rank(), Counters(16, 0), step.collectiveBytes));
     return communicator.transfers->reserve(step.collective, *queues[step.queue]);
   }
   case I::kCopy: step.kind = Step::Copy; return {};

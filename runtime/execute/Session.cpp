@@ -143,6 +143,11 @@ struct Session::Core {
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
   Status scatter(const plan::Program &program, const Tensors &inputs, Rank &rank);
+  /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
+  /// own is named.
+  Status gather(const std::string &mine, std::vector<std::string> &all) {
+    return crew->run([&](Rank &rank) { return rank.control().gather(mine, all); });
+  }
   /// After a run: whether what it computed for this lies in its ranges, on the ranks of this process.
   Status checkComputed(const plan::Program &program);
 };
@@ -208,7 +213,6 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   shared.plan = &file.plan();
   shared.code = file.code();
   shared.data = file.data();
-  shared.trace = options.trace;
   shared.abort.timeout = options.timeout;
   shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
   return start(options);
@@ -247,6 +251,7 @@ Status Session::Core::start(const SessionOptions &options) {
     if (file.plan().programs(program).role() == plan::Program::LOAD)
       COLOSSAL_RETURN_IF_ERROR(crew->run([program](Rank &rank) { return rank.run(program); }));
   shared.weights.close();
+  shared.trace = options.trace; // runs, not loading
   return {};
 }
 
@@ -318,10 +323,12 @@ Status Session::Core::checkComputed(const plan::Program &program) {
 }
 
 Status Session::run(int program, const Tensors &inputs, double *seconds) {
+  ++core->shared.runs;
   Clock::time_point begin, end;
   Status status = core->crew->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(plan().programs(program), inputs, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
+    rank.leftBarrier();
     if (&rank == core->ranks[0].get())
       begin = Clock::now();
     COLOSSAL_RETURN_IF_ERROR(rank.run(program));
@@ -376,7 +383,7 @@ Status Session::outputs(int program, Tensors &outputs) {
       std::vector<std::string> shards;
       if (gives[own.rank()])
         COLOSSAL_RETURN_IF_ERROR(packShard(own, binding, boxes[own.rank()], mine));
-      COLOSSAL_RETURN_IF_ERROR(own.control().gather(mine, shards));
+      COLOSSAL_RETURN_IF_ERROR(core->gather(mine, shards));
       for (size_t rank = 0; rank < shards.size(); ++rank)
         if (gives[rank])
           boxes[rank].unpack(shards[rank], tensor.bytes.data(), size);
@@ -405,11 +412,13 @@ Status Session::memory(std::vector<RankMemory> &report) {
     };
     also("tile scratch", rank->deviceInfo().scratchBytes());
     also("library", rank->libraryBytes());
-    also("staging", rank->stagingBytes());
+    // A communicator that stages holds what the plan states; plans of before state nothing.
+    if (const uint64_t staging = rank->stagingBytes())
+      rows.push_back({"staging", std::max<uint64_t>(staging, plan().staging_bytes()), staging});
     texts.push_back(rows.dump());
   }
   if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->control().gather(std::string(texts[0]), texts));
+    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
   report.clear();
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     RankMemory memory;
@@ -421,14 +430,49 @@ Status Session::memory(std::vector<RankMemory> &report) {
   return {};
 }
 
-Status Session::trace(std::string &file) {
-  std::vector<std::string> lists;
-  for (const std::unique_ptr<Rank> &rank : core->ranks)
-    lists.push_back(rank->traceJson());
+Status Session::traffic(int program, std::vector<RankTraffic> &report) {
+  using nlohmann::json;
+  std::vector<std::string> texts;
+  for (const std::unique_ptr<Rank> &rank : core->ranks) {
+    json rows = json::array();
+    for (const auto &[key, bytes] : rank->lastTraffic())
+      rows.push_back(json::array({key.first, key.second, bytes}));
+    texts.push_back(rows.dump(-1, ' ', false, json::error_handler_t::replace));
+  }
   if (core->ranks.size() != ranks())
-    COLOSSAL_RETURN_IF_ERROR(core->ranks[0]->control().gather(std::string(lists[0]), lists));
-  file = traceFile(lists);
+    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
+  report.clear();
+  for (uint32_t rank = 0; rank < texts.size(); ++rank) {
+    plan::Traffic planned;
+    COLOSSAL_RETURN_IF_ERROR(plan::programTraffic(plan(), plan().programs(program), rank, planned));
+    std::map<std::pair<std::string, std::string>, RankTraffic> rows;
+    for (const auto &[key, bytes] : planned)
+      rows[key].planned = bytes;
+    for (const json &row : json::parse(texts[rank]))
+      rows[{row[0].get<std::string>(), row[1].get<std::string>()}].sent = row[2].get<uint64_t>();
+    const std::vector<int64_t> place = plan::meshCoordinates(plan().mesh(), rank);
+    int stage = -1;
+    for (size_t axis = 0; axis < place.size(); ++axis)
+      if (plan().mesh().axes(static_cast<int>(axis)).name() == "stage")
+        stage = static_cast<int>(place[axis]);
+    for (auto &[key, row] : rows)
+      if (row.sent || row.planned)
+        report.push_back({rank, stage, key.first, key.second, row.sent, row.planned});
+  }
   return {};
+}
+
+void Session::record(bool on) {
+  core->shared.trace = on;
+}
+
+Status Session::timeline(Timeline &timeline) {
+  std::vector<std::string> recorded;
+  for (const std::unique_ptr<Rank> &rank : core->ranks)
+    recorded.push_back(rank->traceBytes());
+  if (core->ranks.size() != ranks())
+    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(recorded[0]), recorded));
+  return Timeline::unpack(plan(), recorded, timeline);
 }
 
 } // namespace colossal::runtime

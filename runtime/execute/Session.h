@@ -38,6 +38,15 @@ struct RankMemory {
   std::vector<Row> rows;
 };
 
+/// What one rank sent in a run along some axes, in one kind of transfer.
+struct RankTraffic {
+  uint32_t rank = 0;
+  int stage = -1; ///< its coordinate along the mesh's axis `stage`; -1 where the mesh has none
+  std::string axes, kind;
+  uint64_t sent = 0;    ///< as its communicator counted
+  uint64_t planned = 0; ///< by the closed formulas of docs/PlanFormat.md
+};
+
 class Session {
 public:
   /// After a failure with ranks in other processes `session` is set nevertheless, and good for one thing:
@@ -66,12 +75,17 @@ public:
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   Status outputs(int program, Tensors &outputs);
 
+  /// Whether runs from now on are recorded.
+  void record(bool on);
+
   /// May be called from a signal handler or another thread: ends the run in progress.
   void interrupt();
 
   /// Of all ranks, at the root; every process must call these.
   Status memory(std::vector<RankMemory> &report);
-  Status trace(std::string &file);
+  Status traffic(int program, std::vector<RankTraffic> &report);
+  /// What was recorded of runs; at the root of all ranks.
+  Status timeline(Timeline &timeline);
   uint64_t arenaBytes() const;      ///< per rank, as planned
   uint64_t collectiveBytes() const; ///< sent by this process's first rank since load
   /// Ends the ranks of other processes too, after an error here. Does not return if there are any.

@@ -1,52 +1,352 @@
-// Trace events in the Chrome trace format: complete events ("X"), microseconds, one process per rank, one
-// thread per queue.
+// Times of all ranks side by side, from records that each makes for itself. Nothing is measured between
+// ranks: who waited for whom follows from when each began.
 #include "runtime/execute/Trace.h"
 
+#include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Expr.h"
+#include "colossal/Plan/Traffic.h"
 #include "runtime/validate/Validate.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <unordered_map>
+
 namespace colossal::runtime {
 
-std::string Trace::json(const plan::Plan &plan, uint32_t rank, uint32_t queue) const {
-  using nlohmann::json;
-  auto text = [](const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
-  std::string list;
-  list += text({{"ph", "M"},
-                {"name", "process_name"},
-                {"pid", rank},
-                {"args", {{"name", "rank " + std::to_string(rank)}}}});
-  list += ",\n" + text({{"ph", "M"},
-                        {"name", "thread_name"},
-                        {"pid", rank},
-                        {"tid", queue},
-                        {"args", {{"name", queue == 0 ? "compute" : "communicate"}}}});
-  for (const Span &span : spans) {
-    std::string name = instructionKind(*span.instruction);
-    if (span.instruction->has_launch())
-      name = plan.kernels(static_cast<int>(span.instruction->launch().kernel())).symbol();
-    list += ",\n" + text({{"ph", "X"},
-                          {"name", name},
-                          {"cat", instructionKind(*span.instruction)},
-                          {"pid", rank},
-                          {"tid", queue},
-                          {"ts", static_cast<double>(span.begin) / 1000},
-                          {"dur", static_cast<double>(span.end - span.begin) / 1000},
-                          {"args", {{"from", span.instruction->source()}}}});
+namespace {
+
+using nlohmann::json;
+using plan::Status;
+
+/// A span on its way to the root.
+struct Packed {
+  uint32_t instruction, run;
+  int32_t peer;
+  uint32_t queue;
+  int64_t begin, end;
+};
+
+void collect(const google::protobuf::RepeatedPtrField<plan::Instruction> &body,
+             std::vector<const plan::Instruction *> &all) {
+  for (const plan::Instruction &instruction : body) {
+    all.push_back(&instruction);
+    collect(instruction.repeat().body(), all);
+    collect(instruction.predicate().body(), all);
   }
-  return list;
 }
 
-std::string traceFile(const std::vector<std::string> &lists) {
+/// All instructions in an order that every process gives them.
+std::vector<const plan::Instruction *> allInstructions(const plan::Plan &plan) {
+  std::vector<const plan::Instruction *> all;
+  for (const plan::Program &program : plan.programs())
+    collect(program.body(), all);
+  for (const plan::Function &function : plan.functions())
+    collect(function.body(), all);
+  return all;
+}
+
+/// Which machine's clock a process reads.
+std::string clockName() {
+  std::string name;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
+  return name.substr(0, 63);
+}
+
+struct Header {
+  char clock[64] = {};
+  int64_t start = 0;
+};
+
+std::string kernelOf(const plan::Plan &plan, const plan::Instruction &instruction) {
+  if (instruction.has_launch())
+    return plan.kernels(static_cast<int>(instruction.launch().kernel())).symbol();
+  return instruction.has_library() ? instruction.library().routine() : std::string();
+}
+
+/// Names of operators; of several the first with how many more. Plans of before have `source` only.
+std::string nameOf(const plan::Plan &plan, const plan::Instruction &instruction) {
+  std::string name;
+  if (instruction.operators_size() > 0) {
+    name = instruction.operators(0);
+    if (instruction.operators_size() > 1)
+      name += " + " + std::to_string(instruction.operators_size() - 1) + " more";
+  } else if (!instruction.source().empty()) {
+    name = instruction.source().substr(0, instruction.source().find(','));
+  }
+  if (instruction.has_collective()) {
+    const std::string kind = plan::collectiveName(instruction.collective().kind());
+    return name.empty() ? kind : name + " (" + kind + ")";
+  }
+  if (!name.empty())
+    return instruction.has_send() ? name + " (send)" : instruction.has_recv() ? name + " (receive)" : name;
+  const std::string kernel = kernelOf(plan, instruction);
+  return kernel.empty() ? instructionKind(instruction) : kernel;
+}
+
+/// Bytes that an instruction reads and writes in its rank's memory.
+uint64_t bytesTouched(const plan::Instruction &instruction) {
+  uint64_t bytes = 0;
+  for (const plan::BufferRef &buffer : instruction.launch().buffers())
+    bytes += buffer.bytes();
+  for (const plan::BufferRef &buffer : instruction.library().buffers())
+    bytes += buffer.bytes();
+  bytes += instruction.copy().dst().bytes() * (instruction.copy().has_buffer() ? 2 : 1);
+  bytes += instruction.collective().src().bytes() + instruction.collective().dst().bytes();
+  return bytes + instruction.send().src().bytes() + instruction.recv().dst().bytes();
+}
+
+std::string jsonText(const json &value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string microseconds(int64_t nanoseconds) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%lld.%03d", static_cast<long long>(nanoseconds / 1000),
+                static_cast<int>(nanoseconds % 1000));
+  return text;
+}
+
+} // namespace
+
+void Trace::beginRun(uint32_t run) {
+  current = run;
+  if (spans.size() <= limit)
+    return;
+  const uint32_t oldest = spans[spans.size() / 2].run;
+  spans.erase(spans.begin(),
+              std::find_if(spans.begin(), spans.end(), [&](const Span &span) { return span.run > oldest; }));
+}
+
+std::string Timeline::pack(const plan::Plan &plan, const Trace *const *queues, size_t count, int64_t start) {
+  std::unordered_map<const plan::Instruction *, uint32_t> index;
+  for (const plan::Instruction *instruction : allInstructions(plan))
+    index.emplace(instruction, static_cast<uint32_t>(index.size()));
+  Header header;
+  const std::string clock = clockName();
+  std::memcpy(header.clock, clock.data(), clock.size());
+  header.start = start;
+  std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
+  for (uint32_t queue = 0; queue < count; ++queue)
+    for (const Trace::Span &span : queues[queue]->recorded()) {
+      const Packed packed = {index.at(span.instruction), span.run, span.peer, queue, span.begin, span.end};
+      bytes.append(reinterpret_cast<const char *>(&packed), sizeof packed);
+    }
+  return bytes;
+}
+
+Status Timeline::unpack(const plan::Plan &plan, const std::vector<std::string> &ranks, Timeline &timeline) {
+  timeline.plan = &plan;
+  timeline.instructions = allInstructions(plan);
+  timeline.spans.assign(ranks.size(), {});
+  std::vector<Header> headers(ranks.size());
+  bool oneClock = true;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].size() < sizeof(Header))
+      return {plan::Code::Internal, "rank " + std::to_string(rank) + " has sent no trace"};
+    std::memcpy(&headers[rank], ranks[rank].data(), sizeof(Header));
+    oneClock &= std::memcmp(headers[rank].clock, headers[0].clock, sizeof headers[0].clock) == 0;
+  }
+  int64_t first = INT64_MAX;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    // Clocks of several machines are brought together where all ranks left a barrier.
+    const int64_t zero = oneClock ? 0 : headers[rank].start;
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> times;
+    for (size_t at = sizeof(Header); at + sizeof(Packed) <= ranks[rank].size(); at += sizeof(Packed)) {
+      Packed packed;
+      std::memcpy(&packed, ranks[rank].data() + at, sizeof packed);
+      if (packed.instruction >= timeline.instructions.size())
+        return {plan::Code::Internal, "a trace of another plan"};
+      timeline.spans[rank].push_back({packed.instruction, packed.run,
+                                      times[{packed.run, packed.instruction}]++, packed.peer, packed.queue,
+                                      packed.begin - zero, packed.end - zero, packed.begin - zero,
+                                      static_cast<uint32_t>(rank)});
+      first = std::min(first, packed.begin - zero);
+    }
+  }
+  for (std::vector<Span> &own : timeline.spans)
+    for (Span &span : own)
+      span.begin -= first, span.end -= first, span.arrived -= first;
+  timeline.arrive();
+  return {};
+}
+
+/// Finds who took part in each collective and message, and when the last of them came.
+void Timeline::arrive() {
+  // Run, instruction, occurrence, and the group's first member, or the message's two ends.
+  using Key = std::array<uint32_t, 5>;
+  std::map<Key, std::pair<int64_t, uint32_t>> latest;       // when, and who
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> groups; // instruction and rank to the first member
+  auto keyOf = [&](const Span &span, uint32_t rank) {
+    auto [group, isNew] = groups.try_emplace({span.instruction, rank}, rank);
+    if (isNew) {
+      const plan::Collective &collective = instructions[span.instruction]->collective();
+      group->second =
+          plan::groupMembers(plan->mesh(), {collective.axes().begin(), collective.axes().end()}, rank)[0];
+    }
+    return Key{span.run, span.instruction, span.occurrence, group->second, 0};
+  };
+  // The n-th receive of a tag from a sender takes its n-th message.
+  std::map<Key, uint32_t> sentSoFar, receivedSoFar;
+  std::map<Key, std::pair<int64_t, uint32_t>> sent;
+  for (uint32_t rank = 0; rank < spans.size(); ++rank)
+    for (const Span &span : spans[rank]) {
+      const plan::Instruction &instruction = *instructions[span.instruction];
+      if (instruction.has_collective()) {
+        auto [entry, isNew] = latest.try_emplace(keyOf(span, rank), span.begin, rank);
+        if (!isNew)
+          entry->second = std::max(entry->second, std::pair(span.begin, rank));
+      } else if (instruction.has_send() && span.peer >= 0) {
+        Key channel = {span.run, rank, static_cast<uint32_t>(span.peer), instruction.send().tag(), 0};
+        const uint32_t number = sentSoFar[channel]++;
+        channel[4] = number;
+        sent[channel] = {span.end, rank};
+      }
+    }
+  for (uint32_t rank = 0; rank < spans.size(); ++rank)
+    for (Span &span : spans[rank]) {
+      const plan::Instruction &instruction = *instructions[span.instruction];
+      std::pair<int64_t, uint32_t> last = {span.begin, rank};
+      if (instruction.has_collective()) {
+        last = latest.at(keyOf(span, rank));
+      } else if (instruction.has_recv() && span.peer >= 0) {
+        Key channel = {span.run, static_cast<uint32_t>(span.peer), rank, instruction.recv().tag(), 0};
+        const uint32_t number = receivedSoFar[channel]++;
+        channel[4] = number;
+        if (auto found = sent.find(channel); found != sent.end())
+          last = {std::max(span.begin, found->second.first), found->second.second};
+      }
+      // Not every member of a collective needs all others: one that ended before the last came did not wait.
+      span.arrived = std::min(last.first, span.end);
+      span.last = last.first <= span.end ? last.second : rank;
+    }
+}
+
+std::string Timeline::events() const {
+  std::vector<std::string> heads(instructions.size()), details(instructions.size());
+  std::vector<bool> used(instructions.size());
+  for (const std::vector<Span> &own : spans)
+    for (const Span &span : own)
+      used[span.instruction] = true;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (!used[i])
+      continue;
+    const plan::Instruction &instruction = *instructions[i];
+    heads[i] = "\"name\":" + jsonText(nameOf(*plan, instruction)) +
+               ",\"cat\":" + jsonText(instructionKind(instruction));
+    json arguments = {{"from", instruction.source()}, {"bytes", bytesTouched(instruction)}};
+    arguments["operators"] =
+        json(std::vector<std::string>(instruction.operators().begin(), instruction.operators().end()));
+    if (std::string kernel = kernelOf(*plan, instruction); !kernel.empty())
+      arguments["kernel"] = kernel;
+    if (instruction.predicted_seconds() > 0)
+      arguments["predicted_us"] = instruction.predicted_seconds() * 1e6;
+    if (instruction.has_collective())
+      arguments["axes"] = plan::axisNames(
+          plan->mesh(), {instruction.collective().axes().begin(), instruction.collective().axes().end()});
+    details[i] = jsonText(arguments);
+    details[i].pop_back(); // more follows
+  }
+
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
   bool first = true;
-  for (const std::string &list : lists) {
-    if (list.empty())
-      continue;
-    text += (first ? "" : ",\n") + list;
+  auto event = [&](const std::string &body) {
+    text += (first ? "{" : ",\n{") + body + "}";
     first = false;
+  };
+  constexpr uint32_t runTrack = 2;
+  uint64_t arrows = 0;
+  for (uint32_t rank = 0; rank < spans.size(); ++rank) {
+    const std::string process = "\"pid\":" + std::to_string(rank);
+    auto track = [&](uint32_t queue) { return process + ",\"tid\":" + std::to_string(queue); };
+    event("\"ph\":\"M\",\"name\":\"process_name\"," + process + ",\"args\":{\"name\":\"rank " +
+          std::to_string(rank) + "\"}");
+    const char *names[] = {"compute", "communicate", "runs"};
+    for (uint32_t queue : {0u, 1u, runTrack})
+      event("\"ph\":\"M\",\"name\":\"thread_name\"," + track(queue) + ",\"args\":{\"name\":\"" +
+            names[queue] + "\"}");
+    auto slice = [&](uint32_t queue, const std::string &head, int64_t begin, int64_t end,
+                     const std::string &arguments) {
+      event("\"ph\":\"X\"," + head + "," + track(queue) + ",\"ts\":" + microseconds(begin) +
+            ",\"dur\":" + microseconds(end - begin) + ",\"args\":" + arguments);
+    };
+    auto arrow = [&](uint32_t from, uint32_t fromQueue, int64_t leaves, uint32_t queue, int64_t comes) {
+      const std::string id = "\"name\":\"data\",\"cat\":\"flow\",\"id\":" + std::to_string(++arrows);
+      event("\"ph\":\"s\"," + id + ",\"pid\":" + std::to_string(from) +
+            ",\"tid\":" + std::to_string(fromQueue) + ",\"ts\":" + microseconds(leaves));
+      event("\"ph\":\"f\",\"bp\":\"e\"," + id + "," + track(queue) + ",\"ts\":" + microseconds(comes));
+    };
+    std::map<uint32_t, std::pair<int64_t, int64_t>> runs;
+    std::map<uint32_t, uint64_t> sent; // by instruction
+    for (const Span &span : spans[rank]) {
+      const plan::Instruction &instruction = *instructions[span.instruction];
+      std::string arguments = details[span.instruction] + ",\"run\":" + std::to_string(span.run);
+      const bool waits = instruction.has_collective() || instruction.has_recv();
+      if (instruction.has_collective()) {
+        auto [bytes, isNew] = sent.try_emplace(span.instruction, 0);
+        if (isNew)
+          (void)plan::sentBytes(plan->mesh(), instruction.collective(), rank, std::vector<int64_t>(16, 0),
+                                bytes->second);
+        arguments += ",\"sent_bytes\":" + std::to_string(bytes->second);
+      }
+      if (waits)
+        arguments += ",\"waited_us\":" + microseconds(span.arrived - span.begin) +
+                     ",\"moved_us\":" + microseconds(span.end - span.arrived);
+      if (span.peer >= 0)
+        arguments += ",\"peer\":" + std::to_string(span.peer);
+      slice(span.queue, heads[span.instruction], span.begin, span.end, arguments + "}");
+      if (waits) {
+        if (span.arrived > span.begin)
+          slice(span.queue, "\"name\":\"wait for rank " + std::to_string(span.last) + "\",\"cat\":\"wait\"",
+                span.begin, span.arrived, "{}");
+        slice(span.queue, "\"name\":\"move\",\"cat\":\"move\"", span.arrived, span.end, "{}");
+        if (span.last != rank)
+          arrow(span.last, span.queue, span.arrived, span.queue, span.arrived);
+      }
+      auto [run, isNew] = runs.try_emplace(span.run, span.begin, span.end);
+      run->second = {std::min(run->second.first, span.begin), std::max(run->second.second, span.end)};
+    }
+    for (const auto &[run, time] : runs)
+      slice(runTrack, "\"name\":\"run " + std::to_string(run) + "\",\"cat\":\"run\"", time.first, time.second,
+            "{\"run\":" + std::to_string(run) + "}");
   }
   return text + "\n]}\n";
+}
+
+std::vector<Timeline::Row> Timeline::profile() const {
+  std::vector<Row> rows(instructions.size());
+  std::vector<uint32_t> runs;
+  for (const std::vector<Span> &own : spans)
+    for (const Span &span : own) {
+      Row &row = rows[span.instruction];
+      row.executions += 1;
+      row.waiting += static_cast<double>(span.arrived - span.begin) * 1e-9;
+      row.seconds += static_cast<double>(span.end - span.arrived) * 1e-9;
+      if (runs.empty() || runs.back() != span.run)
+        runs.push_back(span.run);
+    }
+  std::sort(runs.begin(), runs.end());
+  const auto count = static_cast<double>(std::unique(runs.begin(), runs.end()) - runs.begin());
+  const double samples = count * static_cast<double>(spans.size());
+  std::vector<Row> ran;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row &row = rows[i];
+    if (row.executions == 0)
+      continue;
+    row.kind = instructionKind(*instructions[i]);
+    row.name = nameOf(*plan, *instructions[i]);
+    row.kernel = kernelOf(*plan, *instructions[i]);
+    row.executions /= samples, row.seconds /= samples, row.waiting /= samples;
+    row.predicted = instructions[i]->predicted_seconds() * row.executions;
+    ran.push_back(std::move(row));
+  }
+  std::stable_sort(ran.begin(), ran.end(), [](const Row &a, const Row &b) { return a.seconds > b.seconds; });
+  return ran;
 }
 
 } // namespace colossal::runtime

@@ -74,7 +74,7 @@ typedef struct colossal_options {
   int fill_weights; /* not 0: weights are filled from `weights_seed`, equal on any mesh; no weight file is
                        read */
   uint64_t weights_seed;
-  int trace; /* not 0: every run records when each instruction ran, for colossal_write_trace */
+  int trace; /* not 0: every run records when each instruction ran, as by colossal_set_trace */
 } colossal_options;
 
 /* A tensor of a program. Name and shape belong to the session. */
@@ -177,8 +177,41 @@ COLOSSAL_API colossal_status colossal_get_memory(colossal_session *session, cons
  * or a file of its weights, or a folder; COLOSSAL_NOT_FOUND or COLOSSAL_IO where the system would refuse. */
 COLOSSAL_API colossal_status colossal_check_output(const colossal_session *session, const char *path);
 
-/* Writes the last run of all ranks as JSON that ui.perfetto.dev opens, at the root; whole or not at all, and
- * nowhere that colossal_check_output refuses. With mpi every process calls it. */
+/* What one rank sent in the last run along some axes of the mesh, in one kind of transfer. */
+typedef struct colossal_traffic_row {
+  uint32_t rank;
+  int32_t stage;    /* the rank's coordinate along the axis `stage`; -1 where the mesh has none */
+  const char *axes; /* their names, separated by commas */
+  const char *kind; /* "all_reduce", "all_gather", ..., or "send" */
+  uint64_t sent;    /* bytes, counted by the communicator where it sent them */
+  uint64_t planned; /* by the closed formulas of the plan format */
+} colossal_traffic_row;
+/* The rows of all ranks, at the root; `rows` belongs to the session until the next call. With mpi every
+ * process calls it. */
+COLOSSAL_API colossal_status colossal_get_traffic(colossal_session *session,
+                                                  const colossal_traffic_row **rows, size_t *count);
+
+/* Whether runs from now on record when each instruction ran; as opened, what colossal_options.trace says. Of
+ * very many runs the last are kept. */
+COLOSSAL_API colossal_status colossal_set_trace(colossal_session *session, int trace);
+
+/* One instruction over the recorded runs, averages of all ranks and runs. */
+typedef struct colossal_profile_row {
+  const char *name;         /* ONNX names of its operators */
+  const char *kind;         /* "launch", "collective", ... */
+  const char *kernel;       /* the generated kernel or the library's routine; "" for others */
+  double executions;        /* in one run */
+  double seconds;           /* in one run, without what it waited for other ranks */
+  double waiting_seconds;   /* in one run */
+  double predicted_seconds; /* in one run, by the compiler; 0 where it says nothing */
+} colossal_profile_row;
+/* The instructions that ran, the dearest first, at the root; `rows` belongs to the session until the next
+ * call. With mpi every process calls it. */
+COLOSSAL_API colossal_status colossal_get_profile(colossal_session *session,
+                                                  const colossal_profile_row **rows, size_t *count);
+
+/* Writes the recorded runs of all ranks as JSON that ui.perfetto.dev opens, at the root; whole or not at all,
+ * and nowhere that colossal_check_output refuses. With mpi every process calls it. */
 COLOSSAL_API colossal_status colossal_write_trace(colossal_session *session, const char *path);
 
 /* Safe in a signal handler, for the thread that it runs on: which rank it carries, and the name of the

@@ -40,6 +40,7 @@ public:
     return inner->receive(data, bytes, peer, tag, queue);
   }
   uint64_t stagingBytes() const override { return inner->stagingBytes(); }
+  std::map<uint32_t, uint64_t> messageBytes() const override { return inner->messageBytes(); }
 
 private:
   Status delay(Queue &queue) {

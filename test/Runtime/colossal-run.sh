@@ -38,6 +38,9 @@ expect 0 '' "$run" plan.cplan --random-inputs 1 --output one.npz
 expect 0 'y: worst error 0 absolute' "$run" plan.cplan --random-inputs 1 --expect one.npz
 expect 1 'FAIL' "$run" plan.cplan --random-inputs 2 --expect one.npz
 expect 0 '"collective_bytes":108' "$run" plan.cplan --random-inputs 1 --benchmark 5 --json
+expect 0 '"warm_up_runs":7' "$run" plan.cplan --random-inputs 1 --benchmark 5 --warm-up 7 --json
+expect 0 '90 % within .* ms' "$run" plan.cplan --random-inputs 1 --benchmark 5
+expect 0 '/sum/Add (all_reduce)' "$run" plan.cplan --random-inputs 1 --benchmark 5
 expect 0 'planned bytes' "$run" plan.cplan --random-inputs 1 --memory
 expect 0 '' "$run" plan.cplan --random-inputs 1 --trace trace.json
 expect 0 '/sum/Add' cat trace.json
@@ -151,8 +154,12 @@ if [ -n "$mpiexec" ]; then
     sleep 3
     ranks=$(pgrep -P $pid -f plan.cplan)
     [ "$(echo $ranks | wc -w)" -eq 4 ] || { echo "FAIL: MPI runs processes '$ranks', expected 4"; failures=$((failures + 1)); }
-    kill -$signal "$(echo $ranks | cut -d' ' -f3)"
+    victim=$(echo $ranks | cut -d' ' -f3)
+    number=$(tr '\0' '\n' < "/proc/$victim/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
+    kill -$signal "$victim"
     ended_in 60
+    # The one that is stopped is named by those that wait for it.
+    [ $signal != STOP ] || set -- "$* *: rank $number does not answer"
     if [ $got -ne "$code" ] || ! grep -q "$*" log; then
       echo "FAIL: SIG$signal to one MPI process: exit code $got, expected $code; expected to find: $*"
       sed 's/^/  | /' log

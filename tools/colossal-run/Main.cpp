@@ -1,4 +1,5 @@
 // colossal-run: runs a plan from the command line, through the C library.
+#include "Benchmark.h"
 #include "Options.h"
 #include "Report.h"
 
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -186,14 +188,35 @@ Tensors takeOutputs(colossal_session *session, size_t program) {
 struct Results {
   std::string program;
   colossal_statistics statistics = {}; // of the last run
-  std::vector<double> seconds;         // sorted
+  Benchmark benchmark;
+  std::vector<colossal_traffic_row> traffic; // of the last run
   std::vector<OutputError> errors;
   MemoryReport memory;
   bool differ = false;
 };
 
-Results runAll(const Options &options, colossal_session *session, uint64_t startAnonymous) {
+/// Where nothing is recorded yet, records some more runs, so that those that were timed are not slowed down
+/// by it.
+void recordOperators(colossal_session *session, bool traced, Benchmark &benchmark) {
+  constexpr size_t most = 10;
+  if (traced) {
+    benchmark.recorded = benchmark.warmUps + static_cast<unsigned>(benchmark.seconds.size());
+  } else {
+    benchmark.recorded = recordedRuns(static_cast<unsigned>(benchmark.seconds.size()));
+    call(colossal_set_trace(session, 1));
+    for (unsigned run = 0; run < benchmark.recorded; ++run)
+      call(colossal_run(session, nullptr));
+  }
+  const colossal_profile_row *rows = nullptr;
+  size_t count = 0;
+  call(colossal_get_profile(session, &rows, &count));
+  benchmark.operators.assign(rows, rows + std::min(count, most));
+}
+
+Results runAll(const Options &options, colossal_session *session, uint64_t startAnonymous,
+               double loadSeconds) {
   Results results;
+  results.benchmark.loadSeconds = loadSeconds;
   std::vector<std::string> files;
   const size_t program = setInputs(options, session, files);
   results.program = colossal_program_name(session, program);
@@ -206,15 +229,17 @@ Results runAll(const Options &options, colossal_session *session, uint64_t start
       expected = readExpected(options, session, program);
   }
   // The first run also faults in memory; outputs are those of the last.
-  const unsigned warmUps = options.benchmark ? std::min(5u, 1 + options.benchmark / 10) : 0;
-  for (unsigned run = 0; run < warmUps; ++run)
+  Benchmark &benchmark = results.benchmark;
+  benchmark.warmUps = options.warmUps.value_or(options.benchmark ? defaultWarmUps(options.benchmark) : 0);
+  benchmark.items = batchOf(session, program);
+  for (unsigned run = 0; run < benchmark.warmUps; ++run)
     call(colossal_run(session, nullptr));
   for (unsigned run = 0; run < std::max(1u, options.benchmark); ++run) {
     call(colossal_run(session, nullptr));
     call(colossal_get_statistics(session, &results.statistics));
-    results.seconds.push_back(results.statistics.seconds);
+    benchmark.seconds.push_back(results.statistics.seconds);
   }
-  std::sort(results.seconds.begin(), results.seconds.end());
+  std::sort(benchmark.seconds.begin(), benchmark.seconds.end());
   // Arenas stay and nothing else grows in a run, so the end of the runs is the peak; collecting outputs comes
   // after.
   const uint64_t now = processMemory().anonymous;
@@ -223,8 +248,13 @@ Results runAll(const Options &options, colossal_session *session, uint64_t start
   size_t count = 0;
   call(colossal_get_memory(session, &rows, &count));
   results.memory.rows.assign(rows, rows + count);
+  const colossal_traffic_row *sent = nullptr;
+  call(colossal_get_traffic(session, &sent, &count));
+  results.traffic.assign(sent, sent + count);
   if (!options.trace.empty())
     call(colossal_write_trace(session, options.trace.c_str()));
+  if (options.benchmark)
+    recordOperators(session, !options.trace.empty(), benchmark);
   Tensors outputs;
   if (!options.output.empty() || !options.expect.empty())
     outputs = takeOutputs(session, program);
@@ -240,19 +270,20 @@ Results runAll(const Options &options, colossal_session *session, uint64_t start
 
 void print(const Options &options, const Results &results) {
   const colossal_statistics &statistics = results.statistics;
-  const double least = results.seconds.front(), median = results.seconds[results.seconds.size() / 2];
   if (options.json) {
     nlohmann::json object = {{"program", results.program},
                              {"ranks", statistics.ranks},
                              {"threads", statistics.threads},
-                             {"runs", results.seconds.size()},
-                             {"min_s", least},
-                             {"median_s", median},
+                             {"runs", results.benchmark.seconds.size()},
+                             {"min_s", results.benchmark.seconds.front()},
+                             {"median_s", results.benchmark.percentile(0.5)},
                              {"predicted_s", statistics.predicted_seconds},
                              {"arena_bytes", statistics.arena_bytes},
                              {"collective_bytes", statistics.collective_bytes},
                              {"planned_collective_bytes", statistics.planned_collective_bytes},
+                             {"traffic", trafficJson(results.traffic)},
                              {"memory", memoryJson(results.memory)}};
+    addJson(results.benchmark, object);
     if (!options.expect.empty()) {
       nlohmann::json errors = nlohmann::json::object();
       for (const OutputError &error : results.errors)
@@ -263,7 +294,7 @@ void print(const Options &options, const Results &results) {
       object["errors"] = errors;
       object["pass"] = !results.differ;
     }
-    std::cout << object.dump() << '\n';
+    std::cout << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     return;
   }
   for (const OutputError &error : results.errors) {
@@ -274,9 +305,9 @@ void print(const Options &options, const Results &results) {
                   error.relative, error.pass ? "ok" : "FAIL");
   }
   if (options.benchmark)
-    std::printf("program '%s': %zu runs on %u ranks of %u threads: minimum %.3f ms, median %.3f ms\n",
-                results.program.c_str(), results.seconds.size(), statistics.ranks, statistics.threads,
-                least * 1e3, median * 1e3);
+    std::printf("program '%s': %zu runs on %u ranks of %u threads: %s", results.program.c_str(),
+                results.benchmark.seconds.size(), statistics.ranks, statistics.threads,
+                benchmarkText(results.benchmark).c_str());
   if (options.memory)
     std::fputs(memoryText(results.memory).c_str(), stdout);
 }
@@ -319,14 +350,16 @@ int run(const Options &options, uint64_t startAnonymous) {
   if (options.communicator == "local")
     warnOfCopies();
   try {
+    const auto begin = std::chrono::steady_clock::now();
     call(colossal_open(options.plan.c_str(), &options.session, &session));
+    const std::chrono::duration<double> load = std::chrono::steady_clock::now() - begin;
     active = session;
     colossal_statistics statistics = {};
     statistics.size = sizeof statistics;
     call(colossal_get_statistics(session, &statistics));
     if (statistics.root && *colossal_warning(session))
       std::cerr << "colossal-run: warning: " << colossal_warning(session) << std::endl;
-    const Results results = runAll(options, session, startAnonymous);
+    const Results results = runAll(options, session, startAnonymous, load.count());
     if (results.statistics.root) {
       print(options, results);
       check(plan::finishStandardOutput());

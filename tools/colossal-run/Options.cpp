@@ -93,13 +93,18 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.add_option("--threads", options.session.threads,
                  "Threads of each rank (default: this machine's cores / its ranks)")
       ->check(CLI::Range(1u, 1024u));
-  app.add_option("--benchmark", options.benchmark,
-                 "Run this many times after a warm-up; print minimum and median")
+  app.add_option(
+         "--benchmark", options.benchmark,
+         "Run this many times after a warm-up; print percentiles, throughput and the dearest operators")
       ->check(CLI::Range(1u, 100000000u));
+  app.add_option("--warm-up", options.warmUps,
+                 "Runs before those that count (default with --benchmark: 1 to 5, by its number; else 0)")
+      ->check(CLI::Range(0u, 100000000u));
   app.add_option("--timeout", timeout, "Seconds without progress after which all ranks are ended")
       ->check(CLI::Range(0.1, 1e7))
       ->capture_default_str();
-  app.add_option("--trace", options.trace, "Write when each instruction ran, as JSON for ui.perfetto.dev")
+  app.add_option("--trace", options.trace,
+                 "Write when each instruction of each run ran, as JSON for ui.perfetto.dev")
       ->check(fileName);
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");

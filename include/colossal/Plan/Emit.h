@@ -13,6 +13,9 @@
 
 namespace colossal::plan {
 
+/// Seconds that the compiler predicts for one execution of an instruction, on its op; a float.
+constexpr llvm::StringLiteral kSecondsAttrName = "colossal.seconds";
+
 struct EmitOptions {
   std::string modelPath; ///< the ONNX file; parameters' files are relative to its folder
   std::string
@@ -26,11 +29,6 @@ struct EmitOptions {
 /// with a diagnostic where a weight file cannot be found or an index expression has no form in the plan.
 mlir::LogicalResult emitPlan(mlir::ModuleOp module, const EmitOptions &options, Plan &plan,
                              std::string &data);
-
-/// Bytes that one rank sends in one run of `collective`, by the closed formulas of ring algorithms: (n-1)/n
-/// of the gathered bytes for all-gather and reduce-scatter, twice that for all-reduce; an all-to-all sends
-/// n-1 of its n blocks, an exchange what its window has beyond the shard. `n` is the group's size.
-uint64_t getSentBytes(const Collective &collective, uint64_t n);
 
 /// Replaces what is not UTF-8 in the texts of `message` by U+FFFD. Names of a model may hold any bytes, the
 /// plan's format holds UTF-8 only; parameters are read by their place, so that their names need not be the

@@ -50,6 +50,7 @@ struct Instruction {
       build;
   llvm::SmallVector<mlir::Value> scalars; ///< index values of the source function that `build` asks for
   Work work = {};
+  bool located = false; ///< `loc` names all ops that the instruction computes
 };
 
 struct Binding {

@@ -1,0 +1,249 @@
+// Closed formulas of communication, evaluated on the plan's messages.
+#include "colossal/Plan/Traffic.h"
+
+#include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Expr.h"
+
+#include <algorithm>
+
+namespace colossal::plan {
+
+namespace {
+
+using Body = google::protobuf::RepeatedPtrField<Instruction>;
+
+uint64_t groupSize(const Mesh &mesh, const Collective &collective) {
+  uint64_t members = 1;
+  for (uint32_t axis : collective.axes())
+    members *= mesh.axes(static_cast<int>(axis)).size();
+  return members;
+}
+
+uint64_t blockElements(const Collective &collective) {
+  uint64_t elements = 1;
+  for (uint64_t size : collective.sizes())
+    elements *= size;
+  return elements;
+}
+
+/// Values of an expression on every member.
+Status onMembers(const Mesh &mesh, const std::vector<uint32_t> &members, const Expr &expr,
+                 const std::vector<int64_t> &counters, std::vector<int64_t> &values) {
+  values.resize(members.size());
+  for (size_t m = 0; m < members.size(); ++m)
+    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, meshCoordinates(mesh, members[m]), counters, values[m]));
+  return {};
+}
+
+/// Places of [begin, end) that lie in none of the ranges.
+int64_t placesOutside(int64_t begin, int64_t end, std::vector<std::pair<int64_t, int64_t>> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  int64_t places = 0;
+  for (const auto &[from, until] : ranges) {
+    if (until <= begin || until <= from)
+      continue;
+    places += std::max<int64_t>(0, std::min(from, end) - begin);
+    begin = std::max(begin, until);
+  }
+  return places + std::max<int64_t>(0, end - begin);
+}
+
+/// Whether what a body sends is the same in every iteration of the repeats around it.
+bool sameInEachIteration(const Plan &plan, const Body &body) {
+  for (const Instruction &instruction : body) {
+    const Collective &collective = instruction.collective();
+    if (usesCounters(collective.source()) || usesCounters(collective.window().src_start()) ||
+        usesCounters(collective.window().src_valid()) || usesCounters(collective.window().dst_start()) ||
+        usesCounters(instruction.send().peer()) || usesCounters(instruction.predicate().condition()))
+      return false;
+    if (!sameInEachIteration(plan, instruction.repeat().body()) ||
+        !sameInEachIteration(plan, instruction.predicate().body()))
+      return false;
+    if (instruction.has_call() &&
+        !sameInEachIteration(plan, plan.functions(static_cast<int>(instruction.call().function())).body()))
+      return false;
+  }
+  return true;
+}
+
+class Counting {
+public:
+  Counting(const Plan &plan, uint64_t rank, Traffic &traffic)
+      : plan(plan), mesh(plan.mesh()), rank(rank), place(meshCoordinates(mesh, rank)), traffic(traffic) {}
+
+  /// Adds what `times` runs of the body send.
+  Status count(const Body &body, uint64_t times) {
+    for (const Instruction &instruction : body)
+      COLOSSAL_RETURN_IF_ERROR(count(instruction, times));
+    return {};
+  }
+
+private:
+  Status count(const Instruction &instruction, uint64_t times) {
+    if (instruction.has_collective()) {
+      const Collective &collective = instruction.collective();
+      uint64_t bytes = 0;
+      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, counters, bytes));
+      traffic[{axisNames(mesh, {collective.axes().begin(), collective.axes().end()}),
+               collectiveName(collective.kind())}] += bytes * times;
+    } else if (instruction.has_send()) {
+      int64_t peer = -1;
+      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, counters, peer));
+      if (peer >= 0 && static_cast<uint64_t>(peer) != rank)
+        traffic[{axisNames(mesh, axesBetween(mesh, rank, static_cast<uint64_t>(peer))), "send"}] +=
+            instruction.send().src().bytes() * times;
+    } else if (instruction.has_call()) {
+      return count(plan.functions(static_cast<int>(instruction.call().function())).body(), times);
+    } else if (instruction.has_predicate()) {
+      int64_t condition = 0;
+      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.predicate().condition(), place, counters, condition));
+      return condition ? count(instruction.predicate().body(), times) : Status();
+    } else if (instruction.has_repeat()) {
+      const Repeat &repeat = instruction.repeat();
+      const bool same = sameInEachIteration(plan, repeat.body());
+      const uint64_t iterations = same ? std::min<uint64_t>(1, repeat.count()) : repeat.count();
+      counters.push_back(0);
+      for (uint64_t i = 0; i < iterations; ++i) {
+        counters.back() = static_cast<int64_t>(i);
+        COLOSSAL_RETURN_IF_ERROR(count(repeat.body(), same ? times * repeat.count() : times));
+      }
+      counters.pop_back();
+    }
+    return {};
+  }
+
+  const Plan &plan;
+  const Mesh &mesh;
+  const uint64_t rank;
+  const std::vector<int64_t> place;
+  Traffic &traffic;
+  std::vector<int64_t> counters;
+};
+
+void addStaging(const Plan &plan, const Body &body, std::vector<uint64_t> &queues) {
+  for (const Instruction &instruction : body) {
+    if (instruction.has_collective()) {
+      const Collective &collective = instruction.collective();
+      if (queues.size() <= instruction.queue())
+        queues.resize(instruction.queue() + 1);
+      uint64_t &most = queues[instruction.queue()];
+      most = std::max(most, stagingOf(collective.kind(), blockElements(collective),
+                                      elementBytes(collective.type()), groupSize(plan.mesh(), collective))
+                                .bytes);
+    }
+    addStaging(plan, instruction.repeat().body(), queues);
+    addStaging(plan, instruction.predicate().body(), queues);
+  }
+}
+
+} // namespace
+
+uint64_t sentBytes(const Transfer &transfer) {
+  const uint64_t n = transfer.members, block = transfer.elements * transfer.elementBytes;
+  switch (transfer.kind) {
+  case Collective::ALL_REDUCE: return 2 * block * (n - 1) / n;
+  case Collective::ALL_GATHER:
+  case Collective::REDUCE_SCATTER:
+  case Collective::ALL_TO_ALL: return block * (n - 1);
+  case Collective::BROADCAST: return transfer.self == transfer.root ? block * (n - 1) : 0;
+  case Collective::PERMUTE: {
+    uint64_t receivers = 0;
+    for (uint64_t member = 0; member < n; ++member)
+      receivers += member != transfer.self && transfer.sources[member] == static_cast<int64_t>(transfer.self);
+    return block * receivers;
+  }
+  case Collective::EXCHANGE: {
+    // The places of this member that others want. Where several members hold a place, the first gives it.
+    const int64_t from = transfer.start[transfer.self], until = from + transfer.valid[transfer.self];
+    std::vector<std::pair<int64_t, int64_t>> earlier;
+    for (uint64_t member = 0; member < transfer.self; ++member)
+      earlier.push_back({transfer.start[member], transfer.start[member] + transfer.valid[member]});
+    uint64_t places = 0;
+    for (uint64_t receiver = 0; receiver < n; ++receiver) {
+      const int64_t begin = std::max(from, transfer.wanted[receiver]);
+      const int64_t end = std::min(until, transfer.wanted[receiver] + transfer.extent);
+      if (receiver != transfer.self && begin < end)
+        places += static_cast<uint64_t>(placesOutside(begin, end, earlier));
+    }
+    return places * transfer.rows * transfer.elementBytes;
+  }
+  default: return 0;
+  }
+}
+
+Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank,
+                 const std::vector<int64_t> &counters, uint64_t &bytes) {
+  const std::vector<uint32_t> members =
+      groupMembers(mesh, {collective.axes().begin(), collective.axes().end()}, rank);
+  Transfer transfer;
+  transfer.kind = collective.kind();
+  transfer.members = members.size();
+  transfer.self = static_cast<uint64_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+  transfer.elementBytes = elementBytes(collective.type());
+  transfer.elements = blockElements(collective);
+  transfer.root = collective.root();
+  if (collective.kind() == Collective::PERMUTE) {
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, collective.source(), counters, transfer.sources));
+  } else if (collective.kind() == Collective::EXCHANGE) {
+    const Collective::Window &window = collective.window();
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_start(), counters, transfer.start));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_valid(), counters, transfer.valid));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.dst_start(), counters, transfer.wanted));
+    transfer.rows = window.outer() * window.inner();
+    transfer.extent = static_cast<int64_t>(window.dst_extent());
+  }
+  bytes = sentBytes(transfer);
+  return {};
+}
+
+const char *collectiveName(Collective::Kind kind) {
+  switch (kind) {
+  case Collective::ALL_REDUCE: return "all_reduce";
+  case Collective::ALL_GATHER: return "all_gather";
+  case Collective::REDUCE_SCATTER: return "reduce_scatter";
+  case Collective::ALL_TO_ALL: return "all_to_all";
+  case Collective::BROADCAST: return "broadcast";
+  case Collective::EXCHANGE: return "exchange";
+  case Collective::PERMUTE: return "permute";
+  default: return "?";
+  }
+}
+
+std::string axisNames(const Mesh &mesh, const std::vector<uint32_t> &axes) {
+  std::string names;
+  for (uint32_t axis : axes)
+    names += (names.empty() ? "" : ",") + mesh.axes(static_cast<int>(axis)).name();
+  return names;
+}
+
+std::vector<uint32_t> axesBetween(const Mesh &mesh, uint64_t a, uint64_t b) {
+  const std::vector<int64_t> first = meshCoordinates(mesh, a), second = meshCoordinates(mesh, b);
+  std::vector<uint32_t> axes;
+  for (uint32_t axis = 0; axis < first.size(); ++axis)
+    if (first[axis] != second[axis])
+      axes.push_back(axis);
+  return axes;
+}
+
+Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic) {
+  return Counting(plan, rank, traffic).count(program.body(), 1);
+}
+
+uint64_t collectiveBytes(const Traffic &traffic) {
+  uint64_t bytes = 0;
+  for (const auto &[key, sent] : traffic)
+    if (key.second != "send")
+      bytes += sent;
+  return bytes;
+}
+
+std::vector<uint64_t> stagingByQueue(const Plan &plan) {
+  std::vector<uint64_t> queues;
+  for (const Program &program : plan.programs())
+    addStaging(plan, program.body(), queues);
+  for (const Function &function : plan.functions())
+    addStaging(plan, function.body(), queues);
+  return queues;
+}
+
+} // namespace colossal::plan
