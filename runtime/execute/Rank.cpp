@@ -1,8 +1,8 @@
-// The interpreter: walks resolved steps, enqueues each on its queue, orders by events.
+// The interpreter: walks resolved instructions, enqueues each on its queue, orders by events.
 #include "runtime/execute/Rank.h"
 
 #include "runtime/comm/StagedTransfers.h"
-#include "runtime/execute/Step.h"
+#include "runtime/execute/ResolvedInstruction.h"
 #include "runtime/validate/Validate.h"
 
 #include <set>
@@ -73,7 +73,7 @@ CrashContext &crashContext() {
 Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCommunicator)
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
-      place(plan::meshCoordinates(plan.mesh(), communicator.control->rank())), hostAccess(*device) {
+      rankCoordinates(plan::meshCoordinates(plan.mesh(), communicator.control->rank())), hostAccess(*device) {
   communicator.transfers = reachDevice(std::move(communicator.transfers), *device);
 }
 
@@ -217,28 +217,28 @@ Status Rank::run(int program) {
 }
 
 Status Rank::execute(Body &body, Counters &counters) {
-  for (Step &step : body.steps)
-    if (Status status = executeStep(step, counters); __builtin_expect(!status.ok(), 0))
+  for (ResolvedInstruction &resolved : body.instructions)
+    if (Status status = executeInstruction(resolved, counters); __builtin_expect(!status.ok(), 0))
       return status;
   return {};
 }
 
-Status Rank::executeStep(Step &step, Counters &counters) {
-  const plan::Instruction &origin = *step.origin;
+Status Rank::executeInstruction(ResolvedInstruction &resolved, Counters &counters) {
+  const plan::Instruction &origin = *resolved.origin;
   position.store(&origin, std::memory_order_relaxed);
-  steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (__builtin_expect(shared.abort.raised(), 0))
     return shared.abort.status();
-  Queue &queue = *queues[step.queue];
+  Queue &queue = *queues[resolved.queue];
   if (!queue.immediate())
-    COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[step.queue], (steps.load(std::memory_order_relaxed) << 48) |
-                                                               reinterpret_cast<uint64_t>(&origin)));
-  for (Event *event : step.waits)
+    COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[resolved.queue], (begun.load(std::memory_order_relaxed) << 48) |
+                                                                   reinterpret_cast<uint64_t>(&origin)));
+  for (Event *event : resolved.waits)
     COLOSSAL_RETURN_IF_ERROR(queue.wait(*event));
   // A span of a nested body would cover those of its instructions; only leaves are recorded.
-  const bool traced = shared.trace && step.kind < Step::Call;
+  const bool traced = shared.trace && resolved.kind < ResolvedInstruction::Call;
   int64_t begin = 0;
-  Trace &trace = traces[step.queue];
+  Trace &trace = traces[resolved.queue];
   std::shared_ptr<int64_t> lateBegin;
   if (traced) {
     peer = -1;
@@ -251,7 +251,7 @@ Status Rank::executeStep(Step &step, Counters &counters) {
       }));
     }
   }
-  if (Status status = executeKind(step, counters, queue); __builtin_expect(!status.ok(), 0))
+  if (Status status = executeKind(resolved, counters, queue); __builtin_expect(!status.ok(), 0))
     return std::move(status).withInstruction(locateInstruction(plan, &origin));
   if (traced && queue.immediate())
     trace.add(&origin, begin, traceClock(), peer);
@@ -260,40 +260,41 @@ Status Rank::executeStep(Step &step, Counters &counters) {
       trace.add(&origin, *lateBegin, traceClock(), peer);
       return Status();
     }));
-  return step.signals ? queue.record(*step.signals) : Status();
+  return resolved.signals ? queue.record(*resolved.signals) : Status();
 }
 
-Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
-  const plan::Instruction &origin = *step.origin;
-  switch (step.kind) {
-  case Step::Launch:
-    if (step.dynamic)
-      COLOSSAL_RETURN_IF_ERROR(fillLaunch(step, counters));
-    return queue.launch(step.launch);
-  case Step::Library: {
-    if (step.dynamic)
-      for (size_t i = 0; i < step.buffers.size(); ++i)
-        step.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
-    return queue.call(*step.routine, step.buffers.data(), static_cast<uint32_t>(step.buffers.size()));
+Status Rank::executeKind(ResolvedInstruction &resolved, Counters &counters, Queue &queue) {
+  const plan::Instruction &origin = *resolved.origin;
+  switch (resolved.kind) {
+  case ResolvedInstruction::Launch:
+    if (resolved.dynamic)
+      COLOSSAL_RETURN_IF_ERROR(fillLaunch(resolved, counters));
+    return queue.launch(resolved.launch);
+  case ResolvedInstruction::Library: {
+    if (resolved.dynamic)
+      for (size_t i = 0; i < resolved.buffers.size(); ++i)
+        resolved.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
+    return queue.call(*resolved.routine, resolved.buffers.data(),
+                      static_cast<uint32_t>(resolved.buffers.size()));
   }
-  case Step::Collective: {
-    std::shared_ptr<CollectiveCall> call = step.collective;
-    if (step.dynamic) {
+  case ResolvedInstruction::Collective: {
+    std::shared_ptr<CollectiveCall> call = resolved.collective;
+    if (resolved.dynamic) {
       COLOSSAL_RETURN_IF_ERROR(
-          plan::sentBytes(plan.mesh(), origin.collective(), rank(), counters, step.collectiveBytes));
+          plan::sentBytes(plan.mesh(), origin.collective(), rank(), counters, resolved.collectiveBytes));
       call = std::make_shared<CollectiveCall>(*call);
       COLOSSAL_RETURN_IF_ERROR(fillCollective(origin.collective(), counters, *call));
     }
-    collectiveSent += step.collectiveBytes;
+    collectiveSent += resolved.collectiveBytes;
     return communicator.transfers->collective(std::move(call), queue);
   }
-  case Step::Copy: return executeCopy(origin.copy(), counters, queue);
-  case Step::Send:
-  case Step::Receive: {
+  case ResolvedInstruction::Copy: return executeCopy(origin.copy(), counters, queue);
+  case ResolvedInstruction::Send:
+  case ResolvedInstruction::Receive: {
     int64_t other;
-    const bool sends = step.kind == Step::Send;
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, counters, other));
+    const bool sends = resolved.kind == ResolvedInstruction::Send;
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(),
+                                                rankCoordinates, counters, other));
     if (other < 0)
       return {};
     peer = static_cast<int32_t>(other);
@@ -303,24 +304,25 @@ Status Rank::executeKind(Step &step, Counters &counters, Queue &queue) {
     return communicator.transfers->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
                                            static_cast<uint32_t>(other), origin.recv().tag(), queue);
   }
-  case Step::Call: return execute(*functions[origin.call().function()], counters);
-  case Step::Repeat: {
+  case ResolvedInstruction::Call: return execute(*functions[origin.call().function()], counters);
+  case ResolvedInstruction::Repeat: {
     const size_t depth = counters.size();
     counters.push_back(0);
     for (uint64_t i = 0; i < origin.repeat().count(); ++i) {
       counters[depth] = static_cast<int64_t>(i);
-      COLOSSAL_RETURN_IF_ERROR(execute(*step.body, counters));
+      COLOSSAL_RETURN_IF_ERROR(execute(*resolved.body, counters));
     }
     counters.pop_back();
     return {};
   }
-  case Step::Predicate: {
+  case ResolvedInstruction::Predicate: {
     int64_t condition;
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(origin.predicate().condition(), place, counters, condition));
-    return condition != 0 ? execute(*step.body, counters) : Status();
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::evaluateExpr(origin.predicate().condition(), rankCoordinates, counters, condition));
+    return condition != 0 ? execute(*resolved.body, counters) : Status();
   }
   }
-  return {Code::Internal, "a step of no kind"};
+  return {Code::Internal, "an instruction of no kind"};
 }
 
 Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue) {
@@ -330,7 +332,7 @@ Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue
   if (copy.has_data())
     return hostAccess.write(queue, destination, copy.data().bytes(), shared.data.data + copy.data().offset());
   ResolvedBox box;
-  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, counters, box));
+  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), rankCoordinates, counters, box));
   const uint32_t parameter = copy.parameter().parameter();
   const uint64_t size = shared.weights.elementBytes(parameter);
   return hostAccess.write(queue, destination, box.localBytes(size),

@@ -45,7 +45,7 @@ public:
   Status run(int program);
 
   uint32_t rank() const { return communicator.control->rank(); }
-  const std::vector<int64_t> &coordinates() const { return place; }
+  const std::vector<int64_t> &coordinates() const { return rankCoordinates; }
   /// Writes the first `bytes` bytes of an input's buffer, and reads those of an output's; see HostAccess.
   /// Between runs only; the bytes are in place when they return.
   Status write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer);
@@ -70,7 +70,7 @@ public:
   }
   /// Changes whenever an instruction is enqueued or begun.
   uint64_t progress() const {
-    return steps.load(std::memory_order_relaxed) + marks[0].load(std::memory_order_relaxed) +
+    return begun.load(std::memory_order_relaxed) + marks[0].load(std::memory_order_relaxed) +
            marks[1].load(std::memory_order_relaxed);
   }
   /// What was recorded of the runs, as Timeline takes it.
@@ -82,15 +82,15 @@ public:
   }
 
 private:
-  struct Step;
+  struct ResolvedInstruction;
   struct Body;
   using Counters = std::vector<int64_t>;
 
   Status resolve(const google::protobuf::RepeatedPtrField<plan::Instruction> &instructions, Body &body);
-  Status resolveStep(const plan::Instruction &instruction, Step &step);
-  Status resolveLaunch(const plan::Launch &launch, Step &step);
-  Status resolveLibrary(const plan::LibraryCall &call, Step &step);
-  Status fillLaunch(Step &step, const Counters &counters);
+  Status resolveInstruction(const plan::Instruction &instruction, ResolvedInstruction &resolved);
+  Status resolveLaunch(const plan::Launch &launch, ResolvedInstruction &resolved);
+  Status resolveLibrary(const plan::LibraryCall &call, ResolvedInstruction &resolved);
+  Status fillLaunch(ResolvedInstruction &resolved, const Counters &counters);
   Status fillCollective(const plan::Collective &collective, const Counters &counters, CollectiveCall &call);
   Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
                   std::shared_ptr<Group> &group);
@@ -107,15 +107,15 @@ private:
     return instruction;
   }
   Status execute(Body &body, Counters &counters);
-  Status executeStep(Step &step, Counters &counters);
-  Status executeKind(Step &step, Counters &counters, Queue &queue);
+  Status executeInstruction(ResolvedInstruction &resolved, Counters &counters);
+  Status executeKind(ResolvedInstruction &resolved, Counters &counters, Queue &queue);
   Status executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue);
 
   Shared &shared;
   const plan::Plan &plan;
   std::unique_ptr<Device> device;
   Communicator communicator;
-  std::vector<int64_t> place;
+  std::vector<int64_t> rankCoordinates;
   Modules modules;
   Arenas arenas;
   HostAccess hostAccess;
@@ -133,7 +133,7 @@ private:
   std::vector<std::array<uint64_t, std::size(collectiveKinds) + 1>> sentBefore;
   std::map<uint32_t, uint64_t> messagesBefore;
   std::atomic<const plan::Instruction *> position{nullptr};
-  std::atomic<uint64_t> steps{0};
+  std::atomic<uint64_t> begun{0};
   /// By asynchronous queue: the address of the instruction that it has begun last and, in the upper 16 bits,
   /// a counter that tells repetitions of one instruction apart.
   std::atomic<uint64_t> marks[2] = {};

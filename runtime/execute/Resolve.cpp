@@ -1,5 +1,5 @@
-// From the plan's instructions to a rank's steps: addresses, parameters, peers, routines.
-#include "runtime/execute/Step.h"
+// From the plan's instructions to what its ranks run: addresses, parameters, peers, routines.
+#include "runtime/execute/ResolvedInstruction.h"
 
 #include "colossal/Plan/DataType.h"
 #include "colossal/Plan/Traffic.h"
@@ -17,9 +17,9 @@ bool moves(const plan::BufferRef &ref) {
 } // namespace
 
 Status Rank::resolve(const google::protobuf::RepeatedPtrField<plan::Instruction> &instructions, Body &body) {
-  body.steps.resize(static_cast<size_t>(instructions.size()));
+  body.instructions.resize(static_cast<size_t>(instructions.size()));
   for (int i = 0; i < instructions.size(); ++i) {
-    Status status = resolveStep(instructions.Get(i), body.steps[static_cast<size_t>(i)]);
+    Status status = resolveInstruction(instructions.Get(i), body.instructions[static_cast<size_t>(i)]);
     if (!status.ok())
       return std::move(status)
           .withRank(static_cast<int>(rank()))
@@ -28,88 +28,88 @@ Status Rank::resolve(const google::protobuf::RepeatedPtrField<plan::Instruction>
   return {};
 }
 
-Status Rank::resolveStep(const plan::Instruction &instruction, Step &step) {
+Status Rank::resolveInstruction(const plan::Instruction &instruction, ResolvedInstruction &resolved) {
   using I = plan::Instruction;
-  step.origin = &instruction;
-  step.queue = static_cast<uint8_t>(instruction.queue());
+  resolved.origin = &instruction;
+  resolved.queue = static_cast<uint8_t>(instruction.queue());
   for (uint32_t event : instruction.waits())
-    step.waits.push_back(events[event].get());
+    resolved.waits.push_back(events[event].get());
   if (instruction.signals())
-    step.signals = events[instruction.signals()].get();
+    resolved.signals = events[instruction.signals()].get();
   switch (instruction.kind_case()) {
-  case I::kLaunch: return resolveLaunch(instruction.launch(), step);
-  case I::kLibrary: return resolveLibrary(instruction.library(), step);
+  case I::kLaunch: return resolveLaunch(instruction.launch(), resolved);
+  case I::kLibrary: return resolveLibrary(instruction.library(), resolved);
   case I::kCollective: {
     const plan::Collective &collective = instruction.collective();
-    step.kind = Step::Collective;
-    COLOSSAL_RETURN_IF_ERROR(groupFor(collective.axes(), instruction.queue(), step.group));
-    step.dynamic = moves(collective.src()) || moves(collective.dst()) ||
-                   plan::usesCounters(collective.source()) ||
-                   plan::usesCounters(collective.window().src_start()) ||
-                   plan::usesCounters(collective.window().src_valid()) ||
-                   plan::usesCounters(collective.window().dst_start());
-    step.collective = std::make_shared<CollectiveCall>();
-    step.collective->group = step.group.get();
+    resolved.kind = ResolvedInstruction::Collective;
+    COLOSSAL_RETURN_IF_ERROR(groupFor(collective.axes(), instruction.queue(), resolved.group));
+    resolved.dynamic = moves(collective.src()) || moves(collective.dst()) ||
+                       plan::usesCounters(collective.source()) ||
+                       plan::usesCounters(collective.window().src_start()) ||
+                       plan::usesCounters(collective.window().src_valid()) ||
+                       plan::usesCounters(collective.window().dst_start());
+    resolved.collective = std::make_shared<CollectiveCall>();
+    resolved.collective->group = resolved.group.get();
     // Counters at zero give a call of the right sizes; dynamic ones are filled again at each run.
-    COLOSSAL_RETURN_IF_ERROR(fillCollective(collective, Counters(16, 0), *step.collective));
+    COLOSSAL_RETURN_IF_ERROR(fillCollective(collective, Counters(16, 0), *resolved.collective));
     COLOSSAL_RETURN_IF_ERROR(
-        plan::sentBytes(plan.mesh(), collective, rank(), Counters(16, 0), step.collectiveBytes));
-    return communicator.transfers->reserve(step.collective, *queues[step.queue]);
+        plan::sentBytes(plan.mesh(), collective, rank(), Counters(16, 0), resolved.collectiveBytes));
+    return communicator.transfers->reserve(resolved.collective, *queues[resolved.queue]);
   }
-  case I::kCopy: step.kind = Step::Copy; return {};
+  case I::kCopy: resolved.kind = ResolvedInstruction::Copy; return {};
   case I::kSend:
-    step.kind = Step::Send;
-    return communicator.transfers->reserveMessage(instruction.send().src().bytes(), *queues[step.queue]);
+    resolved.kind = ResolvedInstruction::Send;
+    return communicator.transfers->reserveMessage(instruction.send().src().bytes(), *queues[resolved.queue]);
   case I::kRecv:
-    step.kind = Step::Receive;
-    return communicator.transfers->reserveMessage(instruction.recv().dst().bytes(), *queues[step.queue]);
-  case I::kCall: step.kind = Step::Call; return {};
+    resolved.kind = ResolvedInstruction::Receive;
+    return communicator.transfers->reserveMessage(instruction.recv().dst().bytes(), *queues[resolved.queue]);
+  case I::kCall: resolved.kind = ResolvedInstruction::Call; return {};
   case I::kRepeat:
-    step.kind = Step::Repeat;
-    step.body = std::make_unique<Body>();
-    return resolve(instruction.repeat().body(), *step.body);
+    resolved.kind = ResolvedInstruction::Repeat;
+    resolved.body = std::make_unique<Body>();
+    return resolve(instruction.repeat().body(), *resolved.body);
   case I::kPredicate:
-    step.kind = Step::Predicate;
-    step.body = std::make_unique<Body>();
-    return resolve(instruction.predicate().body(), *step.body);
+    resolved.kind = ResolvedInstruction::Predicate;
+    resolved.body = std::make_unique<Body>();
+    return resolve(instruction.predicate().body(), *resolved.body);
   case I::KIND_NOT_SET: break;
   }
   return {Code::Internal, "an instruction of no kind"};
 }
 
-Status Rank::resolveLaunch(const plan::Launch &launch, Step &step) {
-  step.kind = Step::Launch;
+Status Rank::resolveLaunch(const plan::Launch &launch, ResolvedInstruction &resolved) {
+  resolved.kind = ResolvedInstruction::Launch;
   for (const plan::BufferRef &ref : launch.buffers())
-    step.dynamic |= moves(ref);
+    resolved.dynamic |= moves(ref);
   for (const plan::Expr &param : launch.params())
-    step.dynamic |= plan::usesCounters(param);
-  step.buffers.resize(static_cast<size_t>(launch.buffers_size()));
-  step.params.resize(static_cast<size_t>(launch.params_size()));
-  step.launch.kernel = modules.kernel(launch.kernel());
-  step.launch.buffers = step.buffers.data();
-  step.launch.bufferCount = static_cast<uint32_t>(step.buffers.size());
-  step.launch.params = step.params.data();
-  step.launch.paramCount = static_cast<uint32_t>(step.params.size());
-  step.launch.tiles = launch.tiles();
-  step.launch.tileScratch = launch.tile_scratch();
-  return fillLaunch(step, Counters(16, 0));
+    resolved.dynamic |= plan::usesCounters(param);
+  resolved.buffers.resize(static_cast<size_t>(launch.buffers_size()));
+  resolved.params.resize(static_cast<size_t>(launch.params_size()));
+  resolved.launch.kernel = modules.kernel(launch.kernel());
+  resolved.launch.buffers = resolved.buffers.data();
+  resolved.launch.bufferCount = static_cast<uint32_t>(resolved.buffers.size());
+  resolved.launch.params = resolved.params.data();
+  resolved.launch.paramCount = static_cast<uint32_t>(resolved.params.size());
+  resolved.launch.tiles = launch.tiles();
+  resolved.launch.tileScratch = launch.tile_scratch();
+  return fillLaunch(resolved, Counters(16, 0));
 }
 
-Status Rank::fillLaunch(Step &step, const Counters &counters) {
-  const plan::Launch &launch = step.origin->launch();
-  for (size_t i = 0; i < step.buffers.size(); ++i)
-    step.buffers[i] = at(launch.buffers(static_cast<int>(i)), counters);
-  for (size_t i = 0; i < step.params.size(); ++i)
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(launch.params(static_cast<int>(i)), place, counters, step.params[i]));
+Status Rank::fillLaunch(ResolvedInstruction &resolved, const Counters &counters) {
+  const plan::Launch &launch = resolved.origin->launch();
+  for (size_t i = 0; i < resolved.buffers.size(); ++i)
+    resolved.buffers[i] = at(launch.buffers(static_cast<int>(i)), counters);
+  for (size_t i = 0; i < resolved.params.size(); ++i)
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(launch.params(static_cast<int>(i)), rankCoordinates, counters,
+                                                resolved.params[i]));
   return {};
 }
 
-Status Rank::resolveLibrary(const plan::LibraryCall &call, Step &step) {
-  step.kind = Step::Library;
+Status Rank::resolveLibrary(const plan::LibraryCall &call, ResolvedInstruction &resolved) {
+  resolved.kind = ResolvedInstruction::Library;
   for (const plan::BufferRef &ref : call.buffers()) {
-    step.dynamic |= moves(ref);
-    step.buffers.push_back(at(ref, Counters(16, 0)));
+    resolved.dynamic |= moves(ref);
+    resolved.buffers.push_back(at(ref, Counters(16, 0)));
   }
   // Equal layers share a routine; the sizes of the opaque buffers are part of what it is checked against.
   std::string descriptor = call.routine() + '\n' + call.convolution().SerializeAsString();
@@ -122,7 +122,7 @@ Status Rank::resolveLibrary(const plan::LibraryCall &call, Step &step) {
     routine = made.get();
     routines.push_back(std::move(made));
   }
-  step.routine = routine;
+  resolved.routine = routine;
   return {};
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/comm/Open.h"
 #include "runtime/device/Registry.h"
-#include "runtime/execute/Crew.h"
+#include "runtime/execute/RankThreads.h"
 #include "runtime/validate/Validate.h"
 
 #include <nlohmann/json.hpp>
@@ -135,7 +135,7 @@ struct Session::Core {
   Rank::Shared shared;
   std::unique_ptr<Driver> driver;
   std::vector<std::unique_ptr<Rank>> ranks;
-  std::unique_ptr<Crew> crew; // after the ranks: it goes first
+  std::unique_ptr<RankThreads> rankThreads; // after the ranks: it goes first
   uint32_t rankCount = 1;
   unsigned threads = 1;
   std::string warning;
@@ -146,7 +146,7 @@ struct Session::Core {
   /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
   /// own is named.
   Status gather(const std::string &mine, std::vector<std::string> &all) {
-    return crew->run([&](Rank &rank) { return rank.control().gather(mine, all); });
+    return rankThreads->run([&](Rank &rank) { return rank.control().gather(mine, all); });
   }
   /// After a run: whether what it computed for this lies in its ranges, on the ranks of this process.
   Status checkComputed(const plan::Program &program);
@@ -156,7 +156,7 @@ Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
 
 Session::~Session() {
   // A stuck thread still uses all of it; memory is left to the end of the process then.
-  if (core && core->crew && core->crew->lost())
+  if (core && core->rankThreads && core->rankThreads->lost())
     (void)core.release();
 }
 
@@ -176,7 +176,7 @@ bool Session::root() const {
   return core->ranks[0]->rank() == 0;
 }
 void Session::interrupt() {
-  core->crew->interrupt();
+  core->rankThreads->interrupt();
 }
 void Session::terminateOthers(int exitCode) {
   core->ranks[0]->control().abort(exitCode);
@@ -245,11 +245,11 @@ Status Session::Core::start(const SessionOptions &options) {
     COLOSSAL_RETURN_IF_ERROR(driver->createDevice({threads, spins, busy > cores}, shared.abort, device));
     ranks.push_back(std::make_unique<Rank>(shared, std::move(device), std::move(handle)));
   }
-  crew = std::make_unique<Crew>(ranks, shared, spins);
-  COLOSSAL_RETURN_IF_ERROR(crew->run([](Rank &rank) { return rank.prepare(); }));
+  rankThreads = std::make_unique<RankThreads>(ranks, shared, spins);
+  COLOSSAL_RETURN_IF_ERROR(rankThreads->run([](Rank &rank) { return rank.prepare(); }));
   for (int program = 0; program < file.plan().programs_size(); ++program)
     if (file.plan().programs(program).role() == plan::Program::LOAD)
-      COLOSSAL_RETURN_IF_ERROR(crew->run([program](Rank &rank) { return rank.run(program); }));
+      COLOSSAL_RETURN_IF_ERROR(rankThreads->run([program](Rank &rank) { return rank.run(program); }));
   shared.weights.close();
   shared.trace = options.trace; // runs, not loading
   return {};
@@ -325,7 +325,7 @@ Status Session::Core::checkComputed(const plan::Program &program) {
 Status Session::run(int program, const Tensors &inputs, double *seconds) {
   ++core->shared.runs;
   Clock::time_point begin, end;
-  Status status = core->crew->run([&](Rank &rank) {
+  Status status = core->rankThreads->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(plan().programs(program), inputs, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     rank.leftBarrier();

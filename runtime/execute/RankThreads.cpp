@@ -1,5 +1,5 @@
 // Jobs on rank threads by generation counter; the caller watches while it waits.
-#include "runtime/execute/Crew.h"
+#include "runtime/execute/RankThreads.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,20 +14,20 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds grace(2);
 } // namespace
 
-Crew::Crew(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins)
+RankThreads::RankThreads(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins)
     : ranks(ranks), shared(shared), spins(spins) {
   for (size_t index = 0; index < ranks.size(); ++index)
     threads.emplace_back([this, index] { work(index); });
 }
 
-Crew::~Crew() {
+RankThreads::~RankThreads() {
   stopping.store(true);
   generation.increment();
   for (std::thread &thread : threads)
     thread.join();
 }
 
-void Crew::work(size_t index) {
+void RankThreads::work(size_t index) {
   uint32_t seen = 0;
   for (;;) {
     while (!generation.waitWhile(seen, spins, 1000)) {
@@ -49,7 +49,7 @@ void Crew::work(size_t index) {
   }
 }
 
-Status Crew::run(const std::function<Status(Rank &)> &work) {
+Status RankThreads::run(const std::function<Status(Rank &)> &work) {
   // Programs that end before anybody looks around are ended between them.
   if (interrupted.load())
     shared.abort.raise({Code::Interrupted, "interrupted"});
@@ -118,7 +118,7 @@ std::string list(const std::vector<size_t> &ranks) {
 
 } // namespace
 
-Status Crew::whoIsStuck(Status status) const {
+Status RankThreads::whoIsStuck(Status status) const {
   std::string message = status.message();
   for (const std::unique_ptr<Rank> &rank : ranks)
     if (const plan::Instruction *instruction = rank->current()) {
@@ -131,7 +131,7 @@ Status Crew::whoIsStuck(Status status) const {
   return Status(status.code(), message).withRank(status.rank()).withInstruction(status.instruction());
 }
 
-void Crew::watch(uint64_t &progress, Clock::time_point &since) {
+void RankThreads::watch(uint64_t &progress, Clock::time_point &since) {
   if (interrupted.load())
     shared.abort.raise({Code::Interrupted, "interrupted"});
   uint64_t now = 0;
@@ -154,7 +154,7 @@ void Crew::watch(uint64_t &progress, Clock::time_point &since) {
     shared.abort.raise(standstill());
 }
 
-Status Crew::standstill() const {
+Status RankThreads::standstill() const {
   const std::string what = "no progress for " + std::to_string(shared.abort.timeout.count() / 1000) + " s";
   const auto fresh = std::min(shared.abort.timeout, std::chrono::milliseconds(2000));
   if (std::vector<std::string> answers = ranks.front()->control().answers(fresh); !answers.empty())
@@ -168,7 +168,7 @@ Status Crew::standstill() const {
       .withRank(static_cast<int>(ranks.front()->rank()));
 }
 
-Status Crew::standstillAmong(const std::vector<std::string> &answers, const std::string &what) const {
+Status RankThreads::standstillAmong(const std::vector<std::string> &answers, const std::string &what) const {
   const size_t self = ranks.front()->rank();
   const Doing own = doingOf(*ranks.front(), *shared.plan);
   std::vector<size_t> silent;

@@ -1,7 +1,7 @@
 // The threads that carry a process's ranks, and the watch over them: a rank that fails or stops making
 // progress ends all in bounded time.
-#ifndef COLOSSAL_RUNTIME_EXECUTE_CREW_H
-#define COLOSSAL_RUNTIME_EXECUTE_CREW_H
+#ifndef COLOSSAL_RUNTIME_EXECUTE_RANKTHREADS_H
+#define COLOSSAL_RUNTIME_EXECUTE_RANKTHREADS_H
 
 #include "runtime/execute/Rank.h"
 #include "runtime/execute/Wait.h"
@@ -11,15 +11,16 @@
 
 namespace colossal::runtime {
 
-class Crew {
+class RankThreads {
 public:
   /// `spins`: how long threads wait awake between jobs.
-  Crew(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins);
+  RankThreads(std::vector<std::unique_ptr<Rank>> &ranks, Rank::Shared &shared, unsigned spins);
   /// Joins the threads. Must not be called when `lost`.
-  ~Crew();
+  ~RankThreads();
 
   /// Runs `job` on every rank's thread and returns when all are done, or when the run was given up. Then
-  /// `lost` tells whether a rank's thread is still stuck: neither the crew nor what it uses may be destroyed.
+  /// `lost` tells whether a rank's thread is still stuck: neither these threads nor what it uses may be
+  /// destroyed.
   Status run(const std::function<Status(Rank &)> &job);
   bool lost() const { return stuck; }
   void interrupt() { interrupted.store(true); }
@@ -46,4 +47,4 @@ private:
 
 } // namespace colossal::runtime
 
-#endif // COLOSSAL_RUNTIME_EXECUTE_CREW_H
+#endif // COLOSSAL_RUNTIME_EXECUTE_RANKTHREADS_H

@@ -1,16 +1,16 @@
 // An instruction resolved for one rank; the interpreter's array element.
-#ifndef COLOSSAL_RUNTIME_EXECUTE_STEP_H
-#define COLOSSAL_RUNTIME_EXECUTE_STEP_H
+#ifndef COLOSSAL_RUNTIME_EXECUTE_RESOLVEDINSTRUCTION_H
+#define COLOSSAL_RUNTIME_EXECUTE_RESOLVEDINSTRUCTION_H
 
 #include "runtime/execute/Rank.h"
 
 namespace colossal::runtime {
 
 struct Rank::Body {
-  std::vector<Step> steps;
+  std::vector<ResolvedInstruction> instructions;
 };
 
-struct Rank::Step {
+struct Rank::ResolvedInstruction {
   /// Leaves first; those from Call on hold other instructions.
   enum Kind : uint8_t { Launch, Library, Collective, Copy, Send, Receive, Call, Repeat, Predicate };
 
@@ -34,4 +34,4 @@ struct Rank::Step {
 
 } // namespace colossal::runtime
 
-#endif // COLOSSAL_RUNTIME_EXECUTE_STEP_H
+#endif // COLOSSAL_RUNTIME_EXECUTE_RESOLVEDINSTRUCTION_H
