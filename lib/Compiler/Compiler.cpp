@@ -10,6 +10,7 @@
 
 #include "colossal/Cost/Evidence.h"
 #include "colossal/Outline/Outline.h"
+#include "colossal/Output/OutputFile.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/Emit.h"
@@ -25,6 +26,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Threading.h"
+
+#include <chrono>
 
 using namespace mlir;
 
@@ -81,6 +84,48 @@ FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
   return dist::MeshAttr::get(context, axes);
 }
 
+std::optional<uint64_t> parseBytes(StringRef text) {
+  size_t digits = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
+  double value;
+  if (text.take_front(digits).getAsDouble(value) || !(value > 0))
+    return std::nullopt;
+  double unit = llvm::StringSwitch<double>(text.drop_front(digits))
+                    .Cases({"", "B"}, 1)
+                    .Cases({"kB", "KB"}, 1e3)
+                    .Case("MB", 1e6)
+                    .Case("GB", 1e9)
+                    .Case("TB", 1e12)
+                    .Cases({"K", "KiB"}, 1024)
+                    .Cases({"M", "MiB"}, 1048576)
+                    .Cases({"G", "GiB"}, 1073741824)
+                    .Case("TiB", 1099511627776)
+                    .Default(0);
+  if (unit == 0 || value * unit > 9e18 || value * unit < 1)
+    return std::nullopt;
+  return static_cast<uint64_t>(value * unit);
+}
+
+/// Imports `binding`, one of several programs of a model. What it says of it names the program; warnings are
+/// held back in `warnings`, each with the programs that it is about, as most are about all of them.
+static FailureOr<OwningOpRef<ModuleOp>>
+importProgram(MLIRContext *context, const ImportOptions &binding,
+              std::vector<std::pair<Diagnostic, std::vector<std::string>>> &warnings) {
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning) {
+      diagnostic << " (program '" << binding.functionName << "')";
+      return failure(); // whoever else handles it
+    }
+    auto same = llvm::find_if(
+        warnings, [text = diagnostic.str()](auto &warning) { return warning.first.str() == text; });
+    if (same == warnings.end())
+      warnings.emplace_back(std::move(diagnostic), std::vector<std::string>{binding.functionName});
+    else if (same->second.back() != binding.functionName)
+      same->second.push_back(binding.functionName);
+    return success();
+  });
+  return importOnnx(context, binding);
+}
+
 /// Imports one function per combination of the dimensions with several values, into one module.
 static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
   std::vector<ImportOptions> bindings{options.import};
@@ -97,11 +142,17 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
       }
     bindings = std::move(next);
   }
+  if (bindings.size() == 1)
+    return importOnnx(context, bindings.front());
+  std::vector<std::pair<Diagnostic, std::vector<std::string>>> warnings;
+  bool isWhole = true;
   OwningOpRef<ModuleOp> all;
   for (const ImportOptions &binding : bindings) {
-    FailureOr<OwningOpRef<ModuleOp>> one = importOnnx(context, binding);
-    if (failed(one))
-      return failure();
+    FailureOr<OwningOpRef<ModuleOp>> one = importProgram(context, binding, warnings);
+    if (failed(one)) {
+      isWhole = false;
+      break;
+    }
     if (!all) {
       all = std::move(*one);
       continue;
@@ -111,6 +162,13 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
       all->push_back(function);
     }
   }
+  for (auto &[warning, programs] : warnings) {
+    if (programs.size() < bindings.size())
+      warning << " (program '" << llvm::join(programs, "', '") << "')";
+    context->getDiagEngine().emit(std::move(warning));
+  }
+  if (!isWhole)
+    return failure();
   return all;
 }
 
@@ -145,6 +203,8 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
       continue;
     program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
     result.layout.predictedByFunction.erase(program.getSymName().str());
+    result.predictions.push_back(
+        {program.getSymName().str(), price.computing, price.moving, price.communicating, price.instructions});
     result.layout.summary +=
         "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
   }
@@ -173,8 +233,9 @@ static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, Co
     if (auto seconds = result.layout.predictedByFunction.find(program.name());
         seconds != result.layout.predictedByFunction.end())
       program.set_predicted_seconds(seconds->second);
-  result.layout.summary +=
-      "memory of the plan, per rank: " + measureMemory(result.plan, options).describe() + "\n";
+  PlanMemory memory = measureMemory(result.plan, options);
+  result.memory = memory.list();
+  result.layout.summary += "memory of the plan, per rank: " + memory.describe() + "\n";
   result.plan.mutable_report()->set_summary(result.layout.summary);
   if (!result.code.image.empty()) {
     plan::Module &code = *result.plan.add_modules();
@@ -186,22 +247,50 @@ static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, Co
 }
 
 namespace {
-/// Tells `progress` when the first pass of a phase begins.
-struct PhaseProgress : PassInstrumentation {
-  explicit PhaseProgress(const std::function<void(StringRef)> &progress) : progress(progress) {}
+/// Tells `begin` when the first pass of a phase begins.
+struct PhaseBegins : PassInstrumentation {
+  explicit PhaseBegins(const std::function<void(Phase)> &begin) : begin(begin) {}
 
   void runBeforePass(Pass *pass, Operation *) override {
-    StringRef phase = llvm::StringSwitch<StringRef>(pass->getArgument())
-                          .Case("colossal-outline-blocks", "outline")
-                          .Case("colossal-inline-blocks", "search")
-                          .Case("colossal-partition", "partition")
-                          .Case("colossal-schedule", "schedule")
-                          .Default("");
-    if (!phase.empty())
-      progress(phase);
+    auto phase = llvm::StringSwitch<std::optional<Phase>>(pass->getArgument())
+                     .Case("colossal-outline-blocks", Phase::Outline)
+                     .Case("colossal-inline-blocks", Phase::Search)
+                     .Case("colossal-partition", Phase::Partition)
+                     .Case("colossal-schedule", Phase::Schedule)
+                     .Default(std::nullopt);
+    if (phase)
+      begin(*phase);
   }
 
-  const std::function<void(StringRef)> &progress;
+  const std::function<void(Phase)> &begin;
+};
+
+/// Notes how long each phase of `module` takes, from where it begins to where the next one does.
+class PhaseClock {
+public:
+  PhaseClock(ModuleOp module, CompileResult &result) : module(module), result(result) {}
+  ~PhaseClock() { end(); }
+
+  void begin(Phase next) {
+    end();
+    phase = next;
+    since = std::chrono::steady_clock::now();
+  }
+  void end() {
+    if (!phase)
+      return;
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - since;
+    uint64_t operations = 0;
+    module.walk([&](Operation *) { ++operations; });
+    result.phases.push_back({getPhaseName(*phase).str(), taken.count(), operations});
+    phase.reset();
+  }
+
+private:
+  ModuleOp module;
+  CompileResult &result;
+  std::optional<Phase> phase;
+  std::chrono::steady_clock::time_point since;
 };
 } // namespace
 
@@ -213,9 +302,14 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
       return failure();
     module->setAttr(dist::kMeshAttrName, *mesh);
   }
+  PhaseClock clock(module, result);
+  std::function<void(Phase)> begin = [&](Phase phase) {
+    clock.begin(phase);
+    if (options.progress)
+      options.progress(getPhaseName(phase));
+  };
   PassManager manager(module.getContext());
-  if (options.progress)
-    manager.addInstrumentation(std::make_unique<PhaseProgress>(options.progress));
+  manager.addInstrumentation(std::make_unique<PhaseBegins>(begin));
   if (options.configurePasses && failed(options.configurePasses(manager)))
     return failure();
   buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result);
@@ -223,8 +317,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     return failure();
   if (last != Phase::Plan)
     return success();
-  if (options.progress)
-    options.progress(getPhaseName(Phase::Plan));
+  begin(Phase::Plan);
   return emitPlan(module, options, result);
 }
 
@@ -232,9 +325,18 @@ static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &opt
                                  CompileResult &result) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));
+  auto begin = std::chrono::steady_clock::now();
   FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options);
   if (failed(module))
     return failure();
+  uint64_t operations = 0;
+  (**module).walk([&](Operation *) { ++operations; });
+  std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  result.phases.push_back({getPhaseName(Phase::Import).str(), taken.count(), operations});
+  // All files of the model are known now, and the work of minutes begins.
+  if (last == Phase::Plan && !options.planPath.empty())
+    if (OutputError error = checkOutput(options.planPath))
+      return emitError(UnknownLoc::get(context)) << error.message;
   result.module = std::move(*module);
   return runPhases(*result.module, options, Phase::Import, last, result);
 }
@@ -320,6 +422,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
   // Where that is too little for any layout, it is given more again, by bisection.
   CompileOptions tighter = options;
+  std::vector<PhaseTime> phases = result.phases;
   PlanMemory memory = measureMemory(result.plan, options);
   uint64_t tooLittle = 0, enough = limit;
   for (int attempt = 0; attempt < 7 && memory.total() > limit; ++attempt) {
@@ -335,7 +438,9 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
       options.progress("again, since the plan takes more than --memory");
     CompileResult next;
     ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-    if (failed(compileOnce(context, tighter, last, next))) {
+    LogicalResult done = compileOnce(context, tighter, last, next);
+    llvm::append_range(phases, next.phases);
+    if (failed(done)) {
       tooLittle = tighter.layout.memoryBytes;
       continue;
     }
@@ -346,6 +451,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
       memory = found;
     }
   }
+  result.phases = std::move(phases);
   if (memory.total() <= limit)
     return success();
   emitError(UnknownLoc::get(context))
@@ -355,12 +461,14 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   return failure();
 }
 
-std::string writePlanFile(const CompileResult &result, const std::string &path) {
+OutputError writePlanFile(const CompileResult &result, const std::string &path) {
+  if (OutputError error = checkOutput(path))
+    return error;
   auto view = [](const std::string &bytes) {
     return plan::ByteView{reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()};
   };
   plan::Status status = plan::writePlan(path, result.plan, view(result.code.image), view(result.data));
-  return status.ok() ? "" : status.message();
+  return status.ok() ? OutputError() : OutputError{OutputError::System, status.message()};
 }
 
 } // namespace colossal

@@ -10,6 +10,8 @@
 #include "colossal/Plan/Plan.pb.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace colossal {
 
@@ -19,6 +21,11 @@ struct PlanMemory {
   uint64_t scratch = 0; ///< of the kernels, for all threads
   uint64_t staging = 0; ///< of a communicator that moves between processes
   uint64_t total() const { return weights + activations + io + scratch + staging; }
+  /// The same by name, "total" last.
+  std::vector<std::pair<std::string, uint64_t>> list() const {
+    return {{"weights", weights}, {"activations", activations}, {"io", io},
+            {"scratch", scratch}, {"staging", staging},         {"total", total()}};
+  }
   /// "weights 12.0 MiB, ..., total 14.0 MiB (14680064 bytes)".
   std::string describe() const;
 };

@@ -4,6 +4,7 @@
 #include "colossal/Compiler/Compiler.h"
 #include "colossal/Cost/ByteSize.h"
 #include "colossal/Layout/TrainingBlocks.h"
+#include "colossal/Output/OutputFile.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -166,6 +167,7 @@ FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, PlanTrainingOp
 
 /// A file's text, of at most 64 MiB; none with a diagnostic.
 FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
+  noteInput(path);
   std::ifstream file(path, std::ios::binary);
   constexpr std::streamoff kMost = 64 << 20;
   file.seekg(0, std::ios::end);

@@ -4,6 +4,7 @@
 
 #include "EmbeddedMachines.h"
 #include "colossal/Cost/CheckedJson.h"
+#include "colossal/Output/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -470,6 +471,7 @@ MachineResult loadMachine(const std::string &nameOrPath) {
                 (nameOrPath.size() > 5 && nameOrPath.compare(nameOrPath.size() - 5, 5, ".json") == 0);
   MachineResult result;
   if (isPath) {
+    noteInput(nameOrPath);
     std::ifstream in(nameOrPath, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();

@@ -1,6 +1,8 @@
 // Reads and prints comma-separated values. Neighbour: Table.h.
 #include "colossal/Cost/Table.h"
 
+#include "colossal/Output/OutputFile.h"
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -117,6 +119,7 @@ TableResult parseTable(std::string_view text) {
 
 TableResult readTable(const std::string &path) {
   TableResult result;
+  noteInput(path);
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   std::streamoff size = in.is_open() ? static_cast<std::streamoff>(in.tellg()) : -1;
   if (size < 0 || size > (std::streamoff(256) << 20)) {

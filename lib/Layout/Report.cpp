@@ -123,7 +123,6 @@ std::string layout::describeMemory(const Model &model, const search::Assignment 
 void layout::describe(Model &model, const search::Solution &solution, LayoutReport &report) {
   const search::Assignment &chosen = solution.assignment;
   double compute = 0, communication = 0;
-  std::map<std::string, std::pair<unsigned, double>> collectives; // count and bytes sent, by kind
   std::set<std::tuple<void *, const void *>> seen;
   std::map<int, std::string> moves; // by user, what its operands need
   for (const Transfer &transfer : model.getTransfers()) {
@@ -143,7 +142,7 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
       double sent = getSentBytes(move.kind, move.bytes, move.ranks);
       if (!isCollective(move.kind))
         continue;
-      auto &[count, bytes] = collectives[stringify(move.kind).str()];
+      auto &[count, bytes] = report.collectives[stringify(move.kind).str()];
       ++count;
       bytes += sent;
       moves[transfer.to] += ", " + stringify(move.kind).str() + " " + printBytes(sent);
@@ -166,6 +165,8 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     if (node.getSeconds(candidate) > 0)
       line += ", " + printSeconds(node.getSeconds(candidate));
     report.explanation += line + moves[i] + "\n";
+    report.chosen.push_back({getKindName(node).str(), name, layout, node.getSeconds(candidate),
+                             StringRef(moves[i]).ltrim(", ").str()});
     // The summary names what works: ops that do more than move and add, and all that communicates.
     bool isHeavy =
         node.kind == NodeInfo::Kind::Op && node.getSeconds(candidate) > 0 && Costs::isHeavy(node.ops.front());
@@ -184,9 +185,9 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     out += line + (count > 1 ? " (" + std::to_string(count) + " times)" : "") + "\n";
   out += "memory per rank, as searched: " + printMemory(measureMemory(model, chosen)) + "\n";
   out += "bytes sent per rank:";
-  for (auto &[kind, entry] : collectives)
-    out += " " + kind + " " + printBytes(entry.second) + " in " + std::to_string(entry.first) + ";";
-  out += collectives.empty() ? " none\n" : "\n";
+  for (auto &[kind, use] : report.collectives)
+    out += " " + kind + " " + printBytes(use.bytes) + " in " + std::to_string(use.count) + ";";
+  out += report.collectives.empty() ? " none\n" : "\n";
   const std::string foreign = describeForeignTimes(model.getMachine());
   if (!foreign.empty()) {
     out += foreign + "\n";
@@ -196,9 +197,10 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
          printSeconds(report.predictedSeconds) + " (computing " + printSeconds(compute) + ", communicating " +
          printSeconds(communication) + ")";
   if (solution.lowerBound && solution.cost > 0) {
-    double gap = 100.0 * static_cast<double>(solution.cost - *solution.lowerBound) /
-                 static_cast<double>(solution.cost);
-    out += llvm::formatv(", at most {0:F1} % above the best layout of this model of costs", gap).str();
+    report.gap =
+        static_cast<double>(solution.cost - *solution.lowerBound) / static_cast<double>(solution.cost);
+    out += llvm::formatv(", at most {0:F1} % above the best layout of this model of costs", 100 * *report.gap)
+               .str();
   }
   out += "\n";
 }

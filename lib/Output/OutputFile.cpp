@@ -1,48 +1,72 @@
-//===- OutputFile.cpp - results that are there whole or not at all ----------===//
+//===- OutputFile.cpp - what tools write, and never over what they read -----===//
 #include "colossal/Output/OutputFile.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <unistd.h>
+#include "colossal/Plan/OutputFile.h"
 
-namespace fs = std::filesystem;
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <vector>
 
 namespace colossal {
 
-/// Is there something at `path` that a file must not take the place of?
-static bool isSpecial(const std::string &path) {
-  std::error_code unknown;
-  return fs::exists(path, unknown) && !fs::is_regular_file(path, unknown);
+namespace {
+
+struct Inputs {
+  std::mutex mutex;
+  std::set<std::string> paths;
+};
+
+Inputs &getInputs() {
+  static Inputs inputs;
+  return inputs;
 }
 
-/// Where the file grows; two processes that write the same one do not meet there.
-static std::string getTemporary(const std::string &path) {
-  return path + ".partial" + std::to_string(::getpid());
+std::vector<std::string> getPaths() {
+  Inputs &inputs = getInputs();
+  std::lock_guard<std::mutex> lock(inputs.mutex);
+  return {inputs.paths.begin(), inputs.paths.end()};
 }
 
-bool writeOutput(const std::string &path, const std::string &text) {
-  const bool inPlace = isSpecial(path);
-  const std::string target = inPlace ? path : getTemporary(path);
-  std::ofstream out(target, std::ios::binary);
-  out << text;
-  out.close();
-  if (out.good() && (inPlace || std::rename(target.c_str(), path.c_str()) == 0))
-    return true;
-  if (!inPlace)
-    std::remove(target.c_str());
-  return false;
+OutputError getError(const plan::Status &status) {
+  if (status.ok())
+    return {};
+  return {status.code() == plan::Code::InvalidArgument ? OutputError::BadName : OutputError::System,
+          status.message()};
 }
 
-bool canWriteOutput(const std::string &path) {
-  std::error_code unknown;
-  if (isSpecial(path)) // opening a pipe would wait for its reader
-    return !fs::is_directory(path, unknown);
-  const std::string target = getTemporary(path);
-  bool isOpen = std::ofstream(target, std::ios::binary).is_open();
-  if (isOpen)
-    std::remove(target.c_str());
-  return isOpen;
+} // namespace
+
+void noteInput(const std::string &path) {
+  Inputs &inputs = getInputs();
+  std::lock_guard<std::mutex> lock(inputs.mutex);
+  inputs.paths.insert(path);
+}
+
+bool isStandardOutput(const std::string &path) {
+  return path == "-" || plan::isStandardOutput(path);
+}
+
+OutputError checkOutput(const std::string &path) {
+  return isStandardOutput(path) ? OutputError() : getError(plan::checkOutput(path, getPaths()));
+}
+
+OutputError writeOutput(const std::string &path, const std::string &text) {
+  if (isStandardOutput(path)) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return getError(plan::finishStandardOutput());
+  }
+  if (OutputError error = checkOutput(path))
+    return error;
+  return getError(plan::writeFile(path, text));
+}
+
+int finishOutput(const char *tool, int exitCode) {
+  plan::Status status = plan::finishStandardOutput();
+  if (status.ok())
+    return exitCode;
+  std::fprintf(stderr, "%s: %s\n", tool, status.message().c_str());
+  return 3;
 }
 
 } // namespace colossal

@@ -174,7 +174,7 @@ std::string compileTest(const fs::path &folder, const NodeTest &test, const std:
   CompileResult result;
   if (mlir::failed(compile(&context, options, Phase::Plan, result)))
     return error.empty() ? "the compiler failed without a message" : error;
-  return writePlanFile(result, path);
+  return writePlanFile(result, path).message;
 }
 
 /// The tolerance of the ONNX backend tests, widened to what the type resolves.

@@ -102,8 +102,8 @@ std::string Executor::run(ModuleOp module, const std::vector<Tensor> &arguments,
   CompileResult compiled;
   if (failed(runPhases(module, options, Phase::Search, Phase::Plan, compiled)))
     return "cannot be compiled: " + said;
-  if (std::string error = writePlanFile(compiled, options.planPath); !error.empty())
-    return error;
+  if (OutputError error = writePlanFile(compiled, options.planPath))
+    return error.message;
 
   runtime::SessionOptions how;
   how.threads = 1;

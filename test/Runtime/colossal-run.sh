@@ -28,6 +28,8 @@ expect 0 'Exit codes' "$run" --help
 expect 0 'reads plans up to version' "$run" --version
 expect 0 'x: f32\[8,6\]' "$run" plan.cplan --print-inputs
 expect 0 'all_reduce sum over b' "$run" plan.cplan --dump-plan
+expect 0 '"name":"x","shape":\[8,6\],"type":"f32"' "$run" plan.cplan --print-inputs --json
+expect 0 '"all_reduce"\|ALL_REDUCE' "$run" plan.cplan --dump-plan --json
 expect 2 "input 'x' is missing" "$run" plan.cplan
 expect 2 'expected FILE.npz' "$run" plan.cplan --input other.txt
 expect 2 '^colossal-run: .*--no-such-option' "$run" plan.cplan --no-such-option

@@ -2,10 +2,15 @@
 #include "Options.h"
 
 #include "colossal/Cost/MachineChoice.h"
+#include "colossal/Output/OutputFile.h"
+
+#include "tools/manual/CommandLine.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <fstream>
 #include <set>
 
 static const char *const kHelp = R"(Compiles an ONNX model for a mesh of devices, ahead of time.
@@ -27,7 +32,9 @@ stage and recompute, from the model's file alone (its weights need not be there)
 is left open; all other dimensions are bound. The plan is written as JSON (docs/Search.md), a report to standard output.)";
 
 static const char *const kFooter = R"(
-Exit codes: 0 compiled, or planned; 1 the model cannot be compiled as asked (the message says why), or no training plan fits; 2 the command line is wrong.)";
+Exit codes: 0 compiled, or planned; 1 the model cannot be compiled as asked (the message says why), or no training plan fits; 2 the command line is wrong
+(an option, the mesh, an unknown machine, an output that would replace a file that is read); 3 an output cannot be written;
+130 interrupted; 143 terminated.)";
 
 namespace {
 
@@ -59,36 +66,6 @@ std::vector<int64_t> parseList(const std::string &text, char separator, const st
   return values;
 }
 
-/// "1073741824", "512MiB", "2GB", "1.5GiB".
-uint64_t parseBytes(const std::string &text) {
-  size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception &) {
-    fail("--memory: '" + text + "' is not a size such as 512MiB");
-  }
-  std::string unit = text.substr(used);
-  const std::map<std::string, double> units = {{"", 1},
-                                               {"B", 1},
-                                               {"kB", 1e3},
-                                               {"KB", 1e3},
-                                               {"MB", 1e6},
-                                               {"GB", 1e9},
-                                               {"TB", 1e12},
-                                               {"K", 1024.},
-                                               {"M", 1048576.},
-                                               {"G", 1073741824.},
-                                               {"KiB", 1024.},
-                                               {"MiB", 1048576.},
-                                               {"GiB", 1073741824.},
-                                               {"TiB", 1099511627776.}};
-  auto found = units.find(unit);
-  if (found == units.end() || !(value > 0) || value * found->second > 9e18)
-    fail("--memory: '" + text + "' is not a size such as 512MiB");
-  return static_cast<uint64_t>(value * found->second);
-}
-
 struct PassOptions {
   bool timing = false;
   std::string printAfter, reproducer;
@@ -96,7 +73,7 @@ struct PassOptions {
 
 struct RawOptions {
   PassOptions passes;
-  std::vector<std::string> dims, shapes, values, pins;
+  std::vector<std::string> dims, shapes, values, pins, pinFiles;
   std::string memory, machine, emit = "plan", training, precision, attention;
   std::vector<std::string> prices;
 };
@@ -176,6 +153,28 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     fail(wrong);
 }
 
+/// The pins of a file, one a line, as --explain --as-pins prints them; lines that begin with # are comments.
+void readPins(const std::string &path, std::vector<std::string> &pins) {
+  colossal::noteInput(path);
+  std::ifstream file(path);
+  std::string line;
+  if (!file)
+    fail("--pins: '" + path + "' cannot be opened: " + std::strerror(errno));
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (!line.empty() && line.back() == '\r')
+      line.pop_back();
+    size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line[begin] == '#')
+      continue;
+    if (line.find('=') == std::string::npos)
+      fail("--pins: " + path + ", line " + std::to_string(number) + ": '" + line +
+           "' is not of the form REGEX=LAYOUT");
+    pins.push_back(line);
+  }
+  if (file.bad())
+    fail("--pins: '" + path + "' cannot be read");
+}
+
 void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::CompileOptions &compile = options.compile;
   std::set<std::string> seen;
@@ -217,9 +216,15 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     (endsWith(".npy") || endsWith(".pb") ? contents.file : contents.literal) = value;
     compile.import.values[text.substr(0, at)] = contents;
   }
-  if (!raw.memory.empty())
-    compile.layout.memoryBytes = parseBytes(raw.memory);
-  compile.layout.pins = raw.pins;
+  if (!raw.memory.empty()) {
+    std::optional<uint64_t> bytes = colossal::parseBytes(raw.memory);
+    if (!bytes)
+      fail("--memory: '" + raw.memory + "' is not a size such as 512MiB");
+    compile.layout.memoryBytes = *bytes;
+  }
+  for (const std::string &path : raw.pinFiles)
+    readPins(path, compile.layout.pins);
+  compile.layout.pins.insert(compile.layout.pins.end(), raw.pins.begin(), raw.pins.end());
   if (!options.planOnly && !options.listOperators && !options.printInputs) {
     colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(raw.machine);
     if (!choice.error.empty())
@@ -233,6 +238,8 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     fail("--emit: '" + raw.emit +
          "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
+  if (options.json && *phase != colossal::Phase::Plan)
+    fail("--json does not go with --emit, which prints IR");
   interpretTraining(raw, isMeshGiven, options);
 }
 
@@ -252,11 +259,44 @@ void configurePasses(mlir::PassManager &manager, const PassOptions &options) {
     manager.enableTiming();
 }
 
+/// Of the files that the command line names: those that are read are noted, and it is seen that the output is
+/// none of them and can be written. -1, or the exit code.
+int checkFiles(const Options &options) {
+  const colossal::CompileOptions &compile = options.compile;
+  auto refuse = [](int code, const std::string &text) {
+    std::cerr << "colossal-compile: error: " << text << "\n";
+    return code;
+  };
+  if (options.listOperators)
+    return -1;
+  colossal::noteInput(compile.import.modelPath);
+  for (const auto &[name, contents] : compile.import.values)
+    if (!contents.file.empty())
+      colossal::noteInput(contents.file);
+  for (const std::string &path : {options.training.pricePath, options.training.otherPricePath})
+    if (!path.empty())
+      colossal::noteInput(path);
+  if (options.printInputs)
+    return -1;
+  if (options.writesPlan() && colossal::isStandardOutput(options.output))
+    return refuse(2,
+                  "-o -: a plan for colossal-run is a file, whose weights are found from where it lies; give "
+                  "it a name (./- is a file of that name)");
+  bool isWritten = options.isOutputGiven || options.writesPlan() ||
+                   (options.planOnly && options.training.pricePath.empty());
+  if (colossal::OutputError error =
+          isWritten ? colossal::checkOutput(options.output) : colossal::OutputError())
+    return refuse(error.exitCode(), error.message);
+  return -1;
+}
+
 /// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose
 /// layout the plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
 std::string recordCommandLine(int argc, char **argv) {
-  const std::set<std::string> ofTwo = {"-o", "--output", "--pin", "--print-ir-after", "--crash-reproducer"},
-                              ofOne = {"-q", "--quiet", "--explain", "--as-pins", "--timing"};
+  const std::set<std::string> ofTwo = {"-o",     "--output",         "--pin",
+                                       "--pins", "--print-ir-after", "--crash-reproducer"},
+                              ofOne = {"-q",     "--quiet",   "-v",        "--verbose",
+                                       "--json", "--explain", "--as-pins", "--timing"};
   std::string text = "colossal-compile";
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i], name = word.substr(0, word.find('='));
@@ -308,10 +348,14 @@ int parseOptions(int argc, char **argv, Options &options) {
                  "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--pins", raw.pinFiles,
+                 "file of pins, one a line, such as --explain --as-pins prints; # begins a comment")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--explain", options.explain, "print what was split how, and what it costs");
   app.add_flag("--as-pins", options.asPins,
-               "with --explain: print the layout as pins that give the same plan, one a line, each for a "
-               "--pin; a plan is written only with -o");
+               "with --explain: print the layout as pins that give the same plan, one a line, for a file "
+               "that --pins takes; a plan is written only with -o");
   app.add_flag("--print-inputs", options.printInputs,
                "list the model's inputs and what must be bound, and stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
@@ -360,9 +404,16 @@ int parseOptions(int argc, char **argv, Options &options) {
       ->expected(1, 2)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::ExistingFile);
+  app.add_flag("--json", options.json,
+               "print the plan's layout, memory, bytes, times and phases, or the --print-inputs, "
+               "--list-operators or --as-pins, as one JSON object");
+  app.add_flag("-v,--verbose", options.verbose, "say what is compiled and how long each phase takes");
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);
   app.footer(kFooter);
+  int manualCode = 0;
+  if (colossal::tool::writesManual(argc, argv, app, "colossal-compile", COLOSSAL_VERSION, manualCode))
+    return manualCode;
   try {
     app.parse(argc, argv);
     interpretPrices(raw.prices, options);
@@ -387,6 +438,14 @@ int parseOptions(int argc, char **argv, Options &options) {
     options.output = (dot == std::string::npos ? name : name.substr(0, dot)) +
                      (options.planOnly ? ".plan.json" : ".cplan");
   }
-  compile.planPath = options.output;
+  compile.planPath = options.writesPlan() ? options.output : "";
+  if (int code = checkFiles(options); code >= 0)
+    return code;
+  if (colossal::OutputError error = raw.passes.reproducer.empty()
+                                        ? colossal::OutputError()
+                                        : colossal::checkOutput(raw.passes.reproducer)) {
+    std::cerr << "colossal-compile: error: --crash-reproducer: " << error.message << "\n";
+    return error.exitCode();
+  }
   return -1;
 }

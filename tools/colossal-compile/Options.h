@@ -17,6 +17,13 @@ struct Options {
   bool planOnly = false; ///< plan training, make no code
   colossal::PlanTrainingOptions training;
   bool explain = false, asPins = false, printInputs = false, listOperators = false, quiet = false;
+  bool json = false, verbose = false;
+
+  /// Whether `output` will be a plan for the runtime.
+  bool writesPlan() const {
+    return !planOnly && (asPins ? isOutputGiven : last == colossal::Phase::Plan) && !printInputs &&
+           !listOperators;
+  }
 };
 
 /// Parses the command line. Returns -1 to go on, otherwise the exit code (help and version print and give 0).

@@ -4,17 +4,30 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Options.h"
+#include "Report.h"
 
 #include "colossal/Output/OutputFile.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/raw_os_ostream.h"
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 
 using namespace mlir;
 using namespace colossal;
+
+/// Standard output by way of C++'s stream, whose errors finishOutput sees.
+static llvm::raw_ostream &out() {
+  static llvm::raw_os_ostream stream(std::cout);
+  return stream;
+}
+
+static int report(const OutputError &error) {
+  llvm::errs() << "colossal-compile: error: " << error.message << "\n";
+  return error.exitCode();
+}
 
 static void printDiagnostic(Diagnostic &diagnostic) {
   llvm::StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
@@ -30,35 +43,43 @@ static void printDiagnostic(Diagnostic &diagnostic) {
     printDiagnostic(note);
 }
 
-static int printInputs(MLIRContext &context, const std::string &path) {
-  FailureOr<std::vector<ModelInput>> inputs = listInputs(&context, path);
+static int printInputs(MLIRContext &context, const Options &options) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(&context, options.compile.import.modelPath);
   if (failed(inputs))
     return 1;
+  if (options.json) {
+    out() << printInputsJson(*inputs);
+    return 0;
+  }
   for (const ModelInput &input : *inputs) {
-    llvm::outs() << input.name << ": " << input.type << " [";
+    out() << input.name << ": " << input.type << " [";
     for (auto [i, dim] : llvm::enumerate(input.shape)) {
-      llvm::outs() << (i ? ", " : "");
+      out() << (i ? ", " : "");
       if (dim.size >= 0)
-        llvm::outs() << dim.size;
+        out() << dim.size;
       else
-        llvm::outs() << (dim.isNamed ? dim.name : "?");
+        out() << (dim.isNamed ? dim.name : "?");
     }
-    llvm::outs() << "]" << (input.hasShape ? "" : " (no shape: bind it with --shape)");
+    out() << "]" << (input.hasShape ? "" : " (no shape: bind it with --shape)");
     auto open = llvm::find_if(input.shape, [](const InputDim &dim) { return dim.size < 0 && !dim.isNamed; });
     if (open != input.shape.end())
-      llvm::outs() << " (?: no name; bind the shape with --shape " << input.name
-                   << "=..., or one of them with --dim " << open->name << "=VALUE)";
-    llvm::outs() << "\n";
+      out() << " (?: no name; bind the shape with --shape " << input.name
+            << "=..., or one of them with --dim " << open->name << "=VALUE)";
+    out() << "\n";
   }
   return 0;
 }
 
-static void printOperators() {
+static void printOperators(const Options &options) {
+  if (options.json) {
+    out() << printOperatorsJson(listOperators());
+    return;
+  }
   for (const SupportedOperator &op : listOperators()) {
-    llvm::outs() << (op.domain.empty() ? "ai.onnx" : op.domain) << " " << op.name << " " << op.first << "-";
+    out() << (op.domain.empty() ? "ai.onnx" : op.domain) << " " << op.name << " " << op.first << "-";
     if (op.last)
-      llvm::outs() << op.last;
-    llvm::outs() << "\n";
+      out() << op.last;
+    out() << "\n";
   }
 }
 
@@ -74,40 +95,21 @@ static int planTraining(MLIRContext &context, Options &options) {
   PlanTrainingResult result;
   if (failed(colossal::planTraining(&context, options.training, result)))
     return result.contradicts ? 2 : 1;
+  // Where the plan goes to standard output, it goes alone.
+  llvm::raw_ostream &text = isStandardOutput(options.output) ? llvm::errs() : out();
   if (!options.quiet || !result.found)
-    llvm::outs() << result.report;
+    text << result.report;
   if (!result.json.empty()) {
-    if (!writeOutput(options.output, result.json)) {
-      llvm::errs() << "colossal-compile: error: cannot write '" << options.output << "'\n";
-      return 1;
-    }
+    if (OutputError error = writeOutput(options.output, result.json))
+      return report(error);
     if (!options.quiet)
-      llvm::outs() << llvm::format("%s: planned in %.2f s\n", options.output.c_str(), seconds());
+      text << llvm::format("%s: planned in %.2f s\n", options.output.c_str(), seconds());
   }
   return result.found ? 0 : 1;
 }
 
-int main(int argc, char **argv) {
-  Options options;
-  if (int code = parseOptions(argc, argv, options); code >= 0)
-    return code;
-  if (options.listOperators)
-    return printOperators(), 0;
-  DialectRegistry registry;
-  registerDialects(registry);
-  // One thread works on the module; kernels are compiled by others, each with a context of its own.
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // messages name nodes; a dump of the module helps nobody
-  context.loadAllAvailableDialects();
-  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
-    printDiagnostic(diagnostic);
-    return success();
-  });
-  if (options.printInputs)
-    return printInputs(context, options.compile.import.modelPath);
-  if (options.planOnly)
-    return planTraining(context, options);
-
+/// A model all the way to its plan, or to the phase that is asked for.
+static int compileModel(MLIRContext &context, Options &options) {
   auto begin = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -125,36 +127,67 @@ int main(int argc, char **argv) {
     llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))
-    return 1;
+    return options.writesPlan() ? std::max(1, checkOutput(options.output).exitCode()) : 1;
   if (options.asPins) {
-    llvm::outs() << result.layout.pins;
-    if (!options.isOutputGiven)
-      return 0;
-    if (std::string error = writePlanFile(result, options.output); !error.empty()) {
-      llvm::errs() << "colossal-compile: error: " << error << "\n";
-      return 1;
-    }
+    out() << (options.json ? printPinsJson(result.layout.pins) : result.layout.pins);
+    if (options.isOutputGiven)
+      if (OutputError error = writePlanFile(result, options.output))
+        return report(error);
     return 0;
   }
   if (last != Phase::Plan) {
-    result.module->print(llvm::outs(), OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(64));
-    llvm::outs() << "\n";
-    return 0;
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    result.module->print(stream, OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(64));
+    stream << "\n";
+    OutputError error = writeOutput(options.isOutputGiven ? options.output : "-", text);
+    return error ? report(error) : 0;
   }
-  if (std::string error = writePlanFile(result, options.output); !error.empty()) {
-    llvm::errs() << "colossal-compile: error: " << error << "\n";
-    return 1;
+  if (OutputError error = writePlanFile(result, options.output))
+    return report(error);
+  if (options.verbose)
+    llvm::errs() << describePhases(options, result);
+  if (options.json)
+    out() << printResultJson(options, result, seconds());
+  else if (options.explain)
+    out() << result.layout.explanation;
+  if (!options.quiet && !options.json) {
+    out() << "machine: " << options.machineOrigin << "\n" << result.layout.summary;
+    out() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
+                          result.code.kernels, result.code.image.size(), seconds());
   }
-  if (options.explain)
-    llvm::outs() << result.layout.explanation;
-  if (!options.quiet) {
-    llvm::outs() << "machine: " << options.machineOrigin << "\n" << result.layout.summary;
-    llvm::outs() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n",
-                                 options.output.c_str(), result.code.kernels, result.code.image.size(),
-                                 seconds());
-  }
-  // The plan is written. The system frees memory faster than a hundred thousand destructors do.
-  llvm::outs().flush();
+  // The system frees memory faster than a hundred thousand destructors do.
+  out().flush();
+  int code = finishOutput("colossal-compile", 0);
   llvm::errs().flush();
-  std::_Exit(0);
+  std::_Exit(code);
+}
+
+static int run(Options &options) {
+  if (options.listOperators)
+    return printOperators(options), 0;
+  DialectRegistry registry;
+  registerDialects(registry);
+  // One thread works on the module; kernels are compiled by others, each with a context of its own.
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // messages name nodes; a dump of the module helps nobody
+  context.loadAllAvailableDialects();
+  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+    printDiagnostic(diagnostic);
+    return success();
+  });
+  if (options.printInputs)
+    return printInputs(context, options);
+  if (!options.planOnly && failed(parseMesh(&context, options.compile.mesh)))
+    return 2;
+  return options.planOnly ? planTraining(context, options) : compileModel(context, options);
+}
+
+int main(int argc, char **argv) {
+  Options options;
+  int code = parseOptions(argc, argv, options);
+  if (code < 0)
+    code = run(options);
+  out().flush();
+  return finishOutput("colossal-compile", code);
 }

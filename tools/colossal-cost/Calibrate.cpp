@@ -490,10 +490,13 @@ private:
 
 int calibrate(const CalibrateOptions &options) {
   // Found out before minutes of measuring, not after.
-  if (!options.output.empty() && !canWriteOutput(options.output)) {
-    std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
-    return FileProblem;
-  }
+  const std::string output = options.output.empty() ? "-" : options.output;
+  auto refuse = [](const OutputError &error) {
+    std::fprintf(stderr, "colossal-cost: %s\n", error.message.c_str());
+    return error.exitCode();
+  };
+  if (OutputError error = checkOutput(output))
+    return refuse(error);
   Calibration calibration(options);
   if (!calibration.measure()) {
     std::fprintf(stderr, "colossal-cost: %s\n", calibration.error.c_str());
@@ -505,15 +508,8 @@ int calibrate(const CalibrateOptions &options) {
     std::fprintf(stderr, "colossal-cost: a measured value is out of range: %s\n", again.error.c_str());
     return Failed;
   }
-  if (options.output.empty()) {
-    std::fputs(text.c_str(), stdout);
-    return Success;
-  }
-  if (!writeOutput(options.output, text)) {
-    std::fprintf(stderr, "colossal-cost: %s: cannot be written\n", options.output.c_str());
-    return FileProblem;
-  }
-  return Success;
+  OutputError error = writeOutput(output, text);
+  return error ? refuse(error) : Success;
 }
 
 } // namespace

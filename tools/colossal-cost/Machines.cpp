@@ -34,7 +34,7 @@ int print(const std::string &name) {
   cost::MachineChoice result = cost::chooseMachine(name);
   if (!result.error.empty()) {
     std::fprintf(stderr, "colossal-cost: %s\n", result.error.c_str());
-    return BadInput;
+    return machineExitCode(name);
   }
   std::fputs(cost::printMachine(result.machine).c_str(), stdout);
   return Success;

@@ -55,7 +55,9 @@ public:
     if (!reader.error().empty())
       return fail(BadInput, options.table + ": " + reader.error());
     if (const CostModel *model = machine(options.machine); !model)
-      return BadInput;
+      return machineExitCode(options.machine);
+    if (OutputError error = checkOutput(options.output))
+      return fail(error.exitCode(), error.message);
     memory = options.memory || reader.asksForMemory();
     answers.resize(table.rows.size());
     for (std::size_t i = 0; i < table.rows.size(); ++i)
@@ -63,8 +65,8 @@ public:
         return fail(BadInput, options.table + ": " + located(error, table.lines[i]));
     for (const auto &column : order)
       append(table, column);
-    if (!writeOutput(options.output, printTable(table)))
-      return fail(FileProblem, options.output + ": cannot be written");
+    if (OutputError error = writeOutput(options.output, printTable(table)))
+      return fail(error.exitCode(), error.message);
     report(reader);
     return Success;
   }
@@ -86,7 +88,7 @@ private:
       return &found->second;
     MachineResult result = loadMachine(name);
     if (!result.error.empty()) {
-      fail(BadInput, result.error);
+      fail(machineExitCode(name), result.error);
       return nullptr;
     }
     return &machines.emplace(name, CostModel(result.machine)).first->second;
@@ -220,20 +222,22 @@ private:
   void report(const ConfigurationReader &reader) {
     if (options.quiet)
       return;
-    std::printf("%s: %zu rows, machine %s\n", options.table.c_str(), answers.size(),
-                machine(options.machine)->machine().name.c_str());
+    // Where the table goes to standard output, it goes alone.
+    std::FILE *out = isStandardOutput(options.output) ? stderr : stdout;
+    std::fprintf(out, "%s: %zu rows, machine %s\n", options.table.c_str(), answers.size(),
+                 machine(options.machine)->machine().name.c_str());
     if (reader.origin() == Origin::None)
-      std::printf("no column describes a model and a layout: nothing is predicted\n");
+      std::fprintf(out, "no column describes a model and a layout: nothing is predicted\n");
     for (const auto &[column, value] : reader.defaults())
-      std::printf("default: %s = %s\n", column.c_str(), value.c_str());
+      std::fprintf(out, "default: %s = %s\n", column.c_str(), value.c_str());
     for (const auto &[topic, note] : notes)
-      std::printf("note: %s\n", note.c_str());
+      std::fprintf(out, "note: %s\n", note.c_str());
     std::map<std::string, int> errors;
     for (auto &answer : answers)
       if (answer.count("predicted_error"))
         ++errors[answer["predicted_error"]];
     for (const auto &[text, rows] : errors)
-      std::printf("error of %d rows: %s\n", rows, text.c_str());
+      std::fprintf(out, "error of %d rows: %s\n", rows, text.c_str());
   }
 
   const Options &options;
@@ -255,7 +259,10 @@ void addPredict(CLI::App &app, Action &action) {
   command->add_option("--machine", options->machine,
                       "a ready description by name or by a beginning that no other has, or a file (default "
                       "a100-80-sxm)");
-  command->add_option("-o,--output", options->output, "the table with predicted_ms and more")->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "the table with predicted_ms and more; - is standard output")
+      ->required();
   command->add_flag("--memory", options->memory, "predict memory too, though no column asks for it");
   command->add_flag("-q,--quiet", options->quiet, "print neither defaults nor errors");
   std::string columns = "Columns:\n";

@@ -195,8 +195,8 @@ std::string Probe::prepare(const ProbeGraph &graph, std::vector<unsigned> thread
   CompileResult result;
   if (!module || mlir::failed(runPhases(*module, options, Phase::Import, Phase::Plan, result)))
     return error.empty() ? "a probe does not compile" : error;
-  if (error = writePlanFile(result, options.planPath); !error.empty())
-    return error;
+  if (OutputError unwritten = writePlanFile(result, options.planPath))
+    return unwritten.message;
 
   series.clear();
   for (unsigned count : threads) {

@@ -5,17 +5,26 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <string>
 
 namespace colossal::tool {
 
 enum ExitCode {
   Success = 0,
   Failed = 1,       ///< a check that was asked for did not hold
-  BadUsage = 2,     ///< wrong options
+  BadUsage = 2,     ///< wrong options, unknown machines
   FileProblem = 3,  ///< a file cannot be read or written
   BadInput = 4,     ///< a table or a machine file is refused; the message names the place
   NotSupported = 5, ///< not possible on this machine
 };
+
+/// What a machine that cannot be loaded is: a wrong name, or a file (as cost::loadMachine tells them apart)
+/// that is refused.
+inline ExitCode machineExitCode(const std::string &nameOrPath) {
+  bool isFile = nameOrPath.find('/') != std::string::npos ||
+                (nameOrPath.size() > 5 && nameOrPath.compare(nameOrPath.size() - 5, 5, ".json") == 0);
+  return isFile ? BadInput : BadUsage;
+}
 
 struct Action {
   /// Does the work of the chosen subcommand and returns an exit code.

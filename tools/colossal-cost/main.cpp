@@ -2,6 +2,9 @@
 // subcommand, listed in Subcommands.h; lib/Cost does the work.
 #include "Subcommands.h"
 
+#include "colossal/Output/OutputFile.h"
+#include "tools/manual/CommandLine.h"
+
 #include <cstdio>
 
 using namespace colossal::tool;
@@ -16,7 +19,9 @@ constexpr const char *kExitCodes = "Run colossal-cost SUBCOMMAND --help for the 
                                    "Exit codes:\n"
                                    "  0  success                      3  a file cannot be read or written\n"
                                    "  1  a requested check failed     4  a table or machine file is refused\n"
-                                   "  2  wrong options                5  not possible on this machine";
+                                   "  2  wrong options, such as an unknown machine\n"
+                                   "  5  not possible on this machine\n"
+                                   "  130, 143  interrupted, terminated";
 
 } // namespace
 
@@ -39,13 +44,16 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "colossal-cost " COLOSSAL_VERSION);
   app.footer(kExitCodes);
+  int manualCode = 0;
+  if (writesManual(argc, argv, app, "colossal-cost", COLOSSAL_VERSION, manualCode))
+    return manualCode;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
-    return app.exit(success);
+    return colossal::finishOutput("colossal-cost", app.exit(success));
   } catch (const CLI::ParseError &error) {
     std::fprintf(stderr, "colossal-cost: %s\nRun colossal-cost --help for the subcommands.\n", error.what());
     return BadUsage;
   }
-  return action.run();
+  return colossal::finishOutput("colossal-cost", action.run());
 }

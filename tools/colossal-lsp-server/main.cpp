@@ -6,6 +6,11 @@
 int main(int argc, char **argv) {
   llvm::cl::SetVersionPrinter(
       [](llvm::raw_ostream &out) { out << "colossal-lsp-server " COLOSSAL_VERSION "\n"; });
+  // What is registered by now is LLVM's, hundreds of options that this program has no use for; the server's
+  // own follow.
+  for (auto &[name, option] : llvm::cl::getRegisteredOptions())
+    if (name != "help" && name != "version" && option->getOptionHiddenFlag() == llvm::cl::NotHidden)
+      option->setHiddenFlag(llvm::cl::Hidden);
   mlir::DialectRegistry registry;
   colossal::registerDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

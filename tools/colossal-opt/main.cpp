@@ -8,21 +8,28 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Compiler/Passes.h"
 #include "colossal/Cost/MachineChoice.h"
+#include "colossal/Output/OutputFile.h"
+#include "tools/manual/Manual.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include <map>
 
 using namespace mlir;
 using namespace colossal;
 namespace cl = llvm::cl;
 
-static cl::OptionCategory category("Colossal");
+// Stands before all others in --help, which sorts by name.
+static cl::OptionCategory category("A model, and what it is compiled for",
+                                   "Of an .onnx file; what phases and passes need beside the IR");
 static cl::list<std::string> dims("dim",
                                   cl::desc("NAME=VALUE binds a symbolic dimension of an ONNX model (else 8)"),
                                   cl::cat(category));
@@ -32,8 +39,10 @@ static cl::list<std::string>
     values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"), cl::cat(category));
 static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2"), cl::init("1"),
                                  cl::cat(category));
-static cl::opt<uint64_t> memory("memory", cl::desc("memory limit of a device in bytes"), cl::init(0),
-                                cl::cat(category));
+static cl::opt<std::string> memory("memory",
+                                   cl::desc("memory limit of a device: bytes, or 512MiB, 2GB (default: the "
+                                            "machine's)"),
+                                   cl::cat(category));
 static cl::opt<std::string> machine("machine", cl::desc("machine file or name"), cl::cat(category));
 static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md"), cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
@@ -44,6 +53,82 @@ static cl::opt<bool> missingWeights("allow-missing-weights",
 static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
                                       cl::cat(category));
 
+static constexpr const char *kOverview = R"(Colossal's passes and phases, one by one
+
+  colossal-opt MODEL.onnx --dim batch=1 --dim seq=128 --mesh 2x2 --colossal-pipeline=to=partition
+  colossal-opt BLOCK.mlir --colossal-partition
+  colossal-opt MODEL.onnx --pass-pipeline='builtin.module(colossal-pipeline{to=search},canonicalize)'
+
+reads an ONNX model or MLIR (a file, or standard input), runs the phases and passes that are named, in that order, and prints
+the module to standard output or to -o. Phases: import, outline, search, partition, schedule. Dimensions that nothing binds
+are taken as 8. Options of MLIR and LLVM that are seldom needed here are under --help-hidden.
+
+Exit codes: 0 done; 1 a pass failed, or the input cannot be read; 2 wrong options, or an output that is read; 3 the output
+cannot be written; 130 interrupted, 143 terminated.)";
+
+/// Keeps --help to what is ours and what one wants of MLIR's; the rest, LLVM's hundreds of options, stays
+/// under
+/// --help-hidden. To be called when all options are registered.
+static void hideOthers() {
+  static const llvm::StringSet<> wanted = {"allow-unregistered-dialect",
+                                           "dump-pass-pipeline",
+                                           "mlir-print-debuginfo",
+                                           "mlir-print-ir-after-all",
+                                           "mlir-print-ir-after-change",
+                                           "mlir-print-ir-before-all",
+                                           "mlir-timing",
+                                           "o",
+                                           "pass-pipeline",
+                                           "show-dialects",
+                                           "split-input-file",
+                                           "verify-diagnostics",
+                                           "verify-each"};
+  // All passes are values of one option, which is registered under each one's name.
+  llvm::SmallPtrSet<const cl::Option *, 32> shown;
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (wanted.contains(name) || name.starts_with("colossal-") ||
+        llvm::any_of(option->Categories, [](const cl::OptionCategory *of) {
+          return of == &category || of->getName() == "Generic Options";
+        }))
+      shown.insert(option);
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (!shown.contains(option) && option->getOptionHiddenFlag() == cl::NotHidden)
+      option->setHiddenFlag(cl::Hidden);
+}
+
+/// What --help shows, as a manual: ours first, then passes, then MLIR's.
+static tool::Manual describeOptions() {
+  tool::Manual manual;
+  manual.name = "colossal-opt";
+  manual.version = COLOSSAL_VERSION;
+  manual.summary = StringRef(kOverview).split('\n').first.str();
+  manual.description = kOverview;
+  manual.arguments = {{{"FILE"}, "", "an .onnx file, MLIR, or - for standard input", {}}};
+  manual.groups = {{"Options", {}}, {"Passes and phases", {}}, {"Of MLIR", {}}};
+  std::map<StringRef, cl::Option *> sorted;
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    sorted[name] = option;
+  for (auto &[name, option] : sorted) {
+    if (option->getOptionHiddenFlag() != cl::NotHidden)
+      continue;
+    tool::ManualOption described;
+    described.names = {(name.size() > 1 ? "--" : "-") + name.str()};
+    if (option->ArgStr != name) { // a pass is a value of the option that takes passes
+      const PassInfo *pass = PassInfo::lookup(name);
+      const PassPipelineInfo *pipeline = PassPipelineInfo::lookup(name);
+      if (pass || pipeline)
+        described.text = (pass ? pass->getPassDescription() : pipeline->getPassDescription()).str();
+      manual.groups[1].options.push_back(described);
+      continue;
+    }
+    described.text = option->HelpStr.str();
+    if (option->getValueExpectedFlag() == cl::ValueRequired)
+      described.value = option->ValueStr.empty() ? "VALUE" : option->ValueStr.str();
+    manual.groups[llvm::is_contained(option->Categories, &category) ? 0 : 2].options.push_back(described);
+  }
+  return manual;
+}
+
 /// Of dimensions that are not bound: one can look at a model before one knows its sizes.
 constexpr int64_t kAssumedSize = 8;
 
@@ -52,12 +137,18 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     llvm::errs() << "colossal-opt: " << text << "\n";
     return failure();
   };
+  noteInput(path);
   options.import.modelPath = path;
   options.import.assumedSize = kAssumedSize;
   options.import.recognisePatterns = !noPatterns;
   options.import.allowMissingWeights = missingWeights;
   options.mesh = mesh;
-  options.layout.memoryBytes = memory;
+  if (!memory.empty()) {
+    std::optional<uint64_t> bytes = parseBytes(memory);
+    if (!bytes)
+      return complain("--memory '" + memory + "' is not a size such as 512MiB");
+    options.layout.memoryBytes = *bytes;
+  }
   cost::MachineChoice choice = cost::chooseMachine(machine);
   if (!choice.error.empty())
     return complain(choice.error);
@@ -87,6 +178,8 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     auto [name, value] = text.split('=');
     InputContents contents;
     (value.ends_with(".npy") || value.ends_with(".pb") ? contents.file : contents.literal) = value.str();
+    if (!contents.file.empty())
+      noteInput(contents.file);
     options.import.values[name.str()] = contents;
   }
   return success();
@@ -126,8 +219,15 @@ int main(int argc, char **argv) {
   registerCSEPass();
   registerSymbolDCEPass();
   registerPhases(options);
-  auto [input, output] =
-      registerAndParseCLIOptions(argc, argv, "Colossal's passes and phases, one by one", registry);
+  registerCLIOptions("", registry);
+  hideOthers();
+  if (argc == 3 && StringRef(argv[1]) == "--write-manual") {
+    std::string wrong = tool::writeManual(describeOptions(), argv[2]);
+    if (!wrong.empty())
+      llvm::errs() << "colossal-opt: " << wrong << "\n";
+    return wrong.empty() ? 0 : 3;
+  }
+  auto [input, output] = parseCLIOptions(argc, argv, kOverview);
   if (failed(readOptions(input, options)))
     return 2;
   std::string error;
@@ -138,13 +238,19 @@ int main(int argc, char **argv) {
     llvm::errs() << "colossal-opt: " << error << "\n";
   if (!buffer)
     return 1;
-  auto file = openOutputFile(output, &error);
-  if (!file) {
-    llvm::errs() << "colossal-opt: " << error << "\n";
-    return 1;
-  }
-  if (failed(MlirOptMain(file->os(), std::move(buffer), registry, MlirOptMainConfig::createFromCLOptions())))
-    return 1;
-  file->keep();
-  return 0;
+  auto refuse = [](const OutputError &error) {
+    llvm::errs() << "colossal-opt: " << error.message << "\n";
+    return error.exitCode();
+  };
+  if (OutputError wrong = checkOutput(output))
+    return refuse(wrong);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  LogicalResult result =
+      MlirOptMain(stream, std::move(buffer), registry, MlirOptMainConfig::createFromCLOptions());
+  // Of a file that is split, the parts that went well are shown; a file holds all of them.
+  if (succeeded(result) || isStandardOutput(output))
+    if (OutputError unwritten = writeOutput(output, text))
+      return refuse(unwritten);
+  return failed(result);
 }

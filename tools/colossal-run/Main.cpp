@@ -391,7 +391,16 @@ int main(int argc, char **argv) {
       return report(status);
     if (Status status = validatePlan(file.plan(), file.code(), file.data()); !status.ok())
       return report(status);
-    std::cout << (options.dumpPlan ? plan::dumpPlan(file.plan()) : bindingsText(file.plan()));
+    std::string text;
+    if (!options.json)
+      text = options.dumpPlan ? plan::dumpPlan(file.plan()) : bindingsText(file.plan());
+    else if (!options.dumpPlan)
+      text = bindingsJson(file.plan()).dump() + "\n";
+    else if (Status status = planJson(file.plan(), text); status.ok())
+      text += '\n';
+    else
+      return report(status);
+    std::cout << text;
     Status status = plan::finishStandardOutput();
     return status.ok() ? Success : report(status);
   }

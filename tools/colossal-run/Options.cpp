@@ -5,6 +5,7 @@
 #include "colossal/Plan/OutputFile.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/TensorProto.h"
+#include "tools/manual/CommandLine.h"
 
 #include <CLI/CLI.hpp>
 
@@ -109,7 +110,10 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
   app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
-  app.add_flag("--json", options.json, "Print the results as one JSON object");
+  app.add_flag("--json", options.json,
+               "Print the results, or what --dump-plan or --print-inputs tells, as one JSON object");
+  if (tool::writesManual(argc, argv, app, "colossal-run", COLOSSAL_VERSION, exitCode))
+    return false;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {

@@ -1,7 +1,10 @@
 // Comparison and tables.
 #include "Report.h"
 
+#include "colossal/Plan/DataType.h"
 #include "runtime/execute/Session.h"
+
+#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,6 +91,35 @@ std::string bindingsText(const plan::Plan &plan) {
               describeType(binding.type(), {binding.shape().begin(), binding.shape().end()}) + "\n";
   }
   return text;
+}
+
+template <class Bindings>
+static nlohmann::json describe(const Bindings &bindings) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto &binding : bindings)
+    list.push_back({{"name", binding.name()},
+                    {"type", plan::dataTypeName(binding.type())},
+                    {"shape", std::vector<uint64_t>(binding.shape().begin(), binding.shape().end())}});
+  return list;
+}
+
+nlohmann::json bindingsJson(const plan::Plan &plan) {
+  nlohmann::json programs = nlohmann::json::array();
+  for (const plan::Program &program : plan.programs())
+    if (program.role() != plan::Program::LOAD)
+      programs.push_back({{"name", program.name()},
+                          {"inputs", describe(program.inputs())},
+                          {"fixed_inputs", describe(program.fixed_inputs())},
+                          {"outputs", describe(program.outputs())}});
+  return {{"programs", programs}};
+}
+
+Status planJson(const plan::Plan &plan, std::string &text) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  auto status = google::protobuf::util::MessageToJsonString(plan, &text, options);
+  return status.ok() ? Status()
+                     : Status(Code::Internal, "the plan cannot be told as JSON: " + status.ToString());
 }
 
 } // namespace colossal::runtime

@@ -30,6 +30,11 @@ nlohmann::json memoryJson(const MemoryReport &report);
 
 /// The programs' inputs and outputs.
 std::string bindingsText(const plan::Plan &plan);
+/// {"programs": [{"name", "inputs": [{"name", "type", "shape"}], "fixed_inputs": [...], "outputs": [...]}]}.
+nlohmann::json bindingsJson(const plan::Plan &plan);
+/// All of the plan but its data and code: the schema's fields by their names, as Protobuf writes JSON (64-bit
+/// integers are strings there).
+Status planJson(const plan::Plan &plan, std::string &text);
 
 } // namespace colossal::runtime
 

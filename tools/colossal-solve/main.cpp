@@ -5,6 +5,7 @@
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Solver.h"
 #include "colossal/Search/Verifier.h"
+#include "tools/manual/CommandLine.h"
 
 #include <CLI/CLI.hpp>
 
@@ -72,7 +73,8 @@ int main(int argc, char **argv) {
   app.add_option("--seed", budget.seed, "seed of the random choices")->default_val(1);
   app.add_option("--gap", budget.gap, "stop at this relative gap to the bound")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("-o,--output", output, "where to write the answer, a JSON list");
+  app.add_option("-o,--output", output,
+                 "where to write the answer, a JSON list; - is standard output, before the last line");
   app.add_flag("--quiet", quiet, "no progress");
   app.footer(
       "The last line on standard output is one JSON object: score, bound (null where there is none), gap\n"
@@ -80,17 +82,29 @@ int main(int argc, char **argv) {
       "Progress, and what the answer holds of the problem's memory, go to standard error.\n\n"
       "Exit codes:\n"
       "  0  a feasible answer            2  wrong options or input\n"
-      "  1  none was found               3  the answer cannot be written");
+      "  1  none was found               3  the answer, or standard output, cannot be written\n"
+      "  130, 143  interrupted, terminated");
   app.set_version_flag("--version", "colossal-solve " COLOSSAL_VERSION);
+  int manualCode = 0;
+  if (colossal::tool::writesManual(argc, argv, app, "colossal-solve", COLOSSAL_VERSION, manualCode))
+    return manualCode;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
-    return app.exit(success);
+    return colossal::finishOutput("colossal-solve", app.exit(success));
   } catch (const CLI::ParseError &error) {
     std::fprintf(stderr, "colossal-solve: %s\nRun colossal-solve --help for the options.\n", error.what());
     return 2;
   }
 
+  colossal::noteInput(file);
+  auto refuse = [](const colossal::OutputError &error) {
+    std::fprintf(stderr, "colossal-solve: %s\n", error.message.c_str());
+    return error.exitCode();
+  };
+  if (!output.empty())
+    if (auto error = colossal::checkOutput(output))
+      return refuse(error);
   ReadResult read = readProblem(file);
   if (!read.error.empty()) {
     std::fprintf(stderr, "colossal-solve: %s\n", read.error.c_str());
@@ -112,10 +126,9 @@ int main(int argc, char **argv) {
       std::fprintf(stderr, "%8.2f s  %s%s  bound %s\n", p.seconds, toString(p.cost).c_str(),
                    p.feasible ? "" : " (infeasible)", p.lowerBound ? toString(*p.lowerBound).c_str() : "-");
   });
-  if (!output.empty() && !colossal::writeOutput(output, printAssignment(solution.assignment))) {
-    std::fprintf(stderr, "colossal-solve: %s cannot be written\n", output.c_str());
-    return 3;
-  }
+  if (!output.empty())
+    if (auto error = colossal::writeOutput(output, printAssignment(solution.assignment)))
+      return refuse(error);
   if (!solution.message.empty())
     std::fprintf(stderr, "colossal-solve: %s\n", solution.message.c_str());
   Verdict verdict = verify(read.problem, solution.assignment);
@@ -124,7 +137,6 @@ int main(int argc, char **argv) {
                  static_cast<long long>(verdict.peakBytes),
                  static_cast<long long>(*read.problem.memoryLimit));
   printResult(verdict, solution, elapsed());
-  std::fflush(stdout);
   // Freeing a large problem piece by piece would take longer than the system does at once.
-  std::_Exit(verdict.feasible() ? 0 : 1);
+  std::_Exit(colossal::finishOutput("colossal-solve", verdict.feasible() ? 0 : 1));
 }

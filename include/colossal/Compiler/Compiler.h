@@ -10,6 +10,7 @@
 #include "colossal/Import/ONNX.h"
 #include "colossal/Import/OnnxNames.h"
 #include "colossal/Layout/Layout.h"
+#include "colossal/Output/OutputFile.h"
 #include "colossal/Plan/Plan.pb.h"
 #include "colossal/Schedule/Schedule.h"
 #include "dialects/Dist/Dist.h"
@@ -44,7 +45,9 @@ struct CompileOptions {
   std::string mesh = "1";          ///< "AxB" or "data=2,model=2"
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule;
-  std::string planPath;    ///< where the plan will lie: weight paths are relative to it
+  /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is
+  /// checked once the model's files are known. Empty: nowhere.
+  std::string planPath;
   std::string commandLine; ///< recorded in the plan
   /// Called at the beginning of each phase, for progress.
   std::function<void(llvm::StringRef)> progress;
@@ -53,12 +56,29 @@ struct CompileOptions {
   std::function<mlir::LogicalResult(mlir::PassManager &)> configurePasses;
 };
 
+/// What one run of a program is predicted to take on one rank.
+struct ProgramPrediction {
+  std::string name;
+  double computing = 0, moving = 0, communicating = 0; ///< seconds in kernels, copies, collectives
+  int64_t instructions = 0;
+};
+
+/// How long the compiler was in a phase, and what it made of the module.
+struct PhaseTime {
+  std::string name;
+  double seconds = 0;
+  uint64_t operations = 0; ///< of the module after it
+};
+
 struct CompileResult {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
   layout::LayoutReport layout;
   schedule::GeneratedCode code;
   plan::Plan plan;
-  std::string data; ///< the plan's data section
+  std::string data;                                     ///< the plan's data section
+  std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
+  std::vector<ProgramPrediction> predictions;           ///< where the machine is a host
+  std::vector<PhaseTime> phases; ///< in order; those that were run again, for --memory, stand again
 };
 
 /// All dialects that any phase makes.
@@ -66,6 +86,9 @@ void registerDialects(mlir::DialectRegistry &registry);
 
 /// Parses "4", "2x2", "data=2,model=4"; axes without names are called x, y, z. Fails with a diagnostic.
 mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::StringRef text);
+
+/// Parses a size: "1073741824", "512MiB", "2GB", "1.5GiB". None where it is anything else, or not positive.
+std::optional<uint64_t> parseBytes(llvm::StringRef text);
 
 /// Compiles up to and including `last`. Fails with diagnostics of the context.
 mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &options, Phase last,
@@ -76,8 +99,8 @@ mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &op
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                               CompileResult &result);
 
-/// Writes the plan file of a result that reached Phase::Plan; empty on success, otherwise the error.
-std::string writePlanFile(const CompileResult &result, const std::string &path);
+/// Writes the plan file of a result that reached Phase::Plan.
+OutputError writePlanFile(const CompileResult &result, const std::string &path);
 
 } // namespace colossal
 

@@ -14,6 +14,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,21 @@ struct LayoutOptions {
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
 };
 
+/// What was chosen for an op, a parameter, an input or an output.
+struct ChosenLayout {
+  std::string kind;        ///< the op's name without its dialect, "parameter", "input", "output"
+  std::string name;        ///< the model's; with the program's where there are several
+  std::string layout;      ///< as a pin writes it
+  double seconds = 0;      ///< predicted
+  std::string collectives; ///< what its operands need, as the explanation tells it; empty: nothing
+};
+
+/// Collectives of one kind, of all programs.
+struct CollectiveUse {
+  unsigned count = 0;
+  double bytes = 0; ///< sent by a rank
+};
+
 struct LayoutReport {
   std::string pins;    ///< the chosen layouts as pins, one a line, that give the same plan when fed back
   std::string summary; ///< a few lines: per repeated block, layout, memory by kind, bytes by collective, time
@@ -35,6 +51,9 @@ struct LayoutReport {
   /// (kernels may need more). Else 0.
   uint64_t givenBytes = 0, neededBytes = 0;
   std::map<std::string, double> predictedByFunction; ///< the same, function by function
+  std::vector<ChosenLayout> chosen;                  ///< what `explanation` tells, line by line
+  std::map<std::string, CollectiveUse> collectives;  ///< by kind, as the search counts them
+  std::optional<double> gap; ///< at most this far above the best layout, relative to its cost
 };
 
 /// Empty where times for `machine` are times of programs for the CPU; otherwise a sentence that says whose

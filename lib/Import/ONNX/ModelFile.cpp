@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "ModelFile.h"
 
+#include "colossal/Output/OutputFile.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "llvm/ADT/StringExtras.h"
 #include <fcntl.h>
@@ -53,6 +54,7 @@ MappedFile::~MappedFile() {
 }
 
 Expected<std::unique_ptr<MappedFile>> MappedFile::open(const std::string &path) {
+  noteInput(path);
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
     return fail("cannot open '%s': %s", path.c_str(), strerror(errno));
@@ -100,6 +102,7 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &f
     close(current);
     return fail("external data '%s' has several names (hard links)", shown.c_str());
   }
+  noteInput((folder.empty() ? "" : folder + "/") + shown);
   return map(current, shown);
 }
 

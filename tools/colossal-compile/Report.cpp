@@ -1,0 +1,139 @@
+//===- Report.cpp - what colossal-compile prints, as JSON -------------------===//
+#include "Report.h"
+
+#include "colossal/Plan/DataType.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using namespace colossal;
+
+/// Names of a model may hold any bytes; JSON is text.
+static std::string print(const json &value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string printInputsJson(const std::vector<ModelInput> &inputs) {
+  json list = json::array();
+  for (const ModelInput &input : inputs) {
+    json shape;
+    if (input.hasShape) {
+      shape = json::array();
+      for (const InputDim &dim : input.shape)
+        shape.push_back(dim.size >= 0 ? json(dim.size) : dim.isNamed ? json(dim.name) : json());
+    }
+    list.push_back({{"name", input.name}, {"type", input.type}, {"shape", shape}});
+  }
+  return print({{"inputs", list}});
+}
+
+std::string printOperatorsJson(const std::vector<SupportedOperator> &operators) {
+  json list = json::array();
+  for (const SupportedOperator &op : operators)
+    list.push_back({{"domain", op.domain.empty() ? "ai.onnx" : op.domain},
+                    {"name", op.name},
+                    {"first", op.first},
+                    {"last", op.last ? json(op.last) : json()}});
+  return print({{"operators", list}});
+}
+
+std::string printPinsJson(const std::string &pins) {
+  json list = json::array();
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(pins).split(lines, '\n', -1, false);
+  for (llvm::StringRef line : lines)
+    list.push_back(line.str());
+  return print({{"pins", list}});
+}
+
+template <class Bindings>
+static json describeBindings(const Bindings &bindings) {
+  json list = json::array();
+  for (const auto &binding : bindings)
+    list.push_back({{"name", binding.name()},
+                    {"type", plan::dataTypeName(binding.type())},
+                    {"shape", std::vector<uint64_t>(binding.shape().begin(), binding.shape().end())}});
+  return list;
+}
+
+static json describePrograms(const CompileResult &result) {
+  json list = json::array();
+  for (const plan::Program &program : result.plan.programs()) {
+    if (program.role() == plan::Program::LOAD)
+      continue;
+    json entry = {{"name", program.name()},
+                  {"inputs", describeBindings(program.inputs())},
+                  {"fixed_inputs", describeBindings(program.fixed_inputs())},
+                  {"outputs", describeBindings(program.outputs())},
+                  {"collective_bytes", program.collective_bytes()},
+                  {"predicted_s", program.predicted_seconds()}};
+    for (const ProgramPrediction &prediction : result.predictions)
+      if (prediction.name == program.name())
+        entry["predicted"] = {{"computing_s", prediction.computing},
+                              {"copying_s", prediction.moving},
+                              {"communicating_s", prediction.communicating},
+                              {"instructions", prediction.instructions}};
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::string printResultJson(const Options &options, const CompileResult &result, double seconds) {
+  json axes = json::array();
+  uint64_t ranks = 1;
+  for (const plan::MeshAxis &axis : result.plan.mesh().axes()) {
+    axes.push_back({{"name", axis.name()}, {"size", axis.size()}});
+    ranks *= axis.size();
+  }
+  json memory = {
+      {"limit", options.compile.layout.memoryBytes ? json(options.compile.layout.memoryBytes) : json()}};
+  for (const auto &[kind, bytes] : result.memory)
+    memory[kind] = bytes;
+  json collectives = json::object(), layout = json::array(), phases = json::array();
+  for (const auto &[kind, use] : result.layout.collectives)
+    collectives[kind] = {{"count", use.count}, {"bytes", use.bytes}};
+  for (const layout::ChosenLayout &chosen : result.layout.chosen)
+    layout.push_back({{"kind", chosen.kind},
+                      {"name", chosen.name},
+                      {"layout", chosen.layout},
+                      {"seconds", chosen.seconds},
+                      {"collectives", chosen.collectives}});
+  for (const PhaseTime &phase : result.phases)
+    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"operations", phase.operations}});
+  std::error_code unknown;
+  return print(
+      {{"plan", options.output},
+       {"bytes", std::filesystem::file_size(options.output, unknown)},
+       {"model", options.compile.import.modelPath},
+       {"mesh", {{"axes", axes}, {"ranks", ranks}}},
+       {"target",
+        {{"cpu", result.code.cpu}, {"triple", result.code.triple}, {"features", result.code.features}}},
+       {"programs", describePrograms(result)},
+       {"memory", memory},
+       {"collectives", collectives},
+       {"layout", layout},
+       {"gap", result.layout.gap ? json(*result.layout.gap) : json()},
+       {"kernels", result.code.kernels},
+       {"code_bytes", result.code.image.size()},
+       {"phases", phases},
+       {"seconds", seconds}});
+}
+
+std::string describePhases(const Options &options, const CompileResult &result) {
+  std::string text = "machine: " + options.machineOrigin + "\ntarget: " + result.code.cpu + " (" +
+                     result.code.triple + ")\n";
+  uint64_t bytes = 0;
+  for (const plan::WeightFile &file : result.plan.files())
+    bytes += file.bytes();
+  text += llvm::formatv("{0} parameters, from {1} files of {2} bytes\n", result.plan.parameters_size(),
+                        result.plan.files_size(), bytes)
+              .str();
+  for (const PhaseTime &phase : result.phases)
+    text += llvm::formatv("phase {0,-10} {1,9:F3} s, {2} operations after it\n", phase.name, phase.seconds,
+                          phase.operations)
+                .str();
+  return text;
+}
