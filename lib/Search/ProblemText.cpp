@@ -3,9 +3,12 @@
 // include/colossal/Search/ProblemText.h.
 #include "colossal/Search/ProblemText.h"
 
+#include "colossal/Output/OutputFile.h"
+
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -71,8 +74,12 @@ public:
   void object(F member) {
     if (!expect('{') || take('}'))
       return;
+    std::vector<std::string> keys; // few
     while (ok()) {
       std::string key = string();
+      if (ok() && std::find(keys.begin(), keys.end(), key) != keys.end())
+        fail("key '" + key + "' stands twice");
+      keys.push_back(key);
       if (!expect(':'))
         return;
       std::string outer = place;
@@ -149,13 +156,16 @@ public:
       const char *start = at;
       while (at < end && (std::isalnum(static_cast<unsigned char>(*at)) || std::strchr("+-.", *at)))
         ++at;
-      if (at == start)
+      if (!nlohmann::json::accept(start, at)) {
+        at = start;
         fail("expected a value");
+      }
     }
   }
 
   void finish() {
-    if (ok() && peek() != '\0')
+    peek();
+    if (ok() && at < end)
       fail("text after the end");
   }
 
@@ -254,6 +264,9 @@ void readNative(Reader &in, Problem &problem) {
           });
           if (in.ok() && count != 3)
             in.fail("a piece of memory is [begin, end, bytes]");
+          if (in.ok() && v[0] > v[1])
+            in.fail("memory from step " + std::to_string(v[0]) + " to " + std::to_string(v[1]) +
+                    " ends before it begins");
           candidate.memory.push_back({v[0], v[1], v[2]});
         });
       else
@@ -297,6 +310,7 @@ void readNative(Reader &in, Problem &problem) {
 
 /// The three lists of the contest's nodes, which may stand in any order.
 struct ContestNodes {
+  bool hasCosts = false, hasIntervals = false, hasUsages = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> intervals;
   std::vector<std::vector<std::int64_t>> usages;
 };
@@ -304,8 +318,11 @@ struct ContestNodes {
 void readContestNodes(Reader &in, Problem &problem, ContestNodes &lists) {
   TableReader costs(true);
   in.object([&](const std::string &key) {
+    lists.hasCosts |= key == "costs";
+    lists.hasIntervals |= key == "intervals";
+    lists.hasUsages |= key == "usages";
     if (key == "intervals")
-      in.array([&](std::size_t) {
+      in.array([&](std::size_t index) {
         std::int64_t v[2] = {0, 0};
         std::size_t count = 0;
         in.array([&](std::size_t k) {
@@ -315,7 +332,10 @@ void readContestNodes(Reader &in, Problem &problem, ContestNodes &lists) {
           count = k + 1;
         });
         if (in.ok() && count != 2 && count != 0)
-          in.fail("an interval is [from, to]");
+          in.fail("interval " + std::to_string(index) + " is not [from, to]");
+        if (in.ok() && v[0] > v[1])
+          in.fail("interval " + std::to_string(index) + " is from " + std::to_string(v[0]) + " to " +
+                  std::to_string(v[1]) + ": it ends before it begins");
         lists.intervals.emplace_back(v[0], v[1]);
       });
     else if (key == "usages")
@@ -336,12 +356,20 @@ void readContestNodes(Reader &in, Problem &problem, ContestNodes &lists) {
 void joinContestNodes(Reader &in, Problem &problem, const ContestNodes &lists) {
   std::size_t n = problem.nodes.size();
   auto sized = [&](const char *what, std::size_t size) {
-    return size == n || size == 0 ||
-           in.fail("problem.nodes has " + std::to_string(n) + " costs and " + std::to_string(size) + " " +
-                   what);
+    return size == n || in.fail("problem.nodes has " + std::to_string(n) + " costs and " +
+                                std::to_string(size) + " " + what);
   };
-  if (!sized("intervals", lists.intervals.size()) || !sized("usages", lists.usages.size()) ||
-      lists.usages.empty() || lists.intervals.empty())
+  if (!lists.hasCosts) {
+    in.fail("problem.nodes has no 'costs'");
+    return;
+  }
+  // A problem without memory has neither.
+  if (lists.hasIntervals != lists.hasUsages) {
+    in.fail(std::string("problem.nodes has no '") + (lists.hasUsages ? "intervals'" : "usages'"));
+    return;
+  }
+  if (!lists.hasUsages || !sized("intervals", lists.intervals.size()) ||
+      !sized("usages", lists.usages.size()))
     return;
   for (std::size_t i = 0; i < n; ++i) {
     auto &candidates = problem.nodes[i].candidates;
@@ -363,7 +391,10 @@ void readContest(Reader &in, Problem &problem) {
   ContestNodes lists;
   std::vector<std::shared_ptr<const CostTable>> edgeTables;
   std::vector<std::vector<std::int32_t>> edgeNodes;
+  bool hasNodes = false, hasEdges = false;
   in.object([&](const std::string &key) {
+    hasNodes |= key == "nodes";
+    hasEdges |= key == "edges";
     if (key == "name")
       problem.name = in.string();
     else if (key == "usage_limit") {
@@ -383,6 +414,8 @@ void readContest(Reader &in, Problem &problem) {
     else
       in.skip();
   });
+  if (in.ok() && (!hasNodes || !hasEdges))
+    in.fail(std::string("the problem has no '") + (hasNodes ? "edges'" : "nodes'"));
   if (in.ok() && edgeNodes.size() != edgeTables.size())
     in.fail("problem.edges has " + std::to_string(edgeNodes.size()) + " nodes and " +
             std::to_string(edgeTables.size()) + " costs");
@@ -396,6 +429,7 @@ void readContest(Reader &in, Problem &problem) {
 
 /// Inflates gzip, or returns plain bytes. Empty error on success.
 std::string readBytes(const std::string &path, std::string &bytes) {
+  noteInput(path);
   gzFile file = gzopen(path.c_str(), "rb");
   if (!file)
     return "cannot be opened: " + std::string(std::strerror(errno));
@@ -438,6 +472,9 @@ ReadResult parseProblem(std::string_view text) {
   }
   in.finish();
   result.error = in.ok() ? validate(result.problem) : in.error;
+  // A problem of nothing is a file that was not written as it was meant to be.
+  if (result.error.empty() && result.problem.nodes.empty())
+    result.error = "the problem has no nodes: there is nothing to choose";
   return result;
 }
 

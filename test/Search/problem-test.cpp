@@ -121,7 +121,30 @@ TEST(ProblemText, MistakesAreNamedWithTheirPlace) {
        "byte 36, in nodes.candidates.prize: unknown key 'prize'"},
       {R"({"nodes": [{"candidates": [{"cost": 1.5}]}]})",
        "byte 36, in nodes.candidates.cost: expected a whole number, found '1.5'"},
-      {R"({"nodes": [)", "byte 11, in nodes: expected '{', found the end of the text"}};
+      {R"({"nodes": [)", "byte 11, in nodes: expected '{', found the end of the text"},
+      {R"({})", "the problem has no nodes: there is nothing to choose"},
+      {R"({"nodes": []})", "the problem has no nodes: there is nothing to choose"},
+      {R"({"nodes": [{"candidates": [{"memory": [[4, 1, 4]]}]}]})",
+       "byte 48, in nodes.candidates.memory: memory from step 4 to 1 ends before it begins"},
+      {R"({"nodes": [{"candidates": [{}]}], "nodes": []})", "byte 41: key 'nodes' stands twice"},
+      {R"({"nodes": [{"candidates": [{}]}]} {})", "byte 34: text after the end"},
+      {R"({"problem": {}})", "byte 14, in problem: the problem has no 'nodes'"},
+      {R"({"problem": {"nodes": {"costs": [[1]]}}})", "byte 39, in problem: the problem has no 'edges'"},
+      {R"({"problem": {"nodes": {}, "edges": {}}})", "byte 38, in problem: problem.nodes has no 'costs'"},
+      {R"({"problem": {"nodes": {"costs": []}, "edges": {}}})",
+       "the problem has no nodes: there is nothing to choose"},
+      {R"({"problem": {"nodes": {"costs": [[NaN]]}, "edges": {}}})",
+       "byte 34, in problem.nodes.costs: expected a whole number"},
+      {R"({"problem": {"nodes": {"costs": [[1]], "usages": [[1]]}, "edges": {}}})",
+       "byte 69, in problem: problem.nodes has no 'intervals'"},
+      {R"({"problem": {"nodes": {"costs": [[1]], "usages": [[1]], "intervals": []}, "edges": {}}})",
+       "byte 86, in problem: problem.nodes has 1 costs and 0 intervals"},
+      {R"({"problem": {"nodes": {"costs": [[1]], "usages": [[1]], "intervals": [[3, 2]]}, "edges": {}}})",
+       "byte 76, in problem.nodes.intervals: interval 0 is from 3 to 2: it ends before it begins"},
+      {R"({"problem": {"nodes": {"costs": [[1]]}, "edges": {"costs": [[1]]}}})",
+       "byte 66, in problem: problem.edges has 0 nodes and 1 costs"},
+      {R"({"problem": {"nodes": {"costs": [[1]]}, "edges": {}, "other": NaN}})",
+       "byte 62, in problem.other: expected a value"}};
   for (const Mistake &mistake : mistakes)
     EXPECT_EQ(parseProblem(mistake.text).error, mistake.message) << mistake.text;
 }
