@@ -15,7 +15,9 @@ def Colossal_Dialect : Dialect {
   let summary = "Models as tensor ops that can be split";
   let description = [{
     Ranked, static tensors of f32, f64, f16, bf16, signless i8..i64 (signed by default), unsigned ui8..ui64, and i1 for
-    booleans. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
+    booleans. Of narrow types (f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f8E8M0FNU, f4E2M1FN, i4, ui4, i2, ui2), elements
+    are moved and converted, but nothing is computed in them; each is a byte in memory. Strings are si64, the 64-bit
+    digests of their texts: moved, and compared for equality. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
     split) and the element emission interface (what code computes it). Locations hold the ONNX names of the nodes and
     tensors that an op came from.
 

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/ElementEmitter.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -14,7 +16,30 @@ using namespace mlir;
 using namespace colossal;
 
 Type colossal::computeType(Type type) {
-  return type.isF16() || type.isBF16() ? Float32Type::get(type.getContext()) : type;
+  if (isNarrowInteger(type))
+    return IntegerType::get(type.getContext(), 8, cast<IntegerType>(type).getSignedness());
+  return type.isF16() || type.isBF16() || isNarrowFloat(type) ? Float32Type::get(type.getContext()) : type;
+}
+
+Value ElementEmitter::convert(Value value, Type from, Type to) {
+  if (from == to)
+    return value;
+  if (isNarrow(from)) {
+    // Bytes that hold an integer are that integer.
+    Type wide = computeType(from);
+    return convert(isNarrowFloat(from) ? widenFloat(*this, value, from) : value, wide, to);
+  }
+  if (isNarrowInteger(to))
+    return wrapInteger(*this, convertNumber(value, from, carrierOf(to)), to);
+  if (isNarrowFloat(to))
+    return narrowFloat(*this, convertNumber(value, from, computeType(to)), to);
+  return convertNumber(value, from, to);
+}
+
+Value ElementEmitter::scalar(Type element, double value) {
+  if (isNarrowFloat(element))
+    return scalarNumber(carrierOf(element), narrowBits(value, element));
+  return scalarNumber(isNarrow(element) ? carrierOf(element) : element, value);
 }
 
 Type colossal::elementTypeOf(Value tensor) {

@@ -6,7 +6,8 @@
 // reduction loop becomes. Ops know none of the implementations.
 //
 // Values of elements are scalars, or vectors of `lanes()` elements where some index varies over the lanes;
-// they have the tensor's element type, except that unsigned integers are spelled signless. Indices are i64.
+// they have the tensor's element type, except that integers are spelled signless and narrow types
+// (NarrowTypes.h) as i8. Indices are i64.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_ELEMENTEMITTER_H
@@ -105,9 +106,10 @@ public:
   /// Element conversion between tensor element types (unsigned ones as ui8...; i1 is a boolean, true unless
   /// 0). Floats round to nearest even, f64 through f32 to f16 and bf16. Float to integer truncates; what does
   /// not fit is unspecified (types below 32 bits wrap where i32 can hold it), and never traps.
-  virtual mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) = 0;
+  /// To narrow floats they saturate.
+  mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to);
   /// A constant of a tensor element type, scalar; integers modulo 2^width.
-  virtual mlir::Value scalar(mlir::Type element, double value) = 0;
+  mlir::Value scalar(mlir::Type element, double value);
   virtual mlir::Value math(MathFunction function, mlir::Value x) = 0;
   virtual mlir::Value pow(mlir::Value base, mlir::Value exponent) = 0;
   /// NaN in either gives NaN.
@@ -115,6 +117,11 @@ public:
   virtual mlir::Value minimum(mlir::Value a, mlir::Value b) = 0;
   /// Makes all values vectors if one is.
   virtual void unify(llvm::MutableArrayRef<mlir::Value> values) = 0;
+
+protected:
+  /// `convert` and `scalar` of the types that are computed with.
+  virtual mlir::Value convertNumber(mlir::Value value, mlir::Type from, mlir::Type to) = 0;
+  virtual mlir::Value scalarNumber(mlir::Type element, double value) = 0;
 };
 
 /// A value with the operators of its tensor element type: what makes emission code read like the formula.
@@ -162,7 +169,8 @@ private:
   mlir::Type type;
 };
 
-/// The type in which arithmetic on elements of `type` is done: f32 for f16 and bf16, otherwise itself.
+/// The type in which arithmetic on elements of `type` is done: f32 for f16, bf16 and narrow floats, i8 or ui8
+/// for narrow integers, otherwise itself.
 mlir::Type computeType(mlir::Type type);
 /// Element type of a ranked tensor value.
 mlir::Type elementTypeOf(mlir::Value tensor);

@@ -6,6 +6,7 @@
 #include "dialects/Colossal/Verification.h"
 
 #include "dialects/Colossal/ElementEmitter.h"
+#include "dialects/Colossal/NarrowTypes.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
@@ -15,13 +16,15 @@ using namespace mlir;
 using namespace colossal;
 
 static bool isElementType(Type type) {
+  if (isNarrow(type) || isString(type))
+    return true;
   if (auto integer = dyn_cast<IntegerType>(type))
     return type.isSignlessInteger(1) ||
            (!integer.isSigned() && llvm::is_contained({8u, 16u, 32u, 64u}, integer.getWidth()));
   return type.isF32() || type.isF64() || type.isF16() || type.isBF16();
 }
 
-LogicalResult colossal::verifyTensors(Operation *op) {
+LogicalResult colossal::verifyTensors(Operation *op, ElementUse use) {
   auto check = [&](Type type, const char *what, unsigned number) -> LogicalResult {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
@@ -32,6 +35,10 @@ LogicalResult colossal::verifyTensors(Operation *op) {
     if (!isElementType(tensor.getElementType()))
       return op->emitOpError() << what << " " << number << " has elements of unsupported type "
                                << tensor.getElementType() << " (C0)";
+    if (use == ElementUse::Computes && !isComputable(tensor.getElementType()))
+      return op->emitOpError() << "computes, and elements of " << what << " " << number << " have type "
+                               << tensor.getElementType()
+                               << ", which can only be moved, compared and converted (C0)";
     return success();
   };
   for (auto [number, type] : llvm::enumerate(op->getOperandTypes()))
@@ -87,14 +94,14 @@ LogicalResult colossal::verifySameElements(Operation *op, Value a, Value b, Stri
 }
 
 LogicalResult colossal::verifyFloats(Operation *op, Value tensor, StringRef label) {
-  if (!isa<FloatType>(elementTypeOf(tensor)))
+  if (!isa<FloatType>(elementTypeOf(tensor)) || isNarrow(elementTypeOf(tensor)))
     return op->emitOpError() << "has no meaning for " << elementTypeOf(tensor) << " (" << label << ")";
   return success();
 }
 
 LogicalResult colossal::verifyIndices(Operation *op, Value tensor, StringRef label) {
   Type type = elementTypeOf(tensor);
-  if (!isa<IntegerType>(type) || type.isInteger(1))
+  if (!isa<IntegerType>(type) || type.isInteger(1) || !isComputable(type))
     return op->emitOpError() << "indices must be integers, but are " << type << " (" << label << ")";
   return success();
 }

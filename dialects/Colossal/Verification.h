@@ -13,8 +13,10 @@
 
 namespace colossal {
 
-/// All tensors are static and of an element type of the dialect (C0 of every op).
-mlir::LogicalResult verifyTensors(mlir::Operation *op);
+/// What an op does with elements: those of narrow types and strings (NarrowTypes.h) are moved only.
+enum class ElementUse { Computes, Moves };
+/// All tensors are static and of an element type of the dialect that the op can use (C0 of every op).
+mlir::LogicalResult verifyTensors(mlir::Operation *op, ElementUse use = ElementUse::Computes);
 /// 0 <= axis < rank of `tensor`.
 mlir::LogicalResult verifyAxis(mlir::Operation *op, int64_t axis, mlir::Value tensor, llvm::StringRef label);
 /// `tensor` (called `name`) has exactly that shape.

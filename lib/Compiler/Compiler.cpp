@@ -15,6 +15,7 @@
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/Emit.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -28,6 +29,7 @@
 #include "llvm/Support/Threading.h"
 
 #include <chrono>
+#include <set>
 
 using namespace mlir;
 
@@ -126,6 +128,18 @@ importProgram(MLIRContext *context, const ImportOptions &binding,
   return importOnnx(context, binding);
 }
 
+/// Adds the texts of the strings of `from` to those of `to`.
+static void addTexts(ModuleOp from, ModuleOp to) {
+  std::set<StringRef> texts;
+  for (ModuleOp module : {from, to})
+    if (auto known = module->getAttrOfType<ArrayAttr>(kTextsAttr))
+      for (StringAttr text : known.getAsRange<StringAttr>())
+        texts.insert(text.getValue());
+  if (!texts.empty())
+    to->setAttr(kTextsAttr,
+                Builder(to.getContext()).getStrArrayAttr(SmallVector<StringRef>(texts.begin(), texts.end())));
+}
+
 /// Imports one function per combination of the dimensions with several values, into one module.
 static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
   std::vector<ImportOptions> bindings{options.import};
@@ -157,6 +171,7 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
       all = std::move(*one);
       continue;
     }
+    addTexts(**one, *all);
     for (auto function : llvm::make_early_inc_range((*one)->getOps<func::FuncOp>())) {
       function->remove();
       all->push_back(function);

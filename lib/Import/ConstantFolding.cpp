@@ -12,6 +12,7 @@
 
 #include "colossal/Codegen/ElementFolder.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "llvm/ADT/DenseMap.h"
 #include <cmath>
 
@@ -291,6 +292,13 @@ Results interpret(Operation *op, ArrayRef<HostTensor> in, int64_t limit) {
   return result ? single(std::move(*result)) : Results();
 }
 
+/// Whether only element code says what the op gives: of bits, and of what saturates or rounds to a narrow
+/// type.
+bool needsElementCode(ElementwiseOp op) {
+  return op.getKind() == ElementwiseKind::Bitcast ||
+         (op.getKind() == ElementwiseKind::Cast && isNarrow(op.getResult().getType().getElementType()));
+}
+
 HostTensor evaluateIota(IotaOp op, RankedTensorType type) {
   HostTensor result(type);
   forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
@@ -313,16 +321,16 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
                 !operands.empty();
   if (splats && type.getNumElements() > 1 &&
       isa<ElementwiseOp, BroadcastOp, TransposeOp, ReshapeOp, SliceOp>(op)) {
-    if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    if (auto elementwise = dyn_cast<ElementwiseOp>(op); elementwise && !needsElementCode(elementwise))
       return evaluateElementwise(elementwise, operands, type, /*splat=*/true);
-    if (!isa<ReshapeOp>(op) || operands[0].splat)
+    if (!isa<ElementwiseOp>(op) && (!isa<ReshapeOp>(op) || operands[0].splat))
       return resplat(operands[0], type);
   }
   // A constant of one value may be of any size, and what reduces it would read every element.
   auto isLong = [&](const HostTensor &tensor) { return tensor.count() > std::max(limit, kMostRead); };
   if (type.getNumElements() > limit || llvm::any_of(operands, isLong))
     return std::nullopt;
-  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op); elementwise && !needsElementCode(elementwise))
     return evaluateElementwise(elementwise, operands, type, /*splat=*/false);
   if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, PadOp>(op))
     return evaluateMovement(op, operands, type);

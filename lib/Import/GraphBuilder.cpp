@@ -119,11 +119,19 @@ Value GraphBuilder::elementwise(ElementwiseKind kind, ValueRange inputs, ArrayRe
       ElementwiseOp::create(builder, location, RankedTensorType::get(shape, element), kind, inputs, attr));
 }
 
-Value GraphBuilder::cast(Value a, Type element) {
+Value GraphBuilder::cast(Value a, Type element, ArrayRef<double> params) {
+  if (elementOf(a) == element)
+    return a;
+  return finish(ElementwiseOp::create(
+      builder, location, RankedTensorType::get(shapeOf(a), element), ElementwiseKind::Cast, ValueRange{a},
+      params.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(params)));
+}
+
+Value GraphBuilder::bitcast(Value a, Type element) {
   if (elementOf(a) == element)
     return a;
   return finish(ElementwiseOp::create(builder, location, RankedTensorType::get(shapeOf(a), element),
-                                      ElementwiseKind::Cast, ValueRange{a}, DenseF64ArrayAttr()));
+                                      ElementwiseKind::Bitcast, ValueRange{a}, DenseF64ArrayAttr()));
 }
 
 //===----------------------------------------------------------------------===//

@@ -67,7 +67,9 @@ public:
   Value select(Value condition, Value a, Value b) {
     return elementwise(ElementwiseKind::Select, {condition, a, b});
   }
-  Value cast(Value a, Type element);
+  /// `params` say how a narrow float is rounded; none: saturated, to nearest (powers of two: up).
+  Value cast(Value a, Type element, llvm::ArrayRef<double> params = {});
+  Value bitcast(Value a, Type element);
 
   // Movement.
   Value reshape(Value a, Shape shape);

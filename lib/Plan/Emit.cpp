@@ -8,6 +8,7 @@
 
 #include "Elements.h"
 #include "colossal/Plan/Traffic.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -504,6 +505,9 @@ LogicalResult Emitter::run() {
   for (const std::string &feature : options.features)
     plan.mutable_target()->add_features(feature);
   *plan.mutable_report() = options.report;
+  if (auto texts = module->getAttrOfType<ArrayAttr>(kTextsAttr))
+    for (StringAttr text : texts.getAsRange<StringAttr>())
+      plan.add_texts(text.getValue().str());
 
   for (ArenaOp op : module.getOps<ArenaOp>()) {
     arenas[op.getSymName()] = plan.arenas_size();

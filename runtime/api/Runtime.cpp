@@ -28,6 +28,7 @@ static_assert(static_cast<int>(Code::Internal) == COLOSSAL_INTERNAL, "the codes 
 static_assert(static_cast<int>(Code::Busy) == COLOSSAL_BUSY, "the codes are the same");
 static_assert(static_cast<int>(Code::Unsupported) == COLOSSAL_UNSUPPORTED, "the codes are the same");
 static_assert(static_cast<int>(plan::BOOL) == COLOSSAL_BOOL, "the types are the same");
+static_assert(static_cast<int>(plan::STRING) == COLOSSAL_STRING, "the types are the same");
 
 /// One tensor's description with the storage behind it.
 struct Described {
@@ -43,7 +44,8 @@ struct Described {
     uint64_t elements = 0;
     (void)tensorElements(type, shape, elements);
     return {name.c_str(), static_cast<colossal_type>(type), shape.size(), shape.data(),
-            static_cast<size_t>(elements * plan::elementBytes(type))};
+            static_cast<size_t>(elements *
+                                (type == plan::STRING ? sizeof(colossal_string) : plan::elementBytes(type)))};
   }
 };
 
@@ -78,8 +80,9 @@ struct colossal_session {
   std::atomic<bool> busy{false}; // a call that changes the session, or reads what such calls change
   std::vector<ProgramDescription> programs;
   Tensors inputs, outputs;
-  const ProgramDescription *last = nullptr; // of the last run that succeeded
-  bool collected = false;                   // `outputs` are those of the last run
+  std::map<std::string, std::vector<colossal_string>> strings; // of `outputs`, as the caller sees them
+  const ProgramDescription *last = nullptr;                    // of the last run that succeeded
+  bool collected = false;                                      // `outputs` are those of the last run
   double seconds = 0;
   uint64_t collectiveBytes = 0;
   std::vector<RankMemory> memory;
@@ -288,7 +291,7 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
                                 {program.inputs().begin(), program.inputs().end()},
                                 {program.outputs().begin(), program.outputs().end()}});
       for (Described &output : made->programs.back().outputs)
-        if (output.type == plan::BF16)
+        if (output.type == plan::BF16 || (plan::isNarrow(output.type) && plan::isFloat(output.type)))
           output.type = plan::F32;
     }
     openSessions().add(made);
@@ -356,8 +359,19 @@ colossal_status colossal_set_input(colossal_session *session, const char *name, 
       return {Code::InvalidArgument, std::string("input '") + name + "' is too large"};
     if (elements != 0 && !data)
       return {Code::InvalidArgument, std::string("input '") + name + "' has no data"};
-    const auto *bytes = static_cast<const std::byte *>(data);
-    tensor.bytes.assign(bytes, bytes + elements * plan::elementBytes(tensor.type));
+    if (tensor.type == plan::STRING) {
+      std::vector<std::string> texts;
+      const auto *strings = static_cast<const colossal_string *>(data);
+      for (uint64_t e = 0; e < elements; ++e) {
+        if (strings[e].size != 0 && !strings[e].text)
+          return {Code::InvalidArgument, std::string("a string of input '") + name + "' has no text"};
+        texts.emplace_back(strings[e].size ? strings[e].text : "", strings[e].size);
+      }
+      setTexts(tensor, std::move(texts));
+    } else {
+      const auto *bytes = static_cast<const std::byte *>(data);
+      tensor.bytes.assign(bytes, bytes + elements * plan::elementBytes(tensor.type));
+    }
     own.inputs[name] = std::move(tensor);
     return {};
   });
@@ -437,6 +451,13 @@ colossal_status colossal_get_output(colossal_session *session, const char *name,
     if (data) {
       auto found = own.outputs.find(wanted);
       *data = found == own.outputs.end() ? nullptr : found->second.bytes.data();
+      if (described->type == plan::STRING && *data) {
+        std::vector<colossal_string> &strings = own.strings[wanted];
+        strings.clear();
+        for (const std::string &text : found->second.texts)
+          strings.push_back({text.data(), text.size()});
+        *data = strings.data();
+      }
     }
     return {};
   });

@@ -10,7 +10,7 @@
 namespace colossal::runtime {
 
 uint64_t elementSize(ElementType type) {
-  constexpr uint8_t sizes[] = {0, 4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  constexpr uint8_t sizes[] = {0, 4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 8};
   return sizes[static_cast<int>(type)];
 }
 
@@ -62,6 +62,74 @@ uint16_t floatToHalf(float value) {
   }
   uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
   return sign | static_cast<uint16_t>((rounded - 0x38000000) >> 13);
+}
+
+namespace {
+/// Of a float of eight or four bits: exponent and mantissa lie below the sign.
+struct NarrowFormat {
+  int mantissa, bias, sign; ///< bits of the mantissa; the sign's place
+  unsigned greatest;        ///< bits of the greatest finite value
+  bool hasNegativeZero;     ///< otherwise its bits are the only NaN
+};
+
+NarrowFormat formatOf(ElementType type) {
+  switch (type) {
+  case ElementType::F8E4M3FN: return {3, 7, 7, 0x7e, true};
+  case ElementType::F8E4M3FNUZ: return {3, 8, 7, 0x7f, false};
+  case ElementType::F8E5M2: return {2, 15, 7, 0x7b, true};
+  case ElementType::F8E5M2FNUZ: return {2, 16, 7, 0x7f, false};
+  default: return {1, 1, 3, 7, true}; // F4E2M1
+  }
+}
+} // namespace
+
+float narrowToFloat(ElementType type, uint8_t bits) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  if (type == ElementType::F8E8M0)
+    return bits == 255 ? nan : std::ldexp(1.0f, bits - 127);
+  const NarrowFormat format = formatOf(type);
+  const unsigned magnitude = bits & ((1u << format.sign) - 1);
+  const bool negative = (bits >> format.sign & 1) != 0;
+  if (negative && magnitude == 0 && !format.hasNegativeZero)
+    return nan;
+  if (magnitude > format.greatest)
+    return type == ElementType::F8E5M2 && magnitude == 0x7c ? (negative ? -INFINITY : INFINITY) : nan;
+  const int exponent = static_cast<int>(magnitude >> format.mantissa);
+  auto value = static_cast<float>(magnitude & ((1u << format.mantissa) - 1));
+  if (exponent > 0)
+    value += static_cast<float>(1 << format.mantissa);
+  value = std::ldexp(value, std::max(exponent, 1) - format.bias - format.mantissa);
+  return negative ? -value : value;
+}
+
+uint8_t floatToNarrow(ElementType type, float value) {
+  if (type == ElementType::F8E8M0) {
+    if (std::isnan(value))
+      return 255;
+    if (!(value > 0x1p-127f))
+      return 0;
+    int exponent; // value = f * 2^exponent, 0.5 <= f < 1
+    float fraction = std::frexp(value, &exponent);
+    return static_cast<uint8_t>(std::min(std::isinf(value) ? 254 : exponent - (fraction == 0.5f) + 127, 254));
+  }
+  const NarrowFormat format = formatOf(type);
+  const unsigned sign = std::signbit(value) ? 1u << format.sign : 0;
+  if (std::isnan(value))
+    return static_cast<uint8_t>(!format.hasNegativeZero || type == ElementType::F4E2M1 ? 1u << format.sign
+                                                                                       : 0x7f);
+  const float least = std::ldexp(1.0f, 1 - format.bias), magnitude = std::fabs(value);
+  unsigned bits;
+  if (magnitude >= narrowToFloat(type, static_cast<uint8_t>(format.greatest))) {
+    bits = format.greatest;
+  } else {
+    // In units of the last place; the exponent counts from the least normal one.
+    int exponent = magnitude < least ? 0 : std::ilogb(magnitude) + format.bias - 1;
+    auto units = static_cast<unsigned>(
+        std::nearbyint(std::ldexp(magnitude, format.bias + format.mantissa - 1 - exponent)));
+    bits = units + (static_cast<unsigned>(exponent) << format.mantissa);
+    bits = std::min(bits, format.greatest);
+  }
+  return static_cast<uint8_t>(bits == 0 && !format.hasNegativeZero ? 0 : bits | sign);
 }
 
 namespace {
@@ -176,6 +244,7 @@ void reduceElements(ElementType type, Reduction op, const std::byte *const *sour
     else if (op == Reduction::Prod || op == Reduction::Min)
       op = Reduction::And;
     return reduceAs<uint8_t>(op, sources, members, dst, count);
+  default: break; // refused when the plan is validated
   }
 }
 
@@ -199,6 +268,12 @@ void fillElements(ElementType type, double value, std::byte *dst, uint64_t count
   case ElementType::U32: return fillAs<uint32_t>(value, dst, count);
   case ElementType::U64: return fillAs<uint64_t>(value, dst, count);
   case ElementType::Bool: std::memset(dst, value != 0, count); return;
+  case ElementType::I4: std::memset(dst, static_cast<int>(std::clamp(value, -8.0, 7.0)), count); return;
+  case ElementType::U4: std::memset(dst, static_cast<int>(std::clamp(value, 0.0, 15.0)), count); return;
+  case ElementType::I2: std::memset(dst, static_cast<int>(std::clamp(value, -2.0, 1.0)), count); return;
+  case ElementType::U2: std::memset(dst, static_cast<int>(std::clamp(value, 0.0, 3.0)), count); return;
+  case ElementType::String: std::memset(dst, 0, count * 8); return;
+  default: std::memset(dst, floatToNarrow(type, static_cast<float>(value)), count); return;
   }
 }
 

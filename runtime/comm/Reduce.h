@@ -18,6 +18,10 @@ void reduceElements(ElementType type, Reduction op, const std::byte *const *sour
 /// dst[e] = value, converted to the type (integers saturate).
 void fillElements(ElementType type, double value, std::byte *dst, uint64_t count);
 
+/// Of floats of eight and four bits, a byte each; to them rounded to nearest even and saturated, to powers of
+/// two (F8E8M0) up.
+float narrowToFloat(ElementType type, uint8_t bits);
+uint8_t floatToNarrow(ElementType type, float value);
 float halfToFloat(uint16_t half);
 /// Rounds to nearest, ties to even.
 uint16_t floatToHalf(float value);

@@ -25,7 +25,33 @@
 
 namespace colossal::runtime {
 
-enum class ElementType : uint8_t { F32 = 1, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+/// As in the plan. Those after Bool are moved only: no reduction takes them.
+enum class ElementType : uint8_t {
+  F32 = 1,
+  F64,
+  F16,
+  BF16,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  Bool,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F8E8M0,
+  F4E2M1,
+  I4,
+  U4,
+  I2,
+  U2,
+  String
+};
 uint64_t elementSize(ElementType type);
 
 enum class CollectiveKind : uint8_t {

@@ -82,6 +82,13 @@ void RandomValues::fill(uint64_t begin, uint64_t count, std::byte *out) const {
     case plan::U32: store(out, e, static_cast<uint32_t>(integer)); break;
     case plan::I64:
     case plan::U64: store(out, e, integer); break;
+    case plan::STRING: store(out, e, uint64_t(0)); break;
+    case plan::F8E4M3FN:
+    case plan::F8E4M3FNUZ:
+    case plan::F8E5M2:
+    case plan::F8E5M2FNUZ:
+    case plan::F8E8M0:
+    case plan::F4E2M1: store(out, e, floatToNarrow(static_cast<ElementType>(type), real)); break;
     default: store(out, e, static_cast<uint8_t>(integer)); break;
     }
   }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sched.h>
+#include <unordered_map>
 
 namespace colossal::runtime {
 
@@ -97,6 +98,8 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
       status = {Code::InvalidArgument, "it has shape " + describeType(given)};
     else if (given.type != expected.type())
       status = convertTo(expected.type(), converted[expected.name()] = given);
+    else if (!elementsFit(given))
+      status = {Code::InvalidArgument, "an element is outside the type's range"};
     if (!status.ok())
       problem("input '" + expected.name() + "' must be " + describeType(expected.type(), shape) + ": " +
               status.message());
@@ -139,9 +142,14 @@ struct Session::Core {
   uint32_t rankCount = 1;
   unsigned threads = 1;
   std::string warning;
+  /// What the digests of strings stand for: of the plan's own, and of those that the last run's inputs
+  /// brought.
+  std::unordered_map<uint64_t, std::string> texts;
 
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
+  /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
+  Status learn(const plan::Program *program, const Tensors &inputs);
   Status scatter(const plan::Program &program, const Tensors &inputs, Rank &rank);
   /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
   /// own is named.
@@ -210,6 +218,7 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   COLOSSAL_RETURN_IF_ERROR(openDriver(file.plan().target().device(), driver));
   COLOSSAL_RETURN_IF_ERROR(driver->checkTarget(file.plan().target()));
   rankCount = static_cast<uint32_t>(plan::meshRanks(file.plan().mesh()));
+  COLOSSAL_RETURN_IF_ERROR(learn(nullptr, {}));
   shared.plan = &file.plan();
   shared.code = file.code();
   shared.data = file.data();
@@ -295,6 +304,24 @@ Status Session::select(Tensors &inputs, int &selected) const {
   return {Code::InvalidArgument, "the inputs fit no program of the plan" + reasons};
 }
 
+Status Session::Core::learn(const plan::Program *program, const Tensors &inputs) {
+  texts.clear();
+  auto add = [&](const std::string &text) {
+    const std::string &known = texts.emplace(digestText(text), text).first->second;
+    return known == text
+               ? Status()
+               : Status(Code::Unsupported, "the strings '" + text + "' and '" + known +
+                                               "' have one digest, so that no run could tell them apart");
+  };
+  for (const std::string &text : file.plan().texts())
+    COLOSSAL_RETURN_IF_ERROR(add(text));
+  for (int i = 0; program && i < program->inputs_size(); ++i)
+    if (program->inputs(i).type() == plan::STRING)
+      for (const std::string &text : inputs.at(program->inputs(i).name()).texts)
+        COLOSSAL_RETURN_IF_ERROR(add(text));
+  return {};
+}
+
 Status Session::Core::scatter(const plan::Program &program, const Tensors &inputs, Rank &rank) {
   for (const plan::Binding &binding : program.inputs()) {
     ResolvedBox box;
@@ -323,6 +350,7 @@ Status Session::Core::checkComputed(const plan::Program &program) {
 }
 
 Status Session::run(int program, const Tensors &inputs, double *seconds) {
+  COLOSSAL_RETURN_IF_ERROR(core->learn(&plan().programs(program), inputs));
   ++core->shared.runs;
   Clock::time_point begin, end;
   Status status = core->rankThreads->run([&](Rank &rank) {
@@ -390,8 +418,17 @@ Status Session::outputs(int program, Tensors &outputs) {
     }
     if (!root())
       continue;
-    if (tensor.type == plan::BF16)
+    if (tensor.type == plan::BF16 || (plan::isNarrow(tensor.type) && plan::isFloat(tensor.type)))
       COLOSSAL_RETURN_IF_ERROR(convertTo(plan::F32, tensor));
+    for (uint64_t e = 0; tensor.type == plan::STRING && e < elements; ++e) {
+      uint64_t digest;
+      std::memcpy(&digest, tensor.bytes.data() + e * size, sizeof digest);
+      auto text = core->texts.find(digest);
+      if (text == core->texts.end() && digest != 0)
+        return {Code::Internal,
+                "output '" + binding.name() + "' holds a string that neither the plan nor an input has"};
+      tensor.texts.push_back(digest == 0 ? std::string() : text->second);
+    }
     outputs.emplace(binding.name(), std::move(tensor));
   }
   return {};

@@ -125,7 +125,17 @@ Status Weights::read(uint32_t index, const ResolvedBox &box, ShardPart part, std
   }
   const std::byte *base = nullptr;
   COLOSSAL_RETURN_IF_ERROR(map(parameter.file(), base));
-  box.toShard(base + parameter.offset(), shard, part, size);
+  const std::byte *values = base + parameter.offset();
+  if (plan::storedBits(parameter.type()) >= 8) {
+    box.toShard(values, shard, part, size);
+    return {};
+  }
+  if (box.padded())
+    std::memset(shard, 0, (part.end - part.begin) * size);
+  box.forRows(part, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+    for (uint64_t e = 0; e < length; ++e)
+      shard[to + e] = plan::unpackElement(values, from + e, parameter.type());
+  });
   return {};
 }
 

@@ -44,7 +44,8 @@ typedef enum colossal_status {
 } colossal_status;
 
 /* Element types, as in the plan. 16-bit floats are given and taken as their bits, except that outputs of type
- * bf16 come as f32. */
+ * bf16 come as f32. Elements of the narrow types are a byte each: floats by their bits, integers as int8_t or
+ * uint8_t; outputs of narrow float types come as f32. */
 typedef enum colossal_type {
   COLOSSAL_F32 = 1,
   COLOSSAL_F64 = 2,
@@ -58,8 +59,25 @@ typedef enum colossal_type {
   COLOSSAL_U16 = 10,
   COLOSSAL_U32 = 11,
   COLOSSAL_U64 = 12,
-  COLOSSAL_BOOL = 13 /* one byte, 0 or 1 */
+  COLOSSAL_BOOL = 13, /* one byte, 0 or 1 */
+  COLOSSAL_F8E4M3FN = 14,
+  COLOSSAL_F8E4M3FNUZ = 15,
+  COLOSSAL_F8E5M2 = 16,
+  COLOSSAL_F8E5M2FNUZ = 17,
+  COLOSSAL_F8E8M0 = 18,
+  COLOSSAL_F4E2M1 = 19,
+  COLOSSAL_I4 = 20,
+  COLOSSAL_U4 = 21,
+  COLOSSAL_I2 = 22,
+  COLOSSAL_U2 = 23,
+  COLOSSAL_STRING = 24 /* a colossal_string */
 } colossal_type;
+
+/* An element of a tensor of strings: any bytes, not ended by a zero. */
+typedef struct colossal_string {
+  const char *text;
+  size_t size;
+} colossal_string;
 
 typedef struct colossal_session colossal_session;
 

@@ -36,7 +36,8 @@ bool findValue(const std::string &header, const std::string &key, std::string &v
   return false;
 }
 
-Status parseType(const std::string &descr, plan::DataType &type, bool &swapped) {
+/// `width` is set for strings: code points of each.
+Status parseType(const std::string &descr, plan::DataType &type, bool &swapped, uint64_t &width) {
   if (descr.size() < 4 || (descr[0] != '\'' && descr[0] != '"'))
     return bad("its descr is not a plain type");
   size_t end = descr.find(descr[0], 1);
@@ -44,6 +45,15 @@ Status parseType(const std::string &descr, plan::DataType &type, bool &swapped) 
   if (name.size() < 3)
     return bad("its descr is not a plain type");
   swapped = name[0] == '>';
+  if (name[1] == 'U') { // so many code points of four bytes
+    type = plan::STRING;
+    width = 0;
+    for (char digit : name.substr(2))
+      if (digit < '0' || digit > '9' ||
+          (width = 10 * width + static_cast<uint64_t>(digit - '0')) > (1u << 28))
+        return bad("type " + name + " is not supported");
+    return {};
+  }
   static const std::map<std::string, plan::DataType> types = {
       {"f4", plan::F32}, {"f8", plan::F64}, {"f2", plan::F16}, {"V2", plan::BF16}, {"i1", plan::I8},
       {"i2", plan::I16}, {"i4", plan::I32}, {"i8", plan::I64}, {"u1", plan::U8},   {"u2", plan::U16},
@@ -101,6 +111,60 @@ void reorder(Tensor &tensor, uint64_t size) {
   tensor.bytes = std::move(out);
 }
 
+/// Texts from code points, `width` a string, which zeros end.
+Status decodeTexts(Tensor &tensor, uint64_t elements, uint64_t width) {
+  std::vector<std::string> texts(elements);
+  for (uint64_t e = 0; e < elements; ++e) {
+    size_t skipped = 0; // zeros that a later code point makes part of the text
+    for (uint64_t c = 0; c < width; ++c) {
+      uint32_t point;
+      std::memcpy(&point, tensor.bytes.data() + (e * width + c) * 4, 4);
+      if (point == 0) {
+        ++skipped;
+        continue;
+      }
+      texts[e].append(skipped, '\0');
+      skipped = 0;
+      if (point > 0x10ffff)
+        return bad("a string holds " + std::to_string(point) + ", which is no code point");
+      auto tail = [&](int shift) { texts[e] += static_cast<char>(0x80 | (point >> shift & 0x3f)); };
+      if (point < 0x80) {
+        texts[e] += static_cast<char>(point);
+      } else if (point < 0x800) {
+        texts[e] += static_cast<char>(0xc0 | point >> 6);
+        tail(0);
+      } else if (point < 0x10000) {
+        texts[e] += static_cast<char>(0xe0 | point >> 12);
+        tail(6), tail(0);
+      } else {
+        texts[e] += static_cast<char>(0xf0 | point >> 18);
+        tail(12), tail(6), tail(0);
+      }
+    }
+  }
+  setTexts(tensor, std::move(texts));
+  return {};
+}
+
+/// Code points of UTF-8; a byte that is no part of it stands for itself.
+std::vector<uint32_t> codePoints(const std::string &text) {
+  std::vector<uint32_t> points;
+  for (size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at]);
+    const size_t length = lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 1;
+    uint32_t point = length == 1 ? lead : lead & (0x7fu >> length);
+    bool whole = length > 1 && at + length <= text.size();
+    for (size_t i = 1; whole && i < length; ++i) {
+      const auto next = static_cast<unsigned char>(text[at + i]);
+      whole = (next & 0xc0) == 0x80;
+      point = point << 6 | (next & 0x3f);
+    }
+    points.push_back(whole ? point : lead);
+    at += whole ? length : 1;
+  }
+  return points;
+}
+
 } // namespace
 
 Status parseNpy(const std::string &bytes, Tensor &tensor) {
@@ -123,30 +187,49 @@ Status parseNpy(const std::string &bytes, Tensor &tensor) {
       !findValue(header, "shape", shape))
     return bad("the header lacks descr, fortran_order or shape");
   bool swapped = false;
-  COLOSSAL_RETURN_IF_ERROR(parseType(descr, tensor.type, swapped));
+  uint64_t width = 0;
+  COLOSSAL_RETURN_IF_ERROR(parseType(descr, tensor.type, swapped, width));
   COLOSSAL_RETURN_IF_ERROR(parseShape(shape, tensor.shape));
-  const uint64_t size = plan::elementBytes(tensor.type);
+  const bool strings = tensor.type == plan::STRING;
+  const uint64_t size = strings ? 4 * width : plan::elementBytes(tensor.type);
   uint64_t elements;
-  if (!tensorElements(tensor.type, tensor.shape, elements) ||
+  if (!tensorElements(tensor.type, tensor.shape, elements) || (size != 0 && elements > bytes.size() / size) ||
       elements * size != bytes.size() - start - length)
     return bad("shape " + describeType(tensor) + " does not agree with " +
                std::to_string(bytes.size() - start - length) + " bytes of elements");
   const auto *begin = reinterpret_cast<const std::byte *>(bytes.data() + start + length);
   tensor.bytes.assign(begin, begin + elements * size);
-  if (swapped)
+  if (strings && width == 0 && elements > bytes.size())
+    return bad("it has " + std::to_string(elements) + " empty strings");
+  if (swapped && strings)
+    for (uint64_t e = 0; e < elements * width; ++e)
+      std::reverse(tensor.bytes.begin() + static_cast<ptrdiff_t>(e * 4),
+                   tensor.bytes.begin() + static_cast<ptrdiff_t>((e + 1) * 4));
+  else if (swapped)
     for (uint64_t e = 0; e < elements; ++e)
       std::reverse(tensor.bytes.begin() + static_cast<ptrdiff_t>(e * size),
                    tensor.bytes.begin() + static_cast<ptrdiff_t>((e + 1) * size));
-  if (order.rfind("True", 0) == 0 && tensor.shape.size() > 1 && elements != 0)
+  if (order.rfind("True", 0) == 0 && tensor.shape.size() > 1 && elements != 0 && size != 0)
     reorder(tensor, size);
+  if (strings)
+    return decodeTexts(tensor, elements, width);
   return {};
 }
 
 std::string formatNpy(const Tensor &tensor) {
-  constexpr const char *names[] = {"?",   "<f4", "<f8", "<f2", "<V2", "|i1", "<i2",
-                                   "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1"};
-  std::string header =
-      std::string("{'descr': '") + names[tensor.type] + "', 'fortran_order': False, 'shape': (";
+  // Narrow types as the bytes that they are: floats as bits (outputs come as f32).
+  constexpr const char *names[] = {"?",   "<f4", "<f8", "<f2", "<V2", "|i1", "<i2", "<i4", "<i8",
+                                   "|u1", "<u2", "<u4", "<u8", "|b1", "|u1", "|u1", "|u1", "|u1",
+                                   "|u1", "|u1", "|i1", "|u1", "|i1", "|u1", "<U"};
+  std::vector<std::vector<uint32_t>> points;
+  size_t width = 1;
+  for (const std::string &text : tensor.texts) {
+    points.push_back(codePoints(text));
+    width = std::max(width, points.back().size());
+  }
+  std::string header = std::string("{'descr': '") + names[tensor.type] +
+                       (tensor.type == plan::STRING ? std::to_string(width) : "") +
+                       "', 'fortran_order': False, 'shape': (";
   for (uint64_t extent : tensor.shape)
     header += std::to_string(extent) + ", ";
   if (tensor.shape.size() > 1)
@@ -163,7 +246,12 @@ std::string formatNpy(const Tensor &tensor) {
   bytes += static_cast<char>(header.size() & 0xff);
   bytes += static_cast<char>(header.size() >> 8);
   bytes += header;
-  bytes.append(reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size());
+  for (std::vector<uint32_t> &text : points) {
+    text.resize(width);
+    bytes.append(reinterpret_cast<const char *>(text.data()), width * sizeof(uint32_t));
+  }
+  if (points.empty())
+    bytes.append(reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size());
   return bytes;
 }
 

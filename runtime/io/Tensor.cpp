@@ -3,6 +3,9 @@
 
 #include "runtime/comm/Reduce.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <cstring>
 
 namespace colossal::runtime {
@@ -14,6 +17,19 @@ std::string describeType(plan::DataType type, const std::vector<uint64_t> &shape
   return text + "]";
 }
 
+uint64_t digestText(const std::string &text) {
+  return text.empty() ? 0 : XXH3_64bits(text.data(), text.size());
+}
+
+void setTexts(Tensor &tensor, std::vector<std::string> texts) {
+  tensor.texts = std::move(texts);
+  tensor.bytes.resize(tensor.texts.size() * sizeof(uint64_t));
+  for (size_t e = 0; e < tensor.texts.size(); ++e) {
+    uint64_t digest = digestText(tensor.texts[e]);
+    std::memcpy(tensor.bytes.data() + e * sizeof digest, &digest, sizeof digest);
+  }
+}
+
 bool tensorElements(plan::DataType type, const std::vector<uint64_t> &shape, uint64_t &elements) {
   const uint64_t limit = uint64_t(1) << 46;
   elements = 1;
@@ -22,6 +38,20 @@ bool tensorElements(plan::DataType type, const std::vector<uint64_t> &shape, uin
       return false;
   }
   return elements * plan::elementBytes(type) <= limit;
+}
+
+bool elementsFit(const Tensor &tensor) {
+  const unsigned bits = plan::storedBits(tensor.type);
+  if (!plan::isNarrow(tensor.type) || bits == 8)
+    return true;
+  const bool isSigned = tensor.type == plan::I4 || tensor.type == plan::I2;
+  const int least = isSigned ? -(1 << (bits - 1)) : 0, greatest = least + (1 << bits) - 1;
+  for (std::byte element : tensor.bytes) {
+    const int value = isSigned ? static_cast<int8_t>(element) : static_cast<uint8_t>(element);
+    if (value < least || value > greatest)
+      return false;
+  }
+  return true;
 }
 
 namespace {
@@ -53,14 +83,62 @@ std::vector<double> toDoubles(const Tensor &tensor) {
   case plan::I64: widen<int64_t>(tensor, values); break;
   case plan::U16: widen<uint16_t>(tensor, values); break;
   case plan::U32: widen<uint32_t>(tensor, values); break;
-  case plan::U64: widen<uint64_t>(tensor, values); break;
-  default: widen<uint8_t>(tensor, values); break;
+  case plan::U64:
+  case plan::STRING: widen<uint64_t>(tensor, values); break;
+  case plan::I4:
+  case plan::I2: widen<int8_t>(tensor, values); break;
+  default:
+    widen<uint8_t>(tensor, values);
+    if (plan::isFloat(tensor.type))
+      for (double &value : values)
+        value = narrowToFloat(static_cast<ElementType>(tensor.type), static_cast<uint8_t>(value));
+    break;
   }
   return values;
 }
 
+namespace {
+/// To and from the narrow types; false where `convertTo` has no such conversion.
+bool convertNarrow(plan::DataType type, Tensor &tensor) {
+  const uint64_t elements = tensor.bytes.size() / plan::elementBytes(tensor.type);
+  const bool isFloat = plan::isFloat(type);
+  const plan::DataType given = tensor.type;
+  const plan::DataType bytes = type == plan::I4 || type == plan::I2 ? plan::I8 : plan::U8;
+  if (plan::isNarrow(type) && given == bytes) {
+    tensor.type = type;
+    if (elementsFit(tensor))
+      return true;
+    tensor.type = given;
+    return false;
+  }
+  if (plan::isNarrow(type) && isFloat && tensor.type == plan::F32) {
+    std::vector<std::byte> narrow(elements);
+    for (uint64_t e = 0; e < elements; ++e) {
+      float value;
+      std::memcpy(&value, tensor.bytes.data() + e * 4, 4);
+      narrow[e] = std::byte{floatToNarrow(static_cast<ElementType>(type), value)};
+    }
+    tensor.bytes = std::move(narrow);
+  } else if (plan::isNarrow(tensor.type) && plan::isFloat(tensor.type) && type == plan::F32) {
+    std::vector<std::byte> wide(elements * 4);
+    for (uint64_t e = 0; e < elements; ++e) {
+      float value =
+          narrowToFloat(static_cast<ElementType>(tensor.type), static_cast<uint8_t>(tensor.bytes[e]));
+      std::memcpy(wide.data() + e * 4, &value, 4);
+    }
+    tensor.bytes = std::move(wide);
+  } else {
+    return false;
+  }
+  tensor.type = type;
+  return true;
+}
+} // namespace
+
 Status convertTo(plan::DataType type, Tensor &tensor) {
   if (tensor.type == type)
+    return {};
+  if (convertNarrow(type, tensor))
     return {};
   if (type == plan::BF16 && tensor.type == plan::U16) {
     tensor.type = type;

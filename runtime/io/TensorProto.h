@@ -1,4 +1,4 @@
-// ONNX TensorProto files (.pb), read field by field from the wire format: the runtime knows no ONNX schema.
+// ONNX TensorProto files (.pb).
 #ifndef COLOSSAL_RUNTIME_IO_TENSORPROTO_H
 #define COLOSSAL_RUNTIME_IO_TENSORPROTO_H
 
@@ -6,7 +6,7 @@
 
 namespace colossal::runtime {
 
-/// Parses a serialized TensorProto. Strings, complex numbers and external data are refused.
+/// Parses a serialized TensorProto of any type but complex numbers. External data is refused.
 Status parseTensorProto(const std::string &bytes, Tensor &tensor);
 Status readTensorProto(const std::string &path, Tensor &tensor);
 

@@ -67,7 +67,8 @@ Status Checker::checkCollective(const plan::Collective &collective, const Scope 
     bool logical = collective.reduction() == C::AND || collective.reduction() == C::OR;
     bool ordered = collective.reduction() == C::MAX || collective.reduction() == C::MIN;
     bool arithmetic = collective.reduction() == C::SUM || collective.reduction() == C::PROD;
-    if (!ordered && !(collective.type() == plan::BOOL ? logical : arithmetic))
+    if (plan::isNarrow(collective.type()) || collective.type() == plan::STRING ||
+        (!ordered && !(collective.type() == plan::BOOL ? logical : arithmetic)))
       return invalid("reduction " + std::to_string(collective.reduction()) + " is not for type " +
                      plan::dataTypeName(collective.type()));
   }

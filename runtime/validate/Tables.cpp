@@ -101,9 +101,14 @@ Status Checker::checkParameters() {
     uint64_t size = plan::elementBytes(parameter.type());
     if (size == 0 || parameter.shape_size() > maxDims || !productWithin(parameter.shape(), elements))
       return invalid(where + "its type or shape is not valid");
-    if (elements > maxExtent / size || elements * size != parameter.bytes())
-      return invalid(where + "its shape needs " + std::to_string(elements) + " elements of " +
-                     std::to_string(size) + " bytes, it has " + std::to_string(parameter.bytes()) + " bytes");
+    if (!parameter.inlined() && plan::storedBits(parameter.type()) == 0)
+      return invalid(where + "strings do not lie in weight files");
+    if (elements > maxExtent / 8 ||
+        parameter.bytes() !=
+            (parameter.inlined() ? elements * size : plan::storedBytes(parameter.type(), elements)))
+      return invalid(where + "its shape needs " + std::to_string(elements) + " elements of type " +
+                     plan::dataTypeName(parameter.type()) + ", it has " + std::to_string(parameter.bytes()) +
+                     " bytes");
     if (parameter.inlined()) {
       if (!within(parameter.offset(), parameter.bytes(), data.size))
         return invalid(where + "it lies outside the data section");

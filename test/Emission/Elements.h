@@ -2,11 +2,14 @@
 #ifndef COLOSSAL_TEST_EMISSION_ELEMENTS_H
 #define COLOSSAL_TEST_EMISSION_ELEMENTS_H
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
+#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,16 @@ namespace colossal::test {
 /// The elements as kernels read them: dense, row-major, a boolean is a byte.
 inline std::vector<char> toBytes(mlir::DenseElementsAttr values) {
   std::vector<char> bytes;
+  mlir::Type element = values.getElementType();
+  if (isNarrow(element)) {
+    if (isNarrowFloat(element))
+      for (llvm::APFloat value : values.getValues<llvm::APFloat>())
+        bytes.push_back(char(carrierBits(value, element)));
+    else
+      for (llvm::APInt value : values.getValues<llvm::APInt>())
+        bytes.push_back(char(carrierBits(value, element)));
+    return bytes;
+  }
   bool isFloat = llvm::isa<mlir::FloatType>(values.getElementType());
   unsigned width = std::max(values.getElementType().getIntOrFloatBitWidth(), 8u) / 8;
   auto append = [&](llvm::APInt bits) {
@@ -31,6 +44,20 @@ inline std::vector<char> toBytes(mlir::DenseElementsAttr values) {
 }
 
 inline mlir::DenseElementsAttr fromBytes(mlir::RankedTensorType type, const std::vector<char> &bytes) {
+  if (mlir::Type element = type.getElementType(); isNarrow(element)) {
+    unsigned width = element.getIntOrFloatBitWidth();
+    llvm::SmallVector<mlir::Attribute> values;
+    for (char byte : bytes) {
+      llvm::APInt bits(width, uint8_t(byte), /*isSigned=*/false, /*implicitTrunc=*/true);
+      // Also the bits above the element are as NarrowTypes.h says.
+      EXPECT_EQ(uint8_t(byte), carrierBits(bits, element));
+      auto floats = llvm::dyn_cast<mlir::FloatType>(element);
+      values.push_back(floats ? mlir::Attribute(mlir::FloatAttr::get(
+                                    floats, llvm::APFloat(floats.getFloatSemantics(), bits)))
+                              : mlir::Attribute(mlir::IntegerAttr::get(element, bits)));
+    }
+    return mlir::DenseElementsAttr::get(type, values);
+  }
   if (!type.getElementType().isInteger(1))
     return mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
   llvm::SmallVector<bool> values(bytes.begin(), bytes.end());
@@ -41,6 +68,9 @@ inline bool isClose(mlir::Attribute found, mlir::Attribute expected, double tole
   auto real = llvm::dyn_cast<mlir::FloatAttr>(expected);
   if (!real)
     return found == expected;
+  if (isNarrow(real.getType())) // rounded as exactly as there are few of them
+    return found == expected ||
+           (real.getValue().isNaN() && llvm::cast<mlir::FloatAttr>(found).getValue().isNaN());
   double x = llvm::cast<mlir::FloatAttr>(found).getValueAsDouble(), y = real.getValueAsDouble();
   if (std::isnan(y) || std::isinf(y))
     return std::isnan(y) ? std::isnan(x) : x == y;

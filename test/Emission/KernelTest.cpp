@@ -124,7 +124,7 @@ TEST_P(Tables, agreeWithKernels) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Tables,
                          testing::Values("attention", "contraction", "elementwise", "indexing", "movement",
-                                         "normalization", "pooling", "reduction", "resize"),
+                                         "narrow", "normalization", "pooling", "reduction", "resize"),
                          [](const auto &info) { return std::string(info.param); });
 
 /// Shapes of more than a vector, and not of whole vectors, against the folder. Operands are small random

@@ -16,6 +16,12 @@ NAMES = {
     np.dtype(np.uint8): "ui8", np.dtype(np.uint16): "ui16", np.dtype(np.uint32): "ui32", np.dtype(np.uint64): "ui64",
     np.dtype(np.bool_): "i1",
 }
+NARROW_FLOATS = {
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz, "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu, "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+}
+NARROW_INTEGERS = {"i4": ml_dtypes.int4, "ui4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "ui2": ml_dtypes.uint2}
+NAMES |= {np.dtype(dtype): name for name, dtype in (NARROW_FLOATS | NARROW_INTEGERS).items()}
 FLOATS = [np.float32, np.float64, np.float16, BF16]
 SIGNED = [np.int8, np.int16, np.int32, np.int64]
 UNSIGNED = [np.uint8, np.uint16, np.uint32, np.uint64]
@@ -37,6 +43,8 @@ def literal(array):
         name = NAMES[array.dtype]
         if name == "i1":
             return "true" if x else "false"
+        if name in NARROW_FLOATS:
+            return f"0x{int(np.asarray(x).view(np.uint8)):0{1 if name == 'f4E2M1FN' else 2}X}"
         if not is_float(array.dtype):
             return str(int(x))
         if math.isfinite(float(x)):

@@ -10,10 +10,11 @@ import numpy as np
 from contraction_cases import attention, contraction
 from elementwise_cases import elementwise
 from movement_cases import indexing, movement
+from narrow_cases import narrow
 from pooling_cases import pooling, resize
 from reduction_cases import normalization, reduction
 
 if __name__ == "__main__":
     np.seterr(over="ignore")
-    for make in (elementwise, movement, indexing, reduction, normalization, contraction, attention, pooling, resize):
+    for make in (elementwise, movement, indexing, reduction, normalization, contraction, attention, pooling, resize, narrow):
         make()

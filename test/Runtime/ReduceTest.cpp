@@ -56,6 +56,27 @@ TEST(Reduce, nanOfAnyMemberIsKept) {
   EXPECT_EQ(reduceOne<float>(ElementType::F32, Reduction::Max, {-1, -INFINITY}), -1);
 }
 
+// Every code of the narrow floats comes back, but for NaN and infinity, which saturate.
+TEST(Reduce, narrowFloatsComeBack) {
+  for (auto type : {ElementType::F8E4M3FN, ElementType::F8E4M3FNUZ, ElementType::F8E5M2,
+                    ElementType::F8E5M2FNUZ, ElementType::F8E8M0, ElementType::F4E2M1})
+    for (int code = 0; code < (type == ElementType::F4E2M1 ? 16 : 256); ++code) {
+      float value = narrowToFloat(type, static_cast<uint8_t>(code));
+      if (std::isfinite(value))
+        EXPECT_EQ(floatToNarrow(type, value), code) << static_cast<int>(type);
+      else if (std::isnan(value))
+        EXPECT_TRUE(std::isnan(narrowToFloat(type, floatToNarrow(type, value)))) << static_cast<int>(type);
+    }
+  EXPECT_EQ(narrowToFloat(ElementType::F8E4M3FN, floatToNarrow(ElementType::F8E4M3FN, INFINITY)), 448);
+  EXPECT_EQ(narrowToFloat(ElementType::F8E4M3FN, floatToNarrow(ElementType::F8E4M3FN, 1 + 0x1p-4f)), 1);
+  EXPECT_EQ(narrowToFloat(ElementType::F8E5M2FNUZ, floatToNarrow(ElementType::F8E5M2FNUZ, -1e30f)), -57344);
+  EXPECT_EQ(floatToNarrow(ElementType::F8E4M3FNUZ, -0.0f), 0);
+  EXPECT_EQ(narrowToFloat(ElementType::F4E2M1, floatToNarrow(ElementType::F4E2M1, 2.5f)), 2);
+  EXPECT_EQ(narrowToFloat(ElementType::F8E8M0, floatToNarrow(ElementType::F8E8M0, 1.1f)), 2);
+  EXPECT_EQ(fillOne<uint8_t>(ElementType::F8E5M2, -INFINITY), 0xfb);
+  EXPECT_EQ(fillOne<int8_t>(ElementType::I4, -100), -8);
+}
+
 TEST(Reduce, integersWrap) {
   constexpr int32_t most = std::numeric_limits<int32_t>::max();
   EXPECT_EQ(reduceOne<int32_t>(ElementType::I32, Reduction::Sum, {most, 1}),

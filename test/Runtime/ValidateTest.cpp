@@ -154,6 +154,30 @@ const Case cases[] = {
     {"collectiveOverlap", [](PlanBuilder &b) { *collective(b).mutable_dst() = b.buffer(2, 48, 32); },
      "overlap"},
     {"collectivePeer", [](PlanBuilder &b) { collective(b).set_src_peer_stride(1); }, "does not take"},
+    {"collectiveOfNarrowType",
+     [](PlanBuilder &b) {
+       collective(b).set_type(plan::F8E4M3FN);
+       collective(b).set_kind(plan::Collective::ALL_REDUCE);
+       collective(b).set_reduction(plan::Collective::SUM);
+     },
+     "is not for type f8e4m3fn"},
+    {"stringsInWeightFile",
+     [](PlanBuilder &b) {
+       b.plan.mutable_parameters(0)->set_type(plan::STRING);
+       b.plan.mutable_parameters(0)->set_inlined(false);
+     },
+     "strings do not lie in weight files"},
+    {"packedBytes",
+     [](PlanBuilder &b) {
+       plan::Parameter &parameter = *b.plan.mutable_parameters(0);
+       parameter.set_type(plan::I4);
+       parameter.set_inlined(false);
+       uint64_t elements = 1;
+       for (uint64_t extent : parameter.shape())
+         elements *= extent;
+       parameter.set_bytes(elements); // as in memory; two share a byte in a file
+     },
+     "elements of type i4"},
     {"collectiveType", [](PlanBuilder &b) { collective(b).set_type(plan::DATA_TYPE_UNSPECIFIED); },
      "type is not valid"},
     {"collectiveReduction",

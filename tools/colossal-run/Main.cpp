@@ -114,8 +114,13 @@ size_t setInputs(const Options &options, colossal_session *session, std::vector<
     }
   }
   for (auto &[name, tensor] : inputs) {
+    std::vector<colossal_string> strings;
+    for (const std::string &text : tensor.texts)
+      strings.push_back({text.data(), text.size()});
+    const void *data =
+        tensor.type == plan::STRING ? static_cast<const void *>(strings.data()) : tensor.bytes.data();
     call(colossal_set_input(session, name.c_str(), static_cast<colossal_type>(tensor.type),
-                            tensor.shape.size(), tensor.shape.data(), tensor.bytes.data()));
+                            tensor.shape.size(), tensor.shape.data(), data));
     std::vector<std::byte>().swap(tensor.bytes); // the session has its copy
   }
   size_t program = 0;
@@ -177,10 +182,21 @@ Tensors takeOutputs(colossal_session *session, size_t program) {
     const void *data = nullptr;
     call(colossal_output(session, program, i, &output));
     call(colossal_get_output(session, output.name, &output, &data));
-    const auto *bytes = static_cast<const std::byte *>(data);
-    if (bytes || output.bytes == 0)
-      outputs[output.name] = {
-          static_cast<plan::DataType>(output.type), shapeOf(output), {bytes, bytes + output.bytes}};
+    if (!data && output.bytes != 0)
+      continue;
+    Tensor &taken = outputs[output.name];
+    taken.type = static_cast<plan::DataType>(output.type);
+    taken.shape = shapeOf(output);
+    if (output.type == COLOSSAL_STRING) {
+      const auto *strings = static_cast<const colossal_string *>(data);
+      std::vector<std::string> texts;
+      for (size_t e = 0; e < output.bytes / sizeof *strings; ++e)
+        texts.emplace_back(strings[e].text, strings[e].size);
+      setTexts(taken, std::move(texts));
+    } else {
+      const auto *bytes = static_cast<const std::byte *>(data);
+      taken.bytes.assign(bytes, bytes + output.bytes);
+    }
   }
   return outputs;
 }

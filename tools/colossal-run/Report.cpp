@@ -22,6 +22,8 @@ std::vector<OutputError> compareOutputs(const Tensors &got, const Tensors &want,
       error.problem = "the plan has no such output";
     } else if (found->second.shape != expected.shape) {
       error.problem = "it is " + describeType(found->second) + ", expected was " + describeType(expected);
+    } else if (found->second.texts != expected.texts) {
+      error.problem = "its strings are others than expected";
     } else {
       std::vector<double> a = toDoubles(found->second), b = toDoubles(expected);
       double largest = 0;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -76,7 +77,8 @@ Signature getSignature(ElementwiseKind kind) {
   case K::IsNaN: return {1, Signature::Floats, true};
   case K::IsInf: return {1, Signature::Floats, true, 2};
   case K::BitNot: return {1, Signature::Integers};
-  case K::Cast: return {1, Signature::Any};
+  case K::Cast: return {1, Signature::Any, false, 2};
+  case K::Bitcast: return {1, Signature::Any};
   case K::Add:
   case K::Sub:
   case K::Mul:
@@ -109,9 +111,9 @@ Signature getSignature(ElementwiseKind kind) {
 bool fits(Type type, Signature::Elements elements) {
   switch (elements) {
   case Signature::Any: return true;
-  case Signature::Floats: return isa<FloatType>(type);
-  case Signature::Numbers: return !type.isInteger(1);
-  case Signature::Integers: return isa<IntegerType>(type) && !type.isInteger(1);
+  case Signature::Floats: return isa<FloatType>(type) && isComputable(type);
+  case Signature::Numbers: return !type.isInteger(1) && isComputable(type);
+  case Signature::Integers: return isa<IntegerType>(type) && !type.isInteger(1) && isComputable(type);
   case Signature::Booleans: return type.isInteger(1);
   }
   llvm_unreachable("unknown class of types");
@@ -119,7 +121,7 @@ bool fits(Type type, Signature::Elements elements) {
 } // namespace
 
 LogicalResult ElementwiseOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   StringRef name = stringifyElementwiseKind(getKind());
   Signature signature = getSignature(getKind());
@@ -139,15 +141,20 @@ LogicalResult ElementwiseOp::verify() {
     data = data.drop_front();
   }
   Type type = elementTypeOf(data[0]), found = elementTypeOf(getResult());
-  if (!fits(type, signature.elements))
+  bool converts = getKind() == ElementwiseKind::Cast || getKind() == ElementwiseKind::Bitcast;
+  if (!fits(type, signature.elements) || (getKind() == ElementwiseKind::Equal && isNarrowFloat(type)) ||
+      (converts && isString(type)))
     return emitOpError() << name << " has no meaning for " << type << " (C3)";
   for (Value operand : data.drop_front())
     if (getKind() != ElementwiseKind::Pow && failed(verifySameElements(*this, data[0], operand, "C3")))
       return failure();
   Type expected = signature.givesBooleans ? boolean : type;
-  if (getKind() != ElementwiseKind::Cast && found != expected)
-    return emitOpError() << name << " gives elements of type " << expected << ", but the result has " << found
-                         << " (C3)";
+  if (converts ? isString(found) : found != expected)
+    return converts ? emitOpError() << name << " does not give elements of type " << found << " (C3)"
+                    : emitOpError() << name << " gives elements of type " << expected
+                                    << ", but the result has " << found << " (C3)";
+  if (getKind() == ElementwiseKind::Bitcast && !canBitcast(type, found))
+    return emitOpError() << "the bits of " << type << " cannot be seen as " << found << " (C3)";
   size_t params = getParams().value_or(ArrayRef<double>()).size();
   if (params > signature.params)
     return emitOpError() << name << " has " << signature.params << " parameters, not " << params << " (C4)";
@@ -423,6 +430,16 @@ Element emitShift(ElementEmitter &emitter, Element x, Element amount, bool left)
   return inWidth.select(Element(emitter, shifted, x.elementType()), x.like(0));
 }
 
+Value emitCast(ElementEmitter &emitter, Element x, Type to, ArrayRef<double> params) {
+  if (params.empty() || !isNarrowFloat(to) || x.elementType() == to)
+    return x.to(to).get();
+  Narrowing how;
+  how.saturate = params[0] != 0;
+  if (params.size() > 1)
+    how.powers = params[1] == 0 ? Narrowing::Up : params[1] == 1 ? Narrowing::Down : Narrowing::Nearest;
+  return narrowFloat(emitter, x.to(Float32Type::get(to.getContext())).get(), to, how);
+}
+
 Element emitBinary(ElementEmitter &emitter, ElementwiseKind kind, Element a, Element b) {
   switch (kind) {
   case ElementwiseKind::Add: return a + b;
@@ -459,7 +476,9 @@ Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, Array
         {emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
   ArrayRef<double> params = getParams().value_or(ArrayRef<double>());
   switch (getKind()) {
-  case ElementwiseKind::Cast: return in[0].to(elementTypeOf(getResult())).get();
+  case ElementwiseKind::Cast: return emitCast(emitter, in[0], elementTypeOf(getResult()), params);
+  case ElementwiseKind::Bitcast:
+    return bitcastElement(emitter, in[0].get(), in[0].elementType(), elementTypeOf(getResult()));
   case ElementwiseKind::Select: return in[0].select(in[1], in[2]).get();
   case ElementwiseKind::Clip: return in[0].max(in[1]).min(in[2]).get();
   default: break;

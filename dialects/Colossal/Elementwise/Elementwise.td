@@ -19,6 +19,7 @@ def Colossal_ElementwiseKind : Colossal_Enum<"ElementwiseKind", "what an element
   I32EnumAttrCase<"GeluTanh", 36, "gelu_tanh">, I32EnumAttrCase<"Swish", 37, "swish">, I32EnumAttrCase<"Mish", 38, "mish">,
   I32EnumAttrCase<"Shrink", 39, "shrink">, I32EnumAttrCase<"Not", 40, "not">, I32EnumAttrCase<"IsNaN", 41, "is_nan">,
   I32EnumAttrCase<"IsInf", 42, "is_inf">, I32EnumAttrCase<"BitNot", 43, "bit_not">, I32EnumAttrCase<"Cast", 44, "cast">,
+  I32EnumAttrCase<"Bitcast", 45, "bitcast">,
   // binary
   I32EnumAttrCase<"Add", 60, "add">, I32EnumAttrCase<"Sub", 61, "sub">, I32EnumAttrCase<"Mul", 62, "mul">,
   I32EnumAttrCase<"Div", 63, "div">, I32EnumAttrCase<"Pow", 64, "pow">, I32EnumAttrCase<"Mod", 65, "mod">,
@@ -41,12 +42,15 @@ def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [], [], ["isOperandSaved
     ONNX operator of the same name; integer division truncates, `mod` has the sign of the divisor and `fmod` of the
     dividend, `round` rounds half to even, `select` takes (condition, then, else), `clip` (x, low, high). `params` holds
     the numeric attributes of the operator in ONNX's order (leaky_relu: alpha; elu, celu, thresholded_relu, swish: alpha;
-    selu: alpha, gamma; hard_sigmoid: alpha, beta; shrink: lambd, bias; is_inf: detect_negative, detect_positive).
+    selu: alpha, gamma; hard_sigmoid: alpha, beta; shrink: lambd, bias; is_inf: detect_negative, detect_positive; cast to a
+    narrow float: saturate, and for f8E8M0FNU whether to round up (0), down (1) or to nearest (2)). `bitcast` sees the
+    bits of each element as another type of the same width, where i1 counts as a byte.
 
     - (C1) operands broadcast to the result's shape;
     - (C2) the number of operands is the kind's; of a binary kind more than two are combined from left to right;
     - (C3) element types fit the kind: (data) operands have one type (`pow`: each its own) that the kind has a meaning
-      for; comparisons give i1, `cast` any type, others that of their operands;
+      for; comparisons give i1, `cast` any type but strings, which it does not take either, `bitcast` one of the same
+      width, others that of their operands; `select` and `equal` take all types, but `equal` no narrow floats;
     - (C4) no more `params` than the kind has.
 
     Example: `%y = colossal.elementwise add(%a, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>`

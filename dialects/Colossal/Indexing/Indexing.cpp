@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Indexing/ScatterCombine.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -28,7 +29,8 @@ static LogicalResult verifyExtent(Operation *op, Value data, Value indices, int6
 }
 
 LogicalResult GatherOp::verify() {
-  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+  if (failed(verifyTensors(*this, ElementUse::Moves)) ||
+      failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
       failed(verifyIndices(*this, getIndices(), "C1")) ||
       failed(verifySameElements(*this, getData(), getResult(), "C2")))
     return failure();
@@ -40,7 +42,8 @@ LogicalResult GatherOp::verify() {
 }
 
 LogicalResult GatherElementsOp::verify() {
-  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+  if (failed(verifyTensors(*this, ElementUse::Moves)) ||
+      failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
       failed(verifyIndices(*this, getIndices(), "C1")) ||
       failed(verifyRank(*this, getIndices(), shapeOf(getData()).size(), "indices", "C1")) ||
       failed(verifySameElements(*this, getData(), getResult(), "C2")) ||
@@ -50,7 +53,7 @@ LogicalResult GatherElementsOp::verify() {
 }
 
 LogicalResult GatherNDOp::verify() {
-  if (failed(verifyTensors(*this)) || failed(verifyIndices(*this, getIndices(), "C1")))
+  if (failed(verifyTensors(*this, ElementUse::Moves)) || failed(verifyIndices(*this, getIndices(), "C1")))
     return failure();
   ArrayRef<int64_t> data = shapeOf(getData()), indices = shapeOf(getIndices());
   int64_t batch = getBatchDims();
@@ -74,8 +77,13 @@ static LogicalResult verifyScattered(Operation *op, Value data, Value updates, V
   return verifyShape(op, result, shapeOf(data), "result", "C2");
 }
 
+static ElementUse useOf(ScatterReduction reduction) {
+  return reduction == ScatterReduction::None ? ElementUse::Moves : ElementUse::Computes;
+}
+
 LogicalResult ScatterElementsOp::verify() {
-  if (failed(verifyTensors(*this)) || failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
+  if (failed(verifyTensors(*this, useOf(getReduction()))) ||
+      failed(verifyAxis(*this, getAxis(), getData(), "C1")) ||
       failed(verifyIndices(*this, getIndices(), "C1")) ||
       failed(verifyRank(*this, getIndices(), shapeOf(getData()).size(), "indices", "C1")) ||
       failed(verifyShape(*this, getUpdates(), shapeOf(getIndices()), "updates", "C1")) ||
@@ -85,7 +93,7 @@ LogicalResult ScatterElementsOp::verify() {
 }
 
 LogicalResult ScatterNDOp::verify() {
-  if (failed(verifyTensors(*this)) || failed(verifyIndices(*this, getIndices(), "C1")))
+  if (failed(verifyTensors(*this, useOf(getReduction()))) || failed(verifyIndices(*this, getIndices(), "C1")))
     return failure();
   ArrayRef<int64_t> data = shapeOf(getData()), indices = shapeOf(getIndices());
   if (indices.empty() || indices.back() > static_cast<int64_t>(data.size()))
@@ -119,13 +127,21 @@ FactorRule GatherOp::getFactorRule() {
   }
   for (auto [d, size] : llvm::enumerate(getShape(getData()))) {
     bool isAxis = d == getAxis();
-    unsigned factor = rule.add(size, FactorKind::Parallel, isAxis ? "vocabulary" : "");
+    Type element = cast<RankedTensorType>(getType()).getElementType();
+    // What a shard does not hold it gives as 0, to be summed: not of elements that have no sums.
+    bool isWhole = isAxis && !isComputable(element);
+    unsigned factor =
+        rule.add(size, isWhole ? FactorKind::Whole : FactorKind::Parallel, isAxis ? "vocabulary" : "");
     data.push_back({factor});
     if (!isAxis) {
       result.push_back({factor});
       continue;
     }
-    bool isBoolean = cast<RankedTensorType>(getType()).getElementType().isInteger(1);
+    if (isWhole) {
+      result.append(indices.begin(), indices.end());
+      continue;
+    }
+    bool isBoolean = element.isInteger(1);
     rule.setReduction(factor, isBoolean ? ReductionKind::Or : ReductionKind::Sum);
     // Padding is read as 0: split unevenly over two axes, it has the indices of the next shard's elements.
     rule.factors[factor].indexed = true;

@@ -20,7 +20,7 @@ using namespace colossal::dist;
 //===----------------------------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getType());
   if (from.getNumElements() != to.getNumElements())
@@ -30,7 +30,7 @@ LogicalResult ReshapeOp::verify() {
 }
 
 LogicalResult TransposeOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   ArrayRef<int64_t> shape = shapeOf(getInput());
   if (!isPermutationVector(getPermutation()) || getPermutation().size() != shape.size())
@@ -42,14 +42,14 @@ LogicalResult TransposeOp::verify() {
 }
 
 LogicalResult BroadcastOp::verify() {
-  if (failed(verifyTensors(*this)) ||
+  if (failed(verifyTensors(*this, ElementUse::Moves)) ||
       failed(verifyBroadcasts(*this, getInput(), shapeOf(getResult()), "input", "C1")))
     return failure();
   return verifySameElements(*this, getInput(), getResult(), "C1");
 }
 
 LogicalResult SliceOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   ArrayRef<int64_t> shape = shapeOf(getInput()), sizes = shapeOf(getResult());
   if (failed(verifyRank(*this, getResult(), shape.size(), "result", "C1")) ||
@@ -67,7 +67,7 @@ LogicalResult SliceOp::verify() {
 }
 
 LogicalResult ConcatOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   if (getInputs().empty())
     return emitOpError("needs an operand (C1)");
@@ -89,7 +89,7 @@ LogicalResult ConcatOp::verify() {
 }
 
 LogicalResult PadOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   ArrayRef<int64_t> shape = shapeOf(getInput()), sizes = shapeOf(getResult());
   if (failed(verifyRank(*this, getResult(), shape.size(), "result", "C1")) ||

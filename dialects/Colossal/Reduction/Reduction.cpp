@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Colossal/Verification.h"
 
@@ -235,6 +236,8 @@ Element colossal::highestOf(ElementEmitter &emitter, Type type) {
   if (type.isInteger(1))
     return {emitter, emitter.scalar(type, 1), type};
   unsigned width = type.getIntOrFloatBitWidth();
+  if (isNarrow(type))
+    return {emitter, emitter.scalar(type, std::ldexp(1.0, width - !type.isUnsignedInteger()) - 1), type};
   APInt value = type.isUnsignedInteger() ? APInt::getMaxValue(width) : APInt::getSignedMaxValue(width);
   Type storage = IntegerType::get(type.getContext(), width);
   return {emitter,

@@ -19,7 +19,7 @@ using namespace colossal::dist;
 //===----------------------------------------------------------------------===//
 
 LogicalResult ParameterOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   if (static_cast<int64_t>(getOffset()) < 0 || static_cast<int64_t>(getBytes()) < 0)
     return emitOpError("offset and bytes must not be negative (C1)");
@@ -27,7 +27,7 @@ LogicalResult ParameterOp::verify() {
 }
 
 LogicalResult ConstantOp::verify() {
-  if (failed(verifyTensors(*this)))
+  if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
   if (getValue().getShapedType() != getType())
     return emitOpError() << "the value is " << getValue().getShapedType() << ", but the result is "

@@ -7,6 +7,7 @@
 
 #include "ScalarEmitter.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/NarrowTypes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -35,6 +36,11 @@ static DenseElementsAttr makeElements(RankedTensorType type, ArrayRef<Cell> cell
   if (auto floats = dyn_cast<FloatType>(element)) {
     SmallVector<APFloat> values;
     for (const Cell &cell : cells) {
+      if (isNarrow(element)) {
+        unsigned width = element.getIntOrFloatBitWidth();
+        values.push_back(APFloat(floats.getFloatSemantics(), APInt(width, truncateTo(width, cell.integer))));
+        continue;
+      }
       APFloat value(cell.real);
       bool loses;
       value.convert(floats.getFloatSemantics(), APFloat::rmNearestTiesToEven, &loses);

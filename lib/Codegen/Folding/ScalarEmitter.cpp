@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "ScalarEmitter.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -33,12 +35,6 @@ NumberType colossal::numberTypeOf(Type element) {
   return type;
 }
 
-/// As values are typed: without the sign of integers.
-static Type signless(Type element) {
-  auto integer = dyn_cast<IntegerType>(element);
-  return integer ? IntegerType::get(element.getContext(), integer.getWidth()) : element;
-}
-
 static Cell readCell(Attribute value, bool isFloat) {
   Cell cell;
   if (isFloat)
@@ -53,6 +49,16 @@ static std::function<Cell(int64_t)> readerOf(Attribute value) {
   auto dense = dyn_cast_or_null<DenseElementsAttr>(value);
   if (!dense)
     return {};
+  Type element = dense.getElementType();
+  if (isNarrow(element)) { // splats too: every position reads the one element
+    if (isNarrowFloat(element)) {
+      auto begin = dense.value_begin<APFloat>();
+      return
+          [begin, element](int64_t position) { return Cell{carrierBits(*(begin + position), element), 0}; };
+    }
+    auto begin = dense.value_begin<APInt>();
+    return [begin, element](int64_t position) { return Cell{carrierBits(*(begin + position), element), 0}; };
+  }
   if (dense.isSplat()) {
     Cell cell = readCell(dense.getSplatValue<Attribute>(), isa<FloatType>(dense.getElementType()));
     return [cell](int64_t) { return cell; };
@@ -135,7 +141,7 @@ Value ScalarEmitter::load(Value tensor, ArrayRef<Lane> index, Value mask, Value 
   auto found = llvm::find(op->getOperands(), tensor);
   if (found == op->operand_end()) {
     isComplete = false;
-    return constantCell(signless(element), {});
+    return constantCell(carrierOf(element), {});
   }
   instruction.immediate = found.getIndex();
   SmallVector<Value> inputs;
@@ -145,7 +151,7 @@ Value ScalarEmitter::load(Value tensor, ArrayRef<Lane> index, Value mask, Value 
     instruction.masked = true;
     inputs.append({mask, otherwise ? otherwise : scalar(element, 0)});
   }
-  return place(std::move(instruction), signless(element), inputs)[0];
+  return place(std::move(instruction), carrierOf(element), inputs)[0];
 }
 
 Value ScalarEmitter::scalarOperand(Value value) {
@@ -240,22 +246,23 @@ Value ScalarEmitter::inRange(Lane lane, int64_t low, int64_t high) {
 // Elements
 //===----------------------------------------------------------------------===//
 
-Value ScalarEmitter::convert(Value value, Type from, Type to) {
-  if (from == to || (isa<IntegerType>(from) && signless(from) == signless(to)))
+Value ScalarEmitter::convertNumber(Value value, Type from, Type to) {
+  if (from == to || (isa<IntegerType>(from) && carrierOf(from) == carrierOf(to)))
     return value;
-  return place(Instruction(Opcode::Convert, numberTypeOf(from), numberTypeOf(to)), signless(to), value)[0];
+  return place(Instruction(Opcode::Convert, numberTypeOf(from), numberTypeOf(to)), carrierOf(to), value)[0];
 }
 
-Value ScalarEmitter::scalar(Type element, double value) {
+Value ScalarEmitter::scalarNumber(Type element, double value) {
   NumberType type = numberTypeOf(element);
   NumberType exact(NumberType::F64);
   // Integers modulo 2^width; what lies beyond i64 as u64.
   NumberType wide(64, value > 0);
   Cell cell{0, value};
-  cell = type.isFloat() ? convertNumber(cell, exact, type) : convertNumber(cell, exact, wide);
+  cell = type.isFloat() ? colossal::convertNumber(cell, exact, type)
+                        : colossal::convertNumber(cell, exact, wide);
   if (!type.isFloat())
     cell.integer = truncateTo(type.width, cell.integer);
-  return constantCell(signless(element), cell);
+  return constantCell(carrierOf(element), cell);
 }
 
 static double sigmoid(double x) {
@@ -367,6 +374,7 @@ static std::optional<Opcode> opcodeOf(StringRef name) {
       .Case("arith.cmpf", Opcode::CompareF)
       .Case("arith.cmpi", Opcode::CompareI)
       .Case("arith.select", Opcode::Select)
+      .Case("arith.bitcast", Opcode::Bitcast)
       .Default(std::nullopt);
 }
 
@@ -380,6 +388,7 @@ LogicalResult ScalarEmitter::translate(Operation &source, Instruction &instructi
       return failure();
     instruction.opcode = *opcode;
     instruction.type = numberTypeOf(source.getOperand(0).getType());
+    instruction.target = numberTypeOf(source.getResult(0).getType());
     if (auto compare = dyn_cast<arith::CmpFOp>(source))
       instruction.immediate = static_cast<int64_t>(compare.getPredicate());
     if (auto compare = dyn_cast<arith::CmpIOp>(source))

@@ -51,13 +51,15 @@ public:
   Lane fromValue(mlir::Value integer) override;
   mlir::Value toValue(Lane lane, mlir::Type integerType) override;
   mlir::Value inRange(Lane lane, int64_t low, int64_t high) override;
-  mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) override;
-  mlir::Value scalar(mlir::Type element, double value) override;
   mlir::Value math(MathFunction function, mlir::Value x) override;
   mlir::Value pow(mlir::Value base, mlir::Value exponent) override;
   mlir::Value maximum(mlir::Value a, mlir::Value b) override;
   mlir::Value minimum(mlir::Value a, mlir::Value b) override;
   void unify(llvm::MutableArrayRef<mlir::Value> values) override {}
+
+protected:
+  mlir::Value convertNumber(mlir::Value value, mlir::Type from, mlir::Type to) override;
+  mlir::Value scalarNumber(mlir::Type element, double value) override;
 
 private:
   mlir::Block *newBlock();
@@ -66,7 +68,7 @@ private:
   /// An op that stands for `instruction`.
   llvm::SmallVector<mlir::Value> place(Instruction instruction, mlir::TypeRange results,
                                        mlir::ValueRange operands);
-  mlir::Value constantCell(mlir::Type signless, Cell cell);
+  mlir::Value constantCell(mlir::Type carrier, Cell cell);
   mlir::Value index64(int64_t value);
   Lane binary(Opcode opcode, Lane a, Lane b);
   unsigned slotOf(mlir::Value value);

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "ScalarProgram.h"
 
+#include "llvm/ADT/APFloat.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -79,6 +81,35 @@ Cell colossal::convertNumber(Cell value, NumberType from, NumberType to) {
   return out;
 }
 
+static const llvm::fltSemantics &semanticsOf(NumberType::Kind kind) {
+  switch (kind) {
+  case NumberType::F32: return llvm::APFloat::IEEEsingle();
+  case NumberType::F16: return llvm::APFloat::IEEEhalf();
+  case NumberType::BF16: return llvm::APFloat::BFloat();
+  default: return llvm::APFloat::IEEEdouble();
+  }
+}
+
+Cell colossal::bitcastNumber(Cell value, NumberType from, NumberType to) {
+  uint64_t bits = value.integer;
+  bool loses;
+  if (from.isFloat()) {
+    llvm::APFloat number(value.real);
+    number.convert(semanticsOf(from.kind), llvm::APFloat::rmNearestTiesToEven, &loses);
+    bits = number.bitcastToAPInt().getZExtValue();
+  }
+  Cell out;
+  if (to.isFloat()) {
+    const llvm::fltSemantics &semantics = semanticsOf(to.kind);
+    llvm::APFloat number(semantics, llvm::APInt(llvm::APFloat::getSizeInBits(semantics), bits));
+    number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &loses);
+    out.real = number.convertToDouble();
+  } else {
+    out.integer = truncateTo(to.width, bits);
+  }
+  return out;
+}
+
 ScalarInterpreter::ScalarInterpreter(const ScalarProgram &program, int64_t instructionLimit)
     : program(program), remaining(instructionLimit), slots(program.slots) {
   for (auto [slot, cell] : program.constants)
@@ -122,6 +153,9 @@ bool ScalarInterpreter::runInstruction(const Instruction &in) {
   case Opcode::Copy: slots[in.results[0]] = slots[in.operands[0]]; return true;
   case Opcode::Convert:
     slots[in.results[0]] = convertNumber(slots[in.operands[0]], in.type, in.target);
+    return true;
+  case Opcode::Bitcast:
+    slots[in.results[0]] = bitcastNumber(slots[in.operands[0]], in.type, in.target);
     return true;
   default: break;
   }

@@ -40,6 +40,8 @@ int64_t signExtend(unsigned width, uint64_t value);
 /// Float to integer truncates; what does not fit wraps as conversion through i32 (width below 32) or i64
 /// does, and conversions that do not fit these either give their least value. i1 is "differs from 0".
 Cell convertNumber(Cell value, NumberType from, NumberType to);
+/// The bits of a number seen as one of another type of the same width.
+Cell bitcastNumber(Cell value, NumberType from, NumberType to);
 
 enum class Opcode : uint8_t {
   // floats: result in `type`
@@ -76,6 +78,7 @@ enum class Opcode : uint8_t {
   CompareF,
   CompareI, // `immediate` is the predicate, of arith's numbering
   Convert,  // from `type` to `target`
+  Bitcast,  // the bits of a `type` seen as a `target` of the same width
   Select,
   Copy,
   Load,   // tensor `immediate`; operands: indices, then, if `masked`, mask and otherwise

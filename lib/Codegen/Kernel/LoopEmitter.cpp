@@ -1,6 +1,8 @@
 //===- LoopEmitter.cpp - element code inside a kernel -----------------------===//
 #include "colossal/Codegen/Kernel/LoopEmitter.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -159,11 +161,13 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
   Operation *op = tensor.getDefiningOp();
   DenseElementsAttr attribute;
   if (op && matchPattern(tensor, m_Constant(&attribute)) && attribute.isSplat()) {
-    if (isa<FloatType>(element))
+    if (isa<FloatType>(element) && !isNarrow(element))
       return arith::ConstantOp::create(b, location, attribute.getSplatValue<FloatAttr>());
-    APInt bits = attribute.getSplatValue<APInt>();
-    Type storage = IntegerType::get(b.getContext(), bits.getBitWidth());
-    return arith::ConstantOp::create(b, location, IntegerAttr::get(storage, bits));
+    Type carrier = carrierOf(element);
+    APInt bits = !isNarrow(element)       ? attribute.getSplatValue<APInt>()
+                 : isNarrowFloat(element) ? APInt(8, carrierBits(attribute.getSplatValue<APFloat>(), element))
+                                          : APInt(8, carrierBits(attribute.getSplatValue<APInt>(), element));
+    return arith::ConstantOp::create(b, location, IntegerAttr::get(carrier, bits));
   }
   if (auto slice = dyn_cast_or_null<shard::AllSliceOp>(op)) {
     SmallVector<Lane> in(index);
@@ -423,7 +427,7 @@ Value LoopEmitter::inRange(Lane lane, int64_t low, int64_t high) {
 // Values
 //===----------------------------------------------------------------------===//
 
-Value LoopEmitter::convert(Value value, Type from, Type to) {
+Value LoopEmitter::convertNumber(Value value, Type from, Type to) {
   if (from == to)
     return value;
   int64_t count = isa<VectorType>(value.getType()) ? width : 1;
@@ -446,7 +450,7 @@ Value LoopEmitter::convert(Value value, Type from, Type to) {
   return accesses.convert(value, to, from.isUnsignedInteger(), to.isUnsignedInteger());
 }
 
-Value LoopEmitter::scalar(Type element, double value) {
+Value LoopEmitter::scalarNumber(Type element, double value) {
   if (element.isInteger(1))
     return arith::ConstantOp::create(b, location, b.getBoolAttr(value != 0));
   return accesses.constantLike(storageType(element), value);

@@ -16,9 +16,10 @@ bool isUnsignedElement(Type type) {
 
 Type storageType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
-    unsigned width = integer.getWidth() == 1 ? 8 : integer.getWidth();
-    return IntegerType::get(type.getContext(), width);
+    return IntegerType::get(type.getContext(), std::max(8u, integer.getWidth()));
   }
+  if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() <= 8)
+    return IntegerType::get(type.getContext(), 8);
   return type;
 }
 

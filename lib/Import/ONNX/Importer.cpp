@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include "colossal/Import/OnnxNames.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -421,6 +423,9 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   for (int i = 0; i < graph.output_size(); ++i)
     function.setResultAttr(i, kOnnxNameAttr, builder.getStringAttr(graph.output(i).name()));
   resolveLocations();
+  if (!texts.empty())
+    module->getOperation()->setAttr(
+        kTextsAttr, builder.getStrArrayAttr(SmallVector<StringRef>(texts.begin(), texts.end())));
   if (failed(verify(*module)))
     return failure();
   return module;

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <deque>
+#include <set>
 
 namespace colossal::onnx_import {
 
@@ -27,8 +28,12 @@ mlir::Type getElementType(mlir::MLIRContext *context, int32_t onnxType);
 llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context,
                                                    const onnx::TensorProto &tensor,
                                                    const std::optional<TensorBytes> &bytes);
+/// What stands for a string (NarrowTypes.h): XXH3-64, 0 for the empty one.
+int64_t digestText(llvm::StringRef text);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
-llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element);
+/// Of strings, the texts are added to `texts`.
+llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element,
+                                                     std::set<std::string> &texts);
 
 struct Scope {
   const Scope *parent = nullptr;
@@ -66,6 +71,7 @@ public:
   /// Makes a constant or a parameter from `tensor`. `isInitializer`: it may be a weight.
   mlir::FailureOr<mlir::Value> importTensor(const onnx::TensorProto &tensor, llvm::StringRef name,
                                             bool isInitializer);
+  mlir::Value constantStrings(const std::vector<std::string> &strings, llvm::ArrayRef<int64_t> shape);
   /// Imports the nodes of a subgraph of `node`'s graph with `inputs` for its inputs; gives its outputs.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> importSubgraph(const onnx::GraphProto &graph,
                                                                  llvm::ArrayRef<mlir::Value> inputs);
@@ -121,6 +127,7 @@ private:
   llvm::DenseMap<uint64_t, std::vector<KnownParameter>> parametersByHash;
   std::map<std::pair<std::string, int64_t>, ParameterOp> parametersByPlace; ///< of files that are not there
   llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
+  std::set<std::string> texts; ///< of the model's strings
 
   UnsupportedOperators unsupported;
 };

@@ -40,6 +40,8 @@ static ModelInput describe(MLIRContext *context, const onnx::ValueInfoProto &inp
   llvm::raw_string_ostream stream(listed.type);
   if (!input.type().has_tensor_type())
     stream << "(not a tensor)";
+  else if (type.elem_type() == onnx::TensorProto::STRING)
+    stream << "string";
   else if (Type element = getElementType(context, type.elem_type()))
     stream << element;
   else
@@ -222,7 +224,7 @@ LogicalResult Importer::bindInputs() {
     elements[input->name()] = element;
     if (given == options.values.end())
       continue;
-    auto read = readContents(given->second, element);
+    auto read = readContents(given->second, element, texts);
     if (!read) {
       sizes.report() << "value of input '" << input->name() << "': " << toString(read.takeError());
       continue;

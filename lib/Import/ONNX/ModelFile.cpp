@@ -250,23 +250,37 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
 // Tensors
 //===----------------------------------------------------------------------===//
 
-int64_t getElementBytes(int32_t type) {
+unsigned getElementBits(int32_t type) {
   switch (type) {
+  case onnx::TensorProto::INT2:
+  case onnx::TensorProto::UINT2: return 2;
+  case onnx::TensorProto::INT4:
+  case onnx::TensorProto::UINT4:
+  case onnx::TensorProto::FLOAT4E2M1: return 4;
+  case onnx::TensorProto::FLOAT8E4M3FN:
+  case onnx::TensorProto::FLOAT8E4M3FNUZ:
+  case onnx::TensorProto::FLOAT8E5M2:
+  case onnx::TensorProto::FLOAT8E5M2FNUZ:
+  case onnx::TensorProto::FLOAT8E8M0:
   case onnx::TensorProto::BOOL:
   case onnx::TensorProto::INT8:
-  case onnx::TensorProto::UINT8: return 1;
+  case onnx::TensorProto::UINT8: return 8;
   case onnx::TensorProto::INT16:
   case onnx::TensorProto::UINT16:
   case onnx::TensorProto::FLOAT16:
-  case onnx::TensorProto::BFLOAT16: return 2;
+  case onnx::TensorProto::BFLOAT16: return 16;
   case onnx::TensorProto::INT32:
   case onnx::TensorProto::UINT32:
-  case onnx::TensorProto::FLOAT: return 4;
+  case onnx::TensorProto::FLOAT: return 32;
   case onnx::TensorProto::INT64:
   case onnx::TensorProto::UINT64:
-  case onnx::TensorProto::DOUBLE: return 8;
+  case onnx::TensorProto::DOUBLE: return 64;
   default: return 0;
   }
+}
+
+int64_t getDataBytes(int32_t type, int64_t count) {
+  return (count * int64_t(getElementBits(type)) + 7) / 8;
 }
 
 Expected<int64_t> countElements(const onnx::TensorProto &tensor) {
@@ -295,7 +309,7 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
   auto count = countElements(tensor);
   if (!count)
     return count.takeError();
-  int64_t expected = *count * getElementBytes(tensor.data_type());
+  int64_t expected = getDataBytes(tensor.data_type(), *count);
   TensorBytes found;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     int64_t length = -1;

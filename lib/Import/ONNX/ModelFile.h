@@ -78,8 +78,11 @@ private:
 /// Number of elements of a shape; an error if a dimension is negative or the product overflows or exceeds
 /// 2^40.
 llvm::Expected<int64_t> countElements(const onnx::TensorProto &tensor);
-/// Bytes of an element of an ONNX type, 0 where it has no whole number of bytes.
-int64_t getElementBytes(int32_t onnxType);
+/// Bits that an element of an ONNX type takes in raw data, where small ones are packed; 0 of strings and of
+/// what is not supported.
+unsigned getElementBits(int32_t onnxType);
+/// Bytes of the raw data of so many elements.
+int64_t getDataBytes(int32_t onnxType, int64_t count);
 
 } // namespace colossal::onnx_import
 

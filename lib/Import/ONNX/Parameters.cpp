@@ -28,6 +28,11 @@ struct MatrixView {
     rows = type.getRank() == 2 ? type.getDimSize(0) : 1;
     columns = type.getRank() == 2 ? type.getDimSize(1) : type.getNumElements();
     width = bytes.size() / type.getNumElements();
+    // Packed elements are compared as the bytes that they lie in.
+    if (int64_t(bytes.size()) < type.getNumElements()) {
+      rows = width = 1;
+      columns = bytes.size();
+    }
     if (transposed)
       std::swap(rows, columns);
   }
@@ -88,10 +93,11 @@ Value Importer::findSamePlace(StringRef name, RankedTensorType type, const Tenso
 }
 
 Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
-  if (type.getNumElements() < 2 || isUniform(bytes, bytes.size() / type.getNumElements()))
+  bool isPacked = int64_t(bytes.size()) < type.getNumElements();
+  if (type.getNumElements() < 2 || isUniform(bytes, isPacked ? 1 : bytes.size() / type.getNumElements()))
     return {};
   for (bool transposed : {false, true}) {
-    if (transposed && (type.getRank() != 2 || type.getDimSize(0) == 1 || type.getDimSize(1) == 1))
+    if (transposed && (isPacked || type.getRank() != 2 || type.getDimSize(0) == 1 || type.getDimSize(1) == 1))
       continue;
     MatrixView view(type, bytes, transposed);
     SmallVector<int64_t> shape(type.getShape());
@@ -121,7 +127,7 @@ Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name,
     if (Value known =
             bytes->missing ? findSamePlace(name, type, *bytes) : findEqual(name, type, bytes->bytes))
       return known;
-  int64_t size = type.getNumElements() * getElementBytes(tensor.data_type());
+  int64_t size = getDataBytes(tensor.data_type(), type.getNumElements());
   auto parameter = ParameterOp::create(builder, locationOf(name), type, builder.getStringAttr(name),
                                        builder.getStringAttr(bytes ? bytes->file : ""),
                                        builder.getI64IntegerAttr(bytes ? bytes->offset : 0),
@@ -133,6 +139,17 @@ Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name,
     parametersByHash[sample(MatrixView(type, bytes->bytes, false), type, type.getShape())].push_back(
         {parameter, type, bytes->bytes});
   return parameter.getResult();
+}
+
+Value Importer::constantStrings(const std::vector<std::string> &strings, ArrayRef<int64_t> shape) {
+  SmallVector<APInt> digests;
+  for (const std::string &text : strings) {
+    digests.push_back(APInt(64, uint64_t(digestText(text))));
+    texts.insert(text);
+  }
+  Type element = getElementType(ctx, onnx::TensorProto::STRING);
+  return GraphBuilder(builder, builder.getUnknownLoc())
+      .constant(DenseElementsAttr::get(RankedTensorType::get(shape, element), digests));
 }
 
 FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringRef name, bool isInitializer) {
@@ -155,6 +172,7 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     builder.setInsertionPointAfter(lastSource);
   else
     builder.setInsertionPointToStart(&body);
+  texts.insert(tensor.string_data().begin(), tensor.string_data().end());
   bool weight = isa<FloatType>(element) && isInitializer && type.getRank() > 0;
   Value value;
   if (type.getNumElements() > kFoldLimit || (weight && type.getNumElements() > 0)) {

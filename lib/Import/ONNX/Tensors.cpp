@@ -5,6 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+#include "llvm/Support/xxhash.h"
+
 #include <cstring>
 
 using namespace mlir;
@@ -34,11 +37,44 @@ Type getElementType(MLIRContext *context, int32_t onnxType) {
   case onnx::TensorProto::UINT16: return integer(16, true);
   case onnx::TensorProto::UINT32: return integer(32, true);
   case onnx::TensorProto::UINT64: return integer(64, true);
+  case onnx::TensorProto::FLOAT8E4M3FN: return Float8E4M3FNType::get(context);
+  case onnx::TensorProto::FLOAT8E4M3FNUZ: return Float8E4M3FNUZType::get(context);
+  case onnx::TensorProto::FLOAT8E5M2: return Float8E5M2Type::get(context);
+  case onnx::TensorProto::FLOAT8E5M2FNUZ: return Float8E5M2FNUZType::get(context);
+  case onnx::TensorProto::FLOAT8E8M0: return Float8E8M0FNUType::get(context);
+  case onnx::TensorProto::FLOAT4E2M1: return Float4E2M1FNType::get(context);
+  case onnx::TensorProto::INT4: return integer(4);
+  case onnx::TensorProto::UINT4: return integer(4, true);
+  case onnx::TensorProto::INT2: return integer(2);
+  case onnx::TensorProto::UINT2: return integer(2, true);
+  case onnx::TensorProto::STRING: return IntegerType::get(context, 64, IntegerType::Signed);
   default: return {};
   }
 }
 
+int64_t digestText(StringRef text) {
+  return text.empty() ? 0 : int64_t(llvm::xxh3_64bits(text));
+}
+
+/// Elements of a narrow type from raw data, where those of less than a byte are packed from the lowest bits
+/// on.
+static DenseElementsAttr fromPacked(RankedTensorType type, ArrayRef<uint8_t> bytes) {
+  Type element = type.getElementType();
+  unsigned width = element.getIntOrFloatBitWidth();
+  SmallVector<APInt> values;
+  for (int64_t i = 0, count = type.getNumElements(); i < count; ++i)
+    values.push_back(APInt(width, uint64_t(bytes[i * width / 8] >> (i * width % 8)) & ((1u << width) - 1)));
+  auto floats = dyn_cast<FloatType>(element);
+  if (!floats)
+    return DenseElementsAttr::get(type, values);
+  return DenseElementsAttr::get(type, llvm::map_to_vector(values, [&](const APInt &bits) {
+                                  return APFloat(floats.getFloatSemantics(), bits);
+                                }));
+}
+
 static DenseElementsAttr fromBytes(RankedTensorType type, ArrayRef<uint8_t> bytes) {
+  if (isNarrow(type.getElementType()))
+    return fromPacked(type, bytes);
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;
     for (uint8_t byte : bytes)
@@ -77,7 +113,16 @@ llvm::Expected<DenseElementsAttr> readTensor(MLIRContext *context, const onnx::T
                 tensor.name().c_str(), bytes->file.c_str());
   if (bytes)
     return fromBytes(type, bytes->bytes);
-  int64_t width = getElementBytes(tensor.data_type());
+  if (isString(element)) {
+    if (tensor.string_data_size() != *count)
+      return fail("tensor '%s' has %d strings, its shape needs %lld", tensor.name().c_str(),
+                  tensor.string_data_size(), (long long)*count);
+    SmallVector<APInt> digests;
+    for (const std::string &text : tensor.string_data())
+      digests.push_back(APInt(64, uint64_t(digestText(text))));
+    return DenseElementsAttr::get(type, digests);
+  }
+  int64_t width = std::max(8u, getElementBits(tensor.data_type())) / 8;
   std::vector<uint8_t> packed;
   // Each type has its field; what stands in another one is not this tensor's data.
   if (tensor.has_raw_data()) {
@@ -92,9 +137,9 @@ llvm::Expected<DenseElementsAttr> readTensor(MLIRContext *context, const onnx::T
     default: packed = pack(tensor.int32_data(), width); break;
     }
   }
-  if (int64_t(packed.size()) != *count * width)
-    return fail("tensor '%s' needs %lld bytes, its data has %zu", tensor.name().c_str(),
-                (long long)(*count * width), packed.size());
+  if (int64_t needed = getDataBytes(tensor.data_type(), *count); int64_t(packed.size()) != needed)
+    return fail("tensor '%s' needs %lld bytes, its data has %zu", tensor.name().c_str(), (long long)needed,
+                packed.size());
   return fromBytes(type, packed);
 }
 
@@ -194,6 +239,9 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
     return value.substr(value.find(':') + 1).ltrim();
   };
   StringRef description = field("'descr'").drop_front(1).take_until([](char c) { return c == '\''; });
+  if (!isComputable(element))
+    return fail("'%s': a .npy file holds no elements of the input's type; give a TensorProto file",
+                name.c_str());
   bool isFloat = isa<FloatType>(element);
   auto integer = dyn_cast<IntegerType>(element);
   char kind = isFloat ? 'f' : integer.getWidth() == 1 ? 'b' : integer.isUnsigned() ? 'u' : 'i';
@@ -222,7 +270,8 @@ static llvm::Expected<DenseElementsAttr> readNpy(StringRef path, ArrayRef<uint8_
   return fromBytes(RankedTensorType::get(shape, element), bytes.take_back(data.size()));
 }
 
-static llvm::Expected<DenseElementsAttr> readProto(StringRef serialized, Type element) {
+static llvm::Expected<DenseElementsAttr> readProto(StringRef serialized, Type element,
+                                                   std::set<std::string> &texts) {
   onnx::TensorProto tensor;
   if (serialized.size() > INT_MAX || !tensor.ParseFromArray(serialized.data(), int(serialized.size())))
     return fail("the contents are not a serialized TensorProto");
@@ -231,12 +280,14 @@ static llvm::Expected<DenseElementsAttr> readProto(StringRef serialized, Type el
   auto attr = readTensor(element.getContext(), tensor, std::nullopt);
   if (attr && attr->getElementType() != element)
     return fail("the contents have another element type than the input");
+  texts.insert(tensor.string_data().begin(), tensor.string_data().end());
   return attr;
 }
 
-llvm::Expected<DenseElementsAttr> readContents(const InputContents &contents, Type element) {
+llvm::Expected<DenseElementsAttr> readContents(const InputContents &contents, Type element,
+                                               std::set<std::string> &texts) {
   if (!contents.tensorProto.empty())
-    return readProto(contents.tensorProto, element);
+    return readProto(contents.tensorProto, element, texts);
   if (!contents.file.empty()) {
     auto file = MappedFile::open(contents.file);
     if (!file)
@@ -244,8 +295,10 @@ llvm::Expected<DenseElementsAttr> readContents(const InputContents &contents, Ty
     ArrayRef<uint8_t> bytes = (*file)->bytes();
     if (StringRef(contents.file).ends_with(".npy"))
       return readNpy(contents.file, bytes, element);
-    return readProto(StringRef(reinterpret_cast<const char *>(bytes.data()), bytes.size()), element);
+    return readProto(StringRef(reinterpret_cast<const char *>(bytes.data()), bytes.size()), element, texts);
   }
+  if (isString(element))
+    return fail("a string is given by a TensorProto file, not by a literal");
   LiteralParser parser(contents.literal);
   if (!parser.parse())
     return fail("'%s' is not a number, true, false, or a nested list of these", contents.literal.c_str());

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Matching.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 using namespace mlir;
 
 namespace colossal {
@@ -119,7 +121,9 @@ static std::optional<Affine> matchAffine(Value value, unsigned depth) {
     return std::nullopt;
   auto operand = [&](unsigned i) { return matchOperand(elementwise.getInputs()[i], shape, depth); };
   ElementwiseKind kind = elementwise.getKind();
-  if (kind == ElementwiseKind::Cast && isa<IntegerType>(GraphBuilder::elementOf(elementwise.getInputs()[0])))
+  if (kind == ElementwiseKind::Cast &&
+      isa<IntegerType>(GraphBuilder::elementOf(elementwise.getInputs()[0])) &&
+      !isNarrow(GraphBuilder::elementOf(value)))
     return operand(0);
   if (kind != ElementwiseKind::Add && kind != ElementwiseKind::Sub && kind != ElementwiseKind::Mul)
     return std::nullopt;

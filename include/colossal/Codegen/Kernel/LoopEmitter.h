@@ -87,13 +87,15 @@ public:
   Lane fromValue(mlir::Value integer) override;
   mlir::Value toValue(Lane lane, mlir::Type integerType) override;
   mlir::Value inRange(Lane lane, int64_t low, int64_t high) override;
-  mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to) override;
-  mlir::Value scalar(mlir::Type element, double value) override;
   mlir::Value math(MathFunction function, mlir::Value x) override;
   mlir::Value pow(mlir::Value base, mlir::Value exponent) override { return maths.pow(base, exponent); }
   mlir::Value maximum(mlir::Value a, mlir::Value b) override { return maths.maximum(a, b); }
   mlir::Value minimum(mlir::Value a, mlir::Value b) override { return maths.minimum(a, b); }
   void unify(llvm::MutableArrayRef<mlir::Value> values) override;
+
+protected:
+  mlir::Value convertNumber(mlir::Value value, mlir::Type from, mlir::Type to) override;
+  mlir::Value scalarNumber(mlir::Type element, double value) override;
 
 private:
   using Key = std::vector<const void *>;

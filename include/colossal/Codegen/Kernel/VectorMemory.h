@@ -84,7 +84,9 @@ private:
 
 /// Whether a signless or unsigned builtin integer type is spelled unsigned; generators store ui8 as i8.
 bool isUnsignedElement(mlir::Type type);
-/// The type that arithmetic and memory ops use for an element: ui8 -> i8, others unchanged.
+/// The type that arithmetic and memory ops use for an element: ui8, and types of less than a byte and floats
+/// of one
+/// -> i8, ui16 -> i16, ..., others unchanged.
 mlir::Type storageType(mlir::Type type);
 /// Bytes of an element in memory.
 int64_t elementBytes(mlir::Type type);

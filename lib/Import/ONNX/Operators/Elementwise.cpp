@@ -6,6 +6,8 @@
 #include "../Importer.h"
 #include "../Operator.h"
 
+#include "dialects/Colossal/NarrowTypes.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -15,6 +17,9 @@ namespace colossal::onnx_import {
 using Kind = ElementwiseKind;
 
 namespace {
+
+/// ONNX's rounding of powers of two, in the order of the cast's parameter.
+constexpr StringRef kRoundModes[] = {"up", "down", "nearest"};
 
 template <Kind kind>
 LogicalResult importUnary(Node &n) {
@@ -116,6 +121,22 @@ LogicalResult importBitShift(Node &n) {
                                                  : importBinary<Kind::ShiftRight>(n);
 }
 
+/// The conversion of Cast and CastLike: `saturate` and `round_mode` say how narrow floats are rounded.
+LogicalResult setCast(Node &n, Type element) {
+  if (isString(element) != isString(n.element(0)))
+    return n.error() << (isString(element) ? "numbers cannot be cast to strings"
+                                           : "strings cannot be cast to numbers");
+  SmallVector<double> params;
+  if (isNarrowFloat(element)) {
+    StringRef mode = n.stringAttr("round_mode", "up");
+    auto *place = llvm::find(ArrayRef<StringRef>(kRoundModes), mode);
+    if (place == std::end(kRoundModes))
+      return n.error() << "round_mode '" << mode << "' is unknown";
+    params = {double(n.intAttr("saturate", 1)), double(place - kRoundModes)};
+  }
+  return n.set(n.b.cast(n.in(0), element, params));
+}
+
 LogicalResult importCast(Node &n) {
   if (failed(n.require(1)))
     return failure();
@@ -124,28 +145,26 @@ LogicalResult importCast(Node &n) {
   if (!element)
     return n.error() << "casts to " << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(to))
                      << " are not supported";
-  return n.set(n.b.cast(n.in(0), element));
+  return setCast(n, element);
 }
 
 LogicalResult importCastLike(Node &n) {
   if (failed(n.require(2)))
     return failure();
-  return n.set(n.b.cast(n.in(0), n.element(1)));
+  return setCast(n, n.element(1));
 }
 
 LogicalResult importBitCast(Node &n) {
   if (failed(n.require(1)))
     return failure();
   Type element = getElementType(n.importer.context(), n.intAttr("to", 0));
-  if (element == n.element(0))
-    return n.set(n.in(0));
-  auto value = n.importer.evaluate(n.in(0));
-  if (!element || !value || element.getIntOrFloatBitWidth() != n.element(0).getIntOrFloatBitWidth())
-    return n.error() << "bits of a tensor that is not known at compile time cannot be seen as another type";
-  DenseElementsAttr attr = value->expanded().toAttr();
-  if (attr.getNumElements() == 0)
-    return n.set(n.b.splat(n.shape(0), element, 0));
-  return n.set(n.b.constant(cast<ElementsAttr>(attr.bitcast(element))));
+  if (!element)
+    return n.error() << "bits cannot be seen as "
+                     << onnx::TensorProto::DataType_Name(onnx::TensorProto::DataType(n.intAttr("to", 0)));
+  if (element != n.element(0) && !canBitcast(n.element(0), element))
+    return n.error() << "the bits of " << n.element(0) << " cannot be seen as " << element
+                     << ", which has another width";
+  return n.set(n.b.bitcast(n.in(0), element));
 }
 
 /// The bound of a Clip: an attribute before version 11, an input since.

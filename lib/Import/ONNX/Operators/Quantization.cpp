@@ -6,6 +6,7 @@
 #include "../Importer.h"
 #include "../Operator.h"
 #include "Window.h"
+#include "dialects/Colossal/NarrowTypes.h"
 
 #include <cmath>
 
@@ -60,10 +61,15 @@ Value saturate(Node &n, Value value, Type type) {
       type);
 }
 
-/// saturate(round(x / scale) + zero) as `type`. `scale` and `zero` (may be null) broadcast to x.
+/// saturate(round(x / scale) + zero) as `type`. `scale` and `zero` (may be null) broadcast to x. A float type
+/// rounds by itself, and its zero point is 0.
 Value quantize(Node &n, Value x, Value scale, Value zero, Type type) {
   Type wide = n.b.ops().getF32Type();
-  Value steps = n.b.unary(ElementwiseKind::Round, n.b.div(n.b.cast(x, wide), n.b.cast(scale, wide)));
+  Value ratio = n.b.div(n.b.cast(x, wide), n.b.cast(scale, wide));
+  if (isNarrowFloat(type))
+    return n.b.cast(zero ? n.b.add(ratio, n.b.cast(zero, wide)) : ratio, type,
+                    {double(n.intAttr("saturate", 1)), 0.0});
+  Value steps = n.b.unary(ElementwiseKind::Round, ratio);
   if (zero)
     steps = n.b.add(steps, n.b.cast(zero, wide));
   return saturate(n, steps, type);
@@ -77,8 +83,9 @@ LogicalResult importQuantizeLinear(Node &n) {
     type = getElementType(n.importer.context(), given);
   else if (n.in(2))
     type = n.element(2);
-  if (!type || !isa<IntegerType>(type) || !isa<FloatType>(n.element(1)))
-    return n.error() << "only integers of whole bytes are quantized to";
+  if (!type || (!isa<IntegerType>(type) && !isNarrowFloat(type)) || isString(type) ||
+      !isa<FloatType>(n.element(1)))
+    return n.error() << "only integers and floats of four and eight bits are quantized to, by floats";
   auto scale = fit(n, n.in(1), n.shape(0));
   FailureOr<Value> zero = n.in(2) ? fit(n, n.in(2), n.shape(0)) : FailureOr<Value>(Value());
   if (failed(scale) || failed(zero))
@@ -98,10 +105,13 @@ LogicalResult importDequantizeLinear(Node &n) {
   FailureOr<Value> zero = n.in(2) ? fit(n, n.in(2), n.shape(0)) : FailureOr<Value>(Value());
   if (failed(scale) || failed(zero))
     return failure();
-  Type i32 = n.b.ops().getI32Type();
-  Value x = n.b.cast(n.in(0), i32);
+  // Differences of integers are exact in i32, those of narrow floats in f32.
+  Type inner = n.b.ops().getI32Type();
+  if (isa<FloatType>(n.element(0)))
+    inner = n.b.ops().getF32Type();
+  Value x = n.b.cast(n.in(0), inner);
   if (*zero)
-    x = n.b.sub(x, n.b.cast(*zero, i32));
+    x = n.b.sub(x, n.b.cast(*zero, inner));
   Type wide = n.b.ops().getF32Type();
   return n.set(n.b.cast(n.b.mul(n.b.cast(x, wide), n.b.cast(*scale, wide)), type));
 }

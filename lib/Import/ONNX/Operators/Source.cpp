@@ -33,7 +33,12 @@ LogicalResult importConstant(Node &n) {
     return n.set(n.b.constant(
         DenseElementsAttr::get(vector(ops.getF32Type(), floats.size()), ArrayRef<float>(floats))));
   }
-  return n.error() << "strings and sparse tensors are not supported";
+  if (const auto *value = n.attr("value_string"))
+    return n.set(n.importer.constantStrings({value->s()}, {}));
+  if (const auto *value = n.attr("value_strings"))
+    return n.set(n.importer.constantStrings({value->strings().begin(), value->strings().end()},
+                                            {int64_t(value->strings_size())}));
+  return n.error() << "sparse tensors are not supported";
 }
 
 LogicalResult importConstantOfShape(Node &n) {

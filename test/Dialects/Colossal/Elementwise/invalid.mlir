@@ -118,3 +118,43 @@ func.func @elementwise_c4(%0: tensor<4xf32>) {
   %r = colossal.elementwise relu(%0) {params = array<f64: 1.0>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @elementwise_c3_9(%0: tensor<4xf8E4M3FN>) {
+  // expected-error@+1 {{abs has no meaning for 'f8E4M3FN' (C3)}}
+  %r = colossal.elementwise abs(%0) : (tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @elementwise_c3_10(%0: tensor<4xsi64>) {
+  // expected-error@+1 {{cast has no meaning for 'si64' (C3)}}
+  %r = colossal.elementwise cast(%0) : (tensor<4xsi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @elementwise_c3_11(%0: tensor<4xi64>) {
+  // expected-error@+1 {{cast does not give elements of type 'si64' (C3)}}
+  %r = colossal.elementwise cast(%0) : (tensor<4xi64>) -> tensor<4xsi64>
+  return
+}
+
+// -----
+
+func.func @elementwise_c3_12(%0: tensor<4xf32>) {
+  // expected-error@+1 {{the bits of 'f32' cannot be seen as 'i16' (C3)}}
+  %r = colossal.elementwise bitcast(%0) : (tensor<4xf32>) -> tensor<4xi16>
+  return
+}
+
+// -----
+
+func.func @elementwise_c3_13(%0: tensor<4xf8E5M2>) {
+  // expected-error@+1 {{equal has no meaning for 'f8E5M2' (C3)}}
+  %r = colossal.elementwise equal(%0, %0) : (tensor<4xf8E5M2>, tensor<4xf8E5M2>) -> tensor<4xi1>
+  return
+}

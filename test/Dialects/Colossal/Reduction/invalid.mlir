@@ -70,3 +70,11 @@ func.func @topk_c2(%d: tensor<4x5xf32>) {
   %r:2 = colossal.topk %d {axis = 1 : i64, largest = true} : tensor<4x5xf32> -> tensor<4x2xf32>, tensor<4x3xi64>
   return
 }
+
+// -----
+
+func.func @reduce_c0(%0: tensor<4xi4>) {
+  // expected-error@+1 {{computes, and elements of operand 0 have type 'i4', which can only be moved, compared and converted (C0)}}
+  %r = colossal.reduce sum %0 over [0] : tensor<4xi4> -> tensor<i4>
+  return
+}
