@@ -27,6 +27,7 @@ const OperatorTable &getOperatorTable() {
     addControlOperators(rows);
     addConvolutionOperators(rows);
     addElementwiseOperators(rows);
+    addFeatureOperators(rows);
     addFusedOperators(rows);
     addGridSamplingOperators(rows);
     addIndexingOperators(rows);
@@ -43,6 +44,7 @@ const OperatorTable &getOperatorTable() {
     addShapeOperators(rows);
     addSignalOperators(rows);
     addSourceOperators(rows);
+    addTrainingOperators(rows);
     llvm::stable_sort(rows, [](const OperatorRow &a, const OperatorRow &b) {
       return std::tie(a.domain, a.name, a.first) < std::tie(b.domain, b.name, b.first);
     });

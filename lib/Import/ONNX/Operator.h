@@ -116,6 +116,7 @@ void addContractionOperators(OperatorTable &);
 void addControlOperators(OperatorTable &);
 void addConvolutionOperators(OperatorTable &);
 void addElementwiseOperators(OperatorTable &);
+void addFeatureOperators(OperatorTable &);
 void addFusedOperators(OperatorTable &);
 void addGridSamplingOperators(OperatorTable &);
 void addIndexingOperators(OperatorTable &);
@@ -132,6 +133,7 @@ void addSequenceOperators(OperatorTable &);
 void addShapeOperators(OperatorTable &);
 void addSignalOperators(OperatorTable &);
 void addSourceOperators(OperatorTable &);
+void addTrainingOperators(OperatorTable &);
 
 /// The row of an operator, or null. The domain `ai.onnx` is that of the empty name.
 const OperatorRow *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t version);

@@ -4,7 +4,9 @@
 // asked for, are composed beside it.
 //
 //===----------------------------------------------------------------------===//
+#include "../Importer.h"
 #include "../Operator.h"
+#include "dialects/Colossal/NarrowTypes.h"
 
 #include <cmath>
 #include <limits>
@@ -145,6 +147,49 @@ LogicalResult importAttention(Node &n) {
   return n.set(2, a.value);
 }
 
+/// Attention whose scores and probabilities pass through subgraphs of the model.
+LogicalResult importFlexAttention(Node &n) {
+  if (failed(n.require(3)))
+    return failure();
+  auto q = n.shape(0), k = n.shape(1), v = n.shape(2);
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[0] != k[0] || q[0] != v[0] || k[1] != v[1] ||
+      k[2] != v[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1])
+    return n.error() << "query " << n.in(0).getType() << ", key " << n.in(1).getType() << " and value "
+                     << n.in(2).getType() << " do not fit";
+  Type element = n.element(0), precise = n.b.ops().getF32Type();
+  if (element.isF64())
+    precise = element;
+  if (int64_t given = n.intAttr("softmax_precision", 0))
+    precise = getElementType(n.importer.context(), int32_t(given));
+  if (!precise || !isa<FloatType>(precise) || isNarrow(precise) || !isa<FloatType>(element))
+    return n.error() << "queries and softmax_precision must be floats of at least 16 bits";
+  /// `x` through the subgraph of that name, if the node has it.
+  auto modify = [&](StringRef name, Value x) -> FailureOr<Value> {
+    const auto *body = n.attr(name);
+    if (!body)
+      return x;
+    if (!body->has_g() || body->g().input_size() != 1 || body->g().output_size() != 1)
+      return n.error() << name << " must be a graph of one input and one output";
+    auto outputs = n.importer.importSubgraph(body->g(), {x});
+    if (failed(outputs))
+      return failure();
+    if (outputs->front().getType() != x.getType())
+      return n.error() << name << " gives " << outputs->front().getType() << " for " << x.getType();
+    return outputs->front();
+  };
+  AttentionParts a{n.in(0), n.in(1), n.in(2), {}};
+  a.scale = n.hasAttr("scale") ? n.floatAttr("scale", 1) : 1.0 / std::sqrt(double(q[3]));
+  auto scores = modify("score_mod", n.b.cast(makeScores(n, a, 0), precise));
+  if (failed(scores))
+    return failure();
+  auto shares = modify("prob_mod", n.b.softmax(*scores, 3));
+  if (failed(shares))
+    return failure();
+  Value grouped = n.b.reshape(n.b.cast(*shares, element), {q[0], k[1], q[1] / k[1], q[2], k[2]});
+  Value result = n.b.contract(grouped, n.in(2), {0, 1, 2, 3, 4}, {0, 1, 4, 5}, {0, 1, 2, 3, 5});
+  return n.set(n.b.reshape(result, {q[0], q[1], q[2], v[3]}));
+}
+
 LogicalResult importRotaryEmbedding(Node &n) {
   if (failed(n.require(3)))
     return failure();
@@ -183,6 +228,7 @@ LogicalResult importRotaryEmbedding(Node &n) {
 
 void addAttentionOperators(OperatorTable &table) {
   table.push_back({"", "Attention", 23, 0, importAttention});
+  table.push_back({"ai.onnx.preview", "FlexAttention", 1, 0, importFlexAttention});
   table.push_back({"", "RotaryEmbedding", 23, 0, importRotaryEmbedding});
 }
 
