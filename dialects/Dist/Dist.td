@@ -121,9 +121,13 @@ class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemo
 
 def Dist_CoordinateOp : Dist_Op<"coordinate", [Pure]> {
   let summary = "this rank's coordinate on a mesh axis";
+  let description = [{
+    - (C1) `axis` is at least 0 and below 32.
+  }];
   let arguments = (ins I64Attr:$axis);
   let results = (outs Index:$result);
   let assemblyFormat = "$axis attr-dict";
+  let hasVerifier = 1;
 }
 
 def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["input", "result"]>]> {
@@ -132,11 +136,15 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["input", 
     The input's shape is seen, refined, as `extents` (their product in order refines the input's dimensions, row-major).
     An element whose refined index along `masked[i]` is at least `valid[i]` becomes `fill`; the rest is unchanged. A fill
     beyond the element type's range becomes its least or greatest value; for i1 it is true unless 0.
+
+    - (C1) consecutive extents multiply to each of the input's sizes;
+    - (C2) `masked` are indices of extents, in ascending order, with one `valid` each.
   }];
   let arguments = (ins AnyRankedTensor:$input, Variadic<Index>:$valid, DenseI64ArrayAttr:$extents,
                        DenseI64ArrayAttr:$masked, F64Attr:$fill);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `[` $valid `]` attr-dict `:` type($input)";
+  let hasVerifier = 1;
 }
 
 def Dist_ExchangeOp : Dist_Op<"exchange", [Pure]> {
@@ -146,6 +154,10 @@ def Dist_ExchangeOp : Dist_Op<"exchange", [Pure]> {
     [src_start, src_start + src_valid) of a global dimension in the first places of their shard; each receives
     [dst_start, dst_start + extent of the result). What no member holds is `fill`. The three operands are index values
     computed from coordinates. Halo exchange and uneven re-layouts are instances.
+
+    - (C1) `dim` is a dimension of the input;
+    - (C2) `axes` are at least one, each at least 0, below 32 and named once;
+    - (C3) the result has the input's element type, and its sizes but for `dim`.
   }];
   let arguments = (ins AnyRankedTensor:$input, Index:$src_start, Index:$src_valid, Index:$dst_start, I64Attr:$dim,
                        DenseI64ArrayAttr:$axes, F64Attr:$fill);
@@ -153,6 +165,7 @@ def Dist_ExchangeOp : Dist_Op<"exchange", [Pure]> {
   let assemblyFormat = [{
     $input `,` `from` $src_start `valid` $src_valid `to` $dst_start attr-dict `:` type($input) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Dist_PermuteOp : Dist_Op<"permute", [Pure, AllTypesMatch<["input", "result"]>]> {
@@ -160,10 +173,13 @@ def Dist_PermuteOp : Dist_Op<"permute", [Pure, AllTypesMatch<["input", "result"]
   let description = [{
     `source` is the member's position in the group over `axes`, an index computed from coordinates; where it is negative
     the result is zero.
+
+    - (C1) `axes` are at least one, each at least 0, below 32 and named once.
   }];
   let arguments = (ins AnyRankedTensor:$input, Index:$source, DenseI64ArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `from` $source attr-dict `:` type($input)";
+  let hasVerifier = 1;
 }
 
 #endif // COLOSSAL_DIALECTS_DIST_DIST_TD

@@ -1,0 +1,72 @@
+// Each function breaks the constraint that it is named after.
+// RUN: colossal-opt %s -split-input-file -verify-diagnostics -o /dev/null
+
+func.func @coordinate_c1() {
+  // expected-error@+1 {{names mesh axis -1, expected 0 to 31 (C1)}}
+  %c = dist.coordinate -1
+  return
+}
+
+// -----
+
+func.func @mask_padding_c1(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{has extents [4, 2, 4] that do not multiply to the input's sizes [4, 6] (C1)}}
+  %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 2, 4>, masked = array<i64: 0>, fill = 0.0 : f64} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @mask_padding_c1_2(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{has extents [4, 6, 2] that do not multiply to the input's sizes [4, 6] (C1)}}
+  %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 6, 2>, masked = array<i64: 0>, fill = 0.0 : f64} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @mask_padding_c2(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{masks 2 extents and has 1 valid sizes (C2)}}
+  %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 6>, masked = array<i64: 0, 1>, fill = 0.0 : f64} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @mask_padding_c2_2(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{masks extents [2], expected ascending indices below 2 (C2)}}
+  %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 6>, masked = array<i64: 2>, fill = 0.0 : f64} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @exchange_c1(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{exchanges along dimension 2 of an input of rank 2 (C1)}}
+  %0 = dist.exchange %x, from %v valid %v to %v {dim = 2 : i64, axes = array<i64: 0>, fill = 0.0 : f64} : tensor<4x6xf32> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @exchange_c2(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{needs at least one mesh axis (C2)}}
+  %0 = dist.exchange %x, from %v valid %v to %v {dim = 0 : i64, axes = array<i64>, fill = 0.0 : f64} : tensor<4x6xf32> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @exchange_c3(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{expected the input's type 'tensor<4x6xf32>' with another size of dimension 0 (C3)}}
+  %0 = dist.exchange %x, from %v valid %v to %v {dim = 0 : i64, axes = array<i64: 0>, fill = 0.0 : f64} : tensor<4x6xf32> -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @permute_c1(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{names mesh axis 1 twice (C1)}}
+  %0 = dist.permute %x from %v {axes = array<i64: 1, 1>} : tensor<4x6xf32>
+  return
+}
