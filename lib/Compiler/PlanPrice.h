@@ -2,8 +2,7 @@
 //
 // The search prices ops by their layouts before it is known what becomes one kernel, what is copied and what
 // is padded. Once a program is scheduled all of that is known: this prices its instructions, one after the
-// other, with the same formulas (colossal/Cost/HostCost.h). Neighbours: lib/Schedule says what each kernel
-// computes, Compiler.cpp prints.
+// other, with the same formulas (colossal/Cost/HostCost.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_PLANPRICE_H

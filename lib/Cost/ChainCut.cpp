@@ -1,5 +1,5 @@
 // Bisection on the longest stage; whether a limit can be held is seen by filling stages from the end, where
-// 1F1B keeps fewest microbatches. Neighbour: ChainCut.h.
+// 1F1B keeps fewest microbatches.
 #include "colossal/Cost/ChainCut.h"
 
 #include <algorithm>

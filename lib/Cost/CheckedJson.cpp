@@ -1,4 +1,4 @@
-// A pass over the text that keeps the keys of the objects it is in. Neighbour: CheckedJson.h.
+// A pass over the text that keeps the keys of the objects it is in.
 #include "colossal/Cost/CheckedJson.h"
 
 #include <algorithm>

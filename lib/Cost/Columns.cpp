@@ -1,4 +1,4 @@
-// The columns that a table may have. Neighbour: Configuration.cpp reads those that are not measured.
+// The columns that a table may have.
 #include "colossal/Cost/Configuration.h"
 
 namespace colossal::cost {

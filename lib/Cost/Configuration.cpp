@@ -1,6 +1,5 @@
 // Cells into configurations. Every cell that is used is checked, and the message names line and column; every
-// value that is assumed is written down. Neighbours: Configuration.h, RowReader.h, Columns.cpp has
-// the names.
+// value that is assumed is written down.
 #include "colossal/Cost/Configuration.h"
 
 #include "RowReader.h"

@@ -1,4 +1,4 @@
-// Roofline and collectives. Neighbour: CostModel.h has the formulas.
+// Roofline and collectives.
 #include "colossal/Cost/CostModel.h"
 
 #include <algorithm>

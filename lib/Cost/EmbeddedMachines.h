@@ -1,6 +1,6 @@
-// The files of lib/Cost/machines as strings in the program. Neighbours: CMakeLists.txt makes the table,
-// Machine.cpp parses it.
-#pragma once
+// The files of lib/Cost/machines as strings in the program.
+#ifndef COLOSSAL_COST_EMBEDDEDMACHINES_H
+#define COLOSSAL_COST_EMBEDDEDMACHINES_H
 
 namespace colossal::cost {
 
@@ -12,3 +12,5 @@ extern const EmbeddedMachine embeddedMachines[];
 extern const int embeddedMachineCount;
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_EMBEDDEDMACHINES_H

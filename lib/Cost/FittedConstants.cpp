@@ -1,5 +1,4 @@
-// The list of constants that are fitted. Neighbours: FittedConstants.h; docs/CostModel.md says how each was
-// fitted.
+// The list of constants that are fitted.
 #include "colossal/Cost/FittedConstants.h"
 
 namespace colossal::cost {

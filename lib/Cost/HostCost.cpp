@@ -1,4 +1,4 @@
-// Kernels on the cores of a host. Neighbour: HostCost.h has the formulas.
+// Kernels on the cores of a host.
 #include "colossal/Cost/HostCost.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Reads, checks and prints machine descriptions. Neighbours: Machine.h has the contract, machines/ the
-// built-in files.
+// Reads, checks and prints machine descriptions.
 #include "colossal/Cost/Machine.h"
 
 #include "EmbeddedMachines.h"

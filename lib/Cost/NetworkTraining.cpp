@@ -1,5 +1,5 @@
 // A training step of a residual network: its blocks on stages, the schedule over them, gradients and the
-// optimizer. Neighbours: ResidualNetwork.h has the contract, Training.cpp does the same for transformers.
+// optimizer.
 #include "colossal/Cost/ChainCut.h"
 #include "colossal/Cost/ResidualNetwork.h"
 

@@ -1,4 +1,4 @@
-// Device time of operations, and of lists of them. Neighbour: Operations.h has the formulas.
+// Device time of operations, and of lists of them.
 #include "colossal/Cost/Operations.h"
 
 #include <algorithm>

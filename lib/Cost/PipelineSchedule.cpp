@@ -1,6 +1,6 @@
 // The simulation. Schedules with a fixed order (GPipe, 1F1B, interleaved) are lists of passes, a stage; those
 // that cut the backward pass are made by a list scheduler under a limit of memory. Both advance the same
-// clock. Neighbour: PipelineSchedule.h has the meaning of all quantities.
+// clock.
 #include "colossal/Cost/PipelineSchedule.h"
 
 #include <algorithm>

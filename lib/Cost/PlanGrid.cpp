@@ -1,4 +1,4 @@
-// The enumeration. Neighbour: PlanGrid.h.
+// The enumeration.
 #include "colossal/Cost/PlanGrid.h"
 
 #include <algorithm>

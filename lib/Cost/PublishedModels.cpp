@@ -1,4 +1,4 @@
-// The list. Neighbour: PublishedModels.h.
+// The list.
 #include "colossal/Cost/PublishedModels.h"
 
 #include <algorithm>

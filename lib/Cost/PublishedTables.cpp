@@ -1,5 +1,4 @@
-// What the columns of published tables mean, by who published them. Neighbours: RowReader.h,
-// Configuration.cpp has what all tables share.
+// What the columns of published tables mean, by who published them.
 #include "RowReader.h"
 
 #include <algorithm>

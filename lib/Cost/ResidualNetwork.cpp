@@ -1,4 +1,4 @@
-// The blocks of residual networks. Neighbours: ResidualNetwork.h, NetworkTraining.cpp prices them.
+// The blocks of residual networks.
 #include "colossal/Cost/ResidualNetwork.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // One row of a table while it is read: cells by column name, with checks and defaults. Inside lib/Cost only.
-// Neighbours: Configuration.cpp has what all tables share, PublishedTables.cpp what those of one origin mean.
-#pragma once
+#ifndef COLOSSAL_COST_ROWREADER_H
+#define COLOSSAL_COST_ROWREADER_H
 
 #include "colossal/Cost/Configuration.h"
 #include "colossal/Cost/PublishedModels.h"
@@ -121,3 +121,5 @@ private:
 };
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_ROWREADER_H

@@ -1,4 +1,4 @@
-// Reads and prints comma-separated values. Neighbour: Table.h.
+// Reads and prints comma-separated values.
 #include "colossal/Cost/Table.h"
 
 #include "colossal/Output/OutputFile.h"

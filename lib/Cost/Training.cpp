@@ -1,5 +1,4 @@
 // A step: the pieces of the model on their stages, the schedule over them, then gradients and the optimizer.
-// Neighbour: Training.h has the contract.
 #include "colossal/Cost/Training.h"
 
 #include "colossal/Cost/ChainCut.h"

@@ -1,5 +1,5 @@
 // The operations of a transformer's pieces. Counts of kernels are those of a training framework that launches
-// each operation by itself. Neighbour: Transformer.h has the formulas.
+// each operation by itself.
 #include "colossal/Cost/Transformer.h"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 //
 // A partial sum need not be reduced where it is made: ops that are linear in it carry it (Factor::carriers).
 // That can save something only where sums meet or shrink on the way, so the search tries it there alone.
-// Neighbour: Model.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_DEFERREDSUMS_H

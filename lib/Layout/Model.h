@@ -1,8 +1,7 @@
 //===- Model.h - a module as a layout problem -------------------------------===//
 //
 // One node for each op, parameter, function argument and result; candidates are layouts; edges carry what it
-// costs to bring a value from where it is made to where it is used. Neighbours: search::Problem (what it
-// builds), Layout.cpp.
+// costs to bring a value from where it is made to where it is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_MODEL_H

@@ -1,7 +1,7 @@
 //===- Repeats.h - the blocks that a model repeats --------------------------===//
 //
 // Cuts a function's stream of operations (those that inputs and parameters both reach) into units, equal ones
-// marked. Neighbour: TrainingBlocks.cpp, which turns each kind of unit into a planner::UnitKind.
+// marked.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_REPEATS_H

@@ -2,7 +2,7 @@
 //
 // Dijkstra's algorithm over placements of mesh axes on the common factors of two layouts. A state is a few
 // words and a step does not allocate; only what is on the path becomes moves, which carry all that emission
-// needs. Its neighbour is Resharding.cpp, which finds the common factors.
+// needs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_PARTITION_PATHSEARCH_H

@@ -1,5 +1,5 @@
 // Units as search problems: one node an operation, one a value with several users; tables hold what moves
-// cost. Neighbours: BlockPlanner.h has the contract, UnitLayouts.h the prices, search::solve the answer.
+// cost.
 #include "colossal/Planner/BlockPlanner.h"
 
 #include "UnitLayouts.h"

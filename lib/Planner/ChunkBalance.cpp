@@ -1,4 +1,4 @@
-// Bisection for the slowest chunk, dynamic programming for the others. Neighbour: ChunkBalance.h.
+// Bisection for the slowest chunk, dynamic programming for the others.
 #include "ChunkBalance.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Units cut into chunks. Neighbour: PlanPricer.cpp.
-#pragma once
+// Units cut into chunks.
+#ifndef COLOSSAL_PLANNER_CHUNKBALANCE_H
+#define COLOSSAL_PLANNER_CHUNKBALANCE_H
 
 #include <vector>
 
@@ -11,3 +12,5 @@ namespace colossal::planner {
 std::vector<int> balanceChunks(const std::vector<double> &prefix, int parts);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_CHUNKBALANCE_H

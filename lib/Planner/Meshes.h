@@ -1,7 +1,8 @@
 // The meshes of a task and what may go through each: sizes of the axes, microbatches, recompute, layout of
 // the residual stream. Devices and batches of any number: what divides nothing leaves devices idle or pads
-// the batch, and pays for it. Neighbours: JointSearch.cpp and Remedies.cpp go through them.
-#pragma once
+// the batch, and pays for it.
+#ifndef COLOSSAL_PLANNER_MESHES_H
+#define COLOSSAL_PLANNER_MESHES_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -84,3 +85,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_MESHES_H

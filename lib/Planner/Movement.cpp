@@ -1,4 +1,4 @@
-// Cheapest moves between placements. Neighbour: Movement.h has the contract.
+// Cheapest moves between placements.
 #include "Movement.h"
 
 #include <limits>

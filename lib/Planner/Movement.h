@@ -1,6 +1,7 @@
 // Moving one tensor from one placement to another over a few axes, in the cheapest order. Neighbour:
 // BlockPlanner.cpp.
-#pragma once
+#ifndef COLOSSAL_PLANNER_MOVEMENT_H
+#define COLOSSAL_PLANNER_MOVEMENT_H
 
 #include "colossal/Planner/BlockPlanner.h"
 
@@ -66,3 +67,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_MOVEMENT_H

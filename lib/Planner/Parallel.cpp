@@ -1,4 +1,4 @@
-// Threads for one call. Neighbour: Parallel.h.
+// Threads for one call.
 #include "Parallel.h"
 
 #include <algorithm>

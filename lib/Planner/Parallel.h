@@ -1,7 +1,7 @@
 // Independent pieces of work on a few threads. Which thread does a piece decides nothing: each writes to a
-// place of its own, and the caller puts the pieces together in their order. Neighbours: Meshes.cpp,
-// JointSearch.cpp.
-#pragma once
+// place of its own, and the caller puts the pieces together in their order.
+#ifndef COLOSSAL_PLANNER_PARALLEL_H
+#define COLOSSAL_PLANNER_PARALLEL_H
 
 #include <cstddef>
 #include <functional>
@@ -13,3 +13,5 @@ namespace colossal::planner {
 void inParallel(int threads, std::size_t count, const std::function<void(std::size_t)> &work);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_PARALLEL_H

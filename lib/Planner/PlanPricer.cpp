@@ -1,5 +1,4 @@
-// A plan's step. Neighbour: PlanPricer.h has the contract; cost::predictStep does the same for published
-// models, whose layers are given by dimensions.
+// A plan's step.
 #include "colossal/Planner/PlanPricer.h"
 
 #include "ChunkBalance.h"

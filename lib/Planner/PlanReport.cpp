@@ -1,4 +1,4 @@
-// Text for people. Neighbour: PlanReport.h.
+// Text for people.
 #include "colossal/Planner/PlanReport.h"
 
 #include "colossal/Cost/ByteSize.h"

@@ -1,4 +1,4 @@
-// Reads and writes plans. Neighbour: PlanText.h has the format.
+// Reads and writes plans.
 #include "colossal/Planner/PlanText.h"
 
 #include "colossal/Cost/CheckedJson.h"

@@ -1,5 +1,6 @@
 // The fastest plan of each kind, and up to which time plans matter.
-#pragma once
+#ifndef COLOSSAL_PLANNER_RANKING_H
+#define COLOSSAL_PLANNER_RANKING_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -26,3 +27,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_RANKING_H

@@ -1,5 +1,6 @@
-// Why a task has no plan, and the smallest change that would give it one. Neighbour: JointSearch.cpp.
-#pragma once
+// Why a task has no plan, and the smallest change that would give it one.
+#ifndef COLOSSAL_PLANNER_REMEDIES_H
+#define COLOSSAL_PLANNER_REMEDIES_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -13,3 +14,5 @@ std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_REMEDIES_H

@@ -1,4 +1,4 @@
-// Sums over a training graph, and its validation. Neighbour: TrainingGraph.h.
+// Sums over a training graph, and its validation.
 #include "colossal/Planner/TrainingGraph.h"
 
 #include <set>

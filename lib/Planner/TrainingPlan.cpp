@@ -1,4 +1,4 @@
-// Checks of a plan against its task and model. Neighbour: TrainingPlan.h.
+// Checks of a plan against its task and model.
 #include "colossal/Planner/TrainingPlan.h"
 
 #include <algorithm>

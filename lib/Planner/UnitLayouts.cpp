@@ -1,4 +1,4 @@
-// Price of a unit under a layout. Neighbour: UnitLayouts.h.
+// Price of a unit under a layout.
 #include "UnitLayouts.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // One kind of unit on one set of axes: what each operation may split, the values that pass between
 // operations, and their price (UnitLayouts.cpp; memory: UnitMemory.cpp). BlockPlanner.cpp builds the search
-// problem from it and prices answers with it. Neighbour: Movement.h.
-#pragma once
+// problem from it and prices answers with it.
+#ifndef COLOSSAL_PLANNER_UNITLAYOUTS_H
+#define COLOSSAL_PLANNER_UNITLAYOUTS_H
 
 #include "Movement.h"
 
@@ -102,3 +103,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_UNITLAYOUTS_H

@@ -1,4 +1,3 @@
-// Neighbour: Branching.h.
 #include "Branching.h"
 
 #include "MiniBuckets.h"

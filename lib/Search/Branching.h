@@ -3,8 +3,9 @@
 // parent's, and unless its bound rules out answers worth having it is split at the node whose memory the
 // dual's decoded answers disagree about most: those that are paid for a little, and those that are paid for
 // much. Leaves of a round are independent tasks, so the tree depends on the work and never on the number of
-// threads. Neighbours: Portfolio.h runs it; Reduction.h, Dual.h do the work in a leaf.
-#pragma once
+// threads.
+#ifndef COLOSSAL_SEARCH_BRANCHING_H
+#define COLOSSAL_SEARCH_BRANCHING_H
 
 #include "Dual.h"
 #include "Reduction.h"
@@ -74,3 +75,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_BRANCHING_H

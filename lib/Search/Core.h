@@ -1,9 +1,9 @@
 // What remains of a problem once the reductions have had their way, laid flat for inner loops: nodes with
 // candidates, pairwise tables, and memory over compressed time. Costs are doubles that hold whole numbers
 // exactly: a problem whose costs could add up to more than 2^52 is divided by a power of two first
-// (Reduction.h), so sums of costs never round. Neighbours: Reduction.h makes it, Dual.h, DualExact.h and
-// Neighborhood.h work on it.
-#pragma once
+// (Reduction.h), so sums of costs never round.
+#ifndef COLOSSAL_SEARCH_CORE_H
+#define COLOSSAL_SEARCH_CORE_H
 
 #include <cstdint>
 #include <memory>
@@ -77,3 +77,5 @@ struct Core {
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_CORE_H

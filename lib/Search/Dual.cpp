@@ -1,4 +1,4 @@
-// Message passing and prices. Neighbour: Dual.h.
+// Message passing and prices.
 //
 // Writing M[j->i] for the message that arrives at i from j, every answer x costs
 //   sum_i theta_i(x_i) + sum_ij (T_ij(x_i, x_j) - M[j->i](x_i) - M[i->j](x_j)),  theta_i = cost_i + sum_j

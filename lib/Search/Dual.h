@@ -2,8 +2,9 @@
 // (Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization", 2006) over the core's
 // tables, with the memory limit of each step moved into the costs at a price (Lagrangian relaxation), the
 // prices following a deflected subgradient whose length is Polyak's. Each pass also decodes an answer, a
-// start for local search. Neighbours: Core.h, Solver.cpp, Neighborhood.h (which uses the prices).
-#pragma once
+// start for local search.
+#ifndef COLOSSAL_SEARCH_DUAL_H
+#define COLOSSAL_SEARCH_DUAL_H
 
 #include "Core.h"
 #include "DualExact.h"
@@ -75,3 +76,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_DUAL_H

@@ -1,4 +1,3 @@
-// Neighbour: DualExact.h.
 #include "DualExact.h"
 
 #include "MinPlus.h"

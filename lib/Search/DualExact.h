@@ -1,12 +1,13 @@
 // The dual in whole numbers: from the messages and prices of a floating-point ascent, a bound that is valid
 // in exact arithmetic, and from that bound and an answer's cost, candidates that no better answer can have
-// (reduced-cost fixing). Neighbours: Dual.h makes the messages; Core.h.
+// (reduced-cost fixing).
 //
 // State: a whole number W[j->i](k) per half edge and candidate, and node costs
 //   theta_i(k) = floor(cost and memory at the prices) + sum_j W[j->i](k).
 // Whatever W is, every answer that fits the memory limit costs at least
 //   offset - ceil(price * capacity) + sum_i min theta_i + sum_ij min (T_ij - W[j->i] - W[i->j]).
-#pragma once
+#ifndef COLOSSAL_SEARCH_DUALEXACT_H
+#define COLOSSAL_SEARCH_DUALEXACT_H
 
 #include "Core.h"
 
@@ -55,3 +56,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_DUALEXACT_H

@@ -1,5 +1,5 @@
 // Compiled once for the baseline processor and once for AVX2, chosen when the program starts; min and add
-// give the same bits in both. Neighbour: MinPlus.h.
+// give the same bits in both.
 #include "MinPlus.h"
 
 #include "Core.h"

@@ -1,6 +1,7 @@
 // The one inner loop of the solvers: out[l] = min over k of in[k] + table[k][l]. Neighbours:
 // Neighborhood.cpp, Dual.cpp.
-#pragma once
+#ifndef COLOSSAL_SEARCH_MINPLUS_H
+#define COLOSSAL_SEARCH_MINPLUS_H
 
 namespace colossal::search {
 
@@ -11,3 +12,5 @@ void minPlus(const double *in, const double *table, int rows, int cols, double *
 int argMinSum(const double *in, const double *row, int count, double &low);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_MINPLUS_H

@@ -1,4 +1,3 @@
-// Neighbours: MiniBuckets.h, MiniBucketsPlan.cpp, which decides what is eliminated when.
 #include "MiniBuckets.h"
 
 #include <algorithm>

@@ -4,10 +4,11 @@
 // into groups, the mini-buckets, which are first brought to the same marginal of the node and then minimised
 // apart. The least cost that results is added to the dual's bound, so it never falls; without divided buckets
 // it is exact for the costs at the dual's prices. A pass back gives the least cost with each single
-// candidate. Neighbours: DualExact.h makes what is eliminated here; Branching.h uses it in a leaf.
+// candidate.
 //
 // Values are whole numbers of 2^shift, rounded down and cut at what exceeds `upper`, in 32 bits.
-#pragma once
+#ifndef COLOSSAL_SEARCH_MINIBUCKETS_H
+#define COLOSSAL_SEARCH_MINIBUCKETS_H
 
 #include "Core.h"
 #include "DualExact.h"
@@ -95,3 +96,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_MINIBUCKETS_H

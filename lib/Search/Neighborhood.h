@@ -3,7 +3,8 @@
 // move, so that the best choice that fits is found, and prices rise where moves run into the limit. The
 // search owns all scratch memory: a move allocates nothing. One search belongs to one thread. Neighbours:
 // Core.h, Solver.cpp; Dual.h supplies prices.
-#pragma once
+#ifndef COLOSSAL_SEARCH_NEIGHBORHOOD_H
+#define COLOSSAL_SEARCH_NEIGHBORHOOD_H
 
 #include "Core.h"
 
@@ -124,3 +125,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_NEIGHBORHOOD_H

@@ -1,5 +1,4 @@
-// Which nodes a move frees: a forest grown at random, and its order. Neighbours: Neighborhood.h,
-// NeighborhoodMove.cpp.
+// Which nodes a move frees: a forest grown at random, and its order.
 #include "Neighborhood.h"
 
 #include <algorithm>

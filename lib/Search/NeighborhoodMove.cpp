@@ -1,5 +1,5 @@
 // A move: solve the freed forest at several prices, keep what fits and costs less; and the kick, a forced
-// change with repair around it. Neighbours: Neighborhood.h, NeighborhoodBlock.cpp.
+// change with repair around it.
 #include "Neighborhood.h"
 
 #include "MinPlus.h"

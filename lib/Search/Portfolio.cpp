@@ -1,4 +1,4 @@
-// Rounds of tasks and what they tell each other. Neighbour: Portfolio.h.
+// Rounds of tasks and what they tell each other.
 #include "Portfolio.h"
 
 #include "Reduction.h"

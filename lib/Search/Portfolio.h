@@ -1,8 +1,8 @@
 // The searches that share one core, run in rounds. A round has a fixed number of tasks, each with its own
 // state and its own amount of work; between rounds, on one thread, they exchange prices, answers and bounds.
-// So the answer depends on the work done and never on how many threads did it. Neighbours: Dual.h,
-// Neighborhood.h; Solver.cpp runs it.
-#pragma once
+// So the answer depends on the work done and never on how many threads did it.
+#ifndef COLOSSAL_SEARCH_PORTFOLIO_H
+#define COLOSSAL_SEARCH_PORTFOLIO_H
 
 #include "Branching.h"
 #include "Dual.h"
@@ -59,3 +59,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_PORTFOLIO_H

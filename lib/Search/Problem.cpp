@@ -1,4 +1,4 @@
-// Validation of problems and the small arithmetic of costs. Neighbour: include/colossal/Search/Problem.h.
+// Validation of problems and the small arithmetic of costs.
 #include "colossal/Search/Problem.h"
 
 #include <algorithm>

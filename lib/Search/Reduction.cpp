@@ -1,5 +1,4 @@
 // Builds the mutable graph from a problem, runs the rules to their fixed point, and lays the rest flat.
-// Neighbours: Reduction.h has the contract, ReductionRules.cpp the rules, Timeline.cpp memory.
 #include "Reduction.h"
 #include "ReductionGraph.h"
 

@@ -21,8 +21,8 @@
 //       that are so together are a forbidden pair.
 // R4 and R6 are the reductions of partitioned Boolean quadratic programs (Scholz and Eckstein, 2002), R5 is
 // dead-end elimination (Goldstein, 1994). Equal tables stay shared, so repeated blocks are reduced once.
-// Neighbours: Core.h is what comes out, Solver.cpp uses it.
-#pragma once
+#ifndef COLOSSAL_SEARCH_REDUCTION_H
+#define COLOSSAL_SEARCH_REDUCTION_H
 
 #include "Core.h"
 #include "colossal/Search/Problem.h"
@@ -96,3 +96,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_REDUCTION_H

@@ -1,7 +1,6 @@
 // The mutable graph that the reductions work on, and the trail by which an answer finds its way back.
-// Neighbours: Reduction.cpp drives it, ReductionRules.cpp has the rules R1 to R6,
-// ReductionMemory.cpp R8.
-#pragma once
+#ifndef COLOSSAL_SEARCH_REDUCTIONGRAPH_H
+#define COLOSSAL_SEARCH_REDUCTIONGRAPH_H
 
 #include "Reduction.h"
 #include "Timeline.h"
@@ -105,3 +104,5 @@ private:
 };
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_REDUCTIONGRAPH_H

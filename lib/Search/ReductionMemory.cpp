@@ -1,5 +1,4 @@
-// Rule R8 of Reduction.h: what the memory limit alone forbids. Neighbours: Timeline.cpp, which leaves in
-// `capacity` the bytes that are free once every node holds its least, and ReductionRules.cpp.
+// Rule R8 of Reduction.h: what the memory limit alone forbids.
 #include "ReductionGraph.h"
 
 #include <algorithm>

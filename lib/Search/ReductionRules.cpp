@@ -1,4 +1,4 @@
-// Rules R1 to R6 of Reduction.h on the mutable graph. Neighbours: ReductionGraph.h, Reduction.cpp.
+// Rules R1 to R6 of Reduction.h on the mutable graph.
 #include "ReductionGraph.h"
 
 #include <algorithm>

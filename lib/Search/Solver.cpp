@@ -1,5 +1,5 @@
 // The conductor: reduces, searches what remains within the budget, and has every answer judged by the
-// verifier. Neighbours: Solver.h has the contract; Reduction.h, Neighborhood.h do the work.
+// verifier.
 #include "colossal/Search/Solver.h"
 
 #include "Portfolio.h"

@@ -1,4 +1,4 @@
-// Rule R7. Neighbour: Timeline.h.
+// Rule R7.
 #include "Timeline.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Rule R7 of Reduction.h: memory over the author's time becomes pieces over as few steps as matter.
-// Neighbours: Reduction.cpp, Core.h.
-#pragma once
+#ifndef COLOSSAL_SEARCH_TIMELINE_H
+#define COLOSSAL_SEARCH_TIMELINE_H
 
 #include "Core.h"
 #include "colossal/Search/Problem.h"
@@ -26,3 +26,5 @@ double tightenTimeline(const std::vector<NodePieces *> &nodes, std::vector<doubl
                        std::vector<int> &origin);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_TIMELINE_H

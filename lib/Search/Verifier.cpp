@@ -1,4 +1,4 @@
-// The definition of cost and memory, word for word. Neighbour: include/colossal/Search/Verifier.h.
+// The definition of cost and memory, word for word.
 #include "colossal/Search/Verifier.h"
 
 #include <algorithm>

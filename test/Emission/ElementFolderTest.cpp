@@ -68,7 +68,7 @@ protected:
 
 class Cases : public ElementFolder, public testing::WithParamInterface<const char *> {};
 
-TEST_P(Cases, agreeWithTables) {
+TEST_P(Cases, AgreeWithTables) {
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(std::string(EMISSION_CASES) + "/" + GetParam() + ".mlir", &context);
   ASSERT_TRUE(module);
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(ElementFolder, Cases,
                          [](const auto &info) { return std::string(info.param); });
 
 /// The kinds of elementwise and reduce ops that the tables miss.
-TEST_F(ElementFolder, tablesHoldEveryKind) {
+TEST_F(ElementFolder, TablesHoldEveryKind) {
   llvm::DenseSet<uint32_t> elementwise, reductions;
   for (StringRef file : {"elementwise", "narrow", "reduction"}) {
     OwningOpRef<ModuleOp> module =
@@ -143,7 +143,7 @@ protected:
   OwningOpRef<ModuleOp> module;
 };
 
-TEST_F(OneOp, gatherOfAShard) {
+TEST_F(OneOp, GatherOfAShard) {
   // Elements 4, 5, 6 of a dimension of 8: indices elsewhere give 0, negative ones count from 8.
   expectFold(
       "%d: tensor<3xf32>, %i: tensor<5xi64>, %o: index",
@@ -154,21 +154,21 @@ TEST_F(OneOp, gatherOfAShard) {
       "dense<[1.0, 3.0, 0.0, 1.0, 0.0]> : tensor<5xf32>");
 }
 
-TEST_F(OneOp, gatherOutOfRangeStaysInside) {
+TEST_F(OneOp, GatherOutOfRangeStaysInside) {
   EXPECT_TRUE(succeeded(
       fold("%d: tensor<3xf32>, %i: tensor<2xi64>",
            "%r = colossal.gather %d[%i] {axis = 0 : i64} : tensor<3xf32>, tensor<2xi64> -> tensor<2xf32>",
            {"dense<[1.0, 2.0, 3.0]> : tensor<3xf32>", "dense<[99, -99]> : tensor<2xi64>"})));
 }
 
-TEST_F(OneOp, iotaOfAShard) {
+TEST_F(OneOp, IotaOfAShard) {
   expectFold(
       "%o: index",
       "%r = colossal.iota offset %o {axis = 0 : i64, start = 1.0 : f64, step = 2.0 : f64} : tensor<3xi32>",
       {"10 : index"}, "dense<[21, 23, 25]> : tensor<3xi32>");
 }
 
-TEST_F(OneOp, attentionOfAShard) {
+TEST_F(OneOp, AttentionOfAShard) {
   // Query 0 is the third, sees keys 0 to 2, but only two are real; all scores are equal.
   const char *op =
       "%r = colossal.attention(%q, %k, %v query_offset %o key_count %n) {scale = 1.0 : f64, causal = true} "
@@ -185,7 +185,7 @@ TEST_F(OneOp, attentionOfAShard) {
              "dense<1.0> : tensor<1x1x1x1xf32>");
 }
 
-TEST_F(OneOp, maskPaddingOfAFusedDimension) {
+TEST_F(OneOp, MaskPaddingOfAFusedDimension) {
   // 6 columns seen as 2 x 3, of which the first 2 of 3 are real; and one row of two.
   expectFold(
       "%x: tensor<2x6xf32>, %a: index, %b: index",
@@ -197,7 +197,7 @@ TEST_F(OneOp, maskPaddingOfAFusedDimension) {
       "dense<[[1.0, 2.0, -1.0, 4.0, 5.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0, -1.0]]> : tensor<2x6xf32>");
 }
 
-TEST_F(OneOp, maskPaddingSaturates) {
+TEST_F(OneOp, MaskPaddingSaturates) {
   auto check = [&](std::string type, std::string fill, std::string value) {
     expectFold("%x: tensor<2x" + type + ">, %a: index",
                "%r = dist.mask_padding %x[%a] {extents = array<i64: 2>, masked = array<i64: 0>, fill = " +
@@ -213,7 +213,7 @@ TEST_F(OneOp, maskPaddingSaturates) {
   check("i32", "1.0", "1");
 }
 
-TEST_F(OneOp, randomDependsOnTheGlobalIndexOnly) {
+TEST_F(OneOp, RandomDependsOnTheGlobalIndexOnly) {
   for (std::string kind : {"uniform", "normal"}) {
     std::string attributes =
         " {a = -1.0 : f64, b = 2.0 : f64, seed = 7 : i64, extents = array<i64: 4, 6>} : ";
@@ -229,7 +229,7 @@ TEST_F(OneOp, randomDependsOnTheGlobalIndexOnly) {
   }
 }
 
-TEST_F(OneOp, randomHasItsMoments) {
+TEST_F(OneOp, RandomHasItsMoments) {
   auto moments = [&](const std::string &op, const std::string &arguments = "",
                      std::vector<std::string> operands = {}) {
     std::vector<double> x = numbers(op, arguments, std::move(operands));
@@ -253,7 +253,7 @@ TEST_F(OneOp, randomHasItsMoments) {
   EXPECT_NEAR(bernoulli.first, 0.25, 0.011);
 }
 
-TEST_F(OneOp, unknownOperandsAreReadOnlyWhereNeeded) {
+TEST_F(OneOp, UnknownOperandsAreReadOnlyWhereNeeded) {
   const char *arguments = "%a: tensor<2xi64>, %b: tensor<2xi64>";
   const char *first =
       "%r = colossal.gather %a[%b] {axis = 0 : i64} : tensor<2xi64>, tensor<2xi64> -> tensor<2xi64>";
@@ -263,7 +263,7 @@ TEST_F(OneOp, unknownOperandsAreReadOnlyWhereNeeded) {
              "dense<0> : tensor<2xi64>");
 }
 
-TEST_F(OneOp, limitsStopFolding) {
+TEST_F(OneOp, LimitsStopFolding) {
   const char *op = "%r = colossal.reduce sum %a over [0] : tensor<1000xf32> -> tensor<f32>";
   FoldLimits few;
   few.instructions = 1000;

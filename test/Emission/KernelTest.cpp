@@ -106,7 +106,7 @@ protected:
 
 class Tables : public KernelsOfCases, public testing::WithParamInterface<const char *> {};
 
-TEST_P(Tables, agreeWithKernels) {
+TEST_P(Tables, AgreeWithKernels) {
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(std::string(EMISSION_CASES) + "/" + GetParam() + ".mlir", &context);
   ASSERT_TRUE(module);
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Tables,
 
 /// Shapes of more than a vector, and not of whole vectors, against the folder. Operands are small random
 /// numbers.
-TEST_F(KernelsOfCases, wideShapesAgreeWithTheFolder) {
+TEST_F(KernelsOfCases, WideShapesAgreeWithTheFolder) {
   const char *ops[] = {
       "(%0: tensor<3x70xf32>, %1: tensor<70xf32>) | colossal.elementwise add(%0, %1) : (tensor<3x70xf32>, "
       "tensor<70xf32>) -> tensor<3x70xf32>",

@@ -240,7 +240,7 @@ protected:
   cpu::Processor processor = cpu::test::testTarget();
 };
 
-TEST_P(Teams, computeElements) {
+TEST_P(Teams, ComputeElements) {
   check("(%0: tensor<3x70xf32>, %1: tensor<70xf32>) | colossal.elementwise add(%0, %1) : (tensor<3x70xf32>, "
         "tensor<70xf32>) -> tensor<3x70xf32>");
   check("(%0: tensor<70xf32>) | colossal.elementwise gelu(%0) : (tensor<70xf32>) -> tensor<70xf32>");
@@ -255,7 +255,7 @@ TEST_P(Teams, computeElements) {
   check("(%0: tensor<3x40xf32>) | colossal.pad %0 low [1, 3] : tensor<3x40xf32> -> tensor<6x50xf32>");
 }
 
-TEST_P(Teams, combineRows) {
+TEST_P(Teams, CombineRows) {
   check("(%0: tensor<5x70xf32>) | colossal.reduce sum %0 over [1] : tensor<5x70xf32> -> tensor<5xf32>");
   check("(%0: tensor<5x700xf32>) | colossal.reduce max %0 over [1] : tensor<5x700xf32> -> tensor<5xf32>");
   check("(%0: tensor<5x3xf32>) | colossal.reduce prod %0 over [1] : tensor<5x3xf32> -> tensor<5xf32>");
@@ -266,12 +266,12 @@ TEST_P(Teams, combineRows) {
         "i64, epsilon = 1.0e-5 : f64} : (tensor<5x70xf32>, tensor<70xf32>) -> tensor<5x70xf32>");
 }
 
-TEST_P(Teams, computeRowsSideBySide) {
+TEST_P(Teams, ComputeRowsSideBySide) {
   check("(%0: tensor<5x70xf32>) | colossal.reduce max %0 over [0] : tensor<5x70xf32> -> tensor<70xf32>");
   check("(%0: tensor<5x70xf32>) | colossal.softmax %0 {axis = 0 : i64} : tensor<5x70xf32>");
 }
 
-TEST_P(Teams, walkTilesAlone) {
+TEST_P(Teams, WalkTilesAlone) {
   check("(%0: tensor<5x40xf32>) | colossal.cumulate %0 {axis = 1 : i64, exclusive = true, reverse = true} : "
         "tensor<5x40xf32>");
   check("(%0: tensor<5x40xf32>) | colossal.topk %0 {axis = 0 : i64, largest = true} : tensor<5x40xf32> -> "

@@ -150,7 +150,7 @@ protected:
 
 using Kind = ElementwiseKind;
 
-TEST_F(Folding, elementwiseIsWhatElementCodeGives) {
+TEST_F(Folding, ElementwiseIsWhatElementCodeGives) {
   for (int trial = 0; trial < 5000 && !HasFailure(); ++trial) {
     auto kind = symbolizeElementwiseKind(uint32_t(draw(1, 91)));
     if (!kind)
@@ -183,7 +183,7 @@ TEST_F(Folding, elementwiseIsWhatElementCodeGives) {
   EXPECT_GT(compared, 800);
 }
 
-TEST_F(Folding, movementIsWhatElementCodeGives) {
+TEST_F(Folding, MovementIsWhatElementCodeGives) {
   for (int trial = 0; trial < 3000 && !HasFailure(); ++trial) {
     Type element = drawType();
     Shape shape = drawShape(1);
@@ -249,7 +249,7 @@ TEST_F(Folding, movementIsWhatElementCodeGives) {
   EXPECT_GT(compared, 1500);
 }
 
-TEST_F(Folding, indexingIsWhatElementCodeGives) {
+TEST_F(Folding, IndexingIsWhatElementCodeGives) {
   for (int trial = 0; trial < 2000 && !HasFailure(); ++trial) {
     Type element = drawType();
     Shape shape = drawShape(1);
@@ -302,7 +302,7 @@ TEST_F(Folding, indexingIsWhatElementCodeGives) {
   EXPECT_GT(compared, 800);
 }
 
-TEST_F(Folding, runningSumsAreWhatElementCodeGives) {
+TEST_F(Folding, RunningSumsAreWhatElementCodeGives) {
   for (int trial = 0; trial < 3000 && !HasFailure(); ++trial) {
     Shape shape = drawShape(1);
     Value input = drawConstant(shape, drawType());
@@ -314,7 +314,7 @@ TEST_F(Folding, runningSumsAreWhatElementCodeGives) {
   EXPECT_GT(compared, 1500);
 }
 
-TEST_F(Folding, rangesAreWhatElementCodeGives) {
+TEST_F(Folding, RangesAreWhatElementCodeGives) {
   for (int trial = 0; trial < 500 && !HasFailure(); ++trial) {
     Shape shape = drawShape(1);
     check(IotaOp::create(builder, builder.getUnknownLoc(), RankedTensorType::get(shape, drawType()), Value(),

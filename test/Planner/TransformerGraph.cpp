@@ -1,4 +1,4 @@
-// Builds the graph operation by operation. Neighbour: TransformerGraph.h.
+// Builds the graph operation by operation.
 #include "TransformerGraph.h"
 
 namespace colossal::planner {

@@ -1,6 +1,7 @@
 // A GPT as a training graph, written by hand: what lib/Layout extracts from an imported model, for tests
 // without the compiler.
-#pragma once
+#ifndef COLOSSAL_TEST_PLANNER_TRANSFORMERGRAPH_H
+#define COLOSSAL_TEST_PLANNER_TRANSFORMERGRAPH_H
 
 #include "colossal/Planner/TrainingGraph.h"
 
@@ -14,3 +15,5 @@ struct TransformerSizes {
 TrainingGraph makeTransformer(const TransformerSizes &sizes);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_TEST_PLANNER_TRANSFORMERGRAPH_H

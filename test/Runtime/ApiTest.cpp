@@ -43,7 +43,7 @@ bool says(const char *words) {
 
 } // namespace
 
-TEST(Api, sizesOfStructsMustBeKnown) {
+TEST(Api, SizesOfStructsMustBeKnown) {
   const std::string file = writeScale("sizes");
   for (size_t size :
        {size_t(0), size_t(1), sizeof(colossal_options) - 8, sizeof(colossal_options) + 8, ~size_t(0)}) {
@@ -66,7 +66,7 @@ TEST(Api, sizesOfStructsMustBeKnown) {
   colossal_close(session);
 }
 
-TEST(Api, optionsOutOfRangeAreRefused) {
+TEST(Api, OptionsOutOfRangeAreRefused) {
   const std::string file = writeScale("range");
   auto open = [&](auto change) {
     colossal_options options = {};
@@ -83,7 +83,7 @@ TEST(Api, optionsOutOfRangeAreRefused) {
   EXPECT_EQ(open([](auto &options) { options.communicator = "pigeons"; }), COLOSSAL_INVALID_ARGUMENT);
 }
 
-TEST(Api, everyCallChecksItsArguments) {
+TEST(Api, EveryCallChecksItsArguments) {
   colossal_session *session = nullptr;
   EXPECT_EQ(colossal_open(nullptr, nullptr, &session), COLOSSAL_INVALID_ARGUMENT);
   EXPECT_EQ(colossal_open("plan", nullptr, nullptr), COLOSSAL_INVALID_ARGUMENT);
@@ -118,7 +118,7 @@ TEST(Api, everyCallChecksItsArguments) {
 }
 
 // NULL, what was closed, and what never was a session.
-TEST(Api, handlesOfNoSessionAreRefused) {
+TEST(Api, HandlesOfNoSessionAreRefused) {
   colossal_session *closed = openScale("closed");
   colossal_close(closed);
   int other = 0;
@@ -148,7 +148,7 @@ TEST(Api, handlesOfNoSessionAreRefused) {
 }
 
 // Some calls of each thread meet another's and are told so; those that run give right values.
-TEST(Api, twoThreadsInOneSessionAreAnError) {
+TEST(Api, TwoThreadsInOneSessionAreAnError) {
   colossal_session *session = openScale("busy");
   std::atomic<int> fine{0}, busy{0}, other{0};
   std::vector<std::thread> threads;
@@ -178,7 +178,7 @@ TEST(Api, twoThreadsInOneSessionAreAnError) {
 }
 
 // While one thread runs another closes: the run ends as it would have, and the session is gone after it.
-TEST(Api, closingDuringARunIsNoCrash) {
+TEST(Api, ClosingDuringARunIsNoCrash) {
   for (int round = 0; round < 20; ++round) {
     colossal_session *session = openScale("closing");
     std::thread runner([&] {

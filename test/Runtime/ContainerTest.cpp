@@ -42,7 +42,7 @@ struct Container : ::testing::Test {
 
 } // namespace
 
-TEST_F(Container, roundTrip) {
+TEST_F(Container, RoundTrip) {
   plan::PlanFile file;
   Status status = plan::PlanFile::open(path, true, file);
   ASSERT_TRUE(status.ok()) << status.describe();
@@ -54,7 +54,7 @@ TEST_F(Container, roundTrip) {
   EXPECT_EQ(slurp(path), bytes) << "the same plan gives other bytes";
 }
 
-TEST_F(Container, everyFlippedBitIsRefused) {
+TEST_F(Container, EveryFlippedBitIsRefused) {
   // All bits of header and table, then one bit of every 61st byte.
   for (size_t at = 0; at < bytes.size(); at += at < 256 ? 1 : 61) {
     std::string altered = bytes;
@@ -64,7 +64,7 @@ TEST_F(Container, everyFlippedBitIsRefused) {
   }
 }
 
-TEST_F(Container, everyTruncationIsRefused) {
+TEST_F(Container, EveryTruncationIsRefused) {
   for (size_t size = 0; size < bytes.size(); size += size < 300 ? 1 : 997) {
     spill(path, bytes.substr(0, size));
     ASSERT_FALSE(read().ok()) << size << " bytes";
@@ -73,7 +73,7 @@ TEST_F(Container, everyTruncationIsRefused) {
   EXPECT_FALSE(read().ok());
 }
 
-TEST_F(Container, filesThatOthersMayWriteAreRefused) {
+TEST_F(Container, FilesThatOthersMayWriteAreRefused) {
   for (mode_t mode : {0664, 0646}) {
     ::chmod(path.c_str(), mode);
     EXPECT_EQ(read().code(), Code::Permission);
@@ -85,7 +85,7 @@ TEST_F(Container, filesThatOthersMayWriteAreRefused) {
   }
 }
 
-TEST_F(Container, missingFoldersAndFilesAreNamed) {
+TEST_F(Container, MissingFoldersAndFilesAreNamed) {
   plan::PlanFile file;
   EXPECT_EQ(plan::PlanFile::open(path + ".none", true, file).code(), Code::NotFound);
   EXPECT_FALSE(plan::PlanFile::open(::testing::TempDir(), true, file).ok());

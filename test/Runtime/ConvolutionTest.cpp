@@ -242,7 +242,7 @@ struct Convolutions : ::testing::TestWithParam<Spec> {};
 
 } // namespace
 
-TEST_P(Convolutions, agreeWithTheDefinition) {
+TEST_P(Convolutions, AgreeWithTheDefinition) {
   const Spec &s = GetParam();
   const int64_t xCount = product(s.input), wCount = product(s.weight), yCount = product(s.output),
                 bCount = s.output[1];
@@ -312,7 +312,7 @@ INSTANTIATE_TEST_SUITE_P(Convolution, Convolutions, ::testing::ValuesIn(specs),
                            return std::string(info.param.name);
                          });
 
-TEST(Convolution, sizesThatDoNotAgreeAreRefused) {
+TEST(Convolution, SizesThatDoNotAgreeAreRefused) {
   for (auto breakIt : std::vector<void (*)(plan::Convolution &)>{
            [](plan::Convolution &c) { c.set_group(2); }, [](plan::Convolution &c) { c.set_output(2, 8); },
            [](plan::Convolution &c) { c.set_input(0, 3); }, [](plan::Convolution &c) { c.set_strides(0, 0); },

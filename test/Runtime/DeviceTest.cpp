@@ -73,7 +73,7 @@ protected:
 
 } // namespace
 
-TEST_P(DeviceSuite, allocatesAtTheAlignment) {
+TEST_P(DeviceSuite, AllocatesAtTheAlignment) {
   for (uint64_t alignment : {64u, 4096u, 65536u}) {
     auto memory = allocate(100, alignment);
     EXPECT_EQ(reinterpret_cast<uint64_t>(memory->address()) % alignment, 0u);
@@ -82,7 +82,7 @@ TEST_P(DeviceSuite, allocatesAtTheAlignment) {
   EXPECT_NE(allocate(0)->address(), nullptr);
 }
 
-TEST_P(DeviceSuite, movesBytesInTheOrderOfAQueue) {
+TEST_P(DeviceSuite, MovesBytesInTheOrderOfAQueue) {
   for (uint64_t bytes : {1u, 4097u, 100003u}) {
     auto first = allocate(bytes), second = allocate(bytes), in = pinned(bytes), out = pinned(bytes);
     const std::vector<std::byte> want = pattern(bytes, 1);
@@ -99,7 +99,7 @@ TEST_P(DeviceSuite, movesBytesInTheOrderOfAQueue) {
   }
 }
 
-TEST_P(DeviceSuite, aSourceMayBeReusedAfterItsEvent) {
+TEST_P(DeviceSuite, ASourceMayBeReusedAfterItsEvent) {
   constexpr uint64_t bytes = 1000, rounds = 50;
   auto memory = allocate(bytes * rounds), in = pinned(bytes);
   for (unsigned round = 0; round < rounds; ++round) {
@@ -116,7 +116,7 @@ TEST_P(DeviceSuite, aSourceMayBeReusedAfterItsEvent) {
   }
 }
 
-TEST_P(DeviceSuite, eventsOrderQueues) {
+TEST_P(DeviceSuite, EventsOrderQueues) {
   // Each round one queue counts up and the other copies what it finds; both wait for each other.
   auto memory = allocate(2), out = pinned(1);
   auto back = device->createEvent();
@@ -134,7 +134,7 @@ TEST_P(DeviceSuite, eventsOrderQueues) {
   expectOk(beside->synchronize());
 }
 
-TEST_P(DeviceSuite, hostTasksSeeWhatCameBeforeThem) {
+TEST_P(DeviceSuite, HostTasksSeeWhatCameBeforeThem) {
   for (Queue *each : {queue.get(), beside.get()}) {
     auto memory = allocate(1), in = pinned(1), out = pinned(1);
     in->address()[0] = std::byte{42};
@@ -153,7 +153,7 @@ TEST_P(DeviceSuite, hostTasksSeeWhatCameBeforeThem) {
   }
 }
 
-TEST_P(DeviceSuite, anErrorStopsAQueueAndIsKept) {
+TEST_P(DeviceSuite, AnErrorStopsAQueueAndIsKept) {
   bool ran = false;
   expectOk(beside->hostTask([] { return Status(Code::RankFailed, "the first"); }));
   expectOk(beside->hostTask([&] {
@@ -166,7 +166,7 @@ TEST_P(DeviceSuite, anErrorStopsAQueueAndIsKept) {
   EXPECT_TRUE(event->complete()) << "nobody waits for ever";
 }
 
-TEST_P(DeviceSuite, launchesKernelsOfAnImage) {
+TEST_P(DeviceSuite, LaunchesKernelsOfAnImage) {
   std::ifstream file(COLOSSAL_TEST_KERNELS, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
@@ -210,7 +210,7 @@ TEST_P(DeviceSuite, launchesKernelsOfAnImage) {
   }
 }
 
-TEST_P(DeviceSuite, theHostWritesAndReadsInPieces) {
+TEST_P(DeviceSuite, TheHostWritesAndReadsInPieces) {
   for (uint64_t bytes : {0u, 1u, (4u << 20) + 3u, (13u << 20) + 64u}) {
     auto memory = allocate(bytes);
     HostAccess access(*device);
@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(Device, DeviceSuite, ::testing::Values("cpu", "discrete
                            return std::string(info.param);
                          });
 
-TEST(Registry, saysWhichDevicesThereAre) {
+TEST(Registry, SaysWhichDevicesThereAre) {
   std::unique_ptr<Driver> driver;
   Status status = openDriver("abacus", driver);
   EXPECT_EQ(status.code(), Code::Unsupported);
@@ -270,7 +270,7 @@ protected:
 
 } // namespace
 
-TEST_F(Discrete, aTouchByTheHostIsFatal) {
+TEST_F(Discrete, ATouchByTheHostIsFatal) {
   EXPECT_DEATH({ *static_cast<volatile std::byte *>(memory->address()) = std::byte{1}; }, "");
   EXPECT_DEATH(
       {
@@ -280,14 +280,14 @@ TEST_F(Discrete, aTouchByTheHostIsFatal) {
       "");
 }
 
-TEST_F(Discrete, freshMemoryIsPoisoned) {
+TEST_F(Discrete, FreshMemoryIsPoisoned) {
   ASSERT_TRUE(queue->download(pinned->address(), memory->address(), 4096).ok());
   ASSERT_TRUE(queue->synchronize().ok());
   EXPECT_TRUE(std::all_of(pinned->address(), pinned->address() + 4096,
                           [](std::byte byte) { return byte == std::byte{0xFF}; }));
 }
 
-TEST_F(Discrete, anUploadReadsItsSourceLate) {
+TEST_F(Discrete, AnUploadReadsItsSourceLate) {
   std::atomic<bool> changed{false};
   // The queue is held until the source is another.
   ASSERT_TRUE(queue
@@ -306,7 +306,7 @@ TEST_F(Discrete, anUploadReadsItsSourceLate) {
   EXPECT_EQ(pinned->address()[64], std::byte{2});
 }
 
-TEST_F(Discrete, refusesWhatADriverWould) {
+TEST_F(Discrete, RefusesWhatADriverWould) {
   std::byte onTheStack[64] = {};
   EXPECT_EQ(queue->upload(memory->address(), onTheStack, 64).code(), Code::Internal) << "not pinned";
   EXPECT_EQ(queue->upload(memory->address() + 4090, pinned->address(), 64).code(), Code::Internal)

@@ -144,7 +144,7 @@ void runIfValid(PlanBuilder &builder, int &accepted) {
 
 } // namespace
 
-TEST(Mutation, theUnchangedPlanRuns) {
+TEST(Mutation, TheUnchangedPlanRuns) {
   PlanBuilder builder = moving();
   Status status = builder.validate();
   ASSERT_TRUE(status.ok()) << status.describe();
@@ -152,7 +152,7 @@ TEST(Mutation, theUnchangedPlanRuns) {
   runIfValid(builder, accepted);
 }
 
-TEST(Mutation, changedFieldsAreRefusedOrHarmless) {
+TEST(Mutation, ChangedFieldsAreRefusedOrHarmless) {
   const PlanBuilder original = moving();
   int accepted = 0;
   constexpr int count = 1500;
@@ -171,7 +171,7 @@ TEST(Mutation, changedFieldsAreRefusedOrHarmless) {
   EXPECT_LT(accepted, count * 3 / 4);
 }
 
-TEST(Mutation, flippedBitsAndCutMessagesAreRefusedOrHarmless) {
+TEST(Mutation, FlippedBitsAndCutMessagesAreRefusedOrHarmless) {
   const PlanBuilder original = moving();
   const std::string bytes = original.plan.SerializeAsString();
   int accepted = 0, parsed = 0;

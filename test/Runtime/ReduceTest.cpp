@@ -36,7 +36,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 } // namespace
 
 // 1 + 4 * 2^-9 is 1 + 2^-7, bfloat16's next number; each of the addends alone is rounded away.
-TEST(Reduce, halfSumsAreRoundedOnce) {
+TEST(Reduce, HalfSumsAreRoundedOnce) {
   std::vector<uint16_t> brain{floatToBfloat(1)}, half{floatToHalf(1)};
   for (int i = 0; i < 4; ++i) {
     brain.push_back(floatToBfloat(std::ldexp(1.0f, -9)));
@@ -46,7 +46,7 @@ TEST(Reduce, halfSumsAreRoundedOnce) {
   EXPECT_EQ(halfToFloat(reduceOne(ElementType::F16, Reduction::Sum, half)), 1 + std::ldexp(1.0f, -10));
 }
 
-TEST(Reduce, nanOfAnyMemberIsKept) {
+TEST(Reduce, NanOfAnyMemberIsKept) {
   for (Reduction op : {Reduction::Max, Reduction::Min, Reduction::Sum, Reduction::Prod})
     for (int place = 0; place < 3; ++place) {
       std::vector<float> values{1, 2, 3};
@@ -57,7 +57,7 @@ TEST(Reduce, nanOfAnyMemberIsKept) {
 }
 
 // Every code of the narrow floats comes back, but for NaN and infinity, which saturate.
-TEST(Reduce, narrowFloatsComeBack) {
+TEST(Reduce, NarrowFloatsComeBack) {
   for (auto type : {ElementType::F8E4M3FN, ElementType::F8E4M3FNUZ, ElementType::F8E5M2,
                     ElementType::F8E5M2FNUZ, ElementType::F8E8M0, ElementType::F4E2M1})
     for (int code = 0; code < (type == ElementType::F4E2M1 ? 16 : 256); ++code) {
@@ -77,14 +77,14 @@ TEST(Reduce, narrowFloatsComeBack) {
   EXPECT_EQ(fillOne<int8_t>(ElementType::I4, -100), -8);
 }
 
-TEST(Reduce, integersWrap) {
+TEST(Reduce, IntegersWrap) {
   constexpr int32_t most = std::numeric_limits<int32_t>::max();
   EXPECT_EQ(reduceOne<int32_t>(ElementType::I32, Reduction::Sum, {most, 1}),
             std::numeric_limits<int32_t>::min());
   EXPECT_EQ(reduceOne<int8_t>(ElementType::I8, Reduction::Prod, {100, 3}), static_cast<int8_t>(300));
 }
 
-TEST(Fill, integersSaturate) {
+TEST(Fill, IntegersSaturate) {
   EXPECT_EQ(fillOne<int64_t>(ElementType::I64, std::ldexp(1.0, 63)), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(fillOne<int64_t>(ElementType::I64, INFINITY), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(fillOne<int64_t>(ElementType::I64, -INFINITY), std::numeric_limits<int64_t>::min());

@@ -39,7 +39,7 @@ Tensors runOnce(const PlanBuilder &builder, Tensors inputs, SessionOptions optio
 
 } // namespace
 
-TEST(Session, launchesOnShards) {
+TEST(Session, LaunchesOnShards) {
   // 37 elements over 4 ranks: 10 each, the last with 7 and 3 of padding.
   PlanBuilder builder({4});
   builder.input("x", plan::F32, {37}, builder.box({37}, 0, 0), 0);
@@ -53,7 +53,7 @@ TEST(Session, launchesOnShards) {
     EXPECT_EQ(y[i], 2.0f * i + i / 10) << i;
 }
 
-TEST(Session, anyNumberOfThreadsGivesTheSameBits) {
+TEST(Session, AnyNumberOfThreadsGivesTheSameBits) {
   for (unsigned threads : {1u, 2u, 5u}) {
     PlanBuilder builder;
     builder.input("x", plan::F32, {1000}, builder.box({1000}), 0);
@@ -71,7 +71,7 @@ TEST(Session, anyNumberOfThreadsGivesTheSameBits) {
 
 // Two sessions of one process, of several ranks and threads each, share nothing: opened side by side, run at
 // the same time.
-TEST(Session, twoSessionsRunAtOnce) {
+TEST(Session, TwoSessionsRunAtOnce) {
   auto build = [](int64_t factor) {
     PlanBuilder builder({3});
     builder.input("x", plan::F32, {37}, builder.box({37}, 0, 0), 0);
@@ -118,7 +118,7 @@ TEST(Session, twoSessionsRunAtOnce) {
   EXPECT_EQ(problems[1], "");
 }
 
-TEST(Session, threadsHaveTheirOwnScratch) {
+TEST(Session, ThreadsHaveTheirOwnScratch) {
   PlanBuilder builder;
   builder.output("y", plan::F32, {200}, builder.box({200}), 0);
   uint32_t kernel = builder.kernel("useScratch", 1, 1);
@@ -130,7 +130,7 @@ TEST(Session, threadsHaveTheirOwnScratch) {
     ASSERT_EQ(y[i], 100.0f * i);
 }
 
-TEST(Session, collectiveAndEventsOverTwoQueues) {
+TEST(Session, CollectiveAndEventsOverTwoQueues) {
   // Each rank scales its copy by its number + 1; the all-reduce on queue 1 waits for it, the last launch for
   // the sum.
   PlanBuilder builder({3});
@@ -162,7 +162,7 @@ TEST(Session, collectiveAndEventsOverTwoQueues) {
     EXPECT_EQ(y[i], 6.0f * i);
 }
 
-TEST(Session, functionsInRepeatsSeeTheCounter) {
+TEST(Session, FunctionsInRepeatsSeeTheCounter) {
   // for i < 4: call { y += x[i] } with x strided by the counter; twice, in an outer repeat.
   PlanBuilder builder;
   builder.input("x", plan::F32, {4, 8}, builder.box({4, 8}), 0);
@@ -191,7 +191,7 @@ TEST(Session, functionsInRepeatsSeeTheCounter) {
     EXPECT_EQ(y[i], 2.0f * (48 + 4 * i));
 }
 
-TEST(Session, sendsAndReceivesInARing) {
+TEST(Session, SendsAndReceivesInARing) {
   PlanBuilder builder({3});
   builder.input("x", plan::F32, {3}, builder.box({3}, 0, 0), 0);
   builder.output("y", plan::F32, {3}, builder.box({3}, 0, 0), 64);
@@ -207,7 +207,7 @@ TEST(Session, sendsAndReceivesInARing) {
   EXPECT_EQ(floatsOf(runOnce(builder, ramp("x", 3))["y"]), (std::vector<float>{2, 0, 1}));
 }
 
-TEST(Session, aMessageOfAnotherLengthIsRefused) {
+TEST(Session, AMessageOfAnotherLengthIsRefused) {
   PlanBuilder builder({2});
   builder.input("x", plan::F32, {2}, builder.box({2}, 0, 0), 0);
   builder.output("y", plan::F32, {2}, builder.box({2}, 0, 0), 64);
@@ -229,7 +229,7 @@ TEST(Session, aMessageOfAnotherLengthIsRefused) {
       << status.describe();
 }
 
-TEST(Session, readsOnlyBoxesOfWeightFiles) {
+TEST(Session, ReadsOnlyBoxesOfWeightFiles) {
   PlanBuilder builder({2});
   std::vector<float> values(24);
   std::iota(values.begin(), values.end(), 0.0f);
@@ -281,7 +281,7 @@ TEST(Session, readsOnlyBoxesOfWeightFiles) {
   std::remove(folder.c_str());
 }
 
-TEST(Session, inputsThatFitNoProgramAreListed) {
+TEST(Session, InputsThatFitNoProgramAreListed) {
   PlanBuilder builder;
   builder.input("x", plan::F32, {2, 3}, builder.box({2, 3}), 0);
   std::unique_ptr<Session> session;
@@ -295,7 +295,7 @@ TEST(Session, inputsThatFitNoProgramAreListed) {
 }
 
 // Of four ranks with two indices each the last has one of padding, which does not count.
-TEST(Session, indicesOutsideTheirRangeAreRefused) {
+TEST(Session, IndicesOutsideTheirRangeAreRefused) {
   for (plan::DataType type : {plan::I32, plan::I64}) {
     const uint64_t size = plan::elementBytes(type);
     PlanBuilder builder({4});
@@ -345,7 +345,7 @@ TEST(Session, indicesOutsideTheirRangeAreRefused) {
   }
 }
 
-TEST(Session, aHangingRankEndsAllAndIsNamed) {
+TEST(Session, AHangingRankEndsAllAndIsNamed) {
   PlanBuilder builder({2});
   uint32_t hang = builder.kernel("hang", 0, 2);
   builder.launch(hang, {}, 0, {coordinate(0), constant(1)}, 1);

@@ -53,7 +53,7 @@ using Values = std::vector<double>;
 
 } // namespace
 
-TEST(TensorProto, packedElementsBeginInTheLowestBits) {
+TEST(TensorProto, PackedElementsBeginInTheLowestBits) {
   EXPECT_EQ(parse(message({3}, 22, raw("\x7f\x08")), plan::I4), Values({-1, 7, -8}));
   EXPECT_EQ(parse(message({3}, 21, raw("\x7f\x08")), plan::U4), Values({15, 7, 8}));
   EXPECT_EQ(parse(message({5}, 26, raw("\xe4\x03")), plan::I2), Values({0, 1, -2, -1, -1}));
@@ -63,7 +63,7 @@ TEST(TensorProto, packedElementsBeginInTheLowestBits) {
   EXPECT_EQ(parse(message({3}, 22, number(5, 0x7f) + number(5, 8)), plan::I4), Values({-1, 7, -8}));
 }
 
-TEST(TensorProto, narrowFloatsAreTheirBits) {
+TEST(TensorProto, NarrowFloatsAreTheirBits) {
   EXPECT_EQ(parse(message({2}, 17, raw("\x38\xfe")), plan::F8E4M3FN), Values({1, -448}));
   EXPECT_EQ(parse(message({2}, 18, raw("\x40\xff")), plan::F8E4M3FNUZ), Values({1, -240}));
   EXPECT_EQ(parse(message({2}, 19, raw("\x3c\xfc")), plan::F8E5M2), Values({1, -INFINITY}));
@@ -72,14 +72,14 @@ TEST(TensorProto, narrowFloatsAreTheirBits) {
   EXPECT_EQ(parse(message({1}, 17, number(5, 0x38)), plan::F8E4M3FN), Values({1}));
 }
 
-TEST(TensorProto, typedFieldsHoldTheirTypes) {
+TEST(TensorProto, TypedFieldsHoldTheirTypes) {
   EXPECT_EQ(parse(message({1}, 3, number(5, uint64_t(-3))), plan::I8), Values({-3}));
   EXPECT_EQ(parse(message({1}, 7, number(7, uint64_t(-3))), plan::I64), Values({-3}));
   EXPECT_EQ(parse(message({1}, 12, number(11, 0xffffffff)), plan::U32), Values({0xffffffff}));
   EXPECT_EQ(parse(message({}, 10, number(5, 0x3c00)), plan::F16), Values({1}));
 }
 
-TEST(TensorProto, stringsKeepTheirTexts) {
+TEST(TensorProto, StringsKeepTheirTexts) {
   Tensor tensor;
   ASSERT_TRUE(parseTensorProto(message({3}, 8, bytes(6, "a") + bytes(6, "") + bytes(6, "a")), tensor).ok());
   EXPECT_EQ(tensor.texts, std::vector<std::string>({"a", "", "a"}));
@@ -90,7 +90,7 @@ TEST(TensorProto, stringsKeepTheirTexts) {
             std::vector<std::byte>(8));
 }
 
-TEST(TensorProto, whatDoesNotAgreeIsRefused) {
+TEST(TensorProto, WhatDoesNotAgreeIsRefused) {
   EXPECT_NE(problem(message({5}, 22, raw("\x7f\x08"))).find("does not agree"), std::string::npos);
   EXPECT_NE(problem(message({3}, 22, raw("\x7f\x08\x01"))).find("does not agree"), std::string::npos);
   EXPECT_NE(problem(message({2}, 8, bytes(6, "a"))).find("does not agree"), std::string::npos);
@@ -105,7 +105,7 @@ TEST(TensorProto, whatDoesNotAgreeIsRefused) {
   EXPECT_NE(problem(message({1}, 1, "\x4a\x7f")).find("cut off or damaged"), std::string::npos);
 }
 
-TEST(Npy, stringsComeBack) {
+TEST(Npy, StringsComeBack) {
   Tensor tensor, read;
   tensor.type = plan::STRING;
   tensor.shape = {2, 2};
@@ -121,7 +121,7 @@ TEST(Npy, stringsComeBack) {
   EXPECT_FALSE(status.ok());
 }
 
-TEST(Tensor, narrowTypesAreGivenAsWhatFilesHave) {
+TEST(Tensor, NarrowTypesAreGivenAsWhatFilesHave) {
   auto given = [](plan::DataType type, std::vector<uint8_t> values) {
     Tensor tensor;
     tensor.type = type;

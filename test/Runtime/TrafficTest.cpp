@@ -89,7 +89,7 @@ PlanBuilder everyKind() {
 
 } // namespace
 
-TEST(Traffic, whatIsCountedIsWhatTheFormulasSay) {
+TEST(Traffic, WhatIsCountedIsWhatTheFormulasSay) {
   PlanBuilder builder = everyKind();
   std::unique_ptr<Session> session;
   Status status = builder.open(session);
@@ -114,7 +114,7 @@ TEST(Traffic, whatIsCountedIsWhatTheFormulasSay) {
 }
 
 // By hand: what the formulas themselves give.
-TEST(Traffic, formulasByHand) {
+TEST(Traffic, FormulasByHand) {
   PlanBuilder builder = everyKind();
   auto bytes = [&](uint64_t rank, const char *axes, const char *kind) {
     plan::Traffic traffic;
@@ -135,7 +135,7 @@ TEST(Traffic, formulasByHand) {
   EXPECT_EQ(bytes(5, "a", "send"), 0u);
 }
 
-TEST(Traffic, stagingIsBoundedAndCoversAPiece) {
+TEST(Traffic, StagingIsBoundedAndCoversAPiece) {
   for (auto kind : {C::ALL_REDUCE, C::ALL_GATHER, C::REDUCE_SCATTER, C::ALL_TO_ALL, C::BROADCAST, C::PERMUTE})
     for (uint64_t members : {2, 3, 8, 64})
       for (uint64_t elements : {1, 37, 100000, 100000000}) {
@@ -149,7 +149,7 @@ TEST(Traffic, stagingIsBoundedAndCoversAPiece) {
   EXPECT_EQ(plan::stagingOf(C::ALL_GATHER, 1000, 4, 4).bytes, 20000u);
 }
 
-TEST(Timeline, slicesAreNamedByOperatorsAndTellWaitingFromMoving) {
+TEST(Timeline, SlicesAreNamedByOperatorsAndTellWaitingFromMoving) {
   PlanBuilder builder({2});
   plan::Instruction &instruction = builder.add("/layer/MatMul,/layer/Add");
   instruction.add_operators("/layer/MatMul");

@@ -313,19 +313,19 @@ struct Rule : ::testing::TestWithParam<Case> {};
 
 } // namespace
 
-TEST(Validate, acceptsWhatIsRight) {
+TEST(Validate, AcceptsWhatIsRight) {
   Status status = valid().validate();
   EXPECT_TRUE(status.ok()) << status.describe();
 }
 
-TEST(Validate, acceptsAnExchange) {
+TEST(Validate, AcceptsAnExchange) {
   PlanBuilder builder = valid();
   window(builder);
   Status status = builder.validate();
   EXPECT_TRUE(status.ok()) << status.describe();
 }
 
-TEST_P(Rule, isChecked) {
+TEST_P(Rule, IsChecked) {
   PlanBuilder builder = valid();
   GetParam().breakIt(builder);
   Status status = builder.validate();
@@ -338,13 +338,13 @@ INSTANTIATE_TEST_SUITE_P(Validate, Rule, ::testing::ValuesIn(cases),
                            return std::string(info.param.name);
                          });
 
-TEST(Validate, namesTheInstructionAndItsSource) {
+TEST(Validate, NamesTheInstructionAndItsSource) {
   PlanBuilder builder = valid();
   collective(builder).set_sizes(0, 5);
   EXPECT_EQ(builder.validate().instruction(), "program 'infer', instruction 1 (all_gather; from /gather)");
 }
 
-TEST(Validate, missingFeaturesAreListed) {
+TEST(Validate, MissingFeaturesAreListed) {
   plan::Target target = valid().plan.target();
   EXPECT_TRUE(checkCpuTarget(target).ok());
   target.add_features("notafeature");

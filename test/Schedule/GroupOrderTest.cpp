@@ -11,7 +11,7 @@ namespace {
 
 // Groups are added and needs asked and added as fusion does it, in any order; a matrix that is closed after
 // each need says what is true.
-TEST(GroupOrder, answersAsTheClosureOfAllNeeds) {
+TEST(GroupOrder, AnswersAsTheClosureOfAllNeeds) {
   std::mt19937 random(7);
   unsigned yes = 0, no = 0;
   for (int round = 0; round < 40; ++round) {

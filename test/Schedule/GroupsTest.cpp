@@ -48,7 +48,7 @@ std::vector<std::set<std::string>> getGroups(const ParsedFunction &function, boo
 
 using Names = std::vector<std::set<std::string>>;
 
-TEST(Groups, contractionTakesItsEpilogue) {
+TEST(Groups, ContractionTakesItsEpilogue) {
   ParsedFunction function(
       R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>, %r: tensor<8x32xf32>) -> tensor<8x32xf32> {
     %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("product")
@@ -62,7 +62,7 @@ TEST(Groups, contractionTakesItsEpilogue) {
   EXPECT_EQ(getGroups(function, false), (Names{{"product"}, {"bias"}, {"relu"}, {"residual"}}));
 }
 
-TEST(Groups, twoContractionsAreTwoKernels) {
+TEST(Groups, TwoContractionsAreTwoKernels) {
   ParsedFunction function(
       R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>, %v: tensor<32x16xf32>) -> tensor<8x16xf32> {
     %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("up")
@@ -74,7 +74,7 @@ TEST(Groups, twoContractionsAreTwoKernels) {
   EXPECT_EQ(getGroups(function), (Names{{"up", "relu"}, {"down"}}));
 }
 
-TEST(Groups, rowsTakeWhatFeedsThem) {
+TEST(Groups, RowsTakeWhatFeedsThem) {
   ParsedFunction function(
       R"mlir(func.func @f(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>) -> tensor<8x16xf32> {
     %0 = colossal.elementwise mul(%a, %b) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> loc("scale")
@@ -86,7 +86,7 @@ TEST(Groups, rowsTakeWhatFeedsThem) {
 }
 
 // What is looked up at computed places lies in memory, and is computed once and before.
-TEST(Groups, lookupReadsFromMemory) {
+TEST(Groups, LookupReadsFromMemory) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<9x4xf32>, %i: tensor<5xi64>) -> tensor<5x4xf32> {
     %0 = colossal.elementwise exp(%a) : (tensor<9x4xf32>) -> tensor<9x4xf32> loc("exp")
     %1 = colossal.gather %0[%i] {axis = 0 : i64} : tensor<9x4xf32>, tensor<5xi64> -> tensor<5x4xf32> loc("gather")
@@ -99,7 +99,7 @@ TEST(Groups, lookupReadsFromMemory) {
 
 // A value with a reader on each side of a contraction: one kernel for all would have to run before and after
 // it.
-TEST(Groups, makeNoCycle) {
+TEST(Groups, MakeNoCycle) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %0 = colossal.elementwise relu(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32> loc("relu")
     %1 = colossal.contract %0 [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("product")
@@ -113,7 +113,7 @@ TEST(Groups, makeNoCycle) {
 }
 
 // An op with a long loop for each element does not go where it would be computed again and again.
-TEST(Groups, loopsAreNotRepeated) {
+TEST(Groups, LoopsAreNotRepeated) {
   ParsedFunction function(
       R"mlir(func.func @f(%a: tensor<8x16xf32>, %b: tensor<4x8x16xf32>) -> tensor<4x8x16xf32> {
     %0 = colossal.cumulate %a {axis = 1 : i64, exclusive = false, reverse = false} : tensor<8x16xf32> loc("cumulate")

@@ -81,7 +81,7 @@ unsigned followAll(const ParsedFunction &function) {
   return count;
 }
 
-TEST(Views, followHeadsOfAFusedContraction) {
+TEST(Views, FollowHeadsOfAFusedContraction) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<2x5x36xi64>) {
     %s = colossal.slice %a [0, 0, 12] by [1, 1, 1] : tensor<2x5x36xi64> -> tensor<2x5x12xi64>
     %h = colossal.reshape %s : tensor<2x5x12xi64> -> tensor<2x5x3x4xi64>
@@ -93,7 +93,7 @@ TEST(Views, followHeadsOfAFusedContraction) {
   EXPECT_EQ(followAll(function), 4u);
 }
 
-TEST(Views, reshapeOnlyWhatStridesCanSay) {
+TEST(Views, ReshapeOnlyWhatStridesCanSay) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<4x6xi64>) {
     %m = colossal.reshape %a : tensor<4x6xi64> -> tensor<2x2x1x6xi64>
     %t = colossal.transpose %a [1, 0] : tensor<4x6xi64> -> tensor<6x4xi64>
@@ -106,7 +106,7 @@ TEST(Views, reshapeOnlyWhatStridesCanSay) {
   EXPECT_EQ(followAll(function), 3u); // %v and %w cross the transposed dimensions
 }
 
-TEST(Views, stepsBroadcastsAndUnits) {
+TEST(Views, StepsBroadcastsAndUnits) {
   ParsedFunction function(R"mlir(func.func @f(%a: tensor<1x7x3xi64>) {
     %s = colossal.slice %a [0, 1, 0] by [1, 2, 1] : tensor<1x7x3xi64> -> tensor<1x3x3xi64>
     %r = colossal.reshape %s : tensor<1x3x3xi64> -> tensor<3x1x3xi64>

@@ -1,7 +1,6 @@
 // colossal-cost calibrate: measures this machine through the kernels and collectives that plans run, and
 // writes a machine file. Each constant comes from the probes named beside it; the model is then held against
-// all probes. Neighbours: Probe.h runs graphs, CollectiveTimes.h collectives, colossal/Cost/HostCost.h is the
-// model.
+// all probes.
 #include "CollectiveTimes.h"
 #include "HostFit.h"
 #include "Probe.h"

@@ -1,4 +1,4 @@
-// Rank threads that run one collective over and over. Neighbour: CollectiveTimes.h.
+// Rank threads that run one collective over and over.
 #include "CollectiveTimes.h"
 
 #include "runtime/comm/Local.h"

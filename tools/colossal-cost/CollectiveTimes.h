@@ -1,6 +1,6 @@
 // Times of the local communicator's collectives: ranks as threads of this process, as colossal-run has them.
-// Neighbour: Calibrate.cpp turns them into latency and bandwidth.
-#pragma once
+#ifndef COLOSSAL_TOOLS_COLOSSAL_COST_COLLECTIVETIMES_H
+#define COLOSSAL_TOOLS_COLOSSAL_COST_COLLECTIVETIMES_H
 
 #include <cstddef>
 #include <string>
@@ -15,3 +15,5 @@ double timeCollective(TimedCollective kind, std::size_t bytes, unsigned ranks, u
                       std::string &error);
 
 } // namespace colossal::tool
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_COST_COLLECTIVETIMES_H

@@ -1,4 +1,4 @@
-// Coordinate descent over the constants of a host. Neighbour: HostFit.h.
+// Coordinate descent over the constants of a host.
 #include "HostFit.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The constants of a host's kernels, fitted to times of kernels. Neighbours: Calibrate.cpp measures,
-// colossal/Cost/HostCost.h has the formulas that are fitted.
-#pragma once
+// The constants of a host's kernels, fitted to times of kernels.
+#ifndef COLOSSAL_TOOLS_COLOSSAL_COST_HOSTFIT_H
+#define COLOSSAL_TOOLS_COLOSSAL_COST_HOSTFIT_H
 
 #include "colossal/Cost/HostCost.h"
 
@@ -27,3 +27,5 @@ struct Sample {
 void fitHost(const std::vector<Sample> &samples, cost::Machine &machine);
 
 } // namespace colossal::tool
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_COST_HOSTFIT_H

@@ -1,4 +1,4 @@
-// Compiles and runs probes in this process. Neighbour: Probe.h.
+// Compiles and runs probes in this process.
 #include "Probe.h"
 
 #include "colossal/Compiler/Compiler.h"

@@ -1,7 +1,7 @@
 // Small graphs compiled by the compiler and run by the runtime, with the time of each instruction: what a
-// machine file is calibrated from is what plans run. Neighbour: Calibrate.cpp chooses the graphs and reads
-// the times.
-#pragma once
+// machine file is calibrated from is what plans run.
+#ifndef COLOSSAL_TOOLS_COLOSSAL_COST_PROBE_H
+#define COLOSSAL_TOOLS_COLOSSAL_COST_PROBE_H
 
 #include <map>
 #include <memory>
@@ -71,3 +71,5 @@ private:
 };
 
 } // namespace colossal::tool
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_COST_PROBE_H

@@ -1,6 +1,7 @@
 // The subcommands of colossal-cost. Each has a file of its own: it adds itself to the program's options and,
-// when it is chosen, sets `run`, which main calls once all options are read. Neighbour: main.cpp.
-#pragma once
+// when it is chosen, sets `run`, which main calls once all options are read.
+#ifndef COLOSSAL_TOOLS_COLOSSAL_COST_SUBCOMMANDS_H
+#define COLOSSAL_TOOLS_COLOSSAL_COST_SUBCOMMANDS_H
 
 #include <CLI/CLI.hpp>
 
@@ -37,3 +38,5 @@ void addCalibrate(CLI::App &app, Action &action);
 void addPredict(CLI::App &app, Action &action);
 
 } // namespace colossal::tool
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_COST_SUBCOMMANDS_H

@@ -1,5 +1,4 @@
-// colossal-cost: what a machine is, and what a model and a layout would take on it. Neighbours: one file a
-// subcommand, listed in Subcommands.h; lib/Cost does the work.
+// colossal-cost: what a machine is, and what a model and a layout would take on it.
 #include "Subcommands.h"
 
 #include "colossal/Output/OutputFile.h"

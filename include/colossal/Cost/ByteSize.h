@@ -1,5 +1,6 @@
 // Sizes that a user is told to give.
-#pragma once
+#ifndef COLOSSAL_COST_BYTESIZE_H
+#define COLOSSAL_COST_BYTESIZE_H
 
 #include <cstdint>
 #include <string>
@@ -17,3 +18,5 @@ struct ByteSize {
 ByteSize roundUpBytes(double bytes);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_BYTESIZE_H

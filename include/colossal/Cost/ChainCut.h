@@ -1,7 +1,6 @@
 // A model as a chain of parts, cut into pipeline stages so that the slowest stage is as fast as it can be.
-// Neighbours: Training.cpp cuts transformers between contractions, NetworkTraining.cpp residual networks
-// between blocks.
-#pragma once
+#ifndef COLOSSAL_COST_CHAINCUT_H
+#define COLOSSAL_COST_CHAINCUT_H
 
 #include <cstddef>
 #include <vector>
@@ -24,3 +23,5 @@ std::vector<std::size_t> cutChain(const std::vector<ChainPart> &parts, int stage
                                   double memoryBytes);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_CHAINCUT_H

@@ -1,6 +1,7 @@
 // What a JSON reader forgives and people do not mean: a key that stands twice, of which the last one would
-// silently count. Neighbours: Machine.cpp and the planner's PlanText.cpp read files that people write.
-#pragma once
+// silently count.
+#ifndef COLOSSAL_COST_CHECKEDJSON_H
+#define COLOSSAL_COST_CHECKEDJSON_H
 
 #include <string>
 #include <string_view>
@@ -17,3 +18,5 @@ struct JsonFlaw {
 JsonFlaw findJsonFlaw(std::string_view text);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_CHECKEDJSON_H

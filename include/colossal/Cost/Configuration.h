@@ -1,7 +1,7 @@
 // What a row of a table asks: a training step of some model in some layout, a collective, one layer, or the
-// memory of the first stage. Columns are known by name; docs/CostModel.md lists them. Neighbours: Table.h
-// reads the cells, Training.h answers.
-#pragma once
+// memory of the first stage. Columns are known by name; docs/CostModel.md lists them.
+#ifndef COLOSSAL_COST_CONFIGURATION_H
+#define COLOSSAL_COST_CONFIGURATION_H
 
 #include "colossal/Cost/PlanGrid.h"
 #include "colossal/Cost/Table.h"
@@ -80,3 +80,5 @@ struct ColumnInfo {
 const std::vector<ColumnInfo> &knownColumns();
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_CONFIGURATION_H

@@ -1,6 +1,7 @@
 // Seconds for work on a machine: a roofline for computation, latency and bandwidth for collectives. No IR:
-// the caller states operations and bytes. Neighbour: Machine.h.
-#pragma once
+// the caller states operations and bytes.
+#ifndef COLOSSAL_COST_COSTMODEL_H
+#define COLOSSAL_COST_COSTMODEL_H
 
 #include "colossal/Cost/Machine.h"
 
@@ -86,3 +87,5 @@ private:
 };
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_COSTMODEL_H

@@ -1,6 +1,7 @@
 // How far a prediction can be trusted: the error that was found on rows like it, as the machine's own file
 // states it. A machine without evidence has no error to quote.
-#pragma once
+#ifndef COLOSSAL_COST_EVIDENCE_H
+#define COLOSSAL_COST_EVIDENCE_H
 
 #include "colossal/Cost/Configuration.h"
 
@@ -24,3 +25,5 @@ std::string describe(const Evidence *evidence, const Configuration &row, const M
 std::string describePlanEvidence(const Machine &machine, std::int64_t ranks);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_EVIDENCE_H

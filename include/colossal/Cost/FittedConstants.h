@@ -1,7 +1,8 @@
 // The few numbers of a machine that no data sheet gives: they are fitted to measurements. A machine file
 // states each with its value, unit and meaning, and there are at most 15 of them. None depends on a model, a
-// batch or a table's row. Neighbours: Machine.h holds the data sheet, Operations.h and Training.h use these.
-#pragma once
+// batch or a table's row.
+#ifndef COLOSSAL_COST_FITTEDCONSTANTS_H
+#define COLOSSAL_COST_FITTEDCONSTANTS_H
 
 #include <map>
 #include <string>
@@ -36,3 +37,5 @@ private:
 };
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_FITTEDCONSTANTS_H

@@ -1,8 +1,8 @@
 // Seconds of compiled kernels on ranks that are threads of one host: they share its cores and its memory. All
 // constants are those of Machine::host, which `colossal-cost calibrate` measures through the kernels that
-// plans run. No IR. Neighbours: Operations.h does the same for devices of their own, CostModel.h prices
-// collectives on both.
-#pragma once
+// plans run. No IR.
+#ifndef COLOSSAL_COST_HOSTCOST_H
+#define COLOSSAL_COST_HOSTCOST_H
 
 #include "colossal/Cost/Operations.h"
 
@@ -56,3 +56,5 @@ private:
 };
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_HOSTCOST_H

@@ -1,8 +1,8 @@
 // The links between the units of one network level as a graph, and what a collective gets out of it.
 // Bandwidth is not stored per number of devices: rings are found in the links, so that two of the eight
-// devices of a hybrid cube mesh get one link and all eight get six. Neighbours: Machine.h holds one graph a
-// level, CostModel.h asks it.
-#pragma once
+// devices of a hybrid cube mesh get one link and all eight get six.
+#ifndef COLOSSAL_COST_LINKGRAPH_H
+#define COLOSSAL_COST_LINKGRAPH_H
 
 #include <string>
 #include <vector>
@@ -57,3 +57,5 @@ GraphBandwidth measureGraph(const LinkGraph &graph, int units, const std::vector
 std::string checkGraph(const LinkGraph &graph, int units, const std::string &place);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_LINKGRAPH_H

@@ -1,7 +1,8 @@
 // A machine as data: what one device does, and the levels of network over many. Read from JSON
 // (docs/CostModel.md has every key), or by the name of a file that is built in. No IR and no backend:
 // CostModel.h turns it into seconds.
-#pragma once
+#ifndef COLOSSAL_COST_MACHINE_H
+#define COLOSSAL_COST_MACHINE_H
 
 #include "colossal/Cost/FittedConstants.h"
 #include "colossal/Cost/LinkGraph.h"
@@ -184,3 +185,5 @@ std::vector<std::string> machineNames();
 std::string printMachine(const Machine &machine);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_MACHINE_H

@@ -1,6 +1,7 @@
 // Which machine a program works with, found once where it starts: what the user typed, what the environment
 // or the user's configuration names, or the host itself. From there on a machine travels as a value.
-#pragma once
+#ifndef COLOSSAL_COST_MACHINECHOICE_H
+#define COLOSSAL_COST_MACHINECHOICE_H
 
 #include "colossal/Cost/Machine.h"
 
@@ -46,3 +47,5 @@ MachineChoice chooseMachine(const std::string &nameOrPath);
 std::string userMachinePath();
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_MACHINECHOICE_H

@@ -1,6 +1,7 @@
 // Collectives over axes of a mesh, in the terms of CostModel: the seam for whoever has a mesh, before and
 // after scheduling. No IR.
-#pragma once
+#ifndef COLOSSAL_COST_MESHGROUPS_H
+#define COLOSSAL_COST_MESHGROUPS_H
 
 #include "colossal/Cost/CostModel.h"
 
@@ -21,3 +22,5 @@ std::vector<Group> groupsOf(const std::vector<std::int64_t> &sizes, std::vector<
 double secondsOver(const CostModel &model, Collective kind, double bytes, const std::vector<Group> &groups);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_MESHGROUPS_H

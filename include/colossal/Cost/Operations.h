@@ -1,8 +1,8 @@
 // Seconds for lists of operations on one device of a machine: the level at which a search over layouts and
 // the predictions for published models meet. The caller states what each operation does; shapes are those of
-// the rank's own part. No IR. Neighbours: CostModel.h prices collectives, Training.h builds the lists of a
-// transformer.
-#pragma once
+// the rank's own part. No IR.
+#ifndef COLOSSAL_COST_OPERATIONS_H
+#define COLOSSAL_COST_OPERATIONS_H
 
 #include "colossal/Cost/CostModel.h"
 
@@ -121,3 +121,5 @@ private:
 };
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_OPERATIONS_H

@@ -1,7 +1,8 @@
 // Pipeline schedules by discrete event simulation: when each stage runs which pass of which microbatch, how
 // long the step takes, and how much memory each stage holds. Knows seconds and bytes only. Neighbour:
 // Training.h supplies them.
-#pragma once
+#ifndef COLOSSAL_COST_PIPELINESCHEDULE_H
+#define COLOSSAL_COST_PIPELINESCHEDULE_H
 
 #include <string>
 #include <string_view>
@@ -86,3 +87,5 @@ struct PipelineResult {
 PipelineResult simulate(const PipelineProblem &problem, bool withTimeline = false);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_PIPELINESCHEDULE_H

@@ -1,7 +1,8 @@
 // The best uniform plan: all ways to write the number of devices as tensor * data * pipeline, with every
 // microbatch size that divides, priced one by one. It stands in for plans that a table names only by who
-// chose them. Neighbour: Training.h prices a plan.
-#pragma once
+// chose them.
+#ifndef COLOSSAL_COST_PLANGRID_H
+#define COLOSSAL_COST_PLANGRID_H
 
 #include "colossal/Cost/ResidualNetwork.h"
 #include "colossal/Cost/Training.h"
@@ -38,3 +39,5 @@ PlanResult bestUniformPlan(const CostModel &machine, const ResidualNetwork &netw
                            const TrainingLayout &base, int devices, const PlanChoices &choices);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_PLANGRID_H

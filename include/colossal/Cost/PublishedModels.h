@@ -1,6 +1,6 @@
-// Dimensions of models that tables name only. Neighbour: Configuration.h asks when a row has a name or a
-// number of parameters in place of dimensions.
-#pragma once
+// Dimensions of models that tables name only.
+#ifndef COLOSSAL_COST_PUBLISHEDMODELS_H
+#define COLOSSAL_COST_PUBLISHEDMODELS_H
 
 #include "colossal/Cost/Transformer.h"
 
@@ -20,3 +20,5 @@ const ModelDimensions *publishedModel(Suite suite, std::string_view family, doub
 std::string publishedModelNames();
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_PUBLISHEDMODELS_H

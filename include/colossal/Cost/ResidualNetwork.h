@@ -1,7 +1,7 @@
 // Convolutional residual networks (He et al., 2015, table 1; widened by Zagoruyko and Komodakis, 2016): their
-// blocks by shape, and a training step of one in a layout. Neighbours: Operations.h prices a convolution as
-// the contraction that it is, ChainCut.h cuts the blocks into stages, Training.h has the layout.
-#pragma once
+// blocks by shape, and a training step of one in a layout.
+#ifndef COLOSSAL_COST_RESIDUALNETWORK_H
+#define COLOSSAL_COST_RESIDUALNETWORK_H
 
 #include "colossal/Cost/Training.h"
 
@@ -62,3 +62,5 @@ StepPrediction predictStep(const CostModel &machine, const ResidualNetwork &netw
                            const TrainingLayout &layout);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_RESIDUALNETWORK_H

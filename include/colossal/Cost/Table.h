@@ -1,6 +1,7 @@
 // A table of comma-separated values: comment lines that start with '#', a line of column names, then rows.
-// Cells may be quoted. Neighbour: Configuration.h gives the columns their meaning.
-#pragma once
+// Cells may be quoted.
+#ifndef COLOSSAL_COST_TABLE_H
+#define COLOSSAL_COST_TABLE_H
 
 #include <string>
 #include <string_view>
@@ -32,3 +33,5 @@ TableResult readTable(const std::string &path);
 std::string printTable(const Table &table);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_TABLE_H

@@ -1,7 +1,8 @@
 // Time and memory of a training step: a transformer, a layout over devices and a machine go in. Neighbours:
 // Transformer.h has the work of its pieces, PipelineSchedule.h puts the stages into time, Configuration.h
 // reads both descriptions from a table's row.
-#pragma once
+#ifndef COLOSSAL_COST_TRAINING_H
+#define COLOSSAL_COST_TRAINING_H
 
 #include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Cost/Transformer.h"
@@ -93,3 +94,5 @@ double firstStageActivationBytes(const ModelDimensions &model, const TrainingLay
 double firstStageStateBytes(const ModelDimensions &model, const TrainingLayout &layout);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_TRAINING_H

@@ -1,6 +1,7 @@
 // A transformer's layer, embedding and head as lists of operations on one rank, and the bytes of its
-// activations in closed form. Neighbours: Operations.h prices the lists, Training.h puts them on stages.
-#pragma once
+// activations in closed form.
+#ifndef COLOSSAL_COST_TRANSFORMER_H
+#define COLOSSAL_COST_TRANSFORMER_H
 
 #include "colossal/Cost/Operations.h"
 
@@ -90,3 +91,5 @@ double layerActivationBytes(const ModelDimensions &model, const LayerLayout &lay
 double layerTransientBytes(const ModelDimensions &model, const LayerLayout &layout);
 
 } // namespace colossal::cost
+
+#endif // COLOSSAL_COST_TRANSFORMER_H

@@ -1,7 +1,6 @@
 //===- CostTypes.h - element types as the cost model knows them -------------===//
 //
-// The cost model knows no IR. Neighbours: lib/Layout/Costs.cpp, which prices layouts, and
-// lib/Compiler/PlanPrice.cpp, which prices what was scheduled.
+// The cost model knows no IR.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LAYOUT_COSTTYPES_H

@@ -1,8 +1,7 @@
 //===- Layout.h - which mesh axes split what --------------------------------===//
 //
 // The search phase: turns the module into a search::Problem (no IR in it), solves it, and writes the answer
-// back as `dist.assignment` attributes. Neighbours: lib/Search and lib/Cost (which know no IR), lib/Partition
-// (after).
+// back as `dist.assignment` attributes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H

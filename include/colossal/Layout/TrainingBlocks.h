@@ -1,7 +1,7 @@
 //===- TrainingBlocks.h - a module as the joint search sees it --------------===//
 //
 // The seam between the IR and the planner: operations become factors, work and bytes, repeated blocks become
-// one kind of unit. Neighbours: planner::TrainingGraph (what comes out), Repeats.h (where units begin).
+// one kind of unit.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LAYOUT_TRAININGBLOCKS_H

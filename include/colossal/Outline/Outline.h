@@ -11,7 +11,7 @@
 //  C2  every private function is called, and public functions are not.
 //
 // Ops in a private function have the location of the block's first repetition; the location of a call holds
-// those of its own repetition (getLocations). The neighbours are lib/Import (before) and lib/Layout (after).
+// those of its own repetition (getLocations).
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_OUTLINE_OUTLINE_H

@@ -1,8 +1,6 @@
 //===- RepeatedBlocks.h - what a function does again and again --------------===//
 //
-// Finds the layers of a model by structure: no names are read. Its neighbours are the outline phase
-// (Outline.h), which makes functions of the blocks, and whoever wants a model as prologue, repeated block and
-// epilogue.
+// Finds the layers of a model by structure: no names are read.
 //
 // Ops are compared in program order, sources (parameters and constants) left out, and first of all what
 // several blocks may share (masks, tables of angles), wherever it stands. Two ops are alike if name,

@@ -1,9 +1,9 @@
 // Layouts of one kind of unit on the tensor axes of a stage: each operation puts each axis on one of its
 // factors, or leaves it; what lies otherwise than it is used is moved, forward and, as a gradient, backward.
 // Solved through search::Problem, so that 1D tensor parallel, sequence parallel, vocabulary parallel, 2D and
-// context parallel are points and not cases. Neighbours: TrainingGraph.h is what is laid out, TrainingPlan.h
-// puts units into stages.
-#pragma once
+// context parallel are points and not cases.
+#ifndef COLOSSAL_PLANNER_BLOCKPLANNER_H
+#define COLOSSAL_PLANNER_BLOCKPLANNER_H
 
 #include "colossal/Cost/Operations.h"
 #include "colossal/Planner/TrainingGraph.h"
@@ -129,3 +129,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_BLOCKPLANNER_H

@@ -1,5 +1,6 @@
 // Parts of a training plan that a user fixes; the search finds the others.
-#pragma once
+#ifndef COLOSSAL_PLANNER_FIXEDPARTS_H
+#define COLOSSAL_PLANNER_FIXEDPARTS_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -29,3 +30,5 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
 std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_FIXEDPARTS_H

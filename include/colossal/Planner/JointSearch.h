@@ -1,8 +1,8 @@
 // One search over everything that decides a training step: the mesh (pipeline, data, context, tensor),
 // layouts of the units, the residual stream's layout, microbatch, schedule and chunks, stages, ZeRO stage and
-// recompute. Branch and bound over simulated plans. Neighbours: PlanPricer.h prices a plan, PlanReport.h
-// tells a user about the answer.
-#pragma once
+// recompute. Branch and bound over simulated plans.
+#ifndef COLOSSAL_PLANNER_JOINTSEARCH_H
+#define COLOSSAL_PLANNER_JOINTSEARCH_H
 
 #include "colossal/Planner/PlanPricer.h"
 
@@ -97,3 +97,5 @@ SearchResult searchPlans(PlanPricer &pricer, const TrainingTask &task, const Sea
                          const std::function<void(const std::string &)> &progress = nullptr);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_JOINTSEARCH_H

@@ -1,7 +1,7 @@
 // What a training plan takes: time by part, and memory by kind, stage and time. Units are priced once a cell
-// (axes, microbatch, recompute, boundary) and put into time by simulation. Neighbours: TrainingPlan.h;
-// cost::simulate.
-#pragma once
+// (axes, microbatch, recompute, boundary) and put into time by simulation.
+#ifndef COLOSSAL_PLANNER_PLANPRICER_H
+#define COLOSSAL_PLANNER_PLANPRICER_H
 
 #include "colossal/Planner/TrainingPlan.h"
 
@@ -122,3 +122,5 @@ private:
 };
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_PLANPRICER_H

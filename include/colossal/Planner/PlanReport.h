@@ -1,5 +1,6 @@
-// A search's answer, or a price, in words. Neighbours: JointSearch.h, PlanPricer.h.
-#pragma once
+// A search's answer, or a price, in words.
+#ifndef COLOSSAL_PLANNER_PLANREPORT_H
+#define COLOSSAL_PLANNER_PLANREPORT_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -18,3 +19,5 @@ std::string printDifference(const TrainingPlan &before, const TrainingPlan &afte
 std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_PLANREPORT_H

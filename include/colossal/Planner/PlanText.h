@@ -7,8 +7,9 @@
 //     "boundary": ["dim1"], "stages": [17, 17], "layouts": {"block": {"node_linear": "n"}} }
 // "format", "version", "devices", "global_batch", "mesh" and "microbatch" must be there; "search" and the
 // like are what a search found out, and are not read; "predicted" is compared with. Unknown keys, and keys
-// that stand twice, are errors. Neighbour: TrainingPlan.h.
-#pragma once
+// that stand twice, are errors.
+#ifndef COLOSSAL_PLANNER_PLANTEXT_H
+#define COLOSSAL_PLANNER_PLANTEXT_H
 
 #include "colossal/Planner/JointSearch.h"
 
@@ -33,3 +34,5 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph);
 std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std::string &machine);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_PLANTEXT_H

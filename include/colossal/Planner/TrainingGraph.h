@@ -1,8 +1,8 @@
 // A model as the joint search sees it: a sequence of units (embedding, blocks, head), each of a kind that is
 // described once, with operations whose dimensions are factors that mesh axes may lie on. No IR: lib/Layout
-// fills it from a module (TrainingBlocks.h there), tests by hand. Neighbours: BlockPlanner.h finds layouts
-// for it, TrainingPlan.h cuts it into stages.
-#pragma once
+// fills it from a module (TrainingBlocks.h there), tests by hand.
+#ifndef COLOSSAL_PLANNER_TRAININGGRAPH_H
+#define COLOSSAL_PLANNER_TRAININGGRAPH_H
 
 #include "colossal/Cost/Machine.h"
 
@@ -111,3 +111,5 @@ struct TrainingGraph {
 std::string validate(const TrainingGraph &graph);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_TRAININGGRAPH_H

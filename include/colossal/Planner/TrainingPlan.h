@@ -1,7 +1,7 @@
 // A training plan as data: how a model's units, the devices of a machine and a global batch are brought
-// together. Neighbours: PlanText.h reads and writes it, PlanPricer.h says what it takes, JointSearch.h finds
-// the best one.
-#pragma once
+// together.
+#ifndef COLOSSAL_PLANNER_TRAININGPLAN_H
+#define COLOSSAL_PLANNER_TRAININGPLAN_H
 
 #include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Planner/BlockPlanner.h"
@@ -66,3 +66,5 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan);
 std::string validate(const TrainingPlan &plan, const TrainingGraph &graph);
 
 } // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_TRAININGPLAN_H

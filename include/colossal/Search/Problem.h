@@ -1,8 +1,8 @@
 // The layout problem that the solvers see: nodes with candidates, cost tables that tie nodes together, and
 // memory over time. It knows no IR: the compiler's search phase builds one, calls solve() (Solver.h), and
-// reads the chosen candidate of each node back. Neighbours: ProblemText.h reads and writes it, Verifier.h
-// judges an answer.
-#pragma once
+// reads the chosen candidate of each node back.
+#ifndef COLOSSAL_SEARCH_PROBLEM_H
+#define COLOSSAL_SEARCH_PROBLEM_H
 
 #include <cstdint>
 #include <limits>
@@ -95,3 +95,5 @@ using Assignment = std::vector<std::int32_t>;
 std::string validate(const Problem &problem);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_PROBLEM_H

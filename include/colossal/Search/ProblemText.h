@@ -12,7 +12,8 @@
 //       "edges": {"nodes": [[0, 1]], "costs": [[0, 1, 5, 7]]}, "usage_limit": 100 } }
 //
 // Equal tables come out shared. Files may be gzipped. Messages name file, byte offset and key.
-#pragma once
+#ifndef COLOSSAL_SEARCH_PROBLEMTEXT_H
+#define COLOSSAL_SEARCH_PROBLEMTEXT_H
 
 #include "colossal/Search/Problem.h"
 
@@ -37,3 +38,5 @@ ReadResult readProblem(const std::string &path);
 std::string printProblem(const Problem &problem);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_PROBLEMTEXT_H

@@ -1,6 +1,7 @@
 // The one interface of all solvers: a problem and a budget in, an assignment and a bound out. What the solver
-// does with the budget is told in docs/Search.md. Neighbours: Problem.h, Verifier.h.
-#pragma once
+// does with the budget is told in docs/Search.md.
+#ifndef COLOSSAL_SEARCH_SOLVER_H
+#define COLOSSAL_SEARCH_SOLVER_H
 
 #include "colossal/Search/Problem.h"
 
@@ -76,3 +77,5 @@ Solution solve(const Problem &problem, const Budget &budget,
                const std::function<void(const Progress &)> &progress = nullptr);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_SOLVER_H

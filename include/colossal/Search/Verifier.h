@@ -1,6 +1,7 @@
 // Judges an assignment by the definition of the problem alone. It shares no code with the solvers, so that a
-// mistake in one of them cannot hide here. Neighbours: Problem.h, Solver.h.
-#pragma once
+// mistake in one of them cannot hide here.
+#ifndef COLOSSAL_SEARCH_VERIFIER_H
+#define COLOSSAL_SEARCH_VERIFIER_H
 
 #include "colossal/Search/Problem.h"
 
@@ -27,3 +28,5 @@ struct Verdict {
 Verdict verify(const Problem &problem, const Assignment &assignment);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_SEARCH_VERIFIER_H

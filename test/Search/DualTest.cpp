@@ -5,7 +5,7 @@
 #include "MiniBuckets.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
-#include "random-problems.h"
+#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 

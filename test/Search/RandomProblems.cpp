@@ -1,5 +1,4 @@
-// Neighbour: random-problems.h.
-#include "random-problems.h"
+#include "RandomProblems.h"
 
 #include "colossal/Search/Verifier.h"
 

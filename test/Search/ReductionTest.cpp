@@ -3,7 +3,7 @@
 #include "Reduction.h"
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Verifier.h"
-#include "random-problems.h"
+#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Random small problems of every shape the format allows, and enumeration as their judge.
-#pragma once
+#ifndef COLOSSAL_TEST_SEARCH_RANDOM_PROBLEMS_H
+#define COLOSSAL_TEST_SEARCH_RANDOM_PROBLEMS_H
 
 #include "colossal/Search/Problem.h"
 
@@ -28,3 +29,5 @@ Problem randomProblem(const Recipe &recipe, std::uint64_t seed);
 std::optional<Total> enumerate(const Problem &problem);
 
 } // namespace colossal::search
+
+#endif // COLOSSAL_TEST_SEARCH_RANDOM_PROBLEMS_H
