@@ -530,7 +530,7 @@ void TopKOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
       Element a = placeAt(from + left.min(number(extent - 1))),
               b = placeAt(from + right.min(number(extent - 1)));
       Element before = comesBefore(getLargest(), valueAt(a), a, valueAt(b), b);
-      Element takesLeft = hasLeft & (!hasRight | before);
+      Element takesLeft = hasLeft & ((!hasRight) | before);
       tiles.writeScratch(takesLeft.select(a, b).get(), e.uniform((to + position).get()));
       Element one = number(1), none = number(0);
       return {(left + takesLeft.select(one, none)).get(), (right + takesLeft.select(none, one)).get(),
