@@ -75,6 +75,10 @@ public:
   }
   /// What was recorded of the runs, as Timeline takes it.
   std::string traceBytes() const;
+  void forgetTrace() {
+    for (Trace &trace : traces)
+      trace.clear();
+  }
   /// Called when all ranks have left a barrier.
   void leftBarrier() {
     if (barrierLeft == 0)

@@ -501,6 +501,8 @@ Status Session::traffic(int program, std::vector<RankTraffic> &report) {
 
 void Session::record(bool on) {
   core->shared.trace = on;
+  for (const std::unique_ptr<Rank> &rank : core->ranks)
+    rank->forgetTrace();
 }
 
 Status Session::timeline(Timeline &timeline) {

@@ -75,7 +75,7 @@ public:
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   Status outputs(int program, Tensors &outputs);
 
-  /// Whether runs from now on are recorded.
+  /// Whether runs from now on are recorded. What was recorded before is forgotten.
   void record(bool on);
 
   /// May be called from a signal handler or another thread: ends the run in progress.

@@ -62,10 +62,11 @@ TEST(Reduce, NarrowFloatsComeBack) {
                     ElementType::F8E5M2FNUZ, ElementType::F8E8M0, ElementType::F4E2M1})
     for (int code = 0; code < (type == ElementType::F4E2M1 ? 16 : 256); ++code) {
       float value = narrowToFloat(type, static_cast<uint8_t>(code));
-      if (std::isfinite(value))
+      if (std::isfinite(value)) {
         EXPECT_EQ(floatToNarrow(type, value), code) << static_cast<int>(type);
-      else if (std::isnan(value))
+      } else if (std::isnan(value)) {
         EXPECT_TRUE(std::isnan(narrowToFloat(type, floatToNarrow(type, value)))) << static_cast<int>(type);
+      }
     }
   EXPECT_EQ(narrowToFloat(ElementType::F8E4M3FN, floatToNarrow(ElementType::F8E4M3FN, INFINITY)), 448);
   EXPECT_EQ(narrowToFloat(ElementType::F8E4M3FN, floatToNarrow(ElementType::F8E4M3FN, 1 + 0x1p-4f)), 1);

@@ -317,7 +317,7 @@ TEST(Session, IndicesOutsideTheirRangeAreRefused) {
     std::unique_ptr<Session> session;
     ASSERT_TRUE(builder.open(session).ok());
     auto tensor = [&](std::vector<int64_t> values) {
-      Tensor result{type, {7}, std::vector<std::byte>(7 * size)};
+      Tensor result{type, {7}, std::vector<std::byte>(7 * size), {}};
       for (size_t i = 0; i < 7; ++i)
         std::memcpy(result.bytes.data() + i * size, &values[i], size);
       return result;

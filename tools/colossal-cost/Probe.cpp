@@ -143,13 +143,14 @@ struct Probe::Series {
 
   runtime::Status run(bool counts) {
     double own = 0;
+    session->record(true); // this run alone
     runtime::Status status = session->run(program, inputs, &own);
-    std::string trace;
+    runtime::Timeline timeline;
     if (status.ok())
-      status = session->trace(trace);
+      status = session->timeline(timeline);
     if (!status.ok() || !counts)
       return status;
-    for (const auto &[name, value] : readTrace(trace))
+    for (const auto &[name, value] : readTrace(timeline.events()))
       seconds[name].push_back(value);
     runs.push_back(own);
     return status;
