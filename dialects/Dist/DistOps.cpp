@@ -36,28 +36,14 @@ LogicalResult CoordinateOp::verify() {
 }
 
 LogicalResult MaskPaddingOp::verify() {
-  ArrayRef<int64_t> extents = getExtents(), shape = cast<RankedTensorType>(getInput().getType()).getShape();
-  auto mismatch = [&] {
-    return emitOpError("has extents [")
-           << extents << "] that do not multiply to the input's sizes [" << shape << "] (C1)";
-  };
-  // Of an empty tensor any extents say as much.
-  if (llvm::is_contained(shape, 0) && !llvm::is_contained(extents, 0))
-    return mismatch();
-  if (!llvm::is_contained(shape, 0)) {
-    size_t next = 0;
-    for (int64_t size : shape) {
-      int64_t product = 1;
-      while (next < extents.size() && product < size)
-        product *= extents[next++];
-      if (product != size)
-        return mismatch();
-      while (next < extents.size() && extents[next] == 1)
-        ++next;
-    }
-    if (next != extents.size())
-      return mismatch();
-  }
+  ArrayRef<int64_t> extents = getExtents();
+  auto input = cast<RankedTensorType>(getInput().getType());
+  int64_t product = 1;
+  for (int64_t extent : extents)
+    product *= extent;
+  if (product != input.getNumElements())
+    return emitOpError("has extents [") << extents << "] that do not multiply to the "
+                                        << input.getNumElements() << " elements of the input (C1)";
   if (getMasked().size() != getValid().size())
     return emitOpError("masks ") << getMasked().size() << " extents and has " << getValid().size()
                                  << " valid sizes (C2)";

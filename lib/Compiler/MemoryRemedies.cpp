@@ -7,20 +7,24 @@
 
 namespace colossal {
 
-/// A plan of more memory may be another one, which needs more again: so often the amount is raised.
-static constexpr int kAmounts = 6;
+/// A plan of more memory may be another one, which needs more again: so often the amount is raised, by kRaise
+/// of it and each time by twice that part, more than a hundredfold in all.
+static constexpr int kAmounts = 10;
+static constexpr double kRaise = 0.02;
 /// Larger meshes than these are no remedy that anybody asks for: ranks of one mesh, and times the given ones.
 static constexpr int64_t kMostRanks = 64, kMostTimes = 8;
 
 static std::optional<cost::ByteSize> findMemory(const RemedySearch &search) {
   cost::ByteSize size = cost::roundUpBytes(static_cast<double>(search.needed));
-  for (int i = 0; i < kAmounts; ++i) {
+  double raise = kRaise;
+  for (int i = 0; i < kAmounts; ++i, raise *= 2) {
     std::optional<uint64_t> needed = search.tryMemory(size.bytes);
     if (!needed)
       return std::nullopt;
     if (*needed == 0)
       return size;
-    size = cost::roundUpBytes(std::max(static_cast<double>(*needed), 1.02 * static_cast<double>(size.bytes)));
+    size = cost::roundUpBytes(
+        std::max(static_cast<double>(*needed), (1 + raise) * static_cast<double>(size.bytes)));
   }
   return std::nullopt;
 }

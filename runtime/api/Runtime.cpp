@@ -176,7 +176,7 @@ std::shared_ptr<const ProgramDescription> findProgram(const colossal_session *ha
     return nullptr;
   }
   const ProgramDescription *description = &session->programs[program];
-  return {std::move(session), description};
+  return {session, description};
 }
 
 /// Whether a struct of the caller is one that a version of the header had.

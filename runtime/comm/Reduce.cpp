@@ -192,12 +192,13 @@ template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
 void reduceHalf(Reduction op, const std::byte *const *sources, uint32_t members, std::byte *dst,
                 uint64_t count) {
   float total[reduceChunk];
-  for (uint32_t member = 0; member < members; ++member) {
+  const auto *first = reinterpret_cast<const uint16_t *>(sources[0]);
+  for (uint64_t e = 0; e < count; ++e)
+    total[e] = widen(first[e]);
+  for (uint32_t member = 1; member < members; ++member) {
     const auto *source = reinterpret_cast<const uint16_t *>(sources[member]);
-    for (uint64_t e = 0; e < count; ++e) {
-      float value = widen(source[e]);
-      total[e] = member == 0 ? value : combine(op, total[e], value);
-    }
+    for (uint64_t e = 0; e < count; ++e)
+      total[e] = combine(op, total[e], widen(source[e]));
   }
   auto *out = reinterpret_cast<uint16_t *>(dst);
   for (uint64_t e = 0; e < count; ++e)

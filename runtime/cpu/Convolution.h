@@ -13,7 +13,7 @@
 
 namespace colossal::plan {
 class Convolution;
-}
+} // namespace colossal::plan
 
 namespace colossal::runtime {
 

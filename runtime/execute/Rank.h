@@ -107,7 +107,7 @@ private:
     constexpr uint64_t addressBits = (uint64_t(1) << 48) - 1;
     const uint64_t address = marks[queue].load(std::memory_order_relaxed) & addressBits;
     const plan::Instruction *instruction = nullptr;
-    std::memcpy(static_cast<void *>(&instruction), &address, sizeof instruction);
+    std::memcpy(static_cast<void *>(&instruction), &address, sizeof address);
     return instruction;
   }
   Status execute(Body &body, Counters &counters);

@@ -118,7 +118,7 @@ std::string list(const std::vector<size_t> &ranks) {
 
 } // namespace
 
-Status RankThreads::whoIsStuck(Status status) const {
+Status RankThreads::whoIsStuck(const Status &status) const {
   std::string message = status.message();
   for (const std::unique_ptr<Rank> &rank : ranks)
     if (const plan::Instruction *instruction = rank->current()) {

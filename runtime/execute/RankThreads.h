@@ -27,7 +27,7 @@ public:
 
 private:
   void work(size_t index);
-  Status whoIsStuck(Status status) const;
+  Status whoIsStuck(const Status &status) const;
   void watch(uint64_t &progress, std::chrono::steady_clock::time_point &since);
   /// After `since` without progress: why, and by whose fault.
   Status standstill() const;

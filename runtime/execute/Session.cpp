@@ -164,8 +164,8 @@ Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
 
 Session::~Session() {
   // A stuck thread still uses all of it; memory is left to the end of the process then.
-  if (core && core->rankThreads && core->rankThreads->lost())
-    (void)core.release();
+  if (core && core->rankThreads && core->rankThreads->lost()) [[maybe_unused]]
+    Core *kept = core.release();
 }
 
 const plan::Plan &Session::plan() const {

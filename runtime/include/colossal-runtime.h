@@ -209,8 +209,8 @@ typedef struct colossal_traffic_row {
 COLOSSAL_API colossal_status colossal_get_traffic(colossal_session *session,
                                                   const colossal_traffic_row **rows, size_t *count);
 
-/* Whether runs from now on record when each instruction ran; as opened, what colossal_options.trace says. What
- * was recorded before is forgotten. Of very many runs the last are kept. */
+/* Whether runs from now on record when each instruction ran; as opened, what colossal_options.trace says.
+ * What was recorded before is forgotten. Of very many runs the last are kept. */
 COLOSSAL_API colossal_status colossal_set_trace(colossal_session *session, int trace);
 
 /* One instruction over the recorded runs, averages of all ranks and runs. */

@@ -1,6 +1,6 @@
 // Residual networks against their published sizes, and properties of their steps on any machine.
-#include "colossal/Cost/PlanGrid.h"
 #include "colossal/Cost/ResidualNetwork.h"
+#include "colossal/Cost/PlanGrid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Work, memory and time of transformers against closed formulas, and properties that any machine must have.
+#include "colossal/Cost/Training.h"
 #include "colossal/Cost/PlanGrid.h"
 #include "colossal/Cost/PublishedModels.h"
-#include "colossal/Cost/Training.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // What is built on the dual: bounds in whole numbers, candidates dropped by them, and exact search, each
 // against enumeration.
-#include "Branching.h"
 #include "Dual.h"
+#include "Branching.h"
 #include "MiniBuckets.h"
+#include "RandomProblems.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
-#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 

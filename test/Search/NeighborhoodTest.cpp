@@ -1,9 +1,9 @@
 // Local search: what it says of its answer is what the answer costs, forbidden choices and all, and no step
 // makes it worse.
 #include "Neighborhood.h"
+#include "RandomProblems.h"
 #include "Reduction.h"
 #include "colossal/Search/Verifier.h"
-#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 

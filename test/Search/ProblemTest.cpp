@@ -1,7 +1,7 @@
 // Problems: text in both forms, messages that name the place, and the verifier's arithmetic.
+#include "RandomProblems.h"
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Verifier.h"
-#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

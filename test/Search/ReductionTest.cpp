@@ -1,9 +1,9 @@
 // The reductions keep the optimum: what enumeration finds before them, enumeration of the core finds after
 // them.
 #include "Reduction.h"
+#include "RandomProblems.h"
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Verifier.h"
-#include "RandomProblems.h"
 
 #include <gtest/gtest.h>
 

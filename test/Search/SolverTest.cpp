@@ -1,9 +1,9 @@
 // Properties of solve(): bound <= optimum <= answer, any budget gives a valid answer, the same seed and work
 // give the same answer, and what cannot be done is said.
-#include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Solver.h"
-#include "colossal/Search/Verifier.h"
 #include "RandomProblems.h"
+#include "colossal/Search/ProblemText.h"
+#include "colossal/Search/Verifier.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
