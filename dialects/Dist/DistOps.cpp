@@ -37,13 +37,8 @@ LogicalResult CoordinateOp::verify() {
 
 LogicalResult MaskPaddingOp::verify() {
   ArrayRef<int64_t> extents = getExtents();
-  auto input = cast<RankedTensorType>(getInput().getType());
-  int64_t product = 1;
-  for (int64_t extent : extents)
-    product *= extent;
-  if (product != input.getNumElements())
-    return emitOpError("has extents [") << extents << "] that do not multiply to the "
-                                        << input.getNumElements() << " elements of the input (C1)";
+  if (llvm::any_of(extents, [](int64_t extent) { return extent < 0; }))
+    return emitOpError("has extents [") << extents << "], of which one is negative (C1)";
   if (getMasked().size() != getValid().size())
     return emitOpError("masks ") << getMasked().size() << " extents and has " << getValid().size()
                                  << " valid sizes (C2)";
