@@ -18,7 +18,7 @@ const std::vector<ColumnInfo> &knownColumns() {
       {"vocab", "size of the vocabulary", false},
       {"experts", "experts of every second layer", false},
       {"expert_group", "tokens of an expert group", false},
-      {"attention", "materialized or fused", false},
+      {"attention", "materialized, fused, or flash1 (fused, by kernels of the first generation)", false},
       {"gated",
        "1: a feed-forward part of three contractions with a gate, rotary positions, no tied embedding",
        false},

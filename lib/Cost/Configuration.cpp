@@ -143,9 +143,9 @@ void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double>
     model.experts = *experts;
   if (has("attention")) {
     std::string kind = lower(text("attention"));
-    if (kind != "materialized" && kind != "fused")
-      fail("attention", "must be materialized or fused, is '" + text("attention") + "'");
-    model.fusedAttention = kind == "fused";
+    if (kind != "materialized" && kind != "fused" && kind != "flash1")
+      fail("attention", "must be materialized, fused or flash1, is '" + text("attention") + "'");
+    model.fusedAttention = kind != "materialized";
   }
   if (has("gated")) {
     model.gated = flag("gated", false);
@@ -213,6 +213,8 @@ constexpr Framework kFrameworks[] = {
 } // namespace
 
 void RowReader::framework(Configuration &out) {
+  if (lower(text("attention")) == "flash1")
+    out.layout.attention = AttentionKernel::First;
   if (!has("framework")) {
     assume("framework", out.framework);
     return;
@@ -225,7 +227,12 @@ void RowReader::framework(Configuration &out) {
     TrainingLayout &layout = out.layout;
     out.framework = framework.name;
     layout.compiled |= framework.compiled;
-    layout.nativeAttention |= framework.nativeAttention;
+    if (framework.nativeAttention && !has("attention") && !out.model.fusedAttention) {
+      assume("attention", "fused by the vendor's kernel, with framework " + out.framework);
+      out.model.fusedAttention = true;
+    }
+    if (framework.nativeAttention && layout.attention == AttentionKernel::Portable)
+      layout.attention = AttentionKernel::Native;
     layout.balancedContext |= framework.overlaps;
     layout.asyncTensor |= framework.overlaps;
     layout.asyncPipeline |= framework.overlaps;

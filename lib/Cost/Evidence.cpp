@@ -48,7 +48,9 @@ int countDifferences(const Evidence &evidence, const Configuration &row) {
   kind("recompute", row.layout.recompute == Recompute::Full        ? "full"
                     : row.layout.recompute == Recompute::Selective ? "selective"
                                                                    : "none");
-  kind("attention", row.model.fusedAttention ? "fused" : "materialized");
+  kind("attention", !row.model.fusedAttention                        ? "materialized"
+                    : row.layout.attention == AttentionKernel::First ? "flash1"
+                                                                     : "fused");
   kind("zero", std::to_string(row.layout.zero));
   kind("framework", row.framework);
   if (row.layout.pipeline > 1)

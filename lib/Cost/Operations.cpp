@@ -35,6 +35,10 @@ constexpr double kTileLoad = 4;
 /// H100).
 constexpr double kDiagonalRate = 0.9;
 
+/// Rate of attention's first kernels over those of the second generation, which are 1.3 to 2.5 times as fast
+/// as the first in Triton (Dao, 2023, section 4): the geometric mean.
+constexpr double kFirstGenerationRate = 1 / 1.8;
+
 } // namespace
 
 double OpWork::flops() const {
@@ -79,12 +83,14 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
   const Device &device = cost.machine().device;
   double rate = device.flops(op.type) * gemmEfficiency;
   double units = device.computeUnits;
+  double fill =
+      gemmFill * device.flops(op.type) / std::max(device.flops(DataType::F16), device.flops(DataType::BF16));
   double best = 0;
   for (const Tile &tile : kTiles) {
     double tiles = op.batch * std::ceil(op.m / tile.m) * std::ceil(op.n / tile.n) * op.fraction;
     if (units > 0)
       tiles = std::ceil(tiles / units) * units;
-    double work = tiles * 2 * tile.m * tile.n * (op.k + gemmFill);
+    double work = tiles * 2 * tile.m * tile.n * (op.k + fill);
     double seconds = work / rate * (1 + kTileLoad / tile.m + kTileLoad / tile.n);
     if (best == 0 || seconds < best)
       best = seconds;
@@ -94,6 +100,16 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
   double grain = std::max(1.0, 4 / elementBytes(op.type));
   bool aligned = std::fmod(op.m, grain) == 0 && std::fmod(op.n, grain) == 0 && std::fmod(op.k, grain) == 0;
   return best * op.passes / (aligned ? 1 : unalignedEfficiency);
+}
+
+double OperationCost::attentionRate(const OpWork &op) const {
+  double peak = cost.machine().device.flops(op.type);
+  switch (op.attention) {
+  case AttentionKernel::Native: return peak * nativeAttention;
+  case AttentionKernel::First: return peak * attentionEfficiency * kFirstGenerationRate;
+  case AttentionKernel::Portable: break;
+  }
+  return peak * attentionEfficiency;
 }
 
 double OperationCost::seconds(const OpWork &op) const {
@@ -110,8 +126,8 @@ double OperationCost::seconds(const OpWork &op) const {
     compute = contractionSeconds(op);
   else if (op.kind == OpKind::FusedAttention)
     // Half of the blocks on a mask's diagonal is computed, as much as the mask leaves out; they are slower.
-    compute = op.flops() * (1 + (1 - op.fraction) / op.fraction * (1 / kDiagonalRate - 1)) /
-              (device.flops(op.type) * (op.native ? nativeAttention : attentionEfficiency));
+    compute =
+        op.flops() * (1 + (1 - op.fraction) / op.fraction * (1 / kDiagonalRate - 1)) / attentionRate(op);
   return std::max(memory, compute) + op.launches * kernelSeconds;
 }
 

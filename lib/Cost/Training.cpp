@@ -30,7 +30,7 @@ public:
     piece.compiled = layout.compiled;
     piece.asyncTensor = layout.asyncTensor;
     piece.balancedContext = layout.balancedContext;
-    piece.nativeAttention = layout.nativeAttention;
+    piece.attention = layout.attention;
     piece.expertParallel = layout.expertParallel ? layout.data : 1;
     piece.tensorGroup = {layout.tensor, 1, devices};
     piece.contextGroup = {layout.context, layout.tensor, devices};

@@ -63,9 +63,11 @@ struct Builder {
     work.forward.ops.push_back(contraction(1, rows, out, in, gemmType));
     work.backward.ops.push_back(contraction(1, rows, in, out, gemmType));
     work.weightGradient.ops.push_back(contraction(1, in, out, rows, gemmType));
-    if (cast > 0) { // operands read in 16 bits and written in 8, scales found on the way
-      work.forward.ops.push_back(streaming(3 * (rows * in + in * out), layout.compiled ? 1 : 4));
-      work.backward.ops.push_back(streaming(3 * rows * out, layout.compiled ? 1 : 4));
+    if (cast > 0) {
+      // Operands read in 16 bits and written in 8, scales found on the way; twice, since 8-bit contractions
+      // want k innermost in both operands, and the gradients' have another k.
+      work.forward.ops.push_back(streaming(4 * (rows * in + in * out), layout.compiled ? 1 : 4));
+      work.backward.ops.push_back(streaming(4 * rows * out, layout.compiled ? 1 : 4));
     }
   }
   /// A pointwise or normalizing kernel on `elements` 16-bit numbers, so many times read or written.
@@ -113,7 +115,7 @@ PieceWork attentionCore(const ModelDimensions &model, const LayerLayout &layout)
     op.k = width;
     // Rank i of a ring attends to the (i + 1) / cp of the keys before it, and all wait for the last.
     op.fraction = layout.balancedContext ? 0.5 : 1 - 0.5 / layout.context;
-    op.native = layout.nativeAttention;
+    op.attention = layout.attention;
     work.forward.ops.push_back(op);
     op.passes = 2.5;
     op.launches = 3;

@@ -277,7 +277,8 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
       cost::OpWork work;
       work.kind = cost::OpKind::FusedAttention;
       work.type = types.compute;
-      work.native = true; // who compiles for a device takes the kernel written for it
+      work.attention =
+          cost::AttentionKernel::Native; // who compiles for a device takes the kernel written for it
       work.batch = batch;
       work.m = m;
       work.n = n;

@@ -69,6 +69,22 @@ TEST(Configuration, WhatIsMissingIsAssumedAndWrittenDown) {
   EXPECT_EQ(defaults.count("hidden"), 0u);
 }
 
+TEST(Configuration, AFrameworkBringsItsAttentionUnlessAColumnSaysOtherwise) {
+  std::map<std::string, std::string> defaults;
+  Configuration row = first("hidden,layers,framework\n4096,12,megatron\n", &defaults);
+  EXPECT_TRUE(row.model.fusedAttention);
+  EXPECT_EQ(row.layout.attention, AttentionKernel::Native);
+  EXPECT_EQ(defaults.count("attention"), 1u);
+  EXPECT_FALSE(
+      first("hidden,layers,framework,attention\n4096,12,megatron,materialized\n").model.fusedAttention);
+  EXPECT_FALSE(first("hidden,layers\n4096,12\n").model.fusedAttention);
+  row = first("hidden,layers,framework,attention\n4096,12,eager,flash1\n");
+  EXPECT_TRUE(row.model.fusedAttention);
+  EXPECT_EQ(row.layout.attention, AttentionKernel::First);
+  EXPECT_EQ(first("hidden,layers,attention\n4096,12,flash\n").error,
+            "line 2: column 'attention': must be materialized, fused or flash1, is 'flash'");
+}
+
 TEST(Configuration, PublishedTablesReadAsTheyAre) {
   Configuration zero =
       first("schedule,model,layers,heads,hidden,pp_gpus,micro_batch,num_microbatches,seq,samples_per_gpu_s,"

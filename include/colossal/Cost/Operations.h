@@ -25,6 +25,14 @@ enum class OpKind {
   Streaming
 };
 
+/// Whose kernel computes attention without its scores reaching main memory.
+enum class AttentionKernel {
+  Portable, ///< of instructions that the device shares with its forerunner (FlashAttention-2)
+  Native,   ///< written for the device (FlashAttention-3, the vendor's)
+  First     ///< of the first generation, over keys inside and queries outside (FlashAttention, or its Triton
+            ///< version)
+};
+
 /// One operation on one device.
 struct OpWork {
   OpKind kind = OpKind::Streaming;
@@ -39,8 +47,7 @@ struct OpWork {
   double passes = 1;
   /// Kernels launched.
   double launches = 1;
-  /// Fused attention by a kernel written for the device.
-  bool native = false;
+  AttentionKernel attention = AttentionKernel::Portable;
 
   /// Two for each multiply and add.
   double flops() const;
@@ -101,8 +108,9 @@ public:
   ///
   /// A contraction is cut into tiles of 256x128, 128x128, 128x64 or 64x64 (the best is taken), spread over
   /// the device's compute units in whole waves. A tile of m x n over k takes 2 m n (k + fill) / (peak /
-  /// units) operations' time, divided by gemm_efficiency and by 1 / (1 + load/m + load/n). Not below the time
-  /// of its bytes.
+  /// units) operations' time, divided by gemm_efficiency and by 1 / (1 + load/m + load/n). `fill` is a time
+  /// that does not depend on the type, counted in elements of k at the rate of 16-bit types: twice as many
+  /// where the rate is twice theirs. Not below the time of its bytes.
   double seconds(const OpWork &op) const;
   ListTime seconds(const OpList &list) const;
   double seconds(const CollectiveWork &work) const;
@@ -113,6 +121,7 @@ public:
 
 private:
   double contractionSeconds(const OpWork &op) const;
+  double attentionRate(const OpWork &op) const;
 
   const CostModel &cost;
   double hostLaunch;

@@ -29,8 +29,8 @@ struct TrainingLayout {
   bool float8 = false;   ///< contractions in f8
   bool compiled = false; ///< pointwise work fused
   bool asyncTensor = false;
-  bool balancedContext = false; ///< as in LayerLayout
-  bool nativeAttention = false; ///< as in LayerLayout
+  bool balancedContext = false;                          ///< as in LayerLayout
+  AttentionKernel attention = AttentionKernel::Portable; ///< as in LayerLayout
   /// Transfers between stages run beside the stages' work.
   bool asyncPipeline = false;
   bool expertParallel = false; ///< experts over the data axis

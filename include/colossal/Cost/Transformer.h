@@ -60,8 +60,8 @@ struct LayerLayout {
   /// many keys under a causal mask, and pass keys on beside the attention. Otherwise pieces lie one after the
   /// other and all wait for the last rank.
   bool balancedContext = false;
-  /// Fused attention by a kernel written for the device, in place of one that runs on its forerunners too.
-  bool nativeAttention = false;
+  /// Whose kernel computes fused attention.
+  AttentionKernel attention = AttentionKernel::Portable;
   /// Ranks that hold different experts.
   int expertParallel = 1;
   Group tensorGroup, contextGroup, expertGroup;
