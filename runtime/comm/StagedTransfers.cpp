@@ -68,23 +68,31 @@ public:
     const Extent extent = extentOf(*call);
     COLOSSAL_RETURN_IF_ERROR(reserveStaging(queue, extent.src, extent.dst));
     Staging &staging = stagings[&queue];
-    // One that depends on a repeat's counter is new in each iteration.
-    auto known = stagedCalls.find(call);
-    std::shared_ptr<CollectiveCall> staged =
-        known != stagedCalls.end() ? known->second : std::make_shared<CollectiveCall>(*call);
+    std::shared_ptr<CollectiveCall> &staged = stagedCalls[call];
+    if (!staged)
+      staged = std::make_shared<CollectiveCall>(*call);
     const bool inPlace = call->src == call->dst;
-    // It may still be in use from an iteration before, with these addresses.
-    if (std::byte *dst = staging.dst->address(); staged->dst != dst)
-      staged->dst = dst;
-    if (const std::byte *src = inPlace ? staged->dst : staging.src->address(); staged->src != src)
-      staged->src = src;
+    // It may still be in use from an iteration before, with these addresses. Only one that nobody uses is
+    // ever filled with others.
+    auto set = [](auto &value, const auto &wanted) {
+      if (value != wanted)
+        value = wanted;
+    };
+    set(staged->dst, staging.dst->address());
+    set(staged->src, inPlace ? staged->dst : staging.src->address());
+    set(staged->sources, call->sources);
+    set(staged->window.srcStart, call->window.srcStart);
+    set(staged->window.srcValid, call->window.srcValid);
+    set(staged->window.dstStart, call->window.dstStart);
     if (extent.src > 0)
       COLOSSAL_RETURN_IF_ERROR(queue.download(const_cast<std::byte *>(staged->src), call->src, extent.src));
     // What lies between the elements that it writes goes back as it was. Nothing else uses that meanwhile: to
     // the validator the whole buffer is written.
     if (extent.gaps && !inPlace)
       COLOSSAL_RETURN_IF_ERROR(queue.download(staged->dst, call->dst, extent.dst));
-    COLOSSAL_RETURN_IF_ERROR(inner->collective(staged, queue));
+    // Whoever holds the staged one holds the call.
+    COLOSSAL_RETURN_IF_ERROR(
+        inner->collective(std::shared_ptr<const CollectiveCall>(call, staged.get()), queue));
     return extent.dst > 0 ? queue.upload(call->dst, staged->dst, extent.dst) : Status();
   }
 

@@ -4,13 +4,13 @@
 namespace colossal::runtime {
 
 Status ResolvedBox::resolve(const plan::Box &box, const std::vector<int64_t> &coordinates,
-                            const std::vector<int64_t> &counters, ResolvedBox &resolved) {
+                            const int64_t *values, ResolvedBox &resolved) {
   std::vector<uint64_t> global, local, start;
   resolved = ResolvedBox();
   for (const plan::BoxDim &dim : box.dims()) {
     int64_t from, count;
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.start(), coordinates, counters, from));
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.valid(), coordinates, counters, count));
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.start(), coordinates, values, from));
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.valid(), coordinates, values, count));
     global.push_back(dim.global());
     local.push_back(dim.local());
     start.push_back(count > 0 ? static_cast<uint64_t>(from) : 0);

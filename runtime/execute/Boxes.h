@@ -17,8 +17,8 @@ struct ShardPart {
 class ResolvedBox {
 public:
   /// The box must have been validated.
-  static Status resolve(const plan::Box &box, const std::vector<int64_t> &coordinates,
-                        const std::vector<int64_t> &counters, ResolvedBox &resolved);
+  static Status resolve(const plan::Box &box, const std::vector<int64_t> &coordinates, const int64_t *values,
+                        ResolvedBox &resolved);
 
   uint64_t validElements() const { return block().elements(); }
   /// Whether the shard has storage beyond its valid elements.

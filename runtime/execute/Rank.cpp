@@ -106,6 +106,7 @@ Status Rank::prepare() {
   });
   COLOSSAL_RETURN_IF_ERROR(status);
   COLOSSAL_RETURN_IF_ERROR(createGroups());
+  values.resize((plan::maxCallDepth + 1) * plan::maxValues);
   for (const plan::Function &function : plan.functions()) {
     functions.push_back(std::make_unique<Body>());
     COLOSSAL_RETURN_IF_ERROR(resolve(function.body(), *functions.back()));
@@ -173,20 +174,20 @@ std::string Rank::traceBytes() const {
   return Timeline::pack(plan, both, std::size(both), barrierLeft);
 }
 
-std::byte *Rank::at(const plan::BufferRef &ref, const Counters &counters) const {
+std::byte *Rank::at(const plan::BufferRef &ref, const int64_t *values) const {
   std::byte *address = arenas.base(ref.arena()) + ref.offset();
-  for (int depth = 0; depth < ref.strides_size(); ++depth)
-    address += ref.strides(depth) * counters[static_cast<size_t>(depth)];
+  for (int v = 0; v < ref.strides_size(); ++v)
+    address += ref.strides(v) * values[v];
   return address;
 }
 
 Status Rank::write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer) {
-  COLOSSAL_RETURN_IF_ERROR(hostAccess.write(*queues[0], at(ref, {}), bytes, writer));
+  COLOSSAL_RETURN_IF_ERROR(hostAccess.write(*queues[0], at(ref, nullptr), bytes, writer));
   return queues[0]->synchronize();
 }
 
 Status Rank::read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Reader &reader) {
-  return hostAccess.read(*queues[0], at(ref, {}), bytes, reader);
+  return hostAccess.read(*queues[0], at(ref, nullptr), bytes, reader);
 }
 
 Status Rank::run(int program) {
@@ -195,8 +196,7 @@ Status Rank::run(int program) {
     for (Trace &trace : traces)
       trace.beginRun(shared.runs);
   markTraffic();
-  Counters counters;
-  Status status = execute(*programs[static_cast<size_t>(program)], counters);
+  Status status = execute(*programs[static_cast<size_t>(program)], {values.data(), 0});
   for (size_t i = 0; i < std::size(queues); ++i)
     if (queues[i])
       // What stopped the walk may be that a queue failed; the queue knows where.
@@ -216,14 +216,14 @@ Status Rank::run(int program) {
   return status;
 }
 
-Status Rank::execute(Body &body, Counters &counters) {
+Status Rank::execute(Body &body, Frame frame) {
   for (ResolvedInstruction &resolved : body.instructions)
-    if (Status status = executeInstruction(resolved, counters); __builtin_expect(!status.ok(), 0))
+    if (Status status = executeInstruction(resolved, frame); __builtin_expect(!status.ok(), 0))
       return status;
   return {};
 }
 
-Status Rank::executeInstruction(ResolvedInstruction &resolved, Counters &counters) {
+Status Rank::executeInstruction(ResolvedInstruction &resolved, Frame frame) {
   const plan::Instruction &origin = *resolved.origin;
   position.store(&origin, std::memory_order_relaxed);
   begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -251,7 +251,7 @@ Status Rank::executeInstruction(ResolvedInstruction &resolved, Counters &counter
       }));
     }
   }
-  if (Status status = executeKind(resolved, counters, queue); __builtin_expect(!status.ok(), 0))
+  if (Status status = executeKind(resolved, frame, queue); __builtin_expect(!status.ok(), 0))
     return std::move(status).withInstruction(locateInstruction(plan, &origin));
   if (traced && queue.immediate())
     trace.add(&origin, begin, traceClock(), peer);
@@ -263,77 +263,84 @@ Status Rank::executeInstruction(ResolvedInstruction &resolved, Counters &counter
   return resolved.signals ? queue.record(*resolved.signals) : Status();
 }
 
-Status Rank::executeKind(ResolvedInstruction &resolved, Counters &counters, Queue &queue) {
+Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queue) {
   const plan::Instruction &origin = *resolved.origin;
   switch (resolved.kind) {
   case ResolvedInstruction::Launch:
     if (resolved.dynamic)
-      COLOSSAL_RETURN_IF_ERROR(fillLaunch(resolved, counters));
+      COLOSSAL_RETURN_IF_ERROR(fillLaunch(resolved, frame.values));
     return queue.launch(resolved.launch);
   case ResolvedInstruction::Library: {
     if (resolved.dynamic)
       for (size_t i = 0; i < resolved.buffers.size(); ++i)
-        resolved.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), counters);
+        resolved.buffers[i] = at(origin.library().buffers(static_cast<int>(i)), frame.values);
     return queue.call(*resolved.routine, resolved.buffers.data(),
                       static_cast<uint32_t>(resolved.buffers.size()));
   }
   case ResolvedInstruction::Collective: {
-    std::shared_ptr<CollectiveCall> call = resolved.collective;
-    if (resolved.dynamic) {
-      COLOSSAL_RETURN_IF_ERROR(
-          plan::sentBytes(plan.mesh(), origin.collective(), rank(), counters, resolved.collectiveBytes));
-      call = std::make_shared<CollectiveCall>(*call);
-      COLOSSAL_RETURN_IF_ERROR(fillCollective(origin.collective(), counters, *call));
-    }
+    std::shared_ptr<CollectiveCall> call = resolved.calls.front().call;
+    if (resolved.dynamic)
+      COLOSSAL_RETURN_IF_ERROR(nextCall(resolved, frame.values, call));
     collectiveSent += resolved.collectiveBytes;
     return communicator.transfers->collective(std::move(call), queue);
   }
-  case ResolvedInstruction::Copy: return executeCopy(origin.copy(), counters, queue);
+  case ResolvedInstruction::Copy: return executeCopy(origin.copy(), frame.values, queue);
   case ResolvedInstruction::Send:
   case ResolvedInstruction::Receive: {
     int64_t other;
     const bool sends = resolved.kind == ResolvedInstruction::Send;
     COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(),
-                                                rankCoordinates, counters, other));
+                                                rankCoordinates, frame.values, other));
     if (other < 0)
       return {};
     peer = static_cast<int32_t>(other);
     if (sends)
-      return communicator.transfers->send(at(origin.send().src(), counters), origin.send().src().bytes(),
+      return communicator.transfers->send(at(origin.send().src(), frame.values), origin.send().src().bytes(),
                                           static_cast<uint32_t>(other), origin.send().tag(), queue);
-    return communicator.transfers->receive(at(origin.recv().dst(), counters), origin.recv().dst().bytes(),
+    return communicator.transfers->receive(at(origin.recv().dst(), frame.values), origin.recv().dst().bytes(),
                                            static_cast<uint32_t>(other), origin.recv().tag(), queue);
   }
-  case ResolvedInstruction::Call: return execute(*functions[origin.call().function()], counters);
+  case ResolvedInstruction::Call: {
+    const plan::Call &call = origin.call();
+    Body &function = *functions[call.function()];
+    if (call.arguments_size() == 0)
+      return execute(function, frame);
+    const Frame inner = {frame.values + frame.size, static_cast<uint32_t>(call.arguments_size())};
+    for (int a = 0; a < call.arguments_size(); ++a)
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(call.arguments(a), rankCoordinates, frame.values, inner.values[a]));
+    return execute(function, inner);
+  }
   case ResolvedInstruction::Repeat: {
-    const size_t depth = counters.size();
-    counters.push_back(0);
+    int64_t &counter = frame.values[frame.size];
     for (uint64_t i = 0; i < origin.repeat().count(); ++i) {
-      counters[depth] = static_cast<int64_t>(i);
-      COLOSSAL_RETURN_IF_ERROR(execute(*resolved.body, counters));
+      counter = static_cast<int64_t>(i);
+      COLOSSAL_RETURN_IF_ERROR(execute(*resolved.body, {frame.values, frame.size + 1}));
     }
-    counters.pop_back();
     return {};
   }
   case ResolvedInstruction::Predicate: {
     int64_t condition;
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(origin.predicate().condition(), rankCoordinates, counters, condition));
-    return condition != 0 ? execute(*resolved.body, counters) : Status();
+        plan::evaluateExpr(origin.predicate().condition(), rankCoordinates, frame.values, condition));
+    return condition != 0 ? execute(*resolved.body, frame) : Status();
   }
   }
   return {Code::Internal, "an instruction of no kind"};
 }
 
-Status Rank::executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue) {
-  std::byte *destination = at(copy.dst(), counters);
+Status Rank::executeCopy(const plan::Copy &copy, const int64_t *values, Queue &queue) {
+  std::byte *destination = at(copy.dst(), values);
   if (copy.has_buffer())
-    return queue.copy(destination, at(copy.buffer(), counters), copy.dst().bytes());
+    return queue.copy(destination, at(copy.buffer(), values), copy.dst().bytes());
   if (copy.has_data())
     return hostAccess.write(queue, destination, copy.data().bytes(), shared.data.data + copy.data().offset());
   ResolvedBox box;
-  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), rankCoordinates, counters, box));
-  const uint32_t parameter = copy.parameter().parameter();
+  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), rankCoordinates, values, box));
+  int64_t index = copy.parameter().parameter();
+  for (int v = 0; v < copy.parameter().strides_size(); ++v)
+    index += copy.parameter().strides(v) * values[v];
+  const auto parameter = static_cast<uint32_t>(index);
   const uint64_t size = shared.weights.elementBytes(parameter);
   return hostAccess.write(queue, destination, box.localBytes(size),
                           [this, parameter, box, size](std::byte *host, uint64_t begin, uint64_t end) {

@@ -1,8 +1,8 @@
 // One rank: its arenas, its queues, and the programs resolved to addresses. The interpreter of instructions.
 //
 // Invariant: everything that can be known at load is resolved at load (addresses, parameters, groups,
-// routines), so a run only walks an array, and allocates nothing unless an instruction depends on a repeat's
-// counter.
+// routines), so a run only walks an array. What depends on arguments and counters is filled in as the walk
+// gets there, in memory that was set aside at load.
 #ifndef COLOSSAL_RUNTIME_EXECUTE_RANK_H
 #define COLOSSAL_RUNTIME_EXECUTE_RANK_H
 
@@ -88,19 +88,28 @@ public:
 private:
   struct ResolvedInstruction;
   struct Body;
-  using Counters = std::vector<int64_t>;
+  /// The arguments and counters that an instruction sees, at the end of `values`.
+  struct Frame {
+    int64_t *values;
+    uint32_t size;
+  };
 
   Status resolve(const google::protobuf::RepeatedPtrField<plan::Instruction> &instructions, Body &body);
   Status resolveInstruction(const plan::Instruction &instruction, ResolvedInstruction &resolved);
   Status resolveLaunch(const plan::Launch &launch, ResolvedInstruction &resolved);
   Status resolveLibrary(const plan::LibraryCall &call, ResolvedInstruction &resolved);
-  Status fillLaunch(ResolvedInstruction &resolved, const Counters &counters);
-  Status fillCollective(const plan::Collective &collective, const Counters &counters, CollectiveCall &call);
+  /// Makes one more call of a collective, and sets aside what it needs.
+  Status addCall(ResolvedInstruction &resolved);
+  /// A call of one that depends on `values`, which no communicator holds, filled.
+  Status nextCall(ResolvedInstruction &resolved, const int64_t *values,
+                  std::shared_ptr<CollectiveCall> &next);
+  Status fillLaunch(ResolvedInstruction &resolved, const int64_t *values);
+  Status fillCollective(const ResolvedInstruction &resolved, const int64_t *values, CollectiveCall &call);
   Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
                   std::shared_ptr<Group> &group);
   Status createGroups();
   void markTraffic();
-  std::byte *at(const plan::BufferRef &ref, const Counters &counters) const;
+  std::byte *at(const plan::BufferRef &ref, const int64_t *values) const;
 
   /// The instruction that an asynchronous queue has begun last, null if none.
   const plan::Instruction *reachedBy(size_t queue) const {
@@ -110,10 +119,10 @@ private:
     std::memcpy(static_cast<void *>(&instruction), &address, sizeof address);
     return instruction;
   }
-  Status execute(Body &body, Counters &counters);
-  Status executeInstruction(ResolvedInstruction &resolved, Counters &counters);
-  Status executeKind(ResolvedInstruction &resolved, Counters &counters, Queue &queue);
-  Status executeCopy(const plan::Copy &copy, const Counters &counters, Queue &queue);
+  Status execute(Body &body, Frame frame);
+  Status executeInstruction(ResolvedInstruction &resolved, Frame frame);
+  Status executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queue);
+  Status executeCopy(const plan::Copy &copy, const int64_t *values, Queue &queue);
 
   Shared &shared;
   const plan::Plan &plan;
@@ -125,6 +134,7 @@ private:
   HostAccess hostAccess;
   std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue
   std::vector<std::unique_ptr<Body>> programs, functions;
+  std::vector<int64_t> values; // frames of the program and of the functions being called, one after the other
   std::vector<std::unique_ptr<Event>> events; // index 0 unused
   std::vector<std::unique_ptr<Routine>> routines;
   std::map<std::string, Routine *> routineByDescriptor;

@@ -10,6 +10,12 @@ namespace colossal::runtime {
 
 namespace {
 
+// Calls of one collective that may be on their way at once without any being made in a run.
+constexpr size_t callsAhead = 2;
+
+/// What arguments and counters are taken to be at load: sizes do not depend on them.
+constexpr int64_t zeros[plan::maxValues] = {};
+
 bool moves(const plan::BufferRef &ref) {
   return std::any_of(ref.strides().begin(), ref.strides().end(), [](int64_t stride) { return stride != 0; });
 }
@@ -44,17 +50,18 @@ Status Rank::resolveInstruction(const plan::Instruction &instruction, ResolvedIn
     resolved.kind = ResolvedInstruction::Collective;
     COLOSSAL_RETURN_IF_ERROR(groupFor(collective.axes(), instruction.queue(), resolved.group));
     resolved.dynamic = moves(collective.src()) || moves(collective.dst()) ||
-                       plan::usesCounters(collective.source()) ||
-                       plan::usesCounters(collective.window().src_start()) ||
-                       plan::usesCounters(collective.window().src_valid()) ||
-                       plan::usesCounters(collective.window().dst_start());
-    resolved.collective = std::make_shared<CollectiveCall>();
-    resolved.collective->group = resolved.group.get();
-    // Counters at zero give a call of the right sizes; dynamic ones are filled again at each run.
-    COLOSSAL_RETURN_IF_ERROR(fillCollective(collective, Counters(16, 0), *resolved.collective));
+                       plan::usesValues(collective.source()) ||
+                       plan::usesValues(collective.window().src_start()) ||
+                       plan::usesValues(collective.window().src_valid()) ||
+                       plan::usesValues(collective.window().dst_start());
     COLOSSAL_RETURN_IF_ERROR(
-        plan::sentBytes(plan.mesh(), collective, rank(), Counters(16, 0), resolved.collectiveBytes));
-    return communicator.transfers->reserve(resolved.collective, *queues[resolved.queue]);
+        plan::sentBytes(plan.mesh(), collective, rank(), zeros, resolved.collectiveBytes));
+    if (collective.kind() == plan::Collective::PERMUTE || collective.kind() == plan::Collective::EXCHANGE)
+      for (uint32_t member : resolved.group->members)
+        resolved.memberCoordinates.push_back(plan::meshCoordinates(plan.mesh(), member));
+    for (size_t ahead = 0; ahead < (resolved.dynamic ? callsAhead : 1); ++ahead)
+      COLOSSAL_RETURN_IF_ERROR(addCall(resolved));
+    return {};
   }
   case I::kCopy: resolved.kind = ResolvedInstruction::Copy; return {};
   case I::kSend:
@@ -77,12 +84,42 @@ Status Rank::resolveInstruction(const plan::Instruction &instruction, ResolvedIn
   return {Code::Internal, "an instruction of no kind"};
 }
 
+Status Rank::addCall(ResolvedInstruction &resolved) {
+  auto call = std::make_shared<CollectiveCall>();
+  call->group = resolved.group.get();
+  COLOSSAL_RETURN_IF_ERROR(fillCollective(resolved, zeros, *call));
+  COLOSSAL_RETURN_IF_ERROR(communicator.transfers->reserve(call, *queues[resolved.queue]));
+  const long held = call.use_count();
+  resolved.calls.push_back({std::move(call), held});
+  return {};
+}
+
+Status Rank::nextCall(ResolvedInstruction &resolved, const int64_t *values,
+                      std::shared_ptr<CollectiveCall> &next) {
+  next = nullptr;
+  for (const ResolvedInstruction::CallSlot &slot : resolved.calls)
+    if (!next && slot.call.use_count() == slot.heldAtLoad) {
+      // What the communicator did with it lies before its letting go.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      next = slot.call;
+    }
+  if (!next) {
+    COLOSSAL_RETURN_IF_ERROR(addCall(resolved));
+    next = resolved.calls.back().call;
+  }
+  const plan::Collective &collective = resolved.origin->collective();
+  if (collective.kind() == plan::Collective::PERMUTE || collective.kind() == plan::Collective::EXCHANGE)
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::sentBytes(plan.mesh(), collective, rank(), values, resolved.collectiveBytes));
+  return fillCollective(resolved, values, *next);
+}
+
 Status Rank::resolveLaunch(const plan::Launch &launch, ResolvedInstruction &resolved) {
   resolved.kind = ResolvedInstruction::Launch;
   for (const plan::BufferRef &ref : launch.buffers())
     resolved.dynamic |= moves(ref);
   for (const plan::Expr &param : launch.params())
-    resolved.dynamic |= plan::usesCounters(param);
+    resolved.dynamic |= plan::usesValues(param);
   resolved.buffers.resize(static_cast<size_t>(launch.buffers_size()));
   resolved.params.resize(static_cast<size_t>(launch.params_size()));
   resolved.launch.kernel = modules.kernel(launch.kernel());
@@ -92,16 +129,16 @@ Status Rank::resolveLaunch(const plan::Launch &launch, ResolvedInstruction &reso
   resolved.launch.paramCount = static_cast<uint32_t>(resolved.params.size());
   resolved.launch.tiles = launch.tiles();
   resolved.launch.tileScratch = launch.tile_scratch();
-  return fillLaunch(resolved, Counters(16, 0));
+  return fillLaunch(resolved, zeros);
 }
 
-Status Rank::fillLaunch(ResolvedInstruction &resolved, const Counters &counters) {
+Status Rank::fillLaunch(ResolvedInstruction &resolved, const int64_t *values) {
   const plan::Launch &launch = resolved.origin->launch();
   for (size_t i = 0; i < resolved.buffers.size(); ++i)
-    resolved.buffers[i] = at(launch.buffers(static_cast<int>(i)), counters);
+    resolved.buffers[i] = at(launch.buffers(static_cast<int>(i)), values);
   for (size_t i = 0; i < resolved.params.size(); ++i)
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(launch.params(static_cast<int>(i)), rankCoordinates, counters,
-                                                resolved.params[i]));
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::evaluateExpr(launch.params(static_cast<int>(i)), rankCoordinates, values, resolved.params[i]));
   return {};
 }
 
@@ -109,7 +146,7 @@ Status Rank::resolveLibrary(const plan::LibraryCall &call, ResolvedInstruction &
   resolved.kind = ResolvedInstruction::Library;
   for (const plan::BufferRef &ref : call.buffers()) {
     resolved.dynamic |= moves(ref);
-    resolved.buffers.push_back(at(ref, Counters(16, 0)));
+    resolved.buffers.push_back(at(ref, zeros));
   }
   // Equal layers share a routine; the sizes of the opaque buffers are part of what it is checked against.
   std::string descriptor = call.routine() + '\n' + call.convolution().SerializeAsString();
@@ -135,13 +172,14 @@ Status Rank::groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uin
   return {};
 }
 
-Status Rank::fillCollective(const plan::Collective &collective, const Counters &counters,
+Status Rank::fillCollective(const ResolvedInstruction &resolved, const int64_t *values,
                             CollectiveCall &call) {
+  const plan::Collective &collective = resolved.origin->collective();
   call.kind = static_cast<CollectiveKind>(collective.kind());
   call.reduction = static_cast<Reduction>(collective.reduction());
   call.type = static_cast<ElementType>(collective.type());
-  call.src = at(collective.src(), counters);
-  call.dst = at(collective.dst(), counters);
+  call.src = at(collective.src(), values);
+  call.dst = at(collective.dst(), values);
   call.sizes.assign(collective.sizes().begin(), collective.sizes().end());
   call.srcStrides.assign(collective.src_strides().begin(), collective.src_strides().end());
   call.dstStrides.assign(collective.dst_strides().begin(), collective.dst_strides().end());
@@ -161,17 +199,16 @@ Status Rank::fillCollective(const plan::Collective &collective, const Counters &
        {&call.sources, &call.window.srcStart, &call.window.srcValid, &call.window.dstStart})
     values->resize(members);
   for (size_t member = 0; member < members; ++member) {
-    std::vector<int64_t> there = plan::meshCoordinates(plan.mesh(), call.group->members[member]);
+    const std::vector<int64_t> &there = resolved.memberCoordinates[member];
     if (call.kind == CollectiveKind::Permute) {
-      COLOSSAL_RETURN_IF_ERROR(
-          plan::evaluateExpr(collective.source(), there, counters, call.sources[member]));
+      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(collective.source(), there, values, call.sources[member]));
     } else {
       COLOSSAL_RETURN_IF_ERROR(
-          plan::evaluateExpr(window.src_start(), there, counters, call.window.srcStart[member]));
+          plan::evaluateExpr(window.src_start(), there, values, call.window.srcStart[member]));
       COLOSSAL_RETURN_IF_ERROR(
-          plan::evaluateExpr(window.src_valid(), there, counters, call.window.srcValid[member]));
+          plan::evaluateExpr(window.src_valid(), there, values, call.window.srcValid[member]));
       COLOSSAL_RETURN_IF_ERROR(
-          plan::evaluateExpr(window.dst_start(), there, counters, call.window.dstStart[member]));
+          plan::evaluateExpr(window.dst_start(), there, values, call.window.dstStart[member]));
     }
   }
   return {};

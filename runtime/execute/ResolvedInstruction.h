@@ -16,7 +16,7 @@ struct Rank::ResolvedInstruction {
 
   Kind kind = Launch;
   uint8_t queue = 0;
-  /// Whether addresses or parameters depend on a repeat's counter and are computed at each run.
+  /// Whether addresses or parameters depend on an argument or a counter and are computed at each run.
   bool dynamic = false;
   const plan::Instruction *origin = nullptr;
   std::vector<Event *> waits;
@@ -26,9 +26,16 @@ struct Rank::ResolvedInstruction {
   std::vector<void *> buffers;
   std::vector<int64_t> params;
   Routine *routine = nullptr;
-  std::shared_ptr<CollectiveCall> collective;
+  /// One that is always the same, or as many as were on their way at once. A communicator holds what it works
+  /// on; what nobody holds but those that did at load is filled anew.
+  struct CallSlot {
+    std::shared_ptr<CollectiveCall> call;
+    long heldAtLoad = 1;
+  };
+  std::vector<CallSlot> calls;
   std::shared_ptr<Group> group;
-  uint64_t collectiveBytes = 0; // what this rank sends in it
+  std::vector<std::vector<int64_t>> memberCoordinates; // where an expression is evaluated for every member
+  uint64_t collectiveBytes = 0;                        // what this rank sends in it
   std::unique_ptr<Body> body;
 };
 

@@ -325,7 +325,7 @@ Status Session::Core::learn(const plan::Program *program, const Tensors &inputs)
 Status Session::Core::scatter(const plan::Program &program, const Tensors &inputs, Rank &rank) {
   for (const plan::Binding &binding : program.inputs()) {
     ResolvedBox box;
-    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank.coordinates(), {}, box));
+    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank.coordinates(), nullptr, box));
     const std::byte *tensor = inputs.at(binding.name()).bytes.data();
     const uint64_t size = plan::elementBytes(binding.type());
     COLOSSAL_RETURN_IF_ERROR(rank.write(binding.buffer(), box.localBytes(size),
@@ -341,7 +341,7 @@ Status Session::Core::checkComputed(const plan::Program &program) {
   for (const plan::Binding &binding : program.checks())
     for (const std::unique_ptr<Rank> &rank : ranks) {
       ResolvedBox box;
-      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank->coordinates(), {}, box));
+      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank->coordinates(), nullptr, box));
       std::string shard;
       COLOSSAL_RETURN_IF_ERROR(packShard(*rank, binding, box, shard));
       COLOSSAL_RETURN_IF_ERROR(checkRange(binding, shard.data(), shard.size()));
@@ -391,7 +391,7 @@ Status Session::outputs(int program, Tensors &outputs) {
     for (uint32_t rank = 0; rank < ranks(); ++rank) {
       ResolvedBox box;
       COLOSSAL_RETURN_IF_ERROR(
-          ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), {}, box));
+          ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), nullptr, box));
       for (const ResolvedBox &earlier : boxes)
         gives[rank] = gives[rank] && !earlier.sameElements(box);
       boxes.push_back(std::move(box));

@@ -260,6 +260,7 @@ std::string Timeline::events() const {
     first = false;
   };
   constexpr uint32_t runTrack = 2;
+  constexpr int64_t zeros[plan::maxValues] = {};
   uint64_t arrows = 0;
   for (uint32_t rank = 0; rank < spans.size(); ++rank) {
     const std::string process = "\"pid\":" + std::to_string(rank);
@@ -290,8 +291,7 @@ std::string Timeline::events() const {
       if (instruction.has_collective()) {
         auto [bytes, isNew] = sent.try_emplace(span.instruction, 0);
         if (isNew)
-          (void)plan::sentBytes(plan->mesh(), instruction.collective(), rank, std::vector<int64_t>(16, 0),
-                                bytes->second);
+          (void)plan::sentBytes(plan->mesh(), instruction.collective(), rank, zeros, bytes->second);
         arguments += ",\"sent_bytes\":" + std::to_string(bytes->second);
       }
       if (waits)

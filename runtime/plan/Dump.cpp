@@ -62,6 +62,7 @@ private:
   std::string library(const LibraryCall &l) const;
   std::string collective(const Collective &c) const;
   std::string copy(const Copy &c) const;
+  std::string call(const Call &c) const;
 
   const Plan &plan;
   std::ostringstream out;
@@ -176,7 +177,17 @@ std::string Dumper::copy(const Copy &c) const {
          (p < static_cast<uint32_t>(plan.parameters_size())
               ? "'" + plan.parameters(static_cast<int>(p)).name() + "'"
               : std::to_string(p)) +
-         " " + box(c.parameter().box()) + " -> " + ref(c.dst());
+         (c.parameter().strides_size() ? "*" + list(c.parameter().strides()) : "") + " " +
+         box(c.parameter().box()) + " -> " + ref(c.dst());
+}
+
+std::string Dumper::call(const Call &c) const {
+  std::string text = "call " + (c.function() < static_cast<uint32_t>(plan.functions_size())
+                                    ? plan.functions(static_cast<int>(c.function())).name()
+                                    : std::to_string(c.function()));
+  for (int a = 0; a < c.arguments_size(); ++a)
+    text += (a ? ", " : "(") + expr(c.arguments(a));
+  return c.arguments_size() ? text + ")" : text;
 }
 
 void Dumper::instruction(const Instruction &i, const std::string &path, int depth) {
@@ -198,10 +209,7 @@ void Dumper::instruction(const Instruction &i, const std::string &path, int dept
   else if (i.has_recv())
     out << "recv " << ref(i.recv().dst()) << " from " << expr(i.recv().peer()) << " tag " << i.recv().tag();
   else if (i.has_call())
-    out << "call "
-        << (i.call().function() < static_cast<uint32_t>(plan.functions_size())
-                ? plan.functions(static_cast<int>(i.call().function())).name()
-                : std::to_string(i.call().function()));
+    out << call(i.call());
   else if (i.has_repeat())
     out << "repeat " << i.repeat().count();
   else if (i.has_predicate())
@@ -226,7 +234,10 @@ void Dumper::body(const google::protobuf::RepeatedPtrField<Instruction> &instruc
 std::string Dumper::run() {
   tables();
   for (const Function &function : plan.functions()) {
-    out << "\nfunction '" << function.name() << "'\n";
+    out << "\nfunction '" << function.name() << "'";
+    if (function.arguments())
+      out << " of " << function.arguments() << " arguments";
+    out << '\n';
     body(function.body(), "", 1);
   }
   for (const Program &program : plan.programs()) {

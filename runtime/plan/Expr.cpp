@@ -1,4 +1,4 @@
-// Expressions of mesh coordinates and counters: form check and overflow-checked evaluation.
+// Expressions of mesh coordinates and values: form check and overflow-checked evaluation.
 #include "colossal/Plan/Expr.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ Status bad(std::string message) {
   return {Code::InvalidPlan, "expression: " + std::move(message)};
 }
 
-Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned depth) {
+Status checkAt(const Expr &expr, unsigned axes, unsigned values, unsigned depth) {
   if (depth > maxExprDepth)
     return bad("nested deeper than " + std::to_string(maxExprDepth));
   switch (expr.kind_case()) {
@@ -22,9 +22,9 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned dept
                  std::to_string(axes) + " axes");
     return {};
   case Expr::kCounter:
-    if (expr.counter() >= counters)
-      return bad("counter " + std::to_string(expr.counter()) + " inside " + std::to_string(counters) +
-                 " repeats");
+    if (expr.counter() >= values)
+      return bad("counter " + std::to_string(expr.counter()) + " where " + std::to_string(values) +
+                 " arguments and counters are seen");
     return {};
   case Expr::kBinary: {
     const Expr::Binary &binary = expr.binary();
@@ -35,8 +35,8 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned dept
     if (binary.op() == Expr::FLOOR_DIV || binary.op() == Expr::MOD)
       if (binary.rhs().kind_case() != Expr::kConstant || binary.rhs().constant() <= 0)
         return bad("the divisor must be a positive constant");
-    COLOSSAL_RETURN_IF_ERROR(checkAt(binary.lhs(), axes, counters, depth + 1));
-    return checkAt(binary.rhs(), axes, counters, depth + 1);
+    COLOSSAL_RETURN_IF_ERROR(checkAt(binary.lhs(), axes, values, depth + 1));
+    return checkAt(binary.rhs(), axes, values, depth + 1);
   }
   case Expr::KIND_NOT_SET: break;
   }
@@ -44,17 +44,16 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned counters, unsigned dept
 }
 
 /// Returns false on overflow.
-bool evaluate(const Expr &expr, const int64_t *coordinates, const int64_t *counters, int64_t &value) {
+bool evaluate(const Expr &expr, const int64_t *coordinates, const int64_t *values, int64_t &value) {
   switch (expr.kind_case()) {
   case Expr::kConstant: value = expr.constant(); return true;
   case Expr::kCoordinate: value = coordinates[expr.coordinate()]; return true;
-  case Expr::kCounter: value = counters[expr.counter()]; return true;
+  case Expr::kCounter: value = values[expr.counter()]; return true;
   default: break;
   }
   const Expr::Binary &binary = expr.binary();
   int64_t lhs, rhs;
-  if (!evaluate(binary.lhs(), coordinates, counters, lhs) ||
-      !evaluate(binary.rhs(), coordinates, counters, rhs))
+  if (!evaluate(binary.lhs(), coordinates, values, lhs) || !evaluate(binary.rhs(), coordinates, values, rhs))
     return false;
   switch (binary.op()) {
   case Expr::ADD: return !__builtin_add_overflow(lhs, rhs, &value);
@@ -73,22 +72,31 @@ bool evaluate(const Expr &expr, const int64_t *coordinates, const int64_t *count
 
 } // namespace
 
-Status checkExpr(const Expr &expr, unsigned axes, unsigned counters) {
-  return checkAt(expr, axes, counters, 0);
+Status checkExpr(const Expr &expr, unsigned axes, unsigned values) {
+  return checkAt(expr, axes, values, 0);
 }
 
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates,
-                    const std::vector<int64_t> &counters, int64_t &value) {
-  if (!evaluate(expr, coordinates.data(), counters.data(), value))
+Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const int64_t *values,
+                    int64_t &value) {
+  if (!evaluate(expr, coordinates.data(), values, value))
     return bad("its value overflows 64 bits");
   return {};
 }
 
-bool usesCounters(const Expr &expr) {
+bool usesValues(const Expr &expr) {
   if (expr.kind_case() == Expr::kCounter)
     return true;
   return expr.kind_case() == Expr::kBinary &&
-         (usesCounters(expr.binary().lhs()) || usesCounters(expr.binary().rhs()));
+         (usesValues(expr.binary().lhs()) || usesValues(expr.binary().rhs()));
+}
+
+void markValues(const Expr &expr, std::vector<bool> &values) {
+  if (expr.kind_case() == Expr::kCounter && expr.counter() < values.size())
+    values[expr.counter()] = true;
+  if (expr.kind_case() == Expr::kBinary) {
+    markValues(expr.binary().lhs(), values);
+    markValues(expr.binary().rhs(), values);
+  }
 }
 
 void markCoordinates(const Expr &expr, std::vector<bool> &axes) {

@@ -28,10 +28,10 @@ uint64_t blockElements(const Collective &collective) {
 
 /// Values of an expression on every member.
 Status onMembers(const Mesh &mesh, const std::vector<uint32_t> &members, const Expr &expr,
-                 const std::vector<int64_t> &counters, std::vector<int64_t> &values) {
-  values.resize(members.size());
+                 const int64_t *values, std::vector<int64_t> &results) {
+  results.resize(members.size());
   for (size_t m = 0; m < members.size(); ++m)
-    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, meshCoordinates(mesh, members[m]), counters, values[m]));
+    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, meshCoordinates(mesh, members[m]), values, results[m]));
   return {};
 }
 
@@ -48,22 +48,43 @@ int64_t placesOutside(int64_t begin, int64_t end, std::vector<std::pair<int64_t,
   return places + std::max<int64_t>(0, end - begin);
 }
 
-/// Whether what a body sends is the same in every iteration of the repeats around it.
-bool sameInEachIteration(const Plan &plan, const Body &body) {
+/// Marks the values seen by a body on which it depends what it sends: of `values`, those of a place where
+/// values.size() are seen.
+void markTraffic(const Plan &plan, const Body &body, std::vector<bool> &values) {
   for (const Instruction &instruction : body) {
     const Collective &collective = instruction.collective();
-    if (usesCounters(collective.source()) || usesCounters(collective.window().src_start()) ||
-        usesCounters(collective.window().src_valid()) || usesCounters(collective.window().dst_start()) ||
-        usesCounters(instruction.send().peer()) || usesCounters(instruction.predicate().condition()))
-      return false;
-    if (!sameInEachIteration(plan, instruction.repeat().body()) ||
-        !sameInEachIteration(plan, instruction.predicate().body()))
-      return false;
-    if (instruction.has_call() &&
-        !sameInEachIteration(plan, plan.functions(static_cast<int>(instruction.call().function())).body()))
-      return false;
+    for (const Expr *expr :
+         {&collective.source(), &collective.window().src_start(), &collective.window().src_valid(),
+          &collective.window().dst_start(), &instruction.send().peer(), &instruction.predicate().condition()})
+      markValues(*expr, values);
+    markTraffic(plan, instruction.predicate().body(), values);
+    if (instruction.has_repeat()) {
+      values.push_back(false);
+      markTraffic(plan, instruction.repeat().body(), values);
+      values.pop_back();
+    }
+    if (!instruction.has_call())
+      continue;
+    const Call &call = instruction.call();
+    const Function &function = plan.functions(static_cast<int>(call.function()));
+    if (function.arguments() == 0) {
+      markTraffic(plan, function.body(), values);
+      continue;
+    }
+    std::vector<bool> arguments(function.arguments());
+    markTraffic(plan, function.body(), arguments);
+    for (int a = 0; a < call.arguments_size(); ++a)
+      if (arguments[static_cast<size_t>(a)])
+        markValues(call.arguments(a), values);
   }
-  return true;
+}
+
+/// Whether what a repeat's body sends is the same in every iteration of it, where `seen` values are seen
+/// around it.
+bool sameInEachIteration(const Plan &plan, const Repeat &repeat, size_t seen) {
+  std::vector<bool> values(seen + 1);
+  markTraffic(plan, repeat.body(), values);
+  return !values.back();
 }
 
 class Counting {
@@ -83,31 +104,42 @@ private:
     if (instruction.has_collective()) {
       const Collective &collective = instruction.collective();
       uint64_t bytes = 0;
-      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, counters, bytes));
+      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, values.data(), bytes));
       traffic[{axisNames(mesh, {collective.axes().begin(), collective.axes().end()}),
                collectiveName(collective.kind())}] += bytes * times;
     } else if (instruction.has_send()) {
       int64_t peer = -1;
-      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, counters, peer));
+      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, values.data(), peer));
       if (peer >= 0 && static_cast<uint64_t>(peer) != rank)
         traffic[{axisNames(mesh, axesBetween(mesh, rank, static_cast<uint64_t>(peer))), "send"}] +=
             instruction.send().src().bytes() * times;
     } else if (instruction.has_call()) {
-      return count(plan.functions(static_cast<int>(instruction.call().function())).body(), times);
+      const Call &call = instruction.call();
+      const Body &body = plan.functions(static_cast<int>(call.function())).body();
+      if (call.arguments_size() == 0)
+        return count(body, times);
+      std::vector<int64_t> arguments(static_cast<size_t>(call.arguments_size()));
+      for (size_t a = 0; a < arguments.size(); ++a)
+        COLOSSAL_RETURN_IF_ERROR(
+            evaluateExpr(call.arguments(static_cast<int>(a)), place, values.data(), arguments[a]));
+      values.swap(arguments);
+      COLOSSAL_RETURN_IF_ERROR(count(body, times));
+      values.swap(arguments);
     } else if (instruction.has_predicate()) {
       int64_t condition = 0;
-      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.predicate().condition(), place, counters, condition));
+      COLOSSAL_RETURN_IF_ERROR(
+          evaluateExpr(instruction.predicate().condition(), place, values.data(), condition));
       return condition ? count(instruction.predicate().body(), times) : Status();
     } else if (instruction.has_repeat()) {
       const Repeat &repeat = instruction.repeat();
-      const bool same = sameInEachIteration(plan, repeat.body());
+      const bool same = sameInEachIteration(plan, repeat, values.size());
       const uint64_t iterations = same ? std::min<uint64_t>(1, repeat.count()) : repeat.count();
-      counters.push_back(0);
+      values.push_back(0);
       for (uint64_t i = 0; i < iterations; ++i) {
-        counters.back() = static_cast<int64_t>(i);
+        values.back() = static_cast<int64_t>(i);
         COLOSSAL_RETURN_IF_ERROR(count(repeat.body(), same ? times * repeat.count() : times));
       }
-      counters.pop_back();
+      values.pop_back();
     }
     return {};
   }
@@ -117,7 +149,7 @@ private:
   const uint64_t rank;
   const std::vector<int64_t> place;
   Traffic &traffic;
-  std::vector<int64_t> counters;
+  std::vector<int64_t> values; // arguments and counters
 };
 
 void addStaging(const Plan &plan, const Body &body, std::vector<uint64_t> &queues) {
@@ -171,8 +203,8 @@ uint64_t sentBytes(const Transfer &transfer) {
   }
 }
 
-Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank,
-                 const std::vector<int64_t> &counters, uint64_t &bytes) {
+Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
+                 uint64_t &bytes) {
   const std::vector<uint32_t> members =
       groupMembers(mesh, {collective.axes().begin(), collective.axes().end()}, rank);
   Transfer transfer;
@@ -183,12 +215,12 @@ Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank,
   transfer.elements = blockElements(collective);
   transfer.root = collective.root();
   if (collective.kind() == Collective::PERMUTE) {
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, collective.source(), counters, transfer.sources));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, collective.source(), values, transfer.sources));
   } else if (collective.kind() == Collective::EXCHANGE) {
     const Collective::Window &window = collective.window();
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_start(), counters, transfer.start));
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_valid(), counters, transfer.valid));
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.dst_start(), counters, transfer.wanted));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_start(), values, transfer.start));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_valid(), values, transfer.valid));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.dst_start(), values, transfer.wanted));
     transfer.rows = window.outer() * window.inner();
     transfer.extent = static_cast<int64_t>(window.dst_extent());
   }

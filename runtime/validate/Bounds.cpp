@@ -11,21 +11,6 @@ namespace colossal::runtime {
 namespace {
 // Evaluations that one plan may cost in all; far above what a real plan needs, and a second or two of time.
 constexpr uint64_t maxWork = uint64_t(1) << 27;
-// Iterations that the exact overlap test walks.
-constexpr uint64_t maxIterations = 1 << 16;
-
-uint64_t iterations(const Counts &counts, size_t depth) {
-  return std::max<uint64_t>(1, counts[depth]);
-}
-
-std::pair<__int128, __int128> hull(const plan::BufferRef &ref, const Counts &counts) {
-  __int128 low = ref.offset(), high = ref.offset();
-  for (int depth = 0; depth < ref.strides_size(); ++depth) {
-    __int128 span = static_cast<__int128>(ref.strides(depth)) * (iterations(counts, depth) - 1);
-    (span < 0 ? low : high) += span;
-  }
-  return {low, high + ref.bytes()};
-}
 } // namespace
 
 Status Checker::spend(uint64_t work) {
@@ -35,98 +20,52 @@ Status Checker::spend(uint64_t work) {
   return {};
 }
 
+Status Checker::needVersion(uint32_t version, const std::string &what) const {
+  return plan.version() >= version ? Status()
+                                   : invalid("the plan has version " + std::to_string(plan.version()) +
+                                             ", and " + what + " need " + std::to_string(version));
+}
+
 Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope,
-                         bool written, Extent *extent) {
+                         bool written) {
   if (ref.arena() >= static_cast<uint32_t>(plan.arenas_size()))
     return invalid(what + " refers to arena " + std::to_string(ref.arena()) + " of " +
                    std::to_string(plan.arenas_size()));
-  if (static_cast<size_t>(ref.strides_size()) > scope.counts.size())
-    return invalid(what + " has " + std::to_string(ref.strides_size()) + " strides inside " +
-                   std::to_string(scope.counts.size()) + " repeats");
+  if (static_cast<unsigned>(ref.strides_size()) > scope.environment.visible())
+    return invalid(what + " has " + std::to_string(ref.strides_size()) + " strides where " +
+                   std::to_string(scope.environment.visible()) + " arguments and counters are seen");
   const plan::Arena &arena = plan.arenas(static_cast<int>(ref.arena()));
-  auto [low, high] = hull(ref, scope.counts);
-  if (ref.offset() > maxExtent || ref.bytes() > maxExtent || low < 0 || high > arena.bytes())
+  const Range begin = scope.environment.range(scope.environment.address(ref.offset(), ref.strides()));
+  if (ref.offset() > maxExtent || ref.bytes() > maxExtent || begin.least < 0 ||
+      begin.greatest + ref.bytes() > arena.bytes())
     return invalid(what + ": " + std::to_string(ref.bytes()) + " bytes at offset " +
                    std::to_string(ref.offset()) + " do not lie within arena '" + arena.name() + "' of " +
                    std::to_string(arena.bytes()) + " bytes");
   if (written && arena.life() == plan::Arena::WEIGHTS && !scope.loading)
     return invalid(what + " would write to the weights, which only the load program may");
-  if (extent)
-    *extent = {ref.arena(), static_cast<uint64_t>(low), static_cast<uint64_t>(high)};
   return {};
 }
 
-bool Checker::overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Counts &counts) const {
+bool Checker::overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Scope &scope) {
   if (a.arena() != b.arena() || a.bytes() == 0 || b.bytes() == 0)
     return false;
-  auto [aLow, aHigh] = hull(a, counts);
-  auto [bLow, bHigh] = hull(b, counts);
-  if (aHigh <= bLow || bHigh <= aLow)
-    return false;
-  // The hulls meet. With equal strides the distance is constant; otherwise every iteration is looked at.
-  std::vector<int64_t> difference;
-  std::vector<uint64_t> count;
-  uint64_t total = 1;
-  for (int depth = 0; depth < std::max(a.strides_size(), b.strides_size()); ++depth) {
-    int64_t aStride = depth < a.strides_size() ? a.strides(depth) : 0;
-    int64_t bStride = depth < b.strides_size() ? b.strides(depth) : 0;
-    if (aStride == bStride)
-      continue;
-    difference.push_back(aStride - bStride);
-    count.push_back(iterations(counts, depth));
-    total = std::min(total * count.back(), maxIterations + 1);
-  }
-  if (total > maxIterations)
-    return true;
-  for (uint64_t iteration = 0; iteration < total; ++iteration) {
-    __int128 distance = static_cast<__int128>(a.offset()) - b.offset();
-    uint64_t rest = iteration;
-    for (size_t d = 0; d < count.size(); ++d) {
-      distance += static_cast<__int128>(difference[d]) * (rest % count[d]);
-      rest /= count[d];
-    }
-    if (distance < static_cast<__int128>(b.bytes()) && -distance < static_cast<__int128>(a.bytes()))
-      return true;
-  }
-  return false;
+  Affine distance = scope.environment.address(a.offset(), a.strides());
+  distance.add(scope.environment.address(b.offset(), b.strides()), -1);
+  return scope.environment.mayLieIn(distance, 1 - static_cast<__int128>(a.bytes()),
+                                    static_cast<__int128>(b.bytes()) - 1);
 }
 
-Status Checker::forAll(const std::vector<const plan::Expr *> &exprs, const Counts &counts,
-                       const std::function<Status(const std::vector<int64_t> &)> &check) {
-  std::vector<bool> axes(plan.mesh().axes_size());
-  bool counters = false;
-  for (const plan::Expr *expr : exprs) {
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::checkExpr(*expr, static_cast<unsigned>(axes.size()), static_cast<unsigned>(counts.size())));
-    plan::markCoordinates(*expr, axes);
-    counters |= plan::usesCounters(*expr);
-  }
-  std::vector<uint64_t> sizes; // of the coordinates, then of the counters; 1 where nothing depends on it
-  for (size_t axis = 0; axis < axes.size(); ++axis)
-    sizes.push_back(axes[axis] ? plan.mesh().axes(static_cast<int>(axis)).size() : 1);
-  for (size_t depth = 0; depth < counts.size(); ++depth)
-    sizes.push_back(counters ? iterations(counts, depth) : 1);
-  uint64_t points;
-  if (!productWithin(sizes, points))
-    points = maxWork;
-  COLOSSAL_RETURN_IF_ERROR(spend(points * exprs.size()));
+bool Checker::isAligned(const plan::BufferRef &ref, uint64_t bytes, const Scope &scope) {
+  return Environment::isMultiple(scope.environment.address(ref.offset(), ref.strides()), bytes);
+}
 
-  std::vector<int64_t> coordinates(axes.size()), iteration(counts.size()), values(exprs.size());
-  for (uint64_t point = 0; point < points; ++point) {
-    uint64_t rest = point;
-    for (size_t i = sizes.size(); i-- > 0;) {
-      (i < axes.size() ? coordinates[i] : iteration[i - axes.size()]) = static_cast<int64_t>(rest % sizes[i]);
-      rest /= sizes[i];
-    }
-    for (size_t i = 0; i < exprs.size(); ++i)
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], coordinates, iteration, values[i]));
-    COLOSSAL_RETURN_IF_ERROR(check(values));
-  }
-  return {};
+Status Checker::forAll(const std::vector<const plan::Expr *> &exprs, const Scope &scope,
+                       const std::function<Status(const std::vector<int64_t> &)> &check) {
+  return scope.environment.forAll(exprs, [this](uint64_t work) { return spend(work); }, check);
 }
 
 Status Checker::checkBox(const plan::Box &box, const google::protobuf::RepeatedField<uint64_t> &shape,
-                         plan::DataType type, const plan::BufferRef &buffer, const Counts &counts) {
+                         plan::DataType type, const plan::BufferRef &buffer, const Scope &scope) {
   if (box.dims_size() > maxDims || shape.size() > maxDims)
     return invalid("a box has more than " + std::to_string(maxDims) + " dimensions");
   std::vector<uint64_t> global, local;
@@ -158,7 +97,7 @@ Status Checker::checkBox(const plan::Box &box, const google::protobuf::RepeatedF
                    " local elements does not fit its buffer of " + std::to_string(buffer.bytes()) + " bytes");
   for (const plan::BoxDim &dim : box.dims()) {
     COLOSSAL_RETURN_IF_ERROR(
-        forAll({&dim.start(), &dim.valid()}, counts, [&](const std::vector<int64_t> &values) {
+        forAll({&dim.start(), &dim.valid()}, scope, [&](const std::vector<int64_t> &values) {
           int64_t start = values[0], valid = values[1];
           if (valid < 0 || static_cast<uint64_t>(valid) > dim.local())
             return invalid("a box holds " + std::to_string(valid) + " valid elements of " +

@@ -2,9 +2,8 @@
 #ifndef COLOSSAL_RUNTIME_VALIDATE_CHECKER_H
 #define COLOSSAL_RUNTIME_VALIDATE_CHECKER_H
 
+#include "runtime/validate/Environment.h"
 #include "runtime/validate/Validate.h"
-
-#include "colossal/Plan/Expr.h"
 
 #include <cstdint>
 #include <functional>
@@ -35,9 +34,6 @@ bool productWithin(const Range &extents, uint64_t &product) {
   return true;
 }
 
-/// Iteration counts of the repeats around an instruction, callers' first.
-using Counts = std::vector<uint64_t>;
-
 class Checker {
 public:
   Checker(const plan::Plan &plan, plan::ByteView code, plan::ByteView data)
@@ -58,7 +54,7 @@ private:
   struct Scope {
     std::string owner;  // "program 'infer'"
     std::string prefix; // "3.", inside an instruction's body
-    Counts counts;
+    Environment environment;
     bool predicated = false;
     bool loading = false;
     uint32_t function = 0; // least function index that may be called
@@ -71,6 +67,7 @@ private:
   Status checkLaunch(const plan::Launch &launch, const Scope &scope);
   Status checkLibrary(const plan::LibraryCall &call, const Scope &scope);
   Status checkCopy(const plan::Copy &copy, const Scope &scope);
+  Status checkParameterIndex(const plan::Copy::FromParameter &from, const Scope &scope);
   Status checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope, bool written);
 
   // Collectives.cpp
@@ -79,22 +76,20 @@ private:
   Status checkWindow(const plan::Collective &collective, const Scope &scope);
 
   // Bounds.cpp
-  struct Extent {
-    uint32_t arena = 0;
-    uint64_t begin = 0, end = 0; // over all iterations
-  };
   /// Bounds of a reference; `written` must not lie in weights outside the load program.
-  Status checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope, bool written,
-                  Extent *extent = nullptr);
+  Status checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope, bool written);
   /// Whether two references can share a byte in the same iteration.
-  bool overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Counts &counts) const;
-  /// Checks the form of the expressions and calls `check` with their values at every rank and iteration that
-  /// can differ.
-  Status forAll(const std::vector<const plan::Expr *> &exprs, const Counts &counts,
+  static bool overlap(const plan::BufferRef &a, const plan::BufferRef &b, const Scope &scope);
+  /// Whether it begins at multiples of `bytes` in its arena, in every iteration.
+  static bool isAligned(const plan::BufferRef &ref, uint64_t bytes, const Scope &scope);
+  /// Environment::forAll, with the work that it costs counted.
+  Status forAll(const std::vector<const plan::Expr *> &exprs, const Scope &scope,
                 const std::function<Status(const std::vector<int64_t> &)> &check);
   Status checkBox(const plan::Box &box, const google::protobuf::RepeatedField<uint64_t> &shape,
-                  plan::DataType type, const plan::BufferRef &buffer, const Counts &counts);
+                  plan::DataType type, const plan::BufferRef &buffer, const Scope &scope);
   Status spend(uint64_t work);
+  /// Refuses `what` in a plan that says that it needs no such version: loaders of then would not see it.
+  Status needVersion(uint32_t version, const std::string &what) const;
 
   const plan::Plan &plan;
   plan::ByteView code, data;
@@ -105,7 +100,8 @@ private:
   uint32_t events = 0;
   std::map<uint32_t, const plan::Instruction *> signalledBy;
   std::set<uint32_t> signalled;
-  std::set<std::pair<uint32_t, Counts>> visited[2]; // functions, by whether predicated
+  /// Functions that were walked, by whether predicated, and from where.
+  std::set<std::pair<uint32_t, std::vector<uint64_t>>> visited[2];
 };
 
 /// Checks sizes and strides of a convolution against one another, and gives the bytes that input, weight,

@@ -74,12 +74,8 @@ Status Checker::checkCollective(const plan::Collective &collective, const Scope 
   }
   COLOSSAL_RETURN_IF_ERROR(checkRef(collective.src(), "its source", scope, false));
   COLOSSAL_RETURN_IF_ERROR(checkRef(collective.dst(), "its destination", scope, true));
-  if (collective.src().offset() % size != 0 || collective.dst().offset() % size != 0)
+  if (!isAligned(collective.src(), size, scope) || !isAligned(collective.dst(), size, scope))
     return invalid("its buffers are not aligned to its elements");
-  for (const plan::BufferRef *ref : {&collective.src(), &collective.dst()})
-    for (int64_t stride : ref->strides())
-      if (stride % static_cast<int64_t>(size) != 0)
-        return invalid("its buffers' strides are not aligned to its elements");
   if (collective.has_scratch())
     COLOSSAL_RETURN_IF_ERROR(checkRef(collective.scratch(), "its scratch", scope, true));
 
@@ -90,23 +86,22 @@ Status Checker::checkCollective(const plan::Collective &collective, const Scope 
       std::equal(collective.src_strides().begin(), collective.src_strides().end(),
                  collective.dst_strides().begin(), collective.dst_strides().end());
   bool mayBeSame = collective.kind() == C::ALL_REDUCE || collective.kind() == C::BROADCAST;
-  if (overlap(src, dst, scope.counts) && !(same && mayBeSame))
+  if (overlap(src, dst, scope) && !(same && mayBeSame))
     return invalid("its source and destination overlap");
   if (collective.has_scratch() &&
-      (overlap(collective.scratch(), src, scope.counts) || overlap(collective.scratch(), dst, scope.counts)))
+      (overlap(collective.scratch(), src, scope) || overlap(collective.scratch(), dst, scope)))
     return invalid("its scratch overlaps its source or destination");
 
   if (collective.kind() == C::BROADCAST && collective.root() >= members)
     return invalid("root " + std::to_string(collective.root()) + " of " + std::to_string(members) +
                    " members");
   if (collective.kind() == C::PERMUTE)
-    COLOSSAL_RETURN_IF_ERROR(
-        forAll({&collective.source()}, scope.counts, [&](const std::vector<int64_t> &values) {
-          return values[0] < static_cast<int64_t>(members)
-                     ? Status()
-                     : invalid("source " + std::to_string(values[0]) + " of " + std::to_string(members) +
-                               " members");
-        }));
+    COLOSSAL_RETURN_IF_ERROR(forAll({&collective.source()}, scope, [&](const std::vector<int64_t> &values) {
+      return values[0] < static_cast<int64_t>(members)
+                 ? Status()
+                 : invalid("source " + std::to_string(values[0]) + " of " + std::to_string(members) +
+                           " members");
+    }));
   if (collective.kind() == C::EXCHANGE)
     return checkWindow(collective, scope);
   return checkBlocks(collective, members, scope);
@@ -165,7 +160,7 @@ Status Checker::checkWindow(const plan::Collective &collective, const Scope &sco
                    std::to_string(collective.src().bytes()) + " and " +
                    std::to_string(collective.dst().bytes()));
   const auto limit = static_cast<int64_t>(maxExtent);
-  return forAll({&window.src_start(), &window.src_valid(), &window.dst_start()}, scope.counts,
+  return forAll({&window.src_start(), &window.src_valid(), &window.dst_start()}, scope,
                 [&](const std::vector<int64_t> &values) {
                   if (values[1] < 0 || static_cast<uint64_t>(values[1]) > window.src_extent())
                     return invalid("a member holds " + std::to_string(values[1]) + " valid places of " +

@@ -8,8 +8,6 @@
 namespace colossal::runtime {
 
 namespace {
-constexpr unsigned maxCallDepth = 64;
-constexpr size_t maxRepeatDepth = 8;
 constexpr uint64_t maxRepeatCount = uint64_t(1) << 32;
 constexpr int maxLaunchBuffers = 255;
 constexpr uint64_t maxTileScratch = uint64_t(1) << 30;
@@ -90,12 +88,12 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Scope &sco
   case I::kRepeat:
     if (instruction.repeat().count() > maxRepeatCount)
       return invalid("it repeats more than 2^32 times");
-    if (scope.counts.size() >= maxRepeatDepth)
-      return invalid("repeats are nested deeper than " + std::to_string(maxRepeatDepth));
-    inner.counts.push_back(instruction.repeat().count());
+    if (scope.environment.repeats() >= plan::maxRepeatDepth)
+      return invalid("repeats are nested deeper than " + std::to_string(plan::maxRepeatDepth));
+    inner.environment.enterRepeat(instruction.repeat().count());
     return walk(instruction.repeat().body(), inner);
   case I::kPredicate:
-    COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, scope.counts,
+    COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, scope,
                                     [](const std::vector<int64_t> &) { return Status(); }));
     inner.predicated = true;
     return walk(instruction.predicate().body(), inner);
@@ -109,12 +107,18 @@ Status Checker::checkCall(const plan::Call &call, const Scope &scope) {
     return invalid("there is no function " + std::to_string(call.function()));
   if (call.function() < scope.function)
     return invalid("a function may only call later ones");
-  if (scope.depth >= maxCallDepth)
-    return invalid("calls are nested deeper than " + std::to_string(maxCallDepth));
-  if (!visited[scope.predicated].insert({call.function(), scope.counts}).second)
-    return {};
+  if (scope.depth >= plan::maxCallDepth)
+    return invalid("calls are nested deeper than " + std::to_string(plan::maxCallDepth));
   const plan::Function &function = plan.functions(static_cast<int>(call.function()));
+  if (function.arguments() > plan::maxArguments)
+    return invalid("function '" + function.name() + "' takes more than " +
+                   std::to_string(plan::maxArguments) + " arguments");
+  if (function.arguments() > 0)
+    COLOSSAL_RETURN_IF_ERROR(needVersion(2, "arguments"));
   Scope inner = scope;
+  COLOSSAL_RETURN_IF_ERROR(inner.environment.enterCall(call, function.arguments()));
+  if (!visited[scope.predicated].insert({call.function(), inner.environment.signature()}).second)
+    return {};
   inner.owner = "function '" + function.name() + "'";
   inner.prefix.clear();
   inner.function = call.function() + 1;
@@ -138,8 +142,8 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Scope &scope) {
   if (launch.tiles() > maxExtent || launch.tile_scratch() > maxTileScratch)
     return invalid("its tiles or their scratch are out of range");
   for (const plan::Expr &param : launch.params())
-    COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(param, static_cast<unsigned>(plan.mesh().axes_size()),
-                                             static_cast<unsigned>(scope.counts.size())));
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::checkExpr(param, static_cast<unsigned>(plan.mesh().axes_size()), scope.environment.visible()));
   const int firstWritten = launch.buffers_size() - static_cast<int>(launch.writes());
   std::vector<bool> both(launch.buffers_size());
   for (uint32_t index : launch.also_written()) {
@@ -160,8 +164,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Scope &scope) {
       continue;
     for (int other = 0; other < launch.buffers_size(); ++other) {
       bool isDeclared = both[other] || (both[written] && other >= firstWritten);
-      if (other != written && !isDeclared &&
-          overlap(launch.buffers(written), launch.buffers(other), scope.counts))
+      if (other != written && !isDeclared && overlap(launch.buffers(written), launch.buffers(other), scope))
         return invalid("buffer " + std::to_string(written) + " is written and overlaps buffer " +
                        std::to_string(other));
     }
@@ -197,10 +200,10 @@ Status Checker::checkLibrary(const plan::LibraryCall &call, const Scope &scope) 
     if (call.buffers(i).bytes() < least[i])
       return invalid("buffer " + std::to_string(i) + " has " + std::to_string(call.buffers(i).bytes()) +
                      " bytes and needs " + std::to_string(least[i]));
-    if (call.buffers(i).offset() % 4 != 0)
+    if (!isAligned(call.buffers(i), 4, scope))
       return invalid("buffer " + std::to_string(i) + " is not aligned");
     for (int other = 0; other < i && i >= firstWritten; ++other)
-      if (overlap(call.buffers(i), call.buffers(other), scope.counts))
+      if (overlap(call.buffers(i), call.buffers(other), scope))
         return invalid("buffer " + std::to_string(i) + " is written and overlaps buffer " +
                        std::to_string(other));
   }
@@ -215,17 +218,16 @@ Status Checker::checkCopy(const plan::Copy &copy, const Scope &scope) {
     if (copy.buffer().bytes() != copy.dst().bytes())
       return invalid("its source has " + std::to_string(copy.buffer().bytes()) + " bytes, its destination " +
                      std::to_string(copy.dst().bytes()));
-    if (overlap(copy.buffer(), copy.dst(), scope.counts))
+    if (overlap(copy.buffer(), copy.dst(), scope))
       return invalid("its source and destination overlap");
     return {};
   case plan::Copy::kParameter: {
     const plan::Copy::FromParameter &from = copy.parameter();
-    if (from.parameter() >= static_cast<uint32_t>(plan.parameters_size()))
-      return invalid("there is no parameter " + std::to_string(from.parameter()));
+    COLOSSAL_RETURN_IF_ERROR(checkParameterIndex(from, scope));
     const plan::Parameter &parameter = plan.parameters(static_cast<int>(from.parameter()));
-    if (copy.dst().offset() % plan::elementBytes(parameter.type()) != 0)
+    if (!isAligned(copy.dst(), plan::elementBytes(parameter.type()), scope))
       return invalid("its destination is not aligned to the parameter's elements");
-    return checkBox(from.box(), parameter.shape(), parameter.type(), copy.dst(), scope.counts);
+    return checkBox(from.box(), parameter.shape(), parameter.type(), copy.dst(), scope);
   }
   case plan::Copy::kData:
     if (copy.data().offset() > data.size || copy.data().bytes() > data.size - copy.data().offset())
@@ -239,10 +241,39 @@ Status Checker::checkCopy(const plan::Copy &copy, const Scope &scope) {
   return invalid("it has no source");
 }
 
+Status Checker::checkParameterIndex(const plan::Copy::FromParameter &from, const Scope &scope) {
+  if (from.parameter() >= static_cast<uint32_t>(plan.parameters_size()))
+    return invalid("there is no parameter " + std::to_string(from.parameter()));
+  if (from.strides_size() == 0)
+    return {};
+  COLOSSAL_RETURN_IF_ERROR(needVersion(2, "strides of a parameter"));
+  if (static_cast<unsigned>(from.strides_size()) > scope.environment.visible())
+    return invalid("its parameter has " + std::to_string(from.strides_size()) + " strides where " +
+                   std::to_string(scope.environment.visible()) + " arguments and counters are seen");
+  const Affine index = scope.environment.address(from.parameter(), from.strides());
+  const Range range = scope.environment.range(index);
+  if (range.least < 0 || range.greatest >= plan.parameters_size())
+    return invalid("its parameter is one of " + std::to_string(static_cast<int64_t>(range.least)) + " to " +
+                   std::to_string(static_cast<int64_t>(range.greatest)) + ", and there are " +
+                   std::to_string(plan.parameters_size()));
+  COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(range.greatest - range.least)));
+  const plan::Parameter &first = plan.parameters(static_cast<int>(from.parameter()));
+  for (auto i = static_cast<int>(range.least); i <= static_cast<int>(range.greatest); ++i) {
+    const plan::Parameter &other = plan.parameters(i);
+    if (other.type() == first.type() &&
+        std::equal(other.shape().begin(), other.shape().end(), first.shape().begin(), first.shape().end()))
+      continue;
+    if (scope.environment.mayLieIn(index, i, i))
+      return invalid("its parameter may be '" + first.name() + "' or '" + other.name() +
+                     "', whose types or shapes differ");
+  }
+  return {};
+}
+
 Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope,
                           bool written) {
   COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", scope, written));
-  return forAll({&peer}, scope.counts, [&](const std::vector<int64_t> &values) {
+  return forAll({&peer}, scope, [&](const std::vector<int64_t> &values) {
     if (values[0] >= static_cast<int64_t>(ranks))
       return invalid("peer " + std::to_string(values[0]) + " of " + std::to_string(ranks) + " ranks");
     return Status();

@@ -147,13 +147,14 @@ Status Checker::checkCode() {
 
 Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   Scope scope;
+  scope.environment = Environment(plan.mesh());
   COLOSSAL_RETURN_IF_ERROR(checkRef(binding.buffer(), "its buffer", scope, !output));
   uint64_t size = plan::elementBytes(binding.type());
   if (size == 0)
     return invalid("its type is not valid");
   if (binding.buffer().offset() % size != 0)
     return invalid("its buffer is not aligned to its elements");
-  COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), {}));
+  COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), scope));
   if (binding.has_range() && binding.type() != plan::I32 && binding.type() != plan::I64)
     return invalid("it has a range, and is no index");
   if (!output)
@@ -168,7 +169,7 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
     elements *= dim.global();
   }
   std::set<std::vector<int64_t>> boxes;
-  COLOSSAL_RETURN_IF_ERROR(forAll(exprs, {}, [&](const std::vector<int64_t> &values) {
+  COLOSSAL_RETURN_IF_ERROR(forAll(exprs, scope, [&](const std::vector<int64_t> &values) {
     uint64_t volume = 1;
     for (size_t i = 1; i < values.size(); i += 2)
       volume *= static_cast<uint64_t>(values[i]);
@@ -202,6 +203,7 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
 
 Status Checker::checkProgram(const plan::Program &program) {
   Scope scope;
+  scope.environment = Environment(plan.mesh());
   scope.owner = "program '" + program.name() + "'";
   auto failed = [&](const std::string &what, const Status &status) {
     return Status(status.code(), scope.owner + ", " + what + ": " + status.message());

@@ -79,6 +79,18 @@ PlanBuilder moving() {
   plan::Repeat &repeat = *builder.add("/repeat").mutable_repeat();
   repeat.set_count(3);
   repeat.add_body()->mutable_call()->set_function(0);
+  plan::Function &shifted = *builder.plan.add_functions();
+  shifted.set_name("g");
+  shifted.set_arguments(2);
+  plan::Copy &there = *shifted.add_body()->mutable_copy();
+  *there.mutable_buffer() = builder.buffer(1, 512, 32, {32, 1});
+  *there.mutable_dst() = builder.buffer(1, 768, 32, {32});
+  plan::Repeat &layers = *builder.add("/layers").mutable_repeat();
+  layers.set_count(2);
+  plan::Call &call = *layers.add_body()->mutable_call();
+  call.set_function(1);
+  *call.add_arguments() = counter(0);
+  *call.add_arguments() = binary(plan::Expr::MUL, coordinate(1), constant(16));
   plan::Predicate &predicate = *builder.add("/if").mutable_predicate();
   *predicate.mutable_condition() = coordinate(1);
   plan::Copy &data = *predicate.add_body()->mutable_copy();

@@ -191,6 +191,92 @@ TEST(Session, FunctionsInRepeatsSeeTheCounter) {
     EXPECT_EQ(y[i], 2.0f * (48 + 4 * i));
 }
 
+// One function reaches each layer's weights: it is told where they lie, and hands on to another what that
+// needs.
+TEST(Session, FunctionsTakeArguments) {
+  PlanBuilder builder({2});
+  builder.input("x", plan::F32, {2, 8}, builder.box({2, 8}, 0, 0), 0);
+  builder.output("y", plan::F32, {2, 8}, builder.box({2, 8}, 0, 0), 256);
+  builder.data.resize(96);
+  for (int i = 0; i < 24; ++i) { // three layers' weights
+    const auto value = static_cast<float>(i * i);
+    std::memcpy(builder.data.data() + i * 4, &value, 4);
+  }
+  for (uint64_t layer = 0; layer < 3; ++layer) {
+    plan::Parameter &parameter = *builder.plan.add_parameters();
+    parameter.set_name("w" + std::to_string(layer));
+    parameter.set_type(plan::F32);
+    parameter.add_shape(8);
+    parameter.set_offset(layer * 32);
+    parameter.set_bytes(32);
+    parameter.set_inlined(true);
+  }
+  // load: for i < 3: w[i] to a place that lies the higher the lower i is
+  plan::Repeat &loads = *builder.load().add_body()->mutable_repeat();
+  loads.set_count(3);
+  plan::Copy &each = *loads.add_body()->mutable_copy();
+  each.mutable_parameter()->add_strides(1);
+  *each.mutable_parameter()->mutable_box() = builder.box({8});
+  *each.mutable_dst() = builder.buffer(0, 1024, 32, {-64});
+
+  const uint32_t accumulate = builder.kernel("accumulate", 2, 0);
+  const uint32_t scale = builder.kernel("scale", 2, 3);
+  // layer(weights, bias): y = y * 1 + bias in all, then add(weights)
+  plan::Function &layer = *builder.plan.add_functions();
+  layer.set_name("layer");
+  layer.set_arguments(2);
+  plan::Launch &launch = *layer.add_body()->mutable_launch();
+  launch.set_kernel(scale);
+  *launch.add_buffers() = builder.buffer(2, 256, 32);
+  *launch.add_buffers() = builder.buffer(1, 0, 32);
+  launch.set_writes(1);
+  launch.set_tiles(1);
+  *launch.add_params() = constant(1);
+  *launch.add_params() = counter(1);
+  *launch.add_params() = constant(8);
+  plan::Copy &back = *layer.add_body()->mutable_copy();
+  *back.mutable_buffer() = builder.buffer(1, 0, 32);
+  *back.mutable_dst() = builder.buffer(2, 256, 32);
+  plan::Call &add = *layer.add_body()->mutable_call();
+  add.set_function(1);
+  *add.add_arguments() = constant(7);
+  *add.add_arguments() = binary(plan::Expr::ADD, counter(0), constant(64));
+  // add(unused, weights), in a repeat of one of its own, whose counter comes after the arguments
+  plan::Function &adder = *builder.plan.add_functions();
+  adder.set_name("add");
+  adder.set_arguments(2);
+  plan::Repeat &once = *adder.add_body()->mutable_repeat();
+  once.set_count(2);
+  plan::Launch &sum = *once.add_body()->mutable_launch();
+  sum.set_kernel(accumulate);
+  *sum.add_buffers() = builder.buffer(0, 0, 16, {0, 1, 16});
+  *sum.add_buffers() = builder.buffer(2, 256, 16, {0, 0, 16});
+  sum.set_writes(1);
+  sum.set_tiles(4);
+
+  plan::Copy &begin = *builder.add().mutable_copy();
+  *begin.mutable_buffer() = builder.buffer(2, 0, 32);
+  *begin.mutable_dst() = builder.buffer(2, 256, 32);
+  plan::Repeat &repeat = *builder.add().mutable_repeat();
+  repeat.set_count(3);
+  plan::Call &call = *repeat.add_body()->mutable_call();
+  call.set_function(0);
+  *call.add_arguments() =
+      binary(plan::Expr::SUB, constant(960), binary(plan::Expr::MUL, counter(0), constant(64)));
+  *call.add_arguments() = binary(plan::Expr::MUL, coordinate(0), counter(0));
+  std::vector<float> values(16);
+  std::iota(values.begin(), values.end(), 0.0f);
+  std::vector<float> y = floatsOf(runOnce(builder, {{"x", floats({2, 8}, values)}})["y"]);
+  ASSERT_EQ(y.size(), 16u);
+  for (int rank = 0; rank < 2; ++rank)
+    for (int e = 0; e < 8; ++e) {
+      float want = values[static_cast<size_t>(rank * 8 + e)];
+      for (int l = 0; l < 3; ++l)
+        want += static_cast<float>(rank * l + (l * 8 + e) * (l * 8 + e));
+      EXPECT_EQ(y[static_cast<size_t>(rank * 8 + e)], want) << rank << ' ' << e;
+    }
+}
+
 TEST(Session, SendsAndReceivesInARing) {
   PlanBuilder builder({3});
   builder.input("x", plan::F32, {3}, builder.box({3}, 0, 0), 0);

@@ -73,6 +73,17 @@ PlanBuilder everyKind() {
   repeat.add_body()->mutable_call()->set_function(0);
   *fill(*repeat.add_body(), builder, C::PERMUTE, 23, {1}).mutable_source() =
       binary(plan::Expr::MOD, binary(plan::Expr::ADD, coordinate(1), counter(0)), constant(3));
+  // The same from a function that is told the round.
+  plan::Function &ring = *builder.plan.add_functions();
+  ring.set_name("ring");
+  ring.set_arguments(1);
+  *fill(*ring.add_body(), builder, C::PERMUTE, 29, {1}).mutable_source() =
+      binary(plan::Expr::MOD, binary(plan::Expr::ADD, coordinate(1), counter(0)), constant(3));
+  plan::Repeat &rounds = *builder.add().mutable_repeat();
+  rounds.set_count(5);
+  plan::Call &call = *rounds.add_body()->mutable_call();
+  call.set_function(1);
+  *call.add_arguments() = binary(plan::Expr::ADD, counter(0), constant(1));
   // Rank (0, j) sends to (1, j), which sends nothing.
   plan::Send &send = *builder.add("/send").mutable_send();
   *send.mutable_src() = builder.buffer(1, 0, 100);
@@ -126,8 +137,9 @@ TEST(Traffic, FormulasByHand) {
   EXPECT_EQ(bytes(0, "b", "broadcast"), 0u);
   EXPECT_EQ(bytes(1, "b", "broadcast"), 17 * 4 * 2u);
   EXPECT_EQ(bytes(0, "a", "all_gather"), 7 * 4 + 3 * 3 * 4u); // once, and three times in the loop
-  // In rounds 1 and 2 someone else takes the block; in round 0 everyone its own.
-  EXPECT_EQ(bytes(1, "b", "permute"), 23 * 4 * 2u);
+  // In rounds 1 and 2 someone else takes the block; in round 0 everyone its own. So it is in the rounds 1 to
+  // 5 of the function, of which 3 gives everyone its own.
+  EXPECT_EQ(bytes(1, "b", "permute"), 23 * 4 * 2u + 29 * 4 * 4u);
   // Of 10 elements in shards of 4: rank 0 gives the place 3; rank 1 gives 4 and 5 to rank 0, and 7 to rank 2.
   EXPECT_EQ(bytes(0, "b", "exchange"), 1 * 15 * 4u);
   EXPECT_EQ(bytes(1, "b", "exchange"), 3 * 15 * 4u);

@@ -52,6 +52,41 @@ PlanBuilder valid() {
   repeat.add_waits(1);
   repeat.mutable_repeat()->set_count(3);
   repeat.mutable_repeat()->add_body()->mutable_call()->set_function(0);
+
+  // A function of two arguments, one in bytes and one in elements, called in a loop.
+  plan::Function &layer = *builder.plan.add_functions();
+  layer.set_name("layer");
+  layer.set_arguments(2);
+  plan::Copy &first = *layer.add_body()->mutable_copy();
+  *first.mutable_buffer() = builder.buffer(1, 1024, 32, {32});
+  *first.mutable_dst() = builder.buffer(1, 8192, 32, {0});
+  plan::Collective &shift = *layer.add_body()->mutable_collective();
+  shift.set_kind(plan::Collective::PERMUTE);
+  shift.set_type(plan::F32);
+  shift.add_axes(1);
+  *shift.mutable_src() = builder.buffer(1, 16384, 32, {0, 1});
+  *shift.mutable_dst() = builder.buffer(1, 32768, 32, {0, 1});
+  shift.add_sizes(8);
+  shift.add_src_strides(1);
+  shift.add_dst_strides(1);
+  *shift.mutable_source() =
+      binary(plan::Expr::MOD, binary(plan::Expr::ADD, counter(0), coordinate(1)), constant(2));
+  plan::Repeat &layers = *builder.add("/layers").mutable_repeat();
+  layers.set_count(4);
+  plan::Call &call = *layers.add_body()->mutable_call();
+  call.set_function(1);
+  *call.add_arguments() = counter(0);
+  *call.add_arguments() = binary(plan::Expr::MUL, counter(0), constant(32));
+
+  // Equal parameters, loaded by a loop.
+  *builder.plan.add_parameters() = builder.plan.parameters(0);
+  builder.plan.mutable_parameters(1)->set_name("w2");
+  plan::Repeat &loads = *builder.load().add_body()->mutable_repeat();
+  loads.set_count(2);
+  plan::Copy &each = *loads.add_body()->mutable_copy();
+  each.mutable_parameter()->add_strides(1);
+  *each.mutable_parameter()->mutable_box() = builder.box({4, 2}, 0, 1);
+  *each.mutable_dst() = builder.buffer(0, 64, 16, {16});
   return builder;
 }
 
@@ -67,6 +102,14 @@ plan::Collective &collective(PlanBuilder &b) {
 }
 plan::Launch &launch(PlanBuilder &b) {
   return *b.infer().mutable_body(0)->mutable_launch();
+}
+
+plan::Call &layer(PlanBuilder &b) {
+  return *b.infer().mutable_body(3)->mutable_repeat()->mutable_body(0)->mutable_call();
+}
+void swap(plan::Parameter &parameter) {
+  parameter.set_shape(0, 2);
+  parameter.set_shape(1, 4);
 }
 
 /// Makes the collective an exchange of halos of one place: 2 x 4 x 1 elements into 2 x 6 x 1.
@@ -249,7 +292,7 @@ const Case cases[] = {
     {"repeatCount", [](PlanBuilder &b) { b.infer().mutable_body(2)->mutable_repeat()->set_count(~0ull); },
      "2^32"},
     {"strideDepth", [](PlanBuilder &b) { launch(b).mutable_buffers(0)->add_strides(4); },
-     "strides inside 0 repeats"},
+     "1 strides where 0 arguments and counters are seen"},
     {"boxShape", [](PlanBuilder &b) { b.infer().mutable_inputs(0)->set_shape(0, 9); }, "does not refine"},
     {"boxStart",
      [](PlanBuilder &b) {
@@ -304,6 +347,60 @@ const Case cases[] = {
        b.plan.mutable_functions(0)->mutable_body(0)->mutable_copy()->mutable_dst()->set_strides(0, -32);
      },
      "overlap"},
+    {"callArity", [](PlanBuilder &b) { b.plan.mutable_functions(1)->set_arguments(3); },
+     "takes 3 arguments, and is given 2"},
+    {"callManyArguments",
+     [](PlanBuilder &b) {
+       b.plan.mutable_functions(1)->set_arguments(65);
+       while (layer(b).arguments_size() < 65)
+         layer(b).add_arguments()->set_constant(0);
+     },
+     "more than 64 arguments"},
+    {"callArgumentRange", [](PlanBuilder &b) { *layer(b).mutable_arguments(1) = constant(int64_t(1) << 47); },
+     "argument 1 is out of range"},
+    {"callArgumentOverflow",
+     [](PlanBuilder &b) {
+       *layer(b).mutable_arguments(1) =
+           binary(plan::Expr::MUL, binary(plan::Expr::ADD, counter(0), constant(INT64_MAX)), constant(2));
+     },
+     "may overflow"},
+    {"callArgumentForm", [](PlanBuilder &b) { *layer(b).mutable_arguments(0) = counter(1); },
+     "counter 1 where 1 arguments and counters are seen"},
+    {"callArgumentBeyondArena",
+     [](PlanBuilder &b) {
+       *layer(b).mutable_arguments(0) = binary(plan::Expr::MUL, counter(0), constant(2048));
+     },
+     "do not lie within arena 'activations'"},
+    {"callArgumentBelowArena", [](PlanBuilder &b) { *layer(b).mutable_arguments(0) = constant(-33); },
+     "do not lie within arena 'activations'"},
+    {"callArgumentAlignment", [](PlanBuilder &b) { *layer(b).mutable_arguments(1) = constant(2); },
+     "its buffers are not aligned"},
+    {"callArgumentOfPeer",
+     [](PlanBuilder &b) {
+       plan::Collective &c = *b.plan.mutable_functions(1)->mutable_body(1)->mutable_collective();
+       *c.mutable_source() = binary(plan::Expr::SUB, counter(0), constant(1));
+     },
+     "source 2 of 2 members"},
+    {"callerCounterIsHidden",
+     [](PlanBuilder &b) {
+       b.plan.mutable_functions(1)->mutable_body(0)->mutable_copy()->mutable_dst()->add_strides(0);
+       b.plan.mutable_functions(1)->mutable_body(0)->mutable_copy()->mutable_dst()->add_strides(0);
+     },
+     "3 strides where 2 arguments"},
+    {"argumentsInVersion1", [](PlanBuilder &b) { b.plan.set_version(1); }, "the plan has version 1, and"},
+    {"parameterStride",
+     [](PlanBuilder &b) {
+       b.load()
+           .mutable_body(1)
+           ->mutable_repeat()
+           ->mutable_body(0)
+           ->mutable_copy()
+           ->mutable_parameter()
+           ->set_strides(0, 2);
+     },
+     "one of 0 to 2, and there are 2"},
+    {"parameterShapesDiffer", [](PlanBuilder &b) { swap(*b.plan.mutable_parameters(1)); },
+     "whose types or shapes differ"},
     {"routine", [](PlanBuilder &b) { b.infer().mutable_body(0)->mutable_library()->set_routine("other"); },
      "no library routine"},
     {"nothing", [](PlanBuilder &b) { b.infer().mutable_body(0)->clear_kind(); }, "does not know"},

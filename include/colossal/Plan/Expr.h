@@ -1,5 +1,6 @@
-// Evaluation of the plan's expressions of mesh coordinates and repeat counters, and the numbering of ranks.
-// Both halves use it: the compiler to verify what it emits, the runtime to resolve what differs by rank.
+// Evaluation of the plan's expressions of mesh coordinates, arguments and repeat counters, and the numbering
+// of ranks. Both halves use it: the compiler to verify what it emits, the runtime to resolve what differs by
+// rank.
 #ifndef COLOSSAL_PLAN_EXPR_H
 #define COLOSSAL_PLAN_EXPR_H
 
@@ -14,17 +15,25 @@ namespace colossal::plan {
 /// Deepest nesting of binary nodes that a loader accepts.
 constexpr unsigned maxExprDepth = 32;
 
-/// Checks form only: depth, known operators, positive constant divisors, coordinates < axes, counters <
-/// counters.
-Status checkExpr(const Expr &expr, unsigned axes, unsigned counters);
+/// Most arguments of a function, most repeats around an instruction along all calls, and so the most values
+/// that an instruction sees.
+constexpr unsigned maxArguments = 64, maxRepeatDepth = 8, maxValues = maxArguments + maxRepeatDepth;
+/// Most calls around an instruction.
+constexpr unsigned maxCallDepth = 64;
 
-/// The value at the given coordinates and counters. The expression must have passed checkExpr; an arithmetic
-/// overflow is an error.
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates,
-                    const std::vector<int64_t> &counters, int64_t &value);
+/// Checks form only: depth, known operators, positive constant divisors, coordinates < axes, indices of
+/// values < values.
+Status checkExpr(const Expr &expr, unsigned axes, unsigned values);
 
-/// Whether the value depends on a repeat's counter.
-bool usesCounters(const Expr &expr);
+/// The value at the given coordinates and values (arguments, then counters). The expression must have passed
+/// checkExpr; an arithmetic overflow is an error.
+Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const int64_t *values,
+                    int64_t &value);
+
+/// Whether it depends on an argument or a repeat's counter.
+bool usesValues(const Expr &expr);
+/// Marks the values that it depends on: values[i] of those seen.
+void markValues(const Expr &expr, std::vector<bool> &values);
 /// Adds the mesh axes that the value depends on to `axes` (one flag for each axis).
 void markCoordinates(const Expr &expr, std::vector<bool> &axes);
 

@@ -31,9 +31,9 @@ struct Transfer {
 uint64_t sentBytes(const Transfer &transfer);
 
 /// Bytes that `rank` sends to others in one run of `collective`, by the same table.
-/// `counters` are those of the enclosing repeats. Fails where an expression overflows.
-Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank,
-                 const std::vector<int64_t> &counters, uint64_t &bytes);
+/// `values` are the arguments and counters that it sees. Fails where an expression overflows.
+Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
+                 uint64_t &bytes);
 
 /// "all_reduce", "all_gather", ..., and "send" for messages.
 const char *collectiveName(Collective::Kind kind);

@@ -1,0 +1,292 @@
+// Affine arithmetic over symbols, intervals for the rest, and enumeration along a chain of calls.
+#include "runtime/validate/Environment.h"
+
+#include <algorithm>
+
+namespace colossal::runtime {
+
+namespace {
+
+// Arguments are places and numbers of layers; with this bound no product of a few of them leaves 128 bits.
+constexpr __int128 maxArgument = __int128(1) << 46;
+// Values that mayLieIn walks.
+constexpr uint64_t maxEnumerated = 1 << 16;
+
+__int128 floorDivide(__int128 value, __int128 divisor) {
+  return value / divisor - (value % divisor < 0);
+}
+
+bool fits(const Range &range) {
+  return range.least >= INT64_MIN && range.greatest <= INT64_MAX;
+}
+
+Range multiply(const Range &a, const Range &b) {
+  const __int128 corners[] = {a.least * b.least, a.least * b.greatest, a.greatest * b.least,
+                              a.greatest * b.greatest};
+  return {*std::min_element(std::begin(corners), std::end(corners)),
+          *std::max_element(std::begin(corners), std::end(corners))};
+}
+
+} // namespace
+
+void Affine::add(const Affine &other, __int128 times) {
+  if (times == 0)
+    return;
+  constant += other.constant * times;
+  if (other.terms.empty())
+    return;
+  std::vector<std::pair<uint32_t, __int128>> sum;
+  auto mine = terms.begin();
+  for (const auto &[symbol, factor] : other.terms) {
+    for (; mine != terms.end() && mine->first < symbol; ++mine)
+      sum.push_back(*mine);
+    __int128 total = factor * times;
+    if (mine != terms.end() && mine->first == symbol)
+      total += mine++->second;
+    if (total != 0)
+      sum.push_back({symbol, total});
+  }
+  sum.insert(sum.end(), mine, terms.end());
+  terms = std::move(sum);
+}
+
+Environment::Environment(const plan::Mesh &mesh) : axes(static_cast<unsigned>(mesh.axes_size())) {
+  for (const plan::MeshAxis &axis : mesh.axes())
+    addSymbol(std::max<uint64_t>(1, axis.size()) - 1);
+}
+
+uint32_t Environment::addSymbol(uint64_t width) {
+  widths.push_back(width);
+  return static_cast<uint32_t>(widths.size() - 1);
+}
+
+void Environment::enterRepeat(uint64_t count) {
+  count = std::max<uint64_t>(1, count);
+  steps.push_back({count, nullptr});
+  Affine counter;
+  if (count > 1)
+    counter.terms = {{addSymbol(count - 1), 1}};
+  values.push_back(std::move(counter));
+  ++repeatCount;
+}
+
+Status Environment::enterCall(const plan::Call &call, uint32_t arguments) {
+  if (static_cast<uint32_t>(call.arguments_size()) != arguments)
+    return {Code::InvalidPlan, "the function takes " + std::to_string(arguments) +
+                                   " arguments, and is given " + std::to_string(call.arguments_size())};
+  if (arguments == 0)
+    return {};
+  std::vector<Affine> given(arguments);
+  for (uint32_t a = 0; a < arguments; ++a) {
+    COLOSSAL_RETURN_IF_ERROR(affine(call.arguments(static_cast<int>(a)), given[a]));
+    const Range bounds = range(given[a]);
+    if (bounds.least < -maxArgument || bounds.greatest > maxArgument)
+      return {Code::InvalidPlan, "argument " + std::to_string(a) + " is out of range"};
+  }
+  values = std::move(given);
+  steps.push_back({0, &call});
+  return {};
+}
+
+std::vector<uint64_t> Environment::signature() const {
+  std::vector<uint64_t> all;
+  for (const Step &step : steps) {
+    all.push_back(step.count);
+    if (step.call)
+      all.push_back(reinterpret_cast<uint64_t>(step.call));
+  }
+  return all;
+}
+
+Range Environment::range(const Affine &value) const {
+  Range bounds = {value.constant, value.constant};
+  for (const auto &[symbol, factor] : value.terms)
+    (factor < 0 ? bounds.least : bounds.greatest) += factor * widths[symbol];
+  return bounds;
+}
+
+Status Environment::affine(const plan::Expr &expr, Affine &result) {
+  COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(expr, axes, visible()));
+  // What is not affine is a symbol of its own, above the least that it can be.
+  auto opaque = [&](const Range &bounds) {
+    Affine unknown;
+    unknown.constant = bounds.least;
+    if (bounds.greatest > bounds.least)
+      unknown.terms = {{addSymbol(static_cast<uint64_t>(bounds.greatest - bounds.least)), 1}};
+    return unknown;
+  };
+  bool overflow = false;
+  const std::function<Affine(const plan::Expr &)> visit = [&](const plan::Expr &node) -> Affine {
+    Affine value;
+    switch (node.kind_case()) {
+    case plan::Expr::kConstant: value.constant = node.constant(); return value;
+    case plan::Expr::kCoordinate:
+      if (widths[node.coordinate()] > 0)
+        value.terms = {{node.coordinate(), 1}};
+      return value;
+    case plan::Expr::kCounter: return values[node.counter()];
+    default: break;
+    }
+    Affine lhs = visit(node.binary().lhs()), rhs = visit(node.binary().rhs());
+    const Range left = range(lhs), right = range(rhs);
+    if (overflow)
+      return value;
+    switch (node.binary().op()) {
+    case plan::Expr::ADD:
+      value = std::move(lhs);
+      value.add(rhs);
+      break;
+    case plan::Expr::SUB:
+      value = std::move(lhs);
+      value.add(rhs, -1);
+      break;
+    case plan::Expr::MUL:
+      if (!fits(multiply(left, right)))
+        overflow = true;
+      else if (rhs.terms.empty())
+        value.add(lhs, rhs.constant);
+      else if (lhs.terms.empty())
+        value.add(rhs, lhs.constant);
+      else
+        value = opaque(multiply(left, right));
+      break;
+    case plan::Expr::FLOOR_DIV:
+      value = opaque({floorDivide(left.least, rhs.constant), floorDivide(left.greatest, rhs.constant)});
+      break;
+    case plan::Expr::MOD: {
+      const __int128 block = floorDivide(left.least, rhs.constant);
+      if (block == floorDivide(left.greatest, rhs.constant)) {
+        value = std::move(lhs);
+        value.constant -= block * rhs.constant;
+      } else {
+        value = opaque({0, rhs.constant - 1});
+      }
+      break;
+    }
+    case plan::Expr::MIN:
+    case plan::Expr::MAX: {
+      const bool least = node.binary().op() == plan::Expr::MIN;
+      if (left.greatest <= right.least)
+        value = least ? std::move(lhs) : std::move(rhs);
+      else if (right.greatest <= left.least)
+        value = least ? std::move(rhs) : std::move(lhs);
+      else if (least)
+        value = opaque({std::min(left.least, right.least), std::min(left.greatest, right.greatest)});
+      else
+        value = opaque({std::max(left.least, right.least), std::max(left.greatest, right.greatest)});
+      break;
+    }
+    default: break;
+    }
+    overflow = overflow || !fits(range(value));
+    return value;
+  };
+  result = visit(expr);
+  return overflow ? Status(Code::InvalidPlan, "expression: its value may overflow 64 bits") : Status();
+}
+
+Affine Environment::address(__int128 offset, const google::protobuf::RepeatedField<int64_t> &strides) const {
+  Affine sum;
+  sum.constant = offset;
+  for (int v = 0; v < strides.size(); ++v)
+    sum.add(values[static_cast<size_t>(v)], strides.Get(v));
+  return sum;
+}
+
+bool Environment::mayLieIn(const Affine &value, __int128 least, __int128 greatest) const {
+  const Range bounds = range(value);
+  if (bounds.greatest < least || greatest < bounds.least)
+    return false;
+  uint64_t total = 1;
+  for (const auto &[symbol, factor] : value.terms)
+    total = widths[symbol] >= maxEnumerated ? maxEnumerated + 1
+                                            : std::min(total * (widths[symbol] + 1), maxEnumerated + 1);
+  if (total > maxEnumerated)
+    return true;
+  for (uint64_t point = 0; point < total; ++point) {
+    __int128 at = value.constant;
+    uint64_t rest = point;
+    for (const auto &[symbol, factor] : value.terms) {
+      at += factor * (rest % (widths[symbol] + 1));
+      rest /= widths[symbol] + 1;
+    }
+    if (least <= at && at <= greatest)
+      return true;
+  }
+  return false;
+}
+
+bool Environment::isMultiple(const Affine &value, uint64_t divisor) {
+  bool multiple = value.constant % static_cast<__int128>(divisor) == 0;
+  for (const auto &[symbol, factor] : value.terms)
+    multiple = multiple && factor % static_cast<__int128>(divisor) == 0;
+  return multiple;
+}
+
+Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
+                           const std::function<Status(uint64_t)> &spend,
+                           const std::function<Status(const std::vector<int64_t> &)> &check) const {
+  std::vector<bool> usedAxes(axes), needed(values.size());
+  for (const plan::Expr *expr : exprs) {
+    COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(*expr, axes, visible()));
+    plan::markCoordinates(*expr, usedAxes);
+    plan::markValues(*expr, needed);
+  }
+  // How many values each place along the chain sees, and from the innermost outwards what is needed there.
+  std::vector<size_t> seen = {0};
+  for (const Step &step : steps)
+    seen.push_back(step.call ? static_cast<size_t>(step.call->arguments_size()) : seen.back() + 1);
+  std::vector<uint64_t> sizes(steps.size(), 1); // of the counters that matter; 1 elsewhere
+  uint64_t evaluations = exprs.size();
+  for (size_t s = steps.size(); s-- > 0;) {
+    if (!steps[s].call) {
+      if (needed.back())
+        sizes[s] = steps[s].count;
+      needed.pop_back();
+      continue;
+    }
+    std::vector<bool> outer(seen[s]);
+    for (size_t a = 0; a < needed.size(); ++a)
+      if (needed[a]) {
+        plan::markCoordinates(steps[s].call->arguments(static_cast<int>(a)), usedAxes);
+        plan::markValues(steps[s].call->arguments(static_cast<int>(a)), outer);
+      }
+    evaluations += needed.size();
+    needed = std::move(outer);
+  }
+  __int128 points = 1;
+  for (unsigned axis = 0; axis < axes; ++axis)
+    points = std::min<__int128>(points * (usedAxes[axis] ? widths[axis] + 1 : 1), INT64_MAX);
+  for (uint64_t size : sizes)
+    points = std::min<__int128>(points * size, INT64_MAX);
+  COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(std::min<__int128>(points * evaluations, INT64_MAX))));
+
+  std::vector<int64_t> coordinates(axes), visibleValues, arguments, results(exprs.size());
+  for (__int128 point = 0; point < points; ++point) {
+    __int128 rest = point;
+    for (unsigned axis = axes; axis-- > 0;)
+      if (usedAxes[axis]) {
+        coordinates[axis] = static_cast<int64_t>(rest % (widths[axis] + 1));
+        rest /= widths[axis] + 1;
+      }
+    visibleValues.clear();
+    for (size_t s = 0; s < steps.size(); ++s) {
+      if (!steps[s].call) {
+        visibleValues.push_back(static_cast<int64_t>(rest % sizes[s]));
+        rest /= sizes[s];
+        continue;
+      }
+      arguments.resize(static_cast<size_t>(steps[s].call->arguments_size()));
+      for (size_t a = 0; a < arguments.size(); ++a)
+        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)),
+                                                    coordinates, visibleValues.data(), arguments[a]));
+      visibleValues.swap(arguments);
+    }
+    for (size_t i = 0; i < exprs.size(); ++i)
+      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], coordinates, visibleValues.data(), results[i]));
+    COLOSSAL_RETURN_IF_ERROR(check(results));
+  }
+  return {};
+}
+
+} // namespace colossal::runtime

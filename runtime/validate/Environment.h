@@ -1,0 +1,88 @@
+// What an instruction sees of arguments and counters, over all ranks and iterations.
+//
+// Every value is affine in symbols, each of which runs from 0 to a width: coordinates of the mesh, counters
+// of repeats, and what is not affine (a remainder, a minimum), of which only its range is known. So the
+// bounds of what is affine are exact as long as nothing else is in it, whatever the number of ranks and
+// iterations; what needs the values themselves is enumerated (forAll).
+#ifndef COLOSSAL_RUNTIME_VALIDATE_ENVIRONMENT_H
+#define COLOSSAL_RUNTIME_VALIDATE_ENVIRONMENT_H
+
+#include "colossal/Plan/Expr.h"
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace colossal::runtime {
+
+using plan::Code;
+using plan::Status;
+
+/// All values from `least` to `greatest`.
+struct Range {
+  __int128 least = 0, greatest = 0;
+};
+
+/// constant + the sum of factors times symbols. Factors are not 0, symbols ascend.
+struct Affine {
+  __int128 constant = 0;
+  std::vector<std::pair<uint32_t, __int128>> terms;
+
+  void add(const Affine &other, __int128 times = 1);
+  bool operator==(const Affine &other) const { return constant == other.constant && terms == other.terms; }
+};
+
+class Environment {
+public:
+  Environment() = default;
+  /// That of a program: it sees nothing but the coordinates, which take all values of the mesh.
+  explicit Environment(const plan::Mesh &mesh);
+
+  /// How many values the expressions of this place may name.
+  unsigned visible() const { return static_cast<unsigned>(values.size()); }
+  /// Repeats around this place, along all calls.
+  unsigned repeats() const { return repeatCount; }
+
+  /// Goes into the body of a repeat; one of none is as one of a single iteration.
+  void enterRepeat(uint64_t count);
+  /// Goes into a function that takes `arguments` arguments. Fails where the call gives another number of
+  /// them, or where one may leave ±2^46.
+  Status enterCall(const plan::Call &call, uint32_t arguments);
+  /// What distinguishes this place from others as far as bounds go: equal for equal sequences of repeats and
+  /// of calls without arguments.
+  std::vector<uint64_t> signature() const;
+
+  /// Fails where the expression's form is wrong or its value may leave 64 bits.
+  Status affine(const plan::Expr &expr, Affine &result);
+  /// offset + Σ strides[v] · value v; there are no more strides than values.
+  Affine address(__int128 offset, const google::protobuf::RepeatedField<int64_t> &strides) const;
+  Range range(const Affine &value) const;
+  /// Whether `value` takes one of the values of `least` to `greatest`. Exact where few values are possible,
+  /// otherwise it may say yes where the answer is no.
+  bool mayLieIn(const Affine &value, __int128 least, __int128 greatest) const;
+  /// Whether it is a multiple of `divisor` whatever the symbols are.
+  static bool isMultiple(const Affine &value, uint64_t divisor);
+
+  /// Checks the form of the expressions and calls `check` with their values at every rank and iteration that
+  /// can differ. `spend` is asked first, with the number of evaluations.
+  Status forAll(const std::vector<const plan::Expr *> &exprs, const std::function<Status(uint64_t)> &spend,
+                const std::function<Status(const std::vector<int64_t> &)> &check) const;
+
+private:
+  /// One way into what surrounds an instruction: a repeat, or a call with arguments.
+  struct Step {
+    uint64_t count = 0;
+    const plan::Call *call = nullptr;
+  };
+  uint32_t addSymbol(uint64_t width);
+
+  std::vector<uint64_t> widths; // of the symbols; the mesh's axes come first
+  std::vector<Affine> values;
+  std::vector<Step> steps;
+  unsigned axes = 0, repeatCount = 0;
+};
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_VALIDATE_ENVIRONMENT_H
