@@ -1,6 +1,8 @@
 // Roofline and collectives.
 #include "colossal/Cost/CostModel.h"
 
+#include "colossal/Plan/Volume.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,16 +40,14 @@ double CostModel::seconds(const Work &work) const {
 }
 
 double CostModel::bytesMoved(Collective kind, double bytes, int size) {
-  if (size <= 1)
-    return 0;
-  double part = bytes * (size - 1) / size;
+  using plan::meanSentBytes, plan::Pattern;
   switch (kind) {
-  case Collective::AllReduce: return 2 * part;
-  case Collective::AllGather:
-  case Collective::ReduceScatter:
-  case Collective::AllToAll: return part;
-  case Collective::Broadcast:
-  case Collective::Permute: return bytes;
+  case Collective::AllReduce: return meanSentBytes(Pattern::AllReduce, bytes, size);
+  case Collective::AllGather: return meanSentBytes(Pattern::AllGather, bytes, size);
+  case Collective::ReduceScatter: return meanSentBytes(Pattern::ReduceScatter, bytes, size);
+  case Collective::AllToAll: return meanSentBytes(Pattern::AllToAll, bytes, size);
+  case Collective::Broadcast: // through a pipeline, each passes on what it gets
+  case Collective::Permute: return size > 1 ? bytes : 0;
   }
   return 0;
 }

@@ -7,6 +7,8 @@
 
 #include "PathSearch.h"
 
+#include "colossal/Plan/Volume.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <limits>
@@ -27,12 +29,12 @@ StringRef colossal::dist::stringify(MoveKind kind) {
 }
 
 double colossal::dist::getSentBytes(MoveKind kind, double bytes, int64_t ranks) {
-  double share = static_cast<double>(ranks - 1) / ranks;
+  using colossal::plan::meanSentBytes, colossal::plan::Pattern;
   switch (kind) {
-  case MoveKind::AllGather:
-  case MoveKind::ReduceScatter:
-  case MoveKind::AllToAll: return share * bytes;
-  case MoveKind::AllReduce: return 2 * share * bytes;
+  case MoveKind::AllGather: return meanSentBytes(Pattern::AllGather, bytes, ranks);
+  case MoveKind::ReduceScatter: return meanSentBytes(Pattern::ReduceScatter, bytes, ranks);
+  case MoveKind::AllToAll: return meanSentBytes(Pattern::AllToAll, bytes, ranks);
+  case MoveKind::AllReduce: return meanSentBytes(Pattern::AllReduce, bytes, ranks);
   case MoveKind::Slice:
   case MoveKind::KeepFirst: return 0;
   }

@@ -40,14 +40,6 @@ std::vector<uint64_t> denseStrides(const std::vector<uint64_t> &sizes);
 /// Copies a block between two places.
 void copyBlock(const StridedBlock &block, const std::byte *first, std::byte *second, uint64_t elementBytes);
 
-/// The elements [first, second) that `member` of `members` reduces where an all-reduce of `elements` is cut
-/// into slices, as even as whole elements allow.
-inline std::pair<uint64_t, uint64_t> memberSlice(uint64_t elements, uint64_t member, uint64_t members) {
-  const uint64_t each = elements / members, more = elements % members;
-  const uint64_t begin = member * each + (member < more ? member : more);
-  return {begin, begin + each + (member < more ? 1 : 0)};
-}
-
 /// One piece of an EXCHANGE: `length` places from `from` of a member's src to `to` of the receiver's dst;
 /// member -1 means fill.
 struct WindowPiece {

@@ -7,6 +7,8 @@
 #include "runtime/comm/Reduce.h"
 #include "runtime/execute/Wait.h"
 
+#include "colossal/Plan/Volume.h"
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -108,7 +110,7 @@ public:
     switch (call.kind) {
     case CollectiveKind::AllReduce: {
       // Each member reduces one slice and gives it to all.
-      const auto [begin, end] = memberSlice(block.elements(), self, members);
+      const auto [begin, end] = plan::memberSlice(block.elements(), self, members);
       reduce(block, begin, end, 0, true);
       countFromOthers((end - begin) * bytes);
       countSent(self, (members - 1) * (end - begin) * bytes);

@@ -45,6 +45,7 @@ public:
 
   ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
   Reach reach() const override { return Reach::Device; }
+  uint64_t shortAllReduce() const override { return inner->shortAllReduce(); }
 
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {

@@ -129,6 +129,9 @@ public:
   virtual ~Transfers() = default;
   virtual ReductionOrder reductionOrder() const = 0;
   virtual Reach reach() const = 0;
+  /// All-reduces of at most so many bytes in groups of more than two send everything to everyone in one step,
+  /// B (n - 1) bytes; longer ones go in slices. At most plan::shortAllReduce, for which staging is stated.
+  virtual uint64_t shortAllReduce() const { return 0; }
   /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same
   /// order, each with the members of its own group (a partition of the ranks), before any collective of it.
   /// Collectives of different `channel`s may be in flight together: each queue takes its own.

@@ -61,6 +61,8 @@ public:
   uint64_t collectiveBytes() const { return collectiveSent; }
   /// Bytes that this rank has sent in the last run, as its communicator counted them.
   plan::Traffic lastTraffic() const;
+  /// As its communicator states it.
+  uint64_t shortAllReduce() const { return communicator.transfers->shortAllReduce(); }
 
   /// The instruction being run, for watchdogs and crash reports; null between runs. Where the first queue
   /// works beside the rank's thread it is the queue's, which may be far behind.

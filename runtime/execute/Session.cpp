@@ -479,9 +479,11 @@ Status Session::traffic(int program, std::vector<RankTraffic> &report) {
   if (core->ranks.size() != ranks())
     COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
   report.clear();
+  const uint64_t shortAllReduce = core->ranks[0]->shortAllReduce();
   for (uint32_t rank = 0; rank < texts.size(); ++rank) {
     plan::Traffic planned;
-    COLOSSAL_RETURN_IF_ERROR(plan::programTraffic(plan(), plan().programs(program), rank, planned));
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::programTraffic(plan(), plan().programs(program), rank, planned, shortAllReduce));
     std::map<std::pair<std::string, std::string>, RankTraffic> rows;
     for (const auto &[key, bytes] : planned)
       rows[key].planned = bytes;

@@ -3,6 +3,7 @@
 
 #include "colossal/Plan/DataType.h"
 #include "colossal/Plan/Expr.h"
+#include "colossal/Plan/Volume.h"
 
 #include <algorithm>
 
@@ -89,8 +90,9 @@ bool sameInEachIteration(const Plan &plan, const Repeat &repeat, size_t seen) {
 
 class Counting {
 public:
-  Counting(const Plan &plan, uint64_t rank, Traffic &traffic)
-      : plan(plan), mesh(plan.mesh()), rank(rank), place(meshCoordinates(mesh, rank)), traffic(traffic) {}
+  Counting(const Plan &plan, uint64_t rank, Traffic &traffic, uint64_t shortAllReduce)
+      : plan(plan), mesh(plan.mesh()), rank(rank), shortAllReduce(shortAllReduce),
+        place(meshCoordinates(mesh, rank)), traffic(traffic) {}
 
   /// Adds what `times` runs of the body send.
   Status count(const Body &body, uint64_t times) {
@@ -104,7 +106,7 @@ private:
     if (instruction.has_collective()) {
       const Collective &collective = instruction.collective();
       uint64_t bytes = 0;
-      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, values.data(), bytes));
+      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, values.data(), bytes, shortAllReduce));
       traffic[{axisNames(mesh, {collective.axes().begin(), collective.axes().end()}),
                collectiveName(collective.kind())}] += bytes * times;
     } else if (instruction.has_send()) {
@@ -146,7 +148,7 @@ private:
 
   const Plan &plan;
   const Mesh &mesh;
-  const uint64_t rank;
+  const uint64_t rank, shortAllReduce;
   const std::vector<int64_t> place;
   Traffic &traffic;
   std::vector<int64_t> values; // arguments and counters
@@ -173,11 +175,16 @@ void addStaging(const Plan &plan, const Body &body, std::vector<uint64_t> &queue
 uint64_t sentBytes(const Transfer &transfer) {
   const uint64_t n = transfer.members, block = transfer.elements * transfer.elementBytes;
   switch (transfer.kind) {
-  case Collective::ALL_REDUCE: return 2 * block * (n - 1) / n;
+  case Collective::ALL_REDUCE: {
+    if (n > 2 && block <= transfer.shortAllReduce)
+      return sentInBlocks(block, n);
+    const auto [begin, end] = memberSlice(transfer.elements, transfer.self, n);
+    return sentInSlices(block, (end - begin) * transfer.elementBytes, n);
+  }
   case Collective::ALL_GATHER:
   case Collective::REDUCE_SCATTER:
-  case Collective::ALL_TO_ALL: return block * (n - 1);
-  case Collective::BROADCAST: return transfer.self == transfer.root ? block * (n - 1) : 0;
+  case Collective::ALL_TO_ALL: return sentInBlocks(block, n);
+  case Collective::BROADCAST: return transfer.self == transfer.root ? sentInBlocks(block, n) : 0;
   case Collective::PERMUTE: {
     uint64_t receivers = 0;
     for (uint64_t member = 0; member < n; ++member)
@@ -204,7 +211,7 @@ uint64_t sentBytes(const Transfer &transfer) {
 }
 
 Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
-                 uint64_t &bytes) {
+                 uint64_t &bytes, uint64_t shortAllReduce) {
   const std::vector<uint32_t> members =
       groupMembers(mesh, {collective.axes().begin(), collective.axes().end()}, rank);
   Transfer transfer;
@@ -214,6 +221,7 @@ Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, 
   transfer.elementBytes = elementBytes(collective.type());
   transfer.elements = blockElements(collective);
   transfer.root = collective.root();
+  transfer.shortAllReduce = shortAllReduce;
   if (collective.kind() == Collective::PERMUTE) {
     COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, collective.source(), values, transfer.sources));
   } else if (collective.kind() == Collective::EXCHANGE) {
@@ -257,8 +265,9 @@ std::vector<uint32_t> axesBetween(const Mesh &mesh, uint64_t a, uint64_t b) {
   return axes;
 }
 
-Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic) {
-  return Counting(plan, rank, traffic).count(program.body(), 1);
+Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic,
+                      uint64_t shortAllReduce) {
+  return Counting(plan, rank, traffic, shortAllReduce).count(program.body(), 1);
 }
 
 uint64_t collectiveBytes(const Traffic &traffic) {

@@ -190,16 +190,9 @@ private:
     transfer.wanted = call.window.dstStart;
     transfer.extent = static_cast<int64_t>(call.window.dstExtent);
     transfer.rows = call.window.outer * call.window.inner;
+    transfer.shortAllReduce = transfers.shortAllReduce();
     const uint64_t formula = plan::sentBytes(transfer);
-    uint64_t slack = 0;
-    if (call.kind == Kind::AllReduce && transfer.members > 2) {
-      // Slices are whole elements, and short blocks may go to everyone at once.
-      const uint64_t block = transfer.elements * transfer.elementBytes;
-      if (block <= plan::shortAllReduce && counted == block * (transfer.members - 1))
-        return {};
-      slack = transfer.elements % transfer.members ? (transfer.members - 2) * transfer.elementBytes : 0;
-    }
-    if (counted + slack < formula || counted > formula + slack)
+    if (counted != formula)
       return "counted " + std::to_string(counted) + " bytes sent, and the formula says " +
              std::to_string(formula);
     return {};

@@ -23,6 +23,7 @@ public:
   LateTransfers(std::unique_ptr<Transfers> inner, uint32_t rank) : inner(std::move(inner)), rank(rank) {}
   ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
   Reach reach() const override { return inner->reach(); }
+  uint64_t shortAllReduce() const override { return inner->shortAllReduce(); }
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
     return inner->createGroup(members, channel, group);

@@ -2,6 +2,7 @@
 #include "PlanBuilder.h"
 
 #include "colossal/Plan/Traffic.h"
+#include "colossal/Plan/Volume.h"
 #include "runtime/execute/Trace.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,7 @@ PlanBuilder everyKind() {
   };
   for (std::vector<uint32_t> axes : std::vector<std::vector<uint32_t>>{{1}, {0}, {0, 1}}) {
     add(C::ALL_REDUCE, 60, axes);
+    add(C::ALL_REDUCE, 61, axes); // in slices of unequal length
     add(C::ALL_GATHER, 7, axes);
     add(C::REDUCE_SCATTER, 11, axes);
     add(C::ALL_TO_ALL, 13, axes);
@@ -132,7 +134,9 @@ TEST(Traffic, FormulasByHand) {
     EXPECT_TRUE(plan::programTraffic(builder.plan, builder.infer(), rank, traffic).ok());
     return traffic[{axes, kind}];
   };
-  EXPECT_EQ(bytes(0, "b", "all_reduce"), 2 * 240 * 2 / 3u);
+  // Of 61 elements three members reduce 21, 20 and 20.
+  EXPECT_EQ(bytes(0, "b", "all_reduce"), 2 * 240 * 2 / 3u + (40 + 2 * 21) * 4u);
+  EXPECT_EQ(bytes(1, "b", "all_reduce"), 2 * 240 * 2 / 3u + (41 + 2 * 20) * 4u);
   EXPECT_EQ(bytes(0, "a,b", "all_to_all"), 13 * 4 * 5u);
   EXPECT_EQ(bytes(0, "b", "broadcast"), 0u);
   EXPECT_EQ(bytes(1, "b", "broadcast"), 17 * 4 * 2u);
@@ -145,6 +149,38 @@ TEST(Traffic, FormulasByHand) {
   EXPECT_EQ(bytes(1, "b", "exchange"), 3 * 15 * 4u);
   EXPECT_EQ(bytes(2, "a", "send"), 100u);
   EXPECT_EQ(bytes(5, "a", "send"), 0u);
+}
+
+// What the search and the cost model count by is the mean of what the members send, and what all of them send
+// in an all-reduce does not depend on how its slices fall.
+TEST(Traffic, TheMeanOverMembersIsTheFormulaOfTheSearch) {
+  const std::pair<C::Kind, plan::Pattern> kinds[] = {{C::ALL_REDUCE, plan::Pattern::AllReduce},
+                                                     {C::ALL_GATHER, plan::Pattern::AllGather},
+                                                     {C::REDUCE_SCATTER, plan::Pattern::ReduceScatter},
+                                                     {C::ALL_TO_ALL, plan::Pattern::AllToAll}};
+  for (auto [kind, pattern] : kinds)
+    for (uint64_t members : {1, 2, 3, 7, 8})
+      for (uint64_t elements : {0, 1, 5, 56, 1000}) {
+        plan::Transfer transfer;
+        transfer.kind = kind;
+        transfer.members = members, transfer.elements = elements, transfer.elementBytes = 2;
+        uint64_t sum = 0;
+        for (transfer.self = 0; transfer.self < members; ++transfer.self)
+          sum += plan::sentBytes(transfer);
+        const uint64_t blocks = kind == C::ALL_REDUCE ? 1 : members;
+        const double whole = static_cast<double>(elements * 2 * blocks);
+        EXPECT_NEAR(static_cast<double>(sum) / static_cast<double>(members),
+                    plan::meanSentBytes(pattern, whole, static_cast<double>(members)), 1e-9 * (1 + whole))
+            << plan::collectiveName(kind) << " of " << elements << " over " << members;
+      }
+  plan::Transfer small;
+  small.kind = C::ALL_REDUCE;
+  small.members = 4, small.elements = 100, small.elementBytes = 4;
+  EXPECT_EQ(plan::sentBytes(small), 600u);
+  small.shortAllReduce = 400;
+  EXPECT_EQ(plan::sentBytes(small), 1200u);
+  small.members = 2;
+  EXPECT_EQ(plan::sentBytes(small), 400u);
 }
 
 TEST(Traffic, StagingIsBoundedAndCoversAPiece) {

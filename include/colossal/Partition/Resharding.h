@@ -56,9 +56,8 @@ struct ReshardPath {
 /// moves nothing between ranks costs a copy.
 using CollectiveCost = std::function<double(MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes)>;
 
-/// Bytes that one rank sends in a collective over `ranks` members: ring algorithms, all-gather and
-/// reduce-scatter (n - 1) / n, all-reduce 2 (n - 1) / n, all-to-all (n - 1) / n of Move::bytes (Patarasuk and
-/// Yuan, 2009).
+/// Bytes that one of `ranks` members sends in the mean, `bytes` as in Move: the formula of
+/// colossal/Plan/Volume.h. A slice and keep-first send nothing.
 double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 
 /// Finds and remembers paths on one mesh. The states of a search are the placements of axes on the factors

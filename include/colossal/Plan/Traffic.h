@@ -26,14 +26,17 @@ struct Transfer {
   std::vector<int64_t> start, valid, wanted;
   int64_t extent = 0;
   uint64_t rows = 0;
+  /// ALL_REDUCE: blocks of at most so many bytes go to everyone at once, as the communicator states of
+  /// itself.
+  uint64_t shortAllReduce = 0;
 };
-/// Bytes that this member sends to others, by the table in docs/PlanFormat.md.
+/// Bytes that this member sends to others, by the table in docs/PlanFormat.md and the formulas of Volume.h.
 uint64_t sentBytes(const Transfer &transfer);
 
 /// Bytes that `rank` sends to others in one run of `collective`, by the same table.
 /// `values` are the arguments and counters that it sees. Fails where an expression overflows.
 Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
-                 uint64_t &bytes);
+                 uint64_t &bytes, uint64_t shortAllReduce = 0);
 
 /// "all_reduce", "all_gather", ..., and "send" for messages.
 const char *collectiveName(Collective::Kind kind);
@@ -48,14 +51,16 @@ using Traffic = std::map<std::pair<std::string, std::string>, uint64_t>;
 
 /// What `rank` sends in one run of a program, iterations of repeats and functions each time they are called
 /// included. Collectives by the formulas of sentBytes, messages by their length.
-Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic);
+Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic,
+                      uint64_t shortAllReduce = 0);
 /// The part of it that collectives have.
 uint64_t collectiveBytes(const Traffic &traffic);
 
 /// The most that a communicator may hold for staging on one queue: what is longer goes in pieces.
 constexpr uint64_t stagingLimit = 2 << 20;
 /// All-reduces of at most this many bytes in groups of more than two may send everything to everyone in one
-/// step: (n - 1) B instead of 2 B (n - 1) / n, for half of the latency.
+/// step: (n - 1) B instead of 2 B (n - 1) / n, for half of the latency. A communicator states whether it
+/// does.
 constexpr uint64_t shortAllReduce = 8192;
 
 /// Staging of a collective whose blocks have `elements` of `elementBytes`: how many elements of the block go

@@ -9,6 +9,7 @@
 #include "runtime/comm/Reduce.h"
 
 #include "colossal/Plan/Traffic.h"
+#include "colossal/Plan/Volume.h"
 
 #include <mpi.h>
 
@@ -225,7 +226,7 @@ private:
     const uint64_t count = end - begin;
     std::vector<int> bytes(members), at(members), same(members), inAt(members);
     for (uint32_t member = 0; member < members; ++member) {
-      const auto [from, until] = memberSlice(count, member, members);
+      const auto [from, until] = plan::memberSlice(count, member, members);
       at[member] = static_cast<int>(from * size);
       bytes[member] = static_cast<int>((until - from) * size);
     }
@@ -358,6 +359,7 @@ public:
 
   ReductionOrder reductionOrder() const override { return ReductionOrder::GroupMembers; }
   Reach reach() const override { return Reach::Host; }
+  uint64_t shortAllReduce() const override { return plan::shortAllReduce; }
 
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
