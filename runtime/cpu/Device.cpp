@@ -2,6 +2,7 @@
 #include "runtime/cpu/Device.h"
 
 #include "runtime/cpu/Memory.h"
+#include "runtime/cpu/Target.h"
 
 #include <algorithm>
 #include <atomic>
@@ -255,6 +256,13 @@ Status CpuDevice::allocate(uint64_t bytes, uint64_t alignment, std::unique_ptr<A
 
 Status CpuDevice::allocatePinned(uint64_t bytes, std::unique_ptr<Allocation> &memory) {
   return allocateCpuMemory(bytes, 64, memory);
+}
+
+Status CpuDevice::chooseImage(const Images &images, int &chosen) const {
+  for (chosen = 0; chosen < images.size(); ++chosen)
+    if (images[chosen].format() == plan::Image::ELF && images[chosen].architecture() == hostArchitecture())
+      return {};
+  return noImageFits(images, "this host runs ELF for " + std::string(hostArchitecture()));
 }
 
 Status CpuDevice::loadImage(plan::ByteView code, std::shared_ptr<Image> &image) {

@@ -24,6 +24,7 @@ public:
   bool hostReachesMemory() const override { return true; }
   Status allocate(uint64_t bytes, uint64_t alignment, std::unique_ptr<Allocation> &memory) override;
   Status allocatePinned(uint64_t bytes, std::unique_ptr<Allocation> &memory) override;
+  Status chooseImage(const Images &images, int &chosen) const override;
   Status loadImage(plan::ByteView code, std::shared_ptr<Image> &image) override;
   Status createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) override;
   std::unique_ptr<Queue> createQueue(bool asynchronous) override;

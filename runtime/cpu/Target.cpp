@@ -13,15 +13,17 @@ namespace colossal::runtime {
 using plan::Code;
 using plan::Status;
 
-namespace {
-
+const char *hostArchitecture() {
 #if defined(__x86_64__)
-constexpr const char *hostArchitecture = "x86_64";
+  return "x86_64";
 #elif defined(__aarch64__)
-constexpr const char *hostArchitecture = "aarch64";
+  return "aarch64";
 #else
-constexpr const char *hostArchitecture = "unknown";
+  return "unknown";
 #endif
+}
+
+namespace {
 
 /// LLVM's name where it is not the kernel's with '-' and '.' as '_'.
 const std::map<std::string, std::string> &kernelNames() {
@@ -85,16 +87,16 @@ const std::set<std::string> &kernelFlags() {
 } // namespace
 
 std::vector<std::string> hostFeatures() {
-  std::vector<std::string> features = {hostArchitecture};
+  std::vector<std::string> features = {hostArchitecture()};
   features.insert(features.end(), kernelFlags().begin(), kernelFlags().end());
   return features;
 }
 
 Status checkCpuTarget(const plan::Target &target) {
   std::string architecture = target.triple().substr(0, target.triple().find('-'));
-  if (architecture != hostArchitecture)
+  if (architecture != hostArchitecture())
     return {Code::Unsupported,
-            "the plan's code is for " + target.triple() + "; this host is " + hostArchitecture};
+            "the plan's code is for " + target.triple() + "; this host is " + hostArchitecture()};
   std::string missing;
   for (const std::string &feature : target.features())
     if (kernelFlags().count(kernelName(feature)) == 0)

@@ -13,6 +13,9 @@ namespace colossal::runtime {
 /// Checks that this host can run code for `target`; the message lists all missing features.
 plan::Status checkCpuTarget(const plan::Target &target);
 
+/// The first part of this host's triple.
+const char *hostArchitecture();
+
 /// LLVM's name of the architecture and the features of this host, as far as the system tells.
 std::vector<std::string> hostFeatures();
 

@@ -15,6 +15,7 @@
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/Plan.pb.h"
 #include "colossal/Plan/Status.h"
+#include "runtime/device/Images.h"
 
 #include <atomic>
 #include <cstddef>
@@ -127,7 +128,10 @@ public:
   virtual Status allocate(uint64_t bytes, uint64_t alignment, std::unique_ptr<Allocation> &memory) = 0;
   /// Host memory for `upload` and `download`.
   virtual Status allocatePinned(uint64_t bytes, std::unique_ptr<Allocation> &memory) = 0;
-  /// `code` is one module of a validated plan and outlives the image. Devices of one driver may share it.
+  /// The place in `images`, those of one module of a validated plan, of the one that suits this device best;
+  /// noImageFits where it can load none.
+  virtual Status chooseImage(const Images &images, int &chosen) const = 0;
+  /// `code` is an image that was chosen, and outlives what is loaded. Devices of one driver may share it.
   virtual Status loadImage(plan::ByteView code, std::shared_ptr<Image> &image) = 0;
   /// Prepares a validated call.
   virtual Status createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) = 0;

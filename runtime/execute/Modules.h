@@ -10,7 +10,7 @@ namespace colossal::runtime {
 
 class Modules {
 public:
-  /// Loads every module of a validated plan and finds its kernels.
+  /// Loads of every module of a validated plan the image that suits the device best, and finds the kernels.
   Status load(Device &device, const plan::Plan &plan, plan::ByteView code);
   Kernel kernel(uint32_t index) const { return kernels[index]; }
 

@@ -87,8 +87,14 @@ void Dumper::tables() {
     out << "parameter " << i << " '" << p.name() << "': " << dataTypeName(p.type()) << list(p.shape())
         << " at " << (p.inlined() ? "data" : "file " + std::to_string(p.file())) << '@' << p.offset() << '\n';
   }
-  for (int i = 0; i < plan.modules_size(); ++i)
-    out << "module " << i << ": code@" << plan.modules(i).offset() << '+' << plan.modules(i).bytes() << '\n';
+  for (int i = 0; i < plan.modules_size(); ++i) {
+    if (plan.modules(i).images_size() == 0)
+      out << "module " << i << ": code@" << plan.modules(i).offset() << '+' << plan.modules(i).bytes()
+          << '\n';
+    for (const Image &image : plan.modules(i).images())
+      out << "module " << i << ": " << lower(Image::Format_Name(image.format())) << " for "
+          << image.architecture() << " at code@" << image.offset() << '+' << image.bytes() << '\n';
+  }
   for (int i = 0; i < plan.kernels_size(); ++i)
     out << "kernel " << i << ": " << plan.kernels(i).symbol() << " of module " << plan.kernels(i).module()
         << ", " << plan.kernels(i).buffers() << " buffers, " << plan.kernels(i).params() << " parameters\n";

@@ -1,5 +1,6 @@
 // The plan's tables: mesh, arenas, weight files, parameters, code, and the tensors that enter and leave
 // programs.
+#include "runtime/device/Images.h"
 #include "runtime/validate/Checker.h"
 
 #include "colossal/Plan/DataType.h"
@@ -7,6 +8,7 @@
 #include <cctype>
 #include <cstring>
 #include <elf.h>
+#include <map>
 
 namespace colossal::runtime {
 
@@ -22,7 +24,7 @@ bool within(uint64_t offset, uint64_t bytes, uint64_t size) {
 }
 
 /// Enough of the ELF rules that the dynamic loader reads nothing outside the image.
-Status checkElf(const std::byte *image, uint64_t bytes) {
+Status checkElf(const std::byte *image, uint64_t bytes, const std::string &architecture) {
   Elf64_Ehdr header;
   if (bytes < sizeof header)
     return invalid("the image is too small for an ELF object");
@@ -32,10 +34,10 @@ Status checkElf(const std::byte *image, uint64_t bytes) {
     return invalid("the image is no 64-bit little-endian ELF object");
   if (header.e_type != ET_DYN)
     return invalid("the image is no shared object");
-#if defined(__x86_64__)
-  if (header.e_machine != EM_X86_64)
-    return {Code::Unsupported, "the image is for another machine"};
-#endif
+  const std::map<std::string, Elf64_Half> machines = {{"x86_64", EM_X86_64}, {"aarch64", EM_AARCH64}};
+  if (auto machine = machines.find(architecture);
+      machine != machines.end() && machine->second != header.e_machine)
+    return invalid("the image is for another machine than " + architecture);
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 ||
       !within(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr), bytes))
     return invalid("the image's program headers lie outside it");
@@ -50,6 +52,22 @@ Status checkElf(const std::byte *image, uint64_t bytes) {
       return invalid("the image asks for an interpreter");
   }
   return {};
+}
+
+/// What is known of a format before a device looks at it.
+Status checkImage(const std::byte *image, const plan::Image &says) {
+  switch (says.format()) {
+  case plan::Image::ELF: return checkElf(image, says.bytes(), says.architecture());
+  case plan::Image::CUBIN: // the driver, which has no fixed version of it, judges it
+    if (says.bytes() < SELFMAG || std::memcmp(image, ELFMAG, SELFMAG) != 0)
+      return invalid("the image is no cubin");
+    return {};
+  case plan::Image::PTX:
+    if (says.bytes() == 0 || std::memchr(image, 0, says.bytes()) != image + says.bytes() - 1)
+      return invalid("the image is no text that ends with its first zero byte");
+    return {};
+  default: return {Code::Unsupported, "this runtime knows no format " + std::to_string(says.format())};
+  }
 }
 
 } // namespace
@@ -126,10 +144,13 @@ Status Checker::checkParameters() {
 Status Checker::checkCode() {
   for (int i = 0; i < plan.modules_size(); ++i) {
     const plan::Module &module = plan.modules(i);
-    if (!within(module.offset(), module.bytes(), code.size))
-      return invalid(indexed("module", plan.modules(), i) + "it lies outside the code section");
-    if (Status status = checkElf(code.data + module.offset(), module.bytes()); !status.ok())
-      return {status.code(), indexed("module", plan.modules(), i) + status.message()};
+    for (const plan::Image &image : imagesOf(module, plan.target())) {
+      std::string where = indexed("module", plan.modules(), i);
+      if (!within(image.offset(), image.bytes(), code.size))
+        return invalid(where + "it lies outside the code section");
+      if (Status status = checkImage(code.data + image.offset(), image); !status.ok())
+        return {status.code(), where + status.message()};
+    }
   }
   for (int i = 0; i < plan.kernels_size(); ++i) {
     const plan::Kernel &kernel = plan.kernels(i);

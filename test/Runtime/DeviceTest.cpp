@@ -1,5 +1,6 @@
 // What every device must do, whatever it is made of; and that the discrete one catches what it is there to
 // catch.
+#include "runtime/cpu/Target.h"
 #include "runtime/device/HostAccess.h"
 #include "runtime/device/Registry.h"
 
@@ -164,6 +165,26 @@ TEST_P(DeviceSuite, AnErrorStopsAQueueAndIsKept) {
   EXPECT_EQ(beside->synchronize().message(), "the first");
   EXPECT_FALSE(ran);
   EXPECT_TRUE(event->complete()) << "nobody waits for ever";
+}
+
+TEST_P(DeviceSuite, TakesTheImageThatItCanLoad) {
+  Images images;
+  auto add = [&](plan::Image::Format format, const std::string &architecture) {
+    images.Add()->set_format(format);
+    images[images.size() - 1].set_architecture(architecture);
+  };
+  int chosen = -1;
+  add(plan::Image::CUBIN, "sm_1");
+  add(plan::Image::PTX, "sm_999");
+  Status none = device->chooseImage(images, chosen);
+  EXPECT_EQ(none.code(), Code::Unsupported);
+  EXPECT_NE(none.message().find("the plan's code is cubin for sm_1, PTX for sm_999; "), std::string::npos)
+      << none.message();
+  EXPECT_NE(none.message().find("--target"), std::string::npos) << none.message();
+  add(plan::Image::ELF, "another");
+  add(plan::Image::ELF, hostArchitecture());
+  expectOk(device->chooseImage(images, chosen));
+  EXPECT_EQ(chosen, 3);
 }
 
 TEST_P(DeviceSuite, LaunchesKernelsOfAnImage) {

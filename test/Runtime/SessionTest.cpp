@@ -53,6 +53,37 @@ TEST(Session, LaunchesOnShards) {
     EXPECT_EQ(y[i], 2.0f * i + i / 10) << i;
 }
 
+TEST(Session, LoadsTheImageThatTheDeviceTakes) {
+  PlanBuilder builder;
+  builder.input("x", plan::F32, {8}, builder.box({8}), 0);
+  builder.output("y", plan::F32, {8}, builder.box({8}), 64);
+  uint32_t scale = builder.kernel("scale", 2, 3);
+  builder.launch(scale, {builder.buffer(2, 0, 32), builder.buffer(2, 64, 32)}, 1,
+                 {constant(2), constant(0), constant(8)}, 1);
+  plan::Module &module = *builder.plan.mutable_modules(0);
+  const uint64_t bytes = module.bytes();
+  builder.code += std::string(".version 9.0\0", 13);
+  auto add = [&](plan::Image::Format format, const char *architecture, uint64_t offset, uint64_t size) {
+    plan::Image &image = *module.add_images();
+    image.set_format(format);
+    image.set_architecture(architecture);
+    image.set_offset(offset);
+    image.set_bytes(size);
+  };
+  module.set_bytes(0);
+  add(plan::Image::PTX, "sm_90", bytes, 13);
+  std::unique_ptr<Session> session;
+  Status none = builder.open(session, {});
+  EXPECT_EQ(none.code(), Code::Unsupported);
+  EXPECT_NE(none.message().find("the plan's code is PTX for sm_90; this host runs ELF for "),
+            std::string::npos)
+      << none.describe();
+  add(plan::Image::ELF, "x86_64", 0, bytes);
+  std::vector<float> y = floatsOf(runOnce(builder, ramp("x", 8))["y"]);
+  ASSERT_EQ(y.size(), 8u);
+  EXPECT_EQ(y[3], 6);
+}
+
 TEST(Session, AnyNumberOfThreadsGivesTheSameBits) {
   for (unsigned threads : {1u, 2u, 5u}) {
     PlanBuilder builder;

@@ -130,6 +130,16 @@ plan::Collective::Window &window(PlanBuilder &b) {
   return window;
 }
 
+/// The image of the only module, in the form of several.
+void addImage(PlanBuilder &builder, plan::Image::Format format, const char *architecture, uint64_t offset,
+              uint64_t bytes) {
+  plan::Image &image = *builder.plan.mutable_modules(0)->add_images();
+  image.set_format(format);
+  image.set_architecture(architecture);
+  image.set_offset(offset);
+  image.set_bytes(bytes);
+}
+
 const Case cases[] = {
     {"version", [](PlanBuilder &b) { b.plan.set_version(99); }, "schema version 99"},
     {"emptyAxis", [](PlanBuilder &b) { b.plan.mutable_mesh()->mutable_axes(0)->set_size(0); }, "empty axis"},
@@ -151,6 +161,15 @@ const Case cases[] = {
        b.plan.mutable_modules(0)->set_bytes(b.code.size() - 8);
      },
      "no 64-bit"},
+    {"imageOutside", [](PlanBuilder &b) { addImage(b, plan::Image::PTX, "sm_90", b.code.size(), 1); },
+     "outside the code section"},
+    {"imageFormat", [](PlanBuilder &b) { addImage(b, plan::Image::FORMAT_UNSPECIFIED, "sm_90", 0, 8); },
+     "knows no format 0"},
+    {"imageMachine", [](PlanBuilder &b) { addImage(b, plan::Image::ELF, "aarch64", 0, b.code.size()); },
+     "for another machine than aarch64"},
+    {"imageNoCubin", [](PlanBuilder &b) { addImage(b, plan::Image::CUBIN, "sm_90", 1, 8); }, "no cubin"},
+    {"imageNoText", [](PlanBuilder &b) { addImage(b, plan::Image::PTX, "sm_90", 0, 3); },
+     "no text that ends with its first zero byte"},
     {"kernelModule", [](PlanBuilder &b) { b.plan.mutable_kernels(0)->set_module(5); }, "no module 5"},
     {"kernelSymbol", [](PlanBuilder &b) { b.plan.mutable_kernels(0)->set_symbol("a b"); }, "not a name"},
     {"noLoad", [](PlanBuilder &b) { b.load().set_role(plan::Program::INFER); }, "only the load program may"},

@@ -138,6 +138,9 @@ public:
     COLOSSAL_RETURN_IF_ERROR(checkCaller());
     return space->allocatePinned(bytes, memory);
   }
+  Status chooseImage(const Images &images, int &chosen) const override {
+    return cpu.chooseImage(images, chosen);
+  }
   Status loadImage(plan::ByteView code, std::shared_ptr<Image> &image) override {
     return cpu.loadImage(code, image);
   }
