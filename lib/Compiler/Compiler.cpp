@@ -35,6 +35,9 @@ using namespace mlir;
 
 namespace colossal {
 
+/// Of images in the code section: whoever loads one may read it in words.
+static constexpr uint64_t kImageAlignment = 64;
+
 static constexpr StringRef kPhaseNames[] = {"import", "outline", "search", "partition", "schedule", "plan"};
 
 std::optional<Phase> parsePhase(StringRef name) {
@@ -228,11 +231,41 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
   return success();
 }
 
+/// Puts the images of all kernels into the plan's code section, as its one module.
+static void addImages(CompileResult &result) {
+  const std::vector<codegen::CodeImage> &images = result.code.images;
+  if (images.empty())
+    return;
+  plan::Module &module = *result.plan.add_modules();
+  // The one image of a host's code is said as the first version of the schema says it, so that older runtimes
+  // read the plan.
+  const bool isHosts = images.size() == 1 && images.front().format == codegen::CodeImage::Format::Elf;
+  if (!isHosts)
+    result.plan.set_version(std::max(result.plan.version(), 2u)); // the first that has images
+  for (const codegen::CodeImage &image : images) {
+    result.images.resize(llvm::alignTo(result.images.size(), kImageAlignment), '\0');
+    auto place = [&](auto &message) {
+      message.set_offset(result.images.size());
+      message.set_bytes(image.bytes.size());
+    };
+    if (isHosts) {
+      place(module);
+    } else {
+      plan::Image &added = *module.add_images();
+      added.set_format(static_cast<plan::Image::Format>(image.format));
+      added.set_architecture(image.architecture);
+      place(added);
+    }
+    result.images += image.bytes;
+  }
+}
+
 /// The scheduled module as a plan.
 static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   plan::EmitOptions emit;
   emit.modelPath = options.import.modelPath;
   emit.planPath = options.planPath;
+  emit.device = options.schedule.target->name();
   emit.triple = result.code.triple;
   emit.cpu = result.code.cpu;
   emit.features = result.code.features;
@@ -252,11 +285,7 @@ static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, Co
   result.memory = memory.list();
   result.layout.summary += "memory of the plan, per rank: " + memory.describe() + "\n";
   result.plan.mutable_report()->set_summary(result.layout.summary);
-  if (!result.code.image.empty()) {
-    plan::Module &code = *result.plan.add_modules();
-    code.set_offset(0);
-    code.set_bytes(result.code.image.size());
-  }
+  addImages(result);
   plan::repairText(result.plan);
   return success();
 }
@@ -482,7 +511,7 @@ OutputError writePlanFile(const CompileResult &result, const std::string &path) 
   auto view = [](const std::string &bytes) {
     return plan::ByteView{reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()};
   };
-  plan::Status status = plan::writePlan(path, result.plan, view(result.code.image), view(result.data));
+  plan::Status status = plan::writePlan(path, result.plan, view(result.images), view(result.data));
   return status.ok() ? OutputError() : OutputError{OutputError::System, status.message()};
 }
 

@@ -1,6 +1,7 @@
 //===- Passes.cpp - phases as passes ----------------------------------------===//
 #include "colossal/Compiler/Passes.h"
 
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "mlir/Pass/PassOptions.h"
@@ -48,7 +49,7 @@ void registerPhases(const CompileOptions &options) {
   outline::registerPasses();
   partition::registerPasses();
   layout::registerPasses();
-  schedule::registerPasses();
+  schedule::registerPasses(codegen::createTarget);
   registerPhaseVerifier();
   // A pipeline of an unknown phase must be an error of the command line, which only a custom parser can give.
   registerPassPipeline(

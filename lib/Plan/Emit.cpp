@@ -499,7 +499,7 @@ LogicalResult Emitter::run() {
     out.set_name(axis.getName().str());
     out.set_size(axis.getSize());
   }
-  plan.mutable_target()->set_device("cpu");
+  plan.mutable_target()->set_device(options.device);
   plan.mutable_target()->set_triple(options.triple);
   plan.mutable_target()->set_cpu(options.cpu);
   for (const std::string &feature : options.features)

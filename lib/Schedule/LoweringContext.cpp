@@ -18,6 +18,10 @@ const codegen::Target &LoweringContext::target() const {
   return state.shared.target;
 }
 
+const ScheduleOptions &LoweringContext::options() const {
+  return state.shared.options;
+}
+
 MLIRContext *LoweringContext::mlirContext() const {
   return state.function.getContext();
 }

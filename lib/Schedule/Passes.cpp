@@ -9,48 +9,53 @@ using namespace mlir;
 namespace colossal::schedule {
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_SCHEDULEPROGRAMS
-#define GEN_PASS_REGISTRATION
 #include "colossal/Schedule/Passes.h.inc"
 
 namespace {
 struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
   using ScheduleProgramsBase::ScheduleProgramsBase;
-  ScheduleProgramsPass(const ScheduleProgramsOptions &options, GeneratedCode *code)
-      : ScheduleProgramsBase(options), code(code) {}
+  ScheduleProgramsPass() = default;
+  explicit ScheduleProgramsPass(TargetResolver resolve) : resolve(std::move(resolve)) {}
+  ScheduleProgramsPass(const ScheduleProgramsOptions &options, std::shared_ptr<const codegen::Target> given,
+                       GeneratedCode *code)
+      : ScheduleProgramsBase(options), given(std::move(given)), code(code) {}
 
   void runOnOperation() override {
-    ScheduleOptions options;
-    options.target = target;
-    options.targetCpu = targetCpu;
-    options.threads = threads;
-    options.rankThreads = rankThreads;
-    options.winograd = winograd;
-    auto found = codegen::createTarget(options.getTargetName(), options.getTargetOptions());
-    if (!found) {
-      getOperation().emitError(llvm::toString(found.takeError()));
-      return signalPassFailure();
+    if (!given && resolve) {
+      auto found = resolve(target, targetCpu);
+      if (!found) {
+        getOperation().emitError(llvm::toString(found.takeError()));
+        return signalPassFailure();
+      }
+      given = *found;
     }
+    ScheduleOptions options{given, threads, rankThreads, winograd};
     GeneratedCode dropped;
-    if (failed(schedule(getOperation(), **found, options.threads, code ? *code : dropped)))
+    if (failed(schedule(getOperation(), options, code ? *code : dropped)))
       signalPassFailure();
   }
 
+  TargetResolver resolve;
+  std::shared_ptr<const codegen::Target> given;
   GeneratedCode *code = nullptr;
 };
 } // namespace
 
 std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code) {
   ScheduleProgramsOptions values;
-  values.target = options.target;
-  values.targetCpu = options.targetCpu;
+  // So that the pipeline's text, in a reproducer, makes the same pass.
+  if (options.target)
+    values.target = options.target->spelling();
   values.threads = options.threads;
   values.rankThreads = options.rankThreads;
   values.winograd = options.winograd;
-  return std::make_unique<ScheduleProgramsPass>(values, code);
+  return std::make_unique<ScheduleProgramsPass>(values, options.target, code);
 }
 
-void registerPasses() {
-  registerSchedulePasses();
+void registerPasses(TargetResolver resolve) {
+  registerPass([resolve = std::move(resolve)]() -> std::unique_ptr<Pass> {
+    return std::make_unique<ScheduleProgramsPass>(resolve);
+  });
 }
 
 } // namespace colossal::schedule

@@ -151,12 +151,15 @@ static void declareKernels(Shared &shared) {
                            b.getI64IntegerAttr(shape.first), b.getI64IntegerAttr(shape.second));
 }
 
-LogicalResult schedule::schedule(ModuleOp module, const codegen::Target &target, unsigned threads,
-                                 GeneratedCode &code) {
+LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
+  if (!options.target)
+    return module.emitError("there is no target to schedule for");
+  const codegen::Target &target = *options.target;
   module.getContext()->loadDialect<plan::PlanDialect>();
   std::unique_ptr<codegen::ImageBuilder> images = target.createImages(
-      *module.getContext(), threads ? threads : llvm::hardware_concurrency().compute_thread_count());
-  Shared shared{module, target, *images, {}, {}, {}, {}, {}, {}, {}};
+      *module.getContext(),
+      options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
+  Shared shared{module, options, target, *images, {}, {}, {}, {}, {}, {}, {}};
   registerCommonLowerings(shared.lowerings);
   target.registerLowerings(shared.lowerings);
 

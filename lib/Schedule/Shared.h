@@ -6,6 +6,7 @@
 #include "colossal/Schedule/KernelCache.h"
 #include "colossal/Schedule/LoweringTable.h"
 #include "colossal/Schedule/Program.h"
+#include "colossal/Schedule/Schedule.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace colossal::schedule {
@@ -13,6 +14,7 @@ namespace colossal::schedule {
 /// The target and its kernels, and the storages of weights, by the text of what they hold.
 struct Shared {
   mlir::ModuleOp module;
+  const ScheduleOptions &options;
   const codegen::Target &target;
   codegen::ImageBuilder &images;
   LoweringTable lowerings;

@@ -1,6 +1,7 @@
 //===- Executor.cpp - assigned programs, compiled and run -------------------===//
 #include "Executor.h"
 
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Compiler/Compiler.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/Diagnostics.h"
@@ -56,7 +57,23 @@ runtime::Tensor toRuntime(const Tensor &tensor) {
 
 } // namespace
 
-Executor::Executor() {
+/// What of a plan's collectives is not a run of bytes for each peer; "" if nothing.
+static std::string findStrided(const plan::Plan &plan) {
+  for (const plan::Program &program : plan.programs())
+    for (const plan::Instruction &instruction : program.body()) {
+      const plan::Collective &collective = instruction.collective();
+      if (!instruction.has_collective() || collective.kind() == plan::Collective::EXCHANGE)
+        continue;
+      const bool isRun =
+          collective.sizes_size() == 1 && collective.src_strides(0) == 1 && collective.dst_strides(0) == 1;
+      if (!isRun)
+        return "a collective moves blocks with strides: " + instruction.ShortDebugString();
+    }
+  return "";
+}
+
+Executor::Executor(std::shared_ptr<const codegen::Target> wanted)
+    : target(wanted ? std::move(wanted) : llvm::cantFail(codegen::createTarget("cpu"))) {
   std::string name = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
   folder = ::mkdtemp(name.data()) ? name : "";
 }
@@ -98,10 +115,14 @@ std::string Executor::run(ModuleOp module, const std::vector<Tensor> &arguments,
   options.import.modelPath = folder + "/model.onnx";
   options.planPath = folder + "/plan";
   options.schedule.threads = 1;
+  options.schedule.target = target;
   options.schedule.rankThreads = 1;
   CompileResult compiled;
   if (failed(runPhases(module, options, Phase::Search, Phase::Plan, compiled)))
     return "cannot be compiled: " + said;
+  if (target->collectiveBlocks() == codegen::CollectiveBlocks::Contiguous)
+    if (std::string strided = findStrided(compiled.plan); !strided.empty())
+      return strided;
   if (OutputError error = writePlanFile(compiled, options.planPath))
     return error.message;
 

@@ -9,12 +9,14 @@
 
 #include "Interpreter.h"
 
+#include "colossal/Codegen/Target.h"
+
 namespace colossal::test {
 
 class Executor {
 public:
-  /// Files go into a folder of their own, which goes away with this.
-  Executor();
+  /// For `target`; null: this CPU. Files go into a folder of their own, which goes away with this.
+  explicit Executor(std::shared_ptr<const codegen::Target> target = nullptr);
   ~Executor();
   /// Writes the file "weights": the values of the parameters of `function`, where these say that they lie.
   void writeWeights(mlir::func::FuncOp function, const std::map<std::string, Tensor> &parameters);
@@ -23,6 +25,7 @@ public:
   std::string run(mlir::ModuleOp module, const std::vector<Tensor> &arguments, std::vector<Tensor> &results);
 
 private:
+  std::shared_ptr<const codegen::Target> target;
   std::string folder;
 };
 

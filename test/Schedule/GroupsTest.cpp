@@ -1,6 +1,7 @@
 //===- GroupsTest.cpp - which ops one kernel computes -----------------------===//
 #include "Groups.h"
 #include "ParsedFunction.h"
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Schedule/Views.h"
 
 #include "gtest/gtest.h"
@@ -17,7 +18,7 @@ namespace {
 /// Groups the function's ops; checks that each op which is computed stands in one group, and that groups come
 /// after what they read. Returns the groups as sets of names, in order.
 std::vector<std::set<std::string>> getGroups(const ParsedFunction &function, bool fuse = true) {
-  auto target = llvm::cantFail(codegen::createTarget("cpu", {}));
+  auto target = llvm::cantFail(codegen::createTarget("cpu"));
   Grouping grouping(function.ops, *target, fuse);
   std::map<Operation *, unsigned> seen; // and the place of its group
   std::vector<std::set<std::string>> names;

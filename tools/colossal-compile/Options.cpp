@@ -1,6 +1,7 @@
 //===- Options.cpp - the command line of colossal-compile -------------------===//
 #include "Options.h"
 
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Output/OutputFile.h"
 
@@ -74,7 +75,7 @@ struct PassOptions {
 struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
-  std::string memory, machine, emit = "plan", training, precision, attention;
+  std::string memory, machine, target = "cpu", processor, emit = "plan", training, precision, attention;
   std::vector<std::string> prices;
 };
 
@@ -233,6 +234,12 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     compile.layout.machineText = raw.machine;
     options.machineOrigin = std::move(choice.origin);
   }
+  if (!options.listOperators && !options.printInputs) {
+    auto target = colossal::codegen::createTarget(raw.target, raw.processor);
+    if (!target)
+      fail((raw.processor.empty() ? "--target: " : "--target-cpu: ") + llvm::toString(target.takeError()));
+    compile.schedule.target = *target;
+  }
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
     fail("--emit: '" + raw.emit +
@@ -361,8 +368,10 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
   app.add_option("--emit", raw.emit,
                  "stop after a phase and print its IR: import, outline, search, partition, schedule");
-  app.add_option("--target-cpu", compile.schedule.targetCpu,
-                 "LLVM's name of the CPU to compile for (default: this host)");
+  app.add_option("--target", raw.target,
+                 "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
+                 "that LLVM calls so, such as cpu:x86-64-v3");
+  app.add_option("--target-cpu", raw.processor, "NAME: the same as --target cpu:NAME");
   CLI::Option_group *passes = app.add_option_group("Passes", "for looking inside the compiler");
   passes->add_flag("--timing", raw.passes.timing, "print how long each pass took");
   passes->add_option("--print-ir-after", raw.passes.printAfter,

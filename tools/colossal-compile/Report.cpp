@@ -104,22 +104,24 @@ std::string printResultJson(const Options &options, const CompileResult &result,
   for (const PhaseTime &phase : result.phases)
     phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"operations", phase.operations}});
   std::error_code unknown;
-  return print(
-      {{"plan", options.output},
-       {"bytes", std::filesystem::file_size(options.output, unknown)},
-       {"model", options.compile.import.modelPath},
-       {"mesh", {{"axes", axes}, {"ranks", ranks}}},
-       {"target",
-        {{"cpu", result.code.cpu}, {"triple", result.code.triple}, {"features", result.code.features}}},
-       {"programs", describePrograms(result)},
-       {"memory", memory},
-       {"collectives", collectives},
-       {"layout", layout},
-       {"gap", result.layout.gap ? json(*result.layout.gap) : json()},
-       {"kernels", result.code.kernels},
-       {"code_bytes", result.code.image.size()},
-       {"phases", phases},
-       {"seconds", seconds}});
+  return print({{"plan", options.output},
+                {"bytes", std::filesystem::file_size(options.output, unknown)},
+                {"model", options.compile.import.modelPath},
+                {"mesh", {{"axes", axes}, {"ranks", ranks}}},
+                {"target",
+                 {{"name", options.compile.schedule.target->spelling()},
+                  {"cpu", result.code.cpu},
+                  {"triple", result.code.triple},
+                  {"features", result.code.features}}},
+                {"programs", describePrograms(result)},
+                {"memory", memory},
+                {"collectives", collectives},
+                {"layout", layout},
+                {"gap", result.layout.gap ? json(*result.layout.gap) : json()},
+                {"kernels", result.code.kernels},
+                {"code_bytes", result.images.size()},
+                {"phases", phases},
+                {"seconds", seconds}});
 }
 
 std::string describePhases(const Options &options, const CompileResult &result) {

@@ -154,7 +154,7 @@ static int compileModel(MLIRContext &context, Options &options) {
   if (!options.quiet && !options.json) {
     out() << "machine: " << options.machineOrigin << "\n" << result.layout.summary;
     out() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
-                          result.code.kernels, result.code.image.size(), seconds());
+                          result.code.kernels, result.images.size(), seconds());
   }
   // The system frees memory faster than a hundred thousand destructors do.
   out().flush();

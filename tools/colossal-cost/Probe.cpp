@@ -1,6 +1,7 @@
 // Compiles and runs probes in this process.
 #include "Probe.h"
 
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Compiler/Compiler.h"
 #include "runtime/execute/Session.h"
 
@@ -176,6 +177,10 @@ std::string Probe::prepare(const ProbeGraph &graph, std::vector<unsigned> thread
   CompileOptions options;
   options.import.modelPath = folder + "/weights";
   options.planPath = folder + "/probe.cplan";
+  auto target = codegen::createTarget("cpu");
+  if (!target)
+    return llvm::toString(target.takeError());
+  options.schedule.target = *target;
   options.schedule.winograd = false; // one kernel for each op
   std::ofstream(options.import.modelPath).close();
   std::error_code failure;

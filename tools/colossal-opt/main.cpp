@@ -6,6 +6,7 @@
 //   colossal-opt block.mlir --colossal-partition
 //
 //===----------------------------------------------------------------------===//
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Compiler/Passes.h"
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Output/OutputFile.h"
@@ -50,7 +51,11 @@ static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as
 static cl::opt<bool> missingWeights("allow-missing-weights",
                                     cl::desc("import a model whose external data is not there"),
                                     cl::cat(category));
-static cl::opt<std::string> targetCpu("target-cpu", cl::desc("LLVM's name of the CPU to compile for"),
+static cl::opt<std::string> target("target",
+                                   cl::desc("what to make code for: cpu, this host's processor (default), or "
+                                            "cpu:NAME, the processor that LLVM calls so"),
+                                   cl::init("cpu"), cl::cat(category));
+static cl::opt<std::string> processor("target-cpu", cl::desc("NAME: the same as --target cpu:NAME"),
                                       cl::cat(category));
 
 static constexpr const char *kOverview = R"(Colossal's passes and phases, one by one
@@ -155,7 +160,11 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.layout.machine = std::move(choice.machine);
   options.layout.machineText = machine;
   options.layout.pins = pins;
-  options.schedule.targetCpu = targetCpu;
+  auto chosen = codegen::createTarget(target, processor);
+  if (!chosen)
+    return complain((processor.empty() ? "--target: " : "--target-cpu: ") +
+                    llvm::toString(chosen.takeError()));
+  options.schedule.target = *chosen;
   for (StringRef text : dims) {
     auto [name, value] = text.rsplit('=');
     int64_t size;

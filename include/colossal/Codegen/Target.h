@@ -5,7 +5,8 @@
 // end. The schedule keeps views, load chains, lifetimes and order, and knows no device. How to add one:
 // docs/AddingATarget.md.
 //
-// A target is made once for a compilation and has no state of a function in it.
+// A target is made once, where a program reads its command line (Targets.h), and travels as a value: it never
+// changes, and has no state of a compilation in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_CODEGEN_TARGET_H
@@ -27,9 +28,17 @@ class LoweringTable;
 
 namespace colossal::codegen {
 
-/// The code of a plan, and what it needs where it runs.
+/// All kernels of a plan as machine code for one architecture. Plan.proto's Image says what is in `bytes` by
+/// format and how architectures are written.
+struct CodeImage {
+  enum class Format { Elf = 1, Cubin = 2, Ptx = 3 } format = Format::Elf;
+  std::string architecture; ///< "x86_64", "sm_90", "compute_90"
+  std::string bytes;
+};
+
+/// The code of a plan, and what it needs where it runs. A device loads the image that suits it best.
 struct GeneratedCode {
-  std::string image;                 ///< with all kernels
+  std::vector<CodeImage> images;
   std::string triple, cpu;           ///< LLVM's
   std::vector<std::string> features; ///< that the processor must have
   size_t kernels = 0;
@@ -70,8 +79,10 @@ public:
 class Target {
 public:
   virtual ~Target() = default;
-  /// "cpu": what createTarget knows it by.
+  /// "cpu": the kind, and the device of the runtime that its plans are for.
   virtual llvm::StringRef name() const = 0;
+  /// "cpu:znver4": what createTarget makes the same target of.
+  virtual std::string spelling() const = 0;
 
   // Fusion
   /// Rewrites the ops of a local function into what the target computes best.
@@ -99,15 +110,6 @@ public:
   /// `threads` compile at once; 0: on the caller's. Loads the dialects of kernels into the context.
   virtual std::unique_ptr<ImageBuilder> createImages(mlir::MLIRContext &context, unsigned threads) const = 0;
 };
-
-struct TargetOptions {
-  unsigned rankThreads = 2; ///< threads a rank is expected to run with; sizes of scratch depend on it
-  bool winograd = true;     ///< 3x3 convolutions may take up to four times their weights' memory to be faster
-};
-
-/// The target of a name: `cpu` for this host, `cpu:NAME` for the processor of that name (LLVM's). An unknown
-/// name is an error that lists the known ones.
-llvm::Expected<std::unique_ptr<Target>> createTarget(llvm::StringRef name, const TargetOptions &options);
 
 } // namespace colossal::codegen
 

@@ -44,7 +44,7 @@ struct CompileOptions {
   std::vector<DimValues> manyDims; ///< a program for each combination of their values
   std::string mesh = "1";          ///< "AxB" or "data=2,model=2"
   layout::LayoutOptions layout;
-  schedule::ScheduleOptions schedule;
+  schedule::ScheduleOptions schedule; ///< its target must be given where a phase after partition runs
   /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is
   /// checked once the model's files are known. Empty: nowhere.
   std::string planPath;
@@ -76,6 +76,7 @@ struct CompileResult {
   schedule::GeneratedCode code;
   plan::Plan plan;
   std::string data;                                     ///< the plan's data section
+  std::string images;                                   ///< its code section
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
   std::vector<ProgramPrediction> predictions;           ///< where the machine is a host
   std::vector<PhaseTime> phases; ///< in order; those that were run again, for --memory, stand again

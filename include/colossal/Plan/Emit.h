@@ -20,6 +20,7 @@ struct EmitOptions {
   std::string modelPath; ///< the ONNX file; parameters' files are relative to its folder
   std::string
       planPath; ///< where the plan will lie; paths in it are relative to its folder where that is shorter
+  std::string device; ///< that the plan is for, as the runtime's registry names it
   std::string triple, cpu;
   std::vector<std::string> features;
   Report report;

@@ -24,6 +24,7 @@
 namespace colossal::schedule {
 
 struct FunctionState;
+struct ScheduleOptions;
 
 /// A group as a function of its own, and what its arguments are.
 struct ExtractedGroup {
@@ -50,6 +51,7 @@ public:
   bool isLoad() const { return loads; }
   LoweringContext &load();
   const codegen::Target &target() const;
+  const ScheduleOptions &options() const;
   mlir::MLIRContext *mlirContext() const;
 
   // Values

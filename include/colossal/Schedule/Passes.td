@@ -12,8 +12,8 @@ def SchedulePrograms : Pass<"colossal-schedule", "::mlir::ModuleOp"> {
     beside the IR: run alone, the pass drops it.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"", "What to compile for, as codegen::createTarget knows it">,
-    Option<"targetCpu", "target-cpu", "std::string", "\"\"", "LLVM's name of the CPU to compile for; empty: this host">,
+    Option<"target", "target", "std::string", "\"cpu\"", "What to compile for, KIND[:PROCESSOR]: cpu is this host, cpu:NAME LLVM's processor of that name">,
+    Option<"targetCpu", "target-cpu", "std::string", "\"\"", "The processor of a target that names none">,
     Option<"threads", "threads", "unsigned", "0", "Threads that compile kernels; 0: one a core">,
     Option<"rankThreads", "rank-threads", "unsigned", "2", "Threads that a rank is expected to run with; tile sizes depend on it">,
     Option<"winograd", "winograd", "bool", "true", "Let 3x3 convolutions take more memory to be faster">

@@ -8,6 +8,7 @@
 #include "QueryConvolution.h"
 
 #include "colossal/Plan/Plan.pb.h"
+#include "colossal/Schedule/Schedule.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -52,8 +53,8 @@ namespace {
 /// A convolution on its way to a library call. Members are set in the order in which they stand.
 class ConvolutionCall {
 public:
-  ConvolutionCall(const CpuTarget &target, LoweringContext &context, FusionGroup &group)
-      : target(target), context(context), group(group), op(group.routine), result(group.outputs.front()),
+  ConvolutionCall(LoweringContext &context, FusionGroup &group)
+      : context(context), group(group), op(group.routine), result(group.outputs.front()),
         transposed(isa<ConvTransposeOp>(op)), input(op->getOperand(0)), weight(op->getOperand(1)),
         bias(op->getNumOperands() > 2 ? op->getOperand(2) : Value()), inputType(tensorOf(input)),
         weightType(tensorOf(weight)), resultType(tensorOf(op->getResult(0))) {}
@@ -70,7 +71,6 @@ private:
   FailureOr<Access> packWeight();
   LogicalResult call(Access packed);
 
-  const CpuTarget &target;
   LoweringContext &context;
   FusionGroup &group;
   Operation *op;
@@ -182,7 +182,7 @@ void ConvolutionCall::describe() {
 /// The library's layouts depend on the number of threads, which is chosen when the plan is run: room for each
 /// of the usual ones.
 bool ConvolutionCall::querySizes() {
-  for (unsigned threads : {1u, 2u, 4u, 8u, 16u, target.options().rankThreads}) {
+  for (unsigned threads : {1u, 2u, 4u, 8u, 16u, context.options().rankThreads}) {
     auto found = queryConvolution(descriptor, threads);
     if (!found)
       return false;
@@ -270,8 +270,8 @@ FailureOr<bool> ConvolutionCall::run() {
   return true;
 }
 
-LogicalResult cpu::lowerConvolution(const CpuTarget &target, LoweringContext &context, FusionGroup &group) {
-  auto called = ConvolutionCall(target, context, group).run();
+LogicalResult cpu::lowerConvolution(LoweringContext &context, FusionGroup &group) {
+  auto called = ConvolutionCall(context, group).run();
   if (failed(called))
     return failure();
   return *called ? success() : context.lowerSeparately(group);

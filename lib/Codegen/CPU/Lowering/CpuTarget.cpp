@@ -5,6 +5,7 @@
 #include "colossal/Codegen/CPU/KernelCompiler.h"
 #include "colossal/Codegen/CPU/KernelFunction.h"
 #include "colossal/Schedule/LoweringTable.h"
+#include "llvm/TargetParser/Triple.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -21,8 +22,15 @@ public:
     if (!image)
       return image.takeError();
     const Processor &processor = compiler.processor();
-    return codegen::GeneratedCode{std::move(*image), processor.triple(), processor.cpu(),
-                                  processor.requiredFeatures(), compiler.statistics().compiled};
+    codegen::GeneratedCode code{{},
+                                processor.triple(),
+                                processor.cpu(),
+                                processor.requiredFeatures(),
+                                compiler.statistics().compiled};
+    if (!image->empty())
+      code.images.push_back({codegen::CodeImage::Format::Elf,
+                             llvm::Triple(processor.triple()).getArchName().str(), std::move(*image)});
+    return code;
   }
 
 private:
@@ -51,7 +59,7 @@ void CpuTarget::registerLowerings(schedule::LoweringTable &table) const {
   });
   table.set(GroupKind::Convolution, [this](LoweringContext &context, FusionGroup &group) {
     return isContraction(group.routine) ? lowerContraction(*this, context, group)
-                                        : lowerConvolution(*this, context, group);
+                                        : lowerConvolution(context, group);
   });
   table.set(GroupKind::Attention, [this](LoweringContext &context, FusionGroup &group) {
     return lowerAttention(*this, context, group);

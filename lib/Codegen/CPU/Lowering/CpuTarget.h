@@ -10,13 +10,14 @@ namespace colossal::cpu {
 
 class CpuTarget final : public codegen::Target {
 public:
-  CpuTarget(Processor processor, const codegen::TargetOptions &options)
-      : machine(std::move(processor)), thread(machine), settings(options) {}
+  /// `named`: the processor's name as it was given; empty for this host.
+  CpuTarget(Processor processor, llvm::StringRef named)
+      : machine(std::move(processor)), thread(machine), given(named) {}
 
   const Processor &processor() const { return machine; }
-  const codegen::TargetOptions &options() const { return settings; }
 
   llvm::StringRef name() const override { return "cpu"; }
+  std::string spelling() const override { return given.empty() ? "cpu" : "cpu:" + given; }
   void prepare(mlir::func::FuncOp function) const override;
   codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
   bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const override;
@@ -34,7 +35,7 @@ public:
 private:
   Processor machine;
   SingleThread thread;
-  codegen::TargetOptions settings;
+  std::string given;
 };
 
 } // namespace colossal::cpu

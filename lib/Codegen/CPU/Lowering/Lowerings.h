@@ -26,7 +26,7 @@ enum : unsigned { kContractionKernel, kAttentionKernel, kPackKernel, kWinogradKe
 void addDims(KernelKey &key, llvm::ArrayRef<ContractionDim> dims);
 
 mlir::LogicalResult lowerContraction(const CpuTarget &target, LoweringContext &context, FusionGroup &group);
-mlir::LogicalResult lowerConvolution(const CpuTarget &target, LoweringContext &context, FusionGroup &group);
+mlir::LogicalResult lowerConvolution(LoweringContext &context, FusionGroup &group);
 mlir::LogicalResult lowerAttention(const CpuTarget &target, LoweringContext &context, FusionGroup &group);
 
 /// Takes bias and padding out of the convolutions that are computed as contractions, and marks them.

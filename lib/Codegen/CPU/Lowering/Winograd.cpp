@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
+#include "colossal/Schedule/Schedule.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -33,7 +34,7 @@ struct Estimate {
 std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation *op,
                                              const ContractionOperands &operands, LoweringContext &context) {
   auto convolution = dyn_cast<ConvOp>(op);
-  if (!convolution || !target.options().winograd || context.isLoad() || !operands.packs)
+  if (!convolution || !context.options().winograd || context.isLoad() || !operands.packs)
     return std::nullopt;
   auto all = [](ArrayRef<int64_t> values, int64_t value) {
     return llvm::all_of(values, [=](int64_t v) { return v == value; });

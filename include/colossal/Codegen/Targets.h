@@ -1,0 +1,21 @@
+//===- Targets.h - targets by name ------------------------------------------===//
+//
+// Where a program that was told a name finds the target. Phases do not look here: they are given a target.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_CODEGEN_TARGETS_H
+#define COLOSSAL_CODEGEN_TARGETS_H
+
+#include "colossal/Codegen/Target.h"
+
+namespace colossal::codegen {
+
+/// The target of a name KIND[:PROCESSOR]: `cpu` for this host, `cpu:NAME` for the processor of that name
+/// (LLVM's). A `processor` that is given apart is that of a name without one. An unknown name is an error
+/// that lists the known ones.
+llvm::Expected<std::shared_ptr<const Target>> createTarget(llvm::StringRef name,
+                                                           llvm::StringRef processor = {});
+
+} // namespace colossal::codegen
+
+#endif // COLOSSAL_CODEGEN_TARGETS_H
