@@ -5,6 +5,7 @@
 // op on one mesh stand in one plan, each with a result of its own.
 //
 //===----------------------------------------------------------------------===//
+#include "ContiguousTarget.h"
 #include "Executor.h"
 #include "Layouts.h"
 
@@ -66,9 +67,10 @@ std::vector<std::string> runCopies(Executor &executor, ModuleOp whole, const Ref
 }
 
 /// Tries every layout of one op on some meshes.
-Outcome executeAllLayouts(Harness &harness, const Case &each, ArrayRef<std::vector<int64_t>> someMeshes) {
+Outcome executeAllLayouts(Harness &harness, const Case &each, ArrayRef<std::vector<int64_t>> someMeshes,
+                          std::shared_ptr<const codegen::Target> target) {
   Outcome outcome;
-  Executor executor;
+  Executor executor(std::move(target));
   OwningOpRef<ModuleOp> whole = harness.parse(getText(each));
   if (!whole) {
     outcome.failures = "does not parse\n";
@@ -105,10 +107,11 @@ Outcome executeAllLayouts(Harness &harness, const Case &each, ArrayRef<std::vect
 }
 
 struct Execution : Harness {
-  void tryAll(ArrayRef<std::vector<int64_t>> someMeshes) {
+  void tryAll(ArrayRef<std::vector<int64_t>> someMeshes,
+              const std::shared_ptr<const codegen::Target> &target = nullptr) {
     unsigned total = 0;
     for (const Case &each : cases) {
-      Outcome outcome = executeAllLayouts(*this, each, someMeshes);
+      Outcome outcome = executeAllLayouts(*this, each, someMeshes, target);
       total += outcome.tried;
       llvm::outs() << each.name << ": " << outcome.tried << " layouts executed, splitting "
                    << llvm::join(outcome.reached, " ") << "\n";
@@ -128,13 +131,18 @@ TEST_F(Execution, EveryOpOnAPlane) {
   tryAll({{2, 2}});
 }
 
+TEST_F(Execution, EveryOpWithCollectivesOfRuns) {
+  tryAll({{3}}, std::make_shared<const ContiguousTarget>());
+}
+
 // The rest, up to eight ranks; tools/check-all runs it.
 TEST_F(Execution, DISABLED_EveryOpOnAllMeshes) {
   tryAll(meshes);
 }
 
 // Every op of a block in a layout of its own, drawn at random, with weights that each rank reads from a file.
-void runBlock(Harness &harness, ArrayRef<std::vector<int64_t>> someMeshes, unsigned trials) {
+void runBlock(Harness &harness, ArrayRef<std::vector<int64_t>> someMeshes, unsigned trials,
+              std::shared_ptr<const codegen::Target> target = nullptr) {
   OwningOpRef<ModuleOp> whole = harness.parse(blockText);
   ASSERT_TRUE(whole);
   std::mt19937 random(7);
@@ -142,7 +150,7 @@ void runBlock(Harness &harness, ArrayRef<std::vector<int64_t>> someMeshes, unsig
   std::vector<Tensor> arguments = makeArguments(function, random);
   std::map<std::string, Tensor> parameters = makeParameters(function, random);
   std::vector<Tensor> expected = Harness::runWhole(*whole, parameters, arguments), found;
-  Executor executor;
+  Executor executor(std::move(target));
   executor.writeWeights(function, parameters);
   RefinementAnalysis refinement(function);
   for (const auto &sizes : someMeshes) {
@@ -166,6 +174,10 @@ void runBlock(Harness &harness, ArrayRef<std::vector<int64_t>> someMeshes, unsig
 
 TEST_F(Execution, BlockInRandomLayouts) {
   runBlock(*this, {{2}, {3}, {2, 2}, {2, 2, 2}}, 3);
+}
+
+TEST_F(Execution, BlockInRandomLayoutsWithCollectivesOfRuns) {
+  runBlock(*this, {{3}, {2, 2}}, 3, std::make_shared<const ContiguousTarget>());
 }
 
 TEST_F(Execution, DISABLED_BlockInManyRandomLayouts) {
