@@ -6,8 +6,8 @@
 
 namespace colossal::runtime {
 
-Status Arenas::allocate(Device &device, const plan::Plan &plan) {
-  for (const plan::Arena &arena : plan.arenas()) {
+Status Arenas::allocate(Device &device, const google::protobuf::RepeatedPtrField<plan::Arena> &stated) {
+  for (const plan::Arena &arena : stated) {
     blocks.emplace_back();
     Status status = arena.space() == plan::Arena::PINNED_HOST
                         ? device.allocatePinned(arena.bytes(), blocks.back())

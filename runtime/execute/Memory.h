@@ -10,8 +10,8 @@ namespace colossal::runtime {
 
 class Arenas {
 public:
-  /// Makes all of the plan's arenas, at their alignments. The device outlives them.
-  Status allocate(Device &device, const plan::Plan &plan);
+  /// Makes the arenas, at their alignments. The device outlives them.
+  Status allocate(Device &device, const google::protobuf::RepeatedPtrField<plan::Arena> &stated);
 
   /// The arena's first address; the device's, not the host's.
   std::byte *base(uint32_t arena) const { return blocks[arena]->address(); }

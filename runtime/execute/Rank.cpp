@@ -23,12 +23,15 @@ void forInstructions(const google::protobuf::RepeatedPtrField<plan::Instruction>
   }
 }
 
+/// All that the ranks of a stage run.
 template <class Visit>
-void forInstructions(const plan::Plan &plan, Visit visit) {
-  for (const plan::Program &program : plan.programs())
-    forInstructions(program.body(), visit);
-  for (const plan::Function &function : plan.functions())
-    forInstructions(function.body(), visit);
+void forInstructions(const plan::StageView &stage, Visit visit) {
+  for (int program = 0; program < stage.plan->programs_size(); ++program)
+    forInstructions(stage.body(program), visit);
+  const std::vector<bool> called = stage.functions();
+  for (size_t function = 0; function < called.size(); ++function)
+    if (called[function])
+      forInstructions(stage.plan->functions(static_cast<int>(function)).body(), visit);
 }
 
 std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &body,
@@ -49,6 +52,16 @@ std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &
   return {};
 }
 
+/// " of stages 1, 2": those that have a text.
+std::string stagesWith(const plan::Plan &plan, int text) {
+  std::string names;
+  int count = 0;
+  for (int stage = 0; stage < plan.stages_size(); ++stage)
+    if (plan.stages(stage).text() == static_cast<uint32_t>(text))
+      names += (count++ ? ", " : " ") + std::to_string(stage);
+  return (count > 1 ? " of stages" : " of stage") + names;
+}
+
 } // namespace
 
 std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction) {
@@ -58,6 +71,13 @@ std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *i
     if (std::string found = findIn(program.body(), "program '" + program.name() + "'", "", instruction);
         !found.empty())
       return found;
+  for (int text = 0; text < plan.stage_texts_size(); ++text)
+    for (int program = 0; program < plan.stage_texts(text).programs_size(); ++program)
+      if (std::string found = findIn(
+              plan.stage_texts(text).programs(program).body(),
+              "program '" + plan.programs(program).name() + "'" + stagesWith(plan, text), "", instruction);
+          !found.empty())
+        return found;
   for (const plan::Function &function : plan.functions())
     if (std::string found = findIn(function.body(), "function '" + function.name() + "'", "", instruction);
         !found.empty())
@@ -73,7 +93,8 @@ CrashContext &crashContext() {
 Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCommunicator)
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
-      rankCoordinates(plan::meshCoordinates(plan.mesh(), communicator.control->rank())), hostAccess(*device) {
+      stage(plan::stageOf(shared.stages, communicator.control->rank())), place(stage.place(rank())),
+      hostAccess(*device) {
   communicator.transfers = reachDevice(std::move(communicator.transfers), *device);
 }
 
@@ -81,13 +102,13 @@ Rank::~Rank() = default;
 
 Status Rank::prepare() {
   COLOSSAL_RETURN_IF_ERROR(modules.load(*device, plan, shared.code));
-  COLOSSAL_RETURN_IF_ERROR(arenas.allocate(*device, plan));
+  COLOSSAL_RETURN_IF_ERROR(arenas.allocate(*device, *stage.arenas));
   uint64_t tileScratch = 0;
   uint32_t eventCount = 0;
   bool asynchronous = false;
   for (const plan::Program &program : plan.programs())
     eventCount = std::max(eventCount, program.events());
-  forInstructions(plan, [&](const plan::Instruction &instruction) {
+  forInstructions(stage, [&](const plan::Instruction &instruction) {
     asynchronous |= instruction.queue() == 1;
     tileScratch = std::max(tileScratch, instruction.launch().tile_scratch());
   });
@@ -98,7 +119,7 @@ Status Rank::prepare() {
   // Event numbers may be sparse; only those that are signalled exist.
   events.resize(static_cast<size_t>(std::min<uint32_t>(eventCount, 1u << 24)) + 1);
   Status status;
-  forInstructions(plan, [&](const plan::Instruction &instruction) {
+  forInstructions(stage, [&](const plan::Instruction &instruction) {
     if (instruction.signals() >= events.size())
       status = {Code::Unsupported, "the plan uses more than 2^24 events"};
     else if (instruction.signals() && !events[instruction.signals()])
@@ -107,28 +128,33 @@ Status Rank::prepare() {
   COLOSSAL_RETURN_IF_ERROR(status);
   COLOSSAL_RETURN_IF_ERROR(createGroups());
   values.resize((plan::maxCallDepth + 1) * plan::maxValues);
-  for (const plan::Function &function : plan.functions()) {
-    functions.push_back(std::make_unique<Body>());
-    COLOSSAL_RETURN_IF_ERROR(resolve(function.body(), *functions.back()));
+  const std::vector<bool> called = stage.functions();
+  for (int function = 0; function < plan.functions_size(); ++function) {
+    functions.emplace_back();
+    if (!called[static_cast<size_t>(function)])
+      continue;
+    functions.back() = std::make_unique<Body>();
+    COLOSSAL_RETURN_IF_ERROR(resolve(plan.functions(function).body(), *functions.back()));
   }
-  for (const plan::Program &program : plan.programs()) {
+  for (int program = 0; program < plan.programs_size(); ++program) {
     programs.push_back(std::make_unique<Body>());
-    COLOSSAL_RETURN_IF_ERROR(resolve(program.body(), *programs.back()));
+    COLOSSAL_RETURN_IF_ERROR(resolve(stage.body(program), *programs.back()));
   }
   return {};
 }
 
 Status Rank::createGroups() {
-  // Every rank walks the same text, so the groups are made in the same order everywhere.
+  // All ranks of a stage walk the same text, so that the members of a group make it, and others, in one
+  // order.
   std::set<std::pair<std::vector<uint32_t>, uint32_t>> wanted;
-  forInstructions(plan, [&](const plan::Instruction &instruction) {
+  forInstructions(stage, [&](const plan::Instruction &instruction) {
     if (instruction.has_collective())
       wanted.insert({{instruction.collective().axes().begin(), instruction.collective().axes().end()},
                      instruction.queue()});
   });
   for (const auto &[axes, queue] : wanted)
-    COLOSSAL_RETURN_IF_ERROR(communicator.transfers->createGroup(
-        plan::groupMembers(plan.mesh(), axes, rank()), queue, groups[{axes, queue}]));
+    COLOSSAL_RETURN_IF_ERROR(
+        communicator.transfers->createGroup(stage.members(axes, rank()), queue, groups[{axes, queue}]));
   return {};
 }
 
@@ -156,7 +182,7 @@ plan::Traffic Rank::lastTraffic() const {
   for (const auto &[key, group] : groups) {
     for (CollectiveKind kind : collectiveKinds)
       if (const uint64_t bytes = group->sentBytes(kind) - (*before)[static_cast<size_t>(kind)])
-        traffic[{plan::axisNames(plan.mesh(), key.first),
+        traffic[{plan::axisNames(*stage.mesh, key.first),
                  plan::collectiveName(static_cast<plan::Collective::Kind>(kind))}] += bytes;
     ++before;
   }
@@ -164,7 +190,7 @@ plan::Traffic Rank::lastTraffic() const {
     if (auto earlier = messagesBefore.find(peer); earlier != messagesBefore.end())
       bytes -= earlier->second;
     if (bytes)
-      traffic[{plan::axisNames(plan.mesh(), plan::axesBetween(plan.mesh(), rank(), peer)), "send"}] += bytes;
+      traffic[{plan::axesBetween(shared.stages, rank(), peer), "send"}] += bytes;
   }
   return traffic;
 }
@@ -289,8 +315,8 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
   case ResolvedInstruction::Receive: {
     int64_t other;
     const bool sends = resolved.kind == ResolvedInstruction::Send;
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(),
-                                                rankCoordinates, frame.values, other));
+    COLOSSAL_RETURN_IF_ERROR(
+        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, frame.values, other));
     if (other < 0)
       return {};
     peer = static_cast<int32_t>(other);
@@ -307,8 +333,7 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
       return execute(function, frame);
     const Frame inner = {frame.values + frame.size, static_cast<uint32_t>(call.arguments_size())};
     for (int a = 0; a < call.arguments_size(); ++a)
-      COLOSSAL_RETURN_IF_ERROR(
-          plan::evaluateExpr(call.arguments(a), rankCoordinates, frame.values, inner.values[a]));
+      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(call.arguments(a), place, frame.values, inner.values[a]));
     return execute(function, inner);
   }
   case ResolvedInstruction::Repeat: {
@@ -322,7 +347,7 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
   case ResolvedInstruction::Predicate: {
     int64_t condition;
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(origin.predicate().condition(), rankCoordinates, frame.values, condition));
+        plan::evaluateExpr(origin.predicate().condition(), place, frame.values, condition));
     return condition != 0 ? execute(*resolved.body, frame) : Status();
   }
   }
@@ -336,7 +361,7 @@ Status Rank::executeCopy(const plan::Copy &copy, const int64_t *values, Queue &q
   if (copy.has_data())
     return hostAccess.write(queue, destination, copy.data().bytes(), shared.data.data + copy.data().offset());
   ResolvedBox box;
-  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), rankCoordinates, values, box));
+  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, values, box));
   int64_t index = copy.parameter().parameter();
   for (int v = 0; v < copy.parameter().strides_size(); ++v)
     index += copy.parameter().strides(v) * values[v];

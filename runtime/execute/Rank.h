@@ -28,6 +28,7 @@ public:
   /// What all ranks of a process share; outlives them.
   struct Shared {
     const plan::Plan *plan = nullptr;
+    std::vector<plan::StageView> stages;
     plan::ByteView code, data;
     Weights weights;
     Abort abort;
@@ -45,7 +46,8 @@ public:
   Status run(int program);
 
   uint32_t rank() const { return communicator.control->rank(); }
-  const std::vector<int64_t> &coordinates() const { return rankCoordinates; }
+  const plan::StageView &ownStage() const { return stage; }
+  const plan::Place &ownPlace() const { return place; }
   /// Writes the first `bytes` bytes of an input's buffer, and reads those of an output's; see HostAccess.
   /// Between runs only; the bytes are in place when they return.
   Status write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer);
@@ -130,12 +132,13 @@ private:
   const plan::Plan &plan;
   std::unique_ptr<Device> device;
   Communicator communicator;
-  std::vector<int64_t> rankCoordinates;
+  const plan::StageView &stage;
+  const plan::Place place;
   Modules modules;
   Arenas arenas;
   HostAccess hostAccess;
   std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue
-  std::vector<std::unique_ptr<Body>> programs, functions;
+  std::vector<std::unique_ptr<Body>> programs, functions; // functions that the stage does not call are null
   std::vector<int64_t> values; // frames of the program and of the functions being called, one after the other
   std::vector<std::unique_ptr<Event>> events; // index 0 unused
   std::vector<std::unique_ptr<Routine>> routines;

@@ -54,11 +54,10 @@ Status Rank::resolveInstruction(const plan::Instruction &instruction, ResolvedIn
                        plan::usesValues(collective.window().src_start()) ||
                        plan::usesValues(collective.window().src_valid()) ||
                        plan::usesValues(collective.window().dst_start());
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::sentBytes(plan.mesh(), collective, rank(), zeros, resolved.collectiveBytes));
+    COLOSSAL_RETURN_IF_ERROR(plan::sentBytes(stage, collective, rank(), zeros, resolved.collectiveBytes));
     if (collective.kind() == plan::Collective::PERMUTE || collective.kind() == plan::Collective::EXCHANGE)
       for (uint32_t member : resolved.group->members)
-        resolved.memberCoordinates.push_back(plan::meshCoordinates(plan.mesh(), member));
+        resolved.memberPlaces.push_back(stage.place(member));
     for (size_t ahead = 0; ahead < (resolved.dynamic ? callsAhead : 1); ++ahead)
       COLOSSAL_RETURN_IF_ERROR(addCall(resolved));
     return {};
@@ -109,8 +108,7 @@ Status Rank::nextCall(ResolvedInstruction &resolved, const int64_t *values,
   }
   const plan::Collective &collective = resolved.origin->collective();
   if (collective.kind() == plan::Collective::PERMUTE || collective.kind() == plan::Collective::EXCHANGE)
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::sentBytes(plan.mesh(), collective, rank(), values, resolved.collectiveBytes));
+    COLOSSAL_RETURN_IF_ERROR(plan::sentBytes(stage, collective, rank(), values, resolved.collectiveBytes));
   return fillCollective(resolved, values, *next);
 }
 
@@ -138,7 +136,7 @@ Status Rank::fillLaunch(ResolvedInstruction &resolved, const int64_t *values) {
     resolved.buffers[i] = at(launch.buffers(static_cast<int>(i)), values);
   for (size_t i = 0; i < resolved.params.size(); ++i)
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(launch.params(static_cast<int>(i)), rankCoordinates, values, resolved.params[i]));
+        plan::evaluateExpr(launch.params(static_cast<int>(i)), place, values, resolved.params[i]));
   return {};
 }
 
@@ -199,7 +197,7 @@ Status Rank::fillCollective(const ResolvedInstruction &resolved, const int64_t *
        {&call.sources, &call.window.srcStart, &call.window.srcValid, &call.window.dstStart})
     values->resize(members);
   for (size_t member = 0; member < members; ++member) {
-    const std::vector<int64_t> &there = resolved.memberCoordinates[member];
+    const plan::Place &there = resolved.memberPlaces[member];
     if (call.kind == CollectiveKind::Permute) {
       COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(collective.source(), there, values, call.sources[member]));
     } else {

@@ -77,11 +77,11 @@ const T *findNamed(const google::protobuf::RepeatedPtrField<T> &rows, const std:
 }
 
 /// The valid elements of a binding's shard on `rank`, without padding.
-Status packShard(Rank &rank, const plan::Binding &binding, const ResolvedBox &box, std::string &packed) {
-  const uint64_t size = plan::elementBytes(binding.type());
+Status packShard(Rank &rank, const plan::BoundShard &shard, const ResolvedBox &box, std::string &packed) {
+  const uint64_t size = plan::elementBytes(shard.binding->type());
   packed.resize(box.validElements() * size);
   return rank.read(
-      binding.buffer(), box.localBytes(size), [&](const std::byte *host, uint64_t begin, uint64_t end) {
+      *shard.buffer, box.localBytes(size), [&](const std::byte *host, uint64_t begin, uint64_t end) {
         box.pack(host, {begin / size, end / size}, reinterpret_cast<std::byte *>(packed.data()), size);
         return Status();
       });
@@ -150,14 +150,14 @@ struct Session::Core {
   Status start(const SessionOptions &options);
   /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
   Status learn(const plan::Program *program, const Tensors &inputs);
-  Status scatter(const plan::Program &program, const Tensors &inputs, Rank &rank);
+  Status scatter(int program, const Tensors &inputs, Rank &rank);
   /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
   /// own is named.
   Status gather(const std::string &mine, std::vector<std::string> &all) {
     return rankThreads->run([&](Rank &rank) { return rank.control().gather(mine, all); });
   }
   /// After a run: whether what it computed for this lies in its ranges, on the ranks of this process.
-  Status checkComputed(const plan::Program &program);
+  Status checkComputed(int program);
 };
 
 Session::Session(std::unique_ptr<Core> core) : core(std::move(core)) {}
@@ -194,10 +194,14 @@ uint64_t Session::collectiveBytes() const {
 }
 
 uint64_t Session::arenaBytes() const {
-  uint64_t bytes = 0;
-  for (const plan::Arena &arena : plan().arenas())
-    bytes += arena.bytes();
-  return bytes;
+  uint64_t most = 0;
+  for (const plan::StageView &stage : core->shared.stages) {
+    uint64_t bytes = 0;
+    for (const plan::Arena &arena : *stage.arenas)
+      bytes += arena.bytes();
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 Status Session::open(const std::string &path, const SessionOptions &options,
@@ -217,7 +221,8 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   COLOSSAL_RETURN_IF_ERROR(validatePlan(file.plan(), file.code(), file.data()));
   COLOSSAL_RETURN_IF_ERROR(openDriver(file.plan().target().device(), driver));
   COLOSSAL_RETURN_IF_ERROR(driver->checkTarget(file.plan().target()));
-  rankCount = static_cast<uint32_t>(plan::meshRanks(file.plan().mesh()));
+  shared.stages = plan::stagesOf(file.plan());
+  rankCount = static_cast<uint32_t>(shared.stages.back().firstRank + shared.stages.back().ranks);
   COLOSSAL_RETURN_IF_ERROR(learn(nullptr, {}));
   shared.plan = &file.plan();
   shared.code = file.code();
@@ -322,29 +327,29 @@ Status Session::Core::learn(const plan::Program *program, const Tensors &inputs)
   return {};
 }
 
-Status Session::Core::scatter(const plan::Program &program, const Tensors &inputs, Rank &rank) {
-  for (const plan::Binding &binding : program.inputs()) {
+Status Session::Core::scatter(int program, const Tensors &inputs, Rank &rank) {
+  for (const plan::BoundShard &shard : rank.ownStage().inputs(program)) {
     ResolvedBox box;
-    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank.coordinates(), nullptr, box));
-    const std::byte *tensor = inputs.at(binding.name()).bytes.data();
-    const uint64_t size = plan::elementBytes(binding.type());
-    COLOSSAL_RETURN_IF_ERROR(rank.write(binding.buffer(), box.localBytes(size),
-                                        [&](std::byte *host, uint64_t begin, uint64_t end) {
-                                          box.toShard(tensor, host, {begin / size, end / size}, size);
-                                          return Status();
-                                        }));
+    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank.ownPlace(), nullptr, box));
+    const std::byte *tensor = inputs.at(shard.binding->name()).bytes.data();
+    const uint64_t size = plan::elementBytes(shard.binding->type());
+    COLOSSAL_RETURN_IF_ERROR(
+        rank.write(*shard.buffer, box.localBytes(size), [&](std::byte *host, uint64_t begin, uint64_t end) {
+          box.toShard(tensor, host, {begin / size, end / size}, size);
+          return Status();
+        }));
   }
   return {};
 }
 
-Status Session::Core::checkComputed(const plan::Program &program) {
-  for (const plan::Binding &binding : program.checks())
-    for (const std::unique_ptr<Rank> &rank : ranks) {
+Status Session::Core::checkComputed(int program) {
+  for (const std::unique_ptr<Rank> &rank : ranks)
+    for (const plan::BoundShard &shard : rank->ownStage().checks(program)) {
       ResolvedBox box;
-      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(binding.box(), rank->coordinates(), nullptr, box));
-      std::string shard;
-      COLOSSAL_RETURN_IF_ERROR(packShard(*rank, binding, box, shard));
-      COLOSSAL_RETURN_IF_ERROR(checkRange(binding, shard.data(), shard.size()));
+      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank->ownPlace(), nullptr, box));
+      std::string packed;
+      COLOSSAL_RETURN_IF_ERROR(packShard(*rank, shard, box, packed));
+      COLOSSAL_RETURN_IF_ERROR(checkRange(*shard.binding, packed.data(), packed.size()));
     }
   return {};
 }
@@ -354,7 +359,7 @@ Status Session::run(int program, const Tensors &inputs, double *seconds) {
   ++core->shared.runs;
   Clock::time_point begin, end;
   Status status = core->rankThreads->run([&](Rank &rank) {
-    COLOSSAL_RETURN_IF_ERROR(core->scatter(plan().programs(program), inputs, rank));
+    COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     rank.leftBarrier();
     if (&rank == core->ranks[0].get())
@@ -366,7 +371,7 @@ Status Session::run(int program, const Tensors &inputs, double *seconds) {
     return Status();
   });
   if (status.ok())
-    status = core->checkComputed(plan().programs(program));
+    status = core->checkComputed(program);
   if (status.ok() && seconds)
     *seconds = std::chrono::duration<double>(end - begin).count();
   return status;
@@ -386,35 +391,54 @@ Status Session::outputs(int program, Tensors &outputs) {
     if (root())
       tensor.bytes.resize(elements * size);
     // Of ranks with equal boxes the first gives the values.
-    std::vector<ResolvedBox> boxes;
-    std::vector<bool> gives(ranks(), true);
-    for (uint32_t rank = 0; rank < ranks(); ++rank) {
-      ResolvedBox box;
-      COLOSSAL_RETURN_IF_ERROR(
-          ResolvedBox::resolve(binding.box(), plan::meshCoordinates(plan().mesh(), rank), nullptr, box));
-      for (const ResolvedBox &earlier : boxes)
-        gives[rank] = gives[rank] && !earlier.sameElements(box);
-      boxes.push_back(std::move(box));
-    }
+    std::vector<std::pair<uint32_t, ResolvedBox>> givers;
+    const plan::BoundShard *mine = nullptr; // of this process's first rank, where it gives
+    std::vector<plan::BoundShard> shards;   // one for each stage that holds it
+    std::vector<size_t> ofStage(core->shared.stages.size(), SIZE_MAX);
+    for (const plan::StageView &stage : core->shared.stages)
+      for (const plan::BoundShard &shard : stage.outputs(program))
+        if (shard.binding == &binding) {
+          ofStage[stage.index] = shards.size();
+          shards.push_back(shard);
+        }
+    for (const plan::StageView &stage : core->shared.stages)
+      for (uint64_t rank = stage.firstRank; rank < stage.firstRank + stage.ranks; ++rank) {
+        if (ofStage[stage.index] == SIZE_MAX)
+          continue;
+        const plan::BoundShard &shard = shards[ofStage[stage.index]];
+        ResolvedBox box;
+        COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, stage.place(rank), nullptr, box));
+        bool gives = true;
+        for (const auto &[earlier, same] : givers)
+          gives = gives && !same.sameElements(box);
+        if (!gives)
+          continue;
+        givers.push_back({static_cast<uint32_t>(rank), std::move(box)});
+        if (rank == core->ranks[0]->rank())
+          mine = &shard;
+      }
     if (core->ranks.size() == ranks()) {
-      for (uint32_t rank = 0; rank < ranks(); ++rank)
-        if (gives[rank])
-          COLOSSAL_RETURN_IF_ERROR(core->ranks[rank]->read(
-              binding.buffer(), boxes[rank].localBytes(size),
-              [&](const std::byte *host, uint64_t begin, uint64_t end) {
-                boxes[rank].fromShard(host, {begin / size, end / size}, tensor.bytes.data(), size);
-                return Status();
-              }));
+      for (const auto &giver : givers) {
+        const ResolvedBox &box = giver.second;
+        Rank &rank = *core->ranks[giver.first];
+        COLOSSAL_RETURN_IF_ERROR(
+            rank.read(*shards[ofStage[rank.ownStage().index]].buffer, box.localBytes(size),
+                      [&](const std::byte *host, uint64_t begin, uint64_t end) {
+                        box.fromShard(host, {begin / size, end / size}, tensor.bytes.data(), size);
+                        return Status();
+                      }));
+      }
     } else {
       Rank &own = *core->ranks[0];
-      std::string mine;
-      std::vector<std::string> shards;
-      if (gives[own.rank()])
-        COLOSSAL_RETURN_IF_ERROR(packShard(own, binding, boxes[own.rank()], mine));
-      COLOSSAL_RETURN_IF_ERROR(core->gather(mine, shards));
-      for (size_t rank = 0; rank < shards.size(); ++rank)
-        if (gives[rank])
-          boxes[rank].unpack(shards[rank], tensor.bytes.data(), size);
+      std::string given;
+      std::vector<std::string> all;
+      for (const auto &[rank, box] : givers)
+        if (mine && rank == own.rank())
+          COLOSSAL_RETURN_IF_ERROR(packShard(own, *mine, box, given));
+      COLOSSAL_RETURN_IF_ERROR(core->gather(given, all));
+      for (const auto &[rank, box] : givers)
+        if (rank < all.size())
+          box.unpack(all[rank], tensor.bytes.data(), size);
     }
     if (!root())
       continue;
@@ -439,10 +463,10 @@ Status Session::memory(std::vector<RankMemory> &report) {
   std::vector<std::string> texts;
   for (const std::unique_ptr<Rank> &rank : core->ranks) {
     json rows = json::array();
-    for (int arena = 0; arena < plan().arenas_size(); ++arena)
-      rows.push_back(
-          {std::string(lifeName(plan().arenas(arena).life())) + " (" + plan().arenas(arena).name() + ")",
-           plan().arenas(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
+    const auto &arenas = *rank->ownStage().arenas;
+    for (int arena = 0; arena < arenas.size(); ++arena)
+      rows.push_back({std::string(lifeName(arenas.Get(arena).life())) + " (" + arenas.Get(arena).name() + ")",
+                      arenas.Get(arena).bytes(), rank->memory().residentBytes(static_cast<uint32_t>(arena))});
     auto also = [&](const char *kind, uint64_t bytes) {
       if (bytes)
         rows.push_back({kind, bytes, bytes});
@@ -489,10 +513,11 @@ Status Session::traffic(int program, std::vector<RankTraffic> &report) {
       rows[key].planned = bytes;
     for (const json &row : json::parse(texts[rank]))
       rows[{row[0].get<std::string>(), row[1].get<std::string>()}].sent = row[2].get<uint64_t>();
-    const std::vector<int64_t> place = plan::meshCoordinates(plan().mesh(), rank);
-    int stage = -1;
-    for (size_t axis = 0; axis < place.size(); ++axis)
-      if (plan().mesh().axes(static_cast<int>(axis)).name() == "stage")
+    const plan::StageView &own = plan::stageOf(core->shared.stages, rank);
+    int stage = own.text ? static_cast<int>(own.index) : -1;
+    const std::vector<int64_t> place = own.place(rank).coordinates;
+    for (size_t axis = 0; axis < place.size() && !own.text; ++axis)
+      if (own.mesh->axes(static_cast<int>(axis)).name() == "stage")
         stage = static_cast<int>(place[axis]);
     for (auto &[key, row] : rows)
       if (row.sent || row.planned)

@@ -41,7 +41,7 @@ struct RankMemory {
 /// What one rank sent in a run along some axes, in one kind of transfer.
 struct RankTraffic {
   uint32_t rank = 0;
-  int stage = -1; ///< its coordinate along the mesh's axis `stage`; -1 where the mesh has none
+  int stage = -1; ///< its stage, or its coordinate along the mesh's axis `stage`; -1 where there are neither
   std::string axes, kind;
   uint64_t sent = 0;    ///< as its communicator counted
   uint64_t planned = 0; ///< by the closed formulas of docs/PlanFormat.md
@@ -86,7 +86,7 @@ public:
   Status traffic(int program, std::vector<RankTraffic> &report);
   /// What was recorded of runs; at the root of all ranks.
   Status timeline(Timeline &timeline);
-  uint64_t arenaBytes() const;      ///< per rank, as planned
+  uint64_t arenaBytes() const;      ///< of the rank that has most, as planned
   uint64_t collectiveBytes() const; ///< sent by this process's first rank since load
   /// Ends the ranks of other processes too, after an error here. Does not return if there are any.
   void terminateOthers(int exitCode);

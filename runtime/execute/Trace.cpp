@@ -3,7 +3,6 @@
 #include "runtime/execute/Trace.h"
 
 #include "colossal/Plan/DataType.h"
-#include "colossal/Plan/Expr.h"
 #include "colossal/Plan/Traffic.h"
 #include "runtime/validate/Validate.h"
 
@@ -46,6 +45,9 @@ std::vector<const plan::Instruction *> allInstructions(const plan::Plan &plan) {
   std::vector<const plan::Instruction *> all;
   for (const plan::Program &program : plan.programs())
     collect(program.body(), all);
+  for (const plan::StageText &text : plan.stage_texts())
+    for (const plan::StageProgram &program : text.programs())
+      collect(program.body(), all);
   for (const plan::Function &function : plan.functions())
     collect(function.body(), all);
   return all;
@@ -178,6 +180,7 @@ Status Timeline::unpack(const plan::Plan &plan, const std::vector<std::string> &
 
 /// Finds who took part in each collective and message, and when the last of them came.
 void Timeline::arrive() {
+  const std::vector<plan::StageView> stages = plan::stagesOf(*plan);
   // Run, instruction, occurrence, and the group's first member, or the message's two ends.
   using Key = std::array<uint32_t, 5>;
   std::map<Key, std::pair<int64_t, uint32_t>> latest;       // when, and who
@@ -187,7 +190,7 @@ void Timeline::arrive() {
     if (isNew) {
       const plan::Collective &collective = instructions[span.instruction]->collective();
       group->second =
-          plan::groupMembers(plan->mesh(), {collective.axes().begin(), collective.axes().end()}, rank)[0];
+          plan::stageOf(stages, rank).members({collective.axes().begin(), collective.axes().end()}, rank)[0];
     }
     return Key{span.run, span.instruction, span.occurrence, group->second, 0};
   };
@@ -246,9 +249,6 @@ std::string Timeline::events() const {
       arguments["kernel"] = kernel;
     if (instruction.predicted_seconds() > 0)
       arguments["predicted_us"] = instruction.predicted_seconds() * 1e6;
-    if (instruction.has_collective())
-      arguments["axes"] = plan::axisNames(
-          plan->mesh(), {instruction.collective().axes().begin(), instruction.collective().axes().end()});
     details[i] = jsonText(arguments);
     details[i].pop_back(); // more follows
   }
@@ -262,11 +262,13 @@ std::string Timeline::events() const {
   constexpr uint32_t runTrack = 2;
   constexpr int64_t zeros[plan::maxValues] = {};
   uint64_t arrows = 0;
+  const std::vector<plan::StageView> stages = plan::stagesOf(*plan);
   for (uint32_t rank = 0; rank < spans.size(); ++rank) {
+    const plan::StageView &stage = plan::stageOf(stages, rank);
     const std::string process = "\"pid\":" + std::to_string(rank);
     auto track = [&](uint32_t queue) { return process + ",\"tid\":" + std::to_string(queue); };
-    event("\"ph\":\"M\",\"name\":\"process_name\"," + process + ",\"args\":{\"name\":\"rank " +
-          std::to_string(rank) + "\"}");
+    event("\"ph\":\"M\",\"name\":\"process_name\"," + process +
+          ",\"args\":{\"name\":" + jsonText("rank " + std::to_string(rank) + stage.suffix()) + "}");
     const char *names[] = {"compute", "communicate", "runs"};
     for (uint32_t queue : {0u, 1u, runTrack})
       event("\"ph\":\"M\",\"name\":\"thread_name\"," + track(queue) + ",\"args\":{\"name\":\"" +
@@ -291,7 +293,10 @@ std::string Timeline::events() const {
       if (instruction.has_collective()) {
         auto [bytes, isNew] = sent.try_emplace(span.instruction, 0);
         if (isNew)
-          (void)plan::sentBytes(plan->mesh(), instruction.collective(), rank, zeros, bytes->second);
+          (void)plan::sentBytes(stage, instruction.collective(), rank, zeros, bytes->second);
+        arguments +=
+            ",\"axes\":" + jsonText(plan::axisNames(*stage.mesh, {instruction.collective().axes().begin(),
+                                                                  instruction.collective().axes().end()}));
         arguments += ",\"sent_bytes\":" + std::to_string(bytes->second);
       }
       if (waits)

@@ -2,6 +2,7 @@
 #include "colossal/Plan/Dump.h"
 
 #include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Expr.h"
 
 #include <algorithm>
 #include <sstream>
@@ -27,14 +28,14 @@ std::string lower(std::string text) {
 
 class Dumper {
 public:
-  explicit Dumper(const Plan &plan) : plan(plan) {}
+  explicit Dumper(const Plan &plan) : plan(plan), mesh(&plan.mesh()), arenas(&plan.arenas()) {}
   std::string run();
 
 private:
-  std::string expr(const Expr &e) const { return dumpExpr(e, plan.mesh()); }
+  std::string expr(const Expr &e) const { return dumpExpr(e, *mesh); }
   std::string arenaName(uint32_t arena) const {
-    return arena < static_cast<uint32_t>(plan.arenas_size()) ? plan.arenas(static_cast<int>(arena)).name()
-                                                             : "arena" + std::to_string(arena);
+    return arena < static_cast<uint32_t>(arenas->size()) ? arenas->Get(static_cast<int>(arena)).name()
+                                                         : "arena" + std::to_string(arena);
   }
   std::string ref(const BufferRef &r) const {
     std::string text =
@@ -54,7 +55,9 @@ private:
     return text + ")";
   }
   void tables();
-  void binding(const char *role, const Binding &b);
+  void arenaLines();
+  void binding(const char *role, const Binding &b, const Box *box, const BufferRef *buffer);
+  void stageText(int index);
   void body(const google::protobuf::RepeatedPtrField<Instruction> &instructions, const std::string &prefix,
             int depth);
   void instruction(const Instruction &instruction, const std::string &path, int depth);
@@ -65,21 +68,43 @@ private:
   std::string call(const Call &c) const;
 
   const Plan &plan;
+  // Of the stage whose text is being written; functions are written as the first stage sees them.
+  const Mesh *mesh;
+  const google::protobuf::RepeatedPtrField<Arena> *arenas;
   std::ostringstream out;
 };
 
+void Dumper::arenaLines() {
+  for (const Arena &arena : *arenas)
+    out << "arena " << arena.name() << ": " << lower(Arena::Life_Name(arena.life())) << " in "
+        << lower(Arena::Space_Name(arena.space())) << ", " << arena.bytes() << " bytes, alignment "
+        << arena.alignment() << '\n';
+}
+
 void Dumper::tables() {
-  out << "plan version " << plan.version() << "\nmesh";
-  for (const MeshAxis &axis : plan.mesh().axes())
-    out << ' ' << axis.name() << '=' << axis.size();
+  out << "plan version " << plan.version();
+  auto axes = [&](const Mesh &shape) {
+    for (const MeshAxis &axis : shape.axes())
+      out << ' ' << axis.name() << '=' << axis.size();
+  };
+  if (plan.stages_size() == 0) {
+    out << "\nmesh";
+    axes(plan.mesh());
+  }
+  uint64_t first = 0;
+  for (int i = 0; i < plan.stages_size(); ++i) {
+    const Stage &stage = plan.stages(i);
+    const uint64_t ranks = meshRanks(stage.mesh());
+    out << "\nstage " << i << " '" << stage.name() << "': ranks " << first << " to " << first + ranks - 1
+        << ", text " << stage.text() << ", mesh";
+    axes(stage.mesh());
+    first += ranks;
+  }
   out << "\ntarget " << plan.target().device() << ' ' << plan.target().triple() << ' ' << plan.target().cpu();
   for (const std::string &feature : plan.target().features())
     out << " +" << feature;
   out << '\n';
-  for (const Arena &arena : plan.arenas())
-    out << "arena " << arena.name() << ": " << lower(Arena::Life_Name(arena.life())) << " in "
-        << lower(Arena::Space_Name(arena.space())) << ", " << arena.bytes() << " bytes, alignment "
-        << arena.alignment() << '\n';
+  arenaLines();
   for (int i = 0; i < plan.files_size(); ++i)
     out << "file " << i << ": " << plan.files(i).path() << ", " << plan.files(i).bytes() << " bytes\n";
   for (int i = 0; i < plan.parameters_size(); ++i) {
@@ -100,9 +125,10 @@ void Dumper::tables() {
         << ", " << plan.kernels(i).buffers() << " buffers, " << plan.kernels(i).params() << " parameters\n";
 }
 
-void Dumper::binding(const char *role, const Binding &b) {
-  out << "  " << role << " '" << b.name() << "': " << dataTypeName(b.type()) << list(b.shape()) << " = "
-      << ref(b.buffer()) << ' ' << box(b.box());
+void Dumper::binding(const char *role, const Binding &b, const Box *held, const BufferRef *buffer) {
+  out << "  " << role << " '" << b.name() << "': " << dataTypeName(b.type()) << list(b.shape());
+  if (held)
+    out << " = " << ref(*buffer) << ' ' << box(*held);
   if (b.has_range())
     out << " in [" << b.range().least() << ", " << b.range().greatest() << "] for '" << b.range().user()
         << "'";
@@ -151,9 +177,8 @@ std::string Dumper::collective(const Collective &c) const {
     text += " " + lower(Collective::Reduction_Name(c.reduction()));
   text += " over";
   for (uint32_t axis : c.axes())
-    text += " " + (axis < static_cast<uint32_t>(plan.mesh().axes_size())
-                       ? plan.mesh().axes(static_cast<int>(axis)).name()
-                       : std::to_string(axis));
+    text += " " + (axis < static_cast<uint32_t>(mesh->axes_size()) ? mesh->axes(static_cast<int>(axis)).name()
+                                                                   : std::to_string(axis));
   text += ": " + ref(c.src()) + " -> " + ref(c.dst()) + " " + dataTypeName(c.type());
   if (c.kind() == Collective::EXCHANGE) {
     const Collective::Window &w = c.window();
@@ -237,8 +262,39 @@ void Dumper::body(const google::protobuf::RepeatedPtrField<Instruction> &instruc
     instruction(instructions.Get(i), prefix + std::to_string(i), depth);
 }
 
+void Dumper::stageText(int index) {
+  const StageText &text = plan.stage_texts(index);
+  arenas = &text.arenas();
+  for (const Stage &stage : plan.stages())
+    if (stage.text() == static_cast<uint32_t>(index)) {
+      mesh = &stage.mesh();
+      break;
+    }
+  out << "\ntext " << index << '\n';
+  arenaLines();
+  for (int p = 0; p < std::min(text.programs_size(), plan.programs_size()); ++p) {
+    const Program &program = plan.programs(p);
+    const StageProgram &own = text.programs(p);
+    out << "\nprogram '" << program.name() << "' of text " << index << '\n';
+    auto shards = [&](const char *role, const auto &bindings, const auto &held) {
+      for (const Shard &shard : held)
+        if (shard.binding() < static_cast<uint32_t>(bindings.size()))
+          binding(role, bindings.Get(static_cast<int>(shard.binding())), &shard.box(), &shard.buffer());
+    };
+    shards("input", program.inputs(), own.inputs());
+    shards("output", program.outputs(), own.outputs());
+    shards("check", program.checks(), own.checks());
+    body(own.body(), "", 1);
+  }
+}
+
 std::string Dumper::run() {
   tables();
+  if (plan.stages_size() > 0) {
+    mesh = &plan.stages(0).mesh();
+    if (plan.stages(0).text() < static_cast<uint32_t>(plan.stage_texts_size()))
+      arenas = &plan.stage_texts(static_cast<int>(plan.stages(0).text())).arenas();
+  }
   for (const Function &function : plan.functions()) {
     out << "\nfunction '" << function.name() << "'";
     if (function.arguments())
@@ -253,16 +309,18 @@ std::string Dumper::run() {
     out << ", " << program.events() << " events, " << program.collective_bytes()
         << " collective bytes, predicted " << program.predicted_seconds() << " s\n";
     for (const Binding &b : program.inputs())
-      binding("input", b);
+      binding("input", b, b.has_box() ? &b.box() : nullptr, &b.buffer());
     for (const FixedInput &input : program.fixed_inputs())
       out << "  fixed input '" << input.name() << "': " << dataTypeName(input.type()) << list(input.shape())
           << " = data@" << input.offset() << '+' << input.bytes() << '\n';
     for (const Binding &b : program.outputs())
-      binding("output", b);
+      binding("output", b, b.has_box() ? &b.box() : nullptr, &b.buffer());
     for (const Binding &b : program.checks())
-      binding("check", b);
+      binding("check", b, b.has_box() ? &b.box() : nullptr, &b.buffer());
     body(program.body(), "", 1);
   }
+  for (int text = 0; text < plan.stage_texts_size(); ++text)
+    stageText(text);
   return out.str();
 }
 
@@ -276,6 +334,7 @@ std::string dumpExpr(const Expr &expr, const Mesh &mesh) {
                ? mesh.axes(static_cast<int>(expr.coordinate())).name()
                : "axis" + std::to_string(expr.coordinate());
   case Expr::kCounter: return "i" + std::to_string(expr.counter());
+  case Expr::kOwn: return expr.own() == Expr::RANK ? "rank" : expr.own() == Expr::STAGE ? "stage" : "?";
   case Expr::kBinary: {
     std::string lhs = dumpExpr(expr.binary().lhs(), mesh), rhs = dumpExpr(expr.binary().rhs(), mesh);
     switch (expr.binary().op()) {

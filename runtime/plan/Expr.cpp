@@ -38,22 +38,27 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned values, unsigned depth)
     COLOSSAL_RETURN_IF_ERROR(checkAt(binary.lhs(), axes, values, depth + 1));
     return checkAt(binary.rhs(), axes, values, depth + 1);
   }
+  case Expr::kOwn:
+    if (expr.own() != Expr::RANK && expr.own() != Expr::STAGE)
+      return bad("unknown property " + std::to_string(expr.own()) + " of a rank");
+    return {};
   case Expr::KIND_NOT_SET: break;
   }
   return bad("empty");
 }
 
 /// Returns false on overflow.
-bool evaluate(const Expr &expr, const int64_t *coordinates, const int64_t *values, int64_t &value) {
+bool evaluate(const Expr &expr, const Place &place, const int64_t *values, int64_t &value) {
   switch (expr.kind_case()) {
   case Expr::kConstant: value = expr.constant(); return true;
-  case Expr::kCoordinate: value = coordinates[expr.coordinate()]; return true;
+  case Expr::kCoordinate: value = place.coordinates[expr.coordinate()]; return true;
+  case Expr::kOwn: value = expr.own() == Expr::RANK ? place.rank : place.stage; return true;
   case Expr::kCounter: value = values[expr.counter()]; return true;
   default: break;
   }
   const Expr::Binary &binary = expr.binary();
   int64_t lhs, rhs;
-  if (!evaluate(binary.lhs(), coordinates, values, lhs) || !evaluate(binary.rhs(), coordinates, values, rhs))
+  if (!evaluate(binary.lhs(), place, values, lhs) || !evaluate(binary.rhs(), place, values, rhs))
     return false;
   switch (binary.op()) {
   case Expr::ADD: return !__builtin_add_overflow(lhs, rhs, &value);
@@ -76,9 +81,8 @@ Status checkExpr(const Expr &expr, unsigned axes, unsigned values) {
   return checkAt(expr, axes, values, 0);
 }
 
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const int64_t *values,
-                    int64_t &value) {
-  if (!evaluate(expr, coordinates.data(), values, value))
+Status evaluateExpr(const Expr &expr, const Place &place, const int64_t *values, int64_t &value) {
+  if (!evaluate(expr, place, values, value))
     return bad("its value overflows 64 bits");
   return {};
 }
@@ -102,6 +106,8 @@ void markValues(const Expr &expr, std::vector<bool> &values) {
 void markCoordinates(const Expr &expr, std::vector<bool> &axes) {
   if (expr.kind_case() == Expr::kCoordinate && expr.coordinate() < axes.size())
     axes[expr.coordinate()] = true;
+  if (expr.kind_case() == Expr::kOwn && expr.own() == Expr::RANK)
+    axes.assign(axes.size(), true);
   if (expr.kind_case() == Expr::kBinary) {
     markCoordinates(expr.binary().lhs(), axes);
     markCoordinates(expr.binary().rhs(), axes);

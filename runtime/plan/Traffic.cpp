@@ -11,7 +11,7 @@ namespace colossal::plan {
 
 namespace {
 
-using Body = google::protobuf::RepeatedPtrField<Instruction>;
+using Body = InstructionList;
 
 uint64_t groupSize(const Mesh &mesh, const Collective &collective) {
   uint64_t members = 1;
@@ -28,11 +28,11 @@ uint64_t blockElements(const Collective &collective) {
 }
 
 /// Values of an expression on every member.
-Status onMembers(const Mesh &mesh, const std::vector<uint32_t> &members, const Expr &expr,
+Status onMembers(const StageView &stage, const std::vector<uint32_t> &members, const Expr &expr,
                  const int64_t *values, std::vector<int64_t> &results) {
   results.resize(members.size());
   for (size_t m = 0; m < members.size(); ++m)
-    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, meshCoordinates(mesh, members[m]), values, results[m]));
+    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, stage.place(members[m]), values, results[m]));
   return {};
 }
 
@@ -90,9 +90,10 @@ bool sameInEachIteration(const Plan &plan, const Repeat &repeat, size_t seen) {
 
 class Counting {
 public:
-  Counting(const Plan &plan, uint64_t rank, Traffic &traffic, uint64_t shortAllReduce)
-      : plan(plan), mesh(plan.mesh()), rank(rank), shortAllReduce(shortAllReduce),
-        place(meshCoordinates(mesh, rank)), traffic(traffic) {}
+  Counting(const Plan &plan, const std::vector<StageView> &stages, uint64_t rank, Traffic &traffic,
+           uint64_t shortAllReduce)
+      : plan(plan), stages(stages), stage(stageOf(stages, rank)), rank(rank), shortAllReduce(shortAllReduce),
+        place(stage.place(rank)), traffic(traffic) {}
 
   /// Adds what `times` runs of the body send.
   Status count(const Body &body, uint64_t times) {
@@ -106,14 +107,14 @@ private:
     if (instruction.has_collective()) {
       const Collective &collective = instruction.collective();
       uint64_t bytes = 0;
-      COLOSSAL_RETURN_IF_ERROR(sentBytes(mesh, collective, rank, values.data(), bytes, shortAllReduce));
-      traffic[{axisNames(mesh, {collective.axes().begin(), collective.axes().end()}),
+      COLOSSAL_RETURN_IF_ERROR(sentBytes(stage, collective, rank, values.data(), bytes, shortAllReduce));
+      traffic[{axisNames(*stage.mesh, {collective.axes().begin(), collective.axes().end()}),
                collectiveName(collective.kind())}] += bytes * times;
     } else if (instruction.has_send()) {
       int64_t peer = -1;
       COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, values.data(), peer));
       if (peer >= 0 && static_cast<uint64_t>(peer) != rank)
-        traffic[{axisNames(mesh, axesBetween(mesh, rank, static_cast<uint64_t>(peer))), "send"}] +=
+        traffic[{axesBetween(stages, rank, static_cast<uint64_t>(peer)), "send"}] +=
             instruction.send().src().bytes() * times;
     } else if (instruction.has_call()) {
       const Call &call = instruction.call();
@@ -147,14 +148,15 @@ private:
   }
 
   const Plan &plan;
-  const Mesh &mesh;
+  const std::vector<StageView> &stages;
+  const StageView &stage;
   const uint64_t rank, shortAllReduce;
-  const std::vector<int64_t> place;
+  const Place place;
   Traffic &traffic;
   std::vector<int64_t> values; // arguments and counters
 };
 
-void addStaging(const Plan &plan, const Body &body, std::vector<uint64_t> &queues) {
+void addStaging(const Mesh &mesh, const Body &body, std::vector<uint64_t> &queues) {
   for (const Instruction &instruction : body) {
     if (instruction.has_collective()) {
       const Collective &collective = instruction.collective();
@@ -162,11 +164,11 @@ void addStaging(const Plan &plan, const Body &body, std::vector<uint64_t> &queue
         queues.resize(instruction.queue() + 1);
       uint64_t &most = queues[instruction.queue()];
       most = std::max(most, stagingOf(collective.kind(), blockElements(collective),
-                                      elementBytes(collective.type()), groupSize(plan.mesh(), collective))
+                                      elementBytes(collective.type()), groupSize(mesh, collective))
                                 .bytes);
     }
-    addStaging(plan, instruction.repeat().body(), queues);
-    addStaging(plan, instruction.predicate().body(), queues);
+    addStaging(mesh, instruction.repeat().body(), queues);
+    addStaging(mesh, instruction.predicate().body(), queues);
   }
 }
 
@@ -210,10 +212,10 @@ uint64_t sentBytes(const Transfer &transfer) {
   }
 }
 
-Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
+Status sentBytes(const StageView &stage, const Collective &collective, uint64_t rank, const int64_t *values,
                  uint64_t &bytes, uint64_t shortAllReduce) {
   const std::vector<uint32_t> members =
-      groupMembers(mesh, {collective.axes().begin(), collective.axes().end()}, rank);
+      stage.members({collective.axes().begin(), collective.axes().end()}, rank);
   Transfer transfer;
   transfer.kind = collective.kind();
   transfer.members = members.size();
@@ -223,12 +225,12 @@ Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, 
   transfer.root = collective.root();
   transfer.shortAllReduce = shortAllReduce;
   if (collective.kind() == Collective::PERMUTE) {
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, collective.source(), values, transfer.sources));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(stage, members, collective.source(), values, transfer.sources));
   } else if (collective.kind() == Collective::EXCHANGE) {
     const Collective::Window &window = collective.window();
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_start(), values, transfer.start));
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.src_valid(), values, transfer.valid));
-    COLOSSAL_RETURN_IF_ERROR(onMembers(mesh, members, window.dst_start(), values, transfer.wanted));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(stage, members, window.src_start(), values, transfer.start));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(stage, members, window.src_valid(), values, transfer.valid));
+    COLOSSAL_RETURN_IF_ERROR(onMembers(stage, members, window.dst_start(), values, transfer.wanted));
     transfer.rows = window.outer() * window.inner();
     transfer.extent = static_cast<int64_t>(window.dst_extent());
   }
@@ -256,18 +258,26 @@ std::string axisNames(const Mesh &mesh, const std::vector<uint32_t> &axes) {
   return names;
 }
 
-std::vector<uint32_t> axesBetween(const Mesh &mesh, uint64_t a, uint64_t b) {
-  const std::vector<int64_t> first = meshCoordinates(mesh, a), second = meshCoordinates(mesh, b);
+std::string axesBetween(const std::vector<StageView> &stages, uint64_t a, uint64_t b) {
+  const StageView &stage = stageOf(stages, a);
+  if (&stage != &stageOf(stages, b))
+    return "stage";
+  const std::vector<int64_t> first = stage.place(a).coordinates, second = stage.place(b).coordinates;
   std::vector<uint32_t> axes;
   for (uint32_t axis = 0; axis < first.size(); ++axis)
     if (first[axis] != second[axis])
       axes.push_back(axis);
-  return axes;
+  return axisNames(*stage.mesh, axes);
 }
 
 Status programTraffic(const Plan &plan, const Program &program, uint64_t rank, Traffic &traffic,
                       uint64_t shortAllReduce) {
-  return Counting(plan, rank, traffic, shortAllReduce).count(program.body(), 1);
+  const std::vector<StageView> stages = stagesOf(plan);
+  const InstructionList *body = &program.body();
+  for (int p = 0; p < plan.programs_size(); ++p)
+    if (&plan.programs(p) == &program)
+      body = &stageOf(stages, rank).body(p);
+  return Counting(plan, stages, rank, traffic, shortAllReduce).count(*body, 1);
 }
 
 uint64_t collectiveBytes(const Traffic &traffic) {
@@ -280,10 +290,14 @@ uint64_t collectiveBytes(const Traffic &traffic) {
 
 std::vector<uint64_t> stagingByQueue(const Plan &plan) {
   std::vector<uint64_t> queues;
-  for (const Program &program : plan.programs())
-    addStaging(plan, program.body(), queues);
-  for (const Function &function : plan.functions())
-    addStaging(plan, function.body(), queues);
+  for (const StageView &stage : stagesOf(plan)) {
+    for (int program = 0; program < plan.programs_size(); ++program)
+      addStaging(*stage.mesh, stage.body(program), queues);
+    const std::vector<bool> called = stage.functions();
+    for (size_t function = 0; function < called.size(); ++function)
+      if (called[function])
+        addStaging(*stage.mesh, plan.functions(static_cast<int>(function)).body(), queues);
+  }
   return queues;
 }
 

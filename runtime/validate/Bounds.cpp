@@ -28,13 +28,13 @@ Status Checker::needVersion(uint32_t version, const std::string &what) const {
 
 Status Checker::checkRef(const plan::BufferRef &ref, const std::string &what, const Scope &scope,
                          bool written) {
-  if (ref.arena() >= static_cast<uint32_t>(plan.arenas_size()))
+  if (ref.arena() >= static_cast<uint32_t>(stage->arenas->size()))
     return invalid(what + " refers to arena " + std::to_string(ref.arena()) + " of " +
-                   std::to_string(plan.arenas_size()));
+                   std::to_string(stage->arenas->size()));
   if (static_cast<unsigned>(ref.strides_size()) > scope.environment.visible())
     return invalid(what + " has " + std::to_string(ref.strides_size()) + " strides where " +
                    std::to_string(scope.environment.visible()) + " arguments and counters are seen");
-  const plan::Arena &arena = plan.arenas(static_cast<int>(ref.arena()));
+  const plan::Arena &arena = stage->arenas->Get(static_cast<int>(ref.arena()));
   const Range begin = scope.environment.range(scope.environment.address(ref.offset(), ref.strides()));
   if (ref.offset() > maxExtent || ref.bytes() > maxExtent || begin.least < 0 ||
       begin.greatest + ref.bytes() > arena.bytes())

@@ -40,14 +40,22 @@ public:
       : plan(plan), code(code), data(data) {}
 
   Status checkTables();
-  Status checkProgram(const plan::Program &program);
+  /// `index` is that of one of the plan's programs.
+  Status checkProgram(int index);
 
 private:
   // Tables.cpp
+  Status checkStages();
   Status checkArenas();
   Status checkParameters();
   Status checkCode();
-  Status checkBinding(const plan::Binding &binding, bool output);
+  /// What all ranks have in common of a binding.
+  static Status checkBinding(const plan::Binding &binding, bool isCheck);
+  /// What the ranks of the current stage hold of it.
+  Status checkShard(const plan::BoundShard &shard, bool output);
+  /// Whether the ranks of all stages together hold each element of an output once.
+  Status checkHeldOnce(int program, const plan::Binding &output);
+  Status checkBindings(int index);
 
   // Instructions.cpp
   /// What stands around an instruction: the program or function, the repeats and predicates that it is in.
@@ -93,7 +101,9 @@ private:
 
   const plan::Plan &plan;
   plan::ByteView code, data;
-  uint64_t ranks = 1;
+  uint64_t ranks = 1; // of all stages
+  std::vector<plan::StageView> stages;
+  const plan::StageView *stage = nullptr; // whose text is being looked at
   uint64_t worked = 0;
 
   // Of the program being checked.

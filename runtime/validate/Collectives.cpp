@@ -55,9 +55,9 @@ Status Checker::checkCollective(const plan::Collective &collective, const Scope 
   uint64_t members = 1;
   std::set<uint32_t> axes;
   for (uint32_t axis : collective.axes()) {
-    if (axis >= static_cast<uint32_t>(plan.mesh().axes_size()) || !axes.insert(axis).second)
+    if (axis >= static_cast<uint32_t>(stage->mesh->axes_size()) || !axes.insert(axis).second)
       return invalid("axis " + std::to_string(axis) + " is not of the mesh, or named twice");
-    members *= plan.mesh().axes(static_cast<int>(axis)).size();
+    members *= stage->mesh->axes(static_cast<int>(axis)).size();
   }
   const uint64_t size = plan::elementBytes(collective.type());
   if (size == 0)

@@ -50,9 +50,17 @@ void Affine::add(const Affine &other, __int128 times) {
   terms = std::move(sum);
 }
 
-Environment::Environment(const plan::Mesh &mesh) : axes(static_cast<unsigned>(mesh.axes_size())) {
-  for (const plan::MeshAxis &axis : mesh.axes())
-    addSymbol(std::max<uint64_t>(1, axis.size()) - 1);
+Environment::Environment(const plan::StageView &own)
+    : firstRank(static_cast<int64_t>(own.firstRank)), stage(own.index),
+      axes(static_cast<unsigned>(own.mesh->axes_size())) {
+  rank.constant = firstRank;
+  for (const plan::MeshAxis &axis : own.mesh->axes()) {
+    for (auto &[symbol, stride] : rank.terms)
+      stride *= axis.size();
+    const uint32_t symbol = addSymbol(axis.size() - 1);
+    if (axis.size() > 1)
+      rank.terms.push_back({symbol, 1});
+  }
 }
 
 uint32_t Environment::addSymbol(uint64_t width) {
@@ -125,6 +133,11 @@ Status Environment::affine(const plan::Expr &expr, Affine &result) {
         value.terms = {{node.coordinate(), 1}};
       return value;
     case plan::Expr::kCounter: return values[node.counter()];
+    case plan::Expr::kOwn:
+      if (node.own() == plan::Expr::RANK)
+        return rank;
+      value.constant = stage;
+      return value;
     default: break;
     }
     Affine lhs = visit(node.binary().lhs()), rhs = visit(node.binary().rhs());
@@ -261,14 +274,19 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
     points = std::min<__int128>(points * size, INT64_MAX);
   COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(std::min<__int128>(points * evaluations, INT64_MAX))));
 
-  std::vector<int64_t> coordinates(axes), visibleValues, arguments, results(exprs.size());
+  plan::Place place = {std::vector<int64_t>(axes), firstRank, stage};
+  std::vector<int64_t> visibleValues, arguments, results(exprs.size());
   for (__int128 point = 0; point < points; ++point) {
     __int128 rest = point;
     for (unsigned axis = axes; axis-- > 0;)
       if (usedAxes[axis]) {
-        coordinates[axis] = static_cast<int64_t>(rest % (widths[axis] + 1));
+        place.coordinates[axis] = static_cast<int64_t>(rest % (widths[axis] + 1));
         rest /= widths[axis] + 1;
       }
+    place.rank = 0;
+    for (unsigned axis = 0; axis < axes; ++axis)
+      place.rank = place.rank * static_cast<int64_t>(widths[axis] + 1) + place.coordinates[axis];
+    place.rank += firstRank;
     visibleValues.clear();
     for (size_t s = 0; s < steps.size(); ++s) {
       if (!steps[s].call) {
@@ -278,12 +296,12 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
       }
       arguments.resize(static_cast<size_t>(steps[s].call->arguments_size()));
       for (size_t a = 0; a < arguments.size(); ++a)
-        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)),
-                                                    coordinates, visibleValues.data(), arguments[a]));
+        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)), place,
+                                                    visibleValues.data(), arguments[a]));
       visibleValues.swap(arguments);
     }
     for (size_t i = 0; i < exprs.size(); ++i)
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], coordinates, visibleValues.data(), results[i]));
+      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], place, visibleValues.data(), results[i]));
     COLOSSAL_RETURN_IF_ERROR(check(results));
   }
   return {};

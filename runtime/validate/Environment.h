@@ -7,7 +7,7 @@
 #ifndef COLOSSAL_RUNTIME_VALIDATE_ENVIRONMENT_H
 #define COLOSSAL_RUNTIME_VALIDATE_ENVIRONMENT_H
 
-#include "colossal/Plan/Expr.h"
+#include "colossal/Plan/Stages.h"
 
 #include <cstdint>
 #include <functional>
@@ -36,8 +36,8 @@ struct Affine {
 class Environment {
 public:
   Environment() = default;
-  /// That of a program: it sees nothing but the coordinates, which take all values of the mesh.
-  explicit Environment(const plan::Mesh &mesh);
+  /// That of a program on all ranks of a stage: it sees nothing but the coordinates.
+  explicit Environment(const plan::StageView &stage);
 
   /// How many values the expressions of this place may name.
   unsigned visible() const { return static_cast<unsigned>(values.size()); }
@@ -80,6 +80,8 @@ private:
   std::vector<uint64_t> widths; // of the symbols; the mesh's axes come first
   std::vector<Affine> values;
   std::vector<Step> steps;
+  Affine rank; // the plan's number of it
+  int64_t firstRank = 0, stage = 0;
   unsigned axes = 0, repeatCount = 0;
 };
 

@@ -119,7 +119,7 @@ Status Checker::checkCall(const plan::Call &call, const Scope &scope) {
   COLOSSAL_RETURN_IF_ERROR(inner.environment.enterCall(call, function.arguments()));
   if (!visited[scope.predicated].insert({call.function(), inner.environment.signature()}).second)
     return {};
-  inner.owner = "function '" + function.name() + "'";
+  inner.owner = "function '" + function.name() + "'" + stage->suffix();
   inner.prefix.clear();
   inner.function = call.function() + 1;
   inner.depth = scope.depth + 1;
@@ -143,7 +143,7 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Scope &scope) {
     return invalid("its tiles or their scratch are out of range");
   for (const plan::Expr &param : launch.params())
     COLOSSAL_RETURN_IF_ERROR(
-        plan::checkExpr(param, static_cast<unsigned>(plan.mesh().axes_size()), scope.environment.visible()));
+        plan::checkExpr(param, static_cast<unsigned>(stage->mesh->axes_size()), scope.environment.visible()));
   const int firstWritten = launch.buffers_size() - static_cast<int>(launch.writes());
   std::vector<bool> both(launch.buffers_size());
   for (uint32_t index : launch.also_written()) {

@@ -76,20 +76,35 @@ Status Checker::checkTables() {
   if (plan.version() == 0 || plan.version() > plan::schemaVersion)
     return {Code::Unsupported, "the plan has schema version " + std::to_string(plan.version()) +
                                    "; this runtime reads up to " + std::to_string(plan::schemaVersion)};
-  if (plan.mesh().axes_size() > 16)
-    return invalid("the mesh has more than 16 axes");
-  ranks = plan::meshRanks(plan.mesh());
-  if (ranks == 0 || ranks > maxRanks)
-    return invalid("the mesh has an empty axis or more than " + std::to_string(maxRanks) + " ranks");
-  COLOSSAL_RETURN_IF_ERROR(checkArenas());
+  COLOSSAL_RETURN_IF_ERROR(checkStages());
+  for (const plan::StageView &each : stages) {
+    stage = &each;
+    if (Status status = checkArenas(); !status.ok())
+      return {status.code(), status.message() + each.suffix()};
+  }
   COLOSSAL_RETURN_IF_ERROR(checkParameters());
   return checkCode();
 }
 
+Status Checker::checkStages() {
+  if (plan.stages_size() > 0)
+    COLOSSAL_RETURN_IF_ERROR(needVersion(2, "stages"));
+  COLOSSAL_RETURN_IF_ERROR(plan::readStages(plan, stages));
+  ranks = 0;
+  for (const plan::StageView &each : stages) {
+    if (each.mesh->axes_size() > 16)
+      return invalid("the mesh" + each.suffix() + " has more than 16 axes");
+    ranks += each.ranks;
+  }
+  if (ranks > maxRanks)
+    return invalid("there are more than " + std::to_string(maxRanks) + " ranks");
+  return {};
+}
+
 Status Checker::checkArenas() {
-  for (int i = 0; i < plan.arenas_size(); ++i) {
-    const plan::Arena &arena = plan.arenas(i);
-    std::string where = indexed("arena", plan.arenas(), i);
+  for (int i = 0; i < stage->arenas->size(); ++i) {
+    const plan::Arena &arena = stage->arenas->Get(i);
+    std::string where = indexed("arena", *stage->arenas, i);
     if (arena.space() != plan::Arena::DEVICE && arena.space() != plan::Arena::PINNED_HOST)
       return {Code::Unsupported,
               where + "this runtime has no such memory space (" + std::to_string(arena.space()) + ")"};
@@ -166,38 +181,63 @@ Status Checker::checkCode() {
   return {};
 }
 
-Status Checker::checkBinding(const plan::Binding &binding, bool output) {
-  Scope scope;
-  scope.environment = Environment(plan.mesh());
-  COLOSSAL_RETURN_IF_ERROR(checkRef(binding.buffer(), "its buffer", scope, !output));
-  uint64_t size = plan::elementBytes(binding.type());
-  if (size == 0)
+Status Checker::checkBinding(const plan::Binding &binding, bool isCheck) {
+  if (plan::elementBytes(binding.type()) == 0)
     return invalid("its type is not valid");
-  if (binding.buffer().offset() % size != 0)
-    return invalid("its buffer is not aligned to its elements");
-  COLOSSAL_RETURN_IF_ERROR(checkBox(binding.box(), binding.shape(), binding.type(), binding.buffer(), scope));
+  if (isCheck && !binding.has_range())
+    return invalid("it has no range");
   if (binding.has_range() && binding.type() != plan::I32 && binding.type() != plan::I64)
     return invalid("it has a range, and is no index");
-  if (!output)
-    return {};
+  return {};
+}
+
+Status Checker::checkShard(const plan::BoundShard &shard, bool output) {
+  Scope scope;
+  scope.environment = Environment(*stage);
+  COLOSSAL_RETURN_IF_ERROR(checkRef(*shard.buffer, "its buffer", scope, !output));
+  if (shard.buffer->offset() % plan::elementBytes(shard.binding->type()) != 0)
+    return invalid("its buffer is not aligned to its elements");
+  return checkBox(*shard.box, shard.binding->shape(), shard.binding->type(), *shard.buffer, scope);
+}
+
+Status Checker::checkHeldOnce(int program, const plan::Binding &output) {
   // The ranks' boxes, equal ones once, must be disjoint and hold as many elements as the tensor has: none is
   // lost, none given twice.
-  std::vector<const plan::Expr *> exprs;
   uint64_t elements = 1, held = 0;
-  for (const plan::BoxDim &dim : binding.box().dims()) {
-    exprs.push_back(&dim.start());
-    exprs.push_back(&dim.valid());
-    elements *= dim.global();
-  }
+  std::vector<uint64_t> refined; // extents
   std::set<std::vector<int64_t>> boxes;
-  COLOSSAL_RETURN_IF_ERROR(forAll(exprs, scope, [&](const std::vector<int64_t> &values) {
-    uint64_t volume = 1;
-    for (size_t i = 1; i < values.size(); i += 2)
-      volume *= static_cast<uint64_t>(values[i]);
-    if (boxes.insert(values).second)
-      held += volume;
-    return held > elements ? invalid("the ranks' boxes overlap without being equal") : Status();
-  }));
+  bool isFirst = true;
+  for (const plan::StageView &each : stages)
+    for (const plan::BoundShard &shard : each.outputs(program)) {
+      if (shard.binding != &output)
+        continue;
+      std::vector<const plan::Expr *> exprs;
+      std::vector<uint64_t> extents;
+      for (const plan::BoxDim &dim : shard.box->dims()) {
+        exprs.push_back(&dim.start());
+        exprs.push_back(&dim.valid());
+        extents.push_back(dim.global());
+      }
+      if (!isFirst && extents != refined)
+        return invalid("stages refine its dimensions differently");
+      if (isFirst)
+        for (uint64_t extent : extents)
+          elements *= extent;
+      isFirst = false;
+      refined = std::move(extents);
+      Scope scope;
+      scope.environment = Environment(each);
+      COLOSSAL_RETURN_IF_ERROR(forAll(exprs, scope, [&](const std::vector<int64_t> &values) {
+        uint64_t volume = 1;
+        for (size_t i = 1; i < values.size(); i += 2)
+          volume *= static_cast<uint64_t>(values[i]);
+        if (boxes.insert(values).second)
+          held += volume;
+        return held > elements ? invalid("the ranks' boxes overlap without being equal") : Status();
+      }));
+    }
+  if (isFirst)
+    return invalid("no stage makes it");
   if (held != elements)
     return invalid("the ranks hold " + std::to_string(held) + " of its " + std::to_string(elements) +
                    " elements");
@@ -222,34 +262,28 @@ Status Checker::checkBinding(const plan::Binding &binding, bool output) {
   return {};
 }
 
-Status Checker::checkProgram(const plan::Program &program) {
-  Scope scope;
-  scope.environment = Environment(plan.mesh());
-  scope.owner = "program '" + program.name() + "'";
-  auto failed = [&](const std::string &what, const Status &status) {
-    return Status(status.code(), scope.owner + ", " + what + ": " + status.message());
+Status Checker::checkBindings(int index) {
+  const plan::Program &program = plan.programs(index);
+  const std::string owner = "program '" + program.name() + "', ";
+  auto failed = [&](const char *kind, const std::string &name, const Status &status) {
+    return Status(status.code(), owner + kind + " '" + name + "': " + status.message());
   };
-  if (program.role() < plan::Program::LOAD || program.role() > plan::Program::STEP)
-    return invalid(scope.owner + ": unknown role");
-  scope.loading = program.role() == plan::Program::LOAD;
   std::set<std::string> inputs, outputs;
   for (const plan::Binding &binding : program.inputs()) {
     Status status =
         inputs.insert(binding.name()).second ? checkBinding(binding, false) : invalid("the name is taken");
     if (!status.ok())
-      return failed("input '" + binding.name() + "'", status);
+      return failed("input", binding.name(), status);
   }
   for (const plan::Binding &binding : program.outputs()) {
     Status status =
-        outputs.insert(binding.name()).second ? checkBinding(binding, true) : invalid("the name is taken");
+        outputs.insert(binding.name()).second ? checkBinding(binding, false) : invalid("the name is taken");
     if (!status.ok())
-      return failed("output '" + binding.name() + "'", status);
+      return failed("output", binding.name(), status);
   }
-  for (const plan::Binding &binding : program.checks()) {
-    Status status = binding.has_range() ? checkBinding(binding, true) : invalid("it has no range");
-    if (!status.ok())
-      return failed("check '" + binding.name() + "'", status);
-  }
+  for (const plan::Binding &binding : program.checks())
+    if (Status status = checkBinding(binding, true); !status.ok())
+      return failed("check", binding.name(), status);
   for (const plan::FixedInput &input : program.fixed_inputs()) {
     uint64_t elements = 0, size = plan::elementBytes(input.type());
     Status status;
@@ -261,14 +295,49 @@ Status Checker::checkProgram(const plan::Program &program) {
     else if (!within(input.offset(), input.bytes(), data.size))
       status = invalid("it lies outside the data section");
     if (!status.ok())
-      return failed("fixed input '" + input.name() + "'", status);
+      return failed("fixed input", input.name(), status);
   }
+  for (const plan::StageView &each : stages) {
+    stage = &each;
+    auto checkShards = [&](const char *kind, const std::vector<plan::BoundShard> &shards, bool output) {
+      std::set<const plan::Binding *> seen;
+      for (const plan::BoundShard &shard : shards) {
+        Status status = seen.insert(shard.binding).second ? checkShard(shard, output)
+                                                          : invalid("a stage holds two parts of it");
+        if (!status.ok())
+          return failed(kind, shard.binding->name(), {status.code(), status.message() + each.suffix()});
+      }
+      return Status();
+    };
+    COLOSSAL_RETURN_IF_ERROR(checkShards("input", each.inputs(index), false));
+    COLOSSAL_RETURN_IF_ERROR(checkShards("output", each.outputs(index), true));
+    COLOSSAL_RETURN_IF_ERROR(checkShards("check", each.checks(index), true));
+  }
+  for (const plan::Binding &binding : program.outputs())
+    if (Status status = checkHeldOnce(index, binding); !status.ok())
+      return failed("output", binding.name(), status);
+  return {};
+}
+
+Status Checker::checkProgram(int index) {
+  const plan::Program &program = plan.programs(index);
+  if (program.role() < plan::Program::LOAD || program.role() > plan::Program::STEP)
+    return invalid("program '" + program.name() + "': unknown role");
+  COLOSSAL_RETURN_IF_ERROR(checkBindings(index));
   events = program.events();
-  signalledBy.clear();
-  signalled.clear();
-  visited[0].clear();
-  visited[1].clear();
-  return walk(program.body(), scope);
+  for (const plan::StageView &each : stages) {
+    stage = &each;
+    signalledBy.clear();
+    signalled.clear();
+    visited[0].clear();
+    visited[1].clear();
+    Scope scope;
+    scope.environment = Environment(each);
+    scope.owner = "program '" + program.name() + "'" + each.suffix();
+    scope.loading = program.role() == plan::Program::LOAD;
+    COLOSSAL_RETURN_IF_ERROR(walk(each.body(index), scope));
+  }
+  return {};
 }
 
 Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data) {
@@ -276,11 +345,12 @@ Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView 
   COLOSSAL_RETURN_IF_ERROR(checker.checkTables());
   std::set<std::string> names;
   int loads = 0;
-  for (const plan::Program &program : plan.programs()) {
+  for (int index = 0; index < plan.programs_size(); ++index) {
+    const plan::Program &program = plan.programs(index);
     if (program.name().empty() || !names.insert(program.name()).second)
       return invalid("program '" + program.name() + "': the name is empty or taken");
     loads += program.role() == plan::Program::LOAD;
-    COLOSSAL_RETURN_IF_ERROR(checker.checkProgram(program));
+    COLOSSAL_RETURN_IF_ERROR(checker.checkProgram(index));
   }
   if (loads != 1)
     return invalid("there are " + std::to_string(loads) + " load programs; there must be one");

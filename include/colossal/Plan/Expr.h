@@ -21,20 +21,26 @@ constexpr unsigned maxArguments = 64, maxRepeatDepth = 8, maxValues = maxArgumen
 /// Most calls around an instruction.
 constexpr unsigned maxCallDepth = 64;
 
+/// Where an expression is evaluated.
+struct Place {
+  std::vector<int64_t> coordinates; ///< in the stage's mesh
+  int64_t rank = 0, stage = 0;
+};
+
 /// Checks form only: depth, known operators, positive constant divisors, coordinates < axes, indices of
 /// values < values.
 Status checkExpr(const Expr &expr, unsigned axes, unsigned values);
 
-/// The value at the given coordinates and values (arguments, then counters). The expression must have passed
+/// The value at a place, of the given values (arguments, then counters). The expression must have passed
 /// checkExpr; an arithmetic overflow is an error.
-Status evaluateExpr(const Expr &expr, const std::vector<int64_t> &coordinates, const int64_t *values,
-                    int64_t &value);
+Status evaluateExpr(const Expr &expr, const Place &place, const int64_t *values, int64_t &value);
 
 /// Whether it depends on an argument or a repeat's counter.
 bool usesValues(const Expr &expr);
 /// Marks the values that it depends on: values[i] of those seen.
 void markValues(const Expr &expr, std::vector<bool> &values);
-/// Adds the mesh axes that the value depends on to `axes` (one flag for each axis).
+/// Adds the mesh axes that the value depends on to `axes` (one flag for each axis); a rank's own number
+/// depends on all.
 void markCoordinates(const Expr &expr, std::vector<bool> &axes);
 
 /// Number of ranks; 0 if it overflows 32 bits or an axis is empty. A mesh without axes has one rank.

@@ -4,8 +4,7 @@
 #ifndef COLOSSAL_PLAN_TRAFFIC_H
 #define COLOSSAL_PLAN_TRAFFIC_H
 
-#include "colossal/Plan/Plan.pb.h"
-#include "colossal/Plan/Status.h"
+#include "colossal/Plan/Stages.h"
 
 #include <cstdint>
 #include <map>
@@ -33,9 +32,9 @@ struct Transfer {
 /// Bytes that this member sends to others, by the table in docs/PlanFormat.md and the formulas of Volume.h.
 uint64_t sentBytes(const Transfer &transfer);
 
-/// Bytes that `rank` sends to others in one run of `collective`, by the same table.
+/// Bytes that `rank`, one of the stage's, sends to others in one run of `collective`, by the same table.
 /// `values` are the arguments and counters that it sees. Fails where an expression overflows.
-Status sentBytes(const Mesh &mesh, const Collective &collective, uint64_t rank, const int64_t *values,
+Status sentBytes(const StageView &stage, const Collective &collective, uint64_t rank, const int64_t *values,
                  uint64_t &bytes, uint64_t shortAllReduce = 0);
 
 /// "all_reduce", "all_gather", ..., and "send" for messages.
@@ -43,8 +42,8 @@ const char *collectiveName(Collective::Kind kind);
 
 /// The names of mesh axes, joined by commas: what Traffic has as axes.
 std::string axisNames(const Mesh &mesh, const std::vector<uint32_t> &axes);
-/// The axes along which two ranks differ.
-std::vector<uint32_t> axesBetween(const Mesh &mesh, uint64_t a, uint64_t b);
+/// The names of the axes along which two ranks differ; "stage" between two stages.
+std::string axesBetween(const std::vector<StageView> &stages, uint64_t a, uint64_t b);
 
 /// Bytes by axes ("data", "data,model") and kind ("all_reduce", "send").
 using Traffic = std::map<std::pair<std::string, std::string>, uint64_t>;
