@@ -13,27 +13,31 @@ namespace colossal::cost {
 
 namespace {
 
-Origin originOf(const Table &table) {
-  auto has = [&](const char *name) { return table.column(name) >= 0; };
-  if (has("size_B") && has("n_gpus"))
-    return Origin::Collectives;
-  if (has("setting") && !has("hidden"))
-    return Origin::LayerTimes;
-  if (has("scheme") || has("model_parallel_size"))
-    return Origin::Sc21;
-  if (has("fsdp") || has("technique"))
-    return Origin::TorchTitan;
-  if (has("pp_gpus") || (has("num_microbatches") && has("schedule") && !has("hidden")))
-    return Origin::ZeroBubble;
-  if (has("kind"))
-    return Origin::Korthikanti;
-  if (has("method") || has("plan"))
-    return Origin::Alpa;
-  for (const char *name : {"hidden", "layers", "params_B", "tp", "dp", "pp", "gpus", "global_batch", "model",
-                           "depth", "base_channels"})
-    if (has(name))
-      return Origin::General;
-  return Origin::None;
+/// Columns of which one at least describes what a row asks.
+bool describesSomething(const Table &table) {
+  for (const char *name : {"hidden",
+                           "layers",
+                           "params_B",
+                           "tp",
+                           "dp",
+                           "pp",
+                           "gpus",
+                           "global_batch",
+                           "model",
+                           "depth",
+                           "base_channels",
+                           "setting",
+                           "scheme",
+                           "model_parallel_size",
+                           "fsdp",
+                           "technique",
+                           "pp_gpus",
+                           "kind",
+                           "method",
+                           "plan"})
+    if (table.column(name) >= 0)
+      return true;
+  return table.column("size_B") >= 0 && table.column("n_gpus") >= 0;
 }
 
 } // namespace
@@ -104,7 +108,7 @@ void RowReader::network(Configuration &out, std::optional<double> parametersB) {
 void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double> parametersB) {
   bool dimensions = has("hidden") && has("layers");
   const ModelDimensions *known = nullptr;
-  std::string name = text("model");
+  std::string name = textOr("model");
   if (has("size"))
     name += " " + text("size");
   if (!name.empty())
@@ -133,6 +137,10 @@ void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double>
   if (!known && !has("heads"))
     model.heads = std::max(1.0, std::floor(model.hidden / 128));
   set("heads", model.heads, 1e6);
+  if (const std::string *sequence = defaultOf("seq"); sequence && !has("seq")) {
+    model.sequence = std::strtod(sequence->c_str(), nullptr);
+    assume("seq", *sequence);
+  }
   set("seq", model.sequence, 1e9);
   set("vocab", model.vocabulary, 1e9);
   if (auto heads = number("kv_heads", 1, 1e6))
@@ -156,8 +164,7 @@ void RowReader::model(ModelDimensions &model, Suite suite, std::optional<double>
 }
 
 void RowReader::recompute(Recompute &value, Recompute fallback) {
-  const char *column = has("recompute") ? "recompute" : "act_ckpt";
-  std::string text = lower(this->text(column));
+  std::string text = lower(textOr("recompute"));
   if (text.empty()) {
     value = fallback;
     if (!has("precision"))
@@ -171,13 +178,13 @@ void RowReader::recompute(Recompute &value, Recompute fallback) {
   } else if (text == "full" || text == "1" || text == "yes") {
     value = Recompute::Full;
   } else {
-    fail(column, "must be none, selective or full, is '" + this->text(column) + "'");
+    fail("recompute", "must be none, selective or full, is '" + this->text("recompute") + "'");
   }
 }
 
 void RowReader::precision(TrainingLayout &layout, DataType fallback) {
   layout.type = fallback;
-  std::string text = lower(this->text("precision"));
+  std::string text = lower(textOr("precision"));
   if (text.empty()) {
     assume("precision", toString(fallback));
     return;
@@ -243,7 +250,7 @@ void RowReader::framework(Configuration &out) {
   fail("framework", "must be one of " + known + ", is '" + text("framework") + "'");
 }
 
-void RowReader::schedule(TrainingLayout &layout) {
+void RowReader::schedule(const ModelDimensions &model, TrainingLayout &layout) {
   if (!has("schedule")) {
     layout.schedule = Schedule::OneFOneB;
     if (layout.pipeline > 1)
@@ -257,10 +264,24 @@ void RowReader::schedule(TrainingLayout &layout) {
     layout.schedule = Schedule::Interleaved;
   if (layout.schedule == Schedule::ZeroBubbleV)
     layout.chunks = 2;
+  if (const std::string *chunks = defaultOf("interleave");
+      chunks && layout.schedule == Schedule::Interleaved && !has("interleave")) {
+    // A number, or as many chunks as there are layers on a stage.
+    double number = std::strtod(chunks->c_str(), nullptr);
+    layout.chunks = number > 0 ? static_cast<int>(number)
+                               : std::max(2, static_cast<int>((model.layers + 2) / layout.pipeline));
+    assume("interleave", *chunks);
+  }
 }
 
 void RowReader::batches(TrainingLayout &layout) {
-  layout.microBatch = numberOr("micro_batch", 1, 1, 1e9);
+  if (!has("micro_batch") && defaultOf("micro_batch") && *defaultOf("micro_batch") == "local_batch / pp") {
+    double local = numberOr("local_batch", 1, 1, 1e9);
+    layout.microBatch = std::max(1.0, std::floor(local / layout.pipeline));
+    assume("micro_batch", "local_batch / pp");
+  } else {
+    layout.microBatch = numberOr("micro_batch", 1, 1, 1e9);
+  }
   if (auto given = number("global_batch", 1, 1e12))
     layout.globalBatch = *given;
   else if (auto count = number("num_microbatches", 1, 1e9))
@@ -275,12 +296,42 @@ void RowReader::batches(TrainingLayout &layout) {
                              shortNumber(layout.microBatch));
 }
 
+/// model_parallel_size is tp * pp: tp within a node, the rest stages. One published row names more devices
+/// than whole pipelines of its size take: the next deeper one that fits.
+void RowReader::splitModelParallelRanks(const ModelDimensions &model, TrainingLayout &layout) {
+  int parallel = count("model_parallel_size", 1);
+  layout.tensor = std::min(parallel, 8);
+  layout.pipeline = std::max(1, parallel / layout.tensor);
+  assume("tp", "min(model_parallel_size, 8)");
+  auto gpus = number("gpus", 1, 1 << 24);
+  if (!gpus)
+    return;
+  int asked = layout.pipeline, devices = static_cast<int>(*gpus);
+  while (layout.pipeline < model.layers && devices % (layout.tensor * layout.pipeline) != 0)
+    ++layout.pipeline;
+  if (layout.pipeline != asked)
+    assume("model_parallel_size",
+           std::to_string(layout.tensor * layout.pipeline) + " where gpus is no multiple of it");
+}
+
+/// Bytes that a parameter keeps on a device.
+void RowReader::state(TrainingLayout &layout) {
+  std::string kind = lower(textOr("state"));
+  if (kind == "f32") { // shards in f32, gathered in 16 bits
+    layout.parameterBytes = layout.gradientBytes = 4;
+    layout.optimizerBytes = 8;
+  } else if (!kind.empty() && kind != "mixed") {
+    fail("state", "must be mixed or f32, is '" + text("state") + "'");
+  }
+}
+
 void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
-  if (auto stages = number("pp_gpus", 1, 1 << 20))
-    layout.pipeline = static_cast<int>(*stages);
-  else
+  if (has("model_parallel_size") && !has("tp") && !has("pp")) {
+    splitModelParallelRanks(model, layout);
+  } else {
     layout.pipeline = count("pp", 1);
-  layout.tensor = count("tp", 1);
+    layout.tensor = count("tp", 1);
+  }
   layout.context = count("cp", 1);
   auto gpus = number("gpus", 1, 1 << 24);
   int others = product(layout);
@@ -297,7 +348,12 @@ void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
   layout.zero = static_cast<int>(numberOr("zero", 0, 0, 3));
   layout.sequenceParallel = flag("sequence_parallel", false);
   layout.bucketedGradients = flag("bucketed", false);
-  schedule(layout);
+  layout.asyncTensor = has("async_tensor") && flag("async_tensor", false);
+  std::string balance = lower(textOr("balance"));
+  layout.endsCountAsLayers = balance == "ends";
+  if (!balance.empty() && balance != "ends" && balance != "layers")
+    fail("balance", "must be layers or ends, is '" + text("balance") + "'");
+  schedule(model, layout);
   batches(layout);
   if (error.empty() && !isConvolutional() && layout.tensor > model.heads)
     fail("tp", std::to_string(layout.tensor) + " tensor-parallel ranks, but " + shortNumber(model.heads) +
@@ -306,7 +362,7 @@ void RowReader::layout(const ModelDimensions &model, TrainingLayout &layout) {
     assume("global_batch", "rounded up to whole microbatches where it is no multiple of micro_batch * dp");
   if (error.empty() && static_cast<double>(layout.pipeline) * layout.chunks >
                            model.layers + (layout.endsCountAsLayers ? 2 : 0))
-    fail(has("pp_gpus") ? "pp_gpus" : "pp", "more stages than layers");
+    fail(has("model_parallel_size") && !has("pp") ? "model_parallel_size" : "pp", "more stages than layers");
 }
 
 ConfigurationReader::ConfigurationReader(const Table &table) : table(table) {
@@ -323,67 +379,61 @@ ConfigurationReader::ConfigurationReader(const Table &table) : table(table) {
     }
   if (!unknown.empty())
     problem = "unknown column " + unknown + "; colossal-cost predict --help lists those that are known";
-  source = originOf(table);
+  described = describesSomething(table);
 }
 
 bool ConfigurationReader::asksForMemory() const {
-  return table.column("mem_GiB") >= 0 || table.column("peak_mem_GB") >= 0 || source == Origin::Korthikanti;
+  return table.column("mem_GiB") >= 0 || table.column("peak_mem_GB") >= 0;
 }
+
+namespace {
+
+std::optional<Question> questionNamed(const std::string &name) {
+  for (auto [known, question] : {std::pair{"step", Question::Step},
+                                 {"best_step", Question::BestStep},
+                                 {"all_reduce", Question::AllReduce},
+                                 {"layer", Question::Layer},
+                                 {"stage_memory", Question::StageMemory}})
+    if (name == known)
+      return question;
+  return std::nullopt;
+}
+
+} // namespace
 
 Configuration ConfigurationReader::read(std::size_t index) {
   Configuration out;
+  if (!described)
+    return out;
   RowReader row(*this, index);
   out.device = lower(row.text("gpu"));
-  out.question = Question::Step;
-  switch (source) {
-  case Origin::None: out.question = Question::Nothing; return out;
-  case Origin::Collectives:
-    out.question = Question::AllReduce;
+  std::string asked = row.has("question")         ? row.text("question")
+                      : row.defaultOf("question") ? *row.defaultOf("question")
+                                                  : "step";
+  std::optional<Question> question = questionNamed(lower(asked));
+  if (!question)
+    row.fail("question", "must be step, best_step, all_reduce, layer or stage_memory, is '" + asked + "'");
+  out.question = question.value_or(Question::Step);
+  switch (out.question) {
+  case Question::Nothing: break;
+  case Question::AllReduce:
     if (!row.has("n_gpus") || !row.has("size_B"))
       row.fail(row.has("n_gpus") ? "size_B" : "n_gpus", "is empty");
     out.devices = row.count("n_gpus", 1);
     out.bytes = row.number("size_B", 0, 1e18).value_or(0);
-    break;
-  case Origin::LayerTimes:
-    out.question = Question::Layer;
-    row.layer(out);
-    break;
-  case Origin::Korthikanti:
-    out.question = Question::StageMemory;
-    row.model(out.model, Suite::Megatron);
-    if (!row.has("seq"))
-      row.assume("seq", std::to_string(static_cast<int>(out.model.sequence = 2048)));
+    out.error = row.error;
+    return out;
+  case Question::BestStep:
+    row.planned(out);
+    out.error = row.error;
+    return out;
+  case Question::StageMemory:
+    row.model(out.model, Suite::Any);
     row.layout(out.model, out.layout);
-    out.percent = contains(lower(row.text("kind")), "pct");
+    out.percent = lower(row.text("unit")) == "percent";
     break;
-  case Origin::ZeroBubble:
-    row.model(out.model, Suite::ZeroBubble);
-    out.layout.endsCountAsLayers = true;
-    row.precision(out.layout, DataType::F16);
-    row.recompute(out.layout.recompute, Recompute::None);
-    row.layout(out.model, out.layout);
-    if (out.layout.schedule == Schedule::Interleaved && !row.has("interleave")) {
-      // As many chunks as there are layers on a stage.
-      out.layout.chunks = std::max(2, static_cast<int>((out.model.layers + 2) / out.layout.pipeline));
-      row.assume("interleave", "layers of a stage");
-    }
-    break;
-  case Origin::Sc21:
-    row.model(out.model, Suite::Megatron);
-    row.precision(out.layout, DataType::F16);
-    row.recompute(out.layout.recompute, Recompute::Full);
-    row.sc21(out.model, out.layout);
-    row.framework(out);
-    break;
-  case Origin::TorchTitan:
-    row.model(out.model, Suite::Llama);
-    row.precision(out.layout, DataType::BF16);
-    row.recompute(out.layout.recompute, Recompute::None);
-    row.torchTitan(out.layout);
-    row.framework(out);
-    break;
-  case Origin::Alpa: row.planned(out); break;
-  case Origin::General:
+  case Question::Layer:
+  case Question::Step:
     if (row.isConvolutional()) {
       row.network(out, row.number("params_B", 1e-6, 1e6, false));
       row.precision(out.layout, DataType::F32);
@@ -393,14 +443,14 @@ Configuration ConfigurationReader::read(std::size_t index) {
       out.model.vocabulary = 50257; // of GPT-2
       row.model(out.model, Suite::Any);
       row.precision(out.layout, DataType::F16);
+      row.state(out.layout);
     }
     row.recompute(out.layout.recompute, Recompute::Full);
     row.layout(out.model, out.layout);
     row.framework(out);
     break;
   }
-  if (source != Origin::Collectives && source != Origin::Alpa)
-    out.devices = out.layout.devices();
+  out.devices = out.layout.devices();
   out.error = row.error;
   return out;
 }

@@ -3,17 +3,16 @@
 
     test/Benchmark/cost_reference.py --reference DIR [--tool build/bin/colossal-cost] [--machine TABLE=FILE ...] [--rows]
 
-DIR holds the tables, or some of them, under the names below; each is read as it is. A table's goal is printed beside
+DIR holds the tables, or some of them, under the names below; published.py reads each as it is. A table's goal is printed beside
 its error. `--rows` prints each row's measured and predicted value.
 """
 import argparse
-import csv
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
+
+from published import predict
 
 MACHINES = {
     "vtrain_a100": "a100-80-4x200",
@@ -21,18 +20,6 @@ MACHINES = {
     "torchtitan": "h100-96",
     "alpa": "v100-p3.16xlarge",
 }
-SC21_ITERATION_TOKENS = 300e9
-
-
-def predict(tool, path, machine):
-    """The table's rows as dictionaries, predictions included, and what the tool printed."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "out.csv"
-        run = subprocess.run([tool, "predict", "--table", path, "--machine", machine, "-o", out], capture_output=True, text=True)
-        if run.returncode:
-            raise SystemExit(f"{path}: {run.stderr.strip()}")
-        lines = [line for line in out.read_text().splitlines() if not line.startswith("#")]
-        return list(csv.DictReader(lines)), run.stdout
 
 
 def number(row, column):

@@ -15,12 +15,12 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from cost_reference import number, predict
+from cost_reference import number
 from fit_cost import nelder_mead
+from published import predict
 
 HERE = pathlib.Path(__file__).resolve().parent
 HELD_OUT = HERE / "Published" / "held_out.json"

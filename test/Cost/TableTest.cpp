@@ -85,6 +85,34 @@ TEST(Configuration, AFrameworkBringsItsAttentionUnlessAColumnSaysOtherwise) {
             "line 2: column 'attention': must be materialized, fused or flash1, is 'flash'");
 }
 
+TEST(Configuration, AFrameworkIsHeededWhateverTheOtherColumns) {
+  for (const char *table : {"framework,model,pp_gpus,num_microbatches\nmegatron,1.5B,8,24\n",
+                            "framework,scheme,params_B,model_parallel_size,gpus,global_batch\n"
+                            "megatron,PTD,174.6,96,768,1536\n",
+                            "framework,model,gpus,fsdp,technique\nmegatron,llama3.1-8b,8,8,FSDP\n",
+                            "framework,setting\nmegatron,baseline no recompute\n",
+                            "framework,model,method,gpus\nmegatron,gpt 1.3b,megatron,8\n"}) {
+    Configuration row = first(table);
+    EXPECT_EQ(row.error, "") << table;
+    EXPECT_EQ(row.framework, "megatron") << table;
+    EXPECT_TRUE(row.layout.compiled && row.layout.asyncPipeline) << table;
+    EXPECT_EQ(row.layout.hostLaunchSeconds, -1) << table;
+  }
+}
+
+TEST(Configuration, WhatARowAsksIsAColumn) {
+  EXPECT_EQ(first("question,model,tp\nlayer,gpt 22b,8\n").question, Question::Layer);
+  EXPECT_EQ(first("question,model,gpus\nbest_step,gpt 1.3b,8\n").question, Question::BestStep);
+  EXPECT_EQ(
+      first("question,hidden,layers\nweather,1024,4\n").error,
+      "line 2: column 'question': must be step, best_step, all_reduce, layer or stage_memory, is 'weather'");
+  // A synonym's own name stands in what is said of its value.
+  EXPECT_EQ(first("pp_gpus,hidden,layers\nmany,1024,4\n").error,
+            "line 2: column 'pp_gpus': 'many' is not a number");
+  EXPECT_EQ(first("scheme,hidden,layers\nmine,1024,4\n").error,
+            "line 2: column 'scheme': must name ZeRO-3 or PTD, is 'mine'");
+}
+
 TEST(Configuration, PublishedTablesReadAsTheyAre) {
   Configuration zero =
       first("schedule,model,layers,heads,hidden,pp_gpus,micro_batch,num_microbatches,seq,samples_per_gpu_s,"

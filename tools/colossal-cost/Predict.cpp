@@ -226,7 +226,7 @@ private:
     std::FILE *out = isStandardOutput(options.output) ? stderr : stdout;
     std::fprintf(out, "%s: %zu rows, machine %s\n", options.table.c_str(), answers.size(),
                  machine(options.machine)->machine().name.c_str());
-    if (reader.origin() == Origin::None)
+    if (!reader.describesAnything())
       std::fprintf(out, "no column describes a model and a layout: nothing is predicted\n");
     for (const auto &[column, value] : reader.defaults())
       std::fprintf(out, "default: %s = %s\n", column.c_str(), value.c_str());

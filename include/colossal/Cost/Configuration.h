@@ -23,9 +23,6 @@ enum class Question {
   StageMemory ///< parameters and activations of the first stage, by kind of recompute
 };
 
-/// Where a table comes from, as far as its columns show: it decides what a missing column means.
-enum class Origin { General, ZeroBubble, Sc21, TorchTitan, Korthikanti, LayerTimes, Collectives, Alpa, None };
-
 struct Configuration {
   Question question = Question::Nothing;
   ModelDimensions model;
@@ -55,7 +52,8 @@ public:
   /// `error()` names the columns that are not known.
   explicit ConfigurationReader(const Table &table);
   const std::string &error() const { return problem; }
-  Origin origin() const { return source; }
+  /// False if no column describes anything: all rows ask Question::Nothing.
+  bool describesAnything() const { return described; }
   /// True if a column holds measured memory.
   bool asksForMemory() const;
 
@@ -66,7 +64,7 @@ public:
 private:
   friend class RowReader;
   const Table &table;
-  Origin source = Origin::None;
+  bool described = false;
   std::string problem;
   std::map<std::string, std::string> assumed;
 };
