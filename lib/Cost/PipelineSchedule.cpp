@@ -24,7 +24,7 @@ constexpr std::pair<const char *, Schedule> kNames[] = {{"gpipe", Schedule::GPip
                                                         {"zb-2p", Schedule::ZeroBubble2p},
                                                         {"zb-v", Schedule::ZeroBubbleV}};
 
-struct Step {
+struct ScheduledPass {
   Pass pass;
   int chunk, microbatch;
 };
@@ -54,7 +54,7 @@ public:
       return 2 * p.stages - 1 - part;
     return part % p.stages;
   }
-  double readyAt(int stage, const Step &step) {
+  double readyAt(int stage, const ScheduledPass &step) {
     return step.pass == Pass::WeightGradient ? 0 : at(step.pass, part(stage, step.chunk), step.microbatch);
   }
   double freeAt(int stage) const { return free[stage]; }
@@ -62,7 +62,7 @@ public:
   const ChunkWork &work(int stage, int chunk) const { return p.work[part(stage, chunk)]; }
 
   /// Runs one pass whose inputs are ready. Returns the neighbour that it made something ready for, or -1.
-  int run(int stage, const Step &step) {
+  int run(int stage, const ScheduledPass &step) {
     int v = part(stage, step.chunk);
     const ChunkWork &w = p.work[v];
     bool split = splitsBackward(p.schedule);
@@ -139,10 +139,10 @@ private:
 
 /// The order of H1 and H2 by hand (Qi et al., 2023, figures 2 and 3): later stages start backward passes
 /// sooner and put off their weight gradients by as much, so that all hold the same.
-std::vector<Step> zeroBubbleOrder(const PipelineProblem &p, int stage, bool twice) {
+std::vector<ScheduledPass> zeroBubbleOrder(const PipelineProblem &p, int stage, bool twice) {
   int warmup = std::min(p.microbatches, twice ? 2 * (p.stages - stage) - 1 : p.stages - stage);
   int delay = twice ? 2 * stage : stage;
-  std::vector<Step> order;
+  std::vector<ScheduledPass> order;
   order.reserve(3 * static_cast<std::size_t>(p.microbatches));
   for (int k = 0; k < warmup; ++k)
     order.push_back({Pass::Forward, 0, k});
@@ -159,24 +159,24 @@ std::vector<Step> zeroBubbleOrder(const PipelineProblem &p, int stage, bool twic
 }
 
 /// The passes of one stage in a schedule whose order is fixed.
-std::vector<Step> fixedOrder(const PipelineProblem &p, int stage) {
-  std::vector<Step> order;
+std::vector<ScheduledPass> fixedOrder(const PipelineProblem &p, int stage) {
+  std::vector<ScheduledPass> order;
   order.reserve(2 * static_cast<std::size_t>(p.microbatches) * p.chunks);
   int total = p.microbatches * p.chunks;
   // The k-th forward (or backward) pass of a stage: groups of `stages` microbatches go through the chunks in
   // turn.
   auto forward = [&](int k) {
     if (p.chunks == 1)
-      return Step{Pass::Forward, 0, k};
+      return ScheduledPass{Pass::Forward, 0, k};
     int group = p.stages * p.chunks, inGroup = k % group;
     int first = k / group * p.stages;
     int width = std::min(p.stages, p.microbatches - first);
     inGroup = k - first * p.chunks;
-    return Step{Pass::Forward, inGroup / width, first + inGroup % width};
+    return ScheduledPass{Pass::Forward, inGroup / width, first + inGroup % width};
   };
   auto backward = [&](int k) {
-    Step step = forward(k);
-    return Step{Pass::Backward, p.chunks - 1 - step.chunk, step.microbatch};
+    ScheduledPass step = forward(k);
+    return ScheduledPass{Pass::Backward, p.chunks - 1 - step.chunk, step.microbatch};
   };
   int warmup = total;
   if (p.schedule == Schedule::OneFOneB)
@@ -194,8 +194,8 @@ std::vector<Step> fixedOrder(const PipelineProblem &p, int stage) {
   return order;
 }
 
-bool runFixed(const PipelineProblem &p, const std::vector<std::vector<Step>> &orders, PipelineResult &result,
-              bool withTimeline) {
+bool runFixed(const PipelineProblem &p, const std::vector<std::vector<ScheduledPass>> &orders,
+              PipelineResult &result, bool withTimeline) {
   Clock clock(p, result, withTimeline);
   std::vector<std::size_t> next(p.stages, 0);
   std::vector<int> waiting;
@@ -267,13 +267,13 @@ public:
 private:
   struct Stage {
     std::vector<int> forward, backward; // next microbatch, by chunk
-    std::vector<Step> pending;          // weight gradients not done, oldest at `done`
+    std::vector<ScheduledPass> pending; // weight gradients not done, oldest at `done`
     std::size_t done = 0;
     int inFlight = 0, depth = 0;
     int warmup = 0; // most forward passes ahead of backward passes; 0: memory alone decides
     double limit = 0;
     double start = kNever;
-    Step step{};
+    ScheduledPass step{};
   };
 
   bool fits(int s, int chunk) {
@@ -295,11 +295,11 @@ private:
     Stage &stage = stages[s];
     stage.start = kNever;
     double now = clock.freeAt(s), soonest = kNever;
-    Step step{};
+    ScheduledPass step{};
     auto consider = [&](Pass pass, int chunk, int microbatch) {
       if (microbatch >= p.microbatches)
         return;
-      Step candidate{pass, chunk, microbatch};
+      ScheduledPass candidate{pass, chunk, microbatch};
       double at = std::max(now, clock.readyAt(s, candidate));
       if (at < soonest) {
         soonest = at;
@@ -313,7 +313,7 @@ private:
       if (fits(s, c))
         consider(Pass::Forward, c, stage.forward[c]);
     if (stage.done < stage.pending.size()) {
-      const Step &oldest = stage.pending[stage.done];
+      const ScheduledPass &oldest = stage.pending[stage.done];
       if (soonest - now > patience * clock.work(s, oldest.chunk).weightGradient) {
         soonest = now;
         step = oldest;
@@ -325,7 +325,7 @@ private:
 
   void commit(int s) {
     Stage &stage = stages[s];
-    Step step = stage.step;
+    ScheduledPass step = stage.step;
     if (step.pass == Pass::Forward) {
       ++stage.forward[step.chunk];
       ++stage.inFlight;
@@ -414,7 +414,7 @@ PipelineResult simulate(const PipelineProblem &problem, bool withTimeline) {
   best.error = check(problem);
   if (!best.error.empty())
     return best;
-  std::vector<std::vector<Step>> orders(problem.stages);
+  std::vector<std::vector<ScheduledPass>> orders(problem.stages);
   if (!splitsBackward(problem.schedule)) {
     for (int s = 0; s < problem.stages; ++s)
       orders[s] = fixedOrder(problem, s);

@@ -15,9 +15,9 @@ namespace {
 /// (16 read, 12 written), the new 16-bit copy (2).
 constexpr double kOptimizerTraffic = 36;
 
-class Step {
+class StepModel {
 public:
-  Step(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &layout)
+  StepModel(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &layout)
       : machine(machine), model(model), layout(layout), ops(machine, layout.hostLaunchSeconds) {
     int devices = layout.devices();
     piece.tensor = layout.tensor;
@@ -378,12 +378,12 @@ double hopSeconds(const CostModel &machine, double bytes, int stage, int stages,
 
 StepPrediction predictStep(const CostModel &machine, const ModelDimensions &model,
                            const TrainingLayout &layout) {
-  return Step(machine, model, layout).predict();
+  return StepModel(machine, model, layout).predict();
 }
 
 LayerSeconds predictLayer(const CostModel &machine, const ModelDimensions &model,
                           const TrainingLayout &layout) {
-  return Step(machine, model, layout).layer();
+  return StepModel(machine, model, layout).layer();
 }
 
 double firstStageStateBytes(const ModelDimensions &model, const TrainingLayout &layout) {

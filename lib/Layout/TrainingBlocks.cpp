@@ -197,7 +197,7 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
       use.saved = gradient.isOperandSaved(i);
     }
     addPlaces(rule.operands[i], use);
-    for (const planner::Place &place : use.places)
+    for (const planner::FactorPosition &place : use.places)
       readsSome |=
           rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
     if (readsSome && kind.tensors[*tensor].kind == planner::Tensor::Parameter)
@@ -293,7 +293,7 @@ void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
   if (!made || maker->kind != planner::Operation::Contraction)
     return;
   int last = 0;
-  for (const planner::Place &place : made->places)
+  for (const planner::FactorPosition &place : made->places)
     last = std::max(last, place.dim);
   planner::Operation loss;
   loss.name = "loss";
@@ -302,7 +302,7 @@ void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
   use.saved = true;
   use.gradientFlops = kind.tensors[logits].elements;
   double vocabulary = 1;
-  for (const planner::Place &place : made->places) {
+  for (const planner::FactorPosition &place : made->places) {
     planner::Factor factor = maker->factors[place.factor];
     factor.kind = place.dim == last ? planner::Factor::Reduction : planner::Factor::Parallel;
     factor.role = place.dim == last ? "vocabulary" : "";
@@ -407,10 +407,10 @@ FailureOr<planner::TrainingGraph> Extractor::run() {
             for (const planner::Use &use : *uses)
               if (use.tensor == boundary->front()) {
                 int last = 0;
-                for (const planner::Place &place : use.places)
+                for (const planner::FactorPosition &place : use.places)
                   last = std::max(last, place.dim);
                 double size = 1;
-                for (const planner::Place &place : use.places)
+                for (const planner::FactorPosition &place : use.places)
                   size *= place.dim == last ? op.factors[place.factor].size : 1;
                 width = std::max(width, size);
                 rank = std::max(rank, last + 1);

@@ -34,7 +34,7 @@ Placement PathSearch::encode(const State &state) const {
   Placement placement(mesh.getNumAxes());
   unsigned place = 0;
   for (const Dim &dim : state.dims)
-    for (const Place &factor : dim) {
+    for (const ShardedFactor &factor : dim) {
       for (auto [depth, axis] : llvm::enumerate(factor.axes))
         placement.put(axis, place, depth);
       ++place;
@@ -81,7 +81,7 @@ static bool countsResult(MoveKind kind) {
   return kind == MoveKind::AllGather || !isCollective(kind);
 }
 
-void PathSearch::push(const Placement &next, Step step) {
+void PathSearch::push(const Placement &next, Transition step) {
   double bytes = getBytes(next);
   double total = visits[current].cost +
                  cost(step.kind, countsResult(step.kind) ? bytes : visits[current].bytes, step.axes);
@@ -95,7 +95,7 @@ void PathSearch::push(const Placement &next, Step step) {
 
 void PathSearch::gather(unsigned first, unsigned last) {
   Placement next = visits[current].placement;
-  Step step;
+  Transition step;
   step.kind = MoveKind::AllGather;
   step.from = first;
   step.last = last;
@@ -162,7 +162,7 @@ void PathSearch::expand() {
 
 int PathSearch::walk(const State &from) {
   Placement start = encode(from);
-  visits.push_back({start, 0, getBytes(start), -1, Step()});
+  visits.push_back({start, 0, getBytes(start), -1, Transition()});
   getBest(start) = 0;
   queue.push({0.0, 0});
   while (!queue.empty()) {
@@ -209,7 +209,7 @@ SmallVector<int64_t, 4> PathSearch::getShape(const State &state) const {
   SmallVector<int64_t, 4> shape;
   for (const Dim &dim : state.dims) {
     shape.push_back(1);
-    for (const Place &place : dim)
+    for (const ShardedFactor &place : dim)
       shape.back() *= localSize(place);
   }
   return shape;
@@ -238,14 +238,14 @@ static SmallVector<int64_t, 4> expose(const State &state, MeshAttr mesh,
   return shape;
 }
 
-Move PathSearch::apply(State &state, const Step &step) const {
+Move PathSearch::apply(State &state, const Transition &step) const {
   Move move;
   move.kind = step.kind;
   move.axes = step.axes;
   for (unsigned axis : step.axes)
     move.ranks *= mesh.getAxisSize(axis);
   State next = state;
-  auto placeOf = [&](State &of, unsigned place) -> Place & {
+  auto placeOf = [&](State &of, unsigned place) -> ShardedFactor & {
     return of.dims[places[place].first][places[place].second];
   };
   SmallVector<int64_t, 2> exposed;

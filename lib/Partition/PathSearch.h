@@ -16,12 +16,12 @@
 namespace colossal::dist {
 
 /// A factor of a dimension, and the axes that split it, outermost first.
-struct Place {
+struct ShardedFactor {
   int64_t size;
   llvm::SmallVector<unsigned, 2> axes;
-  bool operator==(const Place &other) const { return size == other.size && axes == other.axes; }
+  bool operator==(const ShardedFactor &other) const { return size == other.size && axes == other.axes; }
 };
-using Dim = llvm::SmallVector<Place, 4>; ///< outermost first
+using Dim = llvm::SmallVector<ShardedFactor, 4>; ///< outermost first
 
 /// A layout while axes move: the factors stay, their axes change.
 struct State {
@@ -66,7 +66,7 @@ private:
 };
 
 /// One step between placements: what a Move is made of, once it is on the path.
-struct Step {
+struct Transition {
   MoveKind kind = MoveKind::Slice;
   llvm::SmallVector<unsigned, 2> axes;
   unsigned from = 0, last = 0; ///< all-gather: places that give their last axis; all-to-all: `from`
@@ -88,7 +88,7 @@ private:
     Placement placement;
     double cost, bytes;
     int previous; ///< index of the visit it came from
-    Step step;
+    Transition step;
   };
 
   MeshAttr mesh;
@@ -115,13 +115,13 @@ private:
   /// The axis that the target has next on `place`, or -1.
   int getNextAxis(const Placement &placement, unsigned place) const;
   void expand();
-  void push(const Placement &next, Step step);
+  void push(const Placement &next, Transition step);
   void gather(unsigned first, unsigned last);
 
   // The path as moves.
   llvm::SmallVector<int64_t, 4> getShape(const State &state) const;
-  Move apply(State &state, const Step &step) const;
-  int64_t localSize(const Place &place) const { return getLocalSize(place.size, place.axes, mesh); }
+  Move apply(State &state, const Transition &step) const;
+  int64_t localSize(const ShardedFactor &place) const { return getLocalSize(place.size, place.axes, mesh); }
 };
 
 } // namespace colossal::dist

@@ -73,10 +73,10 @@ static Dim toDigits(DimShardingAttr attr, MeshAttr mesh) {
 static bool refineTo(Dim &dim, ArrayRef<int64_t> cuts) {
   Dim refined;
   int64_t inner = 1;
-  for (const Place &place : dim)
+  for (const ShardedFactor &place : dim)
     inner *= place.size;
   size_t next = 0;
-  for (const Place &place : dim) {
+  for (const ShardedFactor &place : dim) {
     int64_t outer = inner;
     inner /= place.size;
     SmallVector<int64_t, 4> inside;
@@ -111,7 +111,7 @@ static SmallVector<Unit, 2> takeUnits(Dim &dim) {
   SmallVector<Unit, 2> units;
   Dim rest;
   int64_t inner = 1;
-  for (const Place &place : llvm::reverse(dim)) {
+  for (const ShardedFactor &place : llvm::reverse(dim)) {
     if (place.size == 1)
       units.push_back({inner, place.axes});
     else
@@ -128,7 +128,7 @@ static bool putUnits(Dim &a, Dim &b, ArrayRef<Unit> ofA, ArrayRef<Unit> ofB) {
   size_t placed = 0;
   int64_t inner = 1;
   auto putAt = [&](int64_t cut) {
-    SmallVector<Place, 2> onA, onB;
+    SmallVector<ShardedFactor, 2> onA, onB;
     for (const Unit &unit : ofA)
       if (unit.cut == cut)
         onA.push_back({1, unit.axes});
@@ -161,7 +161,7 @@ static bool unify(Dim &a, Dim &b) {
   SmallVector<Unit, 2> ofA = takeUnits(refinedA), ofB = takeUnits(refinedB);
   for (const Dim *dim : {&refinedA, &refinedB}) {
     int64_t inner = 1;
-    for (const Place &place : llvm::reverse(*dim)) {
+    for (const ShardedFactor &place : llvm::reverse(*dim)) {
       if (place.size == 0)
         return false;
       cuts.push_back(inner);

@@ -48,8 +48,8 @@ struct BlockPlanner::Layouts {
   /// What is known on one set of axes.
   struct OnAxes {
     OnAxes(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
-        : mover(operations, axes) {}
-    Mover mover;
+        : resharder(operations, axes) {}
+    Resharder resharder;
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
   };
   using AxesKey = std::vector<std::array<int, 5>>;
@@ -64,7 +64,7 @@ struct BlockPlanner::Layouts {
     return *entry;
   }
   UnitLayouts unit(const UnitQuery &query) {
-    return UnitLayouts(*kinds[query.kind], types, operations, on(query.axes).mover, query);
+    return UnitLayouts(*kinds[query.kind], types, operations, on(query.axes).resharder, query);
   }
 
   std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
@@ -97,10 +97,10 @@ std::size_t BlockPlanner::solved() const {
 std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &axes) const {
   std::vector<Boundary> found{Boundary()};
   for (const TensorAxis &axis : axes) {
-    std::vector<std::optional<PlaceKey>> options{std::nullopt};
+    std::vector<std::optional<PositionKey>> options{std::nullopt};
     // Places that every boundary tensor has, in the order of the first.
-    const std::vector<PlaceKey> *first = nullptr;
-    std::vector<const std::vector<PlaceKey> *> others;
+    const std::vector<PositionKey> *first = nullptr;
+    std::vector<const std::vector<PositionKey> *> others;
     for (const auto &kind : layouts->kinds)
       for (const auto *boundary : {&kind->kind.inputs, &kind->kind.outputs})
         if (!boundary->empty()) {
@@ -109,7 +109,7 @@ std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &ax
           others.push_back(places);
         }
     if (first)
-      for (const PlaceKey &key : *first) {
+      for (const PositionKey &key : *first) {
         bool everywhere = key.size >= axis.size && key.dim > 0;
         for (const auto *places : others)
           everywhere &= std::find(places->begin(), places->end(), key) != places->end();
@@ -146,9 +146,9 @@ static std::vector<double> key(const UnitQuery &query) {
 
 /// The ends that an operation's choices give one of its tensors.
 struct Ends {
-  std::vector<Hub> distinct;
+  std::vector<ValueLayout> distinct;
   std::vector<std::size_t> of; ///< by choice: its place in `distinct`
-  void add(const Hub &end) {
+  void add(const ValueLayout &end) {
     auto at = std::find(distinct.begin(), distinct.end(), end);
     of.push_back(static_cast<std::size_t>(at - distinct.begin()));
     if (at == distinct.end())
@@ -188,8 +188,8 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   // Many choices of an operation leave a tensor alike: each pair that differs is priced once.
   auto table = [&](const Ends &from, const Ends &to, int tensor, bool regather) {
     search::CostTable pairs, all;
-    for (const Hub &a : from.distinct)
-      for (const Hub &b : to.distinct)
+    for (const ValueLayout &a : from.distinct)
+      for (const ValueLayout &b : to.distinct)
         pairs.push_back(cost(unit.moved(tensor, a, b, regather)));
     all.reserve(from.of.size() * to.of.size());
     for (std::size_t a : from.of)
@@ -205,20 +205,20 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
     if (producer >= 0)
       for (const Choice &choice : choices[producer])
         from.add(unit.made(tensor, choice));
-    if (info.hasHub[t]) {
-      Ends hubs;
-      for (const Hub &hub : unit.hubs(tensor))
-        hubs.add(hub);
-      if (hubs.of.empty())
+    if (info.hasSharedCopy[t]) {
+      Ends shared;
+      for (const ValueLayout &meeting : unit.valueLayouts(tensor))
+        shared.add(meeting);
+      if (shared.of.empty())
         return std::nullopt;
-      int hub = static_cast<int>(problem.nodes.size());
+      int meeting = static_cast<int>(problem.nodes.size());
       search::Node node;
-      node.candidates.resize(hubs.of.size());
+      node.candidates.resize(shared.of.size());
       problem.nodes.push_back(std::move(node));
       if (producer >= 0)
-        add(producer, hub, table(from, hubs, tensor, false));
+        add(producer, meeting, table(from, shared, tensor, false));
       for (const auto &consumer : info.consumers[t])
-        add(hub, consumer.op, table(hubs, ends(consumer), tensor, unit.isSaved(consumer)));
+        add(meeting, consumer.op, table(shared, ends(consumer), tensor, unit.isSaved(consumer)));
     } else if (producer >= 0 && !info.consumers[t].empty()) {
       const auto &consumer = info.consumers[t].front();
       add(producer, consumer.op, table(from, ends(consumer), tensor, unit.isSaved(consumer)));
@@ -276,7 +276,7 @@ double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {
       for (const Factor &factor : op.factors)
         flops *= factor.size;
       double width = 1;
-      for (const Place &place : op.results[0].places)
+      for (const FactorPosition &place : op.results[0].places)
         if (op.factors[place.factor].kind == Factor::Whole)
           width = op.factors[place.factor].size;
       flops /= width; // keys' and values' widths are two factors

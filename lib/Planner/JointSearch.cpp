@@ -1,5 +1,5 @@
 // Branch and bound over plans. Groups (mesh, microbatch, recompute, boundary) come in the order of a bound
-// that needs no stages; inside a group, schedules and ZeRO stages in the order of a bound that does; what is
+// that needs no stages; inside a family, schedules and ZeRO stages in the order of a bound that does; what is
 // left is simulated, until nothing can be better than the last runner-up. JointSearch.h has the contract,
 // Remedies.cpp says what helps where nothing fits.
 #include "colossal/Planner/JointSearch.h"
@@ -44,7 +44,7 @@ std::string compare(const PlanPrice &best, const PlanPrice &other) {
          " more of the step";
 }
 
-/// How many groups, or plans, are looked at in one go: the same number whatever the threads, so that the
+/// How many families, or plans, are looked at in one go: the same number whatever the threads, so that the
 /// answer is.
 constexpr std::size_t kGroupsAtOnce = 64, kPlansAtOnce = 8;
 /// Plans without room of which the fastest is told.
@@ -59,27 +59,27 @@ public:
 
   SearchResult run() {
     gatherGroups();
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      push(groups[g].bound, true, g);
+    for (std::size_t g = 0; g < families.size(); ++g)
+      push(families[g].bound, true, g);
     result.roofline = roofline();
-    result.bound = groups.empty() ? 0 : std::max(queue.top().bound, result.roofline);
-    for (const Group &group : groups)
-      result.plans += static_cast<long long>(zeroStages(group).size()) * meshes.countSchedulings(group);
-    tell(std::to_string(groups.size()) + " meshes with microbatch, recompute and boundary");
+    result.bound = families.empty() ? 0 : std::max(queue.top().bound, result.roofline);
+    for (const PlanFamily &family : families)
+      result.plans += static_cast<long long>(zeroStages(family).size()) * meshes.countSchedulings(family);
+    tell(std::to_string(families.size()) + " meshes with microbatch, recompute and boundary");
     explore();
     finish();
     return result;
   }
 
 private:
-  /// A plan of a group before it is simulated.
+  /// A plan of a family before it is simulated.
   struct Planned {
-    std::size_t group;
+    std::size_t family;
     Scheduling scheduling;
     int zero;
     double bound;
   };
-  /// A group or a plan, by its number. Least bound first, then first come.
+  /// A family or a plan, by its number. Least bound first, then first come.
   struct Entry {
     double bound;
     long long sequence;
@@ -125,15 +125,16 @@ private:
              axes[b].boundaries.size() * axes[b].tensor.size();
     });
     tell("layouts on " + std::to_string(axes.size()) + " kinds of tensor and context axes");
-    std::vector<std::vector<Group>> found(axes.size());
-    inParallel(space.threads, axes.size(), [&](std::size_t i) { found[order[i]] = meshes.groups(order[i]); });
-    for (std::vector<Group> &some : found)
-      groups.insert(groups.end(), some.begin(), some.end());
+    std::vector<std::vector<PlanFamily>> found(axes.size());
+    inParallel(space.threads, axes.size(),
+               [&](std::size_t i) { found[order[i]] = meshes.families(order[i]); });
+    for (std::vector<PlanFamily> &some : found)
+      families.insert(families.end(), some.begin(), some.end());
   }
 
   /// Without ranks to share state, all stages of ZeRO are one.
-  std::vector<int> zeroStages(const Group &group) const {
-    if (group.data * meshes.axes()[group.axes].context > 1)
+  std::vector<int> zeroStages(const PlanFamily &family) const {
+    if (family.data * meshes.axes()[family.axes].context > 1)
       return space.zero;
     return {*std::min_element(space.zero.begin(), space.zero.end())};
   }
@@ -145,48 +146,48 @@ private:
     });
   }
 
-  /// The group's plans that can be faster than `limit` and may fit.
+  /// The family's plans that can be faster than `limit` and may fit.
   void expand(std::size_t number, double limit, std::vector<Planned> &plans, std::vector<TooLarge> &large) {
-    const Group &group = groups[number];
-    TrainingPlan plan = meshes.plan(group);
-    std::vector<int> all = zeroStages(group), stages;
+    const PlanFamily &family = families[number];
+    TrainingPlan plan = meshes.plan(family);
+    std::vector<int> all = zeroStages(family), stages;
     int fastest = fastestZero(all);
     for (int zero : all) {
       plan.zero = zero;
-      if (pricer.leastBytes(plan, *group.cell) <= pricer.limitBytes())
+      if (pricer.leastBytes(plan, *family.cell) <= pricer.limitBytes())
         stages.push_back(zero);
     }
     if (stages.empty()) {
-      if (tooLarge.size() < kTooLarge || group.bound < tooLarge.back().seconds) {
+      if (tooLarge.size() < kTooLarge || family.bound < tooLarge.back().seconds) {
         plan.zero = fastest;
-        plan.parts = pricer.balance(plan, *group.cell);
-        noteTooLarge(large, pricer.outline(plan, *group.cell).bound, plan);
+        plan.parts = pricer.balance(plan, *family.cell);
+        noteTooLarge(large, pricer.estimate(plan, *family.cell).bound, plan);
       }
       return;
     }
-    for (const Scheduling &scheduling : meshes.schedulings(group)) {
-      plan = meshes.plan(group, scheduling, 0);
-      plan.parts = pricer.balance(plan, *group.cell);
+    for (const Scheduling &scheduling : meshes.schedulings(family)) {
+      plan = meshes.plan(family, scheduling, 0);
+      plan.parts = pricer.balance(plan, *family.cell);
       plan.zero = fastest; // a bound for every stage of ZeRO
-      PlanOutline outline = pricer.outline(plan, *group.cell);
-      if (outline.bound >= limit)
+      PlanEstimate estimate = pricer.estimate(plan, *family.cell);
+      if (estimate.bound >= limit)
         continue;
       for (int zero : stages) {
         plan.zero = zero;
-        if (pricer.leastBytes(plan, outline) > pricer.limitBytes()) {
+        if (pricer.leastBytes(plan, estimate) > pricer.limitBytes()) {
           if (zero > 0 || zero == fastest) // stage 0 takes as long as stage 1, and more memory
-            noteTooLarge(large, outline.bound, plan);
+            noteTooLarge(large, estimate.bound, plan);
           continue;
         }
         // What is gathered or scattered at each use takes time that this stage alone has.
-        double bound = zero == fastest ? outline.bound : pricer.outline(plan, *group.cell).bound;
+        double bound = zero == fastest ? estimate.bound : pricer.estimate(plan, *family.cell).bound;
         if (bound < limit)
           plans.push_back({number, scheduling, zero, bound});
       }
     }
   }
 
-  /// Best first: groups and plans in the order of their bounds.
+  /// Best first: families and plans in the order of their bounds.
   void explore() {
     while (!queue.empty() && queue.top().bound < limit()) {
       bool isGroup = queue.top().isGroup;
@@ -216,9 +217,9 @@ private:
       }
       for (const TooLarge &one : large[i])
         noteTooLarge(tooLarge, one.seconds, one.plan);
-      for (const Group &fewer : meshes.withFewerDevices(groups[batch[i]])) {
-        push(fewer.bound, true, groups.size());
-        groups.push_back(fewer);
+      for (const PlanFamily &fewer : meshes.withFewerDevices(families[batch[i]])) {
+        push(fewer.bound, true, families.size());
+        families.push_back(fewer);
       }
     }
   }
@@ -229,7 +230,7 @@ private:
     bool isSpent = false;
     for (std::size_t number : batch) {
       const Planned &one = planned[number];
-      TrainingPlan plan = meshes.plan(groups[one.group], one.scheduling, one.zero);
+      TrainingPlan plan = meshes.plan(families[one.family], one.scheduling, one.zero);
       long long passes = static_cast<long long>(plan.pipeline) * plan.chunks * plan.microbatches();
       if (spent > (one.bound < bestSeconds() ? space.passes : space.runnerPasses)) {
         result.unexplored = one.bound; // what follows has no lower one
@@ -314,7 +315,7 @@ private:
   Meshes meshes;
   Ranking ranking;
   SearchResult result;
-  std::vector<Group> groups; ///< those on fewer devices come during the search
+  std::vector<PlanFamily> families; ///< those on fewer devices come during the search
   std::vector<Planned> planned;
   std::vector<TooLarge> tooLarge; ///< fastest first
   std::priority_queue<Entry> queue;

@@ -180,25 +180,26 @@ std::vector<int> Meshes::microbatches(int sequences) const {
   return found;
 }
 
-TrainingPlan Meshes::plan(const Group &group) const {
+TrainingPlan Meshes::plan(const PlanFamily &family) const {
   TrainingPlan plan;
   plan.task = task;
   plan.fusedAttention = space.fusedAttention;
-  plan.pipeline = group.pipeline;
-  plan.data = group.data;
-  plan.context = all[group.axes].context;
-  plan.tensor = all[group.axes].tensor;
+  plan.pipeline = family.pipeline;
+  plan.data = family.data;
+  plan.context = all[family.axes].context;
+  plan.tensor = all[family.axes].tensor;
   plan.idle = task.devices - plan.ranks();
-  plan.microbatch = group.microbatch;
-  plan.padding = static_cast<double>(group.data) * group.microbatch * group.microbatches - task.globalBatch;
-  plan.recompute = space.recompute[group.recompute];
-  plan.boundary = all[group.axes].boundaries[group.boundary];
-  plan.lean = group.lean;
+  plan.microbatch = family.microbatch;
+  plan.padding =
+      static_cast<double>(family.data) * family.microbatch * family.microbatches - task.globalBatch;
+  plan.recompute = space.recompute[family.recompute];
+  plan.boundary = all[family.axes].boundaries[family.boundary];
+  plan.lean = family.lean;
   return plan;
 }
 
-TrainingPlan Meshes::plan(const Group &group, const Scheduling &scheduling, int zero) const {
-  Group padded = group;
+TrainingPlan Meshes::plan(const PlanFamily &family, const Scheduling &scheduling, int zero) const {
+  PlanFamily padded = family;
   padded.microbatches = scheduling.microbatches;
   TrainingPlan result = plan(padded);
   result.schedule = scheduling.schedule;
@@ -207,27 +208,28 @@ TrainingPlan Meshes::plan(const Group &group, const Scheduling &scheduling, int 
   return result;
 }
 
-bool Meshes::measure(Group &group) {
-  group.microbatches = space.microbatches > 0
-                           ? space.microbatches
-                           : up(std::ceil(task.globalBatch / group.data) / group.microbatch);
-  int ranks = all[group.axes].size() * group.pipeline * group.data, active = pricer.activeRanks(ranks);
-  if (!group.cell || group.active != active) {
-    group.cell = &pricer.cell(plan(group));
-    group.active = active;
+bool Meshes::measure(PlanFamily &family) {
+  family.microbatches = space.microbatches > 0
+                            ? space.microbatches
+                            : up(std::ceil(task.globalBatch / family.data) / family.microbatch);
+  int ranks = all[family.axes].size() * family.pipeline * family.data, active = pricer.activeRanks(ranks);
+  if (!family.cell || family.active != active) {
+    family.cell = &pricer.cell(plan(family));
+    family.active = active;
   }
-  if (!group.cell->error.empty())
+  if (!family.cell->error.empty())
     return false;
   // Each stage as busy as the average, and one as its largest unit. With padding, fewer devices may do the
   // same, and wait for fewer nodes.
-  bool isPadded = static_cast<double>(group.data) * group.microbatch * group.microbatches > task.globalBatch;
-  group.bound = std::max(group.cell->seconds / group.pipeline, group.cell->largest) * group.microbatches *
-                (isPadded ? 1 : pricer.straggler(ranks));
+  bool isPadded =
+      static_cast<double>(family.data) * family.microbatch * family.microbatches > task.globalBatch;
+  family.bound = std::max(family.cell->seconds / family.pipeline, family.cell->largest) *
+                 family.microbatches * (isPadded ? 1 : pricer.straggler(ranks));
   return true;
 }
 
-std::vector<Group> Meshes::groups(std::size_t axes) {
-  std::vector<Group> found;
+std::vector<PlanFamily> Meshes::families(std::size_t axes) {
+  std::vector<PlanFamily> found;
   const UnitAxes &own = all[axes];
   bool isSplit = own.size() > 1;
   std::map<std::tuple<int, int, std::size_t, std::size_t, int>, const Cell *> cells;
@@ -244,21 +246,21 @@ std::vector<Group> Meshes::groups(std::size_t axes) {
           for (std::size_t boundary = 0; boundary < own.boundaries.size(); ++boundary) {
             const Cell *before = nullptr;
             for (int lean = 0; lean < (isSplit ? 3 : 1); ++lean) {
-              Group group;
-              group.axes = static_cast<std::uint16_t>(axes);
-              group.boundary = static_cast<std::uint16_t>(boundary);
-              group.recompute = static_cast<std::uint8_t>(recompute);
-              group.lean = static_cast<std::uint8_t>(lean);
-              group.pipeline = pipeline;
-              group.data = data;
-              group.microbatch = microbatch;
-              group.active = pricer.activeRanks(own.size() * pipeline * data);
-              const Cell *&cell = cells[{group.active, microbatch, recompute, boundary, lean}];
-              group.cell = cell;
-              bool isNew = measure(group) && (!before || group.cell->layouts != before->layouts);
-              before = cell = group.cell;
+              PlanFamily family;
+              family.axes = static_cast<std::uint16_t>(axes);
+              family.boundary = static_cast<std::uint16_t>(boundary);
+              family.recompute = static_cast<std::uint8_t>(recompute);
+              family.lean = static_cast<std::uint8_t>(lean);
+              family.pipeline = pipeline;
+              family.data = data;
+              family.microbatch = microbatch;
+              family.active = pricer.activeRanks(own.size() * pipeline * data);
+              const Cell *&cell = cells[{family.active, microbatch, recompute, boundary, lean}];
+              family.cell = cell;
+              bool isNew = measure(family) && (!before || family.cell->layouts != before->layouts);
+              before = cell = family.cell;
               if (isNew)
-                found.push_back(group);
+                found.push_back(family);
             }
           }
       }
@@ -271,52 +273,52 @@ bool Meshes::hasFewer() const {
   return !isDataFixed() && space.microbatches == 0;
 }
 
-std::vector<Group> Meshes::withFewerDevices(const Group &group) {
+std::vector<PlanFamily> Meshes::withFewerDevices(const PlanFamily &family) {
   if (!hasFewer())
     return {};
-  auto above = std::lower_bound(batchDivisors.begin(), batchDivisors.end(), group.data);
-  if (above == batchDivisors.begin() || above == batchDivisors.end() || *above != group.data)
+  auto above = std::lower_bound(batchDivisors.begin(), batchDivisors.end(), family.data);
+  if (above == batchDivisors.begin() || above == batchDivisors.end() || *above != family.data)
     return {};
-  Group fewer = group;
+  PlanFamily fewer = family;
   fewer.data = *--above;
-  return measure(fewer) ? std::vector<Group>{fewer} : std::vector<Group>();
+  return measure(fewer) ? std::vector<PlanFamily>{fewer} : std::vector<PlanFamily>();
 }
 
-std::vector<Scheduling> Meshes::schedulings(const Group &group) const {
+std::vector<Scheduling> Meshes::schedulings(const PlanFamily &family) const {
   auto isAsked = [&](int chunks) { return space.chunks == 0 || space.chunks == chunks; };
-  if (group.pipeline == 1) {
+  if (family.pipeline == 1) {
     for (cost::Schedule schedule : {cost::Schedule::OneFOneB, cost::Schedule::GPipe})
       if (isAsked(1) && std::count(space.schedules.begin(), space.schedules.end(), schedule))
-        return {{schedule, 1, group.microbatches}};
+        return {{schedule, 1, family.microbatches}};
     return {};
   }
   int units = static_cast<int>(pricer.graph().units.size());
   std::vector<Scheduling> found;
   for (cost::Schedule schedule : space.schedules) {
     if (schedule == cost::Schedule::Interleaved) {
-      for (int chunks = 2; chunks <= mostChunks(group); ++chunks)
+      for (int chunks = 2; chunks <= mostChunks(family); ++chunks)
         if (isAsked(chunks))
-          found.push_back({schedule, chunks, inRounds(group)});
+          found.push_back({schedule, chunks, inRounds(family)});
     } else if (schedule != cost::Schedule::ZeroBubbleV) {
       if (isAsked(1))
-        found.push_back({schedule, 1, group.microbatches});
-    } else if (2 * group.pipeline <= units && isAsked(2)) {
-      found.push_back({schedule, 2, group.microbatches});
+        found.push_back({schedule, 1, family.microbatches});
+    } else if (2 * family.pipeline <= units && isAsked(2)) {
+      found.push_back({schedule, 2, family.microbatches});
     }
   }
   return found;
 }
 
-int Meshes::inRounds(const Group &group) const {
-  double rounds = std::ceil(static_cast<double>(group.microbatches) / group.pipeline);
-  return up(std::min(rounds * group.pipeline, 1e9));
+int Meshes::inRounds(const PlanFamily &family) const {
+  double rounds = std::ceil(static_cast<double>(family.microbatches) / family.pipeline);
+  return up(std::min(rounds * family.pipeline, 1e9));
 }
 
-int Meshes::mostChunks(const Group &group) const {
-  if (inRounds(group) > group.microbatches * (1 + (space.microbatches > 0 ? 0 : kMostPadding)))
+int Meshes::mostChunks(const PlanFamily &family) const {
+  if (inRounds(family) > family.microbatches * (1 + (space.microbatches > 0 ? 0 : kMostPadding)))
     return 1;
   return std::min(std::max(space.maxChunks, space.chunks),
-                  static_cast<int>(pricer.graph().units.size()) / group.pipeline);
+                  static_cast<int>(pricer.graph().units.size()) / family.pipeline);
 }
 
 } // namespace colossal::planner

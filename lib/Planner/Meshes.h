@@ -19,14 +19,14 @@ struct UnitAxes {
 };
 
 /// Plans that have all but schedule, chunks and ZeRO stage in common.
-struct Group {
+struct PlanFamily {
   std::uint16_t axes = 0, boundary = 0;
   std::uint8_t recompute = 0, lean = 0;
   int pipeline = 1, data = 1;
   int microbatch = 1, microbatches = 1; ///< sequences of each, and how many a rank has at least
   const Cell *cell = nullptr;
   int active = 0;   ///< ranks that the cell was found for, as far as they matter to it
-  double bound = 0; ///< s; no plan of the group takes less
+  double bound = 0; ///< s; no plan of the family takes less
 };
 
 /// A schedule, its chunks, and how many microbatches a rank has (schedules may need a multiple of the
@@ -42,20 +42,22 @@ public:
 
   const std::vector<UnitAxes> &axes() const { return all; }
   /// Groups on these axes, on as many devices as they can use. Threads may ask for different axes.
-  std::vector<Group> groups(std::size_t axes);
+  std::vector<PlanFamily> families(std::size_t axes);
   /// Stages for units on these axes.
   std::vector<int> pipelines(const UnitAxes &axes) const;
   /// Data ranks beside them: those that are fixed, or as many as there are, and divisors of the global batch,
   /// downward.
   std::vector<int> datas(const UnitAxes &axes, int pipeline) const;
-  /// The same group on the next smaller divisor of the global batch as data ranks; none if there is none.
-  std::vector<Group> withFewerDevices(const Group &group);
+  /// The same family on the next smaller divisor of the global batch as data ranks; none if there is none.
+  std::vector<PlanFamily> withFewerDevices(const PlanFamily &family);
 
-  /// A plan of the group, one-forward-one-backward and without ZeRO.
-  TrainingPlan plan(const Group &group) const;
-  TrainingPlan plan(const Group &group, const Scheduling &scheduling, int zero) const;
-  std::vector<Scheduling> schedulings(const Group &group) const;
-  int countSchedulings(const Group &group) const { return static_cast<int>(schedulings(group).size()); }
+  /// A plan of the family, one-forward-one-backward and without ZeRO.
+  TrainingPlan plan(const PlanFamily &family) const;
+  TrainingPlan plan(const PlanFamily &family, const Scheduling &scheduling, int zero) const;
+  std::vector<Scheduling> schedulings(const PlanFamily &family) const;
+  int countSchedulings(const PlanFamily &family) const {
+    return static_cast<int>(schedulings(family).size());
+  }
 
 private:
   bool hasThrees() const;
@@ -63,18 +65,18 @@ private:
   /// Those of the space that have such axes.
   std::vector<MeshSizes> meshesWith(const UnitAxes &axes) const;
   bool isDataFixed() const;
-  /// Whether groups on fewer data ranks are found one from the other.
+  /// Whether families on fewer data ranks are found one from the other.
   bool hasFewer() const;
   /// Interleaved: microbatches in whole rounds over the stages, and chunks; 1 where the rounds are too much
   /// padding.
-  int inRounds(const Group &group) const;
-  int mostChunks(const Group &group) const;
+  int inRounds(const PlanFamily &family) const;
+  int mostChunks(const PlanFamily &family) const;
   /// Sizes of microbatches for so many sequences of a rank: divisors of the global batch and powers of two
   /// that take little padding.
   std::vector<int> microbatches(int sequences) const;
   /// Fills cell (unless it is the right one), microbatches and bound; false where no layout meets the
   /// boundary.
-  bool measure(Group &group);
+  bool measure(PlanFamily &family);
   std::vector<int> batchDivisors; ///< of the global batch, up to the number of devices
   std::vector<int> microbatchSizes;
 

@@ -81,7 +81,7 @@ struct PlanPricer::Parts {
     return axes;
   }
 
-  using Stage = PlanOutline::Stage;
+  using Stage = PlanEstimate::Stage;
   std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
   cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
                                 const std::vector<int> &parts) const;
@@ -481,10 +481,10 @@ double PlanPricer::Parts::update(const TrainingPlan &plan, const Stage &stage) c
 
 //===- The step ---===//
 
-PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) const {
-  PlanOutline outline;
+PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) const {
+  PlanEstimate estimate;
   cost::PipelineProblem problem = p->problem(plan, cell, plan.parts);
-  outline.stages = p->stages(plan, cell, plan.parts);
+  estimate.stages = p->stages(plan, cell, plan.parts);
   bool splits = cost::splitsBackward(plan.schedule);
   std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0), after(plan.pipeline, 0);
   for (std::size_t c = 0; c < problem.work.size(); ++c) {
@@ -497,11 +497,11 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   // What a stage does after its last backward pass does not depend on the schedule.
   double beside = 0;
   for (int s = 0; s < plan.pipeline; ++s) {
-    bool isLikeLast = s > 0 && after[s] == beside && outline.stages[s] == outline.stages[s - 1];
+    bool isLikeLast = s > 0 && after[s] == beside && estimate.stages[s] == estimate.stages[s - 1];
     beside = after[s];
     after[s] = isLikeLast
                    ? after[s - 1]
-                   : p->reduction(plan, outline.stages, s, beside) + p->update(plan, outline.stages[s]);
+                   : p->reduction(plan, estimate.stages, s, beside) + p->update(plan, estimate.stages[s]);
   }
   // While a stage sends it does nothing else. Its last send, back to the stage before, may be after its end.
   if (problem.transferBlocks && plan.pipeline > 1)
@@ -517,17 +517,17 @@ PlanOutline PlanPricer::outline(const TrainingPlan &plan, const Cell &cell) cons
   // that.
   double there = 0, way = 0;
   for (int s = 0; s < plan.pipeline; ++s) {
-    outline.bound = std::max({outline.bound, there + problem.microbatches * work[s] + after[s],
-                              way + problem.microbatches * before[s] + after[0]});
+    estimate.bound = std::max({estimate.bound, there + problem.microbatches * work[s] + after[s],
+                               way + problem.microbatches * before[s] + after[0]});
     const cost::ChunkWork &first = problem.work[s];
     double hop = plan.pipeline > 1 ? problem.hopSeconds[s] : 0;
     there += first.forward + hop;
     way += first.forward + first.backward + (splits ? 0 : first.weightGradient) + 2 * hop;
   }
-  outline.bound *= straggler(plan.ranks());
+  estimate.bound *= straggler(plan.ranks());
   for (const cost::ChunkWork &chunk : problem.work)
-    outline.saved.push_back(chunk.activationBytes);
-  return outline;
+    estimate.saved.push_back(chunk.activationBytes);
+  return estimate;
 }
 
 double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const {
@@ -536,7 +536,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const 
   return (p->state(plan, stage).total() + cell.saved) / plan.pipeline;
 }
 
-double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const {
+double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &estimate) const {
   double most = 0;
   int microbatches = plan.microbatches();
   for (int s = 0; s < plan.pipeline; ++s) {
@@ -548,13 +548,14 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanOutline &outli
                        : microbatches * plan.chunks;
       warmup = std::min(warmup, microbatches * plan.chunks);
       for (int k = 0; k < warmup; ++k)
-        saved += outline.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
+        saved +=
+            estimate.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
     } else if (plan.schedule == cost::Schedule::GPipe) {
-      saved = microbatches * outline.saved[s];
+      saved = microbatches * estimate.saved[s];
     } else {
-      saved = std::min(microbatches, plan.pipeline - s) * outline.saved[s];
+      saved = std::min(microbatches, plan.pipeline - s) * estimate.saved[s];
     }
-    most = std::max(most, p->state(plan, outline.stages[s]).total() + saved);
+    most = std::max(most, p->state(plan, estimate.stages[s]).total() + saved);
   }
   return most;
 }

@@ -126,9 +126,9 @@ void readBoundary(Reader &reader, const json &value, const TrainingGraph &graph,
           for (const Use &use : *uses)
             for (const auto *ends : {&kind.inputs, &kind.outputs})
               if (!ends->empty() && use.tensor == ends->front() && !plan.boundary[a])
-                for (const Place &one : use.places)
+                for (const FactorPosition &one : use.places)
                   if (text == "dim" + std::to_string(one.dim) && !op.factors[one.factor].perSequence)
-                    plan.boundary[a] = PlaceKey{one.dim, op.factors[one.factor].size, one.inner};
+                    plan.boundary[a] = PositionKey{one.dim, op.factors[one.factor].size, one.inner};
     if (!plan.boundary[a])
       reader.fail(place,
                   "must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");

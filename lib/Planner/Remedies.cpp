@@ -49,16 +49,16 @@ std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &t
   Meshes meshes(pricer, task, thrifty);
   std::vector<std::vector<Thrifty>> found(meshes.axes().size());
   inParallel(space.threads, found.size(), [&](std::size_t axes) {
-    for (const Group &group : meshes.groups(axes))
-      for (const Scheduling &scheduling : meshes.schedulings(group)) {
-        TrainingPlan plan = meshes.plan(group, scheduling, 0);
-        plan.parts = pricer.balance(plan, *group.cell);
-        PlanOutline outline = pricer.outline(plan, *group.cell);
+    for (const PlanFamily &family : meshes.families(axes))
+      for (const Scheduling &scheduling : meshes.schedulings(family)) {
+        TrainingPlan plan = meshes.plan(family, scheduling, 0);
+        plan.parts = pricer.balance(plan, *family.cell);
+        PlanEstimate estimate = pricer.estimate(plan, *family.cell);
         bool isShared = plan.data * plan.context > 1;
         int least = *std::min_element(space.zero.begin(), space.zero.end());
         for (int zero : isShared ? space.zero : std::vector<int>{least}) {
           plan.zero = zero;
-          found[axes].push_back({pricer.leastBytes(plan, outline), plan});
+          found[axes].push_back({pricer.leastBytes(plan, estimate), plan});
         }
       }
   });

@@ -46,7 +46,7 @@ double TrainingGraph::stepFlops(double sequences) const {
 static std::string checkUse(const UnitKind &kind, const Operation &op, const Use &use) {
   if (use.tensor < 0 || use.tensor >= static_cast<int>(kind.tensors.size()))
     return "names a tensor that is not there";
-  for (const Place &place : use.places)
+  for (const FactorPosition &place : use.places)
     if (place.factor < 0 || place.factor >= static_cast<int>(op.factors.size()))
       return "names a factor that is not there";
   return "";

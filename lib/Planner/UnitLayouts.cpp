@@ -17,7 +17,7 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   producer.assign(count, -1);
   consumers.resize(count);
   root.resize(count);
-  hasHub.assign(count, false);
+  hasSharedCopy.assign(count, false);
   for (std::size_t t = 0; t < count; ++t)
     root[t] = static_cast<int>(t);
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
@@ -25,8 +25,8 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
     firstUse.push_back(codes.size());
     auto intern = [&](const Use &use) {
       codes.emplace_back(op.factors.size(), kWhole);
-      for (const Place &place : use.places) {
-        PlaceKey key{place.dim, op.factors[place.factor].size, place.inner};
+      for (const FactorPosition &place : use.places) {
+        PositionKey key{place.dim, op.factors[place.factor].size, place.inner};
         auto &known = places[use.tensor];
         auto at = std::find(known.begin(), known.end(), key);
         codes.back()[place.factor] = static_cast<Code>(at - known.begin() + 1);
@@ -46,13 +46,13 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
     }
   }
   for (std::size_t t = 0; t < count; ++t)
-    hasHub[t] = kind.tensors[t].kind == Tensor::Activation && consumers[t].size() > 1;
+    hasSharedCopy[t] = kind.tensors[t].kind == Tensor::Activation && consumers[t].size() > 1;
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
-      hasHub[tensor] = true;
+      hasSharedCopy[tensor] = true;
 }
 
-Code KindInfo::find(int tensor, const PlaceKey &key) const {
+Code KindInfo::find(int tensor, const PositionKey &key) const {
   const auto &known = places[tensor];
   auto at = std::find(known.begin(), known.end(), key);
   return at == known.end() ? kWhole : static_cast<Code>(at - known.begin() + 1);
@@ -111,8 +111,8 @@ std::vector<Choice> UnitLayouts::choices(int op) const {
   return found;
 }
 
-std::vector<Hub> UnitLayouts::hubs(int tensor) const {
-  std::vector<Hub> found{Hub()};
+std::vector<ValueLayout> UnitLayouts::valueLayouts(int tensor) const {
+  std::vector<ValueLayout> found{ValueLayout()};
   bool isBoundary = false;
   std::vector<std::optional<Code>> fixed(query.axes.size());
   auto fix = [&](const std::vector<int> &boundary) {
@@ -131,13 +131,13 @@ std::vector<Hub> UnitLayouts::hubs(int tensor) const {
   fix(kind.outputs);
   int count = static_cast<int>(info.places[tensor].size());
   for (std::size_t a = 0; a < query.axes.size(); ++a) {
-    std::vector<Hub> next;
-    for (const Hub &hub : found)
+    std::vector<ValueLayout> next;
+    for (const ValueLayout &meeting : found)
       for (int code = 0; code <= count; ++code) {
         if (fixed[a] ? code != *fixed[a]
                      : code > 0 && info.places[tensor][code - 1].size < query.axes[a].size)
           continue;
-        Hub one = hub;
+        ValueLayout one = meeting;
         one.value[a] = one.gradient[a] = static_cast<Code>(code);
         next.push_back(one);
         if (code == kWhole && !isBoundary) {
@@ -214,7 +214,7 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   if (operation.kind == Operation::View)
     return result;
   auto in = [&](const Use &use, int factor) {
-    for (const Place &place : use.places)
+    for (const FactorPosition &place : use.places)
       if (place.factor == factor)
         return true;
     return false;
@@ -243,7 +243,7 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   bool hasGradient = false;
   for (std::size_t o = 0; o < operation.operands.size(); ++o) {
     const Use &use = operation.operands[o];
-    double size = bytes(use.tensor) * mover.share(want(op, static_cast<int>(o), choice));
+    double size = bytes(use.tensor) * resharder.share(want(op, static_cast<int>(o), choice));
     forward += use.moved ? size : 0;
     if (use.gradientFlops > 0) {
       hasGradient = true;
@@ -253,7 +253,7 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
   }
   for (std::size_t r = 0; r < operation.results.size(); ++r) {
     const Use &use = operation.results[r];
-    double size = bytes(use.tensor) * mover.share(have(op, static_cast<int>(r), choice));
+    double size = bytes(use.tensor) * resharder.share(have(op, static_cast<int>(r), choice));
     forward += use.moved ? size : 0;
     backward += use.moved ? size : 0;
   }
@@ -323,7 +323,7 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList
       continue;
     Placement from = gradientHave(op, static_cast<int>(o), choice),
               to = want(op, static_cast<int>(o), choice);
-    if (const Move *move = mover.find(tensor.stored * types.reduced, from, to)) {
+    if (const Move *move = resharder.find(tensor.stored * types.reduced, from, to)) {
       seconds += move->seconds;
       if (list)
         list->collectives.insert(list->collectives.end(), move->collectives.begin(), move->collectives.end());
@@ -351,7 +351,7 @@ double UnitLayouts::opSeconds(int op, const Choice &choice) const {
       if (tensor.kind == Tensor::Parameter)
         seconds += query.parameterPrice * tensor.stored *
                    (types.parameter + types.gradient + types.optimizer) *
-                   mover.share(want(op, static_cast<int>(o), choice));
+                   resharder.share(want(op, static_cast<int>(o), choice));
     }
   return seconds;
 }
@@ -364,14 +364,15 @@ struct UnitLayouts::Ledger {
   cost::OpList forward, backward;
 };
 
-double UnitLayouts::moved(int tensor, const Hub &from, const Hub &to, bool regather, Ledger *ledger) const {
-  const Move *forward = mover.find(bytes(tensor), from.value, to.value);
+double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
+                          Ledger *ledger) const {
+  const Move *forward = resharder.find(bytes(tensor), from.value, to.value);
   if (!forward)
     return -1;
   const Tensor &t = kind.tensors[tensor];
   static const Move nothing;
   const Move *backward = t.kind == Tensor::Activation && t.isFloat
-                             ? mover.find(bytes(tensor), to.gradient, from.gradient)
+                             ? resharder.find(bytes(tensor), to.gradient, from.gradient)
                              : &nothing;
   if (!backward)
     return -1;
@@ -393,12 +394,12 @@ double UnitLayouts::moved(int tensor, const Hub &from, const Hub &to, bool regat
   return forward->seconds * (1 + again) + backward->seconds;
 }
 
-Hub UnitLayouts::made(int tensor, const Choice &producer) const {
+ValueLayout UnitLayouts::made(int tensor, const Choice &producer) const {
   int op = info.producer[tensor];
   return {have(op, 0, producer), gradientWant(op, 0, producer)};
 }
 
-Hub UnitLayouts::taken(const KindInfo::Consumer &consumer, const Choice &choice) const {
+ValueLayout UnitLayouts::taken(const KindInfo::Consumer &consumer, const Choice &choice) const {
   return {want(consumer.op, consumer.operand, choice), gradientHave(consumer.op, consumer.operand, choice)};
 }
 
@@ -429,7 +430,7 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
       int tensor = kind.operations[i].operands[o].tensor;
       const Tensor &t = kind.tensors[tensor];
       if (t.kind == Tensor::Parameter && t.stored > 0) {
-        double held = t.stored * mover.share(want(op, static_cast<int>(o), layout[i]));
+        double held = t.stored * resharder.share(want(op, static_cast<int>(o), layout[i]));
         parameters[tensor] = std::max(parameters[tensor], held);
       }
     }
@@ -446,11 +447,11 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
     if (kind.tensors[t].kind != Tensor::Activation)
       continue;
     const auto &consumers = info.consumers[t];
-    if (!info.hasHub[t]) {
+    if (!info.hasSharedCopy[t]) {
       if (producer < 0 || consumers.empty())
         continue;
       const auto &consumer = consumers.front();
-      Hub from = made(tensor, layout[producer]), to = taken(consumer, layout[consumer.op]);
+      ValueLayout from = made(tensor, layout[producer]), to = taken(consumer, layout[consumer.op]);
       lies[t] = from.value;
       for (std::size_t a = 0; a < query.axes.size(); ++a)
         if (from.value[a] == kPartial)
@@ -462,19 +463,19 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
       }
       continue;
     }
-    std::vector<Hub> ends;
+    std::vector<ValueLayout> ends;
     for (const auto &consumer : consumers)
       ends.push_back(taken(consumer, layout[consumer.op]));
-    std::optional<Hub> best;
+    std::optional<ValueLayout> best;
     double least = 0;
-    for (const Hub &hub : hubs(tensor)) {
-      double seconds = producer < 0 ? 0 : moved(tensor, made(tensor, layout[producer]), hub, false);
+    for (const ValueLayout &meeting : valueLayouts(tensor)) {
+      double seconds = producer < 0 ? 0 : moved(tensor, made(tensor, layout[producer]), meeting, false);
       for (std::size_t c = 0; c < consumers.size(); ++c) {
-        double one = seconds < 0 ? -1 : moved(tensor, hub, ends[c], isSaved(consumers[c]));
+        double one = seconds < 0 ? -1 : moved(tensor, meeting, ends[c], isSaved(consumers[c]));
         seconds = one < 0 ? -1 : seconds + one;
       }
       if (seconds >= 0 && (!best || seconds < least)) {
-        best = hub;
+        best = meeting;
         least = seconds;
       }
     }

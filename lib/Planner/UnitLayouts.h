@@ -4,7 +4,7 @@
 #ifndef COLOSSAL_PLANNER_UNITLAYOUTS_H
 #define COLOSSAL_PLANNER_UNITLAYOUTS_H
 
-#include "Movement.h"
+#include "Resharding.h"
 
 namespace colossal::planner {
 
@@ -18,28 +18,28 @@ struct KindInfo {
   explicit KindInfo(const UnitKind &kind);
 
   const UnitKind &kind;
-  std::vector<std::vector<PlaceKey>> places; ///< per tensor; code k > 0 is places[k - 1]
-  std::vector<int> producer;                 ///< per tensor: operation, or -1
+  std::vector<std::vector<PositionKey>> places; ///< per tensor; code k > 0 is places[k - 1]
+  std::vector<int> producer;                    ///< per tensor: operation, or -1
   std::vector<std::vector<Consumer>> consumers;
-  std::vector<int> root;    ///< per tensor: whose memory it lies in
-  std::vector<bool> hasHub; ///< per tensor: used more than once, or on the boundary
+  std::vector<int> root;           ///< per tensor: whose memory it lies in
+  std::vector<bool> hasSharedCopy; ///< per tensor: used more than once, or on the boundary
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
   Code resultCode(int op, int result, int factor) const {
     return codes[firstUse[op] + kind.operations[op].operands.size() + result][factor];
   }
-  Code find(int tensor, const PlaceKey &key) const;
+  Code find(int tensor, const PositionKey &key) const;
 
 private:
   std::vector<std::vector<Code>> codes; ///< by use (operands, then results, of each operation) and factor
   std::vector<std::size_t> firstUse;    ///< by operation
 };
 
-/// Where a value lies at one end of an edge, or at a hub between its producer and several consumers, and what
-/// its gradient still owes there.
-struct Hub {
+/// Where a value lies at one end of an edge, or between its producer and several consumers (a copy that
+/// serves all of them), and what its gradient still owes there.
+struct ValueLayout {
   Placement value{}, gradient{};
-  friend bool operator==(const Hub &a, const Hub &b) {
+  friend bool operator==(const ValueLayout &a, const ValueLayout &b) {
     return a.value == b.value && a.gradient == b.gradient;
   }
 };
@@ -47,14 +47,15 @@ struct Hub {
 class UnitLayouts {
 public:
   UnitLayouts(const KindInfo &info, const TrainingTypes &types, const cost::OperationCost &operations,
-              const Mover &mover, const UnitQuery &query)
-      : info(info), kind(info.kind), types(types), operations(operations), mover(mover), query(query) {}
+              const Resharder &resharder, const UnitQuery &query)
+      : info(info), kind(info.kind), types(types), operations(operations), resharder(resharder),
+        query(query) {}
 
   /// Every way to put the axes onto an operation's factors, unsplit first.
   std::vector<Choice> choices(int op) const;
   /// Empty, or why the choice is not allowed.
   std::string check(int op, const Choice &choice) const;
-  std::vector<Hub> hubs(int tensor) const;
+  std::vector<ValueLayout> valueLayouts(int tensor) const;
 
   Placement have(int op, int result, const Choice &choice) const;
   Placement want(int op, int operand, const Choice &choice) const;
@@ -64,11 +65,11 @@ public:
   /// Seconds of an operation: passes, and what its parameters cost a step, spread over the microbatches.
   double opSeconds(int op, const Choice &choice) const;
   /// How the tensor leaves its producer, and how a consumer takes it.
-  Hub made(int tensor, const Choice &producer) const;
-  Hub taken(const KindInfo::Consumer &consumer, const Choice &choice) const;
+  ValueLayout made(int tensor, const Choice &producer) const;
+  ValueLayout taken(const KindInfo::Consumer &consumer, const Choice &choice) const;
   /// Seconds to bring the value from one to the other and its gradient back; below 0: not possible. A value
   /// that is kept for the backward pass as it was made (`regather`) is brought there again.
-  double moved(int tensor, const Hub &from, const Hub &to, bool regather) const {
+  double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather) const {
     return moved(tensor, from, to, regather, nullptr);
   }
   /// Whether the consumer's gradient reads the value.
@@ -76,7 +77,8 @@ public:
     return kind.operations[consumer.op].operands[consumer.operand].saved;
   }
 
-  /// The whole price. Hubs are chosen anew: they depend on the operations' choices alone.
+  /// The whole price. Copies for several consumers are chosen anew: they depend on the operations' choices
+  /// alone.
   UnitCost price(const UnitLayout &layout, std::string &error) const;
 
 private:
@@ -90,7 +92,8 @@ private:
   double bytes(int tensor) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
   struct Ledger;
-  double moved(int tensor, const Hub &from, const Hub &to, bool regather, Ledger *ledger) const;
+  double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
+               Ledger *ledger) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 
@@ -98,7 +101,7 @@ private:
   const UnitKind &kind;
   const TrainingTypes &types;
   const cost::OperationCost &operations;
-  const Mover &mover;
+  const Resharder &resharder;
   const UnitQuery &query;
 };
 

@@ -29,20 +29,20 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       const Use &use = op.operands[o];
       if (!use.saved)
         continue;
-      need(needed, use.tensor, mover.share(lies[use.tensor]));
+      need(needed, use.tensor, resharder.share(lies[use.tensor]));
       if (op.kind == Operation::Contraction &&
           kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
-        need(forWeights, use.tensor, mover.share(lies[use.tensor]));
+        need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
     }
     for (std::size_t r = 0; r < op.results.size(); ++r)
       if (op.results[r].saved)
         need(needed, op.results[r].tensor,
-             mover.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
+             resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
     if (op.kind == Operation::Attention && !query.fusedAttention) {
       double size = types.activation;
       for (std::size_t f = 0; f < op.factors.size(); ++f) {
         bool isScore = false;
-        for (const Place &place : op.operands[0].places)
+        for (const FactorPosition &place : op.operands[0].places)
           isScore |= place.factor == static_cast<int>(f) && op.factors[f].kind != Factor::Whole;
         isScore |= op.factors[f].role == "keys";
         if (isScore)
@@ -74,7 +74,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       isAgain[op] = true;
       for (const Use &use : kind.operations[op].operands)
         if (kind.tensors[use.tensor].kind == Tensor::Activation)
-          replace(use.tensor, mover.share(lies[use.tensor]));
+          replace(use.tensor, resharder.share(lies[use.tensor]));
     };
     double before = sum(needed);
     for (auto [tensor, part] : needed)
@@ -99,7 +99,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   if (query.recompute == Recompute::Full && !kind.inputs.empty()) {
     double input = 0;
     for (int tensor : kind.inputs)
-      input += bytes(tensor) * mover.share(lies[tensor]);
+      input += bytes(tensor) * resharder.share(lies[tensor]);
     cost.transientBytes = std::max(0.0, cost.savedBytes - input);
     cost.savedBytes = input;
     cost.weightSavedBytes = input;

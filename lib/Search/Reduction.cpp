@@ -341,16 +341,16 @@ Assignment Reduction::expand(const std::vector<int> &x) const {
     if (g.nodes[i].alive)
       all[i] = x[next++];
   for (std::size_t s = g.trail.size(); s-- > 0;) {
-    const Graph::Step &step = g.trail[s];
-    const std::vector<int> &map = *step.map;
-    switch (step.kind) {
-    case Graph::Step::Keep: all[step.node] = map[all[step.node]]; break;
-    case Graph::Step::Follow:
-    case Graph::Step::Minimise1: all[step.node] = map[all[step.first]]; break;
-    case Graph::Step::Minimise2:
-      all[step.node] = map[static_cast<std::size_t>(all[step.first]) * step.width + all[step.second]];
+    const Graph::TrailEntry &entry = g.trail[s];
+    const std::vector<int> &map = *entry.map;
+    switch (entry.kind) {
+    case Graph::TrailEntry::Keep: all[entry.node] = map[all[entry.node]]; break;
+    case Graph::TrailEntry::Follow:
+    case Graph::TrailEntry::Minimise1: all[entry.node] = map[all[entry.first]]; break;
+    case Graph::TrailEntry::Minimise2:
+      all[entry.node] = map[static_cast<std::size_t>(all[entry.first]) * entry.width + all[entry.second]];
       break;
-    case Graph::Step::Fix: all[step.node] = map[0]; break;
+    case Graph::TrailEntry::Fix: all[entry.node] = map[0]; break;
     }
   }
   return Assignment(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(g.originals));

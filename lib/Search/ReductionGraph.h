@@ -24,7 +24,7 @@ struct Reduction::Graph {
     bool queued = false;
   };
   /// One step of the trail, undone last first.
-  struct Step {
+  struct TrailEntry {
     enum Kind { Keep, Follow, Minimise1, Minimise2, Fix } kind;
     int node = 0, first = 0, second = 0;
     /// Keep: old candidate of each new one. Follow: candidate of `node` for each of `first`. Minimise: the
@@ -37,7 +37,7 @@ struct Reduction::Graph {
   std::vector<Edge> edges;
   std::vector<double> capacity;
   std::vector<int> stepOrigin; ///< per step: its number in the input
-  std::vector<Step> trail;
+  std::vector<TrailEntry> trail;
   std::vector<int> queue;
   double offset = 0;
   bool infeasible = false;

@@ -103,7 +103,7 @@ void Reduction::Graph::addEdge(int a, int b, TablePtr table) {
 
 void Reduction::Graph::keepOnly(int i, const std::vector<int> &kept) {
   Node &node = nodes[i];
-  trail.push_back({Step::Keep, i, 0, 0, std::make_shared<const std::vector<int>>(kept), 0});
+  trail.push_back({TrailEntry::Keep, i, 0, 0, std::make_shared<const std::vector<int>>(kept), 0});
   for (std::size_t k = 0; k < kept.size(); ++k) {
     node.cost[k] = node.cost[kept[k]];
     node.origin[k] = node.origin[kept[k]];
@@ -246,7 +246,8 @@ const std::vector<int> &Reduction::Graph::uniqueColumns(const TablePtr &table) {
 void Reduction::Graph::follow(int leader, int follower, int edge, const std::vector<int> &map) {
   Node &to = nodes[leader], &from = nodes[follower];
   TablePtr table = facing(edge, leader);
-  trail.push_back({Step::Follow, follower, leader, 0, std::make_shared<const std::vector<int>>(map), 0});
+  trail.push_back(
+      {TrailEntry::Follow, follower, leader, 0, std::make_shared<const std::vector<int>>(map), 0});
   for (std::size_t k = 0; k < map.size(); ++k) {
     to.cost[k] += from.cost[map[k]] + table->row(static_cast<int>(k))[map[k]];
     if (!from.pieces[map[k]].empty()) {
@@ -388,7 +389,7 @@ bool Reduction::Graph::minimise2(int i) {
     entry.choice = std::make_shared<const std::vector<int>>(std::move(choice));
     minimised[key].push_back(entry);
   }
-  trail.push_back({Step::Minimise2, i, p, q, entry.choice, static_cast<int>(cols)});
+  trail.push_back({TrailEntry::Minimise2, i, p, q, entry.choice, static_cast<int>(cols)});
   node.alive = false;
   edges[e].table = edges[f].table = nullptr;
   addEdge(p, q, entry.result);
@@ -404,7 +405,7 @@ bool Reduction::Graph::minimiseOut(int i) {
   if (node.edges.empty()) {
     auto low = std::min_element(node.cost.begin(), node.cost.end());
     offset += *low;
-    trail.push_back({Step::Fix, i, 0, 0,
+    trail.push_back({TrailEntry::Fix, i, 0, 0,
                      std::make_shared<const std::vector<int>>(1, static_cast<int>(low - node.cost.begin())),
                      0});
     node.alive = false;
@@ -422,7 +423,8 @@ bool Reduction::Graph::minimiseOut(int i) {
       }
     nodes[p].cost[r] += low;
   }
-  trail.push_back({Step::Minimise1, i, p, 0, std::make_shared<const std::vector<int>>(std::move(choice)), 0});
+  trail.push_back(
+      {TrailEntry::Minimise1, i, p, 0, std::make_shared<const std::vector<int>>(std::move(choice)), 0});
   node.alive = false;
   edges[e].table = nullptr;
   enqueue(p);

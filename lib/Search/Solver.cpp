@@ -1,4 +1,4 @@
-// The conductor: reduces, searches what remains within the budget, and has every answer judged by the
+// The driver: reduces, searches what remains within the budget, and has every answer judged by the
 // verifier.
 #include "colossal/Search/Solver.h"
 
@@ -23,10 +23,9 @@ const char *toString(StopReason reason) {
 
 namespace {
 
-class Conductor {
+class Driver {
 public:
-  Conductor(const Problem &problem, const Budget &budget,
-            const std::function<void(const Progress &)> &progress)
+  Driver(const Problem &problem, const Budget &budget, const std::function<void(const Progress &)> &progress)
       : problem(problem), budget(budget), progress(progress) {}
 
   Solution run() {
@@ -269,7 +268,7 @@ private:
 
 Solution solve(const Problem &problem, const Budget &budget,
                const std::function<void(const Progress &)> &progress) {
-  return Conductor(problem, budget, progress).run();
+  return Driver(problem, budget, progress).run();
 }
 
 } // namespace colossal::search

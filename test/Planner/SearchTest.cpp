@@ -111,10 +111,10 @@ TEST(Search, FindsTheBestOfAllPlans) {
       ++plans;
       TrainingPlan balanced = plan;
       balanced.parts = price.parts;
-      PlanOutline outline = pricer.outline(balanced, pricer.cell(plan));
-      EXPECT_LE(outline.bound, price.seconds * (1 + 1e-9))
+      PlanEstimate estimate = pricer.estimate(balanced, pricer.cell(plan));
+      EXPECT_LE(estimate.bound, price.seconds * (1 + 1e-9))
           << cost::toString(plan.schedule) << " " << plan.pipeline;
-      EXPECT_LE(pricer.leastBytes(balanced, outline), price.peakBytes * (1 + 1e-9))
+      EXPECT_LE(pricer.leastBytes(balanced, estimate), price.peakBytes * (1 + 1e-9))
           << cost::toString(plan.schedule);
       // Every parameter lies somewhere, with its gradient and its moments: 18 bytes.
       double state = 0;

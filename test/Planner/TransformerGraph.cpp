@@ -35,7 +35,7 @@ public:
     kind.operations.back().kind = type;
     return kind.operations.back();
   }
-  static Use use(int tensor, std::vector<Place> places, bool saved, double gradient) {
+  static Use use(int tensor, std::vector<FactorPosition> places, bool saved, double gradient) {
     Use u;
     u.tensor = tensor;
     u.places = std::move(places);
@@ -49,7 +49,7 @@ public:
                 bool wholeLast, bool saved, int scale = -1) {
     Operation &op = add(name, Operation::Streaming);
     op.factors = {factor(1, Factor::Parallel, "", true), factor(s, Factor::Parallel, "")};
-    std::vector<Place> places = {{0, 0, 1}, {1, 1, 1}}, last;
+    std::vector<FactorPosition> places = {{0, 0, 1}, {1, 1, 1}}, last;
     double inner = 1, width = 1;
     for (double part : parts)
       width *= part;
@@ -75,7 +75,7 @@ public:
              int weight) {
     Operation &op = add(name, Operation::Contraction);
     op.factors = {factor(1, Factor::Parallel, "m", true), factor(s, Factor::Parallel, "m")};
-    std::vector<Place> left = {{0, 0, 1}, {1, 1, 1}}, right, result = left;
+    std::vector<FactorPosition> left = {{0, 0, 1}, {1, 1, 1}}, right, result = left;
     double inner = 1, k = 1, n = 1;
     for (std::size_t i = in.size(); i-- > 0;) {
       int number = static_cast<int>(op.factors.size());

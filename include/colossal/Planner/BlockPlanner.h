@@ -47,15 +47,15 @@ struct TensorAxis {
 };
 
 /// Where an axis lies on a tensor, the same for every operation and unit that see it.
-struct PlaceKey {
+struct PositionKey {
   int dim = 0;
   double size = 0, inner = 0;
-  friend bool operator==(const PlaceKey &a, const PlaceKey &b) {
+  friend bool operator==(const PositionKey &a, const PositionKey &b) {
     return a.dim == b.dim && a.size == b.size && a.inner == b.inner;
   }
 };
 /// Layout of the residual stream between units: per axis a place, or none (whole on each rank).
-using Boundary = std::vector<std::optional<PlaceKey>>;
+using Boundary = std::vector<std::optional<PositionKey>>;
 /// "whole", or for each axis the dimension it splits: "dim1" (of batch, sequence, width that is the
 /// sequence).
 std::string toString(const Boundary &boundary);

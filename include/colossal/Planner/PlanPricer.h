@@ -69,7 +69,7 @@ struct Cell {
 };
 
 /// A plan's stages, and a time that no order of its passes undercuts.
-struct PlanOutline {
+struct PlanEstimate {
   struct Stage {
     double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
     std::map<int, double> shared;
@@ -100,9 +100,9 @@ public:
   std::vector<int> balance(const TrainingPlan &plan, const Cell &cell) const;
 
   /// What is known of a plan (with its parts) before it is simulated.
-  PlanOutline outline(const TrainingPlan &plan, const Cell &cell) const;
+  PlanEstimate estimate(const TrainingPlan &plan, const Cell &cell) const;
   /// Bytes that the plan holds at least: state, and what a stage takes in until its first gradient arrives.
-  double leastBytes(const TrainingPlan &plan, const PlanOutline &outline) const;
+  double leastBytes(const TrainingPlan &plan, const PlanEstimate &estimate) const;
   /// Less than what any schedule and cut into stages needs: the average over the stages.
   double leastBytes(const TrainingPlan &plan, const Cell &cell) const;
   double limitBytes() const;

@@ -25,7 +25,7 @@ struct Factor {
 
 /// Where a factor stands in a tensor: the dimension, and how many elements of that dimension lie inside it
 /// (one sequence's). Two operations mean the same shard where dimension, size and `inner` agree.
-struct Place {
+struct FactorPosition {
   int factor = 0;
   int dim = 0;
   double inner = 1;
@@ -34,7 +34,7 @@ struct Place {
 /// A tensor as an operand or result.
 struct Use {
   int tensor = 0;
-  std::vector<Place> places;
+  std::vector<FactorPosition> places;
   /// Operands: operations of the gradient, for one sequence; 0 where there is none.
   double gradientFlops = 0;
   /// Whether a gradient reads the value.

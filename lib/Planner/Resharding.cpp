@@ -1,11 +1,11 @@
 // Cheapest moves between placements.
-#include "Movement.h"
+#include "Resharding.h"
 
 #include <limits>
 
 namespace colossal::planner {
 
-double Mover::share(const Placement &placement) const {
+double Resharder::share(const Placement &placement) const {
   double part = 1;
   for (std::size_t a = 0; a < axes.size(); ++a)
     if (placement[a] > 0)
@@ -13,7 +13,7 @@ double Mover::share(const Placement &placement) const {
   return part;
 }
 
-const Move *Mover::find(double bytes, const Placement &from, const Placement &to) const {
+const Move *Resharder::find(double bytes, const Placement &from, const Placement &to) const {
   static const Move nothing;
   if (from == to)
     return &nothing;
@@ -23,7 +23,7 @@ const Move *Mover::find(double bytes, const Placement &from, const Placement &to
   return entry->second ? &*entry->second : nullptr;
 }
 
-std::optional<Move> Mover::search(double bytes, const Placement &from, const Placement &to) const {
+std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to) const {
   const int count = static_cast<int>(axes.size());
   for (int a = 0; a < count; ++a)
     if (to[a] == kPartial && from[a] != kPartial)

@@ -1,7 +1,6 @@
-// Moving one tensor from one placement to another over a few axes, in the cheapest order. Neighbour:
-// BlockPlanner.cpp.
-#ifndef COLOSSAL_PLANNER_MOVEMENT_H
-#define COLOSSAL_PLANNER_MOVEMENT_H
+// Moving one tensor from one placement to another over a few axes, in the cheapest order.
+#ifndef COLOSSAL_PLANNER_RESHARDING_H
+#define COLOSSAL_PLANNER_RESHARDING_H
 
 #include "colossal/Planner/BlockPlanner.h"
 
@@ -25,9 +24,9 @@ struct Move {
 /// An axis goes from its code to the wanted one directly (all-gather, all-reduce, reduce-scatter, all-to-all,
 /// or a slice, which costs nothing), or by way of whole; axes move one after the other, in any order, each
 /// over what the others leave on a rank. Dijkstra over the at most 3^axes states.
-class Mover {
+class Resharder {
 public:
-  Mover(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
+  Resharder(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
       : operations(operations), axes(axes) {}
 
   /// `bytes`: of the whole tensor. Null where `to` is partial on an axis on which `from` is not.
@@ -68,4 +67,4 @@ private:
 
 } // namespace colossal::planner
 
-#endif // COLOSSAL_PLANNER_MOVEMENT_H
+#endif // COLOSSAL_PLANNER_RESHARDING_H
