@@ -2,7 +2,7 @@
 #include "colossal/Planner/PlanPricer.h"
 
 #include "ChunkBalance.h"
-#include "colossal/Cost/Training.h"
+#include "PriceDetails.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,23 +13,10 @@
 
 namespace colossal::planner {
 
-namespace {
-
-/// Bytes that an optimizer moves for one parameter. Adam in mixed precision: the gradient unscaled to f32 (2
-/// + 4), state (16 read, 12 written), the new 16-bit copy (2); in f32: 16 read, 12 written.
-double optimizerTraffic(const TrainingTypes &types) {
-  return types.parameter < 4 ? 36 : 28;
-}
-
-} // namespace
-
 struct PlanPricer::Parts {
   Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
       : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
-        blocks(graph, machine, types), operations(machine, machine.machine().device.launchSeconds),
-        contention(machine.machine().fitted["overlap_contention"]),
-        exposed(machine.machine().fitted["exposed_gradient"]),
-        shardedBandwidth(machine.machine().fitted["sharded_parameter_bandwidth"]) {
+        blocks(graph, machine, types), costs(graph, machine, types) {
     limit = task.memoryBytes > 0
                 ? task.memoryBytes
                 : machine.machine().device.memoryBytes - machine.machine().fitted["reserved_bytes"];
@@ -46,9 +33,7 @@ struct PlanPricer::Parts {
   TrainingTask task;
   TrainingTypes types;
   BlockPlanner blocks;
-  cost::OperationCost operations;
-  /// Fitted constants that every plan asks for.
-  double contention, exposed, shardedBandwidth;
+  StageCosts costs;
   double limit; ///< bytes
   int mostActive = std::numeric_limits<int>::max();
   std::map<std::string, Cell> cells;
@@ -80,23 +65,6 @@ struct PlanPricer::Parts {
       axis.group.active = std::min(axis.group.active, mostActive);
     return axes;
   }
-
-  using Stage = PlanEstimate::Stage;
-  std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
-  cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
-                                const std::vector<int> &parts) const;
-  void fillHops(const TrainingPlan &plan, const std::vector<double> &handed,
-                cost::PipelineProblem &problem) const;
-  StageMemory state(const TrainingPlan &plan, const Stage &stage) const;
-  cost::Group dataGroup(const TrainingPlan &plan) const {
-    return {plan.data * plan.context, plan.tensorSize(), plan.ranks()};
-  }
-  double gather(const TrainingPlan &plan, const UnitCost &unit) const;
-  double reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage, double beside,
-                   std::vector<Communication> *told = nullptr) const;
-  void tellUnits(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &units, int microbatches,
-                 std::vector<Communication> &told) const;
-  double update(const TrainingPlan &plan, const Stage &stage) const;
 };
 
 PlanPricer::PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
@@ -226,40 +194,6 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
 
 //===- Stages ---===//
 
-double PlanPricer::Parts::gather(const TrainingPlan &plan, const UnitCost &unit) const {
-  cost::Group group = dataGroup(plan);
-  if (plan.zero < 2 || group.size <= 1)
-    return 0;
-  double bytes = types.parameter * unit.parameters;
-  double seconds = machine.seconds(cost::Collective::AllGather, bytes, group);
-  if (shardedBandwidth > 0 && plan.ranks() > machine.machine().levels.front().units)
-    seconds = std::max(seconds, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, group.size) /
-                                    shardedBandwidth);
-  return seconds;
-}
-
-/// A unit's passes. Parameters that are kept over ranks (zero 3) are gathered while the unit before computes,
-/// forward and backward; gradients that are (zero 2 and 3) are scattered beside the backward pass, every
-/// microbatch. Both share links with the unit's own collectives, so those do not hide them; and kernels and
-/// collectives share the device's processors and memory, so part of the shorter of the two (`contention`)
-/// comes on top of the longer.
-struct Passes {
-  double forward, backward, weights;
-  Passes(const UnitCost &unit, double gather, int zero, double contention) : weights(unit.weightGradient) {
-    auto beside = [&](double seconds, double collective, double moved) {
-      double compute = std::max(0.0, seconds - collective);
-      return seconds - compute + std::max(compute, moved) + contention * std::min(compute, moved);
-    };
-    forward = beside(unit.forward, unit.forwardCollective, zero >= 3 ? gather : 0);
-    backward = beside(unit.backward + unit.weightGradient, unit.collective - unit.forwardCollective,
-                      (zero >= 3 ? 2 : 1) * gather) -
-               unit.weightGradient;
-    exposedForward = forward - unit.forward;
-    exposedBackward = backward - unit.backward;
-  }
-  double exposedForward, exposedBackward; ///< of what ZeRO moves beside the passes
-};
-
 std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell) const {
   int count = static_cast<int>(p->graph.units.size()), parts = plan.pipeline * plan.chunks;
   std::vector<double> prefix(count + 1, 0);
@@ -279,212 +213,12 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
   return p->balanced.emplace(std::pair{&cell, parts}, std::move(sizes)).first->second;
 }
 
-std::vector<PlanPricer::Parts::Stage> PlanPricer::Parts::stages(const TrainingPlan &plan, const Cell &cell,
-                                                                const std::vector<int> &parts) const {
-  std::vector<Stage> stages(plan.pipeline);
-  std::size_t unit = 0;
-  for (std::size_t c = 0; c < parts.size(); ++c) {
-    Stage &stage = stages[plan.stageOf(static_cast<int>(c))];
-    for (int i = 0; i < parts[c]; ++i, ++unit) {
-      const UnitCost &cost = cell.kinds[graph.units[unit]];
-      stage.parameters += cost.parameters;
-      stage.largest = std::max(stage.largest, cost.parameters);
-      for (auto [number, held] : cost.shared) {
-        auto [known, isNew] = stage.shared.try_emplace(number, held);
-        if (!isNew) // one copy a stage
-          stage.parameters -= held;
-        else
-          known->second = held;
-      }
-      stage.reduction += cost.stepReduction;
-      stage.reductionBytes += cost.stepReductionBytes;
-      stage.transient = std::max(stage.transient, cost.transientBytes);
-    }
-  }
-  return stages;
-}
-
-StageMemory PlanPricer::Parts::state(const TrainingPlan &plan, const Stage &stage) const {
-  double ranks = plan.data * plan.context;
-  StageMemory memory;
-  memory.parameters = stage.parameters * types.parameter / (plan.zero >= 3 ? ranks : 1);
-  memory.gradients = stage.parameters * types.gradient / (plan.zero >= 2 ? ranks : 1);
-  memory.optimizer = stage.parameters * types.optimizer / (plan.zero >= 1 ? ranks : 1);
-  if (ranks <= 1)
-    ;                      // nothing is gathered or scattered
-  else if (plan.zero >= 3) // two units whole at a time, and their gradients before they are scattered
-    memory.parameters += 2 * stage.largest * (types.parameter + types.reduced);
-  else if (plan.zero == 2)
-    memory.gradients += 2 * stage.largest * types.reduced;
-  memory.transient = stage.transient;
-  return memory;
-}
-
-cost::PipelineProblem PlanPricer::Parts::problem(const TrainingPlan &plan, const Cell &cell,
-                                                 const std::vector<int> &parts) const {
-  cost::PipelineProblem problem;
-  problem.schedule = plan.schedule;
-  problem.stages = plan.pipeline;
-  problem.chunks = plan.chunks;
-  problem.microbatches = plan.microbatches();
-  std::vector<Passes> passes; // by kind
-  for (const UnitCost &cost : cell.kinds)
-    passes.emplace_back(cost, gather(plan, cost), plan.zero, contention);
-  std::size_t unit = 0;
-  std::vector<double> handed; // bytes, by chunk
-  for (int size : parts) {
-    cost::ChunkWork work;
-    for (int i = 0; i < size; ++i, ++unit) {
-      const UnitCost &cost = cell.kinds[graph.units[unit]];
-      const Passes &pass = passes[graph.units[unit]];
-      work.forward += pass.forward;
-      work.backward += pass.backward;
-      work.weightGradient += pass.weights;
-      work.activationBytes += cost.savedBytes;
-      work.weightGradientBytes += cost.weightSavedBytes;
-    }
-    handed.push_back(cell.kinds[graph.units[unit - 1]].outputBytes);
-    problem.work.push_back(work);
-  }
-  if (plan.pipeline > 1)
-    fillHops(plan, handed, problem);
-  return problem;
-}
-
-/// Each hop as the stages lie, inside a node or across; where chunks hand on different amounts, the largest.
-void PlanPricer::Parts::fillHops(const TrainingPlan &plan, const std::vector<double> &handed,
-                                 cost::PipelineProblem &problem) const {
-  problem.transferBlocks = !cost::splitsBackward(plan.schedule);
-  // A device that waits for a transfer waits for its launch as well.
-  double launch = problem.transferBlocks ? machine.machine().device.launchSeconds : 0;
-  std::vector<double> bytes(plan.pipeline, 0);
-  for (std::size_t c = 0; c + 1 < handed.size(); ++c) {
-    int from = plan.stageOf(static_cast<int>(c)), to = plan.stageOf(static_cast<int>(c) + 1);
-    if (from == to)
-      continue;
-    int low = std::min(from, to), high = std::max(from, to);
-    double &most = bytes[high - low == 1 ? low : high]; // the last stage's hop leads back to the first
-    most = std::max(most, handed[c]);
-  }
-  problem.hopSeconds.reserve(plan.pipeline);
-  for (int s = 0; s < plan.pipeline; ++s)
-    problem.hopSeconds.push_back(
-        bytes[s] > 0 ? cost::hopSeconds(machine, bytes[s], s, plan.pipeline, plan.ranks()) + launch : 0);
-}
-
-/// Adds to the entry of that name.
-static void tell(std::vector<Communication> &told, const std::string &name, double bytes, double seconds,
-                 double exposed) {
-  auto at =
-      std::find_if(told.begin(), told.end(), [&](const Communication &one) { return one.name == name; });
-  if (at == told.end())
-    at = told.insert(told.end(), {name, 0, 0, 0});
-  at->bytes += bytes;
-  at->seconds += seconds;
-  at->exposed += exposed;
-}
-
-constexpr const char *kScatter = "reduce-scatter of gradients, data and context ranks",
-                     *kGather = "all-gather of parameters, data and context ranks",
-                     *kAllReduce = "all-reduce of gradients, data ranks";
-
-/// Collectives inside the passes of `units` (kinds), which nothing hides, and what ZeRO moves beside them.
-void PlanPricer::Parts::tellUnits(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &units,
-                                  int microbatches, std::vector<Communication> &told) const {
-  for (int kind : units) {
-    const UnitCost &unit = cell.kinds[kind];
-    for (const auto &[name, bytes] : unit.bytesByCollective) {
-      auto at = unit.secondsByCollective.find(name);
-      double seconds = (at == unit.secondsByCollective.end() ? 0 : at->second) * microbatches;
-      tell(told, name + " inside units, tensor and context ranks", bytes * microbatches, seconds, seconds);
-    }
-    double once = gather(plan, unit);
-    if (once <= 0)
-      continue;
-    double bytes = microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather,
-                                                              types.parameter * unit.parameters,
-                                                              plan.data * plan.context);
-    double seconds = microbatches * once;
-    Passes passes(unit, once, plan.zero, contention);
-    double backward = microbatches * passes.exposedBackward;
-    if (plan.zero >= 3)
-      tell(told, kGather, 2 * bytes, 2 * seconds, microbatches * passes.exposedForward + backward / 2);
-    tell(told, kScatter, bytes, seconds, plan.zero >= 3 ? backward / 2 : backward);
-  }
-}
-
-double PlanPricer::Parts::reduction(const TrainingPlan &plan, const std::vector<Stage> &stages, int stage,
-                                    double beside, std::vector<Communication> *told) const {
-  const Stage &own = stages[stage];
-  double seconds = 0;
-  cost::Group group = dataGroup(plan);
-  if (plan.zero < 3 && plan.data > 1) {
-    // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce. With zero
-    // 2 the gradients have been scattered already.
-    group.size = plan.data;
-    group.stride = plan.tensorSize() * plan.context;
-    seconds = machine.seconds(plan.zero == 2 ? cost::Collective::AllGather : cost::Collective::AllReduce,
-                              types.reduced * own.parameters, group);
-  }
-  double data = seconds;
-  seconds += own.reduction;
-  double all = seconds;
-  if (plan.overlapGradients)
-    seconds = std::min(seconds, std::max(seconds - beside, seconds * exposed));
-  if (told && all > 0) {
-    double part = seconds / all, bytes = types.reduced * own.parameters;
-    if (data > 0 && plan.zero == 0)
-      tell(*told, kAllReduce, cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data),
-           data, data * part);
-    if (data > 0 && plan.zero == 1) // as much as an all-reduce, one half before the update and one after
-      for (const char *name : {kScatter, kGather})
-        tell(*told, name, cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data) / 2,
-             data / 2, data / 2 * part);
-    if (data > 0 && plan.zero == 2)
-      tell(*told, kGather, cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, plan.data), data,
-           data * part);
-    if (own.reduction > 0)
-      tell(*told, "all-reduce of gradients, tensor and context ranks", own.reductionBytes, own.reduction,
-           own.reduction * part);
-  }
-  if (plan.zero >= 2) { // nothing is there to hide the step's first gather and its last scatter
-    UnitCost bucket;
-    bucket.parameters = own.largest;
-    double once = gather(plan, bucket);
-    seconds += (plan.zero >= 3 ? 2 : 1) * once;
-    if (told && once > 0) { // their volume and time are told with the units'
-      tell(*told, kScatter, 0, 0, once);
-      if (plan.zero >= 3)
-        tell(*told, kGather, 0, 0, once);
-    }
-  }
-  for (auto [number, held] : own.shared) {
-    bool elsewhere = false;
-    for (std::size_t s = 0; s < stages.size(); ++s)
-      elsewhere |= static_cast<int>(s) != stage && stages[s].shared.count(number);
-    if (!elsewhere)
-      continue;
-    double once = machine.seconds(cost::Collective::AllReduce, types.reduced * held,
-                                  {2, plan.ranks() / plan.pipeline * (plan.pipeline - 1), plan.ranks()});
-    seconds += once;
-    if (told)
-      tell(*told, "all-reduce of gradients that stages share",
-           cost::CostModel::bytesMoved(cost::Collective::AllReduce, types.reduced * held, 2), once, once);
-  }
-  return seconds;
-}
-
-double PlanPricer::Parts::update(const TrainingPlan &plan, const Stage &stage) const {
-  double count = stage.parameters / (plan.zero >= 1 ? plan.data * plan.context : 1);
-  return operations.seconds(cost::streaming(count * optimizerTraffic(types), 20));
-}
-
 //===- The step ---===//
 
 PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) const {
   PlanEstimate estimate;
-  cost::PipelineProblem problem = p->problem(plan, cell, plan.parts);
-  estimate.stages = p->stages(plan, cell, plan.parts);
+  cost::PipelineProblem problem = p->costs.problem(plan, cell, plan.parts);
+  estimate.stages = p->costs.stages(plan, cell, plan.parts);
   bool splits = cost::splitsBackward(plan.schedule);
   std::vector<double> work(plan.pipeline, 0), before(plan.pipeline, 0), after(plan.pipeline, 0);
   for (std::size_t c = 0; c < problem.work.size(); ++c) {
@@ -499,9 +233,9 @@ PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) co
   for (int s = 0; s < plan.pipeline; ++s) {
     bool isLikeLast = s > 0 && after[s] == beside && estimate.stages[s] == estimate.stages[s - 1];
     beside = after[s];
-    after[s] = isLikeLast
-                   ? after[s - 1]
-                   : p->reduction(plan, estimate.stages, s, beside) + p->update(plan, estimate.stages[s]);
+    after[s] = isLikeLast ? after[s - 1]
+                          : p->costs.reduction(plan, estimate.stages, s, beside) +
+                                p->costs.update(plan, estimate.stages[s]);
   }
   // While a stage sends it does nothing else. Its last send, back to the stage before, may be after its end.
   if (problem.transferBlocks && plan.pipeline > 1)
@@ -531,9 +265,9 @@ PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) co
 }
 
 double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const {
-  Parts::Stage stage;
+  StageCosts::Stage stage;
   stage.parameters = cell.parameters;
-  return (p->state(plan, stage).total() + cell.saved) / plan.pipeline;
+  return (p->costs.state(plan, stage).total() + cell.saved) / plan.pipeline;
 }
 
 double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &estimate) const {
@@ -555,95 +289,9 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
     } else {
       saved = std::min(microbatches, plan.pipeline - s) * estimate.saved[s];
     }
-    most = std::max(most, p->state(plan, estimate.stages[s]).total() + saved);
+    most = std::max(most, p->costs.state(plan, estimate.stages[s]).total() + saved);
   }
   return most;
-}
-
-/// The units of each chunk, in the model's order.
-static std::vector<std::vector<const UnitCost *>>
-unitsByChunk(const std::vector<int> &units, const Cell &cell, const std::vector<int> &parts) {
-  std::vector<std::vector<const UnitCost *>> chunks;
-  std::size_t unit = 0;
-  for (int size : parts) {
-    chunks.emplace_back();
-    for (int i = 0; i < size; ++i, ++unit)
-      chunks.back().push_back(&cell.kinds[units[unit]]);
-  }
-  return chunks;
-}
-
-/// What a rank of the stage that ends last hands on, and how much longer the pipeline takes for it.
-static Communication sends(const TrainingPlan &plan, const PlanPrice &price, cost::PipelineProblem problem,
-                           const std::vector<std::vector<const UnitCost *>> &chunks) {
-  Communication told{"send between stages", 0, 0, 0};
-  int last = plan.pipeline - 1, stage = price.lastStage;
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    if (plan.stageOf(static_cast<int>(c)) != stage)
-      continue;
-    // Activations on, their gradients back.
-    for (int to : {static_cast<int>(c) + 1, static_cast<int>(c) - 1}) {
-      bool isOn = to > static_cast<int>(c);
-      if (to < 0 || to >= static_cast<int>(chunks.size()) || plan.stageOf(to) == stage)
-        continue;
-      const UnitCost *unit = chunks[isOn ? c : to].back();
-      int low = std::min(stage, plan.stageOf(to)), high = std::max(stage, plan.stageOf(to));
-      told.bytes += unit->outputBytes * problem.microbatches;
-      told.seconds += problem.hopSeconds[high - low == 1 ? low : last] * problem.microbatches;
-    }
-  }
-  std::fill(problem.hopSeconds.begin(), problem.hopSeconds.end(), 0);
-  told.exposed = std::max(0.0, price.pipeline - cost::simulate(problem).seconds);
-  return told;
-}
-
-/// Bytes over the step on `stage`, unit by unit: passes keep what each unit saves, gradients free it, and
-/// hold `transient` bytes meanwhile. Thinned to at most 200 points that keep the peaks.
-static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem,
-                                            const cost::PipelineResult &result,
-                                            const std::vector<std::vector<const UnitCost *>> &chunks,
-                                            int stage, double state, double transient, double end) {
-  std::vector<MemoryPoint> all{{0, state}};
-  double held = state;
-  bool split = cost::splitsBackward(problem.schedule);
-  for (const cost::PipelineEvent &event : result.timeline) {
-    if (event.stage != stage)
-      continue;
-    int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1
-                   ? 2 * problem.stages - 1 - stage
-                   : event.chunk * problem.stages + stage;
-    const std::vector<const UnitCost *> &units = chunks[part];
-    bool isForward = event.pass == cost::PipelineEvent::Forward;
-    if (event.pass == cost::PipelineEvent::Backward)
-      all.push_back({event.start, held + transient});
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
-      double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
-      if (isForward)
-        held += unit.savedBytes;
-      else if (event.pass == cost::PipelineEvent::Backward)
-        held -= split ? unit.savedBytes - unit.weightSavedBytes : unit.savedBytes;
-      else
-        held -= unit.weightSavedBytes;
-      bool isLast = i + 1 == units.size();
-      all.push_back({at, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
-    }
-  }
-  all.push_back({std::max(end, all.back().seconds), held});
-  constexpr std::size_t kPoints = 200;
-  if (all.size() <= kPoints)
-    return all;
-  std::vector<MemoryPoint> thinned;
-  for (std::size_t i = 0; i < kPoints / 2; ++i) {
-    auto begin = all.begin() + i * all.size() / (kPoints / 2),
-         end = all.begin() + (i + 1) * all.size() / (kPoints / 2);
-    auto less = [](const MemoryPoint &a, const MemoryPoint &b) { return a.bytes < b.bytes; };
-    auto low = std::min_element(begin, end, less), high = std::max_element(begin, end, less);
-    thinned.push_back(*std::min(low, high));
-    if (low != high)
-      thinned.push_back(*std::max(low, high));
-  }
-  return thinned;
 }
 
 PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
@@ -656,12 +304,12 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   if (!price.error.empty())
     return price;
   price.parts = plan.parts.empty() ? balance(plan, cell) : plan.parts;
-  cost::PipelineProblem problem = p->problem(plan, cell, price.parts);
+  cost::PipelineProblem problem = p->costs.problem(plan, cell, price.parts);
   cost::PipelineResult schedule = p->simulate(plan, cell, price.parts, problem, detailed);
   price.error = schedule.error;
   if (!price.error.empty())
     return price;
-  std::vector<Parts::Stage> stages = p->stages(plan, cell, price.parts);
+  std::vector<StageCosts::Stage> stages = p->costs.stages(plan, cell, price.parts);
   price.pipeline = schedule.seconds;
   price.bubble = schedule.bubble;
   price.limitBytes = limitBytes();
@@ -670,7 +318,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
     for (std::size_t c = 0; c < problem.work.size(); ++c)
       if (plan.stageOf(static_cast<int>(c)) == s)
         lastBackward += problem.work[c].backward + problem.work[c].weightGradient;
-    double reduction = p->reduction(plan, stages, s, lastBackward), update = p->update(plan, stages[s]);
+    double reduction = p->costs.reduction(plan, stages, s, lastBackward),
+           update = p->costs.update(plan, stages[s]);
     double end = schedule.stageEnd[s] + reduction + update;
     if (end > price.seconds) {
       price.seconds = end;
@@ -678,7 +327,7 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
       price.reduction = reduction;
       price.optimizer = update;
     }
-    StageMemory memory = p->state(plan, stages[s]);
+    StageMemory memory = p->costs.state(plan, stages[s]);
     memory.activations = schedule.peakBytes[s];
     if (memory.total() > price.peakBytes) {
       price.peakBytes = memory.total();
@@ -689,56 +338,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   price.straggler = straggler(plan.ranks());
   price.seconds *= price.straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
-  if (detailed) {
-    StageMemory state = price.memory[price.curveStage];
-    std::vector<std::vector<const UnitCost *>> chunks = unitsByChunk(p->graph.units, cell, price.parts);
-    double kept = state.total() - state.activations - state.transient;
-    price.curve = memoryCurve(problem, schedule, chunks, price.curveStage, kept, state.transient,
-                              price.seconds / price.straggler);
-    std::vector<int> units; // of the stage that ends last
-    for (std::size_t c = 0, unit = 0; c < price.parts.size(); unit += price.parts[c], ++c)
-      if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
-        units.insert(units.end(), p->graph.units.begin() + unit,
-                     p->graph.units.begin() + unit + price.parts[c]);
-    double beside = 0;
-    for (std::size_t c = 0; c < problem.work.size(); ++c)
-      if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
-        beside += problem.work[c].backward + problem.work[c].weightGradient;
-    p->tellUnits(plan, cell, units, problem.microbatches, price.communication);
-    p->reduction(plan, stages, price.lastStage, beside, &price.communication);
-    if (plan.pipeline > 1)
-      price.communication.push_back(sends(plan, price, problem, chunks));
-    std::size_t unit = 0;
-    std::vector<double> collective(plan.pipeline, 0);
-    for (std::size_t c = 0; c < price.parts.size(); ++c)
-      for (int i = 0; i < price.parts[c]; ++i, ++unit) {
-        const UnitCost &cost = cell.kinds[p->graph.units[unit]];
-        int stage = plan.stageOf(static_cast<int>(c));
-        collective[stage] += cost.collective * problem.microbatches;
-        if (stage == 0)
-          for (const auto &[name, bytes] : cost.bytesByCollective)
-            price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
-      }
-    price.collective = *std::max_element(collective.begin(), collective.end());
-    if (plan.data * plan.context > 1) {
-      double bytes = p->types.reduced * stages[0].parameters;
-      int ranks = plan.data * plan.context;
-      if (plan.zero == 2) {
-        price.bytesByCollective["reduce-scatter (data)"] =
-            problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks);
-        price.bytesByCollective["all-gather (data)"] =
-            cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
-      } else if (plan.zero < 2)
-        price.bytesByCollective["all-reduce (data)"] =
-            cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
-      else
-        price.bytesByCollective["all-gather, reduce-scatter (data)"] =
-            3 * problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
-    }
-    if (plan.pipeline > 1)
-      price.bytesByCollective["send (pipeline)"] =
-          cell.kinds[p->graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks;
-  }
+  if (detailed)
+    fillDetails(p->costs, plan, cell, problem, schedule, stages, price);
   return price;
 }
 

@@ -1,0 +1,147 @@
+// The memory curve, communication by name, and bytes by collective.
+#include "PriceDetails.h"
+
+#include <algorithm>
+
+namespace colossal::planner {
+
+/// The units of each chunk, in the model's order.
+static std::vector<std::vector<const UnitCost *>>
+unitsByChunk(const std::vector<int> &units, const Cell &cell, const std::vector<int> &parts) {
+  std::vector<std::vector<const UnitCost *>> chunks;
+  std::size_t unit = 0;
+  for (int size : parts) {
+    chunks.emplace_back();
+    for (int i = 0; i < size; ++i, ++unit)
+      chunks.back().push_back(&cell.kinds[units[unit]]);
+  }
+  return chunks;
+}
+
+/// What a rank of the stage that ends last hands on, and how much longer the pipeline takes for it.
+static Communication sends(const TrainingPlan &plan, const PlanPrice &price, cost::PipelineProblem problem,
+                           const std::vector<std::vector<const UnitCost *>> &chunks) {
+  Communication told{"send between stages", 0, 0, 0};
+  int last = plan.pipeline - 1, stage = price.lastStage;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    if (plan.stageOf(static_cast<int>(c)) != stage)
+      continue;
+    // Activations on, their gradients back.
+    for (int to : {static_cast<int>(c) + 1, static_cast<int>(c) - 1}) {
+      bool isOn = to > static_cast<int>(c);
+      if (to < 0 || to >= static_cast<int>(chunks.size()) || plan.stageOf(to) == stage)
+        continue;
+      const UnitCost *unit = chunks[isOn ? c : to].back();
+      int low = std::min(stage, plan.stageOf(to)), high = std::max(stage, plan.stageOf(to));
+      told.bytes += unit->outputBytes * problem.microbatches;
+      told.seconds += problem.hopSeconds[high - low == 1 ? low : last] * problem.microbatches;
+    }
+  }
+  std::fill(problem.hopSeconds.begin(), problem.hopSeconds.end(), 0);
+  told.exposed = std::max(0.0, price.pipeline - cost::simulate(problem).seconds);
+  return told;
+}
+
+/// Bytes over the step on `stage`, unit by unit: passes keep what each unit saves, gradients free it, and
+/// hold `transient` bytes meanwhile. Thinned to at most 200 points that keep the peaks.
+static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem,
+                                            const cost::PipelineResult &result,
+                                            const std::vector<std::vector<const UnitCost *>> &chunks,
+                                            int stage, double state, double transient, double end) {
+  std::vector<MemoryPoint> all{{0, state}};
+  double held = state;
+  bool split = cost::splitsBackward(problem.schedule);
+  for (const cost::PipelineEvent &event : result.timeline) {
+    if (event.stage != stage)
+      continue;
+    int part = problem.schedule == cost::Schedule::ZeroBubbleV && event.chunk == 1
+                   ? 2 * problem.stages - 1 - stage
+                   : event.chunk * problem.stages + stage;
+    const std::vector<const UnitCost *> &units = chunks[part];
+    bool isForward = event.pass == cost::PipelineEvent::Forward;
+    if (event.pass == cost::PipelineEvent::Backward)
+      all.push_back({event.start, held + transient});
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
+      double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
+      if (isForward)
+        held += unit.savedBytes;
+      else if (event.pass == cost::PipelineEvent::Backward)
+        held -= split ? unit.savedBytes - unit.weightSavedBytes : unit.savedBytes;
+      else
+        held -= unit.weightSavedBytes;
+      bool isLast = i + 1 == units.size();
+      all.push_back({at, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
+    }
+  }
+  all.push_back({std::max(end, all.back().seconds), held});
+  constexpr std::size_t kPoints = 200;
+  if (all.size() <= kPoints)
+    return all;
+  std::vector<MemoryPoint> thinned;
+  for (std::size_t i = 0; i < kPoints / 2; ++i) {
+    auto begin = all.begin() + i * all.size() / (kPoints / 2),
+         end = all.begin() + (i + 1) * all.size() / (kPoints / 2);
+    auto less = [](const MemoryPoint &a, const MemoryPoint &b) { return a.bytes < b.bytes; };
+    auto low = std::min_element(begin, end, less), high = std::max_element(begin, end, less);
+    thinned.push_back(*std::min(low, high));
+    if (low != high)
+      thinned.push_back(*std::max(low, high));
+  }
+  return thinned;
+}
+
+void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &cell,
+                 const cost::PipelineProblem &problem, const cost::PipelineResult &schedule,
+                 const std::vector<StageCosts::Stage> &stages, PlanPrice &price) {
+  StageMemory state = price.memory[price.curveStage];
+  std::vector<std::vector<const UnitCost *>> chunks = unitsByChunk(costs.graph.units, cell, price.parts);
+  double kept = state.total() - state.activations - state.transient;
+  price.curve = memoryCurve(problem, schedule, chunks, price.curveStage, kept, state.transient,
+                            price.seconds / price.straggler);
+  std::vector<int> units; // of the stage that ends last
+  for (std::size_t c = 0, unit = 0; c < price.parts.size(); unit += price.parts[c], ++c)
+    if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
+      units.insert(units.end(), costs.graph.units.begin() + unit,
+                   costs.graph.units.begin() + unit + price.parts[c]);
+  double beside = 0;
+  for (std::size_t c = 0; c < problem.work.size(); ++c)
+    if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
+      beside += problem.work[c].backward + problem.work[c].weightGradient;
+  costs.tellUnits(plan, cell, units, problem.microbatches, price.communication);
+  costs.reduction(plan, stages, price.lastStage, beside, &price.communication);
+  if (plan.pipeline > 1)
+    price.communication.push_back(sends(plan, price, problem, chunks));
+  std::size_t unit = 0;
+  std::vector<double> collective(plan.pipeline, 0);
+  for (std::size_t c = 0; c < price.parts.size(); ++c)
+    for (int i = 0; i < price.parts[c]; ++i, ++unit) {
+      const UnitCost &cost = cell.kinds[costs.graph.units[unit]];
+      int stage = plan.stageOf(static_cast<int>(c));
+      collective[stage] += cost.collective * problem.microbatches;
+      if (stage == 0)
+        for (const auto &[name, bytes] : cost.bytesByCollective)
+          price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
+    }
+  price.collective = *std::max_element(collective.begin(), collective.end());
+  if (plan.data * plan.context > 1) {
+    double bytes = costs.types.reduced * stages[0].parameters;
+    int ranks = plan.data * plan.context;
+    if (plan.zero == 2) {
+      price.bytesByCollective["reduce-scatter (data)"] =
+          problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks);
+      price.bytesByCollective["all-gather (data)"] =
+          cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
+    } else if (plan.zero < 2)
+      price.bytesByCollective["all-reduce (data)"] =
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
+    else
+      price.bytesByCollective["all-gather, reduce-scatter (data)"] =
+          3 * problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
+  }
+  if (plan.pipeline > 1)
+    price.bytesByCollective["send (pipeline)"] =
+        cell.kinds[costs.graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks;
+}
+
+} // namespace colossal::planner
