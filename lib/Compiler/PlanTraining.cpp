@@ -171,14 +171,18 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   constexpr std::streamoff kMost = 64 << 20;
   file.seekg(0, std::ios::end);
-  if (!file || file.tellg() > kMost)
+  if (!file || file.tellg() > kMost) {
+    noteUnusableInput();
     return emitError(UnknownLoc::get(context))
            << "'" << path << "' cannot be read" << (file ? ": more than 64 MiB" : "");
+  }
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file)
+  if (!file) {
+    noteUnusableInput();
     return emitError(UnknownLoc::get(context)) << "'" << path << "' cannot be read";
+  }
   return text.str();
 }
 

@@ -473,10 +473,13 @@ MachineResult loadMachine(const std::string &nameOrPath) {
     noteInput(nameOrPath);
     std::ifstream in(nameOrPath, std::ios::binary);
     std::ostringstream text;
-    text << in.rdbuf();
-    if (!in.is_open() || text.bad())
+    in.peek(); // a folder can be opened, and gives nothing
+    if (in.is_open() && !in.bad())
+      text << in.rdbuf();
+    if (!in.is_open() || in.bad() || text.bad()) {
+      noteUnusableInput();
       result.error = "cannot be read";
-    else
+    } else
       result = parseMachine(text.str());
     if (!result.error.empty())
       result.error = nameOrPath + ": " + result.error;

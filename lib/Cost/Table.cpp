@@ -124,6 +124,7 @@ TableResult readTable(const std::string &path) {
   std::streamoff size = in.is_open() ? static_cast<std::streamoff>(in.tellg()) : -1;
   if (size < 0 || size > (std::streamoff(256) << 20)) {
     result.error = path + (size < 0 ? ": cannot be read" : ": larger than 256 MiB");
+    noteUnusableInput();
     return result;
   }
   std::string text(static_cast<std::size_t>(size), '\0');
@@ -131,6 +132,7 @@ TableResult readTable(const std::string &path) {
   in.read(text.data(), size);
   if (!in) {
     result.error = path + ": cannot be read";
+    noteUnusableInput();
     return result;
   }
   result = parseTable(text);

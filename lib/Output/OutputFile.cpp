@@ -3,6 +3,7 @@
 
 #include "colossal/Plan/OutputFile.h"
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -11,6 +12,9 @@
 namespace colossal {
 
 namespace {
+
+/// Of a file that cannot be read or written, in all tools.
+constexpr int kFileExitCode = 3;
 
 struct Inputs {
   std::mutex mutex;
@@ -43,6 +47,16 @@ void noteInput(const std::string &path) {
   inputs.paths.insert(path);
 }
 
+static std::atomic<bool> isInputUnusable{false};
+
+void noteUnusableInput() {
+  isInputUnusable = true;
+}
+
+int failureExitCode(int exitCode) {
+  return isInputUnusable ? kFileExitCode : exitCode;
+}
+
 bool isStandardOutput(const std::string &path) {
   return path == "-" || plan::isStandardOutput(path);
 }
@@ -66,7 +80,7 @@ int finishOutput(const char *tool, int exitCode) {
   if (status.ok())
     return exitCode;
   std::fprintf(stderr, "%s: %s\n", tool, status.message().c_str());
-  return 3;
+  return kFileExitCode;
 }
 
 } // namespace colossal

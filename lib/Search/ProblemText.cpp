@@ -431,8 +431,10 @@ void readContest(Reader &in, Problem &problem) {
 std::string readBytes(const std::string &path, std::string &bytes) {
   noteInput(path);
   gzFile file = gzopen(path.c_str(), "rb");
-  if (!file)
+  if (!file) {
+    noteUnusableInput();
     return "cannot be opened: " + std::string(std::strerror(errno));
+  }
   gzbuffer(file, 1 << 20);
   constexpr std::size_t kStep = std::size_t{16} << 20;
   std::size_t size = 0;
@@ -445,6 +447,8 @@ std::string readBytes(const std::string &path, std::string &bytes) {
   bytes.resize(size);
   int code = 0;
   const char *message = gzerror(file, &code);
+  if (code == Z_ERRNO) // the system's, a folder say, and not the format's
+    noteUnusableInput();
   std::string error = code != Z_OK && code != Z_STREAM_END ? "cannot be read: " + std::string(message) : "";
   if (gzclose_r(file) != Z_OK && error.empty())
     error = "ends within its compressed data";

@@ -34,13 +34,22 @@ is left open; all other dimensions are bound. The plan is written as JSON (docs/
 
 static const char *const kFooter = R"(
 Exit codes: 0 compiled, or planned; 1 the model cannot be compiled as asked (the message says why), or no training plan fits; 2 the command line is wrong
-(an option, the mesh, an unknown machine, an output that would replace a file that is read); 3 an output cannot be written;
-130 interrupted; 143 terminated.)";
+(an option, the mesh, an unknown machine, an output that would replace a file that is read); 3 a file cannot be read (the model, its
+weights, a machine, pins, ...) or written; 130 interrupted; 143 terminated.)";
 
 namespace {
 
 [[noreturn]] void fail(const std::string &text) {
   throw CLI::ValidationError(text);
+}
+
+/// That a file which is named can be read is seen before the work of minutes.
+void requireFile(const std::string &path, const std::string &option) {
+  std::ifstream file(path, std::ios::binary);
+  if (file && (file.peek(), !file.bad()))
+    return;
+  colossal::noteUnusableInput();
+  fail(option + ": '" + path + "' cannot be read: " + std::strerror(errno));
 }
 
 int64_t parseInteger(const std::string &text, const std::string &what) {
@@ -85,6 +94,8 @@ void interpretPrices(std::vector<std::string> prices, Options &options) {
     options.compile.import.modelPath = prices.back();
     prices.pop_back();
   }
+  for (const std::string &path : prices)
+    requireFile(path, "--price");
   if (prices.size() > 2)
     fail("--price: one plan, or two to compare, not " + std::to_string(prices.size()));
   if (!prices.empty())
@@ -157,10 +168,9 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
 /// The pins of a file, one a line, as --explain --as-pins prints them; lines that begin with # are comments.
 void readPins(const std::string &path, std::vector<std::string> &pins) {
   colossal::noteInput(path);
+  requireFile(path, "--pins");
   std::ifstream file(path);
   std::string line;
-  if (!file)
-    fail("--pins: '" + path + "' cannot be opened: " + std::strerror(errno));
   for (int number = 1; std::getline(file, line); ++number) {
     if (!line.empty() && line.back() == '\r')
       line.pop_back();
@@ -172,8 +182,10 @@ void readPins(const std::string &path, std::vector<std::string> &pins) {
            "' is not of the form REGEX=LAYOUT");
     pins.push_back(line);
   }
-  if (file.bad())
+  if (file.bad()) {
+    colossal::noteUnusableInput();
     fail("--pins: '" + path + "' cannot be read");
+  }
 }
 
 void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
@@ -432,8 +444,10 @@ int parseOptions(int argc, char **argv, Options &options) {
   } catch (const CLI::Success &success) {
     return app.exit(success);
   } catch (const CLI::ParseError &error) {
-    std::cerr << "colossal-compile: " << error.what() << "\nRun colossal-compile --help for the options.\n";
-    return 2;
+    const int code = colossal::failureExitCode(2);
+    std::cerr << "colossal-compile: " << error.what() << "\n"
+              << (code == 2 ? "Run colossal-compile --help for the options.\n" : "");
+    return code;
   }
   compile.commandLine = recordCommandLine(argc, argv);
   compile.configurePasses = [passes = raw.passes](mlir::PassManager &manager) {

@@ -46,7 +46,7 @@ static void printDiagnostic(Diagnostic &diagnostic) {
 static int printInputs(MLIRContext &context, const Options &options) {
   FailureOr<std::vector<ModelInput>> inputs = listInputs(&context, options.compile.import.modelPath);
   if (failed(inputs))
-    return 1;
+    return failureExitCode(1);
   if (options.json) {
     out() << printInputsJson(*inputs);
     return 0;
@@ -127,7 +127,7 @@ static int compileModel(MLIRContext &context, Options &options) {
     llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))
-    return options.writesPlan() ? std::max(1, checkOutput(options.output).exitCode()) : 1;
+    return failureExitCode(std::max(1, options.writesPlan() ? checkOutput(options.output).exitCode() : 0));
   if (options.asPins) {
     out() << (options.json ? printPinsJson(result.layout.pins) : result.layout.pins);
     if (options.isOutputGiven)

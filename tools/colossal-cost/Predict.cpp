@@ -45,8 +45,7 @@ public:
   int run() {
     TableResult read = readTable(options.table);
     if (!read.error.empty())
-      return fail(read.error.find("cannot be read") != std::string::npos ? FileProblem : BadInput,
-                  read.error);
+      return fail(failureExitCode(BadInput), read.error);
     Table &table = read.table;
     for (const char *column : {"predicted_ms", "predicted_gib"})
       if (table.column(column) >= 0)

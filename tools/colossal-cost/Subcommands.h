@@ -3,6 +3,8 @@
 #ifndef COLOSSAL_TOOLS_COLOSSAL_COST_SUBCOMMANDS_H
 #define COLOSSAL_TOOLS_COLOSSAL_COST_SUBCOMMANDS_H
 
+#include "colossal/Output/OutputFile.h"
+
 #include <CLI/CLI.hpp>
 
 #include <functional>
@@ -20,11 +22,11 @@ enum ExitCode {
 };
 
 /// What a machine that cannot be loaded is: a wrong name, or a file (as cost::loadMachine tells them apart)
-/// that is refused.
-inline ExitCode machineExitCode(const std::string &nameOrPath) {
+/// that cannot be read or is refused.
+inline int machineExitCode(const std::string &nameOrPath) {
   bool isFile = nameOrPath.find('/') != std::string::npos ||
                 (nameOrPath.size() > 5 && nameOrPath.compare(nameOrPath.size() - 5, 5, ".json") == 0);
-  return isFile ? BadInput : BadUsage;
+  return isFile ? failureExitCode(BadInput) : BadUsage;
 }
 
 struct Action {

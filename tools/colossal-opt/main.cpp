@@ -68,8 +68,8 @@ reads an ONNX model or MLIR (a file, or standard input), runs the phases and pas
 the module to standard output or to -o. Phases: import, outline, search, partition, schedule. Dimensions that nothing binds
 are taken as 8. Options of MLIR and LLVM that are seldom needed here are under --help-hidden.
 
-Exit codes: 0 done; 1 a pass failed, or the input cannot be read; 2 wrong options, or an output that is read; 3 the output
-cannot be written; 130 interrupted, 143 terminated.)";
+Exit codes: 0 done; 1 a pass failed, or the input makes no sense; 2 wrong options, or an output that is read; 3 a file cannot
+be read, or the output cannot be written; 130 interrupted, 143 terminated.)";
 
 /// Keeps --help to what is ours and what one wants of MLIR's; the rest, LLVM's hundreds of options, stays
 /// under
@@ -238,15 +238,17 @@ int main(int argc, char **argv) {
   }
   auto [input, output] = parseCLIOptions(argc, argv, kOverview);
   if (failed(readOptions(input, options)))
-    return 2;
+    return failureExitCode(2);
   std::string error;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   if (StringRef(input).ends_with(".onnx"))
     buffer = importAsText(options, registry);
-  else if (!(buffer = openInputFile(input, &error)))
+  else if (!(buffer = openInputFile(input, &error))) {
     llvm::errs() << "colossal-opt: " << error << "\n";
+    noteUnusableInput();
+  }
   if (!buffer)
-    return 1;
+    return failureExitCode(1);
   auto refuse = [](const OutputError &error) {
     llvm::errs() << "colossal-opt: " << error.message << "\n";
     return error.exitCode();

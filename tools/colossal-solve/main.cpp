@@ -1,6 +1,5 @@
 // colossal-solve: a layout problem in, one candidate per node out. The last line on standard output is one
-// JSON object; progress goes to standard error. Exit codes: 0 a feasible answer, 1 none found, 2 bad use or
-// input, 3 the answer could not be written.
+// JSON object; progress goes to standard error.
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Search/ProblemText.h"
 #include "colossal/Search/Solver.h"
@@ -81,8 +80,8 @@ int main(int argc, char **argv) {
       "relative to the score, seconds and peak_bytes that this program took, and why it stopped.\n"
       "Progress, and what the answer holds of the problem's memory, go to standard error.\n\n"
       "Exit codes:\n"
-      "  0  a feasible answer            2  wrong options or input\n"
-      "  1  none was found               3  the answer, or standard output, cannot be written\n"
+      "  0  a feasible answer            2  wrong options, or a problem that makes no sense\n"
+      "  1  none was found               3  a file cannot be read or written, standard output included\n"
       "  130, 143  interrupted, terminated");
   app.set_version_flag("--version", "colossal-solve " COLOSSAL_VERSION);
   int manualCode = 0;
@@ -108,7 +107,7 @@ int main(int argc, char **argv) {
   ReadResult read = readProblem(file);
   if (!read.error.empty()) {
     std::fprintf(stderr, "colossal-solve: %s\n", read.error.c_str());
-    return 2;
+    return colossal::failureExitCode(2);
   }
   if (!quiet)
     std::fprintf(stderr, "read %zu nodes, %zu edges in %.2f s\n", read.problem.nodes.size(),

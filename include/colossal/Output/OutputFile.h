@@ -19,6 +19,12 @@ namespace colossal {
 /// Notes that this process reads the file `path`, now or later. Any thread may call it.
 void noteInput(const std::string &path);
 
+/// Notes that a file which was to be read cannot be: it is not there, may not be read, is no file, or ends
+/// before what it is to hold. To be called where that is found out, beside the message. Any thread may.
+void noteUnusableInput();
+/// What a tool that fails returns: 3 where such a file was the reason, otherwise `exitCode`.
+int failureExitCode(int exitCode);
+
 /// Why something cannot be written: nothing, or a message and what kind of thing is wrong.
 struct OutputError {
   enum Kind {

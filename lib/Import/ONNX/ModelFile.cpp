@@ -24,6 +24,13 @@ static Error fail(const char *format, const Args &...args) {
   return createStringError(std::errc::invalid_argument, format, args...);
 }
 
+/// The same of a file that is not there, may not be read or is cut short.
+template <typename... Args>
+static Error failToRead(const char *format, const Args &...args) {
+  noteUnusableInput();
+  return fail(format, args...);
+}
+
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
@@ -32,7 +39,7 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::map(int descriptor, const std:
   struct stat status;
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor);
-    return fail("'%s' is not a regular file", path.c_str());
+    return failToRead("'%s' is not a regular file", path.c_str());
   }
   std::unique_ptr<MappedFile> file(new MappedFile);
   file->size = status.st_size;
@@ -40,7 +47,7 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::map(int descriptor, const std:
     void *address = mmap(nullptr, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) {
       close(descriptor);
-      return fail("cannot map '%s': %s", path.c_str(), strerror(errno));
+      return failToRead("cannot map '%s': %s", path.c_str(), strerror(errno));
     }
     file->data = static_cast<const uint8_t *>(address);
   }
@@ -57,7 +64,7 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::open(const std::string &path) 
   noteInput(path);
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
-    return fail("cannot open '%s': %s", path.c_str(), strerror(errno));
+    return failToRead("cannot open '%s': %s", path.c_str(), strerror(errno));
   return map(descriptor, path);
 }
 
@@ -71,7 +78,7 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &f
       return fail("external data path '%s' leaves the model's folder", shown.c_str());
   int current = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (current < 0)
-    return fail("cannot open the model's folder '%s': %s", folder.c_str(), strerror(errno));
+    return failToRead("cannot open the model's folder '%s': %s", folder.c_str(), strerror(errno));
   while (true) {
     auto [part, rest] = relative.split('/');
     relative = rest;
@@ -90,9 +97,10 @@ Expected<std::unique_ptr<MappedFile>> MappedFile::openBelow(const std::string &f
       *absent = true;
       return nullptr;
     }
+    if (next < 0 && error == ELOOP)
+      return fail("cannot open external data '%s': it is, or lies behind, a symbolic link", shown.c_str());
     if (next < 0)
-      return fail("cannot open external data '%s': %s", shown.c_str(),
-                  error == ELOOP ? "it is, or lies behind, a symbolic link" : strerror(error));
+      return failToRead("cannot open external data '%s': %s", shown.c_str(), strerror(error));
     current = next;
     if (last)
       break;
@@ -343,7 +351,8 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
     }
     int64_t size = mapped->bytes().size();
     if (found.offset > size || expected > size - found.offset)
-      return fail("tensor '%s': external data '%s' is too short", tensor.name().c_str(), found.file.c_str());
+      return failToRead("tensor '%s': external data '%s' is too short", tensor.name().c_str(),
+                        found.file.c_str());
     found.bytes = mapped->bytes().slice(found.offset, expected);
     return std::optional<TensorBytes>(found);
   }
