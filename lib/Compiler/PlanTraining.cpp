@@ -190,7 +190,7 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
 struct GivenPlan {
   planner::PlanReadResult read;
   planner::PlanPrice price;
-  std::string report;
+  std::string report, json;
 };
 
 FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &options,
@@ -199,7 +199,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
   FailureOr<std::string> text = readText(context, path);
   if (failed(text))
     return failure();
-  GivenPlan given{planner::parsePlan(*text, graph), {}, ""};
+  GivenPlan given{planner::parsePlan(*text, graph), {}, "", ""};
   planner::PlanReadResult &read = given.read;
   if (!read.error.empty())
     return emitError(loc) << path << ": " << read.error;
@@ -243,6 +243,8 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
   if (read.predicted)
     given.report += "difference to the prediction that " + path + " holds:\n" +
                     planner::printDifference(*read.predicted, planner::PriceSummary(given.price));
+  given.json = planner::printPriced(read, given.price, pricer,
+                                    read.machine.empty() ? options.machineName : read.machine);
   return given;
 }
 
@@ -253,12 +255,14 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
     return failure();
   result.found = one->price.fits();
   result.report = std::move(one->report);
+  result.json = std::move(one->json);
   if (options.otherPricePath.empty())
     return success();
   FailureOr<GivenPlan> other = priceOne(context, options, graph, options.otherPricePath);
   if (failed(other))
     return failure();
   result.found &= other->price.fits();
+  result.json = "{\"plans\": [\n" + result.json + ",\n" + other->json + "]}\n";
   result.report =
       options.pricePath + ":\n" + result.report + "\n" + options.otherPricePath + ":\n" + other->report +
       "\ndifference from " + options.pricePath + " to " + options.otherPricePath + ":\n" +
@@ -319,7 +323,8 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
   if (!found.best)
     findWhatIsTooTight(options, *graph, pricer, found);
   result.found = found.best.has_value();
-  result.json = planner::printPlan(found, pricer, options.machineName);
+  result.json = found.best ? planner::printPlan(found, pricer, options.machineName)
+                           : planner::printMisfit(found, pricer, options.machineName);
   result.report = planner::printReport(found, pricer);
   return success();
 }

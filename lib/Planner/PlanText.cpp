@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -176,20 +177,27 @@ static void readModel(Reader &reader, const json &value, const TrainingGraph &gr
   result.sequence = number("sequence");
 }
 
+/// What a plan that was priced says of the prediction that it was priced beside.
+static constexpr const char *kStoredPrediction = "stored_prediction";
+
+/// By the keys that a prediction has for them.
+static std::array<std::pair<const char *, double *>, 7> figuresOf(PriceSummary &summary) {
+  return {{{"seconds", &summary.seconds},
+           {"pipeline_seconds", &summary.pipeline},
+           {"bubble", &summary.bubble},
+           {"collective_seconds", &summary.collective},
+           {"gradient_reduction_seconds", &summary.reduction},
+           {"optimizer_seconds", &summary.optimizer},
+           {"peak_bytes", &summary.peakBytes}}};
+}
+
 /// What the plan was predicted to take; left out where a figure is missing.
 static void readPrediction(const json &value, PlanReadResult &result) {
   auto predicted = value.find("predicted");
   if (predicted == value.end() || !predicted->is_object())
     return;
   PriceSummary summary;
-  const std::pair<const char *, double *> figures[] = {{"seconds", &summary.seconds},
-                                                       {"pipeline_seconds", &summary.pipeline},
-                                                       {"bubble", &summary.bubble},
-                                                       {"collective_seconds", &summary.collective},
-                                                       {"gradient_reduction_seconds", &summary.reduction},
-                                                       {"optimizer_seconds", &summary.optimizer},
-                                                       {"peak_bytes", &summary.peakBytes}};
-  for (auto [key, figure] : figures) {
+  for (auto [key, figure] : figuresOf(summary)) {
     auto at = predicted->find(key);
     if (at == predicted->end() || !at->is_number())
       return;
@@ -206,30 +214,11 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
   if (cost::JsonFlaw flaw = cost::findJsonFlaw(text); !flaw.what.empty()) {
     reader.fail(flaw.place, flaw.what);
   } else if (reader.object(value, "",
-                           {"format",
-                            "version",
-                            "model",
-                            "machine",
-                            "devices",
-                            "idle",
-                            "memory_bytes",
-                            "training",
-                            "precision",
-                            "global_batch",
-                            "padding",
-                            "mesh",
-                            "microbatch",
-                            "schedule",
-                            "chunks",
-                            "zero",
-                            "recompute",
-                            "attention",
-                            "overlap_gradients",
-                            "boundary",
-                            "stages",
-                            "layouts",
-                            "predicted",
-                            "search",
+                           {"format",  "version",      "model",      "machine",           "devices",
+                            "idle",    "memory_bytes", "training",   "precision",         "global_batch",
+                            "padding", "mesh",         "microbatch", "schedule",          "chunks",
+                            "zero",    "recompute",    "attention",  "overlap_gradients", "boundary",
+                            "stages",  "layouts",      "predicted",  kStoredPrediction,   "search",
                             "code"})) {
     std::string format, name, recompute = "none", attention = "fused";
     int version = 0, batch = 0, padding = 0, microbatch = 0;
@@ -358,10 +347,8 @@ static ordered_json describe(const PlanPrice &price) {
   return out;
 }
 
-std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std::string &machine) {
-  if (!result.best)
-    return "";
-  const TrainingPlan &plan = result.best->plan;
+/// What stands before a plan's choices: the model and what was asked for.
+static ordered_json describe(const TrainingTask &task, PlanPricer &pricer, const std::string &machine) {
   ordered_json out;
   out["format"] = "colossal-training-plan";
   out["version"] = 1;
@@ -370,16 +357,34 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
                   {"sequence", pricer.graph().sequence},
                   {"units", pricer.graph().units.size()}};
   out["machine"] = machine;
-  out["devices"] = plan.task.devices;
-  if (plan.task.memoryBytes > 0)
-    out["memory_bytes"] = plan.task.memoryBytes;
-  out["training"] = plan.task.optimizer;
-  out["precision"] = plan.task.precision;
-  out["global_batch"] = static_cast<long long>(plan.task.globalBatch);
+  out["devices"] = task.devices;
+  if (task.memoryBytes > 0)
+    out["memory_bytes"] = task.memoryBytes;
+  out["training"] = task.optimizer;
+  out["precision"] = task.precision;
+  out["global_batch"] = static_cast<long long>(task.globalBatch);
+  return out;
+}
+
+/// A whole plan with what it is predicted to take.
+static ordered_json describe(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer,
+                             const std::string &machine) {
+  ordered_json out = describe(plan.task, pricer, machine);
   ordered_json choices = describe(plan, pricer);
   for (const auto &item : choices.items())
     out[item.key()] = item.value();
-  out["predicted"] = describe(result.best->price);
+  out["predicted"] = describe(price);
+  return out;
+}
+
+static std::string print(const ordered_json &value) {
+  return value.dump(1) + "\n";
+}
+
+std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std::string &machine) {
+  if (!result.best)
+    return "";
+  ordered_json out = describe(result.best->plan, result.best->price, pricer, machine);
   out["search"]["bound_seconds"] = result.bound;
   out["search"]["roofline_seconds"] = result.roofline;
   out["search"]["gap"] = result.gap();
@@ -398,7 +403,30 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
     one["reason"] = other.reason;
     out["search"]["runners_up"].push_back(one);
   }
-  return out.dump(1) + "\n";
+  return print(out);
+}
+
+std::string printMisfit(const SearchResult &result, PlanPricer &pricer, const std::string &machine) {
+  const PricedPlan &smallest = *result.smallest;
+  ordered_json out = describe(smallest.plan.task, pricer, machine);
+  ordered_json least = describe(smallest.plan, pricer);
+  least["predicted"] = describe(smallest.price);
+  out["search"] = {
+      {"fits", false}, {"smallest", least}, {"remedies", result.remedies}, {"useless", result.useless}};
+  return print(out);
+}
+
+std::string printPriced(const PlanReadResult &read, const PlanPrice &price, PlanPricer &pricer,
+                        const std::string &machine) {
+  TrainingPlan plan = read.plan;
+  plan.parts = price.parts;
+  ordered_json out = describe(plan, price, pricer, machine);
+  if (read.predicted) {
+    PriceSummary stored = *read.predicted;
+    for (auto [key, figure] : figuresOf(stored))
+      out[kStoredPrediction][key] = *figure;
+  }
+  return print(out);
 }
 
 } // namespace colossal::planner

@@ -423,11 +423,11 @@ int parseOptions(int argc, char **argv, Options &options) {
   plan->add_option("--price", raw.prices,
                    "price the plan in this JSON file instead of searching; with a second file, compare them")
       ->expected(1, 2)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(CLI::ExistingFile);
-  app.add_flag("--json", options.json,
-               "print the plan's layout, memory, bytes, times and phases, or the --print-inputs, "
-               "--list-operators or --as-pins, as one JSON object");
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag(
+      "--json", options.json,
+      "print the plan's layout, memory, bytes, times and phases, or the training plan of --plan-only or "
+      "--price, or the --print-inputs, --list-operators or --as-pins, as one JSON object");
   app.add_flag("-v,--verbose", options.verbose, "say what is compiled and how long each phase takes");
   app.add_flag("-q,--quiet", options.quiet, "no progress and no summary");
   app.set_version_flag("--version", "colossal-compile " COLOSSAL_VERSION);

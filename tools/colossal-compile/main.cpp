@@ -94,17 +94,24 @@ static int planTraining(MLIRContext &context, Options &options) {
     };
   PlanTrainingResult result;
   if (failed(colossal::planTraining(&context, options.training, result)))
-    return result.contradicts ? 2 : 1;
-  // Where the plan goes to standard output, it goes alone.
-  llvm::raw_ostream &text = isStandardOutput(options.output) ? llvm::errs() : out();
-  if (!options.quiet || !result.found)
+    return failureExitCode(result.contradicts ? 2 : 1);
+  // A plan that was priced is written where that is asked for; what is no plan, nowhere.
+  const bool isPriced = !options.training.pricePath.empty();
+  const bool isWritten = isPriced ? options.isOutputGiven : result.found;
+  // Where JSON goes to standard output, it goes alone.
+  llvm::raw_ostream &text =
+      options.json || (isWritten && isStandardOutput(options.output)) ? llvm::errs() : out();
+  if (!result.found || !(options.quiet || options.json))
     text << result.report;
-  if (!result.json.empty()) {
+  if (isWritten) {
     if (OutputError error = writeOutput(options.output, result.json))
       return report(error);
     if (!options.quiet)
-      text << llvm::format("%s: planned in %.2f s\n", options.output.c_str(), seconds());
+      text << llvm::format("%s: %s in %.2f s\n", options.output.c_str(), isPriced ? "priced" : "planned",
+                           seconds());
   }
+  if (options.json && !(isWritten && isStandardOutput(options.output)))
+    out() << result.json;
   return result.found ? 0 : 1;
 }
 

@@ -38,8 +38,10 @@ struct PlanTrainingOptions {
 };
 
 struct PlanTrainingResult {
-  std::string report;       ///< for people
-  std::string json;         ///< the plan; empty where none fits, or where one was priced
+  std::string report; ///< for people
+  /// The plan; the same of one that was priced, or {"plans": [...]} of two; where nothing fits, what the
+  /// search found out.
+  std::string json;
   bool found = false;       ///< a plan that fits
   bool contradicts = false; ///< no plan of this model can have the parts that are fixed
 };

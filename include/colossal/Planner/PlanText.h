@@ -33,6 +33,16 @@ PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph);
 /// The plan, and what the search says about it, as JSON. The same result gives the same bytes.
 std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std::string &machine);
 
+/// The same of a search that found nothing that fits, of which `result.smallest` comes nearest: no plan, but
+/// the task, and under "search" that plan with its prediction ("smallest"), "remedies" and what was
+/// "useless".
+std::string printMisfit(const SearchResult &result, PlanPricer &pricer, const std::string &machine);
+
+/// A plan that was read, with the price that it has now as its prediction; what the text said of it then is
+/// "stored_prediction".
+std::string printPriced(const PlanReadResult &read, const PlanPrice &price, PlanPricer &pricer,
+                        const std::string &machine);
+
 } // namespace colossal::planner
 
 #endif // COLOSSAL_PLANNER_PLANTEXT_H
