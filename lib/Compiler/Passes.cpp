@@ -37,6 +37,17 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
   }
 }
 
+std::vector<std::string> listPasses(const CompileOptions &options, Phase last) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  PassManager manager(&context);
+  buildPhases(manager, options, Phase::Import, std::min(last, Phase::Schedule), nullptr);
+  std::vector<std::string> names;
+  for (const Pass &pass : manager.getPasses())
+    if (!llvm::is_contained(names, pass.getArgument()))
+      names.push_back(pass.getArgument().str());
+  return names;
+}
+
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> to{*this, "to",

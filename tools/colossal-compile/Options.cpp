@@ -2,6 +2,7 @@
 #include "Options.h"
 
 #include "colossal/Codegen/Targets.h"
+#include "colossal/Compiler/Passes.h"
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Output/OutputFile.h"
 
@@ -165,6 +166,22 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     fail(wrong);
 }
 
+/// A name that no pass has would print nothing and look like IR that is not there.
+void checkPasses(const PassOptions &passes, const Options &options) {
+  if (options.planOnly && (passes.timing || !passes.printAfter.empty() || !passes.reproducer.empty()))
+    fail("--timing, --print-ir-after and --crash-reproducer do not go with --plan-only: no passes are run");
+  if (passes.printAfter.empty() || passes.printAfter == "all")
+    return;
+  std::string names;
+  for (const std::string &name : colossal::listPasses(options.compile, options.last)) {
+    if (name == passes.printAfter)
+      return;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  fail("--print-ir-after: '" + passes.printAfter + "' is no pass that is run here; " +
+       (names.empty() ? "there are none" : "those are " + names + ", or all of them by 'all'"));
+}
+
 /// The pins of a file, one a line, as --explain --as-pins prints them; lines that begin with # are comments.
 void readPins(const std::string &path, std::vector<std::string> &pins) {
   colossal::noteInput(path);
@@ -257,6 +274,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     fail("--emit: '" + raw.emit +
          "' is not a phase; phases are import, outline, search, partition, schedule, plan");
   options.last = *phase;
+  checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
     fail("--json does not go with --emit, which prints IR");
   interpretTraining(raw, isMeshGiven, options);

@@ -25,6 +25,9 @@ namespace colossal {
 void buildPhases(mlir::OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
                  CompileResult *result);
 
+/// The names of the passes of the phases after import up to `last`, in order, each once.
+std::vector<std::string> listPasses(const CompileOptions &options, Phase last);
+
 /// Lists all that has no place in a module after `phase`, and fails where there is any.
 std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
 
