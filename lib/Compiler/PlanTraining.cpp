@@ -271,16 +271,35 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
   return success();
 }
 
+/// The plan of least memory with other parts fixed than those that were asked for; none if there is none.
+std::optional<planner::PricedPlan> findSmallestWith(const planner::FixedParts &parts,
+                                                    const PlanTrainingOptions &options,
+                                                    const planner::TrainingGraph &graph,
+                                                    planner::PlanPricer &pricer) {
+  planner::TrainingTask task = options.task;
+  planner::SearchSpace space;
+  space.fusedAttention = options.space.fusedAttention;
+  if (!planner::fixParts(parts, task, space).empty() || !planner::checkModel(parts, space, graph).empty())
+    return std::nullopt;
+  return planner::findSmallest(pricer, task, space);
+}
+
+/// Where the fixed parts leave no plan at all, whatever it takes: those without which there is one, to go on
+/// a message.
+std::string findContradiction(const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
+                              planner::PlanPricer &pricer) {
+  std::string text;
+  for (const auto &[left, others] : options.fixed.withoutEach())
+    if (findSmallestWith(others, options, graph, pricer))
+      text += (text.empty() ? "; there are plans without " : ", or without ") + left;
+  return text;
+}
+
 /// Where nothing fits: which of the fixed parts keeps it from fitting.
 void findWhatIsTooTight(const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
                         planner::PlanPricer &pricer, planner::SearchResult &found) {
   auto tryWith = [&](const planner::FixedParts &parts, const std::string &without) {
-    planner::TrainingTask task = options.task;
-    planner::SearchSpace space;
-    space.fusedAttention = options.space.fusedAttention;
-    if (!planner::fixParts(parts, task, space).empty() || !planner::checkModel(parts, space, graph).empty())
-      return false;
-    std::optional<planner::PricedPlan> plan = planner::findSmallest(pricer, task, space);
+    std::optional<planner::PricedPlan> plan = findSmallestWith(parts, options, graph, pricer);
     if (!plan || !plan->price.fits())
       return false;
     found.remedies.push_back("without " + without + ": a rank then needs " +
@@ -310,14 +329,19 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
     return priceGiven(context, options, *graph, result);
   cost::CostModel model(options.machine);
   planner::PlanPricer pricer(*graph, model, options.task);
-  if (std::string wrong = planner::checkModel(options.fixed, options.space, *graph); !wrong.empty()) {
-    result.contradicts = true;
-    return emitError(loc) << wrong;
-  }
+  for (const std::string &wrong :
+       {planner::checkTask(pricer, options.task), planner::checkModel(options.fixed, options.space, *graph)})
+    if (!wrong.empty()) {
+      result.contradicts = true;
+      return emitError(loc) << wrong;
+    }
   planner::SearchResult found = planner::searchPlans(pricer, options.task, options.space, options.progress);
   if (!found.error.empty()) {
     std::string fixed = options.fixed.text();
-    return emitError(loc) << found.error << (found.best || fixed.empty() ? "" : ": " + fixed);
+    if (fixed.empty())
+      return emitError(loc) << found.error;
+    result.contradicts = true;
+    return emitError(loc) << found.error << ": " << fixed << findContradiction(options, *graph, pricer);
   }
   found.fixed = options.fixed.text();
   if (!found.best)

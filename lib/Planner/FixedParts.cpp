@@ -125,16 +125,71 @@ std::string fixSchedule(const FixedParts &parts, SearchSpace &space) {
     if (!isMany && !isV && parts.chunks > 1)
       return "--chunks " + std::to_string(parts.chunks) + ": " + cost::toString(schedule) +
              " has one chunk a stage; --pipeline-schedule interleaved takes 2 or more, zb-v takes 2";
-    if (isMany && stages > 0 && parts.microbatches % stages != 0)
-      return "--microbatches " + std::to_string(parts.microbatches) +
-             ": interleaved takes a multiple of the " + std::to_string(stages) + " stages: --microbatches " +
-             std::to_string((parts.microbatches / stages + 1) * stages) + " would do";
   }
   if (stages == 1 && parts.chunks > 1)
     return "--chunks " + std::to_string(parts.chunks) +
            ": one stage has one chunk: stage=2 or more would do, or leave --chunks out";
   space.chunks = parts.chunks;
   return "";
+}
+
+/// Numbers of microbatches that are told of at most, those nearest to the one that is refused.
+constexpr std::size_t kMostTold = 8;
+
+/// "1, 2 or 4", of sorted numbers.
+std::string printChoices(std::vector<int> numbers, int near) {
+  while (numbers.size() > kMostTold)
+    numbers.erase(near - numbers.front() > numbers.back() - near ? numbers.begin() : numbers.end() - 1);
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < numbers.size() ? ", " : " or ") + std::to_string(numbers[i]);
+  return text;
+}
+
+/// Microbatches of a rank are alike: where the data ranks are fixed, their number divides the sequences of
+/// one, and is a multiple of the stages where the schedule goes in rounds over them.
+std::string fixMicrobatches(const FixedParts &parts, const TrainingTask &task, SearchSpace &space) {
+  space.microbatches = parts.microbatches;
+  if (parts.microbatches == 0)
+    return "";
+  const MeshSizes mesh = space.meshes.size() == 1 ? space.meshes.front() : MeshSizes();
+  const std::string option = "--microbatches " + std::to_string(parts.microbatches) + ": ";
+  const int data = std::max(1, mesh.data), sequences = static_cast<int>(std::ceil(task.globalBatch / data));
+  const std::string have = "a rank has " + std::to_string(sequences) + " sequences of the global batch of " +
+                           std::to_string(static_cast<long long>(task.globalBatch));
+  if (parts.microbatches > sequences)
+    return option + have + ": --microbatches " + std::to_string(sequences) + " or fewer, or --global-batch " +
+           std::to_string(static_cast<long long>(parts.microbatches) * data) + " would do";
+  const bool inRounds = space.schedules.size() == 1 && space.schedules.front() == cost::Schedule::Interleaved;
+  const int rounds = inRounds ? std::max(1, mesh.pipeline) : 1;
+  const bool divides = mesh.data == 0 || sequences % parts.microbatches == 0;
+  if (divides && parts.microbatches % rounds == 0)
+    return "";
+  std::vector<int> choices;
+  if (mesh.data == 0) {
+    int below = parts.microbatches / rounds * rounds;
+    for (int number : {below, below + rounds})
+      if (number > 0 && number <= sequences)
+        choices.push_back(number);
+  } else {
+    for (int d = 1; d <= sequences / d; ++d)
+      if (sequences % d == 0)
+        for (int number : {d, sequences / d})
+          if (number % rounds == 0 && (choices.empty() || choices.back() != number))
+            choices.push_back(number);
+    std::sort(choices.begin(), choices.end());
+  }
+  std::string wrong =
+      divides ? "interleaved takes a multiple of the " + std::to_string(rounds) + " stages" : have;
+  if (!divides)
+    wrong += ", which " + std::to_string(parts.microbatches) + " does not divide";
+  if (!choices.empty())
+    return option + wrong + ": --microbatches " + printChoices(choices, parts.microbatches) + " would do";
+  const long long least = static_cast<long long>(rounds) * data;
+  return option + wrong + ", and no number of them that does is a multiple of the " + std::to_string(rounds) +
+         " stages: --global-batch " +
+         std::to_string((static_cast<long long>(task.globalBatch) / least + 1) * least) +
+         " with --microbatches " + std::to_string(rounds) + " would do";
 }
 
 } // namespace
@@ -195,16 +250,7 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
   }
   if (std::string wrong = fixSchedule(parts, space); !wrong.empty())
     return wrong;
-  space.microbatches = parts.microbatches;
-  int data = space.meshes.size() == 1 ? std::max(1, space.meshes.front().data) : 1;
-  double sequences = std::ceil(task.globalBatch / data);
-  if (parts.microbatches > sequences)
-    return "--microbatches " + std::to_string(parts.microbatches) + ": a rank has " +
-           std::to_string(static_cast<long long>(sequences)) + " sequences of the global batch of " +
-           std::to_string(static_cast<long long>(task.globalBatch)) + ": --microbatches " +
-           std::to_string(static_cast<long long>(sequences)) + " or fewer, or --global-batch " +
-           std::to_string(static_cast<long long>(parts.microbatches) * data) + " would do";
-  return "";
+  return fixMicrobatches(parts, task, space);
 }
 
 std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph) {

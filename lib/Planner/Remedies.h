@@ -6,9 +6,6 @@
 
 namespace colossal::planner {
 
-/// Empty, or what is wrong with the task itself.
-std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
-
 /// Fills `result.smallest` (priced) and `result.remedies`: memory of a device, number of devices, global
 /// batch.
 void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result);

@@ -43,7 +43,7 @@ struct PlanTrainingResult {
   /// search found out.
   std::string json;
   bool found = false;       ///< a plan that fits
-  bool contradicts = false; ///< no plan of this model can have the parts that are fixed
+  bool contradicts = false; ///< no plan of this model, or on this machine, is what the options ask for
 };
 
 /// Fails, with diagnostics, where the model, the task or the given plan make no sense. That nothing fits is

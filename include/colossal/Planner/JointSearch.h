@@ -87,6 +87,9 @@ struct SearchResult {
   }
 };
 
+/// Empty, or what is wrong with the task itself, by the options that state it.
+std::string checkTask(const PlanPricer &pricer, const TrainingTask &task);
+
 /// The plan that needs the least memory, of those of one sequence a microbatch where that is left open; none
 /// if the space has none.
 std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &task,
