@@ -197,8 +197,11 @@ static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &op
   for (const plan::MeshAxis &axis : plan.mesh().axes())
     ranks *= axis.size();
   unsigned cores = llvm::hardware_concurrency().compute_thread_count();
-  if (options.layout.machine.host)
-    cores = static_cast<unsigned>(options.layout.machine.host->cores);
+  const cost::Machine &machine = options.layout.machine;
+  if (machine.host) {
+    cores = static_cast<unsigned>(machine.host->cores);
+    ranks = static_cast<uint64_t>(machine.ranksOnHost(static_cast<int64_t>(ranks)));
+  }
   return measurePlan(plan,
                      static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
 }
@@ -428,7 +431,8 @@ static void suggestRemedies(MLIRContext *context, const CompileOptions &options,
   const cost::Machine &machine = options.layout.machine;
   search.devices = machine.devices();
   // Pins name the axes of the mesh that they were written for; and more ranks of one host share its memory.
-  bool isShared = machine.host && !options.layout.memoryBytes;
+  bool isShared = machine.host && !options.layout.memoryBytes &&
+                  machine.ranksOnHost(2 * search.ranks) > machine.ranksOnHost(search.ranks);
   search.triesMeshes = options.layout.pins.empty() && !isShared;
   search.tryMemory = [&](uint64_t memory) { return tryWithin(context, options, last, memory); };
   search.tryMesh = [&](const std::string &text, bool whole) {

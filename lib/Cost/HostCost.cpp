@@ -21,7 +21,8 @@ double bytesOf(DataType type) {
 }
 } // namespace
 
-HostCost::HostCost(const Machine &machine, int ranks) : device(machine.device), host(*machine.host) {
+HostCost::HostCost(const Machine &machine, int ofMesh) : device(machine.device), host(*machine.host) {
+  const int ranks = static_cast<int>(machine.ranksOnHost(ofMesh));
   threadCount = std::max(1, host.cores / ranks);
   double busy = std::min<double>(static_cast<double>(ranks) * threadCount, host.cores);
   // One core alone is faster than each of many: clocks, shared execution units.

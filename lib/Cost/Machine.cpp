@@ -424,6 +424,14 @@ std::int64_t Machine::devices() const {
   return count;
 }
 
+std::int64_t Machine::ranksOnHost(std::int64_t ranks) const {
+  return host ? std::clamp<std::int64_t>(ranks, 1, levels.front().units) : 1;
+}
+
+std::int64_t Machine::memoryOfRank(std::int64_t ranks) const {
+  return device.memoryBytes / ranksOnHost(ranks);
+}
+
 MachineResult parseMachine(std::string_view text) {
   MachineResult result;
   json value = json::parse(text.begin(), text.end(), nullptr, false);

@@ -30,8 +30,7 @@ Costs::Costs(cost::Machine machine, MeshAttr mesh) : model(std::move(machine)), 
 }
 
 int64_t Costs::getMemoryBytes() const {
-  int64_t bytes = model.machine().device.memoryBytes;
-  return host ? bytes / mesh.getNumRanks() : bytes;
+  return model.machine().memoryOfRank(mesh.getNumRanks());
 }
 
 bool Costs::isHeavy(Operation *op) {

@@ -17,9 +17,9 @@ struct PlanPricer::Parts {
   Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
       : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
         blocks(graph, machine, types), costs(graph, machine, types) {
-    limit = task.memoryBytes > 0
-                ? task.memoryBytes
-                : machine.machine().device.memoryBytes - machine.machine().fitted["reserved_bytes"];
+    limit = task.memoryBytes > 0 ? task.memoryBytes
+                                 : static_cast<double>(machine.machine().memoryOfRank(task.devices)) -
+                                       machine.machine().fitted["reserved_bytes"];
     const std::vector<cost::Level> &levels = machine.machine().levels;
     std::int64_t inside = 1;
     for (std::size_t k = 0; k + 1 < levels.size(); ++k)

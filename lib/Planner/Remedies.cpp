@@ -83,7 +83,8 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   result.smallest = findSmallest(pricer, task, space);
   if (!result.smallest)
     return;
-  double limit = pricer.limitBytes(), device = pricer.machine().machine().device.memoryBytes;
+  const cost::Machine &machine = pricer.machine().machine();
+  double limit = pricer.limitBytes(), device = static_cast<double>(machine.memoryOfRank(task.devices));
   // What is said must be enough: rounded up.
   double needed = result.smallest->price.peakBytes, reserved = task.memoryBytes > 0 ? 0 : device - limit;
   cost::ByteSize memory = cost::roundUpBytes(needed);
@@ -96,9 +97,9 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   // Ready machines of the memory that it takes, smallest first.
   std::vector<std::pair<double, std::string>> larger;
   for (const std::string &name : cost::machineNames()) {
-    cost::Machine machine = cost::loadMachine(name).machine;
-    double room = machine.device.memoryBytes - machine.fitted["reserved_bytes"];
-    if (!machine.host && machine.devices() >= task.devices && room >= result.smallest->price.peakBytes &&
+    cost::Machine other = cost::loadMachine(name).machine;
+    double room = static_cast<double>(other.device.memoryBytes) - other.fitted["reserved_bytes"];
+    if (!other.host && other.devices() >= task.devices && room >= result.smallest->price.peakBytes &&
         task.memoryBytes <= 0)
       larger.push_back({room, name});
   }
@@ -116,9 +117,11 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
   bool isMeshFixed = std::any_of(space.meshes.begin(), space.meshes.end(), [](const MeshSizes &mesh) {
     return mesh.pipeline && mesh.data && mesh.context && mesh.tensor;
   });
+  // And more ranks of one host share what memory it has.
+  isMeshFixed |= task.memoryBytes <= 0 && machine.host && task.devices < machine.levels.front().units;
   // Twice as many until it fits, then whole nodes between the last that was too small and that.
   TrainingTask other = task;
-  int most = static_cast<int>(std::min<long long>(pricer.machine().machine().devices(), 64LL * task.devices)),
+  int most = static_cast<int>(std::min<long long>(machine.devices(), 64LL * task.devices)),
       least = isMeshFixed ? most : task.devices;
   std::optional<PricedPlan> enough;
   while (!enough && least < most) {
@@ -126,8 +129,7 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
     if (!(enough = fits(other)))
       least = other.devices;
   }
-  int node = std::max(1, pricer.machine().machine().levels.front().units),
-      step = least % node == 0 ? node : 1;
+  int node = std::max(1, machine.levels.front().units), step = least % node == 0 ? node : 1;
   for (int tries = 0; enough && tries < 6; ++tries) {
     int high = enough->plan.task.devices, middle = least + (high - least) / 2 / step * step;
     if (middle <= least || middle >= high)

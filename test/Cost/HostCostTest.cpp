@@ -7,9 +7,18 @@ using namespace colossal::cost;
 
 namespace {
 
+Level level(const std::string &name, int units) {
+  Level made;
+  made.name = name;
+  made.units = units;
+  return made;
+}
+
 /// Four cores of 1000 FLOP/s and 100 B/s each, 200 B/s together.
 Machine roundHost() {
   Machine machine;
+  machine.levels.push_back(level("shared-memory", 16));
+  machine.device.memoryBytes = 4800;
   machine.device.peakFlops[DataType::F32] = 1000;
   machine.device.memoryBandwidth = 100;
   machine.device.launchSeconds = 0.5;
@@ -42,6 +51,21 @@ TEST(HostCost, RanksShareCoresAsTheRuntimeSharesThem) {
   EXPECT_DOUBLE_EQ(HostCost(roundHost(), 4).seconds(op), 72 + 0.5 * 16) << "a quarter of each";
   EXPECT_DOUBLE_EQ(HostCost(roundHost(), 8).seconds(op), 144 + 0.5 * 32)
       << "two ranks take turns on each core";
+}
+
+TEST(HostCost, AMeshOverSeveralHostsSharesEachOfThem) {
+  Machine machine = roundHost();
+  EXPECT_EQ(machine.memoryOfRank(1), 4800);
+  EXPECT_EQ(machine.memoryOfRank(16), 300);
+  machine.levels = {level("shared-memory", 2), level("ethernet", 8)};
+  EXPECT_EQ(machine.ranksOnHost(1), 1);
+  EXPECT_EQ(machine.ranksOnHost(16), 2);
+  EXPECT_EQ(machine.memoryOfRank(16), 2400) << "half of its own host's";
+  EXPECT_EQ(HostCost(machine, 16).threads(), 2) << "and half of its cores";
+  OpWork op = quiet(contraction(1, 8, 10, 90, DataType::F32));
+  EXPECT_DOUBLE_EQ(HostCost(machine, 16).seconds(op), HostCost(machine, 2).seconds(op));
+  machine.host.reset();
+  EXPECT_EQ(machine.memoryOfRank(16), 4800) << "a device of its own";
 }
 
 TEST(HostCost, ShapesCount) {

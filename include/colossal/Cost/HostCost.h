@@ -8,12 +8,13 @@
 
 namespace colossal::cost {
 
-/// With R ranks on C cores each rank computes with T = max(1, C / R) threads, as the runtime does by default;
-/// where R T exceeds C, threads take turns and all computing takes R T / C times as long.
+/// With R ranks on the C cores of a host (Machine::ranksOnHost of those of the mesh) each rank computes with
+/// T = max(1, C / R) threads, as the runtime does by default; where R T exceeds C, threads take turns and all
+/// computing takes R T / C times as long.
 class HostCost {
 public:
-  /// `machine.host` must be there; `ranks` is at least 1.
-  HostCost(const Machine &machine, int ranks);
+  /// `machine.host` must be there; `ofMesh`: all ranks, at least 1, whatever hosts they are on.
+  HostCost(const Machine &machine, int ofMesh);
 
   int threads() const { return threadCount; }
 
