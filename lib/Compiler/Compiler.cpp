@@ -388,87 +388,17 @@ static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &opt
   return runPhases(*result.module, options, Phase::Import, last, result);
 }
 
-/// What is left of a compilation that was tried: 0 bytes where it keeps within its limit, else what it needs;
-/// none where it fails for another reason.
-static std::optional<uint64_t> tryWithin(MLIRContext *context, const CompileOptions &options, Phase last,
-                                         uint64_t limit) {
-  CompileOptions trial = options;
-  trial.layout.memoryBytes = limit;
-  trial.progress = nullptr;
-  trial.configurePasses = nullptr;
-  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-  CompileResult result;
-  if (failed(compileOnce(context, trial, last, result)))
-    return result.layout.neededBytes ? std::optional(result.layout.neededBytes) : std::nullopt;
-  uint64_t needed = last == Phase::Plan ? measureMemory(result.plan, options).total() : 0;
-  return needed <= limit ? 0 : needed;
-}
-
-/// Place in `manyDims` of the batch, the first dimension of an input; their number where there is none.
-static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
-  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
-  if (failed(inputs))
-    return options.manyDims.size();
-  for (auto [i, dim] : llvm::enumerate(options.manyDims))
-    for (const ModelInput &input : *inputs)
-      if (dim.values.size() == 1 && !input.shape.empty() &&
-          (llvm::is_contained(dim.names, "batch") || llvm::is_contained(dim.names, input.shape[0].name)))
-        return i;
-  return options.manyDims.size();
-}
-
-/// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
-/// that are known to be too few, or just enough.
-static void suggestRemedies(MLIRContext *context, const CompileOptions &options, Phase last, uint64_t limit,
-                            uint64_t needed) {
-  if (options.progress)
-    options.progress("looking for what would make it fit");
-  RemedySearch search;
-  search.limit = limit;
-  search.needed = needed;
-  FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
-  search.ranks = succeeded(mesh) ? mesh->getNumRanks() : 1;
-  const cost::Machine &machine = options.layout.machine;
-  search.devices = machine.devices();
-  // Pins name the axes of the mesh that they were written for; and more ranks of one host share its memory.
-  bool isShared = machine.host && !options.layout.memoryBytes &&
-                  machine.ranksOnHost(2 * search.ranks) > machine.ranksOnHost(search.ranks);
-  search.triesMeshes = options.layout.pins.empty() && !isShared;
-  search.tryMemory = [&](uint64_t memory) { return tryWithin(context, options, last, memory); };
-  search.tryMesh = [&](const std::string &text, bool whole) {
-    CompileOptions other = options;
-    other.mesh = text;
-    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit);
-  };
-  size_t batch = findBatch(context, options);
-  if (batch < options.manyDims.size()) {
-    search.batchName = llvm::join(options.manyDims[batch].names, ",");
-    search.batch = options.manyDims[batch].values.front();
-  }
-  search.tryBatch = [&](int64_t size, bool whole) {
-    CompileOptions other = options;
-    other.manyDims[batch].values = {size};
-    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit);
-  };
-  for (const std::string &remedy : findRemedies(search))
-    context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note) << remedy;
-}
-
-LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
-                      CompileResult &result) {
-  if (failed(parseMesh(context, options.mesh)))
+/// Compiles within `options.layout.memoryBytes`, where that is given: what the search cannot know (packing,
+/// workspaces, scratch) is known of the plan, and then the search is given that much less. Where that is too
+/// little for any layout, it is given more again, by bisection. Success: the plan is the smallest found,
+/// which may still be too large. `spend`: asked before each compilation but the first, may forbid it.
+static LogicalResult compileWithin(MLIRContext *context, const CompileOptions &options, Phase last,
+                                   const std::function<bool()> &spend, CompileResult &result) {
+  if (failed(compileOnce(context, options, last, result)))
     return failure();
   const uint64_t limit = options.layout.memoryBytes;
-  if (failed(compileOnce(context, options, last, result))) {
-    if (result.layout.neededBytes)
-      suggestRemedies(context, options, last, limit ? limit : result.layout.givenBytes,
-                      result.layout.neededBytes);
-    return failure();
-  }
   if (limit == 0 || last != Phase::Plan)
     return success();
-  // What the search cannot know (packing, workspaces, scratch) is known now: it is given that much less.
-  // Where that is too little for any layout, it is given more again, by bisection.
   CompileOptions tighter = options;
   std::vector<PhaseTime> phases = result.phases;
   PlanMemory memory = measureMemory(result.plan, options);
@@ -479,7 +409,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
     if (!tighter.schedule.winograd)
       tighter.layout.memoryBytes =
           enough > tooLittle + beyond ? enough - beyond : tooLittle + (enough - tooLittle) / 2;
-    if (enough - tooLittle < limit / 128)
+    if (enough - tooLittle < limit / 128 || !spend())
       break;
     tighter.schedule.winograd = false;
     if (options.progress)
@@ -500,12 +430,109 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
     }
   }
   result.phases = std::move(phases);
+  return success();
+}
+
+/// What is left of a compilation that was tried: 0 bytes where it keeps within its limit, else what it needs;
+/// none where it fails for another reason. No code is made.
+static std::optional<uint64_t> tryWithin(MLIRContext *context, const CompileOptions &options, Phase last,
+                                         uint64_t limit, const std::function<bool()> &spend) {
+  CompileOptions trial = options;
+  trial.layout.memoryBytes = limit;
+  trial.schedule.compileKernels = false;
+  trial.progress = nullptr;
+  trial.configurePasses = nullptr;
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  CompileResult result;
+  if (failed(compileWithin(context, trial, last, spend, result)))
+    return result.layout.neededBytes ? std::optional(result.layout.neededBytes) : std::nullopt;
+  uint64_t needed = last == Phase::Plan ? measureMemory(result.plan, options).total() : 0;
+  return needed <= limit ? 0 : needed;
+}
+
+/// Compilations that the remedies of a refusal may take, by the operations that each has to do with: of a
+/// small model as many as can be of use, of the largest still those that give an answer. So the time is
+/// bounded by a multiple of the first compilation's, and the answer is the same on any machine.
+static int countTrials(const CompileResult &first) {
+  constexpr uint64_t kOperations = 200'000, kFewest = 12, kMost = 100;
+  uint64_t operations = first.phases.empty() ? 1 : std::max<uint64_t>(1, first.phases.front().operations);
+  return static_cast<int>(std::clamp(kOperations / operations, kFewest, kMost));
+}
+
+/// Place in `manyDims` of the batch, the first dimension of an input; their number where there is none.
+static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return options.manyDims.size();
+  for (auto [i, dim] : llvm::enumerate(options.manyDims))
+    for (const ModelInput &input : *inputs)
+      if (dim.values.size() == 1 && !input.shape.empty() &&
+          (llvm::is_contained(dim.names, "batch") || llvm::is_contained(dim.names, input.shape[0].name)))
+        return i;
+  return options.manyDims.size();
+}
+
+/// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
+/// that are known to be too few, or just enough.
+static void suggestRemedies(MLIRContext *context, const CompileOptions &options, Phase last, uint64_t limit,
+                            uint64_t needed, int trials) {
+  RemedySearch search;
+  search.trials = trials;
+  search.progress = [&](const std::string &what) {
+    if (options.progress)
+      options.progress("would it fit with " + what + "?");
+  };
+  auto spend = [&search] { return search.spend(); };
+  search.limit = limit;
+  search.needed = needed;
+  FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
+  search.ranks = succeeded(mesh) ? mesh->getNumRanks() : 1;
+  const cost::Machine &machine = options.layout.machine;
+  search.devices = machine.devices();
+  // Pins name the axes of the mesh that they were written for; and more ranks of one host share its memory.
+  bool isShared = machine.host && !options.layout.memoryBytes &&
+                  machine.ranksOnHost(2 * search.ranks) > machine.ranksOnHost(search.ranks);
+  search.triesMeshes = options.layout.pins.empty() && !isShared;
+  search.tryMemory = [&](uint64_t memory) { return tryWithin(context, options, last, memory, spend); };
+  search.tryMesh = [&](const std::string &text, bool whole) {
+    CompileOptions other = options;
+    other.mesh = text;
+    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit, spend);
+  };
+  size_t batch = findBatch(context, options);
+  if (batch < options.manyDims.size()) {
+    search.batchName = llvm::join(options.manyDims[batch].names, ",");
+    search.batch = options.manyDims[batch].values.front();
+  }
+  search.tryBatch = [&](int64_t size, bool whole) {
+    CompileOptions other = options;
+    other.manyDims[batch].values = {size};
+    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit, spend);
+  };
+  for (const std::string &remedy : findRemedies(search))
+    context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note) << remedy;
+}
+
+LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
+                      CompileResult &result) {
+  if (failed(parseMesh(context, options.mesh)))
+    return failure();
+  const uint64_t limit = options.layout.memoryBytes;
+  if (failed(compileWithin(context, options, last, [] { return true; }, result))) {
+    if (result.layout.neededBytes)
+      suggestRemedies(context, options, last, limit ? limit : result.layout.givenBytes,
+                      result.layout.neededBytes, countTrials(result));
+    return failure();
+  }
+  if (limit == 0 || last != Phase::Plan)
+    return success();
+  PlanMemory memory = measureMemory(result.plan, options);
   if (memory.total() <= limit)
     return success();
   emitError(UnknownLoc::get(context))
       << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
       << ", " << memory.total() - limit << " more: " << memory.describe();
-  suggestRemedies(context, options, last, limit, memory.total());
+  suggestRemedies(context, options, last, limit, memory.total(), countTrials(result));
   return failure();
 }
 

@@ -14,19 +14,48 @@ static constexpr double kRaise = 0.02;
 /// Larger meshes than these are no remedy that anybody asks for: ranks of one mesh, and times the given ones.
 static constexpr int64_t kMostRanks = 64, kMostTimes = 8;
 
-static std::optional<cost::ByteSize> findMemory(const RemedySearch &search) {
+/// How much of the trials each remedy may take, those after it the rest: memory is what one asks for first.
+static constexpr double kMemoryShare = 0.4, kMeshShare = 0.8;
+
+/// Of the trials `share`, for as long as it lives; what it leaves is given back.
+class TrialShare {
+public:
+  TrialShare(RemedySearch &search, double share)
+      : search(search), kept(search.trials - static_cast<int>(share * search.trials)) {
+    search.trials -= kept;
+  }
+  ~TrialShare() { search.trials += kept; }
+
+private:
+  RemedySearch &search;
+  int kept;
+};
+
+/// Asks one of the functions of the search, unless all trials are spent.
+template <class Try>
+static std::optional<uint64_t> ask(RemedySearch &search, const std::string &what, Try attempt) {
+  if (!search.spend())
+    return std::nullopt;
+  search.progress(what);
+  return attempt();
+}
+
+static std::string findMemory(RemedySearch &search) {
+  TrialShare share(search, kMemoryShare);
   cost::ByteSize size = cost::roundUpBytes(static_cast<double>(search.needed));
   double raise = kRaise;
-  for (int i = 0; i < kAmounts; ++i, raise *= 2) {
-    std::optional<uint64_t> needed = search.tryMemory(size.bytes);
+  for (int i = 0; i < kAmounts && search.trials > 0; ++i, raise *= 2) {
+    std::optional<uint64_t> needed =
+        ask(search, "--memory " + size.text, [&] { return search.tryMemory(size.bytes); });
     if (!needed)
-      return std::nullopt;
+      return "";
     if (*needed == 0)
-      return size;
+      return "--memory " + size.text + " is enough for each device";
     size = cost::roundUpBytes(
         std::max(static_cast<double>(*needed), (1 + raise) * static_cast<double>(size.bytes)));
   }
-  return std::nullopt;
+  return "how much --memory is enough was not found with the compilations that were tried; less than " +
+         size.text + " was not";
 }
 
 /// As one axis, then as near to a square as can be.
@@ -41,7 +70,8 @@ static std::vector<std::string> writeMeshes(int64_t ranks) {
   return texts;
 }
 
-static std::string findMesh(const RemedySearch &search) {
+static std::string findMesh(RemedySearch &search) {
+  TrialShare share(search, kMeshShare);
   int64_t most = std::min(search.devices, std::max(kMostRanks, kMostTimes * search.ranks));
   if (most < 2 * search.ranks)
     return "the machine has no devices for a larger mesh";
@@ -50,24 +80,36 @@ static std::string findMesh(const RemedySearch &search) {
     double times = static_cast<double>(ranks) / search.ranks;
     if (static_cast<double>(search.needed) / times > 2 * static_cast<double>(search.limit))
       continue;
-    for (const std::string &mesh : writeMeshes(ranks))
-      if (search.tryMesh(mesh, false) == 0 && search.tryMesh(mesh, true) == 0)
+    for (const std::string &mesh : writeMeshes(ranks)) {
+      auto fits = [&](bool whole) {
+        return ask(search, "--mesh " + mesh, [&] { return search.tryMesh(mesh, whole); }) == 0;
+      };
+      if (search.trials == 0)
+        return "no mesh of less than " + std::to_string(ranks) +
+               " devices makes it fit, of those that were tried; larger ones were not";
+      if (fits(false) && fits(true))
         return "--mesh " + mesh + " makes it fit";
+    }
   }
   return "no mesh of up to " + std::to_string(most) + " devices makes it fit, of those that were tried";
 }
 
-std::vector<std::string> findRemedies(const RemedySearch &search) {
+std::vector<std::string> findRemedies(RemedySearch &search) {
   std::vector<std::string> remedies;
-  if (std::optional<cost::ByteSize> enough = findMemory(search))
-    remedies.push_back("--memory " + enough->text + " is enough for each device");
+  if (std::string memory = findMemory(search); !memory.empty())
+    remedies.push_back(memory);
   if (search.triesMeshes)
     remedies.push_back(findMesh(search));
-  for (int64_t batch = search.batch / 2; batch >= 1; batch /= 2)
-    if (search.tryBatch(batch, false) == 0 && search.tryBatch(batch, true) == 0) {
-      remedies.push_back("--dim " + search.batchName + "=" + std::to_string(batch) + " makes it fit");
+  for (int64_t batch = search.batch / 2; batch >= 1; batch /= 2) {
+    const std::string option = "--dim " + search.batchName + "=" + std::to_string(batch);
+    auto fits = [&](bool whole) {
+      return ask(search, option, [&] { return search.tryBatch(batch, whole); }) == 0;
+    };
+    if (fits(false) && fits(true)) {
+      remedies.push_back(option + " makes it fit");
       break;
     }
+  }
   return remedies;
 }
 

@@ -29,7 +29,7 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
       }
       given = *found;
     }
-    ScheduleOptions options{given, threads, rankThreads, winograd};
+    ScheduleOptions options{given, threads, rankThreads, winograd, compileKernels};
     GeneratedCode dropped;
     if (failed(schedule(getOperation(), options, code ? *code : dropped)))
       signalPassFailure();
@@ -49,6 +49,7 @@ std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, Generat
   values.threads = options.threads;
   values.rankThreads = options.rankThreads;
   values.winograd = options.winograd;
+  values.compileKernels = options.compileKernels;
   return std::make_unique<ScheduleProgramsPass>(values, options.target, code);
 }
 

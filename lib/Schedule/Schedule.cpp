@@ -151,14 +151,29 @@ static void declareKernels(Shared &shared) {
                            b.getI64IntegerAttr(shape.first), b.getI64IntegerAttr(shape.second));
 }
 
+namespace {
+/// Takes kernels and makes nothing of them.
+class NoImages final : public codegen::ImageBuilder {
+public:
+  std::string add(ModuleOp, StringRef name) override { return (name + "_" + Twine(count++)).str(); }
+  llvm::Expected<GeneratedCode> finish() override { return GeneratedCode(); }
+
+private:
+  unsigned count = 0;
+};
+} // namespace
+
 LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
   if (!options.target)
     return module.emitError("there is no target to schedule for");
   const codegen::Target &target = *options.target;
   module.getContext()->loadDialect<plan::PlanDialect>();
-  std::unique_ptr<codegen::ImageBuilder> images = target.createImages(
-      *module.getContext(),
-      options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count());
+  unsigned threads = options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count();
+  // Also where it is not used: it loads the dialects of kernels.
+  std::unique_ptr<codegen::ImageBuilder> images =
+      target.createImages(*module.getContext(), options.compileKernels ? threads : 0);
+  if (!options.compileKernels)
+    images = std::make_unique<NoImages>();
   Shared shared{module, options, target, *images, {}, {}, {}, {}, {}, {}, {}};
   registerCommonLowerings(shared.lowerings);
   target.registerLowerings(shared.lowerings);

@@ -16,7 +16,8 @@ def SchedulePrograms : Pass<"colossal-schedule", "::mlir::ModuleOp"> {
     Option<"targetCpu", "target-cpu", "std::string", "\"\"", "The processor of a target that names none">,
     Option<"threads", "threads", "unsigned", "0", "Threads that compile kernels; 0: one a core">,
     Option<"rankThreads", "rank-threads", "unsigned", "2", "Threads that a rank is expected to run with; tile sizes depend on it">,
-    Option<"winograd", "winograd", "bool", "true", "Let 3x3 convolutions take more memory to be faster">
+    Option<"winograd", "winograd", "bool", "true", "Let 3x3 convolutions take more memory to be faster">,
+    Option<"compileKernels", "compile-kernels", "bool", "true", "Make machine code; without it only sizes and order are found">
   ];
   let dependentDialects = ["::colossal::plan::PlanDialect"];
 }

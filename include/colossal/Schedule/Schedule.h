@@ -22,6 +22,7 @@ struct ScheduleOptions {
   unsigned threads = 0;                          ///< that compile kernels; 0: one per core
   unsigned rankThreads = 2; ///< threads a rank is expected to run with; sizes of scratch depend on it
   bool winograd = true;     ///< 3x3 convolutions may take up to four times their weights' memory to be faster
+  bool compileKernels = true; ///< false: only to see what a plan would take; it has no code then
 };
 
 using codegen::GeneratedCode;
@@ -35,6 +36,7 @@ constexpr llvm::StringLiteral kWorkAttrName = "colossal.work";
 /// model's dimensions; `func.func`s of local tensors): appends
 /// `plan.arena`, `plan.parameter`, `plan.kernel` and `plan.program` ops to the module (one load program; one
 /// infer program per function, named like it) and erases the functions. All programs share one WEIGHTS arena.
+/// Without ScheduleOptions::compileKernels symbols of kernels mean nothing; all sizes are the same.
 /// Function attributes read: `colossal.bound_dims` (dictionary of bound dimensions), `colossal.bound_inputs`
 /// (dictionary of name to ElementsAttr); argument and result attributes: `colossal.name`, `dist.sharding`.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options, GeneratedCode &code);
