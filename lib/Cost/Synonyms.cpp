@@ -15,33 +15,33 @@ bool names(const std::string &text, const char *part) {
   return lower.find(part) != std::string::npos;
 }
 
-/// Fully sharded data parallelism: shards in f32, gathered in 16 bits; a step's sequences are cut into as
-/// many microbatches as there are stages.
-const Cells kFullySharded = {{"zero", "3"},
-                             {"precision", "bf16"},
-                             {"recompute", "none"},
-                             {"bucketed", "1"},
-                             {"sequence_parallel", "1"},
-                             {"state", "f32"},
-                             {"interleave", "2"},
-                             {"micro_batch", "local_batch / pp"}};
-/// Pipelines without recompute whose embedding and head count as a layer each (Qi et al., 2023).
-const Cells kPipelineOnly = {{"recompute", "none"}, {"balance", "ends"}, {"interleave", "layers of a stage"}};
-
 } // namespace
 
 const std::vector<Synonym> &synonyms() {
+  // Fully sharded data parallelism: shards in f32, gathered in 16 bits; a step's sequences are cut into as
+  // many microbatches as there are stages.
+  static const Cells fullySharded = {{"zero", "3"},
+                                     {"precision", "bf16"},
+                                     {"recompute", "none"},
+                                     {"bucketed", "1"},
+                                     {"sequence_parallel", "1"},
+                                     {"state", "f32"},
+                                     {"interleave", "2"},
+                                     {"micro_batch", "local_batch / pp"}};
+  // Pipelines without recompute whose embedding and head count as a layer each (Qi et al., 2023).
+  static const Cells pipelineOnly = {
+      {"recompute", "none"}, {"balance", "ends"}, {"interleave", "layers of a stage"}};
   static const std::vector<Synonym> table = {
       {"size_B", {{"question", "all_reduce"}}},
       {"act_ckpt",
        {},
        [](const std::string &value, std::string &) -> Cells { return {{"recompute", value}}; }},
-      {"pp_gpus", kPipelineOnly,
+      {"pp_gpus", pipelineOnly,
        [](const std::string &value, std::string &) -> Cells { return {{"pp", value}}; }},
-      {"bubble_rate", kPipelineOnly},
-      {"fsdp", kFullySharded,
+      {"bubble_rate", pipelineOnly},
+      {"fsdp", fullySharded,
        [](const std::string &value, std::string &) -> Cells { return {{"dp", value}}; }},
-      {"technique", kFullySharded,
+      {"technique", fullySharded,
        [](const std::string &value, std::string &) {
          Cells cells;
          if (names(value, "compile"))
