@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 
 using namespace colossal;
@@ -328,6 +330,14 @@ void print(const Options &options, const Results &results) {
     std::fputs(memoryText(results.memory).c_str(), stdout);
 }
 
+/// A number of the environment; nothing where it is none.
+std::optional<unsigned> numberOf(const char *text) {
+  unsigned value = 0;
+  if (!text || std::from_chars(text, text + std::strlen(text), value).ec != std::errc())
+    return std::nullopt;
+  return value;
+}
+
 /// Under a launcher of processes that are to be ranks, each of which would run the whole plan by itself: says
 /// so, once. The variables are those by which a launcher tells a process its place: Open MPI's, those of PMI
 /// (MPICH, Intel MPI, Cray), MVAPICH's and Slurm's of a step (a batch script, which has others, is one
@@ -342,9 +352,9 @@ void warnOfCopies() {
                                     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
   for (const Launcher &launcher : launchers) {
     const char *size = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
-    if (!size || std::atoi(size) < 2)
+    if (numberOf(size).value_or(0) < 2)
       continue;
-    if (!rank || std::atoi(rank) == 0)
+    if (numberOf(rank).value_or(0) == 0)
       std::cerr
           << std::string("colossal-run: warning: ") + size + " processes were started (" + launcher.size +
                  "), and each runs the whole plan by itself, with all its ranks; add --comm mpi for one "
@@ -374,7 +384,7 @@ int run(const Options &options, uint64_t startAnonymous) {
     statistics.size = sizeof statistics;
     call(colossal_get_statistics(session, &statistics));
     if (statistics.root && *colossal_warning(session))
-      std::cerr << "colossal-run: warning: " << colossal_warning(session) << std::endl;
+      std::cerr << "colossal-run: warning: " << colossal_warning(session) << '\n' << std::flush;
     const Results results = runAll(options, session, startAnonymous, load.count());
     if (results.statistics.root) {
       print(options, results);
