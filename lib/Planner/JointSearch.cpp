@@ -5,9 +5,9 @@
 #include "colossal/Planner/JointSearch.h"
 
 #include "Meshes.h"
-#include "Parallel.h"
 #include "Ranking.h"
 #include "Remedies.h"
+#include "colossal/Search/Parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -126,8 +126,8 @@ private:
     });
     tell("layouts on " + std::to_string(axes.size()) + " kinds of tensor and context axes");
     std::vector<std::vector<PlanFamily>> found(axes.size());
-    inParallel(space.threads, axes.size(),
-               [&](std::size_t i) { found[order[i]] = meshes.families(order[i]); });
+    search::parallelFor(axes.size(), space.threads,
+                        [&](std::size_t i) { found[order[i]] = meshes.families(order[i]); });
     for (std::vector<PlanFamily> &some : found)
       families.insert(families.end(), some.begin(), some.end());
   }
@@ -208,8 +208,8 @@ private:
     std::vector<std::vector<Planned>> plans(batch.size());
     std::vector<std::vector<TooLarge>> large(batch.size());
     double limit = this->limit();
-    inParallel(space.threads, batch.size(),
-               [&](std::size_t i) { expand(batch[i], limit, plans[i], large[i]); });
+    search::parallelFor(batch.size(), space.threads,
+                        [&](std::size_t i) { expand(batch[i], limit, plans[i], large[i]); });
     for (std::size_t i = 0; i < batch.size(); ++i) {
       for (const Planned &one : plans[i]) {
         push(one.bound, false, planned.size());
@@ -241,7 +241,8 @@ private:
       plans.push_back(std::move(plan));
     }
     std::vector<PlanPrice> prices(plans.size());
-    inParallel(space.threads, plans.size(), [&](std::size_t i) { prices[i] = pricer.price(plans[i]); });
+    search::parallelFor(plans.size(), space.threads,
+                        [&](std::size_t i) { prices[i] = pricer.price(plans[i]); });
     for (std::size_t i = 0; i < plans.size(); ++i)
       take(plans[i], prices[i]);
     return !isSpent;

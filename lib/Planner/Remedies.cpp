@@ -3,8 +3,8 @@
 #include "Remedies.h"
 
 #include "Meshes.h"
-#include "Parallel.h"
 #include "colossal/Cost/ByteSize.h"
+#include "colossal/Search/Parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -48,7 +48,7 @@ std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &t
   thrifty.tensorGrids = false;
   Meshes meshes(pricer, task, thrifty);
   std::vector<std::vector<Thrifty>> found(meshes.axes().size());
-  inParallel(space.threads, found.size(), [&](std::size_t axes) {
+  search::parallelFor(found.size(), space.threads, [&](std::size_t axes) {
     for (const PlanFamily &family : meshes.families(axes))
       for (const Scheduling &scheduling : meshes.schedulings(family)) {
         TrainingPlan plan = meshes.plan(family, scheduling, 0);

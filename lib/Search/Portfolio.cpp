@@ -2,30 +2,14 @@
 #include "Portfolio.h"
 
 #include "Reduction.h"
+#include "colossal/Search/Parallel.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 
 namespace colossal::search {
 
 namespace {
-
-/// Runs tasks 0..count-1 on up to `threads` threads, each task whole on one of them.
-void runTasks(int count, int threads, const std::function<void(int)> &task) {
-  std::atomic<int> next{0};
-  auto work = [&] {
-    for (int k = next++; k < count; k = next++)
-      task(k);
-  };
-  std::vector<std::thread> others;
-  for (int k = 1; k < std::min(threads, count); ++k)
-    others.emplace_back(work);
-  work();
-  for (std::thread &other : others)
-    other.join();
-}
 
 /// Exact search is tried on cores of up to this many candidates.
 constexpr std::size_t kBranchable = 20'000;
@@ -66,7 +50,8 @@ std::optional<__int128> Portfolio::exactBound() const {
 void Portfolio::branchRound(std::uint64_t part, __int128 upper) {
   std::optional<__int128> before = branching->bound();
   int leaves = branching->pick(kLeaves);
-  runTasks(leaves + 2, budget.threads, [&](int task) {
+  parallelFor(leaves + 2, budget.threads, [&](std::size_t i) {
+    const int task = static_cast<int>(i);
     if (task < leaves)
       branching->process(task, part / 2, upper, stop);
     else
@@ -113,7 +98,8 @@ void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
   // A dual that has stopped rising gets every eighth round.
   const bool ascend = dualQuiet < 30 || rounds % 8 == 0;
   const int first = ascend ? 1 : 0, count = static_cast<int>(searches.size());
-  runTasks(first + count, budget.threads, [&](int task) {
+  parallelFor(first + count, budget.threads, [&](std::size_t i) {
+    const int task = static_cast<int>(i);
     if (task < first)
       dual.run(weight * part, target, stop);
     else
