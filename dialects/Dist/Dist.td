@@ -137,7 +137,7 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["input", 
     An element whose refined index along `masked[i]` is at least `valid[i]` becomes `fill`; the rest is unchanged. A fill
     beyond the element type's range becomes its least or greatest value; for i1 it is true unless 0.
 
-    - (C1) extents are not negative;
+    - (C1) extents are not negative, and together as many elements as the input's;
     - (C2) `masked` are indices of extents, in ascending order, with one `valid` each.
   }];
   let arguments = (ins AnyRankedTensor:$input, Variadic<Index>:$valid, DenseI64ArrayAttr:$extents,

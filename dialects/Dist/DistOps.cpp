@@ -37,8 +37,16 @@ LogicalResult CoordinateOp::verify() {
 
 LogicalResult MaskPaddingOp::verify() {
   ArrayRef<int64_t> extents = getExtents();
-  if (llvm::any_of(extents, [](int64_t extent) { return extent < 0; }))
-    return emitOpError("has extents [") << extents << "], of which one is negative (C1)";
+  int64_t elements = 1;
+  for (int64_t extent : extents) {
+    if (extent < 0)
+      return emitOpError("has extents [") << extents << "], of which one is negative (C1)";
+    elements *= extent;
+  }
+  auto input = cast<RankedTensorType>(getInput().getType());
+  if (elements != input.getNumElements())
+    return emitOpError("has extents [") << extents << "] of " << elements << " elements, and an input of "
+                                        << input.getNumElements() << " (C1)";
   if (getMasked().size() != getValid().size())
     return emitOpError("masks ") << getMasked().size() << " extents and has " << getValid().size()
                                  << " valid sizes (C2)";

@@ -302,10 +302,16 @@ Value OpContext::maskPadding(unsigned operand, Value value, bool isZeroPadded) {
       continue;
     SmallVector<int64_t> extents, masked;
     SmallVector<Value> valid;
-    for (const DimFactors &dim : refined.rule.operands[operand]) {
+    for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
       for (unsigned part : dim) {
         const Factor &factor = refined.rule.factors[part];
         ArrayRef<unsigned> axes = assignment[part];
+        // What is read through windows has another size than the factor, and the exchange has filled its
+        // padding.
+        if (factor.operandSize >= 0) {
+          extents.push_back(cast<RankedTensorType>(value.getType()).getDimSize(d));
+          continue;
+        }
         if (factor.padding == fill && isUneven(factor.size, axes, parent.mesh)) {
           masked.push_back(extents.size());
           valid.push_back(getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh).valid);

@@ -157,10 +157,10 @@ const std::vector<Case> colossal::test::cases = {
      "group = 1 : i64} : (tensor<2x4x6x5xf32>, tensor<3x4x3x3xf32>, tensor<3xf32>) -> tensor<2x3x6x5xf32>",
      "tensor<2x3x6x5xf32>"},
     {"conv.strided", "batch channels in_channels height width",
-     "%a: tensor<1x2x9x8xf32>, %w: tensor<4x2x3x2xf32>",
+     "%a: tensor<1x3x9x8xf32>, %w: tensor<4x3x3x2xf32>",
      "colossal.conv(%a, %w) {strides = array<i64: 2, 3>, dilations = array<i64: 2, 1>, pads = array<i64: 2, "
      "0, 1, 1>, "
-     "group = 1 : i64} : (tensor<1x2x9x8xf32>, tensor<4x2x3x2xf32>) -> tensor<1x4x4x3xf32>",
+     "group = 1 : i64} : (tensor<1x3x9x8xf32>, tensor<4x3x3x2xf32>) -> tensor<1x4x4x3xf32>",
      "tensor<1x4x4x3xf32>"},
     {"conv.depthwise", "batch group width", "%a: tensor<2x6x8xf32>, %w: tensor<6x1x3xf32>, %b: tensor<6xf32>",
      "colossal.conv(%a, %w, %b) {strides = array<i64: 1>, dilations = array<i64: 1>, pads = array<i64: 1, "

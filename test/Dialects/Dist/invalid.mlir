@@ -17,6 +17,14 @@ func.func @mask_padding_c1(%x: tensor<4x6xf32>, %v: index) {
 
 // -----
 
+func.func @mask_padding_c1_2(%x: tensor<4x6xf32>, %v: index) {
+  // expected-error@+1 {{has extents [4, 5] of 20 elements, and an input of 24 (C1)}}
+  %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 5>, masked = array<i64: 0>, fill = 0.0 : f64} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
 func.func @mask_padding_c2(%x: tensor<4x6xf32>, %v: index) {
   // expected-error@+1 {{masks 2 extents and has 1 valid sizes (C2)}}
   %0 = dist.mask_padding %x[%v] {extents = array<i64: 4, 6>, masked = array<i64: 0, 1>, fill = 0.0 : f64} : tensor<4x6xf32>
