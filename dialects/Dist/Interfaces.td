@@ -28,6 +28,12 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
       that are split. The default is one per result element.
     }], "double", "getFlops", (ins), [{}], [{
       return ::colossal::dist::countResultElements($_op.getOperation());
+    }]>,
+    InterfaceMethod<[{
+      Whether the op computes more than it moves, so that its own work counts. What does no more than move and add is
+      fused with what makes its operands. The default is more than four operations per result element.
+    }], "bool", "isHeavy", (ins), [{}], [{
+      return $_op.getFlops() > 4 * ::colossal::dist::countResultElements($_op.getOperation());
     }]>
   ];
 }

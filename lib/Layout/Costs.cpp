@@ -33,10 +33,6 @@ int64_t Costs::getMemoryBytes() const {
   return model.machine().memoryOfRank(mesh.getNumRanks());
 }
 
-bool Costs::isHeavy(Operation *op) {
-  return cast<ShardingRuleOpInterface>(op).getFlops() > 4 * countResultElements(op);
-}
-
 double Costs::getRoofline(double flops, double bytes, Type element, int launches) const {
   cost::DataType type = getCostType(element);
   double computing = model.seconds({flops, 0, type, 0}), moving = model.seconds({0, bytes, type, 0});
@@ -116,12 +112,13 @@ static double getLastShare(const FactorRule &rule, const Assignment &assignment,
 
 double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignment &assignment,
                            double operandBytes, double resultBytes) const {
-  double flops = cast<ShardingRuleOpInterface>(op).getFlops();
+  auto ruled = cast<ShardingRuleOpInterface>(op);
+  double flops = ruled.getFlops();
   if (flops <= 0)
     return 0;
   Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   double share = getLocalShare(rule, assignment, mesh);
-  bool heavy = isHeavy(op);
+  bool heavy = ruled.isHeavy();
   if (heavy)
     flops *= getLastShare(rule, assignment, mesh);
   if (!host)

@@ -26,8 +26,6 @@ public:
   double getOpSeconds(mlir::Operation *op, const dist::FactorRule &rule, const dist::Assignment &assignment,
                       double operandBytes, double resultBytes) const;
   static constexpr double kOverlapLoss = 0.25;
-  /// Light ops do no more than move and add: they are fused with what makes their operands.
-  static bool isHeavy(mlir::Operation *op);
   /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering. Axes
   /// that do not lie next to each other are priced one after the other, each by the links that it crosses.
   double getMoveSeconds(dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) const;

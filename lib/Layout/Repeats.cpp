@@ -95,7 +95,16 @@ private:
     return hash;
   }
 
-  bool isHeavy(int i) const { return isa<ContractOp, ConvOp, AttentionOp>(cut.stream[i]); }
+  /// Whether the op is a product with work of its own, as every layer has some.
+  bool isProduct(int i) const {
+    auto kernel = dyn_cast<KernelOpInterface>(cut.stream[i]);
+    switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
+    case KernelKind::Contraction:
+    case KernelKind::Convolution:
+    case KernelKind::Attention: return true;
+    default: return false;
+    }
+  }
 
   /// Is every unit of the repeat connected as the first is?
   bool isConnectedAlike(const Repeat &repeat) const {
@@ -132,10 +141,10 @@ private:
         if (repeat.count < 2 || repeat.covered() <= best.covered())
           continue;
         int length = (i - repeat.start) + period;
-        int heavy = 0;
+        int products = 0;
         for (int j = 0; j < period; ++j)
-          heavy += isHeavy(repeat.start + j);
-        if (heavy < 2)
+          products += isProduct(repeat.start + j);
+        if (products < 2)
           continue;
         // The run may begin anywhere in what is left over: where the fewest values cross.
         int start = repeat.start;

@@ -168,8 +168,8 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     report.chosen.push_back({getKindName(node).str(), name, layout, node.getSeconds(candidate),
                              StringRef(moves[i]).ltrim(", ").str()});
     // The summary names what works: ops that do more than move and add, and all that communicates.
-    bool isHeavy =
-        node.kind == NodeInfo::Kind::Op && node.getSeconds(candidate) > 0 && Costs::isHeavy(node.ops.front());
+    bool isHeavy = node.kind == NodeInfo::Kind::Op && node.getSeconds(candidate) > 0 &&
+                   cast<dist::ShardingRuleOpInterface>(node.ops.front()).isHeavy();
     if (isHeavy || !moves[i].empty()) {
       std::string block =
           "  " + getKindName(node).str() + " " + getPattern(node.name) + ": " + layout + moves[i];

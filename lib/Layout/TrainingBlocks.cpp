@@ -137,15 +137,18 @@ FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind 
 }
 
 planner::Operation::Kind getKind(Operation *op) {
-  if (isa<ContractOp, ConvOp, ConvTransposeOp>(op))
-    return planner::Operation::Contraction;
-  if (isa<AttentionOp>(op))
-    return planner::Operation::Attention;
-  auto gradient = cast<GradientOpInterface>(op);
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
+  case KernelKind::Contraction:
+  case KernelKind::Convolution: return planner::Operation::Contraction;
+  case KernelKind::Attention: return planner::Operation::Attention;
   // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
-  if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op) && !gradient.isOperandSaved(0))
-    return planner::Operation::View;
-  return planner::Operation::Streaming;
+  case KernelKind::Movement:
+    if (!cast<GradientOpInterface>(op).isOperandSaved(0))
+      return planner::Operation::View;
+    return planner::Operation::Streaming;
+  default: return planner::Operation::Streaming;
+  }
 }
 
 LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitKind &kind,

@@ -33,13 +33,9 @@ static double getBytes(Value value) {
   return type ? static_cast<double>(type.getNumElements()) * ((type.getElementTypeBitWidth() + 7) / 8) : 0;
 }
 
-/// Computes more than it moves.
 static bool isHeavy(Operation *op) {
   auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
-  if (!ruled || op->getNumResults() == 0)
-    return false;
-  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  return type && ruled.getFlops() > 4.0 * type.getNumElements();
+  return ruled && ruled.isHeavy();
 }
 
 static Attribute getConstant(Value value) {
