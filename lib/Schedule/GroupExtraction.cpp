@@ -8,126 +8,174 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-FailureOr<ExtractedGroup> LoweringContext::extract(ArrayRef<Operation *> ops, ValueRange outputs,
-                                                   Operation *routine) {
-  ExtractedGroup result;
-  OpBuilder b(mlirContext());
-  Location loc = b.getUnknownLoc();
-  result.module = ModuleOp::create(loc);
-  b.setInsertionPointToEnd(result.module->getBody());
-  result.function = func::FuncOp::create(b, loc, "group", b.getFunctionType({}, {}));
-  Block *block = result.function.addEntryBlock();
-  b.setInsertionPointToEnd(block);
-  IRMapping mapping;
-  llvm::DenseMap<Operation *, bool> inGroup;
-  for (Operation *op : ops)
-    inGroup[op] = true;
-  if (routine)
-    for (Value value : routine->getResults())
-      mapping.map(value, block->addArgument(value.getType(), loc)); // stands for the sums in registers
+namespace colossal::schedule {
+/// Clones the ops of a group into a function of their own. What they read from memory becomes an argument;
+/// what is computed from other values of the group, or from nothing, becomes code.
+class GroupExtractor {
+public:
+  GroupExtractor(LoweringContext &context, FunctionState &state, ArrayRef<Operation *> ops,
+                 Operation *routine)
+      : context(context), state(state), ops(ops), routine(routine), inGroup(ops.begin(), ops.end()),
+        b(context.mlirContext()), loc(b.getUnknownLoc()) {}
 
-  bool failedAny = false;
-  auto addScalar = [&](Value source) {
-    for (auto [i, known] : llvm::enumerate(result.scalars))
-      if (known == source)
-        return (int64_t)i;
-    result.scalars.push_back(source);
-    return (int64_t)result.scalars.size() - 1;
-  };
-  // Index arguments follow the tensors'; until all tensors are known they are numbered by attributes of their
-  // users.
+  FailureOr<ExtractedGroup> run(ValueRange outputs);
+
+private:
+  int64_t addScalar(Value source);
+  Operation *clone(Operation *op);
+  Value import(Value value);
+  Value addArgument(Value value);
+  bool isComputedHere(Value movement);
+  void addScalarArguments();
+  void finish(ValueRange results);
+
+  LoweringContext &context;
+  FunctionState &state;
+  ArrayRef<Operation *> ops;
+  Operation *routine;
+  llvm::DenseSet<Operation *> inGroup;
+  OpBuilder b;
+  Location loc;
+  ExtractedGroup result;
+  Block *block = nullptr;
+  IRMapping mapping;
+  /// Index arguments follow the tensors'; until all tensors are known, the operands of their users hold 0.
   SmallVector<std::tuple<Operation *, unsigned, int64_t>> scalarUses;
-  auto cloneOp = [&](auto import, Operation *op) {
-    OperationState made(loc, op->getName().getStringRef());
-    SmallVector<std::pair<unsigned, int64_t>> pending;
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      if (isa<RankedTensorType>(operand.getType())) {
-        made.operands.push_back(import(import, operand));
-      } else {
-        pending.push_back({i, addScalar(operand)});
-        made.operands.push_back(Value());
-      }
+  bool hasFailed = false;
+};
+} // namespace colossal::schedule
+
+/// The number of the index argument that stands for `source`.
+int64_t GroupExtractor::addScalar(Value source) {
+  auto known = llvm::find(result.scalars, source);
+  int64_t number = std::distance(result.scalars.begin(), known);
+  if (known == result.scalars.end())
+    result.scalars.push_back(source);
+  return number;
+}
+
+Operation *GroupExtractor::clone(Operation *op) {
+  OperationState made(loc, op->getName().getStringRef());
+  SmallVector<std::pair<unsigned, int64_t>> pending;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (isa<RankedTensorType>(operand.getType())) {
+      made.operands.push_back(import(operand));
+    } else {
+      pending.push_back({i, addScalar(operand)});
+      made.operands.push_back(Value());
     }
-    Value zero;
-    for (auto [i, number] : pending) {
-      if (!zero)
-        zero = arith::ConstantIndexOp::create(b, loc, 0);
-      made.operands[i] = zero;
-    }
-    made.addTypes(op->getResultTypes());
-    SmallVector<NamedAttribute> attributes;
-    for (NamedAttribute attribute : op->getAttrs())
-      if (!attribute.getName().strref().starts_with("dist.") &&
-          !attribute.getName().strref().starts_with("colossal."))
-        attributes.push_back(attribute);
-    made.addAttributes(attributes);
-    made.propertiesAttr = op->getPropertiesAsAttribute();
-    Operation *clone = b.create(made);
-    for (auto [i, number] : pending)
-      scalarUses.push_back({clone, i, number});
-    if (auto start = state.sliceStarts.find(op); start != state.sliceStarts.end())
-      clone->setAttr("start_argument", b.getI64IntegerAttr(addScalar(start->second)));
-    mapping.map(op->getResults(), clone->getResults());
-    return clone;
-  };
-  auto import = [&](auto self, Value value) -> Value {
-    if (Value known = mapping.lookupOrNull(value))
-      return known;
-    Operation *def = value.getDefiningOp();
-    if (def && inGroup.count(def))
-      return cloneOp(self, def)->getResult(cast<OpResult>(value).getResultNumber());
-    if (isFree(value))
-      return cloneOp(self, def)->getResult(0);
-    if (def && isMovement(def)) {
-      Value base = value;
-      while (base.getDefiningOp() && isMovement(base.getDefiningOp()) && !mapping.contains(base) &&
-             !inGroup.count(base.getDefiningOp()))
-        base = base.getDefiningOp()->getOperand(0);
-      bool inside = mapping.contains(base) || (base.getDefiningOp() && inGroup.count(base.getDefiningOp()));
-      if (inside || (!loads && isLoadable(value)
-                         ? false
-                         : !existingView(value) && (loads || !isLoadable(value)) && existingView(base)))
-        return cloneOp(self, def)->getResult(0);
-    }
-    auto view = viewOf(value);
-    if (failed(view)) {
-      failedAny = true;
-      return Value();
-    }
-    Value argument = block->addArgument(value.getType(), loc);
-    result.inputs.push_back(*view);
-    result.values.push_back(value);
-    result.types.push_back(tensorOf(value));
-    mapping.map(value, argument);
-    return argument;
-  };
-  for (Operation *op : ops) {
-    if (op == routine)
-      continue;
-    if (op->getNumResults() && !mapping.contains(op->getResult(0)))
-      cloneOp(import, op);
-    if (failedAny)
-      return failure();
   }
-  SmallVector<Value> results;
-  for (Value output : outputs)
-    results.push_back(import(import, output));
-  if (failedAny)
-    return failure();
+  Value zero;
+  for (auto [i, number] : pending) {
+    if (!zero)
+      zero = arith::ConstantIndexOp::create(b, loc, 0);
+    made.operands[i] = zero;
+  }
+  made.addTypes(op->getResultTypes());
+  SmallVector<NamedAttribute> attributes;
+  for (NamedAttribute attribute : op->getAttrs())
+    if (!attribute.getName().strref().starts_with("dist.") &&
+        !attribute.getName().strref().starts_with("colossal."))
+      attributes.push_back(attribute);
+  made.addAttributes(attributes);
+  made.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *clone = b.create(made);
+  for (auto [i, number] : pending)
+    scalarUses.push_back({clone, i, number});
+  if (auto start = state.sliceStarts.find(op); start != state.sliceStarts.end())
+    clone->setAttr("start_argument", b.getI64IntegerAttr(addScalar(start->second)));
+  mapping.map(op->getResults(), clone->getResults());
+  return clone;
+}
+
+/// Whether the result of a movement is read through it: from a value of the group, or from one that lies
+/// somewhere while no view says where the result does.
+bool GroupExtractor::isComputedHere(Value movement) {
+  Value base = movement;
+  while (Operation *def = base.getDefiningOp()) {
+    if (!isMovement(def) || mapping.contains(base) || inGroup.contains(def))
+      break;
+    base = def->getOperand(0);
+  }
+  if (mapping.contains(base) || inGroup.contains(base.getDefiningOp()))
+    return true;
+  if (!context.isLoad() && context.isLoadable(movement))
+    return false;
+  return !context.existingView(movement) && context.existingView(base);
+}
+
+/// What stands in the function for a value of the program.
+Value GroupExtractor::import(Value value) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *def = value.getDefiningOp();
+  if (def && inGroup.contains(def))
+    return clone(def)->getResult(cast<OpResult>(value).getResultNumber());
+  if (context.isFree(value) || (def && isMovement(def) && isComputedHere(value)))
+    return clone(def)->getResult(0);
+  return addArgument(value);
+}
+
+Value GroupExtractor::addArgument(Value value) {
+  auto view = context.viewOf(value);
+  if (failed(view)) {
+    hasFailed = true;
+    return Value();
+  }
+  Value argument = block->addArgument(value.getType(), loc);
+  result.inputs.push_back(*view);
+  result.values.push_back(value);
+  result.types.push_back(tensorOf(value));
+  mapping.map(value, argument);
+  return argument;
+}
+
+void GroupExtractor::addScalarArguments() {
   for (auto [i, scalar] : llvm::enumerate(result.scalars)) {
     Value argument = block->addArgument(b.getIndexType(), loc);
     for (auto [user, operand, number] : scalarUses)
-      if (number == (int64_t)i)
+      if (number == static_cast<int64_t>(i))
         user->setOperand(operand, argument);
   }
+}
+
+void GroupExtractor::finish(ValueRange results) {
   func::ReturnOp::create(b, loc, results);
-  result.function.setFunctionType(
-      b.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  result.function.setFunctionType(b.getFunctionType(block->getArgumentTypes(), results.getTypes()));
   // Constants and ops that fell out of use are no part of the group's text.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (op.use_empty() && isPure(&op) && op.getNumResults())
       op.erase();
-  return result;
+}
+
+FailureOr<ExtractedGroup> GroupExtractor::run(ValueRange outputs) {
+  result.module = ModuleOp::create(loc);
+  b.setInsertionPointToEnd(result.module->getBody());
+  result.function = func::FuncOp::create(b, loc, "group", b.getFunctionType({}, {}));
+  block = result.function.addEntryBlock();
+  b.setInsertionPointToEnd(block);
+  if (routine)
+    for (Value value : routine->getResults())
+      mapping.map(value, block->addArgument(value.getType(), loc)); // stands for the sums in registers
+  for (Operation *op : ops) {
+    if (op != routine && op->getNumResults() && !mapping.contains(op->getResult(0)))
+      clone(op);
+    if (hasFailed)
+      return failure();
+  }
+  SmallVector<Value> results;
+  for (Value output : outputs)
+    results.push_back(import(output));
+  if (hasFailed)
+    return failure();
+  addScalarArguments();
+  finish(results);
+  return std::move(result);
+}
+
+FailureOr<ExtractedGroup> LoweringContext::extract(ArrayRef<Operation *> ops, ValueRange outputs,
+                                                   Operation *routine) {
+  return GroupExtractor(*this, state, ops, routine).run(outputs);
 }
 
 bool LoweringContext::mayTake(Value value, const View &view, Value output, ArrayRef<Operation *> last) {

@@ -121,6 +121,7 @@ public:
 
 private:
   friend class FunctionLowering;
+  friend class GroupExtractor;
 
   bool isFree(mlir::Value value);
   bool isDead(mlir::Value value);
