@@ -11,6 +11,7 @@
 #include "dialects/Colossal/KernelKind.h"
 #include "dialects/Colossal/TileEmitter.h"
 #include "dialects/Dist/FactorRule.h"
+#include "mlir/Interfaces/InferIntRangeInterface.h"
 
 #include "dialects/Colossal/ColossalDialect.h.inc"
 #include "dialects/Colossal/ColossalEnums.h.inc"

@@ -7,6 +7,7 @@ include "dialects/Colossal/Interfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferIntRangeInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Colossal_Dialect : Dialect {
@@ -48,6 +49,11 @@ class Colossal_Op<string mnemonic, list<Trait> traits = [], list<string> ownShar
     DeclareOpInterfaceMethods<GradientOpInterface, ownGradient>])> {
   let hasVerifier = 1;
 }
+
+// Ops that say between which integers their results lie, given their operands: what index checks are left out by.
+defvar Colossal_InfersRange = DeclareOpInterfaceMethods<InferIntRangeInterface, ["inferResultRangesFromOptional"]>;
+// Ops that index a tensor by the elements of another.
+defvar Colossal_Indexes = DeclareOpInterfaceMethods<IndexingOpInterface>;
 
 include "dialects/Colossal/Attention/Attention.td"
 include "dialects/Colossal/Contraction/Contraction.td"

@@ -44,11 +44,29 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       Whether `operand` is read at places that are known at run time only, or by many elements: then it should lie in memory.
     }], "bool", "readsFromMemory", (ins "unsigned":$operand), "", [{ return false; }]>,
     InterfaceMethod<[{
+      Of an op of kind Movement: where the elements of its result lie, given where those of its operand do; none where an
+      offset and strides cannot say it.
+    }], "::std::optional<::colossal::ElementPlaces>", "viewThrough", (ins "const ::colossal::ElementPlaces &":$input), "",
+                    [{ return ::std::nullopt; }]>,
+    InterfaceMethod<"Whether the result holds the operand's elements in their row-major order.", "bool", "keepsOrder", (ins), "",
+                    [{ return false; }]>,
+    InterfaceMethod<[{
       What an element costs beside its loads, in additions, roughly; 0 where it is not worth keeping for a second reader.
     }], "int64_t", "getElementCost", (ins), "", [{ return 4; }]>,
     InterfaceMethod<[{
       Whether an element is rather computed again by each reader than read from memory, even where many read it.
     }], "bool", "isElementFree", (ins), "", [{ return false; }]>
+  ];
+}
+
+def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
+  let cppNamespace = "::colossal";
+  let description = [{
+    Ops that index a tensor, their first operand, by the elements of another; negative indices count from the end.
+  }];
+  let methods = [
+    InterfaceMethod<"The tensor of indices.", "::mlir::Value", "getIndexOperand", (ins)>,
+    InterfaceMethod<"The size of the dimension that indices count in; of several, the largest.", "int64_t", "getIndexedSize", (ins)>
   ];
 }
 

@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace colossal {
 
@@ -29,6 +30,12 @@ enum class KernelKind {
 struct RowSpace {
   llvm::SmallVector<int64_t> shape;
   llvm::SmallVector<bool> reduced;
+};
+
+/// Where the elements of a tensor lie, in elements: that of index i at offset + sum of i[d] * strides[d].
+struct ElementPlaces {
+  int64_t offset = 0;
+  llvm::SmallVector<int64_t> strides;
 };
 
 } // namespace colossal

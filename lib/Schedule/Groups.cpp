@@ -75,15 +75,14 @@ static bool readsFromMemory(OpOperand &use) {
 }
 
 static bool changesOnlyUnits(Operation *movement) {
-  auto reshape = dyn_cast<ReshapeOp>(movement);
-  if (!reshape)
+  if (!cast<KernelOpInterface>(movement).keepsOrder())
     return false;
   auto squeezed = [](Value tensor) {
     SmallVector<int64_t> shape;
     llvm::copy_if(shapeOf(tensor), std::back_inserter(shape), [](int64_t size) { return size != 1; });
     return shape;
   };
-  return squeezed(reshape.getInput()) == squeezed(reshape.getResult());
+  return squeezed(movement->getOperand(0)) == squeezed(movement->getResult(0));
 }
 
 Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, bool fuse)

@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -107,6 +108,30 @@ protected:
     return tolerance > 0 && std::fabs(u - v) <= tolerance * (1 + std::fabs(v));
   }
 
+  /// All elements of `found` lie where `op` says that they do, given where those of its operands lie.
+  static void checkRange(Operation *op, DenseElementsAttr found) {
+    auto infers = dyn_cast<InferIntRangeInterface>(op);
+    if (!infers || !found.getElementType().isInteger())
+      return;
+    SmallVector<IntegerValueRange> ranges;
+    for (Value operand : op->getOperands()) {
+      ranges.emplace_back();
+      operand.getDefiningOp<ConstantOp>().inferResultRangesFromOptional(
+          {}, [&](Value, const IntegerValueRange &range) { ranges.back() = range; });
+    }
+    IntegerValueRange range;
+    infers.inferResultRangesFromOptional(ranges, [&](Value result, const IntegerValueRange &its) {
+      if (result == op->getResult(0))
+        range = its;
+    });
+    ASSERT_FALSE(range.isUninitialized());
+    const ConstantIntRanges &bounds = range.getValue();
+    for (const APInt &value : found.getValues<APInt>())
+      ASSERT_TRUE(value.uge(bounds.umin()) && value.ule(bounds.umax()) && value.sge(bounds.smin()) &&
+                  value.sle(bounds.smax()))
+          << op->getName().getStringRef().str() << " gives " << llvm::toString(value, 10, true);
+  }
+
   /// Compares both foldings of `op`, whose operands are constants, unless it is not possible. The tolerance
   /// is in roundings of its type, 0: the same bits.
   void check(Operation *op, double roundings = 0) {
@@ -125,6 +150,7 @@ protected:
     ++compared;
     DenseElementsAttr found = fast->front().toAttr();
     ASSERT_EQ(found.getType(), slow->getType());
+    ASSERT_NO_FATAL_FAILURE(checkRange(op, *slow));
     double tolerance = 0;
     if (auto type = dyn_cast<FloatType>(found.getElementType()))
       tolerance = roundings * std::ldexp(1.0, 1 - int(type.getFPMantissaWidth()));

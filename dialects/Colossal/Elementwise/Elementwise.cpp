@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/Utils/InferIntRangeCommon.h"
 #include <limits>
 
 using namespace mlir;
@@ -270,6 +271,76 @@ int64_t ElementwiseOp::getElementCost() {
 
 bool ElementwiseOp::isElementFree() {
   return getKind() == ElementwiseKind::Cast;
+}
+
+//===----------------------------------------------------------------------===//
+// Integer ranges
+//===----------------------------------------------------------------------===//
+
+/// An integer as another type has it: cut, or extended by its sign.
+static ConstantIntRanges castRange(const ConstantIntRanges &range, Type from, Type to) {
+  unsigned width = to.getIntOrFloatBitWidth(), had = from.getIntOrFloatBitWidth();
+  if (width < had)
+    return intrange::truncRange(range, width);
+  return from.isUnsignedInteger() || from.isInteger(1) ? intrange::extUIRange(range, width)
+                                                       : intrange::extSIRange(range, width);
+}
+
+void ElementwiseOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  Type element = elementTypeOf(getResult());
+  if (!isa<IntegerType>(element))
+    return;
+  IntegerValueRange any = IntegerValueRange::getMaxRange(getResult());
+  SmallVector<ConstantIntRanges> known;
+  for (auto [operand, range] : llvm::zip_equal(getInputs(), ranges)) {
+    if (!isa<IntegerType>(elementTypeOf(operand)))
+      return set(getResult(), any); // of floats nothing is known
+    if (range.isUninitialized())
+      return;
+    known.push_back(range.getValue());
+  }
+  using Infer = ConstantIntRanges (*)(ArrayRef<ConstantIntRanges>);
+  auto combine = [&](auto infer) {
+    ConstantIntRanges all = known[0];
+    for (const ConstantIntRanges &range : ArrayRef(known).drop_front())
+      all = infer({all, range});
+    set(getResult(), all);
+  };
+  const bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
+  const Infer greater = isUnsigned ? intrange::inferMaxU : intrange::inferMaxS,
+              lesser = isUnsigned ? intrange::inferMinU : intrange::inferMinS;
+  const ConstantIntRanges zero = ConstantIntRanges::constant(APInt::getZero(element.getIntOrFloatBitWidth()));
+  constexpr auto wraps = intrange::OverflowFlags::None;
+  switch (getKind()) {
+  case ElementwiseKind::Cast:
+    // To a boolean: whether it is not 0.
+    if (element.isInteger(1))
+      return set(getResult(), any);
+    return set(getResult(), castRange(known[0], elementTypeOf(getInputs()[0]), element));
+  case ElementwiseKind::Relu: return set(getResult(), greater({known[0], zero}));
+  case ElementwiseKind::Neg: return set(getResult(), intrange::inferSub({zero, known[0]}, wraps));
+  case ElementwiseKind::Add:
+    return combine([](ArrayRef<ConstantIntRanges> two) { return intrange::inferAdd(two, wraps); });
+  case ElementwiseKind::Sub:
+    return combine([](ArrayRef<ConstantIntRanges> two) { return intrange::inferSub(two, wraps); });
+  case ElementwiseKind::Mul:
+    return combine([](ArrayRef<ConstantIntRanges> two) { return intrange::inferMul(two, wraps); });
+  case ElementwiseKind::Max: return combine(greater);
+  case ElementwiseKind::Min: return combine(lesser);
+  case ElementwiseKind::Mod: { // the sign is the divisor's
+    const ConstantIntRanges &divisor = known[1];
+    if (isUnsigned ? divisor.umin().isZero() : !divisor.smin().isStrictlyPositive())
+      return set(getResult(), any);
+    APInt most = isUnsigned ? divisor.umax() : divisor.smax();
+    return set(getResult(), ConstantIntRanges::range(zero.umin(), most - 1, !isUnsigned));
+  }
+  case ElementwiseKind::Select: return set(getResult(), known[1].rangeUnion(known[2]));
+  case ElementwiseKind::Clip:
+    if (known.size() != 3)
+      return set(getResult(), any);
+    return set(getResult(), lesser({greater({known[0], known[1]}), known[2]}));
+  default: return set(getResult(), any);
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -34,7 +34,7 @@ def Colossal_ElementwiseKind : Colossal_Enum<"ElementwiseKind", "what an element
   I32EnumAttrCase<"Select", 90, "select">, I32EnumAttrCase<"Clip", 91, "clip">]>;
 def Colossal_ElementwiseKindAttr : Colossal_EnumAttr<Colossal_ElementwiseKind, "elementwise_kind">;
 
-def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [], [], ["isOperandSaved", "isResultSaved"], [],
+def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [Colossal_InfersRange], [], ["isOperandSaved", "isResultSaved"], [],
                                          ["readsAtOwnIndex", "getElementCost", "isElementFree"]> {
   let summary = "one function of the elements at the same place";
   let description = [{

@@ -292,6 +292,80 @@ bool ScatterNDOp::updatesFirstOperand() {
 }
 
 //===----------------------------------------------------------------------===//
+// Integer ranges
+//===----------------------------------------------------------------------===//
+
+void GatherOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  // Of a shard, what others hold is 0.
+  IntegerValueRange all = ranges[0];
+  if (getOffset() && !all.isUninitialized())
+    all = IntegerValueRange::join(
+        all, ConstantIntRanges::constant(APInt::getZero(all.getValue().smin().getBitWidth())));
+  set(getResult(), all);
+}
+
+void GatherElementsOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges,
+                                                     SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+void GatherNDOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+//===----------------------------------------------------------------------===//
+// What is indexed
+//===----------------------------------------------------------------------===//
+
+Value GatherOp::getIndexOperand() {
+  return getIndices();
+}
+
+int64_t GatherOp::getIndexedSize() {
+  return getExtent().value_or(shapeOf(getData())[getAxis()]);
+}
+
+Value GatherElementsOp::getIndexOperand() {
+  return getIndices();
+}
+
+int64_t GatherElementsOp::getIndexedSize() {
+  return shapeOf(getData())[getAxis()];
+}
+
+Value ScatterElementsOp::getIndexOperand() {
+  return getIndices();
+}
+
+int64_t ScatterElementsOp::getIndexedSize() {
+  return shapeOf(getData())[getAxis()];
+}
+
+/// The largest of the dimensions from `first` on that tuples of `indices` index.
+static int64_t getLargestIndexed(Value data, Value indices, int64_t first) {
+  int64_t most = 0;
+  for (int64_t size : shapeOf(data).slice(first, shapeOf(indices).back()))
+    most = std::max(most, size);
+  return most;
+}
+
+Value GatherNDOp::getIndexOperand() {
+  return getIndices();
+}
+
+int64_t GatherNDOp::getIndexedSize() {
+  return getLargestIndexed(getData(), getIndices(), getBatchDims());
+}
+
+Value ScatterNDOp::getIndexOperand() {
+  return getIndices();
+}
+
+int64_t ScatterNDOp::getIndexedSize() {
+  return getLargestIndexed(getData(), getIndices(), 0);
+}
+
+//===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 

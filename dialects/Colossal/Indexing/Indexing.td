@@ -5,7 +5,7 @@ def Colossal_ScatterReduction : Colossal_Enum<"ScatterReduction", "how a scatter
   I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">]>;
 def Colossal_ScatterReductionAttr : Colossal_EnumAttr<Colossal_ScatterReduction, "scatter_reduction">;
 
-def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSaved"], [], ["readsFromMemory"]> {
+def Colossal_GatherOp : Colossal_Op<"gather", [Colossal_InfersRange, Colossal_Indexes], ["buildLocal"], ["isOperandSaved"], [], ["readsFromMemory"]> {
   let summary = "slices of a dimension chosen by indices";
   let description = [{
     result[a.., i.., b..] = data[a.., indices[i..], b..] with a before `axis` and b after it. Negative indices count from
@@ -23,7 +23,7 @@ def Colossal_GatherOp : Colossal_Op<"gather", [], ["buildLocal"], ["isOperandSav
   }];
 }
 
-def Colossal_GatherElementsOp : Colossal_Op<"gather_elements", [], [], [], [], ["readsFromMemory"]> {
+def Colossal_GatherElementsOp : Colossal_Op<"gather_elements", [Colossal_InfersRange, Colossal_Indexes], [], [], [], ["readsFromMemory"]> {
   let summary = "result[i0.., in] = data[.., indices[i0.., in] at axis, ..]";
   let description = [{
     Negative indices count from the end.
@@ -37,7 +37,7 @@ def Colossal_GatherElementsOp : Colossal_Op<"gather_elements", [], [], [], [], [
   let assemblyFormat = "$data `[` $indices `]` attr-dict `:` type($data) `,` type($indices) `->` type($result)";
 }
 
-def Colossal_GatherNDOp : Colossal_Op<"gather_nd", [], [], [], [], ["readsFromMemory"]> {
+def Colossal_GatherNDOp : Colossal_Op<"gather_nd", [Colossal_InfersRange, Colossal_Indexes], [], [], [], ["readsFromMemory"]> {
   let summary = "slices chosen by tuples of indices (ONNX GatherND)";
   let description = [{
     The last dimension of indices holds tuples that index the dimensions of data after the first `batch_dims`; negative
@@ -54,7 +54,7 @@ def Colossal_GatherNDOp : Colossal_Op<"gather_nd", [], [], [], [], ["readsFromMe
 }
 
 def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements",
-                                             [DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [],
+                                             [Colossal_Indexes, DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [],
                                              [], [], ["getKernelKind"]> {
   let summary = "data with elements replaced (ONNX ScatterElements)";
   let description = [{
@@ -74,7 +74,7 @@ def Colossal_ScatterElementsOp : Colossal_Op<"scatter_elements",
 }
 
 def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd",
-                                       [DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [], [],
+                                       [Colossal_Indexes, DeclareOpInterfaceMethods<TileEmissionOpInterface, ["updatesFirstOperand"]>], [], [],
                                        [], ["getKernelKind"]> {
   let summary = "data with slices replaced (ONNX ScatterND)";
   let description = [{

@@ -384,6 +384,107 @@ KernelKind SliceOp::getKernelKind() {
   return forwards ? KernelKind::Movement : KernelKind::Element;
 }
 
+/// Strides of `to` over the memory of `from`, run by run of dimensions with equal products.
+static std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
+                                                          ArrayRef<int64_t> to) {
+  if (llvm::is_contained(from, 0))
+    return computeStrides(to);
+  // Dimensions of size 1 say nothing about memory; neighbours that follow each other are one.
+  SmallVector<std::pair<int64_t, int64_t>> runs; // size, stride of the innermost element
+  for (auto [size, stride] : llvm::zip(from, strides)) {
+    if (size == 1)
+      continue;
+    if (!runs.empty() && runs.back().second == size * stride)
+      runs.back() = {runs.back().first * size, stride};
+    else
+      runs.push_back({size, stride});
+  }
+  SmallVector<int64_t> result(to.size(), 1);
+  int run = (int)runs.size() - 1;
+  int64_t taken = 1;
+  for (int d = (int)to.size() - 1; d >= 0; --d) {
+    if (to[d] == 1)
+      continue;
+    if (run < 0)
+      return std::nullopt;
+    result[d] = runs[run].second * taken;
+    taken *= to[d];
+    if (runs[run].first % taken != 0)
+      return std::nullopt;
+    if (taken == runs[run].first) {
+      --run;
+      taken = 1;
+    }
+  }
+  return result;
+}
+
+std::optional<ElementPlaces> ReshapeOp::viewThrough(const ElementPlaces &input) {
+  auto strides = reshapeStrides(shapeOf(getInput()), input.strides, shapeOf(getResult()));
+  if (!strides)
+    return std::nullopt;
+  return ElementPlaces{input.offset, std::move(*strides)};
+}
+
+bool ReshapeOp::keepsOrder() {
+  return true;
+}
+
+std::optional<ElementPlaces> TransposeOp::viewThrough(const ElementPlaces &input) {
+  ElementPlaces places = input;
+  for (auto [d, source] : llvm::enumerate(getPermutation()))
+    places.strides[d] = input.strides[source];
+  return places;
+}
+
+std::optional<ElementPlaces> BroadcastOp::viewThrough(const ElementPlaces &input) {
+  ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
+  ElementPlaces places{input.offset, SmallVector<int64_t>(to.size(), 0)};
+  for (unsigned d = 0; d < from.size(); ++d)
+    if (unsigned at = d + to.size() - from.size(); from[d] != 1 || to[at] == 1)
+      places.strides[at] = input.strides[d];
+  return places;
+}
+
+std::optional<ElementPlaces> SliceOp::viewThrough(const ElementPlaces &input) {
+  ElementPlaces places = input;
+  ArrayRef<int64_t> shape = shapeOf(getResult());
+  for (unsigned d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0)
+      continue;
+    places.offset += input.strides[d] * getStarts()[d];
+    places.strides[d] = input.strides[d] * getSteps()[d];
+  }
+  return places;
+}
+
+//===----------------------------------------------------------------------===//
+// Integer ranges
+//===----------------------------------------------------------------------===//
+
+void ReshapeOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+void TransposeOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+void BroadcastOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+void SliceOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getResult(), ranges[0]);
+}
+
+void ConcatOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  IntegerValueRange all = ranges[0];
+  for (const IntegerValueRange &range : ranges.drop_front())
+    all = IntegerValueRange::join(all, range);
+  set(getResult(), all);
+}
+
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
 // Ops that move elements and compute nothing.
 
-def Colossal_ReshapeOp : Colossal_Op<"reshape", [], ["getFlops"], ["isOperandSaved"], [], ["getKernelKind", "getElementCost"]> {
+def Colossal_ReshapeOp : Colossal_Op<"reshape", [Colossal_InfersRange], ["getFlops"], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "keepsOrder", "getElementCost"]> {
   let summary = "the same elements, row-major, under another shape";
   let description = [{ - (C1) input and result have equally many elements, of one type. }];
   let arguments = (ins AnyRankedTensor:$input);
@@ -9,7 +9,7 @@ def Colossal_ReshapeOp : Colossal_Op<"reshape", [], ["getFlops"], ["isOperandSav
   let hasFolder = 1;
 }
 
-def Colossal_TransposeOp : Colossal_Op<"transpose", [], [], ["isOperandSaved"], [], ["getKernelKind", "getElementCost"]> {
+def Colossal_TransposeOp : Colossal_Op<"transpose", [Colossal_InfersRange], [], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "getElementCost"]> {
   let summary = "dimension i of the result is dimension permutation[i] of the input";
   let description = [{
     - (C1) `permutation` holds every dimension of the input once;
@@ -21,7 +21,7 @@ def Colossal_TransposeOp : Colossal_Op<"transpose", [], [], ["isOperandSaved"], 
   let hasFolder = 1;
 }
 
-def Colossal_BroadcastOp : Colossal_Op<"broadcast", [], [], ["isOperandSaved"], [], ["getKernelKind", "getElementCost"]> {
+def Colossal_BroadcastOp : Colossal_Op<"broadcast", [Colossal_InfersRange], [], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "getElementCost"]> {
   let summary = "stretches dimensions of size 1, and adds leading ones, right-aligned";
   let description = [{ - (C1) the input broadcasts to the result's shape and has its element type. }];
   let arguments = (ins AnyRankedTensor:$input);
@@ -30,7 +30,7 @@ def Colossal_BroadcastOp : Colossal_Op<"broadcast", [], [], ["isOperandSaved"], 
   let hasFolder = 1;
 }
 
-def Colossal_SliceOp : Colossal_Op<"slice", [], ["buildLocal"], ["isOperandSaved"], [], ["getKernelKind"]> {
+def Colossal_SliceOp : Colossal_Op<"slice", [Colossal_InfersRange], ["buildLocal"], ["isOperandSaved"], [], ["getKernelKind", "viewThrough"]> {
   let summary = "element i of dimension d is input element starts[d] + i * steps[d]";
   let description = [{
     Steps may be negative; sizes are the result's.
@@ -44,7 +44,7 @@ def Colossal_SliceOp : Colossal_Op<"slice", [], ["buildLocal"], ["isOperandSaved
   let hasFolder = 1;
 }
 
-def Colossal_ConcatOp : Colossal_Op<"concat", [], [], ["isOperandSaved"]> {
+def Colossal_ConcatOp : Colossal_Op<"concat", [Colossal_InfersRange], [], ["isOperandSaved"]> {
   let summary = "tensors one after another along a dimension";
   let description = [{
     - (C1) at least one operand; `axis` is a dimension of the result;

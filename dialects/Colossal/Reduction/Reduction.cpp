@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/IntegerRanges.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Colossal/Verification.h"
@@ -216,6 +217,34 @@ KernelKind CumulateOp::getKernelKind() {
 
 KernelKind TopKOp::getKernelKind() {
   return KernelKind::Tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Integer ranges
+//===----------------------------------------------------------------------===//
+
+/// Indices of a dimension of so many elements.
+static IntegerValueRange getIndexRange(Value indices, int64_t size) {
+  return getRangeBetween(indices, 0, std::max<double>(0, static_cast<double>(size) - 1));
+}
+
+void ArgReduceOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange>, SetIntLatticeFn set) {
+  set(getResult(), getIndexRange(getResult(), shapeOf(getInput())[getAxis()]));
+}
+
+void TopKOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  set(getValues(), ranges[0]);
+  set(getIndices(), getIndexRange(getIndices(), shapeOf(getInput())[getAxis()]));
+}
+
+void CumulateOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange> ranges, SetIntLatticeFn set) {
+  if (ranges[0].isUninitialized())
+    return;
+  if (getProduct())
+    return set(getResult(), IntegerValueRange::getMaxRange(getResult()));
+  auto [low, high] = getBounds(getInput(), ranges[0].getValue());
+  auto count = static_cast<double>(shapeOf(getInput())[getAxis()]);
+  set(getResult(), getRangeBetween(getResult(), std::min(0.0, low * count), std::max(0.0, high * count)));
 }
 
 //===----------------------------------------------------------------------===//

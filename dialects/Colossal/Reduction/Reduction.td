@@ -25,7 +25,7 @@ def Colossal_ReduceOp : Colossal_Op<"reduce", [], ["buildLocal", "getFlops"], []
   let assemblyFormat = "$kind $input `over` $axes attr-dict `:` type($input) `->` type($result)";
 }
 
-def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [], [], [], ["isElementCostly"]> {
+def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [Colossal_InfersRange], [], [], ["isElementCostly"]> {
   let summary = "index of the greatest (or least) element along a dimension";
   let description = [{
     Ties go to the first, or to the last with `select_last`.
@@ -39,7 +39,7 @@ def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [], [], [], ["isElementCost
 }
 
 def Colossal_CumulateOp : Colossal_Op<"cumulate",
-                                      [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<TileEmissionOpInterface>],
+                                      [Colossal_InfersRange, AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<TileEmissionOpInterface>],
                                       [], [], [], ["getKernelKind"]> {
   let summary = "running sum or product along a dimension";
   let description = [{ - (C1) `axis` is a dimension of the input; no booleans. }];
@@ -49,7 +49,7 @@ def Colossal_CumulateOp : Colossal_Op<"cumulate",
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Colossal_TopKOp : Colossal_Op<"topk", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], [], [], [], ["getKernelKind"]> {
+def Colossal_TopKOp : Colossal_Op<"topk", [Colossal_InfersRange, DeclareOpInterfaceMethods<TileEmissionOpInterface>], [], [], [], ["getKernelKind"]> {
   let summary = "the k greatest (or least) elements along a dimension, and their indices (i64)";
   let description = [{
     Sorted; ties go to the lower index. k is the results' size along `axis`.

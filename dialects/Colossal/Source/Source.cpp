@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/IntegerRanges.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -183,6 +184,41 @@ int64_t IotaOp::getElementCost() {
 
 bool IotaOp::isElementFree() {
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Integer ranges
+//===----------------------------------------------------------------------===//
+
+/// Constants of more elements than that are not looked at.
+static constexpr int64_t kMostElements = int64_t(1) << 20;
+
+void ConstantOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange>, SetIntLatticeFn set) {
+  auto type = cast<RankedTensorType>(getType());
+  if (!isa<IntegerType>(type.getElementType()))
+    return;
+  auto dense = dyn_cast<DenseIntElementsAttr>(getValue());
+  if (!dense || dense.empty() || (!dense.isSplat() && dense.getNumElements() > kMostElements))
+    return set(getResult(), IntegerValueRange::getMaxRange(getResult()));
+  auto values = dense.getValues<APInt>();
+  APInt least = *values.begin(), greatest = least, lowest = least, highest = least;
+  if (!dense.isSplat())
+    for (const APInt &value : values) {
+      least = llvm::APIntOps::umin(least, value);
+      greatest = llvm::APIntOps::umax(greatest, value);
+      lowest = llvm::APIntOps::smin(lowest, value);
+      highest = llvm::APIntOps::smax(highest, value);
+    }
+  set(getResult(), ConstantIntRanges(least, greatest, lowest, highest));
+}
+
+void IotaOp::inferResultRangesFromOptional(ArrayRef<IntegerValueRange>, SetIntLatticeFn set) {
+  if (getOffset())
+    return set(getResult(), IntegerValueRange::getMaxRange(getResult()));
+  auto count = static_cast<double>(shapeOf(getResult())[getAxis()]);
+  double first = getStart().convertToDouble();
+  double last = first + getStep().convertToDouble() * std::max(0.0, count - 1);
+  set(getResult(), getRangeBetween(getResult(), std::min(first, last), std::max(first, last)));
 }
 
 //===----------------------------------------------------------------------===//

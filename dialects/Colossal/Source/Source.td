@@ -15,7 +15,7 @@ def Colossal_ParameterOp : Colossal_Op<"parameter", [], ["buildLocal", "getFlops
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
-def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal", "getFlops"], [], [],
+def Colossal_ConstantOp : Colossal_Op<"constant", [Colossal_InfersRange, ConstantLike], ["buildLocal", "getFlops"], [], [],
                                       ["getKernelKind", "getElementCost"]> {
   let summary = "a small tensor known at compile time";
   let description = [{ - (C1) `value` has the result's type. }];
@@ -25,7 +25,7 @@ def Colossal_ConstantOp : Colossal_Op<"constant", [ConstantLike], ["buildLocal",
   let hasFolder = 1;
 }
 
-def Colossal_IotaOp : Colossal_Op<"iota", [], ["buildLocal"], [], [], ["getElementCost", "isElementFree"]> {
+def Colossal_IotaOp : Colossal_Op<"iota", [Colossal_InfersRange], ["buildLocal"], [], [], ["getElementCost", "isElementFree"]> {
   let summary = "start + step * index along one dimension";
   let description = [{
     `offset` is added to the index (the first local element's global index).
