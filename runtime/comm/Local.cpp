@@ -1,6 +1,7 @@
 // Shared-memory collectives: every member publishes its call, all meet, each does its share of the work
 // straight between the members' buffers, all meet again. Two barriers a collective, no staging, no copy but
-// the result's.
+// the result's. A message is copied by its receiver, from the sender's buffer or from the slot where it
+// waits.
 #include "runtime/comm/Local.h"
 
 #include "runtime/comm/Blocks.h"
@@ -73,8 +74,23 @@ struct LocalGroup : Group {
   std::shared_ptr<Meeting> meeting;
 };
 
+/// What a sender has set aside for messages that wait.
+struct Slots {
+  std::vector<std::byte> memory;
+  uint64_t bytes = 0;         // of each
+  std::vector<uint32_t> free; // under the world's mutex
+};
+
+struct Letter {
+  const std::byte *data;
+  uint64_t bytes;
+  std::shared_ptr<std::atomic<bool>> received; // who waits for it; null where it lies in a slot
+  Slots *slots = nullptr;
+  uint32_t slot = 0;
+};
+
 struct Mailbox {
-  std::deque<std::vector<std::byte>> letters;
+  std::deque<Letter> letters;
 };
 
 struct World {
@@ -93,8 +109,7 @@ struct World {
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, std::shared_ptr<Meeting>>
       meetings;                                    // by channel and members
   std::map<std::array<uint32_t, 3>, Mailbox> mail; // from, to, tag
-  uint64_t posted = 0;
-  WaitWord delivered;
+  WaitWord delivered;                              // something was posted or taken
 };
 
 class Exchange {
@@ -239,59 +254,30 @@ public:
     return queue.hostTask([this, call = std::move(call)] { return transfer(*call); });
   }
 
+  Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) override {
+    Slots &own = slots[&queue];
+    own.bytes = bytes;
+    own.memory.resize(count * bytes);
+    for (uint32_t slot = count; slot-- > 0;)
+      own.free.push_back(slot);
+    return {};
+  }
+
   Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.hostTask([=] {
-      const auto *begin = static_cast<const std::byte *>(data);
-      std::vector<std::byte> letter(begin, begin + bytes);
-      {
-        std::lock_guard<std::mutex> lock(world->mutex);
-        world->mail[{self, peer, tag}].letters.push_back(std::move(letter));
-        world->posted += bytes;
-        if (peer != self && bytes != 0)
-          sent[peer] += bytes;
-      }
-      world->delivered.increment();
-      return Status();
-    });
+    auto found = slots.find(&queue);
+    Slots *own = found == slots.end() ? nullptr : &found->second;
+    return queue.hostTask([=] { return post(static_cast<const std::byte *>(data), bytes, peer, tag, own); });
   }
 
   Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    return queue.hostTask([=]() -> Status {
-      const Clock::time_point deadline = Clock::now() + world->abort.timeout;
-      for (;;) {
-        uint32_t seen = world->delivered.load();
-        std::vector<std::byte> letter;
-        bool found = false;
-        {
-          std::lock_guard<std::mutex> lock(world->mutex);
-          Mailbox &box = world->mail[{peer, self, tag}];
-          if ((found = !box.letters.empty())) {
-            letter = std::move(box.letters.front());
-            box.letters.pop_front();
-            world->posted -= letter.size();
-          }
-        }
-        if (found) {
-          if (letter.size() != bytes)
-            return {Code::RankFailed, "rank " + std::to_string(peer) + " sent " +
-                                          std::to_string(letter.size()) + " bytes where " +
-                                          std::to_string(bytes) + " were expected"};
-          if (bytes > 0) // an empty message has no address
-            std::memcpy(data, letter.data(), bytes);
-          return {};
-        }
-        world->delivered.waitWhile(seen, world->spins, 20);
-        if (world->abort.raised())
-          return world->abort.status();
-        if (Clock::now() > deadline)
-          return {Code::Timeout, "waited too long for a message from rank " + std::to_string(peer)};
-      }
-    });
+    return queue.hostTask([=] { return take(static_cast<std::byte *>(data), bytes, peer, tag); });
   }
 
   uint64_t stagingBytes() const override {
-    std::lock_guard<std::mutex> lock(world->mutex);
-    return world->posted;
+    uint64_t bytes = 0;
+    for (const auto &[queue, own] : slots)
+      bytes += own.memory.size();
+    return bytes;
   }
 
   std::map<uint32_t, uint64_t> messageBytes() const override {
@@ -300,6 +286,80 @@ public:
   }
 
 private:
+  /// Waits until `done`, asked under the mutex, says so.
+  template <class Done>
+  Status waitUntil(uint32_t peer, const char *what, Done done) {
+    const Clock::time_point deadline = Clock::now() + world->abort.timeout;
+    for (;;) {
+      const uint32_t seen = world->delivered.load();
+      {
+        std::lock_guard<std::mutex> lock(world->mutex);
+        if (done())
+          return {};
+      }
+      world->delivered.waitWhile(seen, world->spins, 20);
+      if (world->abort.raised())
+        return world->abort.status();
+      if (Clock::now() > deadline)
+        return {Code::Timeout, std::string("waited too long for ") + what + " rank " + std::to_string(peer)};
+    }
+  }
+
+  Status post(const std::byte *data, uint64_t bytes, uint32_t peer, uint32_t tag, Slots *own) {
+    Letter letter = {data, bytes, nullptr, nullptr, 0};
+    const bool waits = own && !own->memory.empty() && bytes <= own->bytes;
+    if (waits) {
+      COLOSSAL_RETURN_IF_ERROR(waitUntil(peer, "room for a message to", [&] {
+        if (own->free.empty())
+          return false;
+        letter.slot = own->free.back();
+        own->free.pop_back();
+        return true;
+      }));
+      letter.slots = own;
+      letter.data = own->memory.data() + letter.slot * own->bytes;
+      std::memcpy(own->memory.data() + letter.slot * own->bytes, data, bytes);
+    } else if (bytes > 0) { // an empty one needs no room
+      letter.received = std::make_shared<std::atomic<bool>>(false);
+    }
+    {
+      std::lock_guard<std::mutex> lock(world->mutex);
+      world->mail[{self, peer, tag}].letters.push_back(letter);
+      if (peer != self && bytes != 0)
+        sent[peer] += bytes;
+    }
+    world->delivered.increment();
+    if (!letter.received)
+      return {};
+    return waitUntil(peer, "a message to be received by", [&] { return letter.received->load(); });
+  }
+
+  Status take(std::byte *data, uint64_t bytes, uint32_t peer, uint32_t tag) {
+    Letter letter = {};
+    COLOSSAL_RETURN_IF_ERROR(waitUntil(peer, "a message from", [&] {
+      Mailbox &box = world->mail[{peer, self, tag}];
+      if (box.letters.empty())
+        return false;
+      letter = std::move(box.letters.front());
+      box.letters.pop_front();
+      return true;
+    }));
+    if (letter.bytes == bytes && bytes > 0) // an empty message has no address
+      std::memcpy(data, letter.data, bytes);
+    {
+      std::lock_guard<std::mutex> lock(world->mutex);
+      if (letter.slots)
+        letter.slots->free.push_back(letter.slot);
+      if (letter.received)
+        letter.received->store(true);
+    }
+    world->delivered.increment();
+    if (letter.bytes != bytes)
+      return {Code::RankFailed, "rank " + std::to_string(peer) + " sent " + std::to_string(letter.bytes) +
+                                    " bytes where " + std::to_string(bytes) + " were expected"};
+    return {};
+  }
+
   Status transfer(const CollectiveCall &call) {
     Meeting &meeting = *static_cast<LocalGroup *>(call.group)->meeting;
     meeting.calls[call.group->self] = &call;
@@ -310,6 +370,7 @@ private:
 
   std::shared_ptr<World> world;
   uint32_t self;
+  std::map<Queue *, Slots> slots;
   std::map<uint32_t, uint64_t> sent; // to whom; under the world's mutex
 };
 

@@ -65,6 +65,10 @@ public:
     return inner->reserveMessage(bytes, queue);
   }
 
+  Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) override {
+    return inner->reserveSlots(count, bytes, queue);
+  }
+
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     const Extent extent = extentOf(*call);
     COLOSSAL_RETURN_IF_ERROR(reserveStaging(queue, extent.src, extent.dst));

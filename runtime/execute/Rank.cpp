@@ -105,17 +105,24 @@ Status Rank::prepare() {
   COLOSSAL_RETURN_IF_ERROR(arenas.allocate(*device, *stage.arenas));
   uint64_t tileScratch = 0;
   uint32_t eventCount = 0;
-  bool asynchronous = false;
+  bool used[plan::queueCount] = {true};
+  uint64_t longest[plan::queueCount] = {}; // message
   for (const plan::Program &program : plan.programs())
     eventCount = std::max(eventCount, program.events());
   forInstructions(stage, [&](const plan::Instruction &instruction) {
-    asynchronous |= instruction.queue() == 1;
+    used[instruction.queue()] = true;
+    longest[instruction.queue()] = std::max(longest[instruction.queue()], instruction.send().src().bytes());
     tileScratch = std::max(tileScratch, instruction.launch().tile_scratch());
   });
   COLOSSAL_RETURN_IF_ERROR(device->reserveTileScratch(tileScratch));
-  queues[0] = device->createQueue(false);
-  if (asynchronous)
-    queues[1] = device->createQueue(true);
+  for (uint32_t queue = 0; queue < plan::queueCount; ++queue) {
+    if (!used[queue])
+      continue;
+    queues[queue] = device->createQueue(queue != 0);
+    if (plan.message_slots() > 0 && longest[queue] > 0)
+      COLOSSAL_RETURN_IF_ERROR(
+          communicator.transfers->reserveSlots(plan.message_slots(), longest[queue], *queues[queue]));
+  }
   // Event numbers may be sparse; only those that are signalled exist.
   events.resize(static_cast<size_t>(std::min<uint32_t>(eventCount, 1u << 24)) + 1);
   Status status;
@@ -196,8 +203,10 @@ plan::Traffic Rank::lastTraffic() const {
 }
 
 std::string Rank::traceBytes() const {
-  const Trace *const both[] = {&traces[0], &traces[1]};
-  return Timeline::pack(plan, both, std::size(both), barrierLeft);
+  const Trace *all[plan::queueCount];
+  for (uint32_t queue = 0; queue < plan::queueCount; ++queue)
+    all[queue] = &traces[queue];
+  return Timeline::pack(plan, all, plan::queueCount, barrierLeft);
 }
 
 std::byte *Rank::at(const plan::BufferRef &ref, const int64_t *values) const {

@@ -74,8 +74,10 @@ public:
   }
   /// Changes whenever an instruction is enqueued or begun.
   uint64_t progress() const {
-    return begun.load(std::memory_order_relaxed) + marks[0].load(std::memory_order_relaxed) +
-           marks[1].load(std::memory_order_relaxed);
+    uint64_t all = begun.load(std::memory_order_relaxed);
+    for (const std::atomic<uint64_t> &mark : marks)
+      all += mark.load(std::memory_order_relaxed);
+    return all;
   }
   /// What was recorded of the runs, as Timeline takes it.
   std::string traceBytes() const;
@@ -143,8 +145,8 @@ private:
   std::vector<std::unique_ptr<Event>> events; // index 0 unused
   std::vector<std::unique_ptr<Routine>> routines;
   std::map<std::string, Routine *> routineByDescriptor;
-  std::unique_ptr<Queue> queues[2];
-  Trace traces[2];
+  std::unique_ptr<Queue> queues[plan::queueCount]; // those that the stage uses
+  Trace traces[plan::queueCount];
   int64_t barrierLeft = 0; // the first time, by the trace's clock
   int32_t peer = -1;       // of the message being enqueued
   uint64_t collectiveSent = 0;
@@ -155,7 +157,7 @@ private:
   std::atomic<uint64_t> begun{0};
   /// By asynchronous queue: the address of the instruction that it has begun last and, in the upper 16 bits,
   /// a counter that tells repetitions of one instruction apart.
-  std::atomic<uint64_t> marks[2] = {};
+  std::atomic<uint64_t> marks[plan::queueCount] = {};
 };
 
 /// Where an instruction stands in the plan, in words; searched by address.

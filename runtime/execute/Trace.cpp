@@ -259,7 +259,7 @@ std::string Timeline::events() const {
     text += (first ? "{" : ",\n{") + body + "}";
     first = false;
   };
-  constexpr uint32_t runTrack = 2;
+  constexpr uint32_t runTrack = plan::queueCount;
   constexpr int64_t zeros[plan::maxValues] = {};
   uint64_t arrows = 0;
   const std::vector<plan::StageView> stages = plan::stagesOf(*plan);
@@ -269,8 +269,8 @@ std::string Timeline::events() const {
     auto track = [&](uint32_t queue) { return process + ",\"tid\":" + std::to_string(queue); };
     event("\"ph\":\"M\",\"name\":\"process_name\"," + process +
           ",\"args\":{\"name\":" + jsonText("rank " + std::to_string(rank) + stage.suffix()) + "}");
-    const char *names[] = {"compute", "communicate", "runs"};
-    for (uint32_t queue : {0u, 1u, runTrack})
+    const char *names[] = {"compute", "communicate", "messages", "runs"};
+    for (uint32_t queue = 0; queue <= runTrack; ++queue)
       event("\"ph\":\"M\",\"name\":\"thread_name\"," + track(queue) + ",\"args\":{\"name\":\"" +
             names[queue] + "\"}");
     auto slice = [&](uint32_t queue, const std::string &head, int64_t begin, int64_t end,

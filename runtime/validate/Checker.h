@@ -16,6 +16,7 @@ namespace colossal::runtime {
 constexpr uint64_t maxExtent = uint64_t(1) << 46;
 constexpr uint64_t maxRanks = 1 << 16;
 constexpr int maxDims = 32;
+constexpr uint32_t maxMessageSlots = 1 << 16;
 
 inline Status invalid(std::string message) {
   return {Code::InvalidPlan, std::move(message)};

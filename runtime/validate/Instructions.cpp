@@ -55,7 +55,7 @@ Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction>
 Status Checker::checkInstruction(const plan::Instruction &instruction, const Scope &scope,
                                  const std::string &path) {
   COLOSSAL_RETURN_IF_ERROR(spend(1));
-  if (instruction.queue() > 1)
+  if (instruction.queue() >= plan::queueCount)
     return invalid("there is no queue " + std::to_string(instruction.queue()));
   for (uint32_t event : instruction.waits())
     if (signalled.count(event) == 0)
@@ -77,6 +77,10 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Scope &sco
   using I = plan::Instruction;
   Scope inner = scope;
   inner.prefix = path + ".";
+  if (instruction.has_send() || instruction.has_recv())
+    COLOSSAL_RETURN_IF_ERROR(needVersion(2, "messages, whose memory is stated from then on,"));
+  if (instruction.queue() > 1)
+    COLOSSAL_RETURN_IF_ERROR(needVersion(2, "three queues"));
   switch (instruction.kind_case()) {
   case I::kLaunch: return checkLaunch(instruction.launch(), scope);
   case I::kLibrary: return checkLibrary(instruction.library(), scope);
@@ -273,6 +277,10 @@ Status Checker::checkParameterIndex(const plan::Copy::FromParameter &from, const
 Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope,
                           bool written) {
   COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", scope, written));
+  uint64_t waiting;
+  if (!productWithin(std::vector<uint64_t>{plan.message_slots(), buffer.bytes()}, waiting))
+    return invalid("the memory of " + std::to_string(plan.message_slots()) +
+                   " such messages is more than any rank has");
   return forAll({&peer}, scope, [&](const std::vector<int64_t> &values) {
     if (values[0] >= static_cast<int64_t>(ranks))
       return invalid("peer " + std::to_string(values[0]) + " of " + std::to_string(ranks) + " ranks");

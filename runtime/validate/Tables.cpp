@@ -76,6 +76,8 @@ Status Checker::checkTables() {
   if (plan.version() == 0 || plan.version() > plan::schemaVersion)
     return {Code::Unsupported, "the plan has schema version " + std::to_string(plan.version()) +
                                    "; this runtime reads up to " + std::to_string(plan::schemaVersion)};
+  if (plan.message_slots() > maxMessageSlots)
+    return invalid("more than " + std::to_string(maxMessageSlots) + " messages may wait");
   COLOSSAL_RETURN_IF_ERROR(checkStages());
   for (const plan::StageView &each : stages) {
     stage = &each;

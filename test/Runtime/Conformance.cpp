@@ -76,7 +76,7 @@ public:
   Suite(Communicator &communicator, Device &device, Queue &queue, const std::vector<uint32_t> &axes,
         uint64_t &checks)
       : control(*communicator.control), transfers(*communicator.transfers), device(device), queue(queue),
-        access(device), event(device.createEvent()), checks(checks) {
+        access(device), event(device.createEvent()), checks(checks), reach(transfers.reach()) {
     for (uint32_t size : axes)
       mesh.add_axes()->set_size(size);
   }
@@ -413,6 +413,9 @@ private:
   void messages() {
     const uint32_t ranks = control.size(), self = control.rank();
     uint64_t sent = 0;
+    if (Status status = transfers.reserveSlots(2, 100003, queue); !status.ok())
+      return fail("slots: " + status.describe());
+    const uint64_t held = transfers.stagingBytes();
     for (uint64_t bytes : {0u, 1u, 100003u}) {
       std::vector<std::byte> out(bytes, std::byte(self)), in(bytes, untouched);
       std::vector<std::byte> second(bytes, std::byte(self + 100)), inSecond(bytes, untouched);
@@ -429,6 +432,9 @@ private:
           inSecond != std::vector<std::byte>(bytes, std::byte(before + 100)))
         fail("send and receive: wrong bytes");
     }
+    if (transfers.stagingBytes() != held && reach == Reach::Host)
+      fail("messages: more memory is held than was set aside");
+    unbuffered(sent);
     std::vector<std::string> all;
     Status status = control.gather(std::string(self * 1000, static_cast<char>('a' + self)), all);
     if (!status.ok() || all.size() != (self == 0 ? ranks : 0))
@@ -441,6 +447,42 @@ private:
       if (!control.broadcast(got).ok() || got != text)
         fail("broadcast: " + std::to_string(got.size()) + " bytes instead of " + std::to_string(text.size()));
     }
+  }
+
+  /// Without slots a send waits for its receiver: beside it, on another queue, one can receive.
+  void unbuffered(uint64_t sent) {
+    const uint32_t ranks = control.size(), self = control.rank();
+    const uint32_t next = (self + 1) % ranks, before = (self + ranks - 1) % ranks;
+    std::unique_ptr<Queue> sending = device.createQueue(true), receiving = device.createQueue(true);
+    std::unique_ptr<Event> sentEvent = device.createEvent(), receivedEvent = device.createEvent();
+    std::unique_ptr<Allocation> outMemory, inMemory;
+    constexpr uint64_t bytes = 4096;
+    std::vector<std::byte> in(bytes, untouched);
+    auto go = [&]() -> Status {
+      COLOSSAL_RETURN_IF_ERROR(store(in, inMemory));
+      COLOSSAL_RETURN_IF_ERROR(transfers.reserveMessage(bytes, *sending));
+      COLOSSAL_RETURN_IF_ERROR(transfers.reserveMessage(bytes, *receiving));
+      for (int round = 0; round < 20; ++round) {
+        ++checks;
+        COLOSSAL_RETURN_IF_ERROR(store(std::vector<std::byte>(bytes, std::byte(self + round)), outMemory));
+        COLOSSAL_RETURN_IF_ERROR(transfers.send(outMemory->address(), bytes, next, 9, *sending));
+        COLOSSAL_RETURN_IF_ERROR(sending->record(*sentEvent));
+        COLOSSAL_RETURN_IF_ERROR(transfers.receive(inMemory->address(), bytes, before, 9, *receiving));
+        COLOSSAL_RETURN_IF_ERROR(receiving->record(*receivedEvent));
+        COLOSSAL_RETURN_IF_ERROR(sentEvent->synchronize());
+        COLOSSAL_RETURN_IF_ERROR(receivedEvent->synchronize());
+        COLOSSAL_RETURN_IF_ERROR(load(*inMemory, in));
+        if (in != std::vector<std::byte>(bytes, std::byte(before + static_cast<uint32_t>(round))))
+          fail("a message without slots: wrong bytes");
+        sent += bytes;
+      }
+      COLOSSAL_RETURN_IF_ERROR(sending->synchronize());
+      return receiving->synchronize();
+    };
+    if (Status status = go(); !status.ok())
+      return fail("a message without slots: " + status.describe());
+    if (ranks > 1 && transfers.messageBytes() != std::map<uint32_t, uint64_t>{{next, sent}})
+      fail("send without slots: wrong count of bytes");
   }
 
   Status exchangeMessages(const std::vector<std::byte> &first, const std::vector<std::byte> &second,
@@ -470,6 +512,7 @@ private:
   std::unique_ptr<Allocation> srcMemory, dstMemory;
   std::unique_ptr<Event> event;
   uint64_t &checks;
+  const Reach reach;
   plan::Mesh mesh;
   std::shared_ptr<Group> group;
   uint32_t size = 1;

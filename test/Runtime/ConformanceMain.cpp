@@ -28,6 +28,9 @@ public:
                      std::shared_ptr<Group> &group) override {
     return inner->createGroup(members, channel, group);
   }
+  Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) override {
+    return inner->reserveSlots(count, bytes, queue);
+  }
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     COLOSSAL_RETURN_IF_ERROR(delay(queue));
     return inner->collective(std::move(call), queue);

@@ -310,6 +310,7 @@ TEST(Session, FunctionsTakeArguments) {
 
 TEST(Session, SendsAndReceivesInARing) {
   PlanBuilder builder({3});
+  builder.plan.set_message_slots(1);
   builder.input("x", plan::F32, {3}, builder.box({3}, 0, 0), 0);
   builder.output("y", plan::F32, {3}, builder.box({3}, 0, 0), 64);
   auto next = [](int64_t step) {
@@ -324,8 +325,88 @@ TEST(Session, SendsAndReceivesInARing) {
   EXPECT_EQ(floatsOf(runOnce(builder, ramp("x", 3))["y"]), (std::vector<float>{2, 0, 1}));
 }
 
+// Every rank sends more than may wait, on a queue of messages; what waits lies in the memory that the plan
+// states.
+TEST(Session, MessagesWaitInStatedMemory) {
+  for (uint32_t slots : {0u, 1u, 3u}) {
+    PlanBuilder builder({2});
+    builder.plan.set_message_slots(slots);
+    builder.input("x", plan::F32, {12}, builder.box({12}, 0, 0), 0);
+    builder.output("y", plan::F32, {12}, builder.box({12}, 0, 0), 256);
+    // Rank 0 sends six messages and then receives six, rank 1 the other way round; each on its queue 2.
+    plan::Expr other = binary(plan::Expr::SUB, constant(1), coordinate(0));
+    for (int64_t first : {0, 1})
+      for (bool sends : {true, false}) {
+        plan::Predicate &part = *builder.add().mutable_predicate();
+        *part.mutable_condition() =
+            sends == (first == 0) ? binary(plan::Expr::SUB, constant(1), coordinate(0)) : coordinate(0);
+        plan::Instruction &repeat = *part.add_body();
+        repeat.mutable_repeat()->set_count(6);
+        plan::Instruction &message = *repeat.mutable_repeat()->add_body();
+        message.set_queue(2);
+        if (sends) {
+          *message.mutable_send()->mutable_src() = builder.buffer(2, 0, 4, {4});
+          *message.mutable_send()->mutable_peer() = other;
+        } else {
+          *message.mutable_recv()->mutable_dst() = builder.buffer(2, 256, 4, {4});
+          *message.mutable_recv()->mutable_peer() = other;
+        }
+      }
+    std::unique_ptr<Session> session;
+    Status status = builder.open(session);
+    ASSERT_TRUE(status.ok()) << status.describe();
+    status = session->run(1, ramp("x", 12));
+    ASSERT_TRUE(status.ok()) << status.describe();
+    Tensors outputs;
+    ASSERT_TRUE(session->outputs(1, outputs).ok());
+    EXPECT_EQ(floatsOf(outputs["y"]), (std::vector<float>{6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5}));
+    std::vector<RankMemory> memory;
+    ASSERT_TRUE(session->memory(memory).ok());
+    uint64_t staging = 0;
+    for (const RankMemory::Row &row : memory[0].rows)
+      staging += row.kind == "staging" ? row.measured : 0;
+    if (!std::getenv("COLOSSAL_TEST_DEVICE")) {
+      EXPECT_EQ(staging, slots * 4);
+    }
+  }
+}
+
+// A rank that waits for a message that never comes ends when asked to.
+TEST(Session, AnInterruptEndsABlockedReceive) {
+  PlanBuilder builder({2});
+  const uint32_t hang = builder.kernel("hang", 0, 2);
+  for (uint32_t slots : {0u, 1u}) {
+    builder.infer().clear_body();
+    builder.plan.set_message_slots(slots);
+    // Rank 0 computes for ever before it sends.
+    builder.launch(hang, {}, 0, {coordinate(0), constant(0)}, 1);
+    plan::Send &send = *builder.add("/send").mutable_send();
+    *send.mutable_src() = builder.buffer(2, 0, 4);
+    *send.mutable_peer() =
+        binary(plan::Expr::SUB, constant(1), binary(plan::Expr::MUL, coordinate(0), constant(2)));
+    plan::Recv &receive = *builder.add("/receive").mutable_recv();
+    *receive.mutable_dst() = builder.buffer(2, 64, 4);
+    *receive.mutable_peer() = binary(plan::Expr::SUB, coordinate(0), constant(1));
+    EXPECT_EXIT(
+        {
+          std::unique_ptr<Session> session;
+          if (!builder.open(session).ok())
+            ::_exit(1);
+          std::thread other([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            session->interrupt();
+          });
+          Status status = session->run(1, {});
+          std::fprintf(stderr, "%s\n", status.describe().c_str());
+          ::_exit(status.code() == Code::Interrupted ? 7 : 2);
+        },
+        ::testing::ExitedWithCode(7), "rank 0 does not come back from");
+  }
+}
+
 TEST(Session, AMessageOfAnotherLengthIsRefused) {
   PlanBuilder builder({2});
+  builder.plan.set_message_slots(1);
   builder.input("x", plan::F32, {2}, builder.box({2}, 0, 0), 0);
   builder.output("y", plan::F32, {2}, builder.box({2}, 0, 0), 64);
   plan::Expr other = binary(plan::Expr::SUB, constant(1), coordinate(0));

@@ -42,6 +42,7 @@ C &fill(plan::Instruction &instruction, const PlanBuilder &builder, C::Kind kind
 /// Every kind over an axis of three and over both axes; loops, functions and messages.
 PlanBuilder everyKind() {
   PlanBuilder builder({2, 3});
+  builder.plan.set_message_slots(1);
   auto add = [&](C::Kind kind, uint64_t elements, std::vector<uint32_t> axes) -> C & {
     return fill(builder.add("/" + std::string(plan::collectiveName(kind))), builder, kind, elements, axes);
   };

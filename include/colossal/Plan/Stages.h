@@ -12,6 +12,9 @@
 
 namespace colossal::plan {
 
+/// Compute, collectives, messages.
+constexpr uint32_t queueCount = 3;
+
 using InstructionList = google::protobuf::RepeatedPtrField<Instruction>;
 
 /// A binding, and where the ranks of a stage hold their part of it.
