@@ -37,8 +37,8 @@ bool productWithin(const Range &extents, uint64_t &product) {
 
 class Checker {
 public:
-  Checker(const plan::Plan &plan, plan::ByteView code, plan::ByteView data)
-      : plan(plan), code(code), data(data) {}
+  Checker(const plan::Plan &plan, plan::ByteView code, plan::ByteView data, bool messagesInOrder)
+      : plan(plan), code(code), data(data), messagesInOrder(messagesInOrder) {}
 
   Status checkTables();
   /// `index` is that of one of the plan's programs.
@@ -57,6 +57,7 @@ private:
   /// Whether the ranks of all stages together hold each element of an output once.
   Status checkHeldOnce(int program, const plan::Binding &output);
   Status checkBindings(int index);
+  Status checkOrderOf(int program);
 
   // Instructions.cpp
   /// What stands around an instruction: the program or function, the repeats and predicates that it is in.
@@ -72,6 +73,8 @@ private:
   Status walk(const google::protobuf::RepeatedPtrField<plan::Instruction> &body, const Scope &scope);
   Status checkInstruction(const plan::Instruction &instruction, const Scope &scope, const std::string &path);
   Status checkKind(const plan::Instruction &instruction, const Scope &scope, const std::string &path);
+  /// What runs again may wait for what it signalled the last time, further down in its text.
+  void expectSignals(const plan::InstructionList &body);
   Status checkCall(const plan::Call &call, const Scope &scope);
   Status checkLaunch(const plan::Launch &launch, const Scope &scope);
   Status checkLibrary(const plan::LibraryCall &call, const Scope &scope);
@@ -102,6 +105,7 @@ private:
 
   const plan::Plan &plan;
   plan::ByteView code, data;
+  const bool messagesInOrder;
   uint64_t ranks = 1; // of all stages
   std::vector<plan::StageView> stages;
   const plan::StageView *stage = nullptr; // whose text is being looked at

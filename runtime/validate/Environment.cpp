@@ -63,8 +63,15 @@ Environment::Environment(const plan::StageView &own)
   }
 }
 
-uint32_t Environment::addSymbol(uint64_t width) {
+Environment::Environment(const plan::StageView &own, const plan::Place &place) : Environment(own) {
+  fixed = place.coordinates;
+  rank.constant = place.rank;
+  rank.terms.clear();
+}
+
+uint32_t Environment::addSymbol(uint64_t width, bool known) {
   widths.push_back(width);
+  isKnown.push_back(known);
   return static_cast<uint32_t>(widths.size() - 1);
 }
 
@@ -76,6 +83,18 @@ void Environment::enterRepeat(uint64_t count) {
     counter.terms = {{addSymbol(count - 1), 1}};
   values.push_back(std::move(counter));
   ++repeatCount;
+}
+
+void Environment::enterTurn(uint64_t turn) {
+  Affine counter;
+  counter.constant = turn;
+  values.push_back(std::move(counter));
+  ++repeatCount;
+}
+
+bool Environment::isExact(const Affine &value) const {
+  return std::all_of(value.terms.begin(), value.terms.end(),
+                     [&](const auto &term) { return isKnown[term.first]; });
 }
 
 Status Environment::enterCall(const plan::Call &call, uint32_t arguments) {
@@ -120,7 +139,7 @@ Status Environment::affine(const plan::Expr &expr, Affine &result) {
     Affine unknown;
     unknown.constant = bounds.least;
     if (bounds.greatest > bounds.least)
-      unknown.terms = {{addSymbol(static_cast<uint64_t>(bounds.greatest - bounds.least)), 1}};
+      unknown.terms = {{addSymbol(static_cast<uint64_t>(bounds.greatest - bounds.least), false), 1}};
     return unknown;
   };
   bool overflow = false;
@@ -129,7 +148,9 @@ Status Environment::affine(const plan::Expr &expr, Affine &result) {
     switch (node.kind_case()) {
     case plan::Expr::kConstant: value.constant = node.constant(); return value;
     case plan::Expr::kCoordinate:
-      if (widths[node.coordinate()] > 0)
+      if (!fixed.empty())
+        value.constant = fixed[node.coordinate()];
+      else if (widths[node.coordinate()] > 0)
         value.terms = {{node.coordinate(), 1}};
       return value;
     case plan::Expr::kCounter: return values[node.counter()];

@@ -39,6 +39,9 @@ public:
   /// That of a program on all ranks of a stage: it sees nothing but the coordinates.
   explicit Environment(const plan::StageView &stage);
 
+  /// That of a program on one rank.
+  Environment(const plan::StageView &stage, const plan::Place &place);
+
   /// How many values the expressions of this place may name.
   unsigned visible() const { return static_cast<unsigned>(values.size()); }
   /// Repeats around this place, along all calls.
@@ -46,6 +49,8 @@ public:
 
   /// Goes into the body of a repeat; one of none is as one of a single iteration.
   void enterRepeat(uint64_t count);
+  /// Goes into one turn of a repeat, of which nothing else is looked at; not for forAll.
+  void enterTurn(uint64_t turn);
   /// Goes into a function that takes `arguments` arguments. Fails where the call gives another number of
   /// them, or where one may leave ±2^46.
   Status enterCall(const plan::Call &call, uint32_t arguments);
@@ -61,6 +66,9 @@ public:
   /// Whether `value` takes one of the values of `least` to `greatest`. Exact where few values are possible,
   /// otherwise it may say yes where the answer is no.
   bool mayLieIn(const Affine &value, __int128 least, __int128 greatest) const;
+  /// Whether the value is a sum of coordinates and counters, with nothing in it of which only the range is
+  /// known.
+  bool isExact(const Affine &value) const;
   /// Whether it is a multiple of `divisor` whatever the symbols are.
   static bool isMultiple(const Affine &value, uint64_t divisor);
 
@@ -75,9 +83,11 @@ private:
     uint64_t count = 0;
     const plan::Call *call = nullptr;
   };
-  uint32_t addSymbol(uint64_t width);
+  uint32_t addSymbol(uint64_t width, bool known = true);
 
   std::vector<uint64_t> widths; // of the symbols; the mesh's axes come first
+  std::vector<bool> isKnown;    // likewise: whether it is a coordinate or counter
+  std::vector<int64_t> fixed;   // coordinates, where they are those of one rank
   std::vector<Affine> values;
   std::vector<Step> steps;
   Affine rank; // the plan's number of it

@@ -73,6 +73,15 @@ Status Checker::checkInstruction(const plan::Instruction &instruction, const Sco
   return {};
 }
 
+void Checker::expectSignals(const plan::InstructionList &body) {
+  for (const plan::Instruction &instruction : body) {
+    if (instruction.signals())
+      signalled.insert(instruction.signals());
+    expectSignals(instruction.repeat().body());
+    expectSignals(instruction.predicate().body());
+  }
+}
+
 Status Checker::checkKind(const plan::Instruction &instruction, const Scope &scope, const std::string &path) {
   using I = plan::Instruction;
   Scope inner = scope;
@@ -95,6 +104,7 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Scope &sco
     if (scope.environment.repeats() >= plan::maxRepeatDepth)
       return invalid("repeats are nested deeper than " + std::to_string(plan::maxRepeatDepth));
     inner.environment.enterRepeat(instruction.repeat().count());
+    expectSignals(instruction.repeat().body());
     return walk(instruction.repeat().body(), inner);
   case I::kPredicate:
     COLOSSAL_RETURN_IF_ERROR(forAll({&instruction.predicate().condition()}, scope,
@@ -123,6 +133,7 @@ Status Checker::checkCall(const plan::Call &call, const Scope &scope) {
   COLOSSAL_RETURN_IF_ERROR(inner.environment.enterCall(call, function.arguments()));
   if (!visited[scope.predicated].insert({call.function(), inner.environment.signature()}).second)
     return {};
+  expectSignals(function.body());
   inner.owner = "function '" + function.name() + "'" + stage->suffix();
   inner.prefix.clear();
   inner.function = call.function() + 1;

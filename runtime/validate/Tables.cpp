@@ -2,6 +2,7 @@
 // programs.
 #include "runtime/device/Images.h"
 #include "runtime/validate/Checker.h"
+#include "runtime/validate/Order.h"
 
 #include "colossal/Plan/DataType.h"
 
@@ -339,11 +340,50 @@ Status Checker::checkProgram(int index) {
     scope.loading = program.role() == plan::Program::LOAD;
     COLOSSAL_RETURN_IF_ERROR(walk(each.body(index), scope));
   }
-  return {};
+  return checkOrderOf(index);
 }
 
-Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data) {
-  Checker checker(plan, code, data);
+Status Checker::checkOrderOf(int program) {
+  const auto spending = [this](uint64_t work) { return spend(work); };
+  bool messages = false;
+  for (const plan::StageView &each : stages) {
+    std::set<uint32_t> queues;
+    const std::function<void(const plan::InstructionList &)> look = [&](const plan::InstructionList &body) {
+      for (const plan::Instruction &instruction : body) {
+        queues.insert(instruction.queue());
+        messages |= instruction.has_send() || instruction.has_recv();
+        look(instruction.repeat().body());
+        look(instruction.predicate().body());
+      }
+    };
+    look(each.body(program));
+    const std::vector<bool> called = each.functions();
+    for (size_t function = 0; function < called.size(); ++function)
+      if (called[function])
+        look(plan.functions(static_cast<int>(function)).body());
+    if (queues.size() < 2)
+      continue; // one queue is an order
+    // Ranks that differ in nothing that their order depends on are looked at once.
+    const std::vector<bool> axes = orderAxes(each, program);
+    for (uint64_t rank = each.firstRank; rank < each.firstRank + each.ranks; ++rank) {
+      const plan::Place place = each.place(rank);
+      bool isFirst = true;
+      for (size_t axis = 0; axis < axes.size(); ++axis)
+        isFirst = isFirst && (axes[axis] || place.coordinates[axis] == 0);
+      if (isFirst)
+        COLOSSAL_RETURN_IF_ERROR(checkOrder(each, program, place, spending));
+    }
+  }
+  // Without messages all ranks of a stage meet in one text, in one order: the first instruction that has not
+  // ended on all of them can go on.
+  if (!messages)
+    return {};
+  COLOSSAL_RETURN_IF_ERROR(checkMeetings(stages, program, false, spending));
+  return messagesInOrder ? checkMeetings(stages, program, true, spending) : Status();
+}
+
+Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data, bool messagesInOrder) {
+  Checker checker(plan, code, data, messagesInOrder);
   COLOSSAL_RETURN_IF_ERROR(checker.checkTables());
   std::set<std::string> names;
   int loads = 0;
