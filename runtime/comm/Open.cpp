@@ -9,6 +9,18 @@
 
 namespace colossal::runtime {
 
+namespace {
+WrapTransfers &localWrap() {
+  static WrapTransfers wrap;
+  return wrap;
+}
+} // namespace
+
+bool wrapLocalTransfers(WrapTransfers wrap) {
+  localWrap() = std::move(wrap);
+  return true;
+}
+
 Status openPlugin(const std::string &name, const std::string &purpose, void *&handle) {
   std::string file = "lib" + name + ".so";
   std::vector<std::string> candidates;
@@ -47,6 +59,9 @@ Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins
                          std::vector<Communicator> &communicators) {
   if (name == "local") {
     communicators = createLocalCommunicators(ranks, spins, abort);
+    if (const WrapTransfers &wrap = localWrap())
+      for (uint32_t rank = 0; rank < ranks; ++rank)
+        communicators[rank].transfers = wrap(std::move(communicators[rank].transfers), rank);
     return {};
   }
   if (name != "mpi")

@@ -6,6 +6,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/execute/Abort.h"
 
+#include <functional>
 #include <string>
 
 namespace colossal::runtime {
@@ -14,6 +15,12 @@ namespace colossal::runtime {
 /// plan's number; a launcher that started another number of processes is an error.
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
                          std::vector<Communicator> &communicators);
+
+/// Wraps what moves tensors between the ranks of `local`: tests give it the freedom that other communicators
+/// take. Before any plan is opened; an empty one takes it away.
+using WrapTransfers =
+    std::function<std::unique_ptr<Transfers>(std::unique_ptr<Transfers> transfers, uint32_t rank)>;
+bool wrapLocalTransfers(WrapTransfers wrap);
 
 /// Opens lib<name>.so beside this program or library, in ../lib, where this was installed, or where the
 /// system looks.

@@ -1,7 +1,8 @@
-// Runs the conformance suite:  communicator-conformance local|late|mpi AXISxAXIS... [DEVICE]
-// `late` is local behind a queue of its own and a delay, so that every call returns before its transfer is
-// complete.
+// Runs the conformance suite:  communicator-conformance local|late|any:SEED|mpi AXISxAXIS... [DEVICE]
+// `late` and `any` are local on a queue of its own, so that every call returns before its transfer is
+// complete; see TestCommunicators.h.
 #include "Conformance.h"
+#include "TestCommunicators.h"
 
 #include "runtime/comm/Open.h"
 #include "runtime/comm/StagedTransfers.h"
@@ -15,57 +16,13 @@
 
 using namespace colossal::runtime;
 
-namespace {
-
-/// Completes late: each transfer begins some time after the call has returned.
-class LateTransfers : public Transfers {
-public:
-  LateTransfers(std::unique_ptr<Transfers> inner, uint32_t rank) : inner(std::move(inner)), rank(rank) {}
-  ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
-  Reach reach() const override { return inner->reach(); }
-  uint64_t shortAllReduce() const override { return inner->shortAllReduce(); }
-  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
-                     std::shared_ptr<Group> &group) override {
-    return inner->createGroup(members, channel, group);
-  }
-  Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) override {
-    return inner->reserveSlots(count, bytes, queue);
-  }
-  Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
-    COLOSSAL_RETURN_IF_ERROR(delay(queue));
-    return inner->collective(std::move(call), queue);
-  }
-  Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    COLOSSAL_RETURN_IF_ERROR(delay(queue));
-    return inner->send(data, bytes, peer, tag, queue);
-  }
-  Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) override {
-    COLOSSAL_RETURN_IF_ERROR(delay(queue));
-    return inner->receive(data, bytes, peer, tag, queue);
-  }
-  uint64_t stagingBytes() const override { return inner->stagingBytes(); }
-  std::map<uint32_t, uint64_t> messageBytes() const override { return inner->messageBytes(); }
-
-private:
-  Status delay(Queue &queue) {
-    const auto pause = std::chrono::microseconds(20 + (++calls * 7 + rank * 13) % 80);
-    return queue.hostTask([pause] {
-      std::this_thread::sleep_for(pause);
-      return Status();
-    });
-  }
-  std::unique_ptr<Transfers> inner;
-  uint32_t rank, calls = 0;
-};
-
-} // namespace
-
 int main(int argc, char **argv) {
   if (argc != 3 && argc != 4) {
-    std::fprintf(stderr, "usage: %s local|late|mpi AXISxAXIS... [DEVICE]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s local|late|any:SEED|mpi AXISxAXIS... [DEVICE]\n", argv[0]);
     return 2;
   }
   const std::string kind = argv[1], kindOfDevice = argc == 4 ? argv[3] : "cpu";
+  const bool wraps = kind != "mpi" && wrapTransfers(kind);
   std::vector<uint32_t> axes;
   uint32_t ranks = 1;
   for (const char *at = argv[2]; *at;) {
@@ -81,7 +38,7 @@ int main(int argc, char **argv) {
   std::vector<std::unique_ptr<Device>> devices;
   Status status = openDriver(kindOfDevice, driver);
   if (status.ok())
-    status = openCommunicators(kind == "late" ? "local" : kind, ranks, 50, abort, handles);
+    status = openCommunicators(wraps ? "local" : kind, ranks, 50, abort, handles);
   for (size_t i = 0; status.ok() && i < handles.size(); ++i) {
     devices.emplace_back();
     status = driver->createDevice({1, 50, false}, abort, devices.back());
@@ -96,10 +53,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < handles.size(); ++i)
     threads.emplace_back([&, i] {
       Device &device = *devices[i];
-      std::unique_ptr<Queue> queue = device.createQueue(kind == "late");
-      if (kind == "late")
-        handles[i].transfers =
-            std::make_unique<LateTransfers>(std::move(handles[i].transfers), handles[i].control->rank());
+      std::unique_ptr<Queue> queue = device.createQueue(wraps);
       handles[i].transfers = reachDevice(std::move(handles[i].transfers), device);
       problems[i] = runConformance(handles[i], device, *queue, axes, checks[i]);
       if (!problems[i].empty())

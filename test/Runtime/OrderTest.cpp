@@ -350,6 +350,48 @@ TEST(Order, MessagesAndCollectivesMayWaitForOneAnother) {
   EXPECT_TRUE(builder.validate().ok()) << builder.validate().describe();
 }
 
+// What is proven gives the same values however late transfers begin and end.
+TEST(Order, RunsOverQueuesGiveTheirValues) {
+  std::vector<float> x(16), twice;
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i + 1);
+    twice.push_back(2 * x[i]);
+  }
+  twice.insert(twice.end(), twice.begin(), twice.end());
+  PlanBuilder looped = reductions(20);
+  looped.input("x", plan::F32, {16}, looped.box({16}), 0);
+  looped.output("y", plan::F32, {32}, looped.box({32}), 512);
+  PlanBuilder piped = pipeline();
+  for (uint32_t slots : {0u, 2u}) {
+    piped.plan.set_message_slots(slots);
+    if (slots == 0) {
+      for (plan::Binding *binding : {piped.infer().add_inputs(), piped.infer().add_outputs()}) {
+        binding->set_name("x");
+        binding->set_type(plan::F32);
+        binding->add_shape(16);
+      }
+      auto hold = [&](plan::Shard &shard, uint64_t offset) {
+        *shard.mutable_box() = piped.box({16});
+        *shard.mutable_buffer() = piped.buffer(2, offset, 64);
+      };
+      hold(*piped.plan.mutable_stage_texts(0)->mutable_programs(1)->add_inputs(), 0);
+      hold(*piped.plan.mutable_stage_texts(1)->mutable_programs(1)->add_outputs(), 1024);
+    }
+    for (const PlanBuilder *builder : {&looped, &piped}) {
+      std::unique_ptr<Session> session;
+      Status status = builder->open(session);
+      ASSERT_TRUE(status.ok()) << status.describe();
+      for (int run = 0; run < 3; ++run) {
+        status = session->run(1, {{"x", floats({16}, x)}});
+        ASSERT_TRUE(status.ok()) << status.describe();
+        Tensors outputs;
+        ASSERT_TRUE(session->outputs(1, outputs).ok());
+        EXPECT_EQ(floatsOf(outputs.begin()->second), builder == &looped ? twice : x);
+      }
+    }
+  }
+}
+
 TEST(Order, ThousandsOfInstructionsTakeMilliseconds) {
   PlanBuilder builder({2}, 1 << 23);
   for (uint32_t i = 0; i < 10000; ++i) {
