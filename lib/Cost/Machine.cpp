@@ -425,7 +425,9 @@ std::int64_t Machine::devices() const {
 }
 
 std::int64_t Machine::ranksOnHost(std::int64_t ranks) const {
-  return host ? std::clamp<std::int64_t>(ranks, 1, levels.front().units) : 1;
+  if (!host)
+    return 1;
+  return levels.empty() ? ranks : std::clamp<std::int64_t>(ranks, 1, levels.front().units);
 }
 
 std::int64_t Machine::memoryOfRank(std::int64_t ranks) const {

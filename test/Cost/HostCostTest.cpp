@@ -64,6 +64,8 @@ TEST(HostCost, AMeshOverSeveralHostsSharesEachOfThem) {
   EXPECT_EQ(HostCost(machine, 16).threads(), 2) << "and half of its cores";
   OpWork op = quiet(contraction(1, 8, 10, 90, DataType::F32));
   EXPECT_DOUBLE_EQ(HostCost(machine, 16).seconds(op), HostCost(machine, 2).seconds(op));
+  machine.levels.clear();
+  EXPECT_EQ(HostCost(machine, 4).threads(), 1) << "a host whose network is not measured yet";
   machine.host.reset();
   EXPECT_EQ(machine.memoryOfRank(16), 4800) << "a device of its own";
 }

@@ -164,8 +164,9 @@ struct Machine {
 
   /// Product of the levels' units.
   std::int64_t devices() const;
-  /// Of so many ranks, those that share the cores and the memory of one host, which is the innermost level;
-  /// 1 where each rank has a device of its own.
+  /// Of so many ranks, those that share the cores and the memory of one host, which is the innermost level
+  /// (while a machine is being measured it has none yet: then all of them); 1 where each rank has a device of
+  /// its own.
   std::int64_t ranksOnHost(std::int64_t ranks) const;
   /// Bytes that each of so many ranks has: the device's, or its part of the host's.
   std::int64_t memoryOfRank(std::int64_t ranks) const;
