@@ -475,7 +475,10 @@ Status Session::memory(std::vector<RankMemory> &report) {
     also("library", rank->libraryBytes());
     // A communicator that stages holds what the plan states; plans of before state nothing.
     if (const uint64_t staging = rank->stagingBytes())
-      rows.push_back({"staging", std::max<uint64_t>(staging, plan().staging_bytes()), staging});
+      rows.push_back(
+          {"staging",
+           std::max<uint64_t>(staging, plan().staging_bytes() + plan::waitingBytes(rank->ownStage())),
+           staging});
     texts.push_back(rows.dump());
   }
   if (core->ranks.size() != ranks())

@@ -172,6 +172,15 @@ void addStaging(const Mesh &mesh, const Body &body, std::vector<uint64_t> &queue
   }
 }
 
+void addLongest(const Body &body, uint64_t *longest) {
+  for (const Instruction &instruction : body) {
+    if (instruction.has_send())
+      longest[instruction.queue()] = std::max(longest[instruction.queue()], instruction.send().src().bytes());
+    addLongest(instruction.repeat().body(), longest);
+    addLongest(instruction.predicate().body(), longest);
+  }
+}
+
 } // namespace
 
 uint64_t sentBytes(const Transfer &transfer) {
@@ -285,6 +294,20 @@ uint64_t collectiveBytes(const Traffic &traffic) {
   for (const auto &[key, sent] : traffic)
     if (key.second != "send")
       bytes += sent;
+  return bytes;
+}
+
+uint64_t waitingBytes(const StageView &stage) {
+  uint64_t longest[queueCount] = {};
+  for (int program = 0; program < stage.plan->programs_size(); ++program)
+    addLongest(stage.body(program), longest);
+  const std::vector<bool> called = stage.functions();
+  for (size_t function = 0; function < called.size(); ++function)
+    if (called[function])
+      addLongest(stage.plan->functions(static_cast<int>(function)).body(), longest);
+  uint64_t bytes = 0;
+  for (uint64_t message : longest)
+    bytes += message * stage.plan->message_slots();
   return bytes;
 }
 

@@ -1,4 +1,5 @@
 // What the validator proves of order: plans that are right, and each of what makes them so taken away.
+#include "Mutator.h"
 #include "PlanBuilder.h"
 
 #include <gtest/gtest.h>
@@ -389,6 +390,22 @@ TEST(Order, RunsOverQueuesGiveTheirValues) {
         EXPECT_EQ(floatsOf(outputs.begin()->second), builder == &looped ? twice : x);
       }
     }
+  }
+}
+
+TEST(Order, AlteredPlansAreJudged) {
+  for (const PlanBuilder &original : {reductions(3), reductions(1000000), pipeline(), ringOf(3, 3)}) {
+    int accepted = 0;
+    for (uint64_t i = 0; i < 600; ++i) {
+      Mutator mutator(i);
+      PlanBuilder builder = original;
+      for (size_t changes = 1 + mutator.pick(3); changes > 0; --changes)
+        mutator.mutate(builder.plan);
+      SCOPED_TRACE(i);
+      const double time = seconds([&] { accepted += builder.validate().ok(); });
+      EXPECT_LT(time, 20);
+    }
+    EXPECT_LT(accepted, 500);
   }
 }
 

@@ -1,6 +1,8 @@
 // Whole runs on the local communicator: scatter, launches, collectives, repeats, functions, gather.
 #include "PlanBuilder.h"
 
+#include "colossal/Plan/Traffic.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -367,6 +369,7 @@ TEST(Session, MessagesWaitInStatedMemory) {
       staging += row.kind == "staging" ? row.measured : 0;
     if (!std::getenv("COLOSSAL_TEST_DEVICE")) {
       EXPECT_EQ(staging, slots * 4);
+      EXPECT_EQ(staging, plan::waitingBytes(plan::stagesOf(builder.plan).front()));
     }
   }
 }

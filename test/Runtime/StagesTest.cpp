@@ -1,5 +1,6 @@
 // Plans whose ranks fall into stages: meshes, arenas, texts and bindings of their own, and messages between
 // them.
+#include "Mutator.h"
 #include "PlanBuilder.h"
 
 #include "colossal/Plan/Dump.h"
@@ -247,6 +248,26 @@ TEST(Stages, EqualOnesShareOneText) {
   const std::string text = plan::dumpPlan(builder.plan);
   EXPECT_NE(text.find("stage 2 '': ranks 4 to 5, text 1, mesh model=2"), std::string::npos) << text;
   EXPECT_NE(text.find("send io@64+8 to (rank + 2) tag 0"), std::string::npos) << text;
+}
+
+// A hostile author's: refused with a message or accepted, without a crash, and in time.
+TEST(Stages, AlteredPlansAreJudged) {
+  for (const PlanBuilder &original : {chain(), twoMeshes()}) {
+    int accepted = 0;
+    for (uint64_t i = 0; i < 1500; ++i) {
+      Mutator mutator(i);
+      PlanBuilder builder = original;
+      for (size_t changes = 1 + mutator.pick(3); changes > 0; --changes)
+        mutator.mutate(builder.plan);
+      SCOPED_TRACE(i);
+      Status status = builder.validate();
+      accepted += status.ok();
+      EXPECT_TRUE(status.ok() || !status.message().empty());
+      (void)plan::dumpPlan(builder.plan);
+    }
+    EXPECT_GT(accepted, 15);
+    EXPECT_LT(accepted, 1100);
+  }
 }
 
 namespace {

@@ -1,7 +1,11 @@
-// Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE [hang|crash]
+// Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE
+// [hang|crash|stages|waits]
 //
 // On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
 // a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
+//
+// With stages, two of two ranks: x[8] is doubled on the one, and goes to the other, which adds its rank's
+// number. With waits, the first rank never comes to sending it.
 #include "PlanBuilder.h"
 
 #include <cstdio>
@@ -25,13 +29,84 @@ plan::Collective &collective(PlanBuilder &builder, const char *source, plan::Col
   return c;
 }
 
+int writeStages(const std::string &file, bool waits) {
+  PlanBuilder builder;
+  const uint32_t scale = builder.kernel("scale", 2, 3), hang = builder.kernel("hang", 0, 2);
+  auto bind = [](plan::Binding &binding, const char *name) {
+    binding.set_name(name);
+    binding.set_type(plan::F32);
+    binding.add_shape(8);
+  };
+  bind(*builder.infer().add_inputs(), "x");
+  bind(*builder.infer().add_outputs(), "y");
+  plan::Expr rank;
+  rank.set_own(plan::Expr::RANK);
+  for (uint32_t s : {0u, 1u}) {
+    plan::Stage &stage = *builder.plan.add_stages();
+    stage.set_name(s ? "back" : "front");
+    stage.set_text(s);
+    plan::MeshAxis &axis = *stage.mutable_mesh()->add_axes();
+    axis.set_name("model");
+    axis.set_size(2);
+    plan::StageText &text = *builder.plan.add_stage_texts();
+    *text.mutable_arenas() = builder.plan.arenas();
+    text.add_programs();
+    plan::StageProgram &program = *text.add_programs();
+    plan::Shard &shard = s ? *program.add_outputs() : *program.add_inputs();
+    *shard.mutable_box() = PlanBuilder({2}).box({8}, 0, 0);
+    *shard.mutable_buffer() = builder.buffer(2, s ? 64 : 0, 16);
+    if (s == 0 && waits) {
+      plan::Instruction &stuck = *program.add_body();
+      stuck.set_source("/faulty/Op");
+      stuck.mutable_launch()->set_kernel(hang);
+      *stuck.mutable_launch()->add_params() = rank;
+      *stuck.mutable_launch()->add_params() = constant(0);
+      stuck.mutable_launch()->set_tiles(1);
+    }
+    plan::Instruction compute, message;
+    compute.set_source(s ? "/back/Add" : "/front/Mul");
+    plan::Launch &launch = *compute.mutable_launch();
+    launch.set_kernel(scale);
+    *launch.add_buffers() = builder.buffer(2, 0, 16);
+    *launch.add_buffers() = builder.buffer(2, 64, 16);
+    launch.set_writes(1);
+    launch.set_tiles(1);
+    *launch.add_params() = constant(s ? 1 : 2);
+    *launch.add_params() = s ? rank : constant(0);
+    *launch.add_params() = constant(4);
+    message.set_queue(2);
+    message.set_source(s ? "/receive" : "/send");
+    (s ? message : compute).set_signals(1);
+    (s ? compute : message).add_waits(1);
+    if (s) {
+      *message.mutable_recv()->mutable_dst() = builder.buffer(2, 0, 16);
+      *message.mutable_recv()->mutable_peer() = binary(plan::Expr::SUB, rank, constant(2));
+    } else {
+      *message.mutable_send()->mutable_src() = builder.buffer(2, 64, 16);
+      *message.mutable_send()->mutable_peer() = binary(plan::Expr::ADD, rank, constant(2));
+    }
+    *program.add_body() = s ? message : compute;
+    *program.add_body() = s ? compute : message;
+  }
+  builder.plan.clear_arenas();
+  Status status = builder.validate();
+  if (status.ok())
+    status = builder.write(file);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+  return status.ok() ? 0 : 1;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE [hang|crash]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE [hang|crash|stages|waits]\n", argv[0]);
     return 2;
   }
+  const std::string what = argc > 2 ? argv[2] : "";
+  if (what == "stages" || what == "waits")
+    return writeStages(argv[1], what == "waits");
   PlanBuilder builder({2, 2});
   const std::string file = argv[1], weights = file.substr(0, file.rfind('/') + 1) + "w.bin";
   std::vector<float> w(6);

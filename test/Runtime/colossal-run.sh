@@ -21,6 +21,7 @@ expect() {
   fi
 }
 
+"$bin/write-plan" stages.cplan stages && "$bin/write-plan" waits.cplan waits || exit 1
 "$bin/write-plan" plan.cplan && "$bin/write-plan" hang/plan.cplan hang && "$bin/write-plan" crash/plan.cplan crash || exit 1
 run="$bin/colossal-run"
 
@@ -106,6 +107,13 @@ head -c 3000 plan.cplan > short.cplan
 expect 4 'should have' "$run" short.cplan --random-inputs 1
 
 expect 7 '/faulty/Op' "$run" hang/plan.cplan --random-inputs 1 --timeout 1
+# Stages: their own texts, and messages from one to the other; a receive that waits in vain ends with the run.
+expect 0 "stage 1 'back': ranks 2 to 3" "$run" stages.cplan --dump-plan
+expect 0 '' "$run" stages.cplan --random-inputs 1 --output staged.npz
+expect 0 '"axes":"stage","kind":"send","planned_bytes":16,"rank":1,"sent_bytes":16,"stage":0' "$run" stages.cplan --random-inputs 1 --benchmark 3 --json
+expect 0 '' "$run" stages.cplan --random-inputs 1 --trace trace.json
+expect 0 "rank 2 of stage 1 'back'" cat trace.json
+expect 7 '/faulty/Op\|message' "$run" waits.cplan --random-inputs 1 --timeout 1
 expect 139 'rank 3 crashed in an instruction from /faulty/Op' sh -c "'$run' crash/plan.cplan --random-inputs 1; exit \$?"
 "$run" hang/plan.cplan --random-inputs 1 > log 2>&1 &
 pid=$!
@@ -127,6 +135,13 @@ ended_in() {
 
 # An endless run ends by each of these, and says so.
 for signal in 'INT 130' 'TERM 143'; do
+  # In a receive that waits in vain: the rank that computes for ever is left behind, and the process ends.
+  "$run" waits.cplan --random-inputs 1 > log 2>&1 &
+  pid=$!
+  sleep 1
+  kill -${signal% *} $pid
+  ended_in 20
+  [ $got -eq "${signal#* }" ] || { echo "FAIL: SIG$signal does not end a run that waits for a message: exit code $got"; failures=$((failures + 1)); }
   set -- $signal
   "$run" plan.cplan --random-inputs 1 --benchmark 100000000 > log 2>&1 &
   pid=$!
@@ -143,6 +158,8 @@ if [ -n "$mpiexec" ]; then
   expect 2 'MPI started 2 processes' $mpi 2 "$run" plan.cplan --comm mpi --random-inputs 1
   expect 3 'cannot open weight file' $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --weights /nonexistent
   expect 7 '/faulty/Op' $mpi 4 "$run" hang/plan.cplan --comm mpi --random-inputs 1 --timeout 1
+  expect 0 'y: worst error 0 absolute' $mpi 4 "$run" stages.cplan --comm mpi --random-inputs 1 --expect staged.npz
+  expect 7 '/faulty/Op\|message' $mpi 4 "$run" waits.cplan --comm mpi --random-inputs 1 --timeout 1
   expect 139 'rank 3 crashed in an instruction from /faulty/Op' $mpi 4 "$run" crash/plan.cplan --comm mpi --random-inputs 1
 
   # One process of an endless run is killed, or stopped for good, or crashes between runs: all end, within the time that
