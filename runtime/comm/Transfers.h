@@ -132,9 +132,9 @@ public:
   /// All-reduces of at most so many bytes in groups of more than two send everything to everyone in one step,
   /// B (n - 1) bytes; longer ones go in slices. At most plan::shortAllReduce, for which staging is stated.
   virtual uint64_t shortAllReduce() const { return 0; }
-  /// Makes the group of `members`, of which the caller is one. All ranks of the plan call it in the same
-  /// order, each with the members of its own group (a partition of the ranks), before any collective of it.
-  /// Collectives of different `channel`s may be in flight together: each queue takes its own.
+  /// Makes the group of `members`, of which the caller is one, before any collective of it. All members call
+  /// it, and those that share several groups make these in one order; ranks of other stages make others, or
+  /// none. Collectives of different `channel`s may be in flight together: each queue takes its own.
   virtual Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                              std::shared_ptr<Group> &group) = 0;
   /// Sets aside at load what a collective on `queue` will need, so that no run allocates. Each rank calls it
