@@ -198,7 +198,7 @@ COLOSSAL_API colossal_status colossal_check_output(const colossal_session *sessi
 /* What one rank sent in the last run along some axes of the mesh, in one kind of transfer. */
 typedef struct colossal_traffic_row {
   uint32_t rank;
-  int32_t stage;    /* the rank's stage, or its coordinate along the axis `stage`; -1 where there are neither */
+  int32_t stage; /* the rank's stage, or its coordinate along the axis `stage`; -1 where there are neither */
   const char *axes; /* their names, separated by commas */
   const char *kind; /* "all_reduce", "all_gather", ..., or "send" */
   uint64_t sent;    /* bytes, counted by the communicator where it sent them */
