@@ -31,6 +31,8 @@ inline constexpr llvm::StringLiteral kShardingAttrName = "dist.sharding";
 /// Discardable attribute of an op after search: ArrayAttr with one array of axis indices per factor of its
 /// refined rule.
 inline constexpr llvm::StringLiteral kAssignmentAttrName = "dist.assignment";
+/// Of a collective: what the ranks of one op exchange between its stages.
+inline constexpr llvm::StringLiteral kStatisticsAttrName = "dist.statistics";
 
 /// A dimension in the form that DimShardingAttr asks for: `parts` are (size, axes), outermost first; adjacent
 /// parts without axes are merged and parts of size 1 without axes dropped.

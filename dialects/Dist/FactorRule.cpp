@@ -95,8 +95,10 @@ std::string FactorRule::check(Operation *op) const {
         if (llvm::is_contained(seen, f))
           out << what << " " << number << " holds factor " << f << " twice\n";
         seen.push_back(f);
-        if (isResult && factors[f].kind == FactorKind::Reduction)
-          out << what << " " << number << " holds reduction factor " << f << "\n";
+        if (isResult && (factors[f].kind == FactorKind::Reduction || factors[f].kind == FactorKind::Joined))
+          out << what << " " << number << " holds "
+              << (factors[f].kind == FactorKind::Reduction ? "reduction" : "joined") << " factor " << f
+              << "\n";
         if (factors[f].kind == FactorKind::Carried)
           out << what << " " << number << " holds carried factor " << f << "\n";
         product *= !isResult && factors[f].operandSize >= 0 ? factors[f].operandSize : factors[f].size;
@@ -112,6 +114,12 @@ std::string FactorRule::check(Operation *op) const {
     for (unsigned carrier : factor.carriers)
       if (carrier >= operands.size() || factor.kind != FactorKind::Carried)
         out << "a factor names operand " << carrier << " as a carrier, which it cannot be\n";
+  for (auto [f, factor] : llvm::enumerate(factors)) {
+    if (factor.kind == FactorKind::Joined && !factor.staged)
+      out << "factor " << f << " is joined, but has no stages\n";
+    if (factor.staged && statistics.empty())
+      out << "factor " << f << " is staged, but nothing is exchanged\n";
+  }
   for (auto [i, dims] : llvm::enumerate(operands))
     checkTensor("operand", i, op->getOperand(i).getType(), dims, false);
   for (auto [i, dims] : llvm::enumerate(results))
@@ -134,6 +142,14 @@ ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule 
     dims.push_back(makeDimSharding(context, parts));
   }
   return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
+}
+
+SmallVector<unsigned> LocalContext::stagedAxes() const {
+  SmallVector<unsigned> all;
+  for (auto [f, factor] : llvm::enumerate(rule().factors))
+    if (factor.staged)
+      llvm::append_range(all, axes(f));
+  return all;
 }
 
 FailureOr<SmallVector<Value>> colossal::dist::cloneWithLocalTypes(Operation *op, OpBuilder &builder,

@@ -25,6 +25,8 @@ enum class FactorKind {
   Parallel,  ///< each rank computes its part of every result that holds the factor
   Reduction, ///< no result holds it; results are partial over the axes on it
   Whole,     ///< must not be split
+  /// No result holds it, and results are whole: the op itself joins what its parts found (Factor::staged).
+  Joined,
   /// No tensor holds it. Over the axes on it some operands (Factor::carriers) are partial sums already, and
   /// the results are: the op is linear in these operands together, and what summing costs is left to whoever
   /// needs the sum.
@@ -53,6 +55,11 @@ struct Factor {
   /// May be seen as a product of smaller factors, split at any of them. Factors that the op treats as one
   /// index range (windows, offsets) are not.
   bool refinable = true;
+  /// The op works in stages where this is split: each rank computes its part, all exchange what is small
+  /// (FactorRule::statistics), and each finishes its own. Results are then as if the factor were whole.
+  bool staged = false;
+  /// May be split only by axes that divide it.
+  bool even = false;
   /// A windowed factor (convolution, pooling): the result's factor is split, and each rank needs the
   /// operand's range [start * stride - padLow, (start + extent - 1) * stride - padLow + window) of a
   /// dimension of `operandSize` elements, which is brought by an exchange. operandSize < 0: not windowed.
@@ -65,6 +72,13 @@ struct Factor {
   llvm::StringRef role = "";
 };
 
+/// What the ranks of an op exchange once over all axes on its staged factors: so many bytes for each *row*,
+/// an element of the first operand with the staged factors taken out. Joined by an all-reduce, or gathered.
+struct Statistic {
+  double bytes = 0;
+  bool isGathered = false;
+};
+
 using DimFactors = llvm::SmallVector<unsigned, 2>;      ///< one dimension: factors, outermost first
 using TensorFactors = llvm::SmallVector<DimFactors, 4>; ///< one tensor
 
@@ -72,6 +86,7 @@ struct FactorRule {
   llvm::SmallVector<Factor, 6> factors;
   llvm::SmallVector<TensorFactors, 3> operands; ///< one entry per operand; empty for non-tensors
   llvm::SmallVector<TensorFactors, 1> results;
+  llvm::SmallVector<Statistic, 2> statistics; ///< in the order in which they are exchanged
 
   /// Adds a factor and returns its index.
   unsigned add(int64_t size, FactorKind kind = FactorKind::Parallel, llvm::StringRef role = "");
@@ -123,6 +138,17 @@ public:
   /// The mesh axes that split any part of `factor`, outer first.
   virtual llvm::SmallVector<unsigned> axes(unsigned factor) const = 0;
   bool isSplit(unsigned factor) const { return !axes(factor).empty(); }
+  /// The mesh axes that split staged factors, in the order of the factors; empty where the op has one stage.
+  llvm::SmallVector<unsigned> stagedAxes() const;
+  /// A statistic of all ranks along stagedAxes(): `part` joined by `reduction`, or all parts one behind the
+  /// other along `dim`.
+  virtual mlir::Value reduceStatistic(mlir::OpBuilder &builder, mlir::Value part,
+                                      ReductionKind reduction) = 0;
+  virtual mlir::Value gatherStatistic(mlir::OpBuilder &builder, mlir::Value part, int64_t dim) = 0;
+  /// `value`, of the local shape of operand `i`, with what is padding along staged factors replaced by
+  /// `fill`.
+  virtual mlir::Value fillStagedPadding(mlir::OpBuilder &builder, mlir::Value value, unsigned i,
+                                        PaddingFill fill) = 0;
 };
 
 /// `operand`, an addend of the result that must enter a sum over split reduction factors once only: kept on

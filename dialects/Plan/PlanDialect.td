@@ -193,6 +193,8 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
     (outer, inner, src_extent, dst_extent) and the operands src_start, src_valid, dst_start; for `permute` the operand is
     the source member.
 
+    `statistics` marks what the ranks of one op exchange between its stages.
+
     - (C1) `axes` are at least one and each named once;
     - (C2) `sizes`, `src_strides` and `dst_strides` are equally many;
     - (C3) `all_reduce` and `reduce_scatter` have a `reduction`, others none; `broadcast` has a `root`;
@@ -204,7 +206,7 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$src_strides, DenseI64ArrayAttr:$dst_strides,
                        DefaultValuedAttr<I64Attr, "0">:$src_peer_stride, DefaultValuedAttr<I64Attr, "0">:$dst_peer_stride,
                        OptionalAttr<I64Attr>:$root, OptionalAttr<DenseI64ArrayAttr>:$window, OptionalAttr<F64Attr>:$fill,
-                       OptionalAttr<Plan_BufferAttr>:$scratch);
+                       OptionalAttr<Plan_BufferAttr>:$scratch, UnitAttr:$statistics);
   let assemblyFormat = "$kind `(` $operands_ `)` $axes $src `->` $dst `:` $element_type attr-dict";
   let hasVerifier = 1;
 }

@@ -18,7 +18,8 @@ static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, Mesh
     ranks *= mesh.getAxisSize(axis);
   if (factor.size < ranks || (factor.operandSize >= 0 && factor.operandSize < ranks))
     return false;
-  return getLocalSize(factor.size, axes, mesh) * ranks <= factor.size * (1.0 + limits.padding);
+  int64_t padded = getLocalSize(factor.size, axes, mesh) * ranks;
+  return factor.even ? padded == factor.size : padded <= factor.size * (1.0 + limits.padding);
 }
 
 /// Keeps the first of `found`, the replicated one, and those of the others that split the fewest and largest

@@ -168,8 +168,10 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
     planner::Factor factor;
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
-    // Windows need their neighbours' elements, which the planner does not move.
-    bool isFixed = a.kind == FactorKind::Whole || a.kind == FactorKind::Carried || a.operandSize >= 0;
+    // Windows need their neighbours' elements, and staged factors statistics, which the planner does not
+    // move.
+    bool isFixed =
+        a.kind == FactorKind::Whole || a.kind == FactorKind::Carried || a.staged || a.operandSize >= 0;
     factor.kind = isFixed                           ? planner::Factor::Whole
                   : a.kind == FactorKind::Reduction ? planner::Factor::Reduction
                                                     : planner::Factor::Parallel;

@@ -54,30 +54,46 @@ static Value resizeDim(OpBuilder &builder, Location loc, Value value, int64_t di
   return SliceOp::create(builder, loc, withShape(value, shape), value, zeros, ones);
 }
 
+static FlatSymbolRefAttr getGrid(OpBuilder &builder) {
+  return FlatSymbolRefAttr::get(builder.getContext(), kGridName);
+}
+
+static DenseI16ArrayAttr getAxes(OpBuilder &builder, ArrayRef<unsigned> axes) {
+  return builder.getDenseI16ArrayAttr(SmallVector<int16_t>(axes.begin(), axes.end()));
+}
+
+Value colossal::dist::emitAllReduce(OpBuilder &builder, Location loc, Value local, ArrayRef<unsigned> axes,
+                                    ReductionKind reduction) {
+  auto kind = shard::ReductionKindAttr::get(builder.getContext(), getShardReduction(reduction));
+  return shard::AllReduceOp::create(builder, loc, local.getType(), getGrid(builder), getAxes(builder, axes),
+                                    local, kind);
+}
+
+Value colossal::dist::emitAllGather(OpBuilder &builder, Location loc, Value local, ArrayRef<unsigned> axes,
+                                    int64_t dim, int64_t ranks) {
+  SmallVector<int64_t> shape(shapeOf(local));
+  shape[dim] *= ranks;
+  return shard::AllGatherOp::create(builder, loc, withShape(local, shape), getGrid(builder),
+                                    getAxes(builder, axes), local, builder.getIndexAttr(dim));
+}
+
 Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local, const ReshardPath &path) {
-  auto grid = FlatSymbolRefAttr::get(builder.getContext(), kGridName);
+  FlatSymbolRefAttr grid = getGrid(builder);
   ReshapeOp own;
   for (const Move &move : path.moves) {
     if (move.splitDim >= 0 || move.gatherDim >= 0)
       local = emitReshape(builder, loc, local, move.exposed, own);
     if (move.splitDim >= 0)
       local = resizeDim(builder, loc, local, move.splitDim, move.splitSize);
-    SmallVector<int16_t> axes(move.axes.begin(), move.axes.end());
-    auto axesAttr = builder.getDenseI16ArrayAttr(axes);
-    SmallVector<int64_t> shape(cast<RankedTensorType>(local.getType()).getShape());
+    DenseI16ArrayAttr axesAttr = getAxes(builder, move.axes);
+    SmallVector<int64_t> shape(shapeOf(local));
     if (move.splitDim >= 0)
       shape[move.splitDim] /= move.ranks;
     switch (move.kind) {
     case MoveKind::AllGather:
-      shape[move.gatherDim] *= move.ranks;
-      local = shard::AllGatherOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
-                                         builder.getIndexAttr(move.gatherDim));
+      local = emitAllGather(builder, loc, local, move.axes, move.gatherDim, move.ranks);
       break;
-    case MoveKind::AllReduce:
-      local = shard::AllReduceOp::create(
-          builder, loc, local.getType(), grid, axesAttr, local,
-          shard::ReductionKindAttr::get(builder.getContext(), getShardReduction(move.reduction)));
-      break;
+    case MoveKind::AllReduce: local = emitAllReduce(builder, loc, local, move.axes, move.reduction); break;
     case MoveKind::ReduceScatter:
       local = shard::ReduceScatterOp::create(
           builder, loc, withShape(local, shape), grid, axesAttr, local,

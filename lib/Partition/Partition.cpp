@@ -115,6 +115,21 @@ public:
     return all;
   }
 
+  Value reduceStatistic(OpBuilder &builder, Value part, ReductionKind reduction) override {
+    SmallVector<unsigned> over = stagedAxes();
+    return over.empty() ? part : markStatistics(emitAllReduce(builder, op->getLoc(), part, over, reduction));
+  }
+  Value gatherStatistic(OpBuilder &builder, Value part, int64_t dim) override {
+    SmallVector<unsigned> over = stagedAxes();
+    int64_t ranks = 1;
+    for (unsigned axis : over)
+      ranks *= parent.mesh.getAxisSize(axis);
+    return over.empty() ? part : markStatistics(emitAllGather(builder, op->getLoc(), part, over, dim, ranks));
+  }
+  Value fillStagedPadding(OpBuilder &builder, Value value, unsigned i, PaddingFill fill) override {
+    return fillPadding(builder, value, i, fill, [](const Factor &factor) { return factor.staged; });
+  }
+
 private:
   FunctionPartitioner &parent;
   Operation *op;
@@ -123,8 +138,16 @@ private:
   ShardingAttr stored;
   SmallVector<Value> operands;
 
+  static Value markStatistics(Value value) {
+    value.getDefiningOp()->setAttr(kStatisticsAttrName, UnitAttr::get(value.getContext()));
+    return value;
+  }
   Value bringWindows(unsigned operand, Value value);
   Value maskPadding(unsigned operand, Value value, bool isZeroPadded);
+  /// `value`, of the local shape of `operand`, with `fill` in the padding of the factors that `concerns`
+  /// names.
+  Value fillPadding(OpBuilder &builder, Value value, unsigned operand, PaddingFill fill,
+                    llvm::function_ref<bool(const Factor &)> concerns);
 };
 } // namespace
 
@@ -170,6 +193,11 @@ FailureOr<Assignment> colossal::dist::getAssignment(Operation *op, const FactorR
     }
     if (!assignment[f].empty() && rule.factors[f].kind == FactorKind::Whole) {
       op->emitOpError() << "factor " << f << " of size " << rule.factors[f].size << " cannot be split";
+      return failure();
+    }
+    if (rule.factors[f].even && isUneven(rule.factors[f].size, assignment[f], mesh)) {
+      op->emitOpError() << "factor " << f << " of size " << rule.factors[f].size
+                        << " is split only by axes that divide it";
       return failure();
     }
   }
@@ -294,35 +322,39 @@ Value OpContext::bringWindows(unsigned operand, Value value) {
   return value;
 }
 
-Value OpContext::maskPadding(unsigned operand, Value value, bool isZeroPadded) {
-  OpBuilder &builder = parent.builder;
-  // One op per kind of fill (there is hardly ever more than one).
-  for (PaddingFill fill : {PaddingFill::Zero, PaddingFill::One, PaddingFill::Lowest, PaddingFill::Highest}) {
-    if (fill == PaddingFill::Zero && isZeroPadded)
-      continue;
-    SmallVector<int64_t> extents, masked;
-    SmallVector<Value> valid;
-    for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
-      for (unsigned part : dim) {
-        const Factor &factor = refined.rule.factors[part];
-        ArrayRef<unsigned> axes = assignment[part];
-        // What is read through windows has another size than the factor, and the exchange has filled its
-        // padding.
-        if (factor.operandSize >= 0) {
-          extents.push_back(cast<RankedTensorType>(value.getType()).getDimSize(d));
-          continue;
-        }
-        if (factor.padding == fill && isUneven(factor.size, axes, parent.mesh)) {
-          masked.push_back(extents.size());
-          valid.push_back(getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh).valid);
-        }
-        extents.push_back(getLocalSize(factor.size, axes, parent.mesh));
+Value OpContext::fillPadding(OpBuilder &builder, Value value, unsigned operand, PaddingFill fill,
+                             llvm::function_ref<bool(const Factor &)> concerns) {
+  SmallVector<int64_t> extents, masked;
+  SmallVector<Value> valid;
+  for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
+    for (unsigned part : dim) {
+      const Factor &factor = refined.rule.factors[part];
+      ArrayRef<unsigned> axes = assignment[part];
+      // What is read through windows has another size than the factor, and the exchange has filled its
+      // padding.
+      if (factor.operandSize >= 0) {
+        extents.push_back(cast<RankedTensorType>(value.getType()).getDimSize(d));
+        continue;
       }
+      if (concerns(factor) && isUneven(factor.size, axes, parent.mesh)) {
+        masked.push_back(extents.size());
+        valid.push_back(getShardRange(builder, op->getLoc(), factor.size, axes, parent.mesh).valid);
+      }
+      extents.push_back(getLocalSize(factor.size, axes, parent.mesh));
     }
-    if (!masked.empty())
-      value = MaskPaddingOp::create(builder, op->getLoc(), value.getType(), value, valid, extents, masked,
-                                    APFloat(getFill(fill)));
   }
+  if (masked.empty())
+    return value;
+  return MaskPaddingOp::create(builder, op->getLoc(), value.getType(), value, valid, extents, masked,
+                               APFloat(getFill(fill)));
+}
+
+Value OpContext::maskPadding(unsigned operand, Value value, bool isZeroPadded) {
+  // One op per kind of fill (there is hardly ever more than one).
+  for (PaddingFill fill : {PaddingFill::Zero, PaddingFill::One, PaddingFill::Lowest, PaddingFill::Highest})
+    if (fill != PaddingFill::Zero || !isZeroPadded)
+      value = fillPadding(parent.builder, value, operand, fill,
+                          [fill](const Factor &factor) { return factor.padding == fill; });
   return value;
 }
 

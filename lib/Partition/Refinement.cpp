@@ -120,6 +120,7 @@ RefinedRule RefinementAnalysis::refine(const FactorRule &own, ArrayRef<Cuts> fac
   };
   rewrite(own.operands, refined.rule.operands);
   rewrite(own.results, refined.rule.results);
+  refined.rule.statistics = own.statistics;
   return refined;
 }
 

@@ -327,6 +327,7 @@ LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out) {
   if (failed(emitBuffer(op.getSrc(), *out.mutable_src(), op)) ||
       failed(emitBuffer(op.getDst(), *out.mutable_dst(), op)))
     return failure();
+  out.set_statistics(op.getStatistics());
   if (op.getScratch() && failed(emitBuffer(*op.getScratch(), *out.mutable_scratch(), op)))
     return failure();
   SmallVector<Expr> exprs;

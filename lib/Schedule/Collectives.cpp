@@ -87,7 +87,7 @@ private:
         array(axes), dist::ReductionKindAttr(), TypeAttr::get(element), src, dst, array(blocks.sizes),
         array(blocks.srcStrides), array(blocks.dstStrides), builder.getI64IntegerAttr(blocks.srcPeer),
         builder.getI64IntegerAttr(blocks.dstPeer), IntegerAttr(), DenseI64ArrayAttr(), FloatAttr(),
-        plan::BufferAttr());
+        plan::BufferAttr(), op->hasAttr(dist::kStatisticsAttrName) ? builder.getUnitAttr() : UnitAttr());
     return made;
   }
 

@@ -176,7 +176,7 @@ private:
   // addition for each peer and collective: counters are others' cache lines.
   void countSent(uint32_t from, uint64_t sent) const {
     if (from != self || call.kind == CollectiveKind::AllReduce)
-      calls[from]->group->countSent(call.kind, sent);
+      calls[from]->group->countSent(call, sent);
   }
   void countFromOthers(uint64_t sent) const {
     for (uint32_t peer = 0; peer < members; ++peer)

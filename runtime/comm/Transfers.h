@@ -69,6 +69,8 @@ constexpr CollectiveKind collectiveKinds[] = {CollectiveKind::AllReduce,     Col
                                               CollectiveKind::Permute};
 enum class Reduction : uint8_t { None = 0, Sum, Max, Min, Prod, And, Or };
 
+struct CollectiveCall;
+
 /// The ranks that take part, in order, and the caller's place among them.
 struct Group {
   virtual ~Group() = default;
@@ -77,13 +79,13 @@ struct Group {
 
   /// Counts bytes that this member has sent to others. The implementation calls it where they are sent, for
   /// what is really sent.
-  void countSent(CollectiveKind kind, uint64_t bytes) {
-    sent[static_cast<size_t>(kind)].fetch_add(bytes, std::memory_order_relaxed);
-  }
+  void countSent(const CollectiveCall &call, uint64_t bytes);
   /// The bytes counted since the group was made.
   uint64_t sentBytes(CollectiveKind kind) const {
     return sent[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
   }
+  /// The same of statistics, which are not among those of their kinds.
+  uint64_t sentStatisticsBytes() const { return sent[0].load(std::memory_order_relaxed); }
 
 private:
   std::array<std::atomic<uint64_t>, std::size(collectiveKinds) + 1> sent{};
@@ -101,6 +103,7 @@ struct CollectiveCall {
   std::vector<uint64_t> sizes, srcStrides, dstStrides;
   uint64_t srcPeerStride = 0, dstPeerStride = 0;
   uint32_t root = 0;
+  bool isStatistics = false;    ///< counted apart
   std::vector<int64_t> sources; ///< PERMUTE: whose src each member receives; negative for zeros
   /// EXCHANGE: what each member holds and wants, along [outer, extent, inner].
   struct Window {
@@ -109,6 +112,10 @@ struct CollectiveCall {
     double fill = 0;
   } window;
 };
+
+inline void Group::countSent(const CollectiveCall &call, uint64_t bytes) {
+  sent[call.isStatistics ? 0 : static_cast<size_t>(call.kind)].fetch_add(bytes, std::memory_order_relaxed);
+}
 
 /// In which order a reduction combines its operands. It decides whether runs, members and implementations
 /// agree to the bit; every order gives all members the same values.

@@ -178,6 +178,7 @@ void Rank::markTraffic() {
   for (const auto &[key, group] : groups) {
     for (CollectiveKind kind : collectiveKinds)
       (*before)[static_cast<size_t>(kind)] = group->sentBytes(kind);
+    (*before)[0] = group->sentStatisticsBytes();
     ++before;
   }
   messagesBefore = communicator.transfers->messageBytes();
@@ -191,6 +192,8 @@ plan::Traffic Rank::lastTraffic() const {
       if (const uint64_t bytes = group->sentBytes(kind) - (*before)[static_cast<size_t>(kind)])
         traffic[{plan::axisNames(*stage.mesh, key.first),
                  plan::collectiveName(static_cast<plan::Collective::Kind>(kind))}] += bytes;
+    if (const uint64_t bytes = group->sentStatisticsBytes() - before->front())
+      traffic[{plan::axisNames(*stage.mesh, key.first), plan::statisticsName}] += bytes;
     ++before;
   }
   for (auto [peer, bytes] : communicator.transfers->messageBytes()) {

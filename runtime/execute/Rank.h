@@ -151,7 +151,7 @@ private:
   int32_t peer = -1;       // of the message being enqueued
   uint64_t collectiveSent = 0;
   // As counted before the last run: by group, in their order, and by receiver.
-  std::vector<std::array<uint64_t, std::size(collectiveKinds) + 1>> sentBefore;
+  std::vector<std::array<uint64_t, std::size(collectiveKinds) + 1>> sentBefore; ///< by kind; 0: statistics
   std::map<uint32_t, uint64_t> messagesBefore;
   std::atomic<const plan::Instruction *> position{nullptr};
   std::atomic<uint64_t> begun{0};

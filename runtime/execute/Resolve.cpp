@@ -174,6 +174,7 @@ Status Rank::fillCollective(const ResolvedInstruction &resolved, const int64_t *
                             CollectiveCall &call) {
   const plan::Collective &collective = resolved.origin->collective();
   call.kind = static_cast<CollectiveKind>(collective.kind());
+  call.isStatistics = collective.statistics();
   call.reduction = static_cast<Reduction>(collective.reduction());
   call.type = static_cast<ElementType>(collective.type());
   call.src = at(collective.src(), values);

@@ -109,7 +109,7 @@ private:
       uint64_t bytes = 0;
       COLOSSAL_RETURN_IF_ERROR(sentBytes(stage, collective, rank, values.data(), bytes, shortAllReduce));
       traffic[{axisNames(*stage.mesh, {collective.axes().begin(), collective.axes().end()}),
-               collectiveName(collective.kind())}] += bytes * times;
+               trafficName(collective)}] += bytes * times;
     } else if (instruction.has_send()) {
       int64_t peer = -1;
       COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, values.data(), peer));
@@ -245,6 +245,10 @@ Status sentBytes(const StageView &stage, const Collective &collective, uint64_t 
   }
   bytes = sentBytes(transfer);
   return {};
+}
+
+const char *trafficName(const Collective &collective) {
+  return collective.statistics() ? statisticsName : collectiveName(collective.kind());
 }
 
 const char *collectiveName(Collective::Kind kind) {

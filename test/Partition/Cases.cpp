@@ -105,7 +105,7 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.reduce max %a over [1] : tensor<3x5xi1> -> tensor<3xi1>", "tensor<3xi1>"},
     {"reduce.l2", "d0", "%a: tensor<4x5xf32>",
      "colossal.reduce l2 %a over [1] : tensor<4x5xf32> -> tensor<4xf32>", "tensor<4xf32>"},
-    {"arg_reduce", "d0", "%a: tensor<5x4xf32>",
+    {"arg_reduce", "d0 d1", "%a: tensor<5x4xf32>",
      "colossal.arg_reduce %a {axis = 1 : i64, minimum = false, keepdims = true, select_last = false} : "
      "tensor<5x4xf32> -> "
      "tensor<5x1xi64>",
@@ -113,14 +113,24 @@ const std::vector<Case> colossal::test::cases = {
     {"cumulate", "d0", "%a: tensor<5x4xf32>",
      "colossal.cumulate %a {axis = 1 : i64, exclusive = false, reverse = false} : tensor<5x4xf32>",
      "tensor<5x4xf32>"},
-    {"topk", "d0", "%a: tensor<5x6xf32>",
+    {"arg_reduce.last", "d0 d1", "%a: tensor<3x7xf32>",
+     "colossal.arg_reduce %a {axis = 1 : i64, minimum = true, keepdims = false, select_last = true} : "
+     "tensor<3x7xf32> -> tensor<3xi64>",
+     "tensor<3xi64>"},
+    {"topk", "d0 d1", "%a: tensor<5x6xf32>",
      "colossal.topk %a {axis = 1 : i64, largest = true} : tensor<5x6xf32> -> tensor<5x2xf32>, "
      "tensor<5x2xi64>",
      "tensor<5x2xf32>, tensor<5x2xi64>"},
-    // Normalizations: what is independent.
-    {"softmax", "d0 d1", "%a: tensor<3x4x5xf32>", "colossal.softmax %a {axis = 2 : i64} : tensor<3x4x5xf32>",
-     "tensor<3x4x5xf32>"},
-    {"normalize", "d0 d1", "%a: tensor<3x4x6xf32>, %s: tensor<6xf32>, %b: tensor<6xf32>",
+    // Normalizations: what is independent, and in stages what is not.
+    {"softmax", "d0 d1 d2", "%a: tensor<3x4x5xf32>",
+     "colossal.softmax %a {axis = 2 : i64} : tensor<3x4x5xf32>", "tensor<3x4x5xf32>"},
+    {"softmax.log", "d0 d1", "%a: tensor<5x4xf32>",
+     "colossal.softmax %a {axis = 0 : i64, log = true} : tensor<5x4xf32>", "tensor<5x4xf32>"},
+    {"normalize.rms", "d0 d1 d2", "%a: tensor<3x4x6xf32>, %s: tensor<6xf32>",
+     "colossal.normalize rms(%a, scale %s) {axis = 1 : i64, epsilon = 1.0e-5 : f64} : "
+     "(tensor<3x4x6xf32>, tensor<6xf32>) -> tensor<3x4x6xf32>",
+     "tensor<3x4x6xf32>"},
+    {"normalize", "d0 d1 d2", "%a: tensor<3x4x6xf32>, %s: tensor<6xf32>, %b: tensor<6xf32>",
      "colossal.normalize layer(%a, scale %s, bias %b) {axis = 2 : i64, epsilon = 1.0e-5 : f64} : "
      "(tensor<3x4x6xf32>, "
      "tensor<6xf32>, tensor<6xf32>) -> tensor<3x4x6xf32>",

@@ -22,6 +22,13 @@ MeshAttr test::makeMesh(MLIRContext &context, ArrayRef<int64_t> sizes) {
   return MeshAttr::get(&context, axes);
 }
 
+static int64_t getRanks(ArrayRef<unsigned> axes, MeshAttr mesh) {
+  int64_t ranks = 1;
+  for (unsigned axis : axes)
+    ranks *= mesh.getAxisSize(axis);
+  return ranks;
+}
+
 std::vector<Assignment> test::getAllAssignments(const FactorRule &rule, MeshAttr mesh) {
   std::vector<Assignment> all{Assignment(rule.factors.size())};
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
@@ -33,6 +40,8 @@ std::vector<Assignment> test::getAllAssignments(const FactorRule &rule, MeshAttr
         for (size_t place = 0; place <= all[i][f].size(); ++place) {
           Assignment next = all[i];
           next[f].insert(next[f].begin() + place, axis);
+          if (factor.even && factor.size % getRanks(next[f], mesh) != 0)
+            continue;
           all.push_back(next);
         }
       }

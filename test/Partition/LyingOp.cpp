@@ -47,6 +47,15 @@ public:
   ShardingAttr resultSharding(unsigned i) const override { return real.resultSharding(i); }
   Value getOffset(OpBuilder &, unsigned) override { return {}; }
   SmallVector<unsigned> axes(unsigned factor) const override { return real.axes(factor); }
+  Value reduceStatistic(OpBuilder &builder, Value part, ReductionKind reduction) override {
+    return real.reduceStatistic(builder, part, reduction);
+  }
+  Value gatherStatistic(OpBuilder &builder, Value part, int64_t dim) override {
+    return real.gatherStatistic(builder, part, dim);
+  }
+  Value fillStagedPadding(OpBuilder &builder, Value value, unsigned i, PaddingFill fill) override {
+    return real.fillStagedPadding(builder, value, i, fill);
+  }
 
 private:
   LocalContext &real;
@@ -67,6 +76,10 @@ FactorRule LyingOp::getFactorRule() {
     for (Factor &factor : rule.factors)
       if (factor.kind == FactorKind::Whole)
         factor.kind = FactorKind::Parallel;
+    break;
+  case Lie::OneStage:
+    for (Factor &factor : rule.factors)
+      factor.staged = false;
     break;
   case Lie::WrongReduction:
     for (Factor &factor : rule.factors)

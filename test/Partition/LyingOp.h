@@ -14,6 +14,7 @@ namespace colossal::test {
 enum class Lie {
   None,
   AllWhole,         ///< nothing can be split (true of no op that the table names, yet never wrong)
+  OneStage,         ///< what depends on a whole row is computed from a part of it
   WholeIsParallel,  ///< what depends on a whole row is called independent
   WrongReduction,   ///< sums are joined by max, others by sum
   NoPadding,        ///< anything may stand in the padding

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Normalization/Statistics.h"
+#include "dialects/Colossal/StagedOps.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -47,11 +48,53 @@ LogicalResult SoftmaxOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
+/// Bytes of one statistic of a row: what is summed in a narrow type is summed in f32.
+static double statisticBytes(Value input) {
+  return computeType(elementTypeOf(input)).getIntOrFloatBitWidth() / 8.0;
+}
+
 FactorRule NormalizeOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
-  for (size_t d = getAxis(); d < rule.factors.size(); ++d)
-    rule.factors[d].kind = FactorKind::Whole;
+  for (size_t d = getAxis(); d < rule.factors.size(); ++d) {
+    rule.factors[d].staged = true;
+    rule.factors[d].padding = PaddingFill::Zero;
+  }
+  rule.statistics.assign(getKind() == NormalizeKind::Layer ? 2 : 1, {statisticBytes(getInput())});
   return rule;
+}
+
+// The deviation is summed from the mean that all ranks agreed on, as on one rank: sums of squares lose what
+// the mean and the squares have in common.
+FailureOr<SmallVector<Value>> NormalizeOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  if (context.stagedAxes().empty())
+    return cloneWithLocalTypes(*this, builder, context);
+  StagedOps ops(builder, getLoc());
+  Type inner = computeType(elementTypeOf(getInput()));
+  SmallVector<int64_t> axes;
+  int64_t count = 1;
+  for (int64_t d = getAxis(); d < static_cast<int64_t>(shapeOf(getInput()).size()); ++d) {
+    axes.push_back(d);
+    count *= shapeOf(getInput())[d];
+  }
+  auto mean = [&](Value value) {
+    return context.reduceStatistic(builder, ops.reduce(ReduceKind::Mean, value, axes, count),
+                                   ReductionKind::Sum);
+  };
+  Value centered = ops.cast(context.operand(0), inner);
+  if (getKind() == NormalizeKind::Layer) {
+    centered = ops.apply(ElementwiseKind::Sub, {centered, mean(centered)});
+    centered = context.fillStagedPadding(builder, centered, 0, PaddingFill::Zero);
+  }
+  Value variance = mean(ops.apply(ElementwiseKind::Mul, {centered, centered}));
+  Value raised =
+      ops.apply(ElementwiseKind::Add, {variance, ops.constant(getEpsilon().convertToDouble(), variance)});
+  Value y = ops.apply(ElementwiseKind::Div, {centered, ops.apply(ElementwiseKind::Sqrt, {raised})});
+  unsigned next = 1;
+  if (getScale())
+    y = ops.apply(ElementwiseKind::Mul, {y, ops.cast(context.operand(next++), inner)});
+  if (getBias())
+    y = ops.apply(ElementwiseKind::Add, {y, ops.cast(context.operand(next++), inner)});
+  return SmallVector<Value>{ops.cast(y, elementTypeOf(getResult()))};
 }
 
 double NormalizeOp::getFlops() {
@@ -60,8 +103,31 @@ double NormalizeOp::getFlops() {
 
 FactorRule SoftmaxOp::getFactorRule() {
   FactorRule rule = FactorRule::makePointwise(*this);
-  rule.factors[getAxis()].kind = FactorKind::Whole;
+  rule.factors[getAxis()].staged = true;
+  rule.factors[getAxis()].padding = PaddingFill::Lowest;
+  rule.statistics.assign(2, {statisticBytes(getInput())});
   return rule;
+}
+
+FailureOr<SmallVector<Value>> SoftmaxOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  if (context.stagedAxes().empty())
+    return cloneWithLocalTypes(*this, builder, context);
+  StagedOps ops(builder, getLoc());
+  SmallVector<int64_t> axes{static_cast<int64_t>(getAxis())};
+  Value input = ops.cast(context.operand(0), computeType(elementTypeOf(getInput())));
+  Value maximum =
+      context.reduceStatistic(builder, ops.reduce(ReduceKind::Max, input, axes), ReductionKind::Max);
+  Value shifted = ops.apply(ElementwiseKind::Sub, {input, maximum});
+  Value exponent = ops.apply(ElementwiseKind::Exp, {shifted});
+  Value sum =
+      context.reduceStatistic(builder, ops.reduce(ReduceKind::Sum, exponent, axes), ReductionKind::Sum);
+  Value y = getLog() ? ops.apply(ElementwiseKind::Sub, {shifted, ops.apply(ElementwiseKind::Log, {sum})})
+                     : ops.apply(ElementwiseKind::Div, {exponent, sum});
+  if (getGuard()) {
+    Value lowest = ops.constant(-std::numeric_limits<double>::infinity(), maximum);
+    y = ops.select(ops.compare(ElementwiseKind::Equal, maximum, lowest), ops.constant(0, y), y);
+  }
+  return SmallVector<Value>{ops.cast(y, elementTypeOf(getResult()))};
 }
 
 double SoftmaxOp::getFlops() {

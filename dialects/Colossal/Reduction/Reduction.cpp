@@ -8,6 +8,7 @@
 #include "dialects/Colossal/IntegerRanges.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
+#include "dialects/Colossal/StagedOps.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -177,8 +178,54 @@ static FactorRule makeAlongAxis(Operation *op, int64_t axis, bool keepsAxis) {
   return rule;
 }
 
+/// Makes the dimension that is selected from splittable: each rank offers its best, and the best of those
+/// win.
+static void stageSelection(Factor &factor, bool isGreatest) {
+  factor.kind = FactorKind::Joined;
+  factor.staged = factor.indexed = true;
+  factor.padding = isGreatest ? PaddingFill::Lowest : PaddingFill::Highest;
+}
+
+static double bytesOf(Value tensor) {
+  return std::max(1.0, elementTypeOf(tensor).getIntOrFloatBitWidth() / 8.0);
+}
+
 FactorRule ArgReduceOp::getFactorRule() {
-  return makeAlongAxis(*this, getAxis(), getKeepdims());
+  FactorRule rule = makeAlongAxis(*this, getAxis(), getKeepdims());
+  if (shapeOf(getInput())[getAxis()] == 1)
+    return rule;
+  stageSelection(rule.factors[getAxis()], !getMinimum());
+  rule.statistics = {{bytesOf(getInput()), true}, {bytesOf(getResult()), true}};
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> ArgReduceOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  if (context.stagedAxes().empty())
+    return cloneWithLocalTypes(*this, builder, context);
+  StagedOps ops(builder, getLoc());
+  int64_t axis = getAxis();
+  Type indexType = elementTypeOf(getResult());
+  auto arg = [&](Value from) -> Value {
+    SmallVector<int64_t> shape(shapeOf(from));
+    shape[axis] = 1;
+    return ArgReduceOp::create(builder, getLoc(), RankedTensorType::get(shape, indexType), from,
+                               getAxisAttr(), getMinimumAttr(), builder.getBoolAttr(true),
+                               getSelectLastAttr());
+  };
+  Value input = context.operand(0);
+  Value best = ops.reduce(getMinimum() ? ReduceKind::Min : ReduceKind::Max, input, {axis});
+  Value index = ops.shiftIndices(arg(input), context.getOffset(builder, axis));
+  // Padding is chosen only where all elements are like it, and then the last of them is the last element.
+  index = ops.apply(ElementwiseKind::Min,
+                    {index, ops.constant(static_cast<double>(shapeOf(getInput())[axis] - 1), index)});
+  best = context.gatherStatistic(builder, best, axis);
+  index = context.gatherStatistic(builder, index, axis);
+  Value rank = arg(best);
+  Value chosen = GatherElementsOp::create(builder, getLoc(), rank.getType(), index, rank, getAxisAttr());
+  if (!getKeepdims())
+    chosen = ReshapeOp::create(builder, getLoc(),
+                               RankedTensorType::get(context.localResultShape(0), indexType), chosen);
+  return SmallVector<Value>{chosen};
 }
 
 FactorRule CumulateOp::getFactorRule() {
@@ -186,7 +233,40 @@ FactorRule CumulateOp::getFactorRule() {
 }
 
 FactorRule TopKOp::getFactorRule() {
-  return makeAlongAxis(*this, getAxis(), true);
+  FactorRule rule = makeAlongAxis(*this, getAxis(), true);
+  int64_t k = shapeOf(getValues())[getAxis()];
+  // All of them are sorted whole: nothing small would be exchanged.
+  if (k == shapeOf(getInput())[getAxis()])
+    return rule;
+  Factor &factor = rule.factors[getAxis()];
+  stageSelection(factor, getLargest());
+  factor.even = true; // padding between shards could come before an element that equals it
+  rule.statistics = {{k * bytesOf(getValues()), true}, {k * bytesOf(getIndices()), true}};
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> TopKOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  if (context.stagedAxes().empty())
+    return cloneWithLocalTypes(*this, builder, context);
+  StagedOps ops(builder, getLoc());
+  int64_t axis = getAxis(), k = shapeOf(getValues())[axis];
+  auto select = [&](Value from, int64_t count) {
+    SmallVector<int64_t> shape(shapeOf(from));
+    shape[axis] = count;
+    return TopKOp::create(builder, getLoc(), RankedTensorType::get(shape, elementTypeOf(getValues())),
+                          RankedTensorType::get(shape, elementTypeOf(getIndices())), from, getAxisAttr(),
+                          getLargestAttr());
+  };
+  Value input = context.operand(0);
+  // Shards stand in the order of their elements, so that equal ones still come in the order of their indices.
+  TopKOp own = select(input, std::min(k, shapeOf(input)[axis]));
+  Value values = context.gatherStatistic(builder, own.getValues(), axis);
+  Value indices = context.gatherStatistic(
+      builder, ops.shiftIndices(own.getIndices(), context.getOffset(builder, axis)), axis);
+  TopKOp best = select(values, k);
+  Value chosen = GatherElementsOp::create(builder, getLoc(), best.getIndices().getType(), indices,
+                                          best.getIndices(), getAxisAttr());
+  return SmallVector<Value>{best.getValues(), chosen};
 }
 
 //===----------------------------------------------------------------------===//

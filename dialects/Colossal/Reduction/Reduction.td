@@ -25,7 +25,7 @@ def Colossal_ReduceOp : Colossal_Op<"reduce", [], ["buildLocal", "getFlops"], []
   let assemblyFormat = "$kind $input `over` $axes attr-dict `:` type($input) `->` type($result)";
 }
 
-def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [Colossal_InfersRange], [], [], ["isElementCostly"]> {
+def Colossal_ArgReduceOp : Colossal_Op<"arg_reduce", [Colossal_InfersRange], ["buildLocal"], [], ["isElementCostly"]> {
   let summary = "index of the greatest (or least) element along a dimension";
   let description = [{
     Ties go to the first, or to the last with `select_last`.
@@ -49,7 +49,8 @@ def Colossal_CumulateOp : Colossal_Op<"cumulate",
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Colossal_TopKOp : Colossal_Op<"topk", [Colossal_InfersRange, DeclareOpInterfaceMethods<TileEmissionOpInterface>], [], [], [], ["getKernelKind"]> {
+def Colossal_TopKOp : Colossal_Op<"topk", [Colossal_InfersRange, DeclareOpInterfaceMethods<TileEmissionOpInterface>],
+                                  ["buildLocal"], [], [], ["getKernelKind"]> {
   let summary = "the k greatest (or least) elements along a dimension, and their indices (i64)";
   let description = [{
     Sorted; ties go to the lower index. k is the results' size along `axis`.

@@ -128,6 +128,13 @@ private:
 mlir::Value emitReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
                         const ReshardPath &path);
 
+/// One collective on `local` over the groups of `axes`: joined on all of them, or all parts one behind the
+/// other along `dim`, of which there are `ranks`.
+mlir::Value emitAllReduce(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
+                          llvm::ArrayRef<unsigned> axes, ReductionKind reduction);
+mlir::Value emitAllGather(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
+                          llvm::ArrayRef<unsigned> axes, int64_t dim, int64_t ranks);
+
 /// Bytes an element takes in memory (i1 takes one).
 unsigned getElementBytes(mlir::Type type);
 

@@ -39,6 +39,9 @@ Status sentBytes(const StageView &stage, const Collective &collective, uint64_t 
 
 /// "all_reduce", "all_gather", ..., and "send" for messages.
 const char *collectiveName(Collective::Kind kind);
+/// Under which name bytes are counted: that of the kind, or this one for what stages of ops exchange.
+inline constexpr char statisticsName[] = "statistics";
+const char *trafficName(const Collective &collective);
 
 /// The names of mesh axes, joined by commas: what Traffic has as axes.
 std::string axisNames(const Mesh &mesh, const std::vector<uint32_t> &axes);

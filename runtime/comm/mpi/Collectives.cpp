@@ -136,7 +136,7 @@ private:
     });
   }
 
-  void countSent(uint64_t bytes) { group.countSent(call.kind, bytes); }
+  void countSent(uint64_t bytes) { group.countSent(call, bytes); }
   void countToOthers(int bytes) { countSent(uint64_t(members - 1) * static_cast<uint64_t>(bytes)); }
 
   /// dst[e] = reduction over members of parts[member * count + e].
