@@ -106,6 +106,13 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
       return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));
   }
+  std::optional<Recipe> recipe;
+  if (!options.recipe.empty()) {
+    std::string error;
+    recipe = Recipe::make(options.recipe, mesh, error);
+    if (!recipe)
+      return emitError(module.getLoc()) << error;
+  }
   FailureOr<Costs> costs = makeCosts(module, options);
   if (failed(costs))
     return failure();
@@ -113,7 +120,7 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   int64_t limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
-  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt);
+  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(recipe));
   if (failed(model.build(pins)))
     return failure();
   search::Budget budget;

@@ -5,7 +5,10 @@
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace colossal;
@@ -99,6 +102,31 @@ double Model::getExchangeSeconds(const FactorRule &rule, const Assignment &assig
   return seconds;
 }
 
+SmallVector<Model::Exchange, 2> Model::getStatistics(const FactorRule &rule,
+                                                     const Assignment &assignment) const {
+  Exchange exchange;
+  for (auto [factor, split] : llvm::zip_equal(rule.factors, assignment))
+    if (factor.staged)
+      llvm::append_range(exchange.axes, split);
+  if (exchange.axes.empty())
+    return {};
+  for (unsigned axis : exchange.axes)
+    exchange.ranks *= mesh.getAxisSize(axis);
+  double rows = 1;
+  for (const DimFactors &dim : rule.operands.front())
+    for (unsigned f : dim)
+      if (!rule.factors[f].staged)
+        rows *= static_cast<double>(getLocalSize(rule.factors[f].size, assignment[f], mesh));
+  SmallVector<Exchange, 2> exchanges;
+  for (const Statistic &statistic : rule.statistics) {
+    exchange.kind = statistic.isGathered ? MoveKind::AllGather : MoveKind::AllReduce;
+    exchange.bytes =
+        rows * statistic.bytes * (statistic.isGathered ? static_cast<double>(exchange.ranks) : 1);
+    exchanges.push_back(exchange);
+  }
+  return exchanges;
+}
+
 OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments) const {
   const FactorRule &rule = getRule(op).rule;
   OpChoices choices;
@@ -106,6 +134,8 @@ OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments)
   SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
   for (const Assignment &assignment : assignments) {
     double operandBytes = 0, resultBytes = 0, exchange = 0;
+    for (const Exchange &statistics : getStatistics(rule, assignment))
+      exchange += costs.getMoveSeconds(statistics.kind, statistics.bytes, statistics.axes);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       auto type = dyn_cast<RankedTensorType>(operand.getType());
       if (!type)
@@ -134,9 +164,17 @@ std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name
   const RefinedRule &refined = getRule(op);
   CandidateLimits limits;
   limits.carriesSums = deferring.contains(op);
-  std::shared_ptr<const OpChoices> &free = choicesOfRule[{&refined, limits.carriesSums}];
-  if (!free)
-    free = std::make_shared<OpChoices>(makeChoices(op, enumerateAssignments(refined.rule, mesh, limits)));
+  std::vector<int> seen = recipe ? recipe->getKey(op) : std::vector<int>();
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[{&refined, limits.carriesSums, seen}];
+  if (!free) {
+    if (recipe) // which asks for few of them, not for the plainest
+      limits.count = limits.most = std::numeric_limits<size_t>::max();
+    std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh, limits);
+    if (recipe && !recipe->narrow(op, refined.rule, assignments) && recipe->isAnchor(op))
+      emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
+                                << "' asks: some axis does not fit its sizes, and the search decides";
+    free = std::make_shared<OpChoices>(makeChoices(op, std::move(assignments)));
+  }
   if (pins.empty())
     return free;
   std::vector<std::string> names = getNames(op->getLoc());
@@ -207,33 +245,43 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
   return success();
 }
 
-/// `layout` with each unused axis on the outermost free place of the largest dimension that it divides.
-static ShardingAttr spreadUnusedAxes(ShardingAttr layout, MeshAttr mesh) {
+static uint32_t getUsedAxes(ShardingAttr layout) {
   uint32_t used = 0;
   for (DimShardingAttr dim : layout.getDims())
     for (FactorShardAttr factor : dim.getFactors())
       for (unsigned axis : factor.getAxes())
         used |= 1u << axis;
+  return used;
+}
+
+/// `layout` with each of `axes` that it does not use on the outermost free place of the largest dimension
+/// that it divides; with `prefersWholeDims`, of the largest that is whole, where there is one.
+static ShardingAttr spreadUnusedAxes(ShardingAttr layout, MeshAttr mesh, ArrayRef<unsigned> axes,
+                                     bool prefersWholeDims = false) {
+  uint32_t used = getUsedAxes(layout);
   SmallVector<SmallVector<std::pair<int64_t, SmallVector<unsigned>>>> dims;
   for (DimShardingAttr dim : layout.getDims()) {
     dims.emplace_back();
     for (FactorShardAttr factor : dim.getFactors())
       dims.back().push_back({factor.getSize(), SmallVector<unsigned>(factor.getAxes())});
   }
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    int64_t ranks = mesh.getAxisSize(axis), best = 0;
+  for (unsigned axis : axes) {
+    int64_t ranks = mesh.getAxisSize(axis);
+    std::pair<bool, int64_t> best{false, 0};
     std::pair<int64_t, SmallVector<unsigned>> *place = nullptr;
-    for (auto &dim : dims)
+    for (auto &dim : dims) {
+      bool isWhole = llvm::all_of(dim, [](const auto &factor) { return factor.second.empty(); });
       for (auto &factor : dim) {
         int64_t split = 1;
         for (unsigned other : factor.second)
           split *= mesh.getAxisSize(other);
-        int64_t local = factor.first / split;
-        if (factor.first % (split * ranks) == 0 && local > best) {
-          best = local;
+        std::pair<bool, int64_t> key{prefersWholeDims && isWhole, factor.first / split};
+        if (factor.first % (split * ranks) == 0 && key > best) {
+          best = key;
           place = &factor;
         }
       }
+    }
     if (!(used >> axis & 1) && place && ranks > 1)
       place->second.push_back(axis);
   }
@@ -247,7 +295,7 @@ static ShardingAttr spreadUnusedAxes(ShardingAttr layout, MeshAttr mesh) {
   return ShardingAttr::get(mesh.getContext(), attrs, {}, ReductionKind::Sum);
 }
 
-std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, bool spread) const {
+std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, ArrayRef<unsigned> spread) const {
   llvm::SetVector<ShardingAttr> layouts;
   layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), getTensor(values.front()).getShape()));
   for (Value value : values)
@@ -256,10 +304,26 @@ std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, bool spread)
         for (Attribute want : found->second->wants[use.getOperandNumber()])
           if (auto layout = cast<ShardingAttr>(want); !layout.isPartial())
             layouts.insert(layout);
-  if (spread)
+  if (!spread.empty())
     for (ShardingAttr layout : std::vector<ShardingAttr>(layouts.begin(), layouts.end()))
-      layouts.insert(spreadUnusedAxes(layout, mesh));
+      layouts.insert(spreadUnusedAxes(layout, mesh, spread, recipe.has_value()));
   return std::vector<ShardingAttr>(layouts.begin(), layouts.end());
+}
+
+void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layouts) const {
+  auto isWeight = [&](Value value) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) { return recipe->isAnchor(user); });
+  };
+  if (!recipe || !llvm::any_of(values, isWeight))
+    return;
+  uint32_t wanted = 0;
+  for (unsigned axis : recipe->getStoredAxes())
+    wanted |= 1u << axis;
+  auto getStrays = [&](ShardingAttr layout) { return llvm::popcount(getUsedAxes(layout) ^ wanted); };
+  int least = std::numeric_limits<int>::max();
+  for (ShardingAttr layout : layouts)
+    least = std::min(least, getStrays(layout));
+  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getStrays(layout) != least; });
 }
 
 int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish) {
@@ -289,7 +353,13 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
       values.push_back(op.getResult());
     }
     auto type = cast<RankedTensorType>(ops.front().getType());
-    info.layouts = getDemands(values, memoryLimit.has_value());
+    SmallVector<unsigned> spread;
+    if (recipe)
+      spread = recipe->getStoredAxes();
+    else if (memoryLimit)
+      llvm::append_range(spread, llvm::seq<unsigned>(0, mesh.getNumAxes()));
+    info.layouts = getDemands(values, spread);
+    narrowStored(values, info.layouts);
     std::vector<std::string> names{info.name};
     if (auto aliases = ops.front().getAliasesAttr())
       for (Attribute alias : aliases)
@@ -317,7 +387,10 @@ void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
     info.function = function;
     info.index = argument.getArgNumber();
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
-    info.layouts = getDemands(argument, false);
+    info.layouts = getDemands(argument, {});
+    if (recipe)
+      if (auto asked = recipe->getLayouts(argument, *refinements.find(function)->second))
+        info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
@@ -339,8 +412,12 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     // Whatever the producer offers, without its partial sums: the runtime takes outputs as they lie.
     llvm::SetVector<ShardingAttr> layouts;
     layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
-    for (Attribute have : sources[value].layouts)
-      layouts.insert(cast<ShardingAttr>(have).withoutPartial());
+    for (Attribute have : sources[value].layouts) {
+      auto sharding = cast<ShardingAttr>(have);
+      layouts.insert(sharding.withoutPartial());
+      if (sharding.isPartial()) // or reduced and split at once
+        layouts.insert(spreadUnusedAxes(sharding.withoutPartial(), mesh, sharding.getPartialAxes()));
+    }
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
     ArrayAttr want = toArray(mesh.getContext(), info.layouts);
@@ -353,14 +430,22 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
 // Edges
 //===----------------------------------------------------------------------===//
 
-search::Cost Model::getMoveCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes, unsigned sharers) {
+search::Cost Model::getMoveCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes, unsigned sharers,
+                                bool isParameter) {
   double seconds = resharder.getCost(from, to, elementBytes);
-  return std::isinf(seconds) ? search::kForbidden : search::costFromSeconds(seconds / sharers);
+  if (std::isinf(seconds))
+    return search::kForbidden;
+  constexpr double kDiscouraged = 100; // taken only where nothing else fits
+  if (recipe && !isParameter && from != to && !recipe->allows(*resharder.find(from, to, elementBytes)))
+    seconds *= kDiscouraged;
+  return search::costFromSeconds(seconds / sharers);
 }
 
-std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAttr want,
-                                                         unsigned elementBytes, unsigned sharers) {
-  auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers}];
+std::shared_ptr<const search::CostTable> Model::getTable(const Transfer &transfer, unsigned sharers) {
+  unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
+  ArrayAttr have = transfer.have, want = transfer.want;
+  auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers,
+                        transfer.isParameter}];
   if (table)
     return table;
   auto costsOf = std::make_shared<search::CostTable>();
@@ -370,8 +455,8 @@ std::shared_ptr<const search::CostTable> Model::getTable(ArrayAttr have, ArrayAt
   std::vector<search::Cost> costsOfDistinct;
   for (Attribute from : froms)
     for (Attribute to : tos)
-      costsOfDistinct.push_back(
-          getMoveCost(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes, sharers));
+      costsOfDistinct.push_back(getMoveCost(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes,
+                                            sharers, transfer.isParameter));
   for (auto [i, from] : llvm::enumerate(froms))
     rows[from] = i;
   for (auto [i, to] : llvm::enumerate(tos))
@@ -407,8 +492,9 @@ void Model::addParameterUse(const Transfer &transfer, int64_t step) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       bool isCopied = i >= asked.size(), isSame = have == info.layouts[i];
       if (isCopied)
-        toCopy->push_back(isSame ? search::kForbidden
-                                 : getMoveCost(cast<ShardingAttr>(have), info.layouts[i], elementBytes, 1));
+        toCopy->push_back(
+            isSame ? search::kForbidden
+                   : getMoveCost(cast<ShardingAttr>(have), info.layouts[i], elementBytes, 1, true));
       else
         toCopy->push_back(isSame ? 0 : search::kForbidden);
     }
@@ -442,6 +528,8 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
         return op.emitOpError() << "has no sharding rule, so that no layout can be searched for it";
     refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
     deferring.insert_range(findDeferringOps(function, *refinements.back().second));
+    if (recipe)
+      recipe->read(function, *refinements.back().second);
   }
   numberSteps();
   problem.memoryLimit = memoryLimit;
@@ -477,9 +565,8 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       addParameterUse(transfer, steps[nodes[transfer.to].ops.front()]);
       continue;
     }
-    auto table =
-        getTable(transfer.have, transfer.want, getElementBytes(getTensor(transfer.value).getElementType()),
-                 sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
+    auto table = getTable(transfer,
+                          sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
     if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
       problem.addEdge(transfer.from, transfer.to, table);
   }

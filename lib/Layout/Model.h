@@ -10,6 +10,7 @@
 #include "Candidates.h"
 #include "Costs.h"
 #include "Pins.h"
+#include "Recipe.h"
 
 #include "colossal/Search/Problem.h"
 #include "llvm/ADT/MapVector.h"
@@ -52,8 +53,9 @@ struct Transfer {
 
 class Model {
 public:
-  Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit)
-      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit),
+  Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
+        std::optional<Recipe> recipe = {})
+      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), recipe(std::move(recipe)),
         resharder(
             mesh,
             [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
@@ -76,6 +78,15 @@ public:
   const dist::RefinedRule &getRule(mlir::Operation *op) const {
     return refinements.find(op->getParentOfType<mlir::func::FuncOp>())->second->get(op);
   }
+  /// What the ranks of an op exchange between its stages.
+  struct Exchange {
+    dist::MoveKind kind = dist::MoveKind::AllReduce;
+    double bytes = 0; ///< as in dist::Move
+    llvm::SmallVector<unsigned, 2> axes;
+    int64_t ranks = 1;
+  };
+  llvm::SmallVector<Exchange, 2> getStatistics(const dist::FactorRule &rule,
+                                               const dist::Assignment &assignment) const;
   dist::Resharder &getResharder() { return resharder; }
   dist::MeshAttr getMesh() const { return mesh; }
   const cost::Machine &getMachine() const { return costs.getMachine(); }
@@ -87,6 +98,7 @@ private:
   dist::MeshAttr mesh;
   const Costs &costs;
   std::optional<int64_t> memoryLimit;
+  std::optional<Recipe> recipe;
   dist::Resharder resharder;
   std::vector<NodeInfo> nodes;
   std::vector<Transfer> transfers;
@@ -98,10 +110,11 @@ private:
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  /// Without pins; whether sums are carried, too.
-  std::map<std::pair<const dist::RefinedRule *, bool>, std::shared_ptr<const OpChoices>> choicesOfRule;
+  /// Without pins; whether sums are carried, too, and what the recipe sees in an op.
+  std::map<std::tuple<const dist::RefinedRule *, bool, std::vector<int>>, std::shared_ptr<const OpChoices>>
+      choicesOfRule;
   llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
-  std::map<std::tuple<const void *, const void *, unsigned, unsigned>,
+  std::map<std::tuple<const void *, const void *, unsigned, unsigned, bool>,
            std::shared_ptr<const search::CostTable>>
       tables;
   /// First time step of each op; the step after the last use of each value.
@@ -123,16 +136,18 @@ private:
   void addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addTransfers(mlir::func::FuncOp function);
   void addParameterUse(const Transfer &transfer, int64_t step);
-  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once; with
-  /// `spread`, each also with its unused axes laid onto the largest dimensions.
-  std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values, bool spread) const;
+  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once, and
+  /// each also with those axes of `spread` that it does not use laid onto the largest dimensions.
+  std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values,
+                                             llvm::ArrayRef<unsigned> spread) const;
+  /// Leaves those of `layouts` over as many axes as the recipe stores the weights of contractions over.
+  void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
   /// What bringing a tensor from one layout to another costs each of `sharers` that need the same.
   search::Cost getMoveCost(dist::ShardingAttr from, dist::ShardingAttr to, unsigned elementBytes,
-                           unsigned sharers);
-  std::shared_ptr<const search::CostTable> getTable(mlir::ArrayAttr have, mlir::ArrayAttr want,
-                                                    unsigned elementBytes, unsigned sharers);
+                           unsigned sharers, bool isParameter);
+  std::shared_ptr<const search::CostTable> getTable(const Transfer &transfer, unsigned sharers);
 };
 
 } // namespace colossal::layout

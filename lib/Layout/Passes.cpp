@@ -22,6 +22,7 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
     memory = options.memoryBytes;
     machine = options.machineText;
     pins = options.pins;
+    recipe = options.recipe;
   }
   void runOnOperation() override {
     if (!given && failed(readOptions()))
@@ -47,6 +48,7 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
     given->memoryBytes = memory;
     given->machine = std::move(choice.machine);
     given->pins.assign(pins.begin(), pins.end());
+    given->recipe = recipe;
     return success();
   }
 

@@ -158,6 +158,19 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
           node.getSeconds(candidate);
     if (node.kind == NodeInfo::Kind::Copy)
       continue;
+    if (node.kind == NodeInfo::Kind::Op) {
+      Operation *op = node.ops.front();
+      double sent = 0;
+      for (const Model::Exchange &exchange :
+           model.getStatistics(model.getRule(op).rule, node.choices->assignments[candidate]))
+        sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks);
+      if (sent > 0) {
+        auto &[count, bytes] = report.collectives["statistics"];
+        ++count;
+        bytes += sent;
+        moves[static_cast<int>(i)] += ", statistics " + printBytes(sent);
+      }
+    }
     std::string layout = printLayout(model, node, candidate);
     std::string name = model.getProgramName(node.name, node.function);
     report.pins += escapeName(name) + "=" + layout + "\n";

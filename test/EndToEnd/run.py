@@ -3,7 +3,8 @@
 
     run.py --build build                               everything: each model, each case, 1 to 8 ranks, local and MPI,
                                                        by search and by pinned layouts
-    run.py --build build --fast                        one case of each model, at 1 and 4 ranks, and one pinned layout
+    run.py --build build --fast                        one case of each model, at 1 and 4 ranks, one pinned layout and one of
+                                                       the papers
     run.py --build build --models gpt2 --meshes 2x2    a selection
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
 
@@ -54,6 +55,10 @@ IMAGES = ["replicated", "images", "channels", "in-channels", "height", "width"]
 TEXT = ["replicated", "columns", "rows", "row-parts", "batch", "sequence", "heads"]
 LAYOUTS_OF = {"mlp": ["replicated", "columns", "rows"], "convnext": IMAGES + ["columns", "rows"], "mobilenet": IMAGES, "resnet": IMAGES,
               "unet": IMAGES, "vit": TEXT + ["channels"], "swin": TEXT}
+
+# The layouts of the papers, on the meshes that they take.
+RECIPES = {"1d": ["4", "2x2", "8"], "sequence": ["2", "4", "8"], "ulysses": ["2", "4"], "2d": ["2x2", "2x3", "2x4", "4x2"],
+           "2.5d": ["2x2x2", "1x2x2", "2x1x2"], "3d": ["2x2x2", "1x2x2", "2x2x1"]}
 
 Job = collections.namedtuple("Job", "model case mesh comm layout pins")
 Row = collections.namedtuple("Row", "job status error compile_seconds seconds detail")
@@ -127,6 +132,8 @@ def run_job(job, arguments):
     with tempfile.TemporaryDirectory(prefix="colossal-") as scratch:
         plan, outputs = f"{scratch}/model.cplan", f"{scratch}/outputs.npz"
         pins = [item for pin in job.pins for item in ("--pin", pin)]
+        if job.layout.startswith("paper-"):
+            pins += ["--layout", job.layout.removeprefix("paper-")]
         binaries = arguments.build / "bin"
         code, text = call([str(binaries / "colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
                            *bindings(job.model, inputs, arguments.folder), *pins, "-o", plan], arguments.timeout)
@@ -172,11 +179,15 @@ def jobs_of(arguments):
             chosen = [(middle, mesh, "local", "search") for mesh in ("1", "4")]
             # Another layout for each model in turn; gpt2 gets row-parts, in which its fused contraction once went wrong.
             chosen.append((middle, "3", "local", layouts[(number + 4) % len(layouts)]))
+            recipe = list(RECIPES)[number % len(RECIPES)]
+            chosen.append((middle, RECIPES[recipe][0], "local", "paper-" + recipe))
         else:
             chosen = [(case, mesh, "local", "search") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
             chosen += [(case, "4", "mpi", "search") for case in cases]
             chosen += [(middle, mesh, "local", layout) for layout in layouts for mesh in ("2", "3", "4", "8")]
             chosen += [(middle, "4", "mpi", layout) for layout in layouts]
+            chosen += [(middle, mesh, "local", "paper-" + recipe) for recipe, meshes in RECIPES.items() for mesh in meshes]
+            chosen += [(middle, "2x2", "mpi", "paper-2d")]
         if arguments.pin:
             chosen = [(case, mesh, comm, "given") for case, mesh, comm, layout in chosen if layout == "search"]
         if arguments.meshes:
@@ -184,7 +195,7 @@ def jobs_of(arguments):
         for case, mesh, comm, layout in dict.fromkeys(chosen):
             if ((not arguments.comm or comm == arguments.comm) and (not arguments.cases or case in arguments.cases)
                     and (not arguments.layouts or layout in arguments.layouts)):
-                pins = tuple(arguments.pin) if layout == "given" else () if layout == "search" else (PINNED[layout],)
+                pins = tuple(arguments.pin) if layout == "given" else (PINNED[layout],) if layout in PINNED else ()
                 yield Job(model, case, mesh, comm, layout, pins)
 
 
@@ -199,7 +210,7 @@ def main():
     parser.add_argument("--comm", choices=["local", "mpi"])
     parser.add_argument("--device", choices=["cpu", "discrete"], default="cpu",
                         help="discrete: the test device whose memory the host cannot touch, in the CPU's place (docs/AddingADevice.md)")
-    parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED], help="only these")
+    parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES)], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), default=(1, 1), help="only part I of N, I from 1")

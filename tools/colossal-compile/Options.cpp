@@ -119,6 +119,8 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
            "(no code is made for it yet)");
     return;
   }
+  if (!options.compile.layout.recipe.empty())
+    fail("--layout does not go with --plan-only yet: the joint search names its axes itself");
   if (!options.compile.layout.pins.empty() || raw.emit != "plan" || options.explain || options.asPins)
     fail("--pin, --emit, --explain and --as-pins do not go with --plan-only: no code is made");
   if (isMeshGiven)
@@ -330,8 +332,9 @@ int checkFiles(const Options &options) {
 /// The command line as the plan records it: without where the plan goes, what is printed and the pins, whose
 /// layout the plan shows. So equal inputs give equal bytes, also those that --as-pins printed.
 std::string recordCommandLine(int argc, char **argv) {
-  const std::set<std::string> ofTwo = {"-o",     "--output",         "--pin",
-                                       "--pins", "--print-ir-after", "--crash-reproducer"},
+  const std::set<std::string> ofTwo = {"-o",      "--output",         "--pin",
+                                       "--pins",  "--print-ir-after", "--crash-reproducer",
+                                       "--layout"},
                               ofOne = {"-q",     "--quiet",   "-v",        "--verbose",
                                        "--json", "--explain", "--as-pins", "--timing"};
   std::string text = "colossal-compile";
@@ -381,6 +384,11 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("--machine", raw.machine,
                  "machine description: a file, or a name (default: COLOSSAL_MACHINE, else the file that "
                  "colossal-cost calibrate --default made, else this host)");
+  app.add_option("--layout", compile.layout.recipe,
+                 "a layout of the papers on this mesh: 1d, sequence, ulysses; 2d (axes: rows, columns), 2.5d "
+                 "(depth, rows, columns), 3d (M, K, N); an axis named data splits the batch beside it; see "
+                 "docs/Layouts.md")
+      ->check(CLI::IsMember({"1d", "2d", "2.5d", "3d", "sequence", "ulysses"}));
   app.add_option("--pin", raw.pins,
                  "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
       ->expected(1)

@@ -45,6 +45,9 @@ static cl::opt<std::string> memory("memory",
                                             "machine's)"),
                                    cl::cat(category));
 static cl::opt<std::string> machine("machine", cl::desc("machine file or name"), cl::cat(category));
+static cl::opt<std::string> recipe("layout",
+                                   cl::desc("a layout of the papers: 1d, 2d, 2.5d, 3d, sequence, ulysses"),
+                                   cl::cat(category));
 static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md"), cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
@@ -160,6 +163,7 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.layout.machine = std::move(choice.machine);
   options.layout.machineText = machine;
   options.layout.pins = pins;
+  options.layout.recipe = recipe;
   auto chosen = codegen::createTarget(target, processor);
   if (!chosen)
     return complain((processor.empty() ? "--target: " : "--target-cpu: ") +

@@ -24,6 +24,7 @@ struct LayoutOptions {
   cost::Machine machine = cost::genericMachine();
   std::string machineText;       ///< what chooseMachine finds it by, for pipelines that are printed
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
+  std::string recipe;            ///< "1d", "2d", ..., see docs/Layouts.md; empty: whatever is fastest
 };
 
 /// What was chosen for an op, a parameter, an input or an output.

@@ -1,0 +1,98 @@
+//===- Recipe.h - the layouts of the papers -----------------------------------===//
+//
+// Narrows the search to one way of tensor or sequence parallelism by name. A recipe says where the mesh axes
+// stand in contractions with weights and how weights are stored; what lies between follows by the search,
+// which moves as little as it can.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_LAYOUT_RECIPE_H
+#define COLOSSAL_LIB_LAYOUT_RECIPE_H
+
+#include "colossal/Partition/Partition.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::layout {
+
+/// With X (M x K) the activations, W (K x N) the weights and Y (M x N) the result of a contraction, S the
+/// bytes of a whole tensor, and what all ranks together send in one contraction:
+///
+/// | name     | axes            | X, W, Y in use                    | stored over all of them   | bytes |
+/// |----------|-----------------|-----------------------------------|---------------------------|--------------------------------|
+/// | 1d       | p = all         | N over p, then K over p           | W                         | 2 (p-1) S_Y
+/// of the second      | | sequence | p = all         | as 1d, between them rows over p   | W | as 1d | |
+/// ulysses  | p = all         | M over p, attention by heads      | -                         | all-to-alls
+/// around attention   | | 2d       | r x c           | M over r, N over c                | X, W | (c-1) S_X +
+/// (r-1) S_W          | | 2.5d     | d x r x c       | M over d and r, N over c          | X; W over r and c
+/// | (c-1) S_X + d (r-1) S_W        | | 3d       | a x b x c       | M over a, K over b, N over c      | X,
+/// W, Y                   | (c-1) S_X + (a-1) S_W + (b-1) S_Y |
+///
+/// In 3d the next contraction has K over c and N over b, so that nothing moves between. Sources: Shoeybi et
+/// al., Megatron-LM, 2019 (1d); Korthikanti et al., 2022 (sequence); Jacobs et al., DeepSpeed-Ulysses, 2023;
+/// Xu et al., 2021 (2d); Wang et al., 2021 (2.5d); Bian et al., 2021 (3d). An axis named `data` takes no
+/// part: the batch lies on it.
+class Recipe {
+public:
+  enum class Kind { OneD, Sequence, Ulysses, TwoD, TwoHalfD, ThreeD };
+
+  /// None, with `error`, where the name is unknown or the mesh has another number of axes than the recipe.
+  static std::optional<Recipe> make(const std::string &name, dist::MeshAttr mesh, std::string &error);
+  static llvm::ArrayRef<llvm::StringRef> getNames();
+
+  /// Learns what the dimensions of `function` are; before the other methods are asked about its ops.
+  void read(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
+
+  /// What the recipe's answer for an op depends on, besides its rule.
+  std::vector<int> getKey(mlir::Operation *op) const;
+  /// Leaves those of `assignments` that follow the recipe best. Returns whether they follow it.
+  bool narrow(mlir::Operation *op, const dist::FactorRule &rule,
+              std::vector<dist::Assignment> &assignments) const;
+  /// How an input of numbers may be given: as what precedes the first contraction. None: in any way.
+  std::optional<std::vector<dist::ShardingAttr>> getLayouts(mlir::BlockArgument argument,
+                                                            const dist::RefinementAnalysis &refinement) const;
+  /// Is `op` a contraction of activations with weights?
+  bool isAnchor(mlir::Operation *op) const;
+  /// The axes over which the parameters of contractions are stored.
+  llvm::SmallVector<unsigned> getStoredAxes() const;
+  /// Whether activations may be brought from one layout to another in this way.
+  bool allows(const dist::ReshardPath &path) const;
+  llvm::StringRef getName() const;
+
+private:
+  /// What a factor is to a transformer: a sample, a place in it, or a feature.
+  enum class Role : uint8_t { Unknown, Batch, Sequence, Width };
+  using Roles = llvm::SmallVector<llvm::SmallVector<Role, 2>, 4>; ///< per dimension and part
+
+  Recipe(Kind kind, dist::MeshAttr mesh) : kind(kind), mesh(mesh) {}
+  struct OpInfo {
+    std::vector<Role> roles; ///< per factor
+    bool isStream = false;   ///< depends on inputs and parameters
+    int weight = -1;         ///< the operand that an anchor takes its weights from
+    /// Between the first and the second of two contractions: of what an anchor reads, of what another op
+    /// makes.
+    bool isInner = false;
+  };
+  int countViolations(bool isHeavy, const OpInfo &info, const dist::FactorRule &rule,
+                      const dist::Assignment &assignment) const;
+  /// Leaves those with the fewest; returns how many these have.
+  int keepBest(bool isHeavy, const OpInfo &info, const dist::FactorRule &rule,
+               std::vector<dist::Assignment> &assignments) const;
+  int countAnchorViolations(const OpInfo &info, const dist::FactorRule &rule,
+                            llvm::ArrayRef<int> factorOfAxis, Role place) const;
+  /// Contractions come in twos: what reads a residual stream is a first one, what reads that one's result
+  /// (through any ops but another contraction) a second one, which gives the stream back.
+  void markInner(mlir::Operation *op, OpInfo &info);
+
+  Kind kind;
+  dist::MeshAttr mesh;
+  llvm::SmallVector<unsigned> axes, dataAxes; ///< of more than one rank
+  llvm::DenseMap<mlir::Operation *, OpInfo> infos;
+  llvm::DenseMap<mlir::Value, Roles> rolesOf;
+  llvm::DenseSet<mlir::Value> inner;
+};
+
+} // namespace colossal::layout
+
+#endif // COLOSSAL_LIB_LAYOUT_RECIPE_H
