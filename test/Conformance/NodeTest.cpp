@@ -1,6 +1,7 @@
 // Compile, run, compare. Diagnostics of the compiler become the reason of a result.
 #include "NodeTest.h"
 
+#include "colossal/Codegen/Targets.h"
 #include "colossal/Compiler/Compiler.h"
 #include "onnx-ml.pb.h"
 #include "runtime/execute/Session.h"
@@ -169,6 +170,10 @@ std::string compileTest(const fs::path &folder, const NodeTest &test, const std:
     if (auto file = test.inputFiles.find(input.input); file != test.inputFiles.end())
       options.import.values[input.input].file = file->second;
   options.mesh = mesh;
+  auto target = codegen::createTarget("cpu");
+  if (!target)
+    return llvm::toString(target.takeError());
+  options.schedule.target = *target;
   options.schedule.threads = 1;
   options.planPath = path;
   CompileResult result;
