@@ -18,11 +18,15 @@ void parallelFor(std::size_t count, int threads, const std::function<void(std::s
       task(i);
   };
   std::vector<std::thread> others;
-  try {
-    for (std::size_t t = 1; t < std::min(wanted, count); ++t)
+  auto start = [&] {
+    try {
       others.emplace_back(work);
-  } catch (const std::system_error &) {
-    // A limit of the system's; the answer is the same with fewer.
+      return true;
+    } catch (const std::system_error &) {
+      return false; // a limit of the system's; the answer is the same with fewer
+    }
+  };
+  for (std::size_t t = 1; t < std::min(wanted, count) && start(); ++t) {
   }
   work();
   for (std::thread &other : others)
