@@ -25,8 +25,8 @@ namespace colossal {
 
 namespace {
 
-/// What is wrong with `op`; empty if nothing.
-using Rule = std::string (*)(Operation *op);
+/// What is wrong with `op`; empty if nothing. `symbols` keeps the tables of one walk.
+using Rule = std::string (*)(Operation *op, SymbolTableCollection &symbols);
 
 /// More than these and nobody reads them.
 constexpr unsigned kMostListed = 20;
@@ -54,19 +54,19 @@ std::string checkGlobal(Operation *op, bool calls) {
   return checkTypes(op);
 }
 
-std::string checkImported(Operation *op) {
+std::string checkImported(Operation *op, SymbolTableCollection &) {
   if (op->hasAttr(dist::kAssignmentAttrName))
     return "has an assignment before any search";
   return checkGlobal(op, false);
 }
 
-std::string checkOutlined(Operation *op) {
+std::string checkOutlined(Operation *op, SymbolTableCollection &) {
   if (op->hasAttr(dist::kAssignmentAttrName))
     return "has an assignment before any search";
   return checkGlobal(op, true);
 }
 
-std::string checkSearched(Operation *op) {
+std::string checkSearched(Operation *op, SymbolTableCollection &) {
   if (isa<ModuleOp>(op) && !op->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName))
     return "has no mesh";
   return checkGlobal(op, false);
@@ -83,7 +83,7 @@ std::string checkIndexArithmetic(Operation *op) {
 }
 
 /// Ops over one rank's shards, and what moves data between ranks.
-std::string checkPartitioned(Operation *op) {
+std::string checkPartitioned(Operation *op, SymbolTableCollection &) {
   if (op->hasAttr(dist::kAssignmentAttrName))
     return "has an assignment, which partitioning should have used up";
   if (isa<ModuleOp>(op))
@@ -111,8 +111,8 @@ std::string checkPartitioned(Operation *op) {
 }
 
 /// Whether a buffer of `op` lies in its arena.
-std::string checkBuffer(Operation *op, plan::BufferAttr buffer) {
-  auto arena = SymbolTable::lookupNearestSymbolFrom<plan::ArenaOp>(op, buffer.getArena());
+std::string checkBuffer(Operation *op, plan::BufferAttr buffer, SymbolTableCollection &symbols) {
+  auto arena = symbols.lookupNearestSymbolFrom<plan::ArenaOp>(op, buffer.getArena());
   std::string name = "@" + buffer.getArena().getValue().str();
   if (!arena)
     return "names arena " + name + ", which the module does not have";
@@ -124,7 +124,7 @@ std::string checkBuffer(Operation *op, plan::BufferAttr buffer) {
 }
 
 /// Programs of instructions over arenas, and index arithmetic between them.
-std::string checkScheduled(Operation *op) {
+std::string checkScheduled(Operation *op, SymbolTableCollection &symbols) {
   if (auto module = dyn_cast<ModuleOp>(op)) {
     unsigned loads = llvm::count_if(module.getOps<plan::ProgramOp>(), [](plan::ProgramOp program) {
       return program.getRole() == plan::Role::Load;
@@ -143,7 +143,7 @@ std::string checkScheduled(Operation *op) {
   for (NamedAttribute attribute : op->getAttrs())
     attribute.getValue().walk([&](plan::BufferAttr buffer) {
       if (problem.empty())
-        problem = checkBuffer(op, buffer);
+        problem = checkBuffer(op, buffer, symbols);
     });
   return problem;
 }
@@ -162,8 +162,9 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
     }
     Rule rule = rules[static_cast<unsigned>(*after)];
     unsigned found = 0;
+    SymbolTableCollection symbols;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      std::string problem = rule(op);
+      std::string problem = rule(op, symbols);
       if (!problem.empty() && found++ < kMostListed)
         op->emitOpError() << problem << " (after phase '" << phase.getValue() << "')";
     });
