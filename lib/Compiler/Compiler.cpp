@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryRemedies.h"
+#include "MeshSearch.h"
 #include "PlanMemory.h"
 #include "PlanPrice.h"
 #include "colossal/Compiler/Passes.h"
@@ -368,8 +369,15 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return emitPlan(module, options, result);
 }
 
-static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &options, Phase last,
-                                 CompileResult &result) {
+namespace {
+/// A model after import, from which it is compiled as often as it takes.
+struct Imported {
+  OwningOpRef<ModuleOp> module;
+  PhaseTime time;
+};
+} // namespace
+
+static FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));
   auto begin = std::chrono::steady_clock::now();
@@ -379,22 +387,24 @@ static LogicalResult compileOnce(MLIRContext *context, const CompileOptions &opt
   uint64_t operations = 0;
   (**module).walk([&](Operation *) { ++operations; });
   std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  result.phases.push_back({getPhaseName(Phase::Import).str(), taken.count(), operations});
   // All files of the model are known now, and the work of minutes begins.
   if (last == Phase::Plan && !options.planPath.empty())
     if (OutputError error = checkOutput(options.planPath))
       return emitError(UnknownLoc::get(context)) << error.message;
-  result.module = std::move(*module);
-  return runPhases(*result.module, options, Phase::Import, last, result);
+  return Imported{std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}};
 }
 
 /// Compiles within `options.layout.memoryBytes`, where that is given: what the search cannot know (packing,
 /// workspaces, scratch) is known of the plan, and then the search is given that much less. Where that is too
 /// little for any layout, it is given more again, by bisection. Success: the plan is the smallest found,
 /// which may still be too large. `spend`: asked before each compilation but the first, may forbid it.
-static LogicalResult compileWithin(MLIRContext *context, const CompileOptions &options, Phase last,
+static LogicalResult compileWithin(const Imported &imported, const CompileOptions &options, Phase last,
                                    const std::function<bool()> &spend, CompileResult &result) {
-  if (failed(compileOnce(context, options, last, result)))
+  auto compileOnce = [&](const CompileOptions &once, CompileResult &of) {
+    of.module = imported.module.get().clone();
+    return runPhases(*of.module, once, Phase::Import, last, of);
+  };
+  if (failed(compileOnce(options, result)))
     return failure();
   const uint64_t limit = options.layout.memoryBytes;
   if (limit == 0 || last != Phase::Plan)
@@ -415,8 +425,8 @@ static LogicalResult compileWithin(MLIRContext *context, const CompileOptions &o
     if (options.progress)
       options.progress("again, since the plan takes more than --memory");
     CompileResult next;
-    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-    LogicalResult done = compileOnce(context, tighter, last, next);
+    ScopedDiagnosticHandler quiet(imported.module.get().getContext(), [](Diagnostic &) { return success(); });
+    LogicalResult done = compileOnce(tighter, next);
     llvm::append_range(phases, next.phases);
     if (failed(done)) {
       tooLittle = tighter.layout.memoryBytes;
@@ -433,30 +443,59 @@ static LogicalResult compileWithin(MLIRContext *context, const CompileOptions &o
   return success();
 }
 
-/// What is left of a compilation that was tried: 0 bytes where it keeps within its limit, else what it needs;
-/// none where it fails for another reason. No code is made.
-static std::optional<uint64_t> tryWithin(MLIRContext *context, const CompileOptions &options, Phase last,
-                                         uint64_t limit, const std::function<bool()> &spend) {
+/// Seconds of one run of each program, as far as they are predicted.
+static double sumPredictions(const CompileResult &result) {
+  if (result.predictions.empty())
+    return result.layout.predictedSeconds;
+  double seconds = 0;
+  for (const ProgramPrediction &program : result.predictions)
+    seconds += program.computing + program.moving + program.communicating;
+  return seconds;
+}
+
+namespace {
+/// What is left of a compilation that was tried.
+struct Trial {
+  /// 0 bytes where it keeps within its limit, else what it needs; none where it fails for another reason.
+  std::optional<uint64_t> needed;
+  double seconds = 0;                  ///< predicted, where something was compiled
+  std::optional<Diagnostic> complaint; ///< the first error
+};
+} // namespace
+
+/// Compiles without making code. Without a `limit` the machine's own counts, of which only the search knows.
+static Trial tryWithin(const Imported &imported, const CompileOptions &options, Phase last, uint64_t limit,
+                       const std::function<bool()> &spend) {
   CompileOptions trial = options;
   trial.layout.memoryBytes = limit;
   trial.schedule.compileKernels = false;
   trial.progress = nullptr;
   trial.configurePasses = nullptr;
-  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  Trial left;
+  ScopedDiagnosticHandler quiet(imported.module.get().getContext(), [&](Diagnostic &diagnostic) {
+    if (!left.complaint && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      left.complaint = std::move(diagnostic);
+    return success();
+  });
   CompileResult result;
-  if (failed(compileWithin(context, trial, last, spend, result)))
-    return result.layout.neededBytes ? std::optional(result.layout.neededBytes) : std::nullopt;
-  uint64_t needed = last == Phase::Plan ? measureMemory(result.plan, options).total() : 0;
-  return needed <= limit ? 0 : needed;
+  if (failed(compileWithin(imported, trial, last, spend, result))) {
+    if (result.layout.neededBytes)
+      left.needed = result.layout.neededBytes;
+    return left;
+  }
+  uint64_t needed = last == Phase::Plan && limit ? measureMemory(result.plan, options).total() : 0;
+  left.needed = needed <= limit ? 0 : needed;
+  left.seconds = sumPredictions(result);
+  return left;
 }
 
 /// Compilations that the remedies of a refusal may take, by the operations that each has to do with: of a
 /// small model as many as can be of use, of the largest still those that give an answer. So the time is
 /// bounded by a multiple of the first compilation's, and the answer is the same on any machine.
-static int countTrials(const CompileResult &first) {
+static int countTrials(const Imported &imported) {
   constexpr uint64_t kOperations = 200'000, kFewest = 12, kMost = 100;
-  uint64_t operations = first.phases.empty() ? 1 : std::max<uint64_t>(1, first.phases.front().operations);
-  return static_cast<int>(std::clamp(kOperations / operations, kFewest, kMost));
+  return static_cast<int>(
+      std::clamp(kOperations / std::max<uint64_t>(1, imported.time.operations), kFewest, kMost));
 }
 
 /// Place in `manyDims` of the batch, the first dimension of an input; their number where there is none.
@@ -474,10 +513,11 @@ static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
 
 /// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
 /// that are known to be too few, or just enough.
-static void suggestRemedies(MLIRContext *context, const CompileOptions &options, Phase last, uint64_t limit,
-                            uint64_t needed, int trials) {
+static void suggestRemedies(const Imported &imported, const CompileOptions &options, Phase last,
+                            uint64_t limit, uint64_t needed) {
+  MLIRContext *context = imported.module.get().getContext();
   RemedySearch search;
-  search.trials = trials;
+  search.trials = countTrials(imported);
   search.progress = [&](const std::string &what) {
     if (options.progress)
       options.progress("would it fit with " + what + "?");
@@ -487,41 +527,48 @@ static void suggestRemedies(MLIRContext *context, const CompileOptions &options,
   search.needed = needed;
   FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
   search.ranks = succeeded(mesh) ? mesh->getNumRanks() : 1;
+  search.countsDevices = options.devices > 0;
   const cost::Machine &machine = options.layout.machine;
   search.devices = machine.devices();
   // Pins name the axes of the mesh that they were written for; and more ranks of one host share its memory.
   bool isShared = machine.host && !options.layout.memoryBytes &&
                   machine.ranksOnHost(2 * search.ranks) > machine.ranksOnHost(search.ranks);
   search.triesMeshes = options.layout.pins.empty() && !isShared;
-  search.tryMemory = [&](uint64_t memory) { return tryWithin(context, options, last, memory, spend); };
+  search.tryMemory = [&](uint64_t memory) {
+    return tryWithin(imported, options, last, memory, spend).needed;
+  };
   search.tryMesh = [&](const std::string &text, bool whole) {
     CompileOptions other = options;
     other.mesh = text;
-    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit, spend);
+    return tryWithin(imported, other, whole ? last : std::min(last, Phase::Search), limit, spend).needed;
   };
   size_t batch = findBatch(context, options);
   if (batch < options.manyDims.size()) {
     search.batchName = llvm::join(options.manyDims[batch].names, ",");
     search.batch = options.manyDims[batch].values.front();
   }
-  search.tryBatch = [&](int64_t size, bool whole) {
+  search.tryBatch = [&](int64_t size, bool whole) -> std::optional<uint64_t> {
     CompileOptions other = options;
     other.manyDims[batch].values = {size};
-    return tryWithin(context, other, whole ? last : std::min(last, Phase::Search), limit, spend);
+    other.progress = nullptr;
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+    FailureOr<Imported> smaller = importModel(context, other, Phase::Import);
+    if (failed(smaller))
+      return std::nullopt;
+    return tryWithin(*smaller, other, whole ? last : std::min(last, Phase::Search), limit, spend).needed;
   };
   for (const std::string &remedy : findRemedies(search))
     context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note) << remedy;
 }
 
-LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
-                      CompileResult &result) {
-  if (failed(parseMesh(context, options.mesh)))
-    return failure();
+/// Compiles for the mesh that the options name; where it does not fit, says what would make it.
+static LogicalResult compileForMesh(const Imported &imported, const CompileOptions &options, Phase last,
+                                    CompileResult &result) {
   const uint64_t limit = options.layout.memoryBytes;
-  if (failed(compileWithin(context, options, last, [] { return true; }, result))) {
+  if (failed(compileWithin(imported, options, last, [] { return true; }, result))) {
     if (result.layout.neededBytes)
-      suggestRemedies(context, options, last, limit ? limit : result.layout.givenBytes,
-                      result.layout.neededBytes, countTrials(result));
+      suggestRemedies(imported, options, last, limit ? limit : result.layout.givenBytes,
+                      result.layout.neededBytes);
     return failure();
   }
   if (limit == 0 || last != Phase::Plan)
@@ -529,11 +576,116 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   PlanMemory memory = measureMemory(result.plan, options);
   if (memory.total() <= limit)
     return success();
-  emitError(UnknownLoc::get(context))
+  emitError(imported.module.get().getLoc())
       << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
       << ", " << memory.total() - limit << " more: " << memory.describe();
-  suggestRemedies(context, options, last, limit, memory.total(), countTrials(result));
+  suggestRemedies(imported, options, last, limit, memory.total());
   return failure();
+}
+
+/// The meshes of `options.devices` ranks that were tried, the best one first. Fails, with a diagnostic, where
+/// nothing can be compiled on any of them; that nothing fits is no failure.
+static FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options) {
+  MLIRContext *context = imported.module.get().getContext();
+  MeshSpace space;
+  space.devices = options.devices;
+  if (!options.mesh.empty()) {
+    FailureOr<dist::MeshAttr> fixed = parseMesh(context, options.mesh);
+    if (failed(fixed))
+      return failure();
+    for (dist::MeshAxisAttr axis : fixed->getAxes())
+      space.fixed.push_back({axis.getName().str(), axis.getSize()});
+  }
+  const cost::Machine &machine = options.layout.machine;
+  space.isOrdered = !machine.areRanksAlike(options.devices);
+  if (!options.layout.recipe.empty())
+    space.recipeAxes = layout::getRecipeAxes(options.layout.recipe);
+  constexpr uint64_t kOperations = 20'000, kFewest = 8, kMost = 32;
+  space.trials = static_cast<unsigned>(
+      std::clamp(kOperations / std::max<uint64_t>(1, imported.time.operations), kFewest, kMost));
+  const uint64_t limit = options.layout.memoryBytes;
+  // Of a plan for a host more is known than the search sees: what is copied, and how kernels are cut.
+  const bool isHost = machine.host && layout::describeForeignTimes(machine).empty();
+  std::optional<Diagnostic> complaint;
+  auto attempt = [&](const std::string &mesh, bool keepsTrying) {
+    if (options.progress)
+      options.progress("mesh " + mesh);
+    CompileOptions other = options;
+    other.mesh = mesh;
+    Trial trial = tryWithin(imported, other, isHost || limit ? Phase::Plan : Phase::Search, limit,
+                            [&] { return keepsTrying; });
+    if (!trial.needed && trial.complaint && !complaint)
+      complaint = std::move(trial.complaint);
+    return TriedMesh{mesh, trial.needed.has_value(), trial.seconds, trial.seconds > 0 ? 1 / trial.seconds : 0,
+                     trial.needed.value_or(0)};
+  };
+  std::vector<TriedMesh> tried =
+      searchMeshes(space, options.objective, [&](const std::string &mesh) { return attempt(mesh, false); });
+  llvm::erase_if(tried, [](const TriedMesh &mesh) { return !mesh.isPossible; });
+  if (tried.empty()) {
+    if (complaint)
+      context->getDiagEngine().emit(std::move(*complaint));
+    InFlightDiagnostic diagnostic = emitError(imported.module.get().getLoc());
+    diagnostic << "nothing can be compiled on any mesh of " << options.devices << " devices";
+    if (space.recipeAxes > 1u)
+      diagnostic << ": --layout " << options.layout.recipe << " takes one of " << *space.recipeAxes
+                 << " axes, so that the devices must be a product of as many numbers above 1";
+    if (!options.layout.pins.empty())
+      diagnostic << " with these pins: axes that they name must be given by --mesh, as in --mesh data=2";
+    return diagnostic;
+  }
+  // A plan that takes more than the search had foreseen may still be brought to fit, which does not make it
+  // faster. Of those that are no slower than the best that fits this is tried, fastest first.
+  std::vector<size_t> order;
+  double enough = std::numeric_limits<double>::infinity();
+  for (auto [i, mesh] : llvm::enumerate(tried))
+    if (mesh.neededBytes == 0)
+      enough = std::min(enough, mesh.seconds);
+    else if (mesh.seconds > 0)
+      order.push_back(i);
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return tried[a].seconds < tried[b].seconds; });
+  for (size_t i : order)
+    if (tried[i].seconds < enough) {
+      tried[i] = attempt(tried[i].mesh, true);
+      if (tried[i].neededBytes == 0)
+        enough = std::min(enough, tried[i].seconds);
+    }
+  rankMeshes(tried, options.objective);
+  return tried;
+}
+
+LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
+                      CompileResult &result) {
+  if (options.devices == 0 && failed(parseMesh(context, options.mesh)))
+    return failure();
+  FailureOr<Imported> imported = importModel(context, options, last);
+  if (failed(imported))
+    return failure();
+  CompileOptions chosen = options;
+  std::vector<TriedMesh> meshes;
+  std::vector<PhaseTime> phases{imported->time};
+  if (options.devices > 0) {
+    auto begin = std::chrono::steady_clock::now();
+    FailureOr<std::vector<TriedMesh>> tried = tryMeshes(*imported, options);
+    if (failed(tried))
+      return failure();
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    phases.push_back({"mesh", taken.count(), imported->time.operations});
+    meshes = std::move(*tried);
+    chosen.mesh = meshes.front().mesh;
+  }
+  LogicalResult done = compileForMesh(*imported, chosen, last, result);
+  if (failed(done) && meshes.size() > 1) {
+    std::string others;
+    for (const TriedMesh &mesh : llvm::drop_begin(meshes))
+      others += (others.empty() ? "" : ", ") + mesh.mesh;
+    context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note)
+        << "this is on mesh " << meshes.front().mesh << ", which needs the least of those of "
+        << options.devices << " devices that were tried; the others are " << others;
+  }
+  result.meshes = std::move(meshes);
+  result.phases.insert(result.phases.begin(), phases.begin(), phases.end());
+  return done;
 }
 
 OutputError writePlanFile(const CompileResult &result, const std::string &path) {

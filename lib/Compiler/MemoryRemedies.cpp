@@ -88,7 +88,8 @@ static std::string findMesh(RemedySearch &search) {
         return "no mesh of less than " + std::to_string(ranks) +
                " devices makes it fit, of those that were tried; larger ones were not";
       if (fits(false) && fits(true))
-        return "--mesh " + mesh + " makes it fit";
+        return (search.countsDevices ? "--devices " + std::to_string(ranks) : "--mesh " + mesh) +
+               " makes it fit";
     }
   }
   return "no mesh of up to " + std::to_string(most) + " devices makes it fit, of those that were tried";

@@ -20,7 +20,8 @@ struct RemedySearch {
   uint64_t needed = 0;            ///< bytes with which something may fit
   int64_t ranks = 1, devices = 1; ///< of the mesh; of the machine
   bool triesMeshes = true;
-  int64_t batch = 1; ///< 1: none that can be smaller
+  bool countsDevices = false; ///< a mesh is asked for by the number of its ranks, --devices
+  int64_t batch = 1;          ///< 1: none that can be smaller
   std::string batchName;
   /// Compilations that are left to be tried, which each of the three functions takes one of (and its callee,
   /// by spend, perhaps more).

@@ -434,6 +434,11 @@ std::int64_t Machine::memoryOfRank(std::int64_t ranks) const {
   return device.memoryBytes / ranksOnHost(ranks);
 }
 
+bool Machine::areRanksAlike(std::int64_t ranks) const {
+  // Places matter between units of the first level, and on its links.
+  return levels.empty() || (levels[0].links.empty() && (levels.size() == 1 || levels[0].units >= ranks));
+}
+
 MachineResult parseMachine(std::string_view text) {
   MachineResult result;
   json value = json::parse(text.begin(), text.end(), nullptr, false);

@@ -150,10 +150,7 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
 }
 
 bool Costs::areAxesAlike() const {
-  // Places matter between units of the first level, and on its links.
-  const std::vector<cost::Level> &levels = model.machine().levels;
-  return levels.empty() ||
-         (levels[0].links.empty() && (levels.size() == 1 || levels[0].units >= mesh.getNumRanks()));
+  return model.machine().areRanksAlike(mesh.getNumRanks());
 }
 
 double Costs::getExchangeSeconds(double bytes, ArrayRef<unsigned> axes) const {

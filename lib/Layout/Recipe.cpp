@@ -4,6 +4,7 @@
 #include "Candidates.h"
 #include "Costs.h"
 #include "Repeats.h"
+#include "colossal/Layout/Layout.h"
 #include "dialects/Colossal/Colossal.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -26,6 +27,10 @@ StringRef Recipe::getName() const {
   return kNames[static_cast<size_t>(kind)];
 }
 
+unsigned layout::getRecipeAxes(StringRef name) {
+  return name == "2d" ? 2 : name == "2.5d" || name == "3d" ? 3 : 1;
+}
+
 std::optional<Recipe> Recipe::make(const std::string &name, MeshAttr mesh, std::string &error) {
   const StringRef *found = llvm::find(kNames, name);
   if (found == std::end(kNames)) {
@@ -40,18 +45,17 @@ std::optional<Recipe> Recipe::make(const std::string &name, MeshAttr mesh, std::
       recipe.axes.push_back(axis);
   }
   struct Shape {
-    size_t axes;
     const char *text, *example;
   };
   std::optional<Shape> shape;
   if (recipe.kind == Kind::TwoD)
-    shape = {2, "rows and columns", "--mesh 2x2"};
+    shape = {"rows and columns", "--mesh 2x2"};
   else if (recipe.kind == Kind::TwoHalfD)
-    shape = {3, "depth, rows and columns", "--mesh 2x2x2"};
+    shape = {"depth, rows and columns", "--mesh 2x2x2"};
   else if (recipe.kind == Kind::ThreeD)
-    shape = {3, "M, K and N", "--mesh 2x2x2"};
-  if (shape && recipe.axes.size() != shape->axes) {
-    error = "layout '" + name + "' takes a mesh of " + std::to_string(shape->axes) + " axes (" + shape->text +
+    shape = {"M, K and N", "--mesh 2x2x2"};
+  if (unsigned axes = getRecipeAxes(name); shape && recipe.axes.size() != axes) {
+    error = "layout '" + name + "' takes a mesh of " + std::to_string(axes) + " axes (" + shape->text +
             ", such as " + shape->example + "), beside which there may be one named 'data'; this mesh has " +
             std::to_string(recipe.axes.size());
     return std::nullopt;

@@ -21,6 +21,8 @@ Examples:
   colossal-compile gpt2.onnx --print-inputs
   colossal-compile gpt2.onnx --mesh 2x2 --dim batch=4 --dim seq=128 -o gpt2.cplan
   colossal-compile gpt2.onnx --mesh data=2,model=2 --dim batch=1,4,8 --dim seq=128 --memory 512MiB
+  colossal-compile gpt2.onnx --devices 8 --dim batch=4 --dim seq=128 -o gpt2.cplan
+  colossal-compile gpt2.onnx --devices 8 --mesh model=2 --objective throughput --dim batch=4 --dim seq=128
   colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
   colossal-compile llama.onnx --devices 64 --machine h100 --training adamw --global-batch 512 --dim seq=8192 --plan-only -o plan.json
   colossal-compile llama.onnx --devices 64 --mesh model=8,stage=2 --zero 1 --global-batch 512 --dim seq=8192 --plan-only
@@ -85,7 +87,8 @@ struct PassOptions {
 struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
-  std::string memory, machine, target = "cpu", processor, emit = "plan", training, precision, attention;
+  std::string memory, machine, target = "cpu", processor, emit = "plan", training, precision, attention,
+                               objective;
   std::vector<std::string> prices;
 };
 
@@ -105,6 +108,18 @@ void interpretPrices(std::vector<std::string> prices, Options &options) {
     options.training.otherPricePath = prices.back();
 }
 
+/// What a program's mesh is searched for, and among how many ranks.
+void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options) {
+  colossal::CompileOptions &compile = options.compile;
+  if (raw.objective == "throughput")
+    compile.objective = colossal::Objective::Throughput;
+  if (options.planOnly || options.listOperators || options.printInputs || options.training.task.devices == 0)
+    return;
+  if (std::string wrong = colossal::searchMesh(compile, options.training.task.devices, isMeshGiven);
+      !wrong.empty())
+    fail(wrong);
+}
+
 /// What --plan-only needs.
 void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
@@ -114,11 +129,13 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       fail(training.fixed.text() +
            " fixes a part of a training plan: give --plan-only, too (no code is made for "
            "it yet)");
-    if (isPricing || !raw.training.empty() || training.task.devices > 0 || training.task.globalBatch > 0)
-      fail("--devices, --training, --global-batch and --price plan a training step: give --plan-only, too "
+    if (isPricing || !raw.training.empty() || training.task.globalBatch > 0)
+      fail("--training, --global-batch and --price plan a training step: give --plan-only, too "
            "(no code is made for it yet)");
     return;
   }
+  if (!raw.objective.empty())
+    fail("--objective does not go with --plan-only: a training step is planned for its time");
   if (!options.compile.layout.recipe.empty())
     fail("--layout does not go with --plan-only yet: the joint search names its axes itself");
   if (!options.compile.layout.pins.empty() || raw.emit != "plan" || options.explain || options.asPins)
@@ -279,6 +296,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
     fail("--json does not go with --emit, which prints IR");
+  interpretDevices(raw, isMeshGiven, options);
   interpretTraining(raw, isMeshGiven, options);
 }
 
@@ -364,6 +382,17 @@ int parseOptions(int argc, char **argv, Options &options) {
                      "--plan-only: of data, model, context and stage, those that are fixed, or "
                      "sizes whose roles are searched");
   app.add_option(
+         "--devices", options.training.task.devices,
+         "how many ranks; the search chooses their mesh, but for the axes that --mesh names (model=2). "
+         "They are ranks of this host, or of --machine; with --plan-only: how many devices of --machine "
+         "(default there: h100) to use")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--objective", raw.objective,
+                 "what the mesh is chosen for: latency (default), the time of one run from its inputs to its "
+                 "outputs, or throughput, the runs that are done in a second where they follow one another; "
+                 "while runs do not overlap, that is 1 / latency")
+      ->check(CLI::IsMember({"latency", "throughput"}));
+  app.add_option(
          "--dim", raw.dims,
          "NAME=VALUE binds a symbolic dimension; NAME=1,4,8 makes a program for each value; "
          "NAME,NAME=VALUE binds several names alike. Where a model has numbered names only (s33), batch and "
@@ -424,9 +453,6 @@ int parseOptions(int argc, char **argv, Options &options) {
       app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
   plan->add_flag("--plan-only", options.planOnly,
                  "plan a training step and write the plan as JSON; make no code");
-  plan->add_option("--devices", training.task.devices,
-                   "how many devices of --machine (default there: h100) to use")
-      ->check(CLI::Range(1, 1 << 20));
   plan->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
   plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
       ->check(CLI::Range(1.0, 1e9));

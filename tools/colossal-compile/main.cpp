@@ -159,7 +159,8 @@ static int compileModel(MLIRContext &context, Options &options) {
   else if (options.explain)
     out() << result.layout.explanation;
   if (!options.quiet && !options.json) {
-    out() << "machine: " << options.machineOrigin << "\n" << result.layout.summary;
+    out() << "machine: " << options.machineOrigin << "\n"
+          << describeMeshes(options, result) << result.layout.summary;
     out() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
                           result.code.kernels, result.images.size(), seconds());
   }
@@ -185,7 +186,7 @@ static int run(Options &options) {
   });
   if (options.printInputs)
     return printInputs(context, options);
-  if (!options.planOnly && failed(parseMesh(&context, options.compile.mesh)))
+  if (!options.planOnly && !options.compile.mesh.empty() && failed(parseMesh(&context, options.compile.mesh)))
     return 2;
   return options.planOnly ? planTraining(context, options) : compileModel(context, options);
 }

@@ -40,6 +40,11 @@ static cl::list<std::string>
     values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"), cl::cat(category));
 static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2"), cl::init("1"),
                                  cl::cat(category));
+static cl::opt<int64_t> devices(
+    "devices",
+    cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, but for axes that --mesh "
+             "names"),
+    cl::init(0), cl::cat(category));
 static cl::opt<std::string> memory("memory",
                                    cl::desc("memory limit of a device: bytes, or 512MiB, 2GB (default: the "
                                             "machine's)"),
@@ -164,6 +169,13 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.layout.machineText = machine;
   options.layout.pins = pins;
   options.layout.recipe = recipe;
+  if (devices.getNumOccurrences() > 0) {
+    if (!StringRef(path).ends_with(".onnx"))
+      return complain("--devices: '" + path +
+                      "' is no .onnx file, for which a mesh could be searched; give --mesh");
+    if (std::string wrong = searchMesh(options, devices, mesh.getNumOccurrences() > 0); !wrong.empty())
+      return complain(wrong);
+  }
   auto chosen = codegen::createTarget(target, processor);
   if (!chosen)
     return complain((processor.empty() ? "--target: " : "--target-cpu: ") +
@@ -212,10 +224,6 @@ static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &op
   CompileResult result;
   if (failed(compile(&context, options, Phase::Import, result)))
     return nullptr;
-  FailureOr<dist::MeshAttr> meshAttr = parseMesh(&context, options.mesh);
-  if (failed(meshAttr))
-    return nullptr;
-  (*result.module)->setAttr(dist::kMeshAttrName, *meshAttr);
   std::string text;
   llvm::raw_string_ostream stream(text);
   result.module->print(stream, OpPrintingFlags().enableDebugInfo(true));

@@ -39,10 +39,18 @@ struct DimValues {
   std::vector<int64_t> values;
 };
 
+/// What a choice that --mesh leaves open is made for: the time from the inputs of a run to its outputs, or
+/// how many runs that follow one another are done in a second. Where runs do not overlap, the two are one.
+enum class Objective { Latency, Throughput };
+
 struct CompileOptions {
   ImportOptions import;            ///< dims holds the dimensions with one value
   std::vector<DimValues> manyDims; ///< a program for each combination of their values
-  std::string mesh = "1";          ///< "AxB" or "data=2,model=2"
+  /// "AxB" or "data=2,model=2"; where `devices` is given, the axes that are fixed, by name, or empty.
+  std::string mesh = "1";
+  /// Above 0: the mesh is searched among those of so many ranks.
+  int64_t devices = 0;
+  Objective objective = Objective::Latency;
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule; ///< its target must be given where a phase after partition runs
   /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is
@@ -63,6 +71,15 @@ struct ProgramPrediction {
   int64_t instructions = 0;
 };
 
+/// What a mesh was found to take, where the mesh was searched.
+struct TriedMesh {
+  std::string mesh;         ///< as --mesh takes it
+  bool isPossible = false;  ///< something can be compiled for it, whatever it takes
+  double seconds = 0;       ///< predicted, of one run of each program
+  double runsPerSecond = 0; ///< predicted, of runs of all programs that follow one another
+  uint64_t neededBytes = 0; ///< of a device, where it does not fit; 0: it does
+};
+
 /// How long the compiler was in a phase, and what it made of the module.
 struct PhaseTime {
   std::string name;
@@ -79,6 +96,8 @@ struct CompileResult {
   std::string images;                                   ///< its code section
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
   std::vector<ProgramPrediction> predictions;           ///< where the machine is a host
+  std::vector<TriedMesh>
+      meshes; ///< where CompileOptions::devices is given: the chosen one first, then best first
   std::vector<PhaseTime> phases; ///< in order; those that were run again, for --memory, stand again
 };
 
@@ -87,6 +106,10 @@ void registerDialects(mlir::DialectRegistry &registry);
 
 /// Parses "4", "2x2", "data=2,model=4"; axes without names are called x, y, z. Fails with a diagnostic.
 mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::StringRef text);
+
+/// Asks for a mesh of `devices` ranks of the options' machine to be searched; `isMeshGiven`: with the axes of
+/// `options.mesh`, or on that mesh where it has all ranks. Empty, or what is wrong with that and what to do.
+std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGiven);
 
 /// Parses a size: "1073741824", "512MiB", "2GB", "1.5GiB". None where it is anything else, or not positive.
 std::optional<uint64_t> parseBytes(llvm::StringRef text);

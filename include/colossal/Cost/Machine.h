@@ -170,6 +170,9 @@ struct Machine {
   std::int64_t ranksOnHost(std::int64_t ranks) const;
   /// Bytes that each of so many ranks has: the device's, or its part of the host's.
   std::int64_t memoryOfRank(std::int64_t ranks) const;
+  /// Whether any two of the first `ranks` devices are linked as any other two are, so that it does not matter
+  /// which of them work together.
+  bool areRanksAlike(std::int64_t ranks) const;
 };
 
 struct MachineResult {

@@ -56,6 +56,10 @@ struct LayoutReport {
   std::optional<double> gap; ///< at most this far above the best layout, relative to its cost
 };
 
+/// Axes, beside one named `data`, of a mesh that a layout of the papers can be on. Of `1d`, `sequence` and
+/// `ulysses` 1: they take several as one.
+unsigned getRecipeAxes(llvm::StringRef recipe);
+
 /// Empty where times for `machine` are times of programs for the CPU; otherwise a sentence that says whose
 /// they are.
 std::string describeForeignTimes(const cost::Machine &machine);
