@@ -9,6 +9,7 @@
 
 #include "dialects/Colossal/ElementEmitter.h"
 #include "dialects/Colossal/KernelKind.h"
+#include "dialects/Colossal/RowEmitter.h"
 #include "dialects/Colossal/TileEmitter.h"
 #include "dialects/Dist/FactorRule.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"

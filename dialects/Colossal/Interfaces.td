@@ -21,7 +21,10 @@ def ElementEmissionOpInterface : OpInterface<"ElementEmissionOpInterface"> {
     InterfaceMethod<[{
       Whether an element takes a long loop over operands that neighbours read again, so that it should be computed once, in
       loops of its own and from memory, rather than by each reader. About speed only.
-    }], "bool", "isElementCostly", (ins), "", [{ return false; }]>
+    }], "bool", "isElementCostly", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Whether the elements of the result are those of the first operand: moved, repeated or in a wider type, but no others.
+    }], "::colossal::Forwarding", "getForwarding", (ins), "", [{ return ::colossal::Forwarding::None; }]>
   ];
 }
 
@@ -34,6 +37,8 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   let methods = [
     InterfaceMethod<"What computes the op.", "::colossal::KernelKind", "getKernelKind", (ins), "",
                     [{ return ::colossal::KernelKind::Element; }]>,
+    InterfaceMethod<"What names of kernels and traces call the op.", "::llvm::StringRef", "getKernelName", (ins), "",
+                    [{ return $_op->getName().stripDialect(); }]>,
     InterfaceMethod<"The rows over which an op of kind Row computes statistics; none for all others.",
                     "::std::optional<::colossal::RowSpace>", "getRowSpace", (ins), "", [{ return ::std::nullopt; }]>,
     InterfaceMethod<[{
@@ -51,6 +56,13 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
     InterfaceMethod<"Whether the result holds the operand's elements in their row-major order.", "bool", "keepsOrder", (ins), "",
                     [{ return false; }]>,
     InterfaceMethod<[{
+      Of an op of kind Movement that only orders dimensions anew: for each dimension of the result, that of the operand; none
+      for all others.
+    }], "::std::optional<::llvm::SmallVector<unsigned>>", "getDimensionOrder", (ins), "", [{ return ::std::nullopt; }]>,
+    InterfaceMethod<[{
+      Of an op of kind Padding: for each dimension, how many elements of the border stand before the operand's.
+    }], "::llvm::SmallVector<int64_t>", "getLowBorder", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{
       What an element costs beside its loads, in additions, roughly; 0 where it is not worth keeping for a second reader.
     }], "int64_t", "getElementCost", (ins), "", [{ return 4; }]>,
     InterfaceMethod<[{
@@ -67,6 +79,21 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   let methods = [
     InterfaceMethod<"The tensor of indices.", "::mlir::Value", "getIndexOperand", (ins)>,
     InterfaceMethod<"The size of the dimension that indices count in; of several, the largest.", "int64_t", "getIndexedSize", (ins)>
+  ];
+}
+
+def RowEmissionOpInterface : OpInterface<"RowEmissionOpInterface"> {
+  let cppNamespace = "::colossal";
+  let description = [{
+    Code for ops of kind Row in kernels that go row by row (see RowEmitter.h), so that statistics are computed once a row and
+    not by every element.
+  }];
+  let methods = [
+    InterfaceMethod<"Emits the statistics of the row that the kernel is at, and binds code to the result.", "void", "emitRow",
+      (ins "::colossal::RowEmitter &":$emitter)>,
+    InterfaceMethod<[{
+      Whether computing the statistics also gives most of the result, which is then worth keeping (RowEmitter::keep).
+    }], "bool", "keepsElements", (ins), "", [{ return false; }]>
   ];
 }
 

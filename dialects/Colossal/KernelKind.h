@@ -8,6 +8,7 @@
 #define COLOSSAL_DIALECTS_COLOSSAL_KERNELKIND_H
 
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <optional>
@@ -20,9 +21,21 @@ enum class KernelKind {
   Element,     ///< element by element, each pulled by its index
   Row,         ///< statistics of rows, then their elements
   Tile,        ///< elements that depend on one another: the op emits whole tiles (TileEmitter.h)
+  Padding,     ///< a border of zeros around the operand, which is computed into its place (kRoomAttrName)
   Contraction, ///< the rest are routines: a kernel or a library call of their own
   Convolution,
   Attention
+};
+
+/// On a pad: its result is a storage of its own with the border filled, and room inside for the operand,
+/// which producers write there at once.
+constexpr llvm::StringLiteral kRoomAttrName = "schedule.room";
+
+/// What of the first operand's elements a result holds, if it holds nothing else.
+enum class Forwarding {
+  None, ///< it is computed
+  Some, ///< some of them
+  All   ///< each, at least once
 };
 
 /// The dimensions over which an op's row statistics run: those of `shape`, the shape of its first operand,

@@ -273,6 +273,17 @@ bool ElementwiseOp::isElementFree() {
   return getKind() == ElementwiseKind::Cast;
 }
 
+StringRef ElementwiseOp::getKernelName() {
+  return stringifyElementwiseKind(getKind());
+}
+
+Forwarding ElementwiseOp::getForwarding() {
+  const bool widens = getKind() == ElementwiseKind::Cast &&
+                      elementTypeOf(getOperand(0)).isSignlessInteger(32) &&
+                      elementTypeOf(getResult()).isSignlessInteger(64);
+  return widens ? Forwarding::All : Forwarding::None;
+}
+
 //===----------------------------------------------------------------------===//
 // Integer ranges
 //===----------------------------------------------------------------------===//

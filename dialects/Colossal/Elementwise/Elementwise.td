@@ -34,8 +34,8 @@ def Colossal_ElementwiseKind : Colossal_Enum<"ElementwiseKind", "what an element
   I32EnumAttrCase<"Select", 90, "select">, I32EnumAttrCase<"Clip", 91, "clip">]>;
 def Colossal_ElementwiseKindAttr : Colossal_EnumAttr<Colossal_ElementwiseKind, "elementwise_kind">;
 
-def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [Colossal_InfersRange], [], ["isOperandSaved", "isResultSaved"], [],
-                                         ["readsAtOwnIndex", "getElementCost", "isElementFree"]> {
+def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [Colossal_InfersRange], [], ["isOperandSaved", "isResultSaved"], ["getForwarding"],
+                                         ["getKernelName", "readsAtOwnIndex", "getElementCost", "isElementFree"]> {
   let summary = "one function of the elements at the same place";
   let description = [{
     Operands broadcast as in NumPy: right-aligned, dimensions of size 1 stretch. The semantics of a kind are those of the

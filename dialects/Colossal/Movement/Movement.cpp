@@ -358,12 +358,24 @@ KernelKind ReshapeOp::getKernelKind() {
   return KernelKind::Movement;
 }
 
+Forwarding ReshapeOp::getForwarding() {
+  return Forwarding::All;
+}
+
 int64_t ReshapeOp::getElementCost() {
   return 0;
 }
 
 KernelKind TransposeOp::getKernelKind() {
   return KernelKind::Movement;
+}
+
+Forwarding TransposeOp::getForwarding() {
+  return Forwarding::All;
+}
+
+std::optional<SmallVector<unsigned>> TransposeOp::getDimensionOrder() {
+  return SmallVector<unsigned>(getPermutation().begin(), getPermutation().end());
 }
 
 int64_t TransposeOp::getElementCost() {
@@ -374,6 +386,10 @@ KernelKind BroadcastOp::getKernelKind() {
   return KernelKind::Movement;
 }
 
+Forwarding BroadcastOp::getForwarding() {
+  return Forwarding::All;
+}
+
 int64_t BroadcastOp::getElementCost() {
   return 0;
 }
@@ -382,6 +398,18 @@ int64_t BroadcastOp::getElementCost() {
 KernelKind SliceOp::getKernelKind() {
   bool forwards = llvm::all_of(getSteps(), [](int64_t step) { return step > 0; });
   return forwards ? KernelKind::Movement : KernelKind::Element;
+}
+
+Forwarding SliceOp::getForwarding() {
+  return Forwarding::Some;
+}
+
+KernelKind PadOp::getKernelKind() {
+  return (*this)->hasAttr(kRoomAttrName) ? KernelKind::Padding : KernelKind::Element;
+}
+
+SmallVector<int64_t> PadOp::getLowBorder() {
+  return SmallVector<int64_t>(getLow());
 }
 
 /// Strides of `to` over the memory of `from`, run by run of dimensions with equal products.

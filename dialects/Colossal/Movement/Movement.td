@@ -1,6 +1,6 @@
 // Ops that move elements and compute nothing.
 
-def Colossal_ReshapeOp : Colossal_Op<"reshape", [Colossal_InfersRange], ["getFlops"], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "keepsOrder", "getElementCost"]> {
+def Colossal_ReshapeOp : Colossal_Op<"reshape", [Colossal_InfersRange], ["getFlops"], ["isOperandSaved"], ["getForwarding"], ["getKernelKind", "viewThrough", "keepsOrder", "getElementCost"]> {
   let summary = "the same elements, row-major, under another shape";
   let description = [{ - (C1) input and result have equally many elements, of one type. }];
   let arguments = (ins AnyRankedTensor:$input);
@@ -9,7 +9,7 @@ def Colossal_ReshapeOp : Colossal_Op<"reshape", [Colossal_InfersRange], ["getFlo
   let hasFolder = 1;
 }
 
-def Colossal_TransposeOp : Colossal_Op<"transpose", [Colossal_InfersRange], [], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "getElementCost"]> {
+def Colossal_TransposeOp : Colossal_Op<"transpose", [Colossal_InfersRange], [], ["isOperandSaved"], ["getForwarding"], ["getKernelKind", "viewThrough", "getDimensionOrder", "getElementCost"]> {
   let summary = "dimension i of the result is dimension permutation[i] of the input";
   let description = [{
     - (C1) `permutation` holds every dimension of the input once;
@@ -21,7 +21,7 @@ def Colossal_TransposeOp : Colossal_Op<"transpose", [Colossal_InfersRange], [], 
   let hasFolder = 1;
 }
 
-def Colossal_BroadcastOp : Colossal_Op<"broadcast", [Colossal_InfersRange], [], ["isOperandSaved"], [], ["getKernelKind", "viewThrough", "getElementCost"]> {
+def Colossal_BroadcastOp : Colossal_Op<"broadcast", [Colossal_InfersRange], [], ["isOperandSaved"], ["getForwarding"], ["getKernelKind", "viewThrough", "getElementCost"]> {
   let summary = "stretches dimensions of size 1, and adds leading ones, right-aligned";
   let description = [{ - (C1) the input broadcasts to the result's shape and has its element type. }];
   let arguments = (ins AnyRankedTensor:$input);
@@ -30,7 +30,7 @@ def Colossal_BroadcastOp : Colossal_Op<"broadcast", [Colossal_InfersRange], [], 
   let hasFolder = 1;
 }
 
-def Colossal_SliceOp : Colossal_Op<"slice", [Colossal_InfersRange], ["buildLocal"], ["isOperandSaved"], [], ["getKernelKind", "viewThrough"]> {
+def Colossal_SliceOp : Colossal_Op<"slice", [Colossal_InfersRange], ["buildLocal"], ["isOperandSaved"], ["getForwarding"], ["getKernelKind", "viewThrough"]> {
   let summary = "element i of dimension d is input element starts[d] + i * steps[d]";
   let description = [{
     Steps may be negative; sizes are the result's.
@@ -60,7 +60,7 @@ def Colossal_PadMode : Colossal_Enum<"PadMode", "what stands outside", [
   I32EnumAttrCase<"Edge", 3, "edge">, I32EnumAttrCase<"Wrap", 4, "wrap">]>;
 def Colossal_PadModeAttr : Colossal_EnumAttr<Colossal_PadMode, "pad_mode">;
 
-def Colossal_PadOp : Colossal_Op<"pad", [], [], ["isOperandSaved"]> {
+def Colossal_PadOp : Colossal_Op<"pad", [], [], ["isOperandSaved"], [], ["getKernelKind", "getLowBorder"]> {
   let summary = "adds elements before (low) each dimension; those after follow from the result's shape";
   let description = [{
     Negative pads crop. `value` is what constant pads hold, 0 if absent.

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
-#include "dialects/Colossal/Normalization/Statistics.h"
 #include "dialects/Colossal/StagedOps.h"
 #include "dialects/Colossal/Verification.h"
 
@@ -184,6 +183,28 @@ bool SoftmaxOp::readsAtOwnIndex() {
 // Emission
 //===----------------------------------------------------------------------===//
 
+/// 1 / sqrt(squares / count + epsilon).
+static Element inverseDeviation(NormalizeOp op, Element squares, int64_t count) {
+  Element variance = squares * squares.like(1.0 / count);
+  return (variance + variance.like(op.getEpsilon().convertToDouble())).apply(MathFunction::Rsqrt);
+}
+
+/// centered * inverse * scale + bias at `index`, of the result's type.
+static Element normalizeElement(ElementEmitter &emitter, NormalizeOp op, Element centered, Element inverse,
+                                ArrayRef<Lane> index) {
+  Element y = centered * inverse;
+  auto operand = [&](Value tensor) {
+    return Element(emitter, emitter.load(tensor, broadcastIndex(emitter, index, tensor)),
+                   elementTypeOf(tensor))
+        .to(centered.elementType());
+  };
+  if (op.getScale())
+    y = y * operand(op.getScale());
+  if (op.getBias())
+    y = y + operand(op.getBias());
+  return y.to(elementTypeOf(op.getResult()));
+}
+
 Value NormalizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   // The statistics of an element's own row: kernels compute them once a row instead.
   Type type = elementTypeOf(getInput());
@@ -220,26 +241,6 @@ Value NormalizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
   Element squares = sum([&](Element x) { return centered(x) * centered(x); });
   Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner);
   return normalizeElement(emitter, *this, centered(x), inverseDeviation(*this, squares, count), index).get();
-}
-
-Element colossal::inverseDeviation(NormalizeOp op, Element squares, int64_t count) {
-  Element variance = squares * squares.like(1.0 / count);
-  return (variance + variance.like(op.getEpsilon().convertToDouble())).apply(MathFunction::Rsqrt);
-}
-
-Element colossal::normalizeElement(ElementEmitter &emitter, NormalizeOp op, Element centered, Element inverse,
-                                   ArrayRef<Lane> index) {
-  Element y = centered * inverse;
-  auto operand = [&](Value tensor) {
-    return Element(emitter, emitter.load(tensor, broadcastIndex(emitter, index, tensor)),
-                   elementTypeOf(tensor))
-        .to(centered.elementType());
-  };
-  if (op.getScale())
-    y = y * operand(op.getScale());
-  if (op.getBias())
-    y = y + operand(op.getBias());
-  return y.to(elementTypeOf(op.getResult()));
 }
 
 Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
@@ -279,4 +280,69 @@ Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<
   if (getGuard())
     y = (maximum == maximum.like(-std::numeric_limits<double>::infinity())).select(y.like(0), y);
   return y.to(type).get();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+bool SoftmaxOp::keepsElements() {
+  return !getLog();
+}
+
+void SoftmaxOp::emitRow(RowEmitter &rows) {
+  Type type = elementTypeOf(getInput()), inner = computeType(type);
+  Value tensor = getInput(), result = getResult();
+  auto input = [&](ArrayRef<Lane> index) { return rows.element(tensor, inner, index); };
+  Element maximum = rows.fold(ReduceKind::Max, inner, input);
+  Element lowest = maximum.like(-std::numeric_limits<double>::infinity());
+  if (getGuard())
+    maximum = (maximum == lowest).select(maximum.like(0), maximum);
+  const bool log = getLog(), keeps = !log && rows.hasRoom(result);
+  Element sum = rows.fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
+    Element y = rows.expNonPositive(input(index) - maximum);
+    if (keeps)
+      rows.keep(y, result, index);
+    return y;
+  });
+  if (log) {
+    Element factor = sum.apply(MathFunction::Log) + maximum;
+    return rows.bindElements(result, [&rows, type, inner, tensor, factor](ArrayRef<Lane> index) {
+      return (rows.element(tensor, inner, index) - factor).to(type).get();
+    });
+  }
+  Element factor = sum.like(1) / sum;
+  if (getGuard())
+    factor = (sum == sum.like(0)).select(sum.like(0), factor);
+  rows.bindElements(result, [&rows, type, inner, tensor, result, maximum, factor](ArrayRef<Lane> index) {
+    std::optional<Element> y = rows.kept(result, index);
+    if (!y)
+      y = rows.expNonPositive(rows.element(tensor, inner, index) - maximum);
+    return (*y * factor).to(type).get();
+  });
+}
+
+void NormalizeOp::emitRow(RowEmitter &rows) {
+  Type inner = computeType(elementTypeOf(getInput()));
+  auto input = [&rows, inner, tensor = Value(getInput())](ArrayRef<Lane> index) {
+    return rows.element(tensor, inner, index);
+  };
+  const int64_t count = rows.rowSize();
+  std::optional<Element> mean;
+  if (getKind() == NormalizeKind::Layer) {
+    Element total = rows.fold(ReduceKind::Sum, inner, input);
+    mean = total * total.like(1.0 / count);
+  }
+  auto centered = [input, mean](ArrayRef<Lane> index) {
+    Element x = input(index);
+    return mean ? x - *mean : x;
+  };
+  Element squares = rows.fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
+    Element x = centered(index);
+    return x * x;
+  });
+  Element inverse = inverseDeviation(*this, squares, count);
+  rows.bindElements(getResult(), [&rows, op = *this, centered, inverse](ArrayRef<Lane> index) mutable {
+    return normalizeElement(rows.elements(), op, centered(index), inverse, index).get();
+  });
 }

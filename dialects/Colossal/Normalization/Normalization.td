@@ -4,7 +4,7 @@ def Colossal_NormalizeKind : Colossal_Enum<"NormalizeKind", "what is divided out
   I32EnumAttrCase<"Layer", 1, "layer">, I32EnumAttrCase<"RMS", 2, "rms">]>;
 def Colossal_NormalizeKindAttr : Colossal_EnumAttr<Colossal_NormalizeKind, "normalize_kind">;
 
-def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], ["buildLocal", "getFlops"], [], [],
+def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<RowEmissionOpInterface>], ["buildLocal", "getFlops"], [], [],
                                        ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "layer or RMS normalization over dimensions [axis, rank)";
   let description = [{
@@ -23,7 +23,9 @@ def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments], 
   }];
 }
 
-def Colossal_SoftmaxOp : Colossal_Op<"softmax", [AllTypesMatch<["input", "result"]>], ["buildLocal", "getFlops"],
+def Colossal_SoftmaxOp : Colossal_Op<"softmax",
+                                     [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<RowEmissionOpInterface, ["keepsElements"]>],
+                                     ["buildLocal", "getFlops"],
                                      ["isOperandSaved", "isResultSaved"], [],
                                      ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "softmax, or its logarithm, along one dimension";

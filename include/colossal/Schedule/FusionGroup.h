@@ -22,9 +22,7 @@ struct FusionGroup {
 enum class GroupKind { Loops, Tiles, Contraction, Convolution, Attention, Padding, Collective };
 GroupKind kindOf(const FusionGroup &group);
 
-/// On a pad: its result is a storage of its own with the border filled, and room inside for the operand,
-/// which producers write there at once.
-constexpr llvm::StringLiteral kRoomAttrName = "schedule.room";
+/// An op of kind Padding.
 bool isPadding(mlir::Operation *op);
 
 } // namespace colossal::schedule

@@ -180,7 +180,7 @@ void FusedGenerator::planScratch() {
     if (input.getDefiningOp() && reread && !rowSpaceOf(input.getDefiningOp()) &&
         !llvm::is_contained(results(), input) && cost(input, seen) >= 3)
       add(input, elementTypeOf(input));
-    if (RowProgram::keepsResult(op))
+    if (cast<RowEmissionOpInterface>(op).keepsElements())
       add(op->getResult(0), computeType(elementTypeOf(op->getResult(0))));
   }
 }
@@ -208,7 +208,7 @@ void FusedGenerator::emitPoint(LoopEmitter &e, ArrayRef<Lane> index) {
 void FusedGenerator::emitRow(LoopEmitter &e, RowProgram &rows, ArrayRef<Lane> index) {
   rows.beginRow(index);
   for (Operation *op : rowOps)
-    rows.emit(op);
+    cast<RowEmissionOpInterface>(op).emitRow(rows);
   if (llvm::any_of(results(), [&](Value v) { return isFull(v); }))
     rows.forEach([&](ArrayRef<Lane> at) { emitPoint(e, at); });
   auto storeStatistics = [&] {
@@ -425,7 +425,7 @@ void FusedGenerator::startRows(LoopEmitter &e) {
     for (auto [i, output] : llvm::enumerate(results()))
       if (output == input && input.getDefiningOp() && spec.outputs[i].noalias &&
           !rowSpaceOf(input.getDefiningOp()))
-        rows->keep(input, outputViews[i]);
+        rows->keepIn(input, outputViews[i]);
   }
   for (Slot &slot : slots) {
     SmallVector<int64_t> strides(shape.size(), 0);
@@ -437,7 +437,7 @@ void FusedGenerator::startRows(LoopEmitter &e) {
         stride *= shape[d];
       }
     Value pointer = e.vectorMemory().address(frame->scratch(), e.builder().getI8Type(), slot.offset);
-    rows->keep(slot.tensor, {pointer, slot.element, strides});
+    rows->keepIn(slot.tensor, {pointer, slot.element, strides});
   }
 }
 

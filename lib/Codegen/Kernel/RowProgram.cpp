@@ -1,13 +1,10 @@
 //===- RowProgram.cpp - statistics of rows inside a kernel ------------------===//
 #include "RowProgram.h"
 
-#include "dialects/Colossal/Normalization/Statistics.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace colossal;
@@ -19,11 +16,11 @@ RowProgram::RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, Row
 void RowProgram::beginRow(ArrayRef<Lane> index) {
   row.assign(index.begin(), index.end());
   current.clear();
-  for (auto &entry : kept) {
+  for (auto &entry : rooms) {
     entry.second.full = false;
     Value tensor = entry.first;
     e.bindCode(tensor, [this, tensor](ArrayRef<Lane> at) -> Value {
-      Kept &place = kept[tensor];
+      Room &place = rooms[tensor];
       if (!isHere(at, true))
         return e.compute(tensor, at);
       if (place.full)
@@ -53,7 +50,7 @@ bool RowProgram::isHere(ArrayRef<Lane> index, bool reducedToo) const {
 
 void RowProgram::finishLoop() {
   for (Value tensor : filling)
-    kept[tensor].full = true;
+    rooms[tensor].full = true;
   filling.clear();
   current.clear();
 }
@@ -64,10 +61,6 @@ int64_t RowProgram::rowSize() const {
     if (space.reduced[d])
       size *= space.shape[d];
   return size;
-}
-
-Element RowProgram::element(Value tensor, Type type, ArrayRef<Lane> index) {
-  return Element(e, e.load(tensor, index), elementTypeOf(tensor)).to(type);
 }
 
 SmallVector<Lane> RowProgram::rowIndex(ArrayRef<int64_t> resultShape) const {
@@ -286,115 +279,49 @@ Element RowProgram::fold(ReduceKind kind, Type type, Term term) {
 }
 
 //===----------------------------------------------------------------------===//
-// Statistics
+// Results
 //===----------------------------------------------------------------------===//
 
-bool RowProgram::keepsResult(Operation *op) {
-  auto softmax = dyn_cast<SoftmaxOp>(op);
-  return softmax && !softmax.getLog();
+Element RowProgram::expNonPositive(Element x) {
+  if (!x.elementType().isF32())
+    return x.apply(MathFunction::Exp);
+  constexpr double log2e = 1.4426950408889634;
+  Element scaled = x * x.like(log2e);
+  return Element(e, e.vectorMath().exp2NonPositive(scaled.get()), x.elementType());
 }
 
-void RowProgram::emit(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return emitReduce(reduce);
-  if (auto softmax = dyn_cast<SoftmaxOp>(op))
-    return emitSoftmax(softmax);
-  emitNormalize(cast<NormalizeOp>(op));
-}
-
-void RowProgram::emitReduce(ReduceOp op) {
-  Type type = elementTypeOf(op.getInput()), inner = accumulateType(op.getKind(), type);
-  Type result = elementTypeOf(op.getResult());
-  auto input = [&](ArrayRef<Lane> index) { return element(op.getInput(), inner, index); };
-  std::optional<Element> value;
-  if (op.getKind() == ReduceKind::LogSumExp) {
-    Element maximum = fold(ReduceKind::Max, inner, input), zero = maximum.like(0);
-    Element shift = ((maximum - maximum) == zero).select(maximum, zero);
-    Element sum = fold(ReduceKind::Sum, inner,
-                       [&](ArrayRef<Lane> index) { return (input(index) - shift).apply(MathFunction::Exp); });
-    value = (sum.apply(MathFunction::Log) + shift).to(result);
-  } else {
-    value = reduceFinish(op.getKind(), fold(op.getKind(), inner, input), op.getCount().value_or(rowSize()),
-                         result);
-  }
-  SmallVector<Lane> here = rowIndex(shapeOf(op.getResult()));
-  e.bindCode(op.getResult(), [this, here, op, total = value->get()](ArrayRef<Lane> index) mutable {
+void RowProgram::bindStatistic(Value result, Element value) {
+  SmallVector<Lane> here = rowIndex(shapeOf(result));
+  e.bindCode(result, [this, here, result, value = value.get()](ArrayRef<Lane> index) {
     // A dimension of one element has one index, however it is written.
-    for (auto [at, expected, size] : llvm::zip(index, here, shapeOf(op.getResult())))
+    for (auto [at, expected, size] : llvm::zip(index, here, shapeOf(result)))
       if (size != 1 &&
           (at.base != expected.base || at.vector != expected.vector || at.stride != expected.stride))
-        e.fail("a reduction is read at another row");
-    return total;
+        failElsewhere(result);
+    return value;
   });
 }
 
-void RowProgram::emitSoftmax(SoftmaxOp op) {
-  Type type = elementTypeOf(op.getInput()), inner = computeType(type);
-  auto input = [&](ArrayRef<Lane> index) { return element(op.getInput(), inner, index); };
-  Element maximum = fold(ReduceKind::Max, inner, input);
-  Element lowest = maximum.like(-std::numeric_limits<double>::infinity());
-  if (op.getGuard())
-    maximum = (maximum == lowest).select(maximum.like(0), maximum);
-  constexpr double log2e = 1.4426950408889634;
-  auto exponential = [this, inner, maximum](Element x) {
-    Element d = x - maximum;
-    if (!inner.isF32())
-      return d.apply(MathFunction::Exp);
-    Element scaled = d * d.like(log2e);
-    return Element(e, e.vectorMath().exp2NonPositive(scaled.get()), inner);
-  };
-  Value result = op.getResult();
-  auto keptHere = kept.find(result);
-  bool keeps = keptHere != kept.end() && !op.getLog();
-  Element sum = fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
-    Element y = exponential(input(index));
-    if (keeps)
-      e.store(y.get(), keptHere->second.view, index);
-    return y;
-  });
-  std::optional<Element> factor;
-  if (op.getLog()) {
-    factor = sum.apply(MathFunction::Log) + maximum;
-  } else {
-    factor = sum.like(1) / sum;
-    if (op.getGuard())
-      factor = (sum == sum.like(0)).select(sum.like(0), *factor);
-  }
-  bool log = op.getLog();
-  Value tensor = op.getInput();
-  std::optional<TensorView> view;
-  if (keeps)
-    view = keptHere->second.view;
-  e.bindCode(result,
-             [this, type, inner, log, tensor, view, exponential, factor = *factor](ArrayRef<Lane> index) {
-               if (!isHere(index, false))
-                 e.fail("a softmax is read at another row");
-               if (log)
-                 return (element(tensor, inner, index) - factor).to(type).get();
-               Element y = view && isHere(index, true) ? Element(e, e.read(*view, index), inner)
-                                                       : exponential(element(tensor, inner, index));
-               return (y * factor).to(type).get();
-             });
-}
-
-void RowProgram::emitNormalize(NormalizeOp op) {
-  Type type = elementTypeOf(op.getInput()), inner = computeType(type);
-  auto input = [&](ArrayRef<Lane> index) { return element(op.getInput(), inner, index); };
-  int64_t count = rowSize();
-  std::optional<Element> mean;
-  if (op.getKind() == NormalizeKind::Layer) {
-    Element total = fold(ReduceKind::Sum, inner, input);
-    mean = total * total.like(1.0 / count);
-  }
-  Element squares = fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
-    Element x = mean ? input(index) - *mean : input(index);
-    return x * x;
-  });
-  Element inverse = inverseDeviation(op, squares, count);
-  e.bindCode(op.getResult(), [this, op, inner, mean, inverse](ArrayRef<Lane> index) mutable {
+void RowProgram::bindElements(Value result, Code code) {
+  e.bindCode(result, [this, result, code = std::move(code)](ArrayRef<Lane> index) {
     if (!isHere(index, false))
-      e.fail("a normalization is read at another row");
-    Element x = element(op.getInput(), inner, index);
-    return normalizeElement(e, op, mean ? x - *mean : x, inverse, index).get();
+      failElsewhere(result);
+    return code(index);
   });
+}
+
+void RowProgram::failElsewhere(Value result) {
+  e.fail((result.getDefiningOp()->getName().getStringRef() + " is read at another row").str());
+}
+
+void RowProgram::keep(Element element, Value result, ArrayRef<Lane> index) {
+  e.store(element.get(), rooms.find(result)->second.view, index);
+}
+
+std::optional<Element> RowProgram::kept(Value result, ArrayRef<Lane> index) {
+  auto room = rooms.find(result);
+  if (room == rooms.end() || !isHere(index, true))
+    return std::nullopt;
+  TensorView view = room->second.view;
+  return Element(e, e.read(view, index), view.element);
 }

@@ -13,7 +13,7 @@
 
 namespace colossal::kernel {
 
-class RowProgram {
+class RowProgram final : public RowEmitter {
 public:
   /// `lane` is the dimension of `space` along which vectors run.
   RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane);
@@ -23,40 +23,39 @@ public:
   void beginRow(llvm::ArrayRef<Lane> index);
   /// The values that `tensor` takes in a row are kept in `view` when first computed, and read from there
   /// afterwards.
-  void keep(mlir::Value tensor, TensorView view) { kept[tensor] = {std::move(view), false}; }
-  /// Whether computing the statistics of `op` also gives most of its result, which is then worth keeping.
-  static bool keepsResult(mlir::Operation *op);
-  /// Computes the statistics of `op` and binds its result.
-  void emit(mlir::Operation *op);
+  void keepIn(mlir::Value tensor, TensorView view) { rooms[tensor] = {std::move(view), false}; }
   /// Runs `body` at every element of the row, with vectors along the row if that is where they run.
   void forEach(llvm::function_ref<void(llvm::ArrayRef<Lane>)> body);
   /// Index of a reduced result, where the row's own position is known.
   llvm::SmallVector<Lane> rowIndex(llvm::ArrayRef<int64_t> resultShape) const;
 
+  ElementEmitter &elements() override { return e; }
+  int64_t rowSize() const override;
+  /// A scalar along the row, a vector across rows.
+  Element fold(ReduceKind kind, mlir::Type type, Term term) override;
+  Element expNonPositive(Element x) override;
+  void bindStatistic(mlir::Value result, Element value) override;
+  void bindElements(mlir::Value result, Code code) override;
+  bool hasRoom(mlir::Value result) const override { return rooms.contains(result); }
+  void keep(Element element, mlir::Value result, llvm::ArrayRef<Lane> index) override;
+  std::optional<Element> kept(mlir::Value result, llvm::ArrayRef<Lane> index) override;
+
 private:
-  using Term = llvm::function_ref<Element(llvm::ArrayRef<Lane>)>;
   /// Loops over the row; `body` maps (index, accumulators) to accumulators, in `ways` independent groups.
   llvm::SmallVector<mlir::Value> loop(
       unsigned ways, llvm::ArrayRef<mlir::Value> init,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(unsigned way, llvm::ArrayRef<Lane>, mlir::ValueRange)>
           body);
-  /// The combination of `term` over the row: a scalar along the row, a vector across rows.
-  Element fold(ReduceKind kind, mlir::Type type, Term term);
   Element horizontal(ReduceKind kind, Element vector);
   /// `base` moved to the vector of this member, where vectors of all members lie next to each other.
   mlir::Value ofMember(mlir::Value base);
-  Element element(mlir::Value tensor, mlir::Type type, llvm::ArrayRef<Lane> index);
   bool isHere(llvm::ArrayRef<Lane> index, bool reducedToo) const;
+  void failElsewhere(mlir::Value result);
   void finishLoop();
-  int64_t rowSize() const;
 
-  void emitReduce(ReduceOp op);
-  void emitSoftmax(SoftmaxOp op);
-  void emitNormalize(NormalizeOp op);
-
-  struct Kept {
+  struct Room {
     TensorView view;
-    bool full;
+    bool full; ///< all values of this row lie there
   };
   LoopEmitter &e;
   const Team &team;
@@ -65,7 +64,7 @@ private:
   unsigned lane;
   llvm::SmallVector<Lane> row;     // kept dimensions' indices
   llvm::SmallVector<Lane> current; // the element that a loop is at
-  llvm::DenseMap<mlir::Value, Kept> kept;
+  llvm::DenseMap<mlir::Value, Room> rooms;
   llvm::SmallVector<mlir::Value> filling;
 };
 
