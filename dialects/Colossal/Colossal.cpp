@@ -4,11 +4,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
-#include "dialects/Colossal/MaskPadding.h"
+#include "dialects/Colossal/LocalOps.h"
 #include "dialects/Colossal/Normalization/ScaleAndBias.h"
 #include "dialects/Dist/Dist.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,7 +26,7 @@ using namespace colossal;
 #include "dialects/Colossal/ColossalOps.cpp.inc"
 
 void ColossalDialect::initialize() {
-  attachMaskPaddingEmission(*getContext());
+  attachLocalEmission(*getContext());
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Colossal/ColossalOps.cpp.inc"

@@ -27,9 +27,9 @@ def Colossal_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
-  // Element code is made of arith, math and vector ops; dist.mask_padding gets its element code here.
+  // Element code is made of arith, math and vector ops; ops of local tensors get theirs here (LocalOps.h).
   let dependentDialects = ["::colossal::dist::DistDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-                           "::mlir::vector::VectorDialect"];
+                           "::mlir::shard::ShardDialect", "::mlir::vector::VectorDialect"];
 }
 
 class Colossal_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {

@@ -34,11 +34,8 @@ bool areWithin(Value indices, int64_t size, DataFlowSolver &solver) {
 /// The argument whose elements these are, each at least once; null where they are computed.
 BlockArgument findArgument(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    auto elementwise = dyn_cast<ElementwiseOp>(op);
-    bool widens = elementwise && elementwise.getKind() == ElementwiseKind::Cast &&
-                  getElementTypeOrSelf(op->getOperand(0).getType()).isSignlessInteger(32) &&
-                  getElementTypeOrSelf(value.getType()).isSignlessInteger(64);
-    if (!widens && !isa<ReshapeOp, TransposeOp, BroadcastOp>(op))
+    auto emission = dyn_cast<ElementEmissionOpInterface>(op);
+    if (!emission || emission.getForwarding() != Forwarding::All)
       return {};
     value = op->getOperand(0);
   }

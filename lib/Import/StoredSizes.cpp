@@ -13,7 +13,13 @@ static constexpr int64_t kMostComputed = int64_t(1) << 48;
 
 /// Whether `op` may be computed where its results are read, so that they need not be stored.
 static bool isComputedInPlace(Operation *op) {
-  return isa<ElementwiseOp, IotaOp, ConstantOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
+  auto emission = dyn_cast<ElementEmissionOpInterface>(op);
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  if (!emission || !kernel)
+    return false;
+  const bool isPointwise = kernel.getKernelKind() == KernelKind::Element && kernel.readsAtOwnIndex();
+  return isPointwise || kernel.isElementFree() || emission.getForwarding() != Forwarding::None ||
+         op->hasTrait<OpTrait::ConstantLike>();
 }
 
 static LogicalResult check(Location location, Type type, int64_t most) {

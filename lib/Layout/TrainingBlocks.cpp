@@ -241,8 +241,9 @@ LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
     built.name += "#" + std::to_string(same + 1);
   built.kind = getKind(op);
   built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    built.causal = attention.getCausal();
+  // Attention that must know where its queries stand: what lies behind them is masked.
+  built.causal = built.kind == planner::Operation::Attention &&
+                 llvm::any_of(fewRules.get(op).own.factors, [](const Factor &f) { return f.indexed; });
   if (failed(addUses(op, other, kind, built)))
     return failure();
   kind.operations.push_back(std::move(built));

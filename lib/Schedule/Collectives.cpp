@@ -220,14 +220,12 @@ LogicalResult lowerCollective(OpBuilder &builder, Operation *op, plan::BufferAtt
   return Lowering(builder, op, src, dst, byPart).run(scalars);
 }
 
-FailureOr<SliceStart> getSliceStart(OpBuilder &builder, Operation *allSlice) {
-  auto slice = dyn_cast<shard::AllSliceOp>(allSlice);
-  auto mesh = allSlice->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
-  if (!slice || !mesh)
-    return failure();
+Value buildSliceStart(OpBuilder &builder, Operation *op) {
+  auto slice = dyn_cast<shard::AllSliceOp>(op);
+  if (!slice)
+    return nullptr;
+  auto mesh = op->getParentOfType<ModuleOp>()->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
   Location loc = slice.getLoc();
-  SliceStart result;
-  result.dim = slice.getSliceAxis().getSExtValue();
   // The member's rank in the group, row-major over the axes in their order.
   Value member = arith::ConstantIndexOp::create(builder, loc, 0);
   for (int16_t axis : slice.getGridAxes()) {
@@ -237,9 +235,9 @@ FailureOr<SliceStart> getSliceStart(OpBuilder &builder, Operation *allSlice) {
     member =
         arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, member, size), coordinate);
   }
-  Value chunk = arith::ConstantIndexOp::create(builder, loc, shapeOf(slice.getResult())[result.dim]);
-  result.start = arith::MulIOp::create(builder, loc, member, chunk);
-  return result;
+  const int64_t dim = slice.getSliceAxis().getSExtValue();
+  Value chunk = arith::ConstantIndexOp::create(builder, loc, shapeOf(slice.getResult())[dim]);
+  return arith::MulIOp::create(builder, loc, member, chunk);
 }
 
 } // namespace colossal::schedule

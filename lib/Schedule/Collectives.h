@@ -27,13 +27,9 @@ mlir::LogicalResult lowerCollective(mlir::OpBuilder &builder, mlir::Operation *o
                                     plan::BufferAttr dst, bool byPart,
                                     llvm::function_ref<mlir::Value(mlir::Value)> scalars);
 
-/// What shard.all_slice takes: elements [start, start + result size) of dimension `dim`, `start` built at
-/// `builder` from coordinates.
-struct SliceStart {
-  int64_t dim = 0;
-  mlir::Value start;
-};
-mlir::FailureOr<SliceStart> getSliceStart(mlir::OpBuilder &builder, mlir::Operation *allSlice);
+/// Of a shard.all_slice: where the elements that it takes begin, along its dimension; built at `builder` from
+/// coordinates. Null for all other ops.
+mlir::Value buildSliceStart(mlir::OpBuilder &builder, mlir::Operation *op);
 
 } // namespace colossal::schedule
 

@@ -8,8 +8,6 @@
 #include "Groups.h"
 #include "Prepare.h"
 
-#include "mlir/Dialect/Shard/IR/ShardDialect.h"
-#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -127,9 +125,8 @@ void schedule::registerCommonLowerings(LoweringTable &table) {
   table.set(GroupKind::Loops,
             [](LoweringContext &context, FusionGroup &group) { return context.lowerLoops(group); });
   table.set(GroupKind::Tiles, lowerTiles);
-  table.set(GroupKind::Padding, [](LoweringContext &context, FusionGroup &group) {
-    return context.lowerPadding(cast<PadOp>(group.routine));
-  });
+  table.set(GroupKind::Padding,
+            [](LoweringContext &context, FusionGroup &group) { return context.lowerPadding(group.routine); });
   table.set(GroupKind::Collective, lowerCollectiveGroup);
 }
 
@@ -161,14 +158,11 @@ LogicalResult FunctionLowering::prepareOps() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && isPure(&op) && op.getNumResults())
       op.erase();
-  for (Operation &op : llvm::make_early_inc_range(body))
-    if (isa<shard::AllSliceOp>(op)) {
-      OpBuilder b(&op);
-      auto start = getSliceStart(b, &op);
-      if (failed(start))
-        return failure();
-      state.sliceStarts[&op] = start->start;
-    }
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    OpBuilder b(&op);
+    if (Value start = buildSliceStart(b, &op))
+      state.sliceStarts[&op] = start;
+  }
   return success();
 }
 

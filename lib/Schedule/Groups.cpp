@@ -10,7 +10,8 @@ using namespace colossal;
 using namespace colossal::schedule;
 
 bool schedule::isPadding(Operation *op) {
-  return isa<PadOp>(op) && op->hasAttr(kRoomAttrName);
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getKernelKind() == KernelKind::Padding;
 }
 
 GroupKind schedule::kindOf(const FusionGroup &group) {
@@ -18,10 +19,9 @@ GroupKind schedule::kindOf(const FusionGroup &group) {
     return GroupKind::Loops;
   if (isCollective(group.routine))
     return GroupKind::Collective;
-  if (isPadding(group.routine))
-    return GroupKind::Padding;
   switch (cast<KernelOpInterface>(group.routine).getKernelKind()) {
   case KernelKind::Tile: return GroupKind::Tiles;
+  case KernelKind::Padding: return GroupKind::Padding;
   case KernelKind::Contraction: return GroupKind::Contraction;
   case KernelKind::Convolution: return GroupKind::Convolution;
   case KernelKind::Attention: return GroupKind::Attention;
@@ -32,13 +32,14 @@ GroupKind schedule::kindOf(const FusionGroup &group) {
 OpClass schedule::classify(Operation *op) {
   if (op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType()))
     return OpClass::None;
-  if (isCollective(op) || isPadding(op))
+  if (isCollective(op))
     return OpClass::Routine;
   auto kernel = dyn_cast<KernelOpInterface>(op);
   switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
   case KernelKind::Source:
   case KernelKind::Movement: return OpClass::None;
   case KernelKind::Tile:
+  case KernelKind::Padding:
   case KernelKind::Contraction:
   case KernelKind::Convolution:
   case KernelKind::Attention: return OpClass::Routine;

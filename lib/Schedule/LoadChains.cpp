@@ -66,7 +66,7 @@ LogicalResult LoweringContext::loadInto(Value value, unsigned storage) {
 
 FailureOr<View> LoweringContext::loadTemporary(Value value) {
   Operation *op = value.getDefiningOp();
-  if (isa<ParameterOp, ConstantOp>(op)) {
+  if (isSource(op)) {
     View view = state.load.allocate(value);
     view.strides = denseStrides(tensorOf(value).getShape());
     state.load.setView(value, view);
@@ -81,8 +81,7 @@ FailureOr<View> LoweringContext::loadTemporary(Value value) {
       return;
     for (Value operand : def->getOperands())
       if (Operation *next = operand.getDefiningOp(); next && isa<RankedTensorType>(operand.getType()) &&
-                                                     !state.load.views.count(operand) &&
-                                                     !isa<ParameterOp, ConstantOp>(next))
+                                                     !state.load.views.count(operand) && !isSource(next))
         self(self, next);
     slice.insert(def);
   };
@@ -101,7 +100,7 @@ FailureOr<View> LoweringContext::persist(Value value) {
     return state.run.views[value] = view;
   }
   Operation *op = value.getDefiningOp();
-  if (isa<ParameterOp, ConstantOp>(op)) {
+  if (isSource(op)) {
     view.storage = newWeight(byteSize(type));
     if (failed(loadInto(value, view.storage)))
       return failure();
@@ -129,7 +128,7 @@ FailureOr<View> LoweringContext::persist(Value value) {
     }
   }
   state.shared.weightOf[key] = view.storage;
-  if (isa<ParameterOp, ConstantOp>(op))
+  if (isSource(op))
     state.load.views[value] = view;
   return state.run.views[value] = view;
 }

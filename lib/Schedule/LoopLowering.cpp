@@ -8,9 +8,8 @@ using namespace colossal;
 using namespace colossal::schedule;
 
 std::string schedule::shortName(Operation *op) {
-  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
-    return stringifyElementwiseKind(elementwise.getKind()).str();
-  return op->getName().stripDialect().str();
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return (kernel ? kernel.getKernelName() : op->getName().stripDialect()).str();
 }
 
 const CachedKernel *

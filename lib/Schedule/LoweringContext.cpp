@@ -50,8 +50,11 @@ bool LoweringContext::isFree(Value value) {
     return false;
   if (isMovement(op))
     return isFree(op->getOperand(0));
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  const bool readsNothing = llvm::none_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
   DenseElementsAttr attribute;
-  return isa<IotaOp>(op) || (matchPattern(value, m_Constant(&attribute)) && attribute.isSplat());
+  return (readsNothing && kernel && kernel.isElementFree()) ||
+         (matchPattern(value, m_Constant(&attribute)) && attribute.isSplat());
 }
 
 std::string LoweringContext::keyOf(Value value) {
@@ -69,7 +72,7 @@ std::string LoweringContext::keyOf(Value value) {
   if (auto result = dyn_cast<OpResult>(value))
     stream << '#' << result.getResultNumber();
   DenseElementsAttr constant;
-  if (isa<ConstantOp>(op) && matchPattern(value, m_Constant(&constant))) {
+  if (matchPattern(value, m_Constant(&constant))) {
     ArrayRef<char> raw = constant.getRawData();
     add(StringRef(raw.data(), raw.size()));
   } else if (auto parameter = dyn_cast<ParameterOp>(op)) {
@@ -96,8 +99,8 @@ unsigned LoweringContext::newWeight(int64_t bytes) {
   return kWeightBase + state.shared.weights.size() - 1;
 }
 
-/// Dimensions in the order in which they should lie in memory, outermost first: the order in which a
-/// transpose that is the value's only reader wants them, so that the transpose and what reshapes it cost
+/// Dimensions in the order in which they should lie in memory, outermost first: the order in which all its
+/// readers want them, if they only order them anew, so that these and what reshapes their results cost
 /// nothing.
 SmallVector<unsigned> LoweringContext::memoryOrder(Value value) {
   SmallVector<unsigned> order;
@@ -105,15 +108,13 @@ SmallVector<unsigned> LoweringContext::memoryOrder(Value value) {
     order.push_back(d);
   std::optional<SmallVector<unsigned>> wanted;
   for (Operation *user : value.getUsers()) {
-    auto transpose = dyn_cast<TransposeOp>(user);
-    SmallVector<unsigned> asks = order;
-    if (transpose)
-      asks.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
-    if (!transpose || (wanted && *wanted != asks)) {
+    auto kernel = dyn_cast<KernelOpInterface>(user);
+    auto asks = kernel ? kernel.getDimensionOrder() : std::nullopt;
+    if (!asks || (wanted && *wanted != *asks)) {
       wanted.reset();
       break;
     }
-    wanted = asks;
+    wanted = std::move(asks);
   }
   if (wanted)
     return *wanted;

@@ -34,9 +34,17 @@ int64_t schedule::spanElements(const View &view, ArrayRef<int64_t> shape) {
   return last + 1;
 }
 
-bool schedule::isMovement(Operation *op) {
+static bool isOfKind(Operation *op, KernelKind kind) {
   auto kernel = dyn_cast<KernelOpInterface>(op);
-  return kernel && kernel.getKernelKind() == KernelKind::Movement;
+  return kernel && kernel.getKernelKind() == kind;
+}
+
+bool schedule::isMovement(Operation *op) {
+  return isOfKind(op, KernelKind::Movement);
+}
+
+bool schedule::isSource(Operation *op) {
+  return isOfKind(op, KernelKind::Source);
 }
 
 std::optional<View> schedule::viewThrough(Operation *op, const View &input) {

@@ -117,7 +117,8 @@ public:
   mlir::LogicalResult lowerLoops(FusionGroup &group);
   /// The group in pieces: its routine, then what followed it.
   mlir::LogicalResult lowerSeparately(FusionGroup &group);
-  mlir::LogicalResult lowerPadding(PadOp op);
+  /// An op of kind Padding: its border filled, the operand copied inside.
+  mlir::LogicalResult lowerPadding(mlir::Operation *op);
 
 private:
   friend class FunctionLowering;
@@ -131,7 +132,7 @@ private:
   mlir::FailureOr<View> persist(mlir::Value value);
   mlir::FailureOr<View> loadTemporary(mlir::Value value);
   mlir::LogicalResult loadInto(mlir::Value value, unsigned storage);
-  mlir::LogicalResult allocatePadded(PadOp op);
+  mlir::LogicalResult allocatePadded(mlir::Operation *op);
   std::optional<View> allocateInside(mlir::Value value);
 
   FunctionState &state;

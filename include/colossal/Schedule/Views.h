@@ -24,8 +24,10 @@ struct View {
 llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 /// The elements lie row-major without gaps (dimensions of size 1 may have any stride).
 bool isDense(const View &view, llvm::ArrayRef<int64_t> shape);
-/// The op is a reshape, transpose, broadcast or slice: a candidate for a view.
+/// An op of kind Movement (a reshape, transpose, broadcast or slice): a candidate for a view.
 bool isMovement(mlir::Operation *op);
+/// An op of kind Source: a parameter or a constant.
+bool isSource(mlir::Operation *op);
 /// The movement's result as a view, given its input's; nothing if strides cannot say it.
 std::optional<View> viewThrough(mlir::Operation *movement, const View &input);
 /// Elements from the lowest to the highest address, inclusive.

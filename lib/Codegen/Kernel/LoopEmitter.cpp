@@ -5,8 +5,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Shard/IR/ShardDialect.h"
-#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -168,12 +166,6 @@ Value LoopEmitter::compute(Value tensor, ArrayRef<Lane> index) {
                  : isNarrowFloat(element) ? APInt(8, carrierBits(attribute.getSplatValue<APFloat>(), element))
                                           : APInt(8, carrierBits(attribute.getSplatValue<APInt>(), element));
     return arith::ConstantOp::create(b, location, IntegerAttr::get(carrier, bits));
-  }
-  if (auto slice = dyn_cast_or_null<shard::AllSliceOp>(op)) {
-    SmallVector<Lane> in(index);
-    unsigned axis = slice.getSliceAxis().getZExtValue();
-    in[axis] = add(in[axis], uniform(scalarOperand(tensor)));
-    return pull(slice.getInput(), in);
   }
   if (auto emission = dyn_cast_or_null<ElementEmissionOpInterface>(op))
     if (Value value = emission.emitElement(*this, cast<OpResult>(tensor).getResultNumber(), index))

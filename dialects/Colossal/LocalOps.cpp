@@ -1,13 +1,16 @@
-//===- MaskPadding.cpp ------------------------------------------------------===//
+//===- LocalOps.cpp ---------------------------------------------------------===//
 //
-// The refined index of an element tells whether it is padding.
+// Of masked padding, the refined index of an element tells whether it is padding; of a slice, the element is
+// the input's, so much further on.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/Colossal/MaskPadding.h"
+#include "dialects/Colossal/LocalOps.h"
 
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
 #include "dialects/Dist/Dist.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -46,8 +49,19 @@ struct MaskPaddingEmission
                           [&] { return makeFill(emitter, type, op.getFill().convertToDouble()).get(); });
   }
 };
+
+struct AllSliceEmission : ElementEmissionOpInterface::ExternalModel<AllSliceEmission, shard::AllSliceOp> {
+  Value emitElement(Operation *operation, ElementEmitter &emitter, unsigned, ArrayRef<Lane> index) const {
+    auto op = cast<shard::AllSliceOp>(operation);
+    SmallVector<Lane> in(index);
+    Lane &along = in[op.getSliceAxis().getZExtValue()];
+    along = emitter.add(along, emitter.uniform(emitter.scalarOperand(op.getResult())));
+    return emitter.load(op.getInput(), in);
+  }
+};
 } // namespace
 
-void colossal::attachMaskPaddingEmission(MLIRContext &context) {
+void colossal::attachLocalEmission(MLIRContext &context) {
   dist::MaskPaddingOp::attachInterface<MaskPaddingEmission>(context);
+  shard::AllSliceOp::attachInterface<AllSliceEmission>(context);
 }
