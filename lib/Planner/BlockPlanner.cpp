@@ -45,12 +45,34 @@ struct BlockPlanner::Layouts {
       kinds.push_back(std::make_unique<KindInfo>(kind));
   }
 
+  /// The ends that an operation's choices give one of its tensors.
+  struct Ends {
+    std::vector<ValueLayout> distinct;
+    std::vector<std::size_t> of; ///< by choice: its place in `distinct`
+    void add(const ValueLayout &end) {
+      auto at = std::find(distinct.begin(), distinct.end(), end);
+      of.push_back(static_cast<std::size_t>(at - distinct.begin()));
+      if (at == distinct.end())
+        distinct.push_back(end);
+    }
+  };
+  /// What operations of a kind may choose on some axes, and how that leaves their tensors: the same for all
+  /// microbatches, boundaries and kinds of recompute.
+  struct Options {
+    std::vector<std::vector<Choice>> choices; ///< by operation
+    std::vector<Ends> made;                   ///< by tensor; of those that an operation makes
+    std::vector<std::vector<Ends>> taken;     ///< by tensor and consumer
+    Options() = default;
+    Options(const UnitLayouts &unit, const KindInfo &info, const std::map<int, Choice> &pinned);
+  };
+
   /// What is known on one set of axes.
   struct OnAxes {
     OnAxes(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
         : resharder(operations, axes) {}
     Resharder resharder;
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
+    std::map<int, Options> options; ///< by kind, without pins
   };
   using AxesKey = std::vector<std::array<int, 5>>;
   OnAxes &on(const std::vector<TensorAxis> &axes) {
@@ -144,17 +166,27 @@ static std::vector<double> key(const UnitQuery &query) {
   return key;
 }
 
-/// The ends that an operation's choices give one of its tensors.
-struct Ends {
-  std::vector<ValueLayout> distinct;
-  std::vector<std::size_t> of; ///< by choice: its place in `distinct`
-  void add(const ValueLayout &end) {
-    auto at = std::find(distinct.begin(), distinct.end(), end);
-    of.push_back(static_cast<std::size_t>(at - distinct.begin()));
-    if (at == distinct.end())
-      distinct.push_back(end);
+BlockPlanner::Layouts::Options::Options(const UnitLayouts &unit, const KindInfo &info,
+                                        const std::map<int, Choice> &pinned)
+    : choices(info.kind.operations.size()), made(info.kind.tensors.size()), taken(info.kind.tensors.size()) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    int op = static_cast<int>(i);
+    auto pin = pinned.find(op);
+    choices[i] = pin != pinned.end() ? std::vector<Choice>{pin->second} : unit.choices(op);
   }
-};
+  for (std::size_t t = 0; t < made.size(); ++t) {
+    if (info.kind.tensors[t].kind != Tensor::Activation)
+      continue;
+    if (info.producer[t] >= 0)
+      for (const Choice &choice : choices[info.producer[t]])
+        made[t].add(unit.made(static_cast<int>(t), choice));
+    for (const KindInfo::Consumer &consumer : info.consumers[t]) {
+      Ends &to = taken[t].emplace_back();
+      for (const Choice &choice : choices[consumer.op])
+        to.add(unit.taken(consumer, choice));
+    }
+  }
+}
 
 std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
                                                        const std::map<int, Choice> &pinned) {
@@ -162,14 +194,20 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   const KindInfo &info = *kinds[query.kind];
   const UnitKind &kind = info.kind;
   search::Problem problem;
-  std::vector<std::vector<Choice>> choices(kind.operations.size());
+  Options pinnedOptions, *options = &pinnedOptions;
+  if (pinned.empty()) {
+    auto [entry, isNew] = on(query.axes).options.try_emplace(query.kind);
+    options = &entry->second;
+    if (isNew)
+      *options = Options(unit, info, pinned);
+  } else {
+    pinnedOptions = Options(unit, info, pinned);
+  }
+  const std::vector<std::vector<Choice>> &choices = options->choices;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
-    int op = static_cast<int>(i);
-    auto pin = pinned.find(op);
-    choices[i] = pin != pinned.end() ? std::vector<Choice>{pin->second} : unit.choices(op);
     search::Node node;
     for (const Choice &choice : choices[i])
-      node.candidates.push_back({search::costFromSeconds(unit.opSeconds(op, choice)), {}});
+      node.candidates.push_back({search::costFromSeconds(unit.opSeconds(static_cast<int>(i), choice)), {}});
     problem.nodes.push_back(std::move(node));
   }
   auto cost = [](double seconds) {
@@ -178,12 +216,6 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   auto add = [&](int a, int b, search::CostTable table) {
     if (std::any_of(table.begin(), table.end(), [](search::Cost entry) { return entry != 0; }))
       problem.addEdge(a, b, std::make_shared<search::CostTable>(std::move(table)));
-  };
-  auto ends = [&](const KindInfo::Consumer &consumer) {
-    Ends to;
-    for (const Choice &choice : choices[consumer.op])
-      to.add(unit.taken(consumer, choice));
-    return to;
   };
   // Many choices of an operation leave a tensor alike: each pair that differs is priced once.
   auto table = [&](const Ends &from, const Ends &to, int tensor, bool regather) {
@@ -201,10 +233,7 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
     int tensor = static_cast<int>(t), producer = info.producer[t];
     if (kind.tensors[t].kind != Tensor::Activation)
       continue;
-    Ends from;
-    if (producer >= 0)
-      for (const Choice &choice : choices[producer])
-        from.add(unit.made(tensor, choice));
+    const Ends &from = options->made[t];
     if (info.hasSharedCopy[t]) {
       Ends shared;
       for (const ValueLayout &meeting : unit.valueLayouts(tensor))
@@ -217,11 +246,13 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
       problem.nodes.push_back(std::move(node));
       if (producer >= 0)
         add(producer, meeting, table(from, shared, tensor, false));
-      for (const auto &consumer : info.consumers[t])
-        add(meeting, consumer.op, table(shared, ends(consumer), tensor, unit.isSaved(consumer)));
+      for (std::size_t c = 0; c < info.consumers[t].size(); ++c) {
+        const auto &consumer = info.consumers[t][c];
+        add(meeting, consumer.op, table(shared, options->taken[t][c], tensor, unit.isSaved(consumer)));
+      }
     } else if (producer >= 0 && !info.consumers[t].empty()) {
       const auto &consumer = info.consumers[t].front();
-      add(producer, consumer.op, table(from, ends(consumer), tensor, unit.isSaved(consumer)));
+      add(producer, consumer.op, table(from, options->taken[t].front(), tensor, unit.isSaved(consumer)));
     }
   }
   search::Budget budget;

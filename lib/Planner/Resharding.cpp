@@ -1,6 +1,8 @@
 // Cheapest moves between placements.
 #include "Resharding.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace colossal::planner {
@@ -13,14 +15,52 @@ double Resharder::share(const Placement &placement) const {
   return part;
 }
 
+std::size_t Resharder::mix(double bytes, const Placement &from, const Placement &to) {
+  auto pack = [](const Placement &placement) {
+    std::uint64_t packed = 0;
+    for (Code code : placement)
+      packed = packed << 16 | static_cast<std::uint16_t>(code);
+    return packed;
+  };
+  std::uint64_t bits;
+  std::memcpy(&bits, &bytes, sizeof bits);
+  std::uint64_t mixed =
+      bits * 0xff51afd7ed558ccdull + pack(from) * 0x9e3779b97f4a7c15ull + pack(to) * 0xc2b2ae3d27d4eb4full;
+  mixed ^= mixed >> 32;
+  mixed *= 0xff51afd7ed558ccdull;
+  return mixed ^ mixed >> 32;
+}
+
+void Resharder::grow() const {
+  std::vector<Entry> before(std::max<std::size_t>(256, 2 * table.size()));
+  before.swap(table);
+  const std::size_t mask = table.size() - 1;
+  for (const Entry &entry : before)
+    if (entry.bytes >= 0) {
+      std::size_t at = mix(entry.bytes, entry.from, entry.to) & mask;
+      while (table[at].bytes >= 0)
+        at = (at + 1) & mask;
+      table[at] = entry;
+    }
+}
+
 const Move *Resharder::find(double bytes, const Placement &from, const Placement &to) const {
   static const Move nothing;
   if (from == to)
     return &nothing;
-  auto [entry, isNew] = known.try_emplace(Key{bytes, from, to});
-  if (isNew)
-    entry->second = search(bytes, from, to);
-  return entry->second ? &*entry->second : nullptr;
+  if (2 * entries >= table.size())
+    grow();
+  const std::size_t mask = table.size() - 1;
+  std::size_t at = mix(bytes, from, to) & mask;
+  for (; table[at].bytes >= 0; at = (at + 1) & mask)
+    if (table[at].bytes == bytes && table[at].from == from && table[at].to == to)
+      return table[at].move;
+  const Move *move = nullptr;
+  if (std::optional<Move> found = search(bytes, from, to))
+    move = &moves.emplace_back(std::move(*found));
+  table[at] = {bytes, from, to, move};
+  ++entries;
+  return move;
 }
 
 std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to) const {

@@ -4,7 +4,8 @@
 
 #include "colossal/Planner/BlockPlanner.h"
 
-#include <unordered_map>
+#include <deque>
+#include <vector>
 
 namespace colossal::planner {
 
@@ -40,29 +41,18 @@ private:
 
   const cost::OperationCost &operations;
   std::vector<TensorAxis> axes;
-  /// A search asks for the same few thousand moves millions of times.
-  struct Key {
-    double bytes;
-    Placement from, to;
-    bool operator==(const Key &other) const {
-      return bytes == other.bytes && from == other.from && to == other.to;
-    }
+  /// A search asks for the same few thousand moves millions of times: a table that is probed place after
+  /// place, of moves that stay where they are.
+  struct Entry {
+    double bytes = -1;
+    Placement from{}, to{};
+    const Move *move = nullptr; ///< null: there is none
   };
-  struct Hash {
-    std::size_t operator()(const Key &key) const {
-      auto pack = [](const Placement &placement) {
-        std::uint64_t packed = 0;
-        for (Code code : placement)
-          packed = packed << 16 | static_cast<std::uint16_t>(code);
-        return packed;
-      };
-      std::uint64_t mixed = std::hash<double>()(key.bytes) + pack(key.from) * 0x9e3779b97f4a7c15ull +
-                            pack(key.to) * 0xc2b2ae3d27d4eb4full;
-      mixed *= 0xff51afd7ed558ccdull;
-      return mixed ^ mixed >> 32;
-    }
-  };
-  mutable std::unordered_map<Key, std::optional<Move>, Hash> known;
+  static std::size_t mix(double bytes, const Placement &from, const Placement &to);
+  void grow() const;
+  mutable std::vector<Entry> table;
+  mutable std::size_t entries = 0;
+  mutable std::deque<Move> moves;
 };
 
 } // namespace colossal::planner

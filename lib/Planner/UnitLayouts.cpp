@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace colossal::planner {
 
@@ -61,34 +62,61 @@ Code KindInfo::find(int tensor, const PositionKey &key) const {
 //===- Choices
 //-------------------------------------------------------------------------------------------===//
 
-std::string UnitLayouts::check(int op, const Choice &choice) const {
+/// Why a choice is not allowed, as far as it takes no text to say.
+struct UnitLayouts::Refusal {
+  enum Why { None, NoFactor, Whole, Batch, Context, Uneven } why = None;
+  int factor = 0;
+  double ranks = 1;
+};
+
+UnitLayouts::Refusal UnitLayouts::refuse(int op, const Choice &choice) const {
   const Operation &operation = kind.operations[op];
-  std::array<double, 64> split;
-  split.fill(1);
-  for (std::size_t a = 0; a < query.axes.size(); ++a) {
+  const std::size_t count = query.axes.size();
+  for (std::size_t a = 0; a < count; ++a) {
     int f = choice[a];
     if (f < 0)
       continue;
-    if (f >= static_cast<int>(operation.factors.size()) || f >= 64)
-      return "has no such factor";
+    if (f >= static_cast<int>(operation.factors.size()))
+      return {Refusal::NoFactor, f};
     if (operation.factors[f].kind == Factor::Whole)
-      return "cannot split factor '" + operation.factors[f].role + "'";
+      return {Refusal::Whole, f};
     // A stage's microbatch is split over data ranks, not over the axes inside a stage.
     if (operation.factors[f].perSequence)
-      return "cannot split the batch over a tensor axis";
+      return {Refusal::Batch, f};
     if (query.axes[a].isContext)
       for (std::size_t o = 0; o < operation.operands.size(); ++o)
         if (kind.tensors[operation.operands[o].tensor].kind == Tensor::Parameter &&
             info.operandCode(op, static_cast<int>(o), f) != kWhole)
-          return "cannot split parameters over the context axis";
-    split[f] *= query.axes[a].size;
+          return {Refusal::Context, f};
   }
-  for (std::size_t f = 0; f < operation.factors.size() && f < 64; ++f) {
-    double size = operation.factors[f].size;
-    if (split[f] > 1 && (size < split[f] || std::ceil(size / split[f]) * split[f] > size * (1 + kPadding)))
-      return "cannot split factor '" + operation.factors[f].role + "' of " +
-             std::to_string(static_cast<long long>(size)) + " over " +
-             std::to_string(static_cast<long long>(split[f])) + " ranks";
+  int uneven = -1;
+  double ranks = 1;
+  for (std::size_t a = 0; a < count; ++a) {
+    int f = choice[a];
+    if (f < 0 || (uneven >= 0 && f > uneven)) // the first factor is told of
+      continue;
+    double size = operation.factors[f].size, split = ranksOf(f, choice);
+    if (split > 1 && (size < split || std::ceil(size / split) * split > size * (1 + kPadding))) {
+      uneven = f;
+      ranks = split;
+    }
+  }
+  return uneven < 0 ? Refusal() : Refusal{Refusal::Uneven, uneven, ranks};
+}
+
+std::string UnitLayouts::check(int op, const Choice &choice) const {
+  Refusal refusal = refuse(op, choice);
+  auto factor = [&] { return "factor '" + kind.operations[op].factors[refusal.factor].role + "'"; };
+  switch (refusal.why) {
+  case Refusal::None: break;
+  case Refusal::NoFactor: return "has no such factor";
+  case Refusal::Whole: return "cannot split " + factor();
+  case Refusal::Batch: return "cannot split the batch over a tensor axis";
+  case Refusal::Context: return "cannot split parameters over the context axis";
+  case Refusal::Uneven:
+    return "cannot split " + factor() + " of " +
+           std::to_string(static_cast<long long>(kind.operations[op].factors[refusal.factor].size)) +
+           " over " + std::to_string(static_cast<long long>(refusal.ranks)) + " ranks";
   }
   return "";
 }
@@ -104,7 +132,7 @@ std::vector<Choice> UnitLayouts::choices(int op) const {
       for (int f = 0; f < factors; ++f) {
         Choice next = found[i];
         next[a] = static_cast<std::int8_t>(f);
-        if (check(op, next).empty())
+        if (refuse(op, next).why == Refusal::None)
           found.push_back(next);
       }
   }
@@ -467,14 +495,15 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
     for (const auto &consumer : consumers)
       ends.push_back(taken(consumer, layout[consumer.op]));
     std::optional<ValueLayout> best;
-    double least = 0;
+    double least = std::numeric_limits<double>::infinity();
+    const ValueLayout from = producer < 0 ? ValueLayout() : made(tensor, layout[producer]);
     for (const ValueLayout &meeting : valueLayouts(tensor)) {
-      double seconds = producer < 0 ? 0 : moved(tensor, made(tensor, layout[producer]), meeting, false);
-      for (std::size_t c = 0; c < consumers.size(); ++c) {
-        double one = seconds < 0 ? -1 : moved(tensor, meeting, ends[c], isSaved(consumers[c]));
+      double seconds = producer < 0 ? 0 : moved(tensor, from, meeting, false);
+      for (std::size_t c = 0; c < consumers.size() && seconds >= 0 && seconds < least; ++c) {
+        double one = moved(tensor, meeting, ends[c], isSaved(consumers[c]));
         seconds = one < 0 ? -1 : seconds + one;
       }
-      if (seconds >= 0 && (!best || seconds < least)) {
+      if (seconds >= 0 && seconds < least) {
         best = meeting;
         least = seconds;
       }
@@ -486,7 +515,7 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
     }
     lies[t] = best->value;
     if (producer >= 0)
-      moved(tensor, made(tensor, layout[producer]), *best, false, &ledger);
+      moved(tensor, from, *best, false, &ledger);
     for (std::size_t c = 0; c < consumers.size(); ++c)
       moved(tensor, *best, ends[c], isSaved(consumers[c]), &ledger);
   }

@@ -85,6 +85,8 @@ private:
   struct Passes {
     cost::OpList forward, backward, weights;
   };
+  struct Refusal;
+  Refusal refuse(int op, const Choice &choice) const;
   Passes passes(int op, const Choice &choice) const;
   double share(const std::vector<Factor> &factors, const Choice &choice) const;
   double ranksOf(int factor, const Choice &choice) const;
