@@ -62,7 +62,7 @@ public:
     for (std::size_t g = 0; g < families.size(); ++g)
       push(families[g].bound, true, g);
     result.roofline = roofline();
-    result.bound = families.empty() ? 0 : std::max(queue.top().bound, result.roofline);
+    result.relaxed = families.empty() ? 0 : std::max(queue.top().bound, result.roofline);
     for (const PlanFamily &family : families)
       result.plans += static_cast<long long>(zeroStages(family).size()) * meshes.countSchedulings(family);
     tell(std::to_string(families.size()) + " meshes with microbatch, recompute and boundary");
@@ -287,6 +287,7 @@ private:
       return;
     }
     result.complete = result.unexplored >= bestSeconds();
+    result.bound = std::min(bestSeconds(), std::max(result.relaxed, result.unexplored));
     result.best->price = pricer.price(result.best->plan, true);
     result.best->plan.parts = result.best->price.parts;
     for (PricedPlan one : ranking.others(result.best->plan)) {

@@ -356,9 +356,10 @@ std::string printReport(const SearchResult &result, PlanPricer &pricer) {
     text += "fixed: " + result.fixed + "\n";
   text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) +
           printTime(plan, result.best->price, pricer);
-  text += format("bound: no plan of the space takes less than %.4g s (gap %.1f %%), no layout on these "
-                 "devices less than %.4g s\n",
-                 result.bound, 100 * result.gap(), result.roofline);
+  text +=
+      format("bound: no plan of the space takes less than %.4g s (gap %.1f %%); with unlimited memory and "
+             "without waiting none less than %.4g s; no layout on these devices less than %.4g s\n",
+             result.bound, 100 * result.gap(), result.relaxed, result.roofline);
   text +=
       format("  %lld plans, %lld simulated, the others excluded by their bounds%s\n", result.plans,
              result.simulated, result.complete ? ": none that fits is faster" : "; the search ended early");

@@ -386,6 +386,7 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
     return "";
   ordered_json out = describe(result.best->plan, result.best->price, pricer, machine);
   out["search"]["bound_seconds"] = result.bound;
+  out["search"]["relaxed_seconds"] = result.relaxed;
   out["search"]["roofline_seconds"] = result.roofline;
   out["search"]["gap"] = result.gap();
   out["search"]["plans"] = result.plans;

@@ -145,12 +145,15 @@ TEST(Search, FindsTheBestOfAllPlans) {
     // Only with devices or sequences to spare is anything better than all plans that use them up.
     const TrainingPlan &found = result.best->plan;
     EXPECT_LE(result.best->price.seconds, best * (1 + 1e-9));
+    EXPECT_LE(result.bound, best * (1 + 1e-9));
+    EXPECT_EQ(result.gap(), 0) << "all others were simulated or excluded";
     if (found.idle == 0 && found.padding == 0) {
       EXPECT_NEAR(result.best->price.seconds, best, 1e-9 * best);
     }
     best = result.best->price.seconds;
     EXPECT_LE(result.bound, best * (1 + 1e-9));
-    EXPECT_LE(result.roofline, result.bound * (1 + 1e-9));
+    EXPECT_LE(result.relaxed, result.bound * (1 + 1e-9));
+    EXPECT_LE(result.roofline, result.relaxed * (1 + 1e-9));
     EXPECT_GT(result.roofline, 0);
     EXPECT_LT(result.simulated, plans);
     double before = best;
@@ -365,6 +368,27 @@ TEST(Search, TasksThatMakeNoSenseAreRefused) {
   task.devices = 8;
   task.globalBatch = 0.5;
   EXPECT_EQ(searchPlans(pricer, task, {}).error, "--global-batch: must be a whole number from 1 to 10^9");
+}
+
+TEST(Search, ABoundIsLeftWhereItEndsEarly) {
+  int early = 0;
+  for (const Case &one : cases()) {
+    TrainingGraph graph = makeTransformer(one.sizes);
+    cost::CostModel model(cost::loadMachine(one.machine).machine);
+    TrainingTask task = one.task();
+    PlanPricer pricer(graph, model, task);
+    SearchSpace cut = space();
+    cut.passes = cut.runnerPasses = 0;
+    SearchResult result = searchPlans(pricer, task, cut), whole = searchPlans(pricer, task, space());
+    if (!result.best || result.complete)
+      continue;
+    ++early;
+    EXPECT_GE(result.bound, result.relaxed);
+    EXPECT_LE(result.bound, whole.best->price.seconds * (1 + 1e-9));
+    EXPECT_LT(result.bound, result.best->price.seconds);
+    EXPECT_GT(result.gap(), 0);
+  }
+  EXPECT_GT(early, 0);
 }
 
 /// The time of the best plan; infinite if none fits.

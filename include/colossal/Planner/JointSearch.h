@@ -61,8 +61,11 @@ bool isOnOneMesh(const TrainingPlan &a, const TrainingPlan &b);
 struct SearchResult {
   /// The fastest plan that fits; none if none does.
   std::optional<PricedPlan> best;
-  /// No plan of the space takes less: every stage as busy as the average, without waiting.
+  /// No plan of the space takes less: each was simulated, or excluded by a bound of its own, or for its
+  /// memory. The best plan's time, unless the search ended early: then the least bound that was left.
   double bound = 0;
+  /// What the search began with: every stage as busy as the average, without waiting, memory unlimited.
+  double relaxed = 0;
   /// No layout on these devices takes less: every operation at the rate of the largest one, perfectly spread.
   double roofline = 0;
   /// The best plan of each of the fastest kinds (isOfOneKind) but the best plan's own, by time. Every plan of
