@@ -29,14 +29,12 @@ constexpr int64_t kLongestAssumed = 2048, kShortestAssumed = 16;
 /// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets each
 /// other dimension that is left open, and where it stands.
 FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options,
-                                           std::string &told, std::map<std::string, std::string> &lengths) {
+                                           const std::vector<ModelInput> &inputs, std::string &told,
+                                           std::map<std::string, std::string> &lengths) {
   Location loc = UnknownLoc::get(context);
-  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
-  if (failed(inputs))
-    return failure();
   std::set<std::string> batch;
   std::string fixed, bound;
-  for (const ModelInput &input : *inputs) {
+  for (const ModelInput &input : inputs) {
     if (options.import.values.count(input.name))
       continue;
     if (auto shape = options.import.shapes.find(input.name); shape != options.import.shapes.end()) {
@@ -72,7 +70,7 @@ FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrain
     return diagnostic << (fixed.empty() ? "the model has no inputs" : fixed)
                       << "; export the model with a symbolic batch, or name its dimension with --batch-dim";
   }
-  for (const ModelInput &input : *inputs)
+  for (const ModelInput &input : inputs)
     for (auto [d, dim] : llvm::enumerate(input.shape)) {
       if (dim.size >= 0 || batch.count(dim.name) || lengths.count(dim.name) ||
           options.import.dims.count(dim.name) || options.import.shapes.count(input.name) ||
@@ -127,13 +125,14 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
 }
 
 FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, PlanTrainingOptions options) {
-  if (FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
-      succeeded(inputs))
-    bindByPosition(*inputs, options.import.dims);
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return failure();
+  bindByPosition(*inputs, options.import.dims);
   std::string told;
   std::map<std::string, std::string> lengths; // by name: which input's dimension
   std::map<std::string, int64_t> chosen;
-  FailureOr<std::set<std::string>> batch = findBatch(context, options, told, lengths);
+  FailureOr<std::set<std::string>> batch = findBatch(context, options, *inputs, told, lengths);
   if (failed(batch))
     return failure();
   OwningOpRef<ModuleOp> modules[2];

@@ -10,6 +10,7 @@
 #include "colossal/Output/OutputFile.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "llvm/ADT/StringExtras.h"
+#include <algorithm>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -122,6 +123,7 @@ namespace {
 
 constexpr unsigned kPlaceField = 536870911; // the greatest field number; ONNX uses small ones
 constexpr uint64_t kLargePayload = 1;       // smaller payloads are parsed in place
+constexpr uint64_t kMostReserved = 1 << 24; // bytes for a message, which may be weights for the most part
 
 /// Which messages lie in a field of a message: the walk descends to tensors, and copies all else.
 enum class Message { Other, Model, Graph, Node, Attribute, Tensor };
@@ -136,7 +138,13 @@ Message getField(Message message, unsigned number) {
   }
 }
 
-/// Copies a message without its large payloads.
+/// Exporters note on each node where it comes from in their sources, which is most of a file without weights.
+/// Nobody asks for it.
+bool isRemark(Message message, unsigned number) {
+  return message == Message::Node && (number == 6 || number == 9); // doc_string, metadata_props
+}
+
+/// Copies a message without its large payloads, and without remarks.
 class WireReducer {
 public:
   WireReducer(ArrayRef<uint8_t> file, std::vector<std::pair<uint64_t, uint64_t>> &places)
@@ -203,8 +211,11 @@ private:
   bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length,
                  std::string &out) {
     Message inner = getField(message, number);
+    if (isRemark(message, number))
+      return true;
     if (inner != Message::Other) {
       std::string reduced;
+      reduced.reserve(std::min(length, kMostReserved));
       if (!reduce(inner, at, at + length, reduced))
         return false;
       writeVarint((uint64_t(number) << 3) | 2, out);
