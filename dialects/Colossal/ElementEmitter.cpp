@@ -189,7 +189,7 @@ Element Element::modulo(Element o) const {
   Element r = remainder(o), zero = like(0);
   if (isUnsigned())
     return r;
-  Element signsDiffer = (r < zero) ^ (o < zero);
+  Element isNegative = o < zero, signsDiffer = (r < zero) ^ isNegative;
   return ((r != zero) & signsDiffer).select(r + o, r);
 }
 

@@ -163,9 +163,9 @@ static bool absorb(ReshapeOp reshape) {
     if (!llvm::is_contained(lhs, label) && !llvm::is_contained(rhs, label))
       return false;
   OpBuilder b(op);
+  Value right = reshapeTo(b, op.getRhs(), rhsShape), left = reshapeTo(b, op.getLhs(), lhsShape);
   auto moved =
-      ContractOp::create(b, op.getLoc(), reshape.getResult().getType(), reshapeTo(b, op.getLhs(), lhsShape),
-                         reshapeTo(b, op.getRhs(), rhsShape), lhs, rhs, result);
+      ContractOp::create(b, op.getLoc(), reshape.getResult().getType(), left, right, lhs, rhs, result);
   reshape.getResult().replaceAllUsesWith(moved.getResult());
   reshape.erase();
   op.erase();

@@ -192,7 +192,8 @@ static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane>
         Lane at = emitter.uniform(d);
         Element q(emitter, emitter.load(op.getQuery(), {index[0], index[1], index[2], at}), type);
         Element k(emitter, emitter.load(op.getKey(), {index[0], keyHead, key, at}), type);
-        return {(Element(emitter, sum[0], inner) + q.to(inner) * k.to(inner)).get()};
+        k = k.to(inner);
+        return {(Element(emitter, sum[0], inner) + q.to(inner) * k).get()};
       })[0];
   Element score(emitter, dot, inner), hidden = score.like(-std::numeric_limits<double>::infinity());
   score = score * score.like(op.getScale().convertToDouble());
@@ -278,18 +279,22 @@ Value RotaryOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
            odd = emitter.add(even, emitter.constant(1));
       Element a = inputAt(even), b = inputAt(odd), c = angles(pair, getCos()), s = angles(pair, getSin());
       Element isOdd = Element(emitter, emitter.toValue(emitter.mod(d, 2), i64), i64);
-      return (isOdd == isOdd.like(1)).select(b * c + a * s, a * c - b * s).to(type).get();
+      isOdd = isOdd == isOdd.like(1);
+      Element bs = b * s, first = a * c - bs, as = a * s;
+      return isOdd.select(b * c + as, first).to(type).get();
     }
     return emitter.choose(
         emitter.inRange(d, 0, half),
         [&] {
           Element a = inputAt(d), b = inputAt(emitter.add(d, emitter.constant(half)));
-          return (a * angles(d, getCos()) - b * angles(d, getSin())).to(type).get();
+          Element turned = b * angles(d, getSin());
+          return (a * angles(d, getCos()) - turned).to(type).get();
         },
         [&] {
           Lane pair = emitter.add(d, emitter.constant(-half));
           Element a = inputAt(pair), b = inputAt(d);
-          return (b * angles(pair, getCos()) + a * angles(pair, getSin())).to(type).get();
+          Element turned = a * angles(pair, getSin());
+          return (b * angles(pair, getCos()) + turned).to(type).get();
         });
   };
   if (2 * half == width)

@@ -131,10 +131,10 @@ Value ContractOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef
     init = vector::BroadcastOp::create(emitter.builder(), emitter.loc(),
                                        VectorType::get({(int64_t)emitter.lanes()}, init.getType()), init);
   auto loop = [&](auto self, unsigned i, ValueRange carried) -> SmallVector<Value> {
-    if (i == sums.size())
-      return {
-          (Element(emitter, carried[0], inner) + read(getLhs(), getLhsDims()) * read(getRhs(), getRhsDims()))
-              .get()};
+    if (i == sums.size()) {
+      Element rhs = read(getRhs(), getRhsDims());
+      return {(Element(emitter, carried[0], inner) + read(getLhs(), getLhsDims()) * rhs).get()};
+    }
     return emitter.reduce(sums[i].second, carried, [&](Value counter, ValueRange next) {
       at[sums[i].first] = emitter.uniform(counter);
       return self(self, i + 1, next);

@@ -257,7 +257,8 @@ Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
                    }
                    Element x(emitter, emitter.load(getInput(), at, inside), type),
                        w(emitter, emitter.load(getWeight(), tap), type);
-                   Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+                   w = w.to(inner);
+                   Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
                    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
                  })[0];
   return Element(emitter, sum, inner).to(type).get();
@@ -282,19 +283,21 @@ Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, Arr
         Value inside;
         for (unsigned d = 0; d < spatial; ++d) {
           int64_t stride = getStrides()[d];
-          Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])),
-                                     emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]));
+          Lane back = emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]);
+          Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])), back);
           tap.push_back(emitter.uniform(counters[d + 1]));
           Element position(emitter, emitter.toValue(shifted, i64), i64);
           Element quotient = position / position.like(stride);
-          Element here = (position.like(-1) < position) & (quotient * position.like(stride) == position) &
-                         (quotient < position.like(input[d + 2]));
+          Element isBelow = quotient < position.like(input[d + 2]),
+                  isWhole = quotient * position.like(stride) == position;
+          Element here = (position.like(-1) < position) & isWhole & isBelow;
           at.push_back(emitter.fromValue(quotient.get()));
           inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
         }
         Element x(emitter, emitter.load(getInput(), at, inside), type),
             w(emitter, emitter.load(getWeight(), tap), type);
-        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w.to(inner);
+        w = w.to(inner);
+        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
         return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
       })[0];
   return Element(emitter, sum, inner).to(type).get();

@@ -371,7 +371,8 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   // e^v - 1 for v <= 0, without the cancellation near 0.
   auto expm1 = [](Element v) {
     Element t = (v * v.like(0.5)).apply(MathFunction::Tanh);
-    return (t + t) / (v.like(1) - t);
+    Element rest = v.like(1) - t;
+    return (t + t) / rest;
   };
   switch (kind) {
   case ElementwiseKind::Abs: return x.abs();
@@ -422,10 +423,11 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   case ElementwiseKind::Mish: return x * x.apply(MathFunction::Softplus).apply(MathFunction::Tanh);
   case ElementwiseKind::Shrink: {
     double lambda = params.empty() ? 0.5 : params[0], bias = params.size() < 2 ? 0.0 : params[1];
-    if (!x.isUnsigned())
-      return (x < x.like(-lambda))
-          .select(x + x.like(bias), (x.like(lambda) < x).select(x - x.like(bias), zero));
-    return (x.like(lambda) < x).select(x - x.like(bias), zero);
+    auto above = [&] { return (x.like(lambda) < x).select(x - x.like(bias), zero); };
+    if (x.isUnsigned())
+      return above();
+    Element isBelow = x < x.like(-lambda), otherwise = above();
+    return isBelow.select(x + x.like(bias), otherwise);
   }
   case ElementwiseKind::Not: return !x;
   case ElementwiseKind::IsNaN: return x != x;

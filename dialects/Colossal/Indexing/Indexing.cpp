@@ -498,8 +498,8 @@ Value ScatterNDOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
       at.back() = emitter.constant(k);
       Lane lane =
           wrappedIndex(emitter, emitter.load(getIndices(), at), elementTypeOf(getIndices()), shape[k]);
-      hit = hit & (Element(emitter, emitter.toValue(index[k], i64), i64) ==
-                   Element(emitter, emitter.toValue(lane, i64), i64));
+      Element wanted(emitter, emitter.toValue(lane, i64), i64);
+      hit = hit & (Element(emitter, emitter.toValue(index[k], i64), i64) == wanted);
     }
     from.append(index.begin() + depth, index.end());
     Element old(emitter, carried[0], type), update(emitter, emitter.load(getUpdates(), from), type);

@@ -124,7 +124,8 @@ FailureOr<SmallVector<Value>> SoftmaxOp::buildLocal(OpBuilder &builder, LocalCon
                      : ops.apply(ElementwiseKind::Div, {exponent, sum});
   if (getGuard()) {
     Value lowest = ops.constant(-std::numeric_limits<double>::infinity(), maximum);
-    y = ops.select(ops.compare(ElementwiseKind::Equal, maximum, lowest), ops.constant(0, y), y);
+    Value zero = ops.constant(0, y);
+    y = ops.select(ops.compare(ElementwiseKind::Equal, maximum, lowest), zero, y);
   }
   return SmallVector<Value>{ops.cast(y, elementTypeOf(getResult()))};
 }
@@ -238,9 +239,13 @@ Value NormalizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
     mean = total / total.like(count);
   }
   auto centered = [&](Element x) { return mean ? x - *mean : x; };
-  Element squares = sum([&](Element x) { return centered(x) * centered(x); });
+  Element squares = sum([&](Element x) {
+    Element c = centered(x);
+    return c * c;
+  });
   Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner);
-  return normalizeElement(emitter, *this, centered(x), inverseDeviation(*this, squares, count), index).get();
+  Element inverse = inverseDeviation(*this, squares, count);
+  return normalizeElement(emitter, *this, centered(x), inverse, index).get();
 }
 
 Value SoftmaxOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {

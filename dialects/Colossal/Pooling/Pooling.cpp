@@ -262,7 +262,7 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
             linear = emitter.add(emitter.mul(linear, input[d + 2]), at[d + 2]);
           }
           Element flat(emitter, emitter.toValue(linear, i64), i64);
-          Element better = here & ((best < x) | (place == place.like(-1)));
+          Element isFirst = place == place.like(-1), better = here & ((best < x) | isFirst);
           return SmallVector<Value>{carried(better.select(x, best).get()),
                                     carried(better.select(flat, place).get())};
         });
@@ -396,7 +396,7 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
       continue;
     Element x = sampling.coordinate(index[d]).to(f64);
     if (getCoordinates() == "tf_crop_and_resize") {
-      Element out = (x < x.like(0)) | (x.like(double(input[d] - 1)) < x);
+      Element isBeyond = x.like(double(input[d] - 1)) < x, out = (x < x.like(0)) | isBeyond;
       outside = outside ? (Element(emitter, outside, boolean) | out).get() : out.get();
     }
     if (nearest) {
@@ -420,7 +420,7 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
     Element tap = firsts[i] + Element(emitter, counter, i64).to(f64);
     Element weight = tapWeight(*this, (tap - coordinates[i]) * tap.like(shrinks[i]));
     if (getExcludeOutside()) {
-      Element inside = (tap.like(-1) < tap) & (tap < tap.like(double(input[dims[i]])));
+      Element isBelow = tap < tap.like(double(input[dims[i]])), inside = (tap.like(-1) < tap) & isBelow;
       weight = inside.select(weight, weight.like(0));
     }
     return std::make_pair(tap, weight);
@@ -487,7 +487,8 @@ Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayR
     Element bin = Element(emitter, emitter.toValue(index[2 + d], i64), i64).to(real);
     Element first = floorOf(bin * step) + start;
     Element end = ((bin + bin.like(1)) * step).apply(MathFunction::Ceil) + start;
-    return std::make_pair(first.max(first.like(0)), end.min(end.like(double(input[2 + d]))));
+    end = end.min(end.like(double(input[2 + d])));
+    return std::make_pair(first.max(first.like(0)), end);
   };
   auto rows = binOf(0), columns = binOf(1);
   Element image = ofRegion(0).to(i64);
@@ -498,14 +499,16 @@ Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayR
       overWindow(emitter, input.drop_front(2), {lowest}, [&](ArrayRef<Value> counters, ValueRange acc) {
         Element row = Element(emitter, counters[0], i64).to(real),
                 column = Element(emitter, counters[1], i64).to(real);
-        Element inside =
-            (rows.first <= row) & (row < rows.second) & (columns.first <= column) & (column < columns.second);
+        Element beforeLast = column < columns.second, fromFirst = columns.first <= column,
+                inRows = row < rows.second;
+        Element inside = (rows.first <= row) & inRows & fromFirst & beforeLast;
         Lane place[] = {at, index[1], emitter.uniform(counters[0]), emitter.uniform(counters[1])};
         Element best(emitter, acc[0], real);
         Element x = Element(emitter, emitter.load(getInput(), place), type).to(real);
         return SmallVector<Value>{carried(inside.select(best.max(x), best).get())};
       });
   Element best(emitter, values[0], real);
-  Element isFilled = (rows.first < rows.second) & (columns.first < columns.second);
+  Element hasColumns = columns.first < columns.second;
+  Element isFilled = (rows.first < rows.second) & hasColumns;
   return isFilled.select(best, best.like(0)).to(type).get();
 }

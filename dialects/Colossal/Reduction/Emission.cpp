@@ -237,8 +237,10 @@ Value TopKOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
           Element x = Element(emitter, emitter.load(getInput(), in), type).to(inner),
                   at(emitter, counter, i64);
           Element best(emitter, carried[0], inner), place(emitter, carried[1], i64);
-          Element isLeft = (lastPlace == at.like(-1)) | comesBefore(getLargest(), last, lastPlace, x, at);
-          Element isBetter = (place == at.like(-1)) | comesBefore(getLargest(), x, at, best, place);
+          Element isAfter = comesBefore(getLargest(), last, lastPlace, x, at);
+          Element isLeft = (lastPlace == at.like(-1)) | isAfter;
+          Element isBefore = comesBefore(getLargest(), x, at, best, place);
+          Element isBetter = (place == at.like(-1)) | isBefore;
           Element takes = isLeft & isBetter;
           return {matched(emitter, takes.select(x, best).get(), first),
                   matched(emitter, takes.select(at, place).get(), first)};
@@ -348,9 +350,10 @@ void TopKOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
       Element hasLeft = left < middle, hasRight = right < end;
       Element a = placeAt(from + left.min(number(extent - 1))),
               b = placeAt(from + right.min(number(extent - 1)));
-      Element before = comesBefore(getLargest(), valueAt(a), a, valueAt(b), b);
+      Element ofB = valueAt(b), before = comesBefore(getLargest(), valueAt(a), a, ofB, b);
       Element takesLeft = hasLeft & ((!hasRight) | before);
-      tiles.writeScratch(takesLeft.select(a, b).get(), e.uniform((to + position).get()));
+      Lane place = e.uniform((to + position).get());
+      tiles.writeScratch(takesLeft.select(a, b).get(), place);
       Element one = number(1), none = number(0);
       return {(left + takesLeft.select(one, none)).get(), (right + takesLeft.select(none, one)).get(),
               start.get()};

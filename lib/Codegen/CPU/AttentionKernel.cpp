@@ -48,14 +48,15 @@ public:
     queryScratch = part(queryPlace), scoreScratch = part(scorePlace), outputScratch = part(outputPlace);
     maximumScratch = part(maximumPlace), sumScratch = part(sumPlace), scaleScratch = part(scalePlace);
     keyScratch = part(keyPlace), valueScratch = part(valuePlace);
-    if (tiles != 0)
-      scf::ForOp::create(kernel.builder(), kernel.loc(), kernel.begin(), kernel.end(), memory.constant(1),
-                         ValueRange{memory.constant(-1)},
+    if (tiles != 0) {
+      Value none = memory.constant(-1), one = memory.constant(1);
+      scf::ForOp::create(kernel.builder(), kernel.loc(), kernel.begin(), kernel.end(), one, ValueRange{none},
                          [&](OpBuilder &b, Location loc, Value tile, ValueRange held) {
                            Scope inner(b, loc, processor);
                            Value head = emitTile(inner, tile, held[0]);
                            scf::YieldOp::create(b, loc, head);
                          });
+    }
     GeneratedKernel result;
     result.tiles = tiles;
     result.scratchBytes = scratchBytes;
@@ -88,6 +89,12 @@ private:
                          body(inner, index);
                          scf::YieldOp::create(b, loc);
                        });
+  }
+  /// From 0 to `extent`.
+  template <typename Body>
+  void loop(Scope &scope, int64_t extent, int64_t step, Body body) {
+    Value end = scope.memory.constant(extent), begin = scope.memory.constant(0);
+    loop(scope, begin, end, step, body);
   }
   template <typename Body>
   void branch(Scope &scope, Value condition, Body body) {
@@ -209,16 +216,15 @@ private:
     ContractionDim columns[] = {{spec.keys, 0, spec.kStrides[2], 0}};
     SmallVector<ContractionDim> depth = collapse({{spec.width, 0, spec.kStrides[3], 0}}, false, true, false);
     KRange range = {memory.constant(0), memory.constant(1), memory.constant(0), memory.constant(spec.width)};
-    loop(scope, memory.constant(0), memory.constant(roundUp(spec.keys, keyBlock)), panel.width(),
-         [&](Scope &scope, Value key) {
-           Value destination = at(scope, keyScratch, scope.memory.mulConstant(key, spec.width));
-           emitPackPanel(scope.b, scope.loc, processor, panel, columns, depth, tile.keys, spec.type,
-                         destination, acc, key, range);
-         });
+    loop(scope, roundUp(spec.keys, keyBlock), panel.width(), [&](Scope &scope, Value key) {
+      Value destination = at(scope, keyScratch, scope.memory.mulConstant(key, spec.width));
+      emitPackPanel(scope.b, scope.loc, processor, panel, columns, depth, tile.keys, spec.type, destination,
+                    acc, key, range);
+    });
   }
 
   void emitPackValues(Scope &scope, const Tile &tile) {
-    loop(scope, scope.memory.constant(0), scope.memory.constant(spec.keys), 1, [&](Scope &scope, Value key) {
+    loop(scope, spec.keys, 1, [&](Scope &scope, Value key) {
       VectorMemory &memory = scope.memory;
       Value row = memory.address(tile.values, spec.type, memory.mulConstant(key, spec.vStrides[2]));
       for (int64_t v = 0; v < valueVectors; ++v) {
@@ -264,12 +270,14 @@ private:
         value = arith::MulFOp::create(scope.b, scope.loc, value, memory.constantLike(value.getType(), scale));
         memory.store(value, at(scope, queryScratch, memory.mulConstant(row, queryRow), first));
       }
-      memory.store(memory.constantLike(acc, -std::numeric_limits<double>::infinity()),
-                   at(scope, maximumScratch, row));
-      memory.store(memory.zero(acc, 1), at(scope, sumScratch, row));
-      for (int64_t v = 0; v < valueVectors; ++v)
-        memory.store(memory.zero(acc, lanes),
-                     at(scope, outputScratch, memory.mulConstant(row, valueRow), v * lanes));
+      Value maximum = at(scope, maximumScratch, row);
+      memory.store(memory.constantLike(acc, -std::numeric_limits<double>::infinity()), maximum);
+      Value sum = at(scope, sumScratch, row);
+      memory.store(memory.zero(acc, 1), sum);
+      for (int64_t v = 0; v < valueVectors; ++v) {
+        Value output = at(scope, outputScratch, memory.mulConstant(row, valueRow), v * lanes);
+        memory.store(memory.zero(acc, lanes), output);
+      }
     });
   }
 
@@ -277,37 +285,36 @@ private:
 
   /// Register tiles of queries times K transposed.
   void emitScores(Scope &scope, const Tile &tile, Value key) {
-    loop(scope, scope.memory.constant(0), scope.memory.constant(keyBlock), panel.width(),
-         [&](Scope &scope, Value column) {
-           loop(scope, scope.memory.constant(0), tile.stepCount, rowStep, [&](Scope &scope, Value row) {
-             VectorMemory &memory = scope.memory;
-             Value keys = at(scope, keyScratch, memory.mulConstant(memory.add(key, column), spec.width));
-             Value queries = at(scope, queryScratch, memory.mulConstant(row, queryRow));
-             SmallVector<Value> start(rowStep * panel.vectors, memory.zero(acc, lanes));
-             auto product = scf::ForOp::create(
-                 scope.b, scope.loc, memory.constant(0), memory.constant(spec.width), memory.constant(1),
-                 start, [&](OpBuilder &b, Location loc, Value depth, ValueRange sums) {
-                   Scope scope(b, loc, processor);
-                   SmallVector<Value> next, right;
-                   for (int64_t v = 0; v < panel.vectors; ++v)
-                     right.push_back(scope.memory.load(
-                         at(scope, keys, scope.memory.mulConstant(depth, panel.width()), v * lanes), acc,
-                         lanes));
-                   for (int64_t r = 0; r < rowStep; ++r) {
-                     Value left = scope.memory.splat(
-                         scope.memory.load(at(scope, queries, depth, r * queryRow), acc, 1), lanes);
-                     for (int64_t v = 0; v < panel.vectors; ++v)
-                       next.push_back(multiplyAdd(scope, left, right[v], sums[r * panel.vectors + v]));
-                   }
-                   scf::YieldOp::create(b, loc, next);
-                 });
-             Value scores = at(scope, scoreScratch, memory.add(memory.mulConstant(row, keyBlock), column));
-             for (int64_t r = 0; r < rowStep; ++r)
-               for (int64_t v = 0; v < panel.vectors; ++v)
-                 memory.store(product.getResult(r * panel.vectors + v),
-                              memory.address(scores, acc, r * keyBlock + v * lanes));
-           });
-         });
+    loop(scope, keyBlock, panel.width(), [&](Scope &scope, Value column) {
+      loop(scope, scope.memory.constant(0), tile.stepCount, rowStep, [&](Scope &scope, Value row) {
+        VectorMemory &memory = scope.memory;
+        Value keys = at(scope, keyScratch, memory.mulConstant(memory.add(key, column), spec.width));
+        Value queries = at(scope, queryScratch, memory.mulConstant(row, queryRow));
+        SmallVector<Value> start(rowStep * panel.vectors, memory.zero(acc, lanes));
+        Value one = memory.constant(1), width = memory.constant(spec.width), zero = memory.constant(0);
+        auto product = scf::ForOp::create(
+            scope.b, scope.loc, zero, width, one, start,
+            [&](OpBuilder &b, Location loc, Value depth, ValueRange sums) {
+              Scope scope(b, loc, processor);
+              SmallVector<Value> next, right;
+              for (int64_t v = 0; v < panel.vectors; ++v)
+                right.push_back(scope.memory.load(
+                    at(scope, keys, scope.memory.mulConstant(depth, panel.width()), v * lanes), acc, lanes));
+              for (int64_t r = 0; r < rowStep; ++r) {
+                Value left = scope.memory.splat(
+                    scope.memory.load(at(scope, queries, depth, r * queryRow), acc, 1), lanes);
+                for (int64_t v = 0; v < panel.vectors; ++v)
+                  next.push_back(multiplyAdd(scope, left, right[v], sums[r * panel.vectors + v]));
+              }
+              scf::YieldOp::create(b, loc, next);
+            });
+        Value scores = at(scope, scoreScratch, memory.add(memory.mulConstant(row, keyBlock), column));
+        for (int64_t r = 0; r < rowStep; ++r)
+          for (int64_t v = 0; v < panel.vectors; ++v)
+            memory.store(product.getResult(r * panel.vectors + v),
+                         memory.address(scores, acc, r * keyBlock + v * lanes));
+      });
+    });
   }
 
   /// Scores of a few rows, one key at a time: K is read once, in place.
@@ -326,8 +333,10 @@ private:
         }
       }
       auto plus = [&](Value l, Value r) -> Value { return arith::AddFOp::create(scope.b, scope.loc, l, r); };
-      for (int64_t row = 0; row < rows; ++row)
-        memory.store(reduce(scope, sums[row], plus), at(scope, scoreScratch, column, row * keyBlock));
+      for (int64_t row = 0; row < rows; ++row) {
+        Value score = at(scope, scoreScratch, column, row * keyBlock);
+        memory.store(reduce(scope, sums[row], plus), score);
+      }
     });
   }
 
@@ -389,7 +398,8 @@ private:
       auto plus = [&](Value l, Value r) -> Value { return arith::AddFOp::create(b, loc, l, r); };
       Value sum = reduce(scope, tree(values, plus), plus);
       Value total = memory.load(at(scope, sumScratch, row), acc, 1);
-      memory.store(multiplyAdd(scope, total, scale, sum), at(scope, sumScratch, row));
+      Value held = at(scope, sumScratch, row);
+      memory.store(multiplyAdd(scope, total, scale, sum), held);
     });
   }
 
@@ -481,8 +491,9 @@ private:
             start.push_back(arith::MulFOp::create(scope.b, scope.loc, held, scale));
           }
         }
+        Value one = memory.constant(1), zero = memory.constant(0);
         auto product = scf::ForOp::create(
-            scope.b, scope.loc, memory.constant(0), count, memory.constant(1), start,
+            scope.b, scope.loc, zero, count, one, start,
             [&](OpBuilder &b, Location loc, Value index, ValueRange sums) {
               Scope scope(b, loc, processor);
               SmallVector<Value> next, right;

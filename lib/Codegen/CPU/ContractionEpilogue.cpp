@@ -10,8 +10,8 @@ namespace colossal::cpu {
 
 static Value offsetAt(VectorMemory &memory, const EpilogueStrides &strides, const EpilogueIndex &index,
                       bool withLanes) {
-  Value offset =
-      memory.add(memory.linearize(index.batch, strides.batch), memory.linearize(index.m, strides.m));
+  Value row = memory.linearize(index.m, strides.m);
+  Value offset = memory.add(memory.linearize(index.batch, strides.batch), row);
   return withLanes ? memory.add(offset, memory.linearize(index.n, strides.n)) : offset;
 }
 

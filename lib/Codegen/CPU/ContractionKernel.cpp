@@ -153,12 +153,13 @@ private:
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
       emitRegisterTiles(scope, tile, range, /*accumulating=*/false);
     } else {
-      loop(scope, memory.constant(0), memory.mulConstant(tile.rowCount, panel.width()), panel.lanes,
-           [&](Scope &scope, Value element) {
-             scope.memory.store(scope.memory.zero(acc, panel.lanes),
-                                scope.memory.address(accScratch, acc, element));
-           });
-      loop(scope, memory.constant(0), memory.constant(kBlocks), 1, [&](Scope &scope, Value kBlock) {
+      Value elements = memory.mulConstant(tile.rowCount, panel.width());
+      loop(scope, memory.constant(0), elements, panel.lanes, [&](Scope &scope, Value element) {
+        Value place = scope.memory.address(accScratch, acc, element);
+        scope.memory.store(scope.memory.zero(acc, panel.lanes), place);
+      });
+      Value blocks = memory.constant(kBlocks);
+      loop(scope, memory.constant(0), blocks, 1, [&](Scope &scope, Value kBlock) {
         VectorMemory &memory = scope.memory;
         auto [outer, inner] = memory.divRem(kBlock, innerBlocks);
         KRange range;
@@ -244,8 +245,8 @@ private:
         for (int64_t v = 0; v < panel.vectors; ++v) {
           Value loaded =
               memory.load(memory.address(from, spec.bType, v * panel.lanes), spec.bType, panel.lanes);
-          memory.store(memory.convert(loaded, acc, isUnsignedElement(spec.bType)),
-                       memory.address(to, acc, v * panel.lanes));
+          Value place = memory.address(to, acc, v * panel.lanes);
+          memory.store(memory.convert(loaded, acc, isUnsignedElement(spec.bType)), place);
         }
       });
     });
@@ -434,7 +435,8 @@ private:
     int64_t share = divideUp(bytes, passes);
     Value m = memory.divRem(memory.add(tile.m0, row), blocksPerSuper * blockRows).second;
     Value pass = memory.divRem(m, rows).first;
-    Value offset = memory.add(memory.mulConstant(pass, K * share), memory.mulConstant(k, share));
+    Value along = memory.mulConstant(k, share);
+    Value offset = memory.add(memory.mulConstant(pass, K * share), along);
     Value next = memory.address(memory.address(panelBase, byte, K * bytes), byte, offset);
     for (int64_t ahead = 0; ahead < ways * share; ahead += line)
       memory.prefetch(memory.address(next, byte, ahead), 2);

@@ -135,7 +135,8 @@ private:
       }
       loop(outer, range.innerBegin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {
         VectorMemory memory(b, loc, processor);
-        Value from = memory.add(memory.add(sourceOffset, n0), memory.mulConstant(inner, k.back().b));
+        Value along = memory.mulConstant(inner, k.back().b);
+        Value from = memory.add(memory.add(sourceOffset, n0), along);
         Value to = destinationOffset(memory, b, range, position, inner);
         for (int64_t v = 0; v < panel.vectors; ++v) {
           Value value =
@@ -148,8 +149,8 @@ private:
     if (columns % panel.width() == 0)
       return emitLoop(b, false);
     VectorMemory memory(b, loc, processor);
-    Value whole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle,
-                                        memory.addConstant(n0, panel.width()), memory.constant(columns));
+    Value last = memory.constant(columns), end = memory.addConstant(n0, panel.width());
+    Value whole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, end, last);
     scf::IfOp::create(
         b, loc, whole,
         [&](OpBuilder &b, Location) {
@@ -172,7 +173,8 @@ private:
     loop(b, range.innerBegin, middle, 4 * block, [&](OpBuilder &b, Value chunk) {
       VectorMemory memory(b, loc, processor);
       Value chunkEnd = memory.min(memory.addConstant(chunk, 4 * block), middle);
-      loop(b, memory.constant(0), memory.constant(panel.width()), block, [&](OpBuilder &b, Value column) {
+      Value width = memory.constant(panel.width());
+      loop(b, memory.constant(0), width, block, [&](OpBuilder &b, Value column) {
         VectorMemory memory(b, loc, processor);
         SmallVector<Value> sources;
         for (int64_t i = 0; i < block; ++i)
@@ -199,7 +201,8 @@ private:
   /// Element by element, from the k `begin` on.
   void copyElements(const KRange &range, Value begin, Value sourceOffset, Value position) {
     VectorMemory memory(b, loc, processor);
-    loop(b, memory.constant(0), memory.constant(panel.width()), 1, [&](OpBuilder &b, Value column) {
+    Value width = memory.constant(panel.width());
+    loop(b, memory.constant(0), width, 1, [&](OpBuilder &b, Value column) {
       VectorMemory memory(b, loc, processor);
       Value from = memory.add(sourceOffset, columnOffset(memory, column));
       loop(b, begin, range.innerEnd, 1, [&](OpBuilder &b, Value inner) {

@@ -68,11 +68,15 @@ public:
   void channels(OpBuilder &b, int64_t count, Body body) {
     VectorMemory memory = this->memory(b);
     int64_t whole = count / lanes * lanes;
-    if (whole)
-      loop(b, memory.constant(0), memory.constant(whole), lanes,
+    if (whole) {
+      Value end = memory.constant(whole);
+      loop(b, memory.constant(0), end, lanes,
            [&](OpBuilder &inner, Value first) { body(inner, first, Value()); });
-    if (whole != count)
-      body(b, memory.constant(whole), memory.prefixMask(lanes, count - whole));
+    }
+    if (whole != count) {
+      Value mask = memory.prefixMask(lanes, count - whole);
+      body(b, memory.constant(whole), mask);
+    }
   }
 
   /// matrix x piece, where piece[i] stands for row i.

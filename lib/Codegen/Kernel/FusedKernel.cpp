@@ -270,7 +270,8 @@ void FusedGenerator::emitLane(LoopEmitter &e, SmallVector<Lane> &index, unsigned
   auto tail = [&] {
     if (team.tail() == Team::Tail::Scalar) {
       e.setLanes(1);
-      teamLoop(e, m.constant(whole), m.constant(shape[d]), 1, [&](Value counter) {
+      Value end = m.constant(shape[d]);
+      teamLoop(e, m.constant(whole), end, 1, [&](Value counter) {
         index[d] = {counter, 0, {}, 1};
         emitLoops(e, index, depth + 1);
       });
@@ -286,8 +287,10 @@ void FusedGenerator::emitLane(LoopEmitter &e, SmallVector<Lane> &index, unsigned
     });
   };
   if (!chunked) {
-    if (whole)
-      vectors(m.constant(0), m.constant(whole));
+    if (whole) {
+      Value end = m.constant(whole);
+      vectors(m.constant(0), end);
+    }
     if (rest)
       tail();
     return;

@@ -121,7 +121,8 @@ void LoopEmitter::store(Value value, const TensorView &view, ArrayRef<Lane> inde
   }
   if (offset.stride == 1)
     return accesses.store(widen(value), address, active);
-  accesses.scatter(widen(value), address, laneVector({accesses.constant(0), offset.stride, {}, 0}), active);
+  Value places = laneVector({accesses.constant(0), offset.stride, {}, 0});
+  accesses.scatter(widen(value), address, places, active);
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,8 +198,8 @@ SmallVector<Value> LoopEmitter::reduce(int64_t extent, ValueRange init,
   SmallVector<Value> first(init);
   // The second attempt has vectors where the body turned out to make some.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    auto loop = scf::ForOp::create(b, location, accesses.constant(0), accesses.constant(extent),
-                                   accesses.constant(1), first);
+    Value step = accesses.constant(1), end = accesses.constant(extent), begin = accesses.constant(0);
+    auto loop = scf::ForOp::create(b, location, begin, end, step, first);
     SmallVector<Value> next;
     bool widened = false;
     {
@@ -270,7 +271,8 @@ Value LoopEmitter::choose(Value condition, Thunk then, Thunk otherwise) {
   active = outer ? arith::AndIOp::create(b, location, outer, negated).getResult() : negated;
   Value no = otherwise();
   active = outer;
-  return arith::SelectOp::create(b, location, condition, widen(yes), widen(no));
+  no = widen(no);
+  return arith::SelectOp::create(b, location, condition, widen(yes), no);
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,7 +308,8 @@ Lane LoopEmitter::add(Lane x, Lane y) {
       return y;
     if (y.isUniform() && constantOf(y.base) == 0)
       return x;
-    return {x.base, 0, arith::AddIOp::create(b, location, laneVector(x), laneVector(y)), 1};
+    Value right = laneVector(y);
+    return {x.base, 0, arith::AddIOp::create(b, location, laneVector(x), right), 1};
   }
   Value base = remember({this, x.base.getAsOpaquePointer(), y.base.getAsOpaquePointer()},
                         [&] { return accesses.add(x.base, y.base); });
@@ -436,8 +439,8 @@ Value LoopEmitter::convertNumber(Value value, Type from, Type to) {
   }
   if (from.isInteger(1)) {
     Type storage = storageType(to), type = VectorMemory::vectorOf(storage, count);
-    return arith::SelectOp::create(b, location, value, accesses.constantLike(type, 1),
-                                   accesses.constantLike(type, 0));
+    Value zero = accesses.constantLike(type, 0), one = accesses.constantLike(type, 1);
+    return arith::SelectOp::create(b, location, value, one, zero);
   }
   return accesses.convert(value, to, from.isUnsignedInteger(), to.isUnsignedInteger());
 }

@@ -123,11 +123,11 @@ RowProgram::loop(unsigned ways, ArrayRef<Value> init,
     Value low = constant(begin);
     if (team.members() > 1)
       low = e.vectorMemory().add(e.toIndex(frame.member()), low);
-    SmallVector<Value> sums = forLoop(low, constant(space.shape[lane]), constant(team.members()), first,
-                                      [&](Value counter, ValueRange mine) {
-                                        index[lane] = {counter, 0, {}, 1};
-                                        return step(0, mine);
-                                      });
+    Value by = constant(team.members()), high = constant(space.shape[lane]);
+    SmallVector<Value> sums = forLoop(low, high, by, first, [&](Value counter, ValueRange mine) {
+      index[lane] = {counter, 0, {}, 1};
+      return step(0, mine);
+    });
     e.setLanes(width);
     SmallVector<Value> next(carried);
     for (auto [i, sum] : llvm::enumerate(sums)) {

@@ -109,8 +109,8 @@ Value VectorMath::scaleByPowerOfTwo(Value p, Value n) {
   Type integer = integerLike(b, p.getType());
   auto power = [&](Value exponent) -> Value {
     Value biased = arith::AddFOp::create(b, loc, exponent, constant(p, 12583039.0));
-    Value field =
-        arith::ShLIOp::create(b, loc, arith::BitcastOp::create(b, loc, integer, biased), bits(p, 23));
+    Value shift = bits(p, 23);
+    Value field = arith::ShLIOp::create(b, loc, arith::BitcastOp::create(b, loc, integer, biased), shift);
     return arith::BitcastOp::create(b, loc, p.getType(), field);
   };
   // Halves differ by at most one, both far from the exponents' ends.
@@ -118,7 +118,8 @@ Value VectorMath::scaleByPowerOfTwo(Value p, Value n) {
   Value half = arith::MulFOp::create(b, loc, n, constant(p, 0.5));
   half = arith::SubFOp::create(b, loc, arith::AddFOp::create(b, loc, half, magic), magic);
   Value rest = arith::SubFOp::create(b, loc, n, half);
-  return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, p, power(half)), power(rest));
+  Value second = power(rest), first = power(half);
+  return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, p, first), second);
 }
 
 Value VectorMath::exp2(Value x) {
@@ -206,8 +207,8 @@ Value VectorMath::geluTanh(Value x) {
   return inFloat(x, [&](Value x) -> Value {
     // 0.5 (1 + tanh u) = 1 / (1 + e^-2u)
     Value square = arith::MulFOp::create(b, loc, x, x);
-    Value inner =
-        fma(square, constant(x, -2 * 0.7978845608028654 * 0.044715), constant(x, -2 * 0.7978845608028654));
+    Value linear = constant(x, -2 * 0.7978845608028654);
+    Value inner = fma(square, constant(x, -2 * 0.7978845608028654 * 0.044715), linear);
     Value e = exp(arith::MulFOp::create(b, loc, x, inner));
     return arith::DivFOp::create(b, loc, x, arith::AddFOp::create(b, loc, constant(x, 1.0), e));
   });
@@ -245,25 +246,28 @@ COLOSSAL_UNARY(trunc, TruncOp)
 
 Value VectorMath::rsqrt(Value x) {
   return inFloat(x, [&](Value x) -> Value {
-    return arith::DivFOp::create(b, loc, constant(x, 1.0), math::SqrtOp::create(b, loc, x));
+    Value root = math::SqrtOp::create(b, loc, x);
+    return arith::DivFOp::create(b, loc, constant(x, 1.0), root);
   });
 }
 
 Value VectorMath::pow(Value base, Value exponent) {
   VectorMemory memory(b, loc, instructions);
   Type element = getElementTypeOrSelf(base);
-  if (element.isF16() || element.isBF16())
-    return memory.convert(pow(memory.convert(base, b.getF32Type()), memory.convert(exponent, b.getF32Type())),
-                          element);
+  if (element.isF16() || element.isBF16()) {
+    exponent = memory.convert(exponent, b.getF32Type());
+    return memory.convert(pow(memory.convert(base, b.getF32Type()), exponent), element);
+  }
   return math::PowFOp::create(b, loc, base, exponent);
 }
 
 Value VectorMath::atan2(Value y, Value x) {
   VectorMemory memory(b, loc, instructions);
   Type element = getElementTypeOrSelf(y);
-  if (element.isF16() || element.isBF16())
-    return memory.convert(atan2(memory.convert(y, b.getF32Type()), memory.convert(x, b.getF32Type())),
-                          element);
+  if (element.isF16() || element.isBF16()) {
+    x = memory.convert(x, b.getF32Type());
+    return memory.convert(atan2(memory.convert(y, b.getF32Type()), x), element);
+  }
   return math::Atan2Op::create(b, loc, y, x);
 }
 

@@ -207,9 +207,9 @@ Value VectorMemory::gather(Value address, Type element, Value offsets, Value mas
     return load(this->address(address, element, offsets), element, 1);
   if (!mask)
     mask = prefixMask(width, width);
-  return LLVM::masked_gather::create(
-      b, loc, vectorOf(element, width), laneAddresses(b, loc, address, element, offsets), mask,
-      ValueRange{zero(element, width)}, b.getI32IntegerAttr(elementBytes(element)));
+  Value otherwise = zero(element, width), places = laneAddresses(b, loc, address, element, offsets);
+  return LLVM::masked_gather::create(b, loc, vectorOf(element, width), places, mask, ValueRange{otherwise},
+                                     b.getI32IntegerAttr(elementBytes(element)));
 }
 
 void VectorMemory::scatter(Value value, Value address, Value offsets, Value mask) {
@@ -290,12 +290,12 @@ Value VectorMemory::floatFromHalf(Value value) {
   // makes denormals normal; infinity and NaN (31 -> 255) apart.
   Type i16 = vectorOf(b.getI16Type(), width), i32 = vectorOf(b.getI32Type(), width);
   Value bits = arith::ExtUIOp::create(b, loc, i32, arith::BitcastOp::create(b, loc, i16, value));
-  Value sign = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x8000)),
-                                     constantLike(i32, 16));
-  Value body = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x7fff)),
-                                     constantLike(i32, 13));
-  Value scaled =
-      arith::MulFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, body), constantLike(f32, 0x1p112));
+  Value sign = arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x8000));
+  sign = arith::ShLIOp::create(b, loc, sign, constantLike(i32, 16));
+  Value body = arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x7fff));
+  body = arith::ShLIOp::create(b, loc, body, constantLike(i32, 13));
+  Value scaled = arith::BitcastOp::create(b, loc, f32, body);
+  scaled = arith::MulFOp::create(b, loc, scaled, constantLike(f32, 0x1p112));
   Value special =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, body, constantLike(i32, 0x7c00 << 13));
   Value infinite = arith::OrIOp::create(b, loc, body, constantLike(i32, 0x7f800000));
@@ -312,19 +312,20 @@ Value VectorMemory::halfFromFloat(Value value) {
   Type f32 = vectorOf(b.getF32Type(), width), i16 = vectorOf(b.getI16Type(), width);
   Type i32 = vectorOf(b.getI32Type(), width);
   Value bits = arith::BitcastOp::create(b, loc, i32, value);
-  Value sign = arith::ShRUIOp::create(
-      b, loc, arith::AndIOp::create(b, loc, bits, constantLike(i32, -2147483648.0)), constantLike(i32, 16));
+  Value sign = arith::AndIOp::create(b, loc, bits, constantLike(i32, -2147483648.0));
+  sign = arith::ShRUIOp::create(b, loc, sign, constantLike(i32, 16));
   Value magnitude = arith::AndIOp::create(b, loc, bits, constantLike(i32, 0x7fffffff));
   // Normal results: round to nearest even at bit 13, then move the bias from 127 to 15.
-  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, magnitude, constantLike(i32, 13)),
-                                    constantLike(i32, 1));
+  Value odd = arith::ShRUIOp::create(b, loc, magnitude, constantLike(i32, 13));
+  odd = arith::AndIOp::create(b, loc, odd, constantLike(i32, 1));
   Value normal = arith::AddIOp::create(b, loc, magnitude, constantLike(i32, 0xfff - (112 << 23)));
-  normal = arith::ShRUIOp::create(b, loc, arith::AddIOp::create(b, loc, normal, odd), constantLike(i32, 13));
+  normal = arith::AddIOp::create(b, loc, normal, odd);
+  normal = arith::ShRUIOp::create(b, loc, normal, constantLike(i32, 13));
   // Denormal results: an addition of 0.5 leaves them, rounded, in the last bits.
-  Value small =
-      arith::AddFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, magnitude), constantLike(f32, 0.5));
-  Value denormal = arith::SubIOp::create(b, loc, arith::BitcastOp::create(b, loc, i32, small),
-                                         constantLike(i32, 0x3f000000));
+  Value small = arith::BitcastOp::create(b, loc, f32, magnitude);
+  small = arith::AddFOp::create(b, loc, small, constantLike(f32, 0.5));
+  Value denormal = arith::BitcastOp::create(b, loc, i32, small);
+  denormal = arith::SubIOp::create(b, loc, denormal, constantLike(i32, 0x3f000000));
   auto select = [&](arith::CmpIPredicate predicate, int64_t bound, Value yes, Value no) -> Value {
     Value condition = arith::CmpIOp::create(b, loc, predicate, magnitude, constantLike(i32, double(bound)));
     return arith::SelectOp::create(b, loc, condition, yes, no);
