@@ -7,9 +7,7 @@
 // and the output.
 #include "colossal/Codegen/CPU/AttentionKernel.h"
 #include "ContractionBlocking.h"
-#include "colossal/Codegen/Kernel/VectorMath.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "Scope.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 
@@ -67,44 +65,6 @@ public:
   }
 
 private:
-  struct Scope {
-    Scope(OpBuilder &b, Location loc, const Processor &processor)
-        : b(b), loc(loc), memory(b, loc, processor), math(b, loc, processor) {}
-    Value sub(Value lhs, Value rhs) {
-      return arith::SubIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
-    }
-    Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
-      return arith::CmpIOp::create(b, loc, predicate, lhs, rhs);
-    }
-    OpBuilder &b;
-    Location loc;
-    VectorMemory memory;
-    VectorMath math;
-  };
-  template <typename Body>
-  void loop(Scope &scope, Value begin, Value end, int64_t step, Body body) {
-    scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(step), ValueRange(),
-                       [&](OpBuilder &b, Location loc, Value index, ValueRange) {
-                         Scope inner(b, loc, processor);
-                         body(inner, index);
-                         scf::YieldOp::create(b, loc);
-                       });
-  }
-  /// From 0 to `extent`.
-  template <typename Body>
-  void loop(Scope &scope, int64_t extent, int64_t step, Body body) {
-    Value end = scope.memory.constant(extent), begin = scope.memory.constant(0);
-    loop(scope, begin, end, step, body);
-  }
-  template <typename Body>
-  void branch(Scope &scope, Value condition, Body body) {
-    scf::IfOp::create(scope.b, scope.loc, condition, [&](OpBuilder &b, Location loc) {
-      Scope inner(b, loc, processor);
-      body(inner);
-      scf::YieldOp::create(b, loc);
-    });
-  }
-
   Type maskElement() {
     return spec.mask == AttentionSpec::Mask::Boolean ? Type(IntegerType::get(&context, 8)) : spec.maskType;
   }

@@ -6,9 +6,7 @@
 // there are. ContractionBlocking.cpp decides how large all of these are.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "ContractionBlocking.h"
-#include "colossal/Codegen/Kernel/VectorMath.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "Scope.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -56,54 +54,6 @@ public:
   }
 
 private:
-  /// A builder inside some region, with what emits through it.
-  struct Scope {
-    Scope(OpBuilder &b, Location loc, const Processor &processor)
-        : b(b), loc(loc), memory(b, loc, processor) {}
-    Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
-      return arith::CmpIOp::create(b, loc, predicate, lhs, rhs);
-    }
-    Value sub(Value lhs, Value rhs) {
-      return arith::SubIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
-    }
-    Value mul(Value lhs, Value rhs) {
-      return arith::MulIOp::create(b, loc, lhs, rhs, arith::IntegerOverflowFlags::nsw);
-    }
-    OpBuilder &b;
-    Location loc;
-    VectorMemory memory;
-  };
-
-  template <typename Body>
-  void loop(Scope &scope, Value begin, Value end, int64_t step, Body body) {
-    scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(step), ValueRange(),
-                       [&](OpBuilder &b, Location loc, Value index, ValueRange) {
-                         Scope inner(b, loc, processor);
-                         body(inner, index);
-                         scf::YieldOp::create(b, loc);
-                       });
-  }
-
-  template <typename Then, typename Else>
-  void branch(Scope &scope, Value condition, Then yes, Else no) {
-    auto region = [&](auto &body) {
-      return [&](OpBuilder &b, Location loc) {
-        Scope inner(b, loc, processor);
-        body(inner);
-        scf::YieldOp::create(b, loc);
-      };
-    };
-    scf::IfOp::create(scope.b, scope.loc, condition, region(yes), region(no));
-  }
-  template <typename Then>
-  void branch(Scope &scope, Value condition, Then yes) {
-    scf::IfOp::create(scope.b, scope.loc, condition, [&](OpBuilder &b, Location loc) {
-      Scope inner(b, loc, processor);
-      yes(inner);
-      scf::YieldOp::create(b, loc);
-    });
-  }
-
   /// Where a tile stands.
   struct Tile {
     SmallVector<Value> batch;
