@@ -3,14 +3,14 @@
 
 namespace colossal::runtime {
 
-Status ResolvedBox::resolve(const plan::Box &box, const plan::Place &place, const int64_t *values,
+Status ResolvedBox::resolve(const plan::Box &box, const plan::MeshPosition &position, const int64_t *values,
                             ResolvedBox &resolved) {
   std::vector<uint64_t> global, local, start;
   resolved = ResolvedBox();
   for (const plan::BoxDim &dim : box.dims()) {
     int64_t from, count;
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.start(), place, values, from));
-    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.valid(), place, values, count));
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.start(), position, values, from));
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(dim.valid(), position, values, count));
     global.push_back(dim.global());
     local.push_back(dim.local());
     start.push_back(count > 0 ? static_cast<uint64_t>(from) : 0);

@@ -17,7 +17,7 @@ struct ShardPart {
 class ResolvedBox {
 public:
   /// The box must have been validated.
-  static Status resolve(const plan::Box &box, const plan::Place &place, const int64_t *values,
+  static Status resolve(const plan::Box &box, const plan::MeshPosition &position, const int64_t *values,
                         ResolvedBox &resolved);
 
   uint64_t validElements() const { return block().elements(); }

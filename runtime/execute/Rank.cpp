@@ -93,8 +93,8 @@ CrashContext &crashContext() {
 Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCommunicator)
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
-      stage(plan::stageOf(shared.stages, communicator.control->rank())), place(stage.place(rank())),
-      hostAccess(*device) {
+      stage(plan::stageOf(shared.stages, communicator.control->rank())),
+      meshPosition(stage.positionOf(rank())), hostAccess(*device) {
   communicator.transfers = reachDevice(std::move(communicator.transfers), *device);
 }
 
@@ -327,8 +327,8 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
   case ResolvedInstruction::Receive: {
     int64_t other;
     const bool sends = resolved.kind == ResolvedInstruction::Send;
-    COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(), place, frame.values, other));
+    COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(sends ? origin.send().peer() : origin.recv().peer(),
+                                                meshPosition, frame.values, other));
     if (other < 0)
       return {};
     peer = static_cast<int32_t>(other);
@@ -345,7 +345,8 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
       return execute(function, frame);
     const Frame inner = {frame.values + frame.size, static_cast<uint32_t>(call.arguments_size())};
     for (int a = 0; a < call.arguments_size(); ++a)
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(call.arguments(a), place, frame.values, inner.values[a]));
+      COLOSSAL_RETURN_IF_ERROR(
+          plan::evaluateExpr(call.arguments(a), meshPosition, frame.values, inner.values[a]));
     return execute(function, inner);
   }
   case ResolvedInstruction::Repeat: {
@@ -359,7 +360,7 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
   case ResolvedInstruction::Predicate: {
     int64_t condition;
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(origin.predicate().condition(), place, frame.values, condition));
+        plan::evaluateExpr(origin.predicate().condition(), meshPosition, frame.values, condition));
     return condition != 0 ? execute(*resolved.body, frame) : Status();
   }
   }
@@ -373,7 +374,7 @@ Status Rank::executeCopy(const plan::Copy &copy, const int64_t *values, Queue &q
   if (copy.has_data())
     return hostAccess.write(queue, destination, copy.data().bytes(), shared.data.data + copy.data().offset());
   ResolvedBox box;
-  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), place, values, box));
+  COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(copy.parameter().box(), meshPosition, values, box));
   int64_t index = copy.parameter().parameter();
   for (int v = 0; v < copy.parameter().strides_size(); ++v)
     index += copy.parameter().strides(v) * values[v];

@@ -47,7 +47,7 @@ public:
 
   uint32_t rank() const { return communicator.control->rank(); }
   const plan::StageView &ownStage() const { return stage; }
-  const plan::Place &ownPlace() const { return place; }
+  const plan::MeshPosition &ownMeshPosition() const { return meshPosition; }
   /// Writes the first `bytes` bytes of an input's buffer, and reads those of an output's; see HostAccess.
   /// Between runs only; the bytes are in place when they return.
   Status write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer);
@@ -135,7 +135,7 @@ private:
   std::unique_ptr<Device> device;
   Communicator communicator;
   const plan::StageView &stage;
-  const plan::Place place;
+  const plan::MeshPosition meshPosition;
   Modules modules;
   Arenas arenas;
   HostAccess hostAccess;

@@ -57,7 +57,7 @@ Status Rank::resolveInstruction(const plan::Instruction &instruction, ResolvedIn
     COLOSSAL_RETURN_IF_ERROR(plan::sentBytes(stage, collective, rank(), zeros, resolved.collectiveBytes));
     if (collective.kind() == plan::Collective::PERMUTE || collective.kind() == plan::Collective::EXCHANGE)
       for (uint32_t member : resolved.group->members)
-        resolved.memberPlaces.push_back(stage.place(member));
+        resolved.memberPositions.push_back(stage.positionOf(member));
     for (size_t ahead = 0; ahead < (resolved.dynamic ? callsAhead : 1); ++ahead)
       COLOSSAL_RETURN_IF_ERROR(addCall(resolved));
     return {};
@@ -136,7 +136,7 @@ Status Rank::fillLaunch(ResolvedInstruction &resolved, const int64_t *values) {
     resolved.buffers[i] = at(launch.buffers(static_cast<int>(i)), values);
   for (size_t i = 0; i < resolved.params.size(); ++i)
     COLOSSAL_RETURN_IF_ERROR(
-        plan::evaluateExpr(launch.params(static_cast<int>(i)), place, values, resolved.params[i]));
+        plan::evaluateExpr(launch.params(static_cast<int>(i)), meshPosition, values, resolved.params[i]));
   return {};
 }
 
@@ -198,7 +198,7 @@ Status Rank::fillCollective(const ResolvedInstruction &resolved, const int64_t *
        {&call.sources, &call.window.srcStart, &call.window.srcValid, &call.window.dstStart})
     values->resize(members);
   for (size_t member = 0; member < members; ++member) {
-    const plan::Place &there = resolved.memberPlaces[member];
+    const plan::MeshPosition &there = resolved.memberPositions[member];
     if (call.kind == CollectiveKind::Permute) {
       COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(collective.source(), there, values, call.sources[member]));
     } else {

@@ -34,8 +34,8 @@ struct Rank::ResolvedInstruction {
   };
   std::vector<CallSlot> calls;
   std::shared_ptr<Group> group;
-  std::vector<plan::Place> memberPlaces; // where an expression is evaluated for every member
-  uint64_t collectiveBytes = 0;          // what this rank sends in it
+  std::vector<plan::MeshPosition> memberPositions; // where an expression is evaluated for every member
+  uint64_t collectiveBytes = 0;                    // what this rank sends in it
   std::unique_ptr<Body> body;
 };
 

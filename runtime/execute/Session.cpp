@@ -330,7 +330,7 @@ Status Session::Core::learn(const plan::Program *program, const Tensors &inputs)
 Status Session::Core::scatter(int program, const Tensors &inputs, Rank &rank) {
   for (const plan::BoundShard &shard : rank.ownStage().inputs(program)) {
     ResolvedBox box;
-    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank.ownPlace(), nullptr, box));
+    COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank.ownMeshPosition(), nullptr, box));
     const std::byte *tensor = inputs.at(shard.binding->name()).bytes.data();
     const uint64_t size = plan::elementBytes(shard.binding->type());
     COLOSSAL_RETURN_IF_ERROR(
@@ -346,7 +346,7 @@ Status Session::Core::checkComputed(int program) {
   for (const std::unique_ptr<Rank> &rank : ranks)
     for (const plan::BoundShard &shard : rank->ownStage().checks(program)) {
       ResolvedBox box;
-      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank->ownPlace(), nullptr, box));
+      COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank->ownMeshPosition(), nullptr, box));
       std::string packed;
       COLOSSAL_RETURN_IF_ERROR(packShard(*rank, shard, box, packed));
       COLOSSAL_RETURN_IF_ERROR(checkRange(*shard.binding, packed.data(), packed.size()));
@@ -407,7 +407,7 @@ Status Session::outputs(int program, Tensors &outputs) {
           continue;
         const plan::BoundShard &shard = shards[ofStage[stage.index]];
         ResolvedBox box;
-        COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, stage.place(rank), nullptr, box));
+        COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, stage.positionOf(rank), nullptr, box));
         bool gives = true;
         for (const auto &[earlier, same] : givers)
           gives = gives && !same.sameElements(box);
@@ -518,10 +518,10 @@ Status Session::traffic(int program, std::vector<RankTraffic> &report) {
       rows[{row[0].get<std::string>(), row[1].get<std::string>()}].sent = row[2].get<uint64_t>();
     const plan::StageView &own = plan::stageOf(core->shared.stages, rank);
     int stage = own.text ? static_cast<int>(own.index) : -1;
-    const std::vector<int64_t> place = own.place(rank).coordinates;
-    for (size_t axis = 0; axis < place.size() && !own.text; ++axis)
+    const std::vector<int64_t> coordinates = own.positionOf(rank).coordinates;
+    for (size_t axis = 0; axis < coordinates.size() && !own.text; ++axis)
       if (own.mesh->axes(static_cast<int>(axis)).name() == "stage")
-        stage = static_cast<int>(place[axis]);
+        stage = static_cast<int>(coordinates[axis]);
     for (auto &[key, row] : rows)
       if (row.sent || row.planned)
         report.push_back({rank, stage, key.first, key.second, row.sent, row.planned});

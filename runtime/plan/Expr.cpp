@@ -48,17 +48,17 @@ Status checkAt(const Expr &expr, unsigned axes, unsigned values, unsigned depth)
 }
 
 /// Returns false on overflow.
-bool evaluate(const Expr &expr, const Place &place, const int64_t *values, int64_t &value) {
+bool evaluate(const Expr &expr, const MeshPosition &position, const int64_t *values, int64_t &value) {
   switch (expr.kind_case()) {
   case Expr::kConstant: value = expr.constant(); return true;
-  case Expr::kCoordinate: value = place.coordinates[expr.coordinate()]; return true;
-  case Expr::kOwn: value = expr.own() == Expr::RANK ? place.rank : place.stage; return true;
+  case Expr::kCoordinate: value = position.coordinates[expr.coordinate()]; return true;
+  case Expr::kOwn: value = expr.own() == Expr::RANK ? position.rank : position.stage; return true;
   case Expr::kCounter: value = values[expr.counter()]; return true;
   default: break;
   }
   const Expr::Binary &binary = expr.binary();
   int64_t lhs, rhs;
-  if (!evaluate(binary.lhs(), place, values, lhs) || !evaluate(binary.rhs(), place, values, rhs))
+  if (!evaluate(binary.lhs(), position, values, lhs) || !evaluate(binary.rhs(), position, values, rhs))
     return false;
   switch (binary.op()) {
   case Expr::ADD: return !__builtin_add_overflow(lhs, rhs, &value);
@@ -81,8 +81,8 @@ Status checkExpr(const Expr &expr, unsigned axes, unsigned values) {
   return checkAt(expr, axes, values, 0);
 }
 
-Status evaluateExpr(const Expr &expr, const Place &place, const int64_t *values, int64_t &value) {
-  if (!evaluate(expr, place, values, value))
+Status evaluateExpr(const Expr &expr, const MeshPosition &position, const int64_t *values, int64_t &value) {
+  if (!evaluate(expr, position, values, value))
     return bad("its value overflows 64 bits");
   return {};
 }

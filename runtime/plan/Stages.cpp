@@ -58,7 +58,7 @@ std::vector<BoundShard> StageView::checks(int program) const {
   return shardsOf(plan->programs(program).checks(), text ? &text->programs(program).checks() : nullptr);
 }
 
-Place StageView::place(uint64_t rank) const {
+MeshPosition StageView::positionOf(uint64_t rank) const {
   return {meshCoordinates(*mesh, rank - firstRank), static_cast<int64_t>(rank), index};
 }
 

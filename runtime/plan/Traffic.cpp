@@ -32,7 +32,7 @@ Status onMembers(const StageView &stage, const std::vector<uint32_t> &members, c
                  const int64_t *values, std::vector<int64_t> &results) {
   results.resize(members.size());
   for (size_t m = 0; m < members.size(); ++m)
-    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, stage.place(members[m]), values, results[m]));
+    COLOSSAL_RETURN_IF_ERROR(evaluateExpr(expr, stage.positionOf(members[m]), values, results[m]));
   return {};
 }
 
@@ -93,7 +93,7 @@ public:
   Counting(const Plan &plan, const std::vector<StageView> &stages, uint64_t rank, Traffic &traffic,
            uint64_t shortAllReduce)
       : plan(plan), stages(stages), stage(stageOf(stages, rank)), rank(rank), shortAllReduce(shortAllReduce),
-        place(stage.place(rank)), traffic(traffic) {}
+        position(stage.positionOf(rank)), traffic(traffic) {}
 
   /// Adds what `times` runs of the body send.
   Status count(const Body &body, uint64_t times) {
@@ -112,7 +112,7 @@ private:
                trafficName(collective)}] += bytes * times;
     } else if (instruction.has_send()) {
       int64_t peer = -1;
-      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), place, values.data(), peer));
+      COLOSSAL_RETURN_IF_ERROR(evaluateExpr(instruction.send().peer(), position, values.data(), peer));
       if (peer >= 0 && static_cast<uint64_t>(peer) != rank)
         traffic[{axesBetween(stages, rank, static_cast<uint64_t>(peer)), "send"}] +=
             instruction.send().src().bytes() * times;
@@ -124,14 +124,14 @@ private:
       std::vector<int64_t> arguments(static_cast<size_t>(call.arguments_size()));
       for (size_t a = 0; a < arguments.size(); ++a)
         COLOSSAL_RETURN_IF_ERROR(
-            evaluateExpr(call.arguments(static_cast<int>(a)), place, values.data(), arguments[a]));
+            evaluateExpr(call.arguments(static_cast<int>(a)), position, values.data(), arguments[a]));
       values.swap(arguments);
       COLOSSAL_RETURN_IF_ERROR(count(body, times));
       values.swap(arguments);
     } else if (instruction.has_predicate()) {
       int64_t condition = 0;
       COLOSSAL_RETURN_IF_ERROR(
-          evaluateExpr(instruction.predicate().condition(), place, values.data(), condition));
+          evaluateExpr(instruction.predicate().condition(), position, values.data(), condition));
       return condition ? count(instruction.predicate().body(), times) : Status();
     } else if (instruction.has_repeat()) {
       const Repeat &repeat = instruction.repeat();
@@ -151,7 +151,7 @@ private:
   const std::vector<StageView> &stages;
   const StageView &stage;
   const uint64_t rank, shortAllReduce;
-  const Place place;
+  const MeshPosition position;
   Traffic &traffic;
   std::vector<int64_t> values; // arguments and counters
 };
@@ -275,7 +275,8 @@ std::string axesBetween(const std::vector<StageView> &stages, uint64_t a, uint64
   const StageView &stage = stageOf(stages, a);
   if (&stage != &stageOf(stages, b))
     return "stage";
-  const std::vector<int64_t> first = stage.place(a).coordinates, second = stage.place(b).coordinates;
+  const std::vector<int64_t> first = stage.positionOf(a).coordinates,
+                             second = stage.positionOf(b).coordinates;
   std::vector<uint32_t> axes;
   for (uint32_t axis = 0; axis < first.size(); ++axis)
     if (first[axis] != second[axis])

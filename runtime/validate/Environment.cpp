@@ -63,9 +63,9 @@ Environment::Environment(const plan::StageView &own)
   }
 }
 
-Environment::Environment(const plan::StageView &own, const plan::Place &place) : Environment(own) {
-  fixed = place.coordinates;
-  rank.constant = place.rank;
+Environment::Environment(const plan::StageView &own, const plan::MeshPosition &position) : Environment(own) {
+  fixed = position.coordinates;
+  rank.constant = position.rank;
   rank.terms.clear();
 }
 
@@ -295,19 +295,19 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
     points = std::min<__int128>(points * size, INT64_MAX);
   COLOSSAL_RETURN_IF_ERROR(spend(static_cast<uint64_t>(std::min<__int128>(points * evaluations, INT64_MAX))));
 
-  plan::Place place = {std::vector<int64_t>(axes), firstRank, stage};
+  plan::MeshPosition position = {std::vector<int64_t>(axes), firstRank, stage};
   std::vector<int64_t> visibleValues, arguments, results(exprs.size());
   for (__int128 point = 0; point < points; ++point) {
     __int128 rest = point;
     for (unsigned axis = axes; axis-- > 0;)
       if (usedAxes[axis]) {
-        place.coordinates[axis] = static_cast<int64_t>(rest % (widths[axis] + 1));
+        position.coordinates[axis] = static_cast<int64_t>(rest % (widths[axis] + 1));
         rest /= widths[axis] + 1;
       }
-    place.rank = 0;
+    position.rank = 0;
     for (unsigned axis = 0; axis < axes; ++axis)
-      place.rank = place.rank * static_cast<int64_t>(widths[axis] + 1) + place.coordinates[axis];
-    place.rank += firstRank;
+      position.rank = position.rank * static_cast<int64_t>(widths[axis] + 1) + position.coordinates[axis];
+    position.rank += firstRank;
     visibleValues.clear();
     for (size_t s = 0; s < steps.size(); ++s) {
       if (!steps[s].call) {
@@ -317,12 +317,12 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
       }
       arguments.resize(static_cast<size_t>(steps[s].call->arguments_size()));
       for (size_t a = 0; a < arguments.size(); ++a)
-        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)), place,
+        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)), position,
                                                     visibleValues.data(), arguments[a]));
       visibleValues.swap(arguments);
     }
     for (size_t i = 0; i < exprs.size(); ++i)
-      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], place, visibleValues.data(), results[i]));
+      COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(*exprs[i], position, visibleValues.data(), results[i]));
     COLOSSAL_RETURN_IF_ERROR(check(results));
   }
   return {};

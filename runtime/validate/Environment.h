@@ -40,7 +40,7 @@ public:
   explicit Environment(const plan::StageView &stage);
 
   /// That of a program on one rank.
-  Environment(const plan::StageView &stage, const plan::Place &place);
+  Environment(const plan::StageView &stage, const plan::MeshPosition &position);
 
   /// How many values the expressions of this place may name.
   unsigned visible() const { return static_cast<unsigned>(values.size()); }

@@ -35,7 +35,7 @@ public:
       for (uint64_t rank = stage.firstRank; rank < stage.firstRank + stage.ranks; ++rank) {
         ranks.emplace_back();
         COLOSSAL_RETURN_IF_ERROR(
-            listMeetings(stage, program, stage.place(rank), spend, ranks.back().meetings));
+            listMeetings(stage, program, stage.positionOf(rank), spend, ranks.back().meetings));
         prepare(static_cast<uint32_t>(rank));
       }
     for (const auto &[channel, ends] : channels)

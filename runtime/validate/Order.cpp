@@ -187,11 +187,11 @@ private:
 /// Walks what one rank runs.
 class Walk {
 public:
-  Walk(const plan::StageView &stage, int program, const plan::Place &place,
+  Walk(const plan::StageView &stage, int program, const plan::MeshPosition &position,
        const std::function<Status(uint64_t)> &spend)
       : stage(stage), plan(*stage.plan), lengths(plan), spend(spend), body(stage.body(program)),
         owner("program '" + plan.programs(program).name() + "'" + stage.suffix()) {
-    environments.emplace_back(stage, place);
+    environments.emplace_back(stage, position);
     levels.emplace_back();
     whole = lengths.of(body) <= walkedWhole;
   }
@@ -476,14 +476,14 @@ private:
 
 } // namespace
 
-Status checkOrder(const plan::StageView &stage, int program, const plan::Place &place,
+Status checkOrder(const plan::StageView &stage, int program, const plan::MeshPosition &position,
                   const std::function<Status(uint64_t)> &spend) {
-  return Walk(stage, program, place, spend).checkOrder();
+  return Walk(stage, program, position, spend).checkOrder();
 }
 
-Status listMeetings(const plan::StageView &stage, int program, const plan::Place &place,
+Status listMeetings(const plan::StageView &stage, int program, const plan::MeshPosition &position,
                     const std::function<Status(uint64_t)> &spend, std::vector<Meeting> &meetings) {
-  return Walk(stage, program, place, spend).list(meetings);
+  return Walk(stage, program, position, spend).list(meetings);
 }
 
 std::vector<bool> orderAxes(const plan::StageView &stage, int program) {

@@ -22,7 +22,7 @@ using Clock = std::array<uint64_t, plan::queueCount>;
 
 /// Whether conflicting accesses of one rank to the same bytes are ordered. The program has passed the other
 /// checks. `spend` is asked for the work that it takes.
-Status checkOrder(const plan::StageView &stage, int program, const plan::Place &place,
+Status checkOrder(const plan::StageView &stage, int program, const plan::MeshPosition &position,
                   const std::function<Status(uint64_t)> &spend);
 
 /// The axes of the stage's mesh on which it depends which bytes its ranks touch, and when.
@@ -39,7 +39,7 @@ struct Meeting {
 };
 
 /// A rank's messages and collectives in the order of its text.
-Status listMeetings(const plan::StageView &stage, int program, const plan::Place &place,
+Status listMeetings(const plan::StageView &stage, int program, const plan::MeshPosition &position,
                     const std::function<Status(uint64_t)> &spend, std::vector<Meeting> &meetings);
 
 /// Whether every message that the ranks of all stages send is received, by one that expects its length, and

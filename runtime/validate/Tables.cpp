@@ -366,12 +366,12 @@ Status Checker::checkOrderOf(int program) {
     // Ranks that differ in nothing that their order depends on are looked at once.
     const std::vector<bool> axes = orderAxes(each, program);
     for (uint64_t rank = each.firstRank; rank < each.firstRank + each.ranks; ++rank) {
-      const plan::Place place = each.place(rank);
+      const plan::MeshPosition position = each.positionOf(rank);
       bool isFirst = true;
       for (size_t axis = 0; axis < axes.size(); ++axis)
-        isFirst = isFirst && (axes[axis] || place.coordinates[axis] == 0);
+        isFirst = isFirst && (axes[axis] || position.coordinates[axis] == 0);
       if (isFirst)
-        COLOSSAL_RETURN_IF_ERROR(checkOrder(each, program, place, spending));
+        COLOSSAL_RETURN_IF_ERROR(checkOrder(each, program, position, spending));
     }
   }
   // Without messages all ranks of a stage meet in one text, in one order: the first instruction that has not

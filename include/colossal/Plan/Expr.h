@@ -21,8 +21,8 @@ constexpr unsigned maxArguments = 64, maxRepeatDepth = 8, maxValues = maxArgumen
 /// Most calls around an instruction.
 constexpr unsigned maxCallDepth = 64;
 
-/// Where an expression is evaluated.
-struct Place {
+/// The rank that an expression is evaluated for.
+struct MeshPosition {
   std::vector<int64_t> coordinates; ///< in the stage's mesh
   int64_t rank = 0, stage = 0;
 };
@@ -31,9 +31,9 @@ struct Place {
 /// values < values.
 Status checkExpr(const Expr &expr, unsigned axes, unsigned values);
 
-/// The value at a place, of the given values (arguments, then counters). The expression must have passed
+/// The value for a rank, of the given values (arguments, then counters). The expression must have passed
 /// checkExpr; an arithmetic overflow is an error.
-Status evaluateExpr(const Expr &expr, const Place &place, const int64_t *values, int64_t &value);
+Status evaluateExpr(const Expr &expr, const MeshPosition &position, const int64_t *values, int64_t &value);
 
 /// Whether it depends on an argument or a repeat's counter.
 bool usesValues(const Expr &expr);

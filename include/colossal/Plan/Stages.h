@@ -40,7 +40,7 @@ struct StageView {
   std::vector<BoundShard> outputs(int program) const;
   std::vector<BoundShard> checks(int program) const;
   /// `rank` is one of the plan's, and of this stage.
-  Place place(uint64_t rank) const;
+  MeshPosition positionOf(uint64_t rank) const;
   /// groupMembers of the stage's mesh, as ranks of the plan.
   std::vector<uint32_t> members(const std::vector<uint32_t> &axes, uint64_t rank) const;
   /// Which functions its bodies call, directly or not.
