@@ -77,7 +77,7 @@ uint32_t Environment::addSymbol(uint64_t width, bool known) {
 
 void Environment::enterRepeat(uint64_t count) {
   count = std::max<uint64_t>(1, count);
-  steps.push_back({count, nullptr});
+  frames.push_back({count, nullptr});
   Affine counter;
   if (count > 1)
     counter.terms = {{addSymbol(count - 1), 1}};
@@ -111,16 +111,16 @@ Status Environment::enterCall(const plan::Call &call, uint32_t arguments) {
       return {Code::InvalidPlan, "argument " + std::to_string(a) + " is out of range"};
   }
   values = std::move(given);
-  steps.push_back({0, &call});
+  frames.push_back({0, &call});
   return {};
 }
 
 std::vector<uint64_t> Environment::signature() const {
   std::vector<uint64_t> all;
-  for (const Step &step : steps) {
-    all.push_back(step.count);
-    if (step.call)
-      all.push_back(reinterpret_cast<uint64_t>(step.call));
+  for (const Frame &frame : frames) {
+    all.push_back(frame.count);
+    if (frame.call)
+      all.push_back(reinterpret_cast<uint64_t>(frame.call));
   }
   return all;
 }
@@ -268,22 +268,22 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
   }
   // How many values each place along the chain sees, and from the innermost outwards what is needed there.
   std::vector<size_t> seen = {0};
-  for (const Step &step : steps)
-    seen.push_back(step.call ? static_cast<size_t>(step.call->arguments_size()) : seen.back() + 1);
-  std::vector<uint64_t> sizes(steps.size(), 1); // of the counters that matter; 1 elsewhere
+  for (const Frame &frame : frames)
+    seen.push_back(frame.call ? static_cast<size_t>(frame.call->arguments_size()) : seen.back() + 1);
+  std::vector<uint64_t> sizes(frames.size(), 1); // of the counters that matter; 1 elsewhere
   uint64_t evaluations = exprs.size();
-  for (size_t s = steps.size(); s-- > 0;) {
-    if (!steps[s].call) {
+  for (size_t f = frames.size(); f-- > 0;) {
+    if (!frames[f].call) {
       if (needed.back())
-        sizes[s] = steps[s].count;
+        sizes[f] = frames[f].count;
       needed.pop_back();
       continue;
     }
-    std::vector<bool> outer(seen[s]);
+    std::vector<bool> outer(seen[f]);
     for (size_t a = 0; a < needed.size(); ++a)
       if (needed[a]) {
-        plan::markCoordinates(steps[s].call->arguments(static_cast<int>(a)), usedAxes);
-        plan::markValues(steps[s].call->arguments(static_cast<int>(a)), outer);
+        plan::markCoordinates(frames[f].call->arguments(static_cast<int>(a)), usedAxes);
+        plan::markValues(frames[f].call->arguments(static_cast<int>(a)), outer);
       }
     evaluations += needed.size();
     needed = std::move(outer);
@@ -309,15 +309,15 @@ Status Environment::forAll(const std::vector<const plan::Expr *> &exprs,
       position.rank = position.rank * static_cast<int64_t>(widths[axis] + 1) + position.coordinates[axis];
     position.rank += firstRank;
     visibleValues.clear();
-    for (size_t s = 0; s < steps.size(); ++s) {
-      if (!steps[s].call) {
-        visibleValues.push_back(static_cast<int64_t>(rest % sizes[s]));
-        rest /= sizes[s];
+    for (size_t f = 0; f < frames.size(); ++f) {
+      if (!frames[f].call) {
+        visibleValues.push_back(static_cast<int64_t>(rest % sizes[f]));
+        rest /= sizes[f];
         continue;
       }
-      arguments.resize(static_cast<size_t>(steps[s].call->arguments_size()));
+      arguments.resize(static_cast<size_t>(frames[f].call->arguments_size()));
       for (size_t a = 0; a < arguments.size(); ++a)
-        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(steps[s].call->arguments(static_cast<int>(a)), position,
+        COLOSSAL_RETURN_IF_ERROR(plan::evaluateExpr(frames[f].call->arguments(static_cast<int>(a)), position,
                                                     visibleValues.data(), arguments[a]));
       visibleValues.swap(arguments);
     }

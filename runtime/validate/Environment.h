@@ -78,8 +78,8 @@ public:
                 const std::function<Status(const std::vector<int64_t> &)> &check) const;
 
 private:
-  /// One way into what surrounds an instruction: a repeat, or a call with arguments.
-  struct Step {
+  /// What surrounds an instruction, one level of it: a repeat, or a call with arguments.
+  struct Frame {
     uint64_t count = 0;
     const plan::Call *call = nullptr;
   };
@@ -89,8 +89,8 @@ private:
   std::vector<bool> isKnown;    // likewise: whether it is a coordinate or counter
   std::vector<int64_t> fixed;   // coordinates, where they are those of one rank
   std::vector<Affine> values;
-  std::vector<Step> steps;
-  Affine rank; // the plan's number of it
+  std::vector<Frame> frames; // outermost first
+  Affine rank;               // the plan's number of it
   int64_t firstRank = 0, stage = 0;
   unsigned axes = 0, repeatCount = 0;
 };
