@@ -382,6 +382,28 @@ private:
     return {};
   }
 
+  /// Bytes of an arena that an instruction touches in all turns that a level stands for.
+  struct TouchedRange {
+    uint32_t arena;
+    bool writes;
+    Affine address;
+    uint64_t begin, end;
+  };
+  static std::vector<TouchedRange> rangesOf(const std::vector<Touch> &touches,
+                                            const Environment &environment) {
+    std::vector<TouchedRange> ranges;
+    for (const Touch &each : touches) {
+      if (each.ref->bytes() == 0)
+        continue;
+      Affine address = environment.address(each.ref->offset(), each.ref->strides());
+      const Range range = environment.range(address);
+      ranges.push_back({each.ref->arena(), each.writes, std::move(address),
+                        static_cast<uint64_t>(range.least),
+                        static_cast<uint64_t>(range.greatest + each.ref->bytes())});
+    }
+    return ranges;
+  }
+
   Status touch(const plan::Instruction &instruction) {
     const uint32_t queue = instruction.queue();
     const std::vector<Touch> touches = touchesOf(instruction);
@@ -395,34 +417,23 @@ private:
       if (!first && !last && !here)
         continue;
       const Environment &environment = environments[level];
-      for (const Touch &each : touches) {
-        if (each.ref->bytes() == 0)
-          continue;
-        const Affine address = environment.address(each.ref->offset(), each.ref->strides());
-        const Range range = environment.range(address);
-        const auto begins = static_cast<uint64_t>(range.least);
-        const auto ends = static_cast<uint64_t>(range.greatest + each.ref->bytes());
-        if (first || here)
+      std::vector<TouchedRange> ranges = rangesOf(touches, environment);
+      if (first || here)
+        for (const TouchedRange &each : ranges)
           if (const plan::Instruction *other = levels[level].bytes.conflict(
-                  each.ref->arena(), begins, ends, each.writes, queue, clocks[queue]))
+                  each.arena, each.begin, each.end, each.writes, queue, clocks[queue]))
             return {Code::InvalidPlan, "nothing orders it after the " + instructionKind(*other) +
                                            " on queue " + std::to_string(other->queue()) +
                                            " that touches the same bytes" +
                                            (other->source().empty() ? "" : ", from " + other->source())};
-      }
-      for (const Touch &each : touches) {
-        if (each.ref->bytes() == 0)
-          continue;
-        const Affine address = environment.address(each.ref->offset(), each.ref->strides());
-        const Range range = environment.range(address);
-        const auto begins = static_cast<uint64_t>(range.least);
-        const auto ends = static_cast<uint64_t>(range.greatest + each.ref->bytes());
-        const Bytes::Toucher who = {numbers[queue] + 1, &instruction};
+      const Bytes::Toucher who = {numbers[queue] + 1, &instruction};
+      for (TouchedRange &each : ranges) {
+        const bool isExact = environment.isExact(each.address);
         if (here)
-          levels[level].bytes.touch(each.ref->arena(), begins, ends, each.writes, queue, who);
+          levels[level].bytes.touch(each.arena, each.begin, each.end, each.writes, queue, who);
         else if (last)
-          levels[level].inside.push_back({each.ref->arena(), queue, begins, ends, address,
-                                          environment.isExact(address), each.writes, who});
+          levels[level].inside.push_back(
+              {each.arena, queue, each.begin, each.end, std::move(each.address), isExact, each.writes, who});
       }
     }
     return {};
