@@ -21,3 +21,10 @@ llvm::Expected<std::shared_ptr<const codegen::Target>> codegen::createTarget(llv
     return found.takeError();
   return std::make_shared<const cpu::CpuTarget>(std::move(*found), named);
 }
+
+std::vector<std::string> codegen::listTargets() {
+  std::vector<std::string> names{"cpu"};
+  for (const std::string &processor : cpu::Processor::getNames())
+    names.push_back("cpu:" + processor);
+  return names;
+}

@@ -433,6 +433,14 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--print-inputs", options.printInputs,
                "list the model's inputs and what must be bound, and stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
+  app.add_flag_callback(
+      "--list-targets",
+      [] {
+        for (const std::string &name : colossal::codegen::listTargets())
+          std::cout << name << "\n";
+        throw CLI::Success();
+      },
+      "list what --target takes, and stop");
   app.add_option("--emit", raw.emit,
                  "stop after a phase and print its IR: import, outline, search, partition, schedule");
   app.add_option("--target", raw.target,

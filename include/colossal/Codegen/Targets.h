@@ -12,9 +12,11 @@ namespace colossal::codegen {
 
 /// The target of a name KIND[:PROCESSOR]: `cpu` for this host, `cpu:NAME` for the processor of that name
 /// (LLVM's). A `processor` that is given apart is that of a name without one. An unknown name is an error
-/// that lists the known ones.
+/// that says which there are.
 llvm::Expected<std::shared_ptr<const Target>> createTarget(llvm::StringRef name,
                                                            llvm::StringRef processor = {});
+/// All names that createTarget takes.
+std::vector<std::string> listTargets();
 
 } // namespace colossal::codegen
 

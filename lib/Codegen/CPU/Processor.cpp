@@ -36,10 +36,48 @@ static void initializeTargets() {
   });
 }
 
-llvm::Expected<Processor> Processor::create(llvm::StringRef cpu) {
+static std::unique_ptr<llvm::MCSubtargetInfo> createSubtarget(const llvm::Triple &triple, llvm::StringRef cpu,
+                                                              std::string &error) {
   initializeTargets();
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  return std::unique_ptr<llvm::MCSubtargetInfo>(target ? target->createMCSubtargetInfo(triple, cpu, "")
+                                                       : nullptr);
+}
+
+static const llvm::Triple &hostTriple() {
+  static const llvm::Triple triple("x86_64-unknown-linux-gnu");
+  return triple;
+}
+
+std::vector<std::string> Processor::getNames() {
+  std::vector<std::string> names;
+  std::string error;
+  if (auto baseline = createSubtarget(hostTriple(), "x86-64", error))
+    for (const llvm::SubtargetSubTypeKV &kind : baseline->getAllProcessorDescriptions())
+      if (createSubtarget(hostTriple(), kind.Key, error)->checkFeatures("+64bit"))
+        names.push_back(kind.Key);
+  llvm::sort(names);
+  return names;
+}
+
+/// Those of all names that are spelled most like `name`, or else a few that are common.
+static std::string suggestNames(llvm::StringRef name) {
+  std::vector<std::pair<unsigned, std::string>> near;
+  for (const std::string &known : Processor::getNames())
+    if (unsigned distance = name.edit_distance(known, /*AllowReplacements=*/true); distance <= 2)
+      near.push_back({distance, known});
+  if (near.empty())
+    return "common ones are x86-64-v3, x86-64-v4, znver4, sapphirerapids";
+  llvm::sort(near);
+  std::string names;
+  for (const auto &[distance, known] : llvm::ArrayRef(near).take_front(5))
+    names += (names.empty() ? "" : ", ") + known;
+  return "near it are " + names;
+}
+
+llvm::Expected<Processor> Processor::create(llvm::StringRef cpu) {
   Processor result;
-  result.tripleName = "x86_64-unknown-linux-gnu";
+  result.tripleName = hostTriple().str();
   bool host = cpu.empty() || cpu == "host";
   if (host && llvm::Triple(llvm::sys::getProcessTriple()).getArch() != llvm::Triple::x86_64)
     return llvm::createStringError("kernels can be generated for x86-64 only, and this host is " +
@@ -48,20 +86,14 @@ llvm::Expected<Processor> Processor::create(llvm::StringRef cpu) {
   if (result.cpuName == "generic" || (host && result.cpuName.empty()))
     result.cpuName = "x86-64";
 
-  llvm::Triple triple(result.tripleName);
   std::string error;
-  const llvm::Target *llvmTarget = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!llvmTarget)
+  auto baseline = createSubtarget(hostTriple(), "x86-64", error);
+  if (!baseline)
     return llvm::createStringError("LLVM has no x86-64 processor: " + error);
-  std::unique_ptr<llvm::MCSubtargetInfo> baseline(llvmTarget->createMCSubtargetInfo(triple, "x86-64", ""));
-  if (!baseline->isCPUStringValid(result.cpuName)) {
-    std::string names;
-    for (const llvm::SubtargetSubTypeKV &kind : baseline->getAllProcessorDescriptions())
-      names += (names.empty() ? "" : ", ") + std::string(kind.Key);
-    return llvm::createStringError("unknown CPU '" + result.cpuName + "'; known are " + names);
-  }
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
-      llvmTarget->createMCSubtargetInfo(triple, result.cpuName, ""));
+  if (!baseline->isCPUStringValid(result.cpuName))
+    return llvm::createStringError("unknown CPU '" + result.cpuName + "'; " + suggestNames(result.cpuName) +
+                                   "; colossal-compile --list-targets names all");
+  auto subtarget = createSubtarget(hostTriple(), result.cpuName, error);
   if (!subtarget->checkFeatures("+64bit"))
     return llvm::createStringError("CPU '" + result.cpuName + "' has no 64-bit mode");
 

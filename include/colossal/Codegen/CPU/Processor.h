@@ -3,8 +3,8 @@
 // A Processor is plain data: LLVM's names of triple, CPU and features, and what the generators need to know
 // of them. Every generator takes the same Processor, so that all kernels of a plan agree on the vector width.
 // The runtime refuses a plan where one of `requiredFeatures()` is missing.
-#ifndef COLOSSAL_CODEGEN_CPU_TARGET_H
-#define COLOSSAL_CODEGEN_CPU_TARGET_H
+#ifndef COLOSSAL_CODEGEN_CPU_PROCESSOR_H
+#define COLOSSAL_CODEGEN_CPU_PROCESSOR_H
 
 #include "colossal/Codegen/Kernel/Instructions.h"
 #include "mlir/IR/Types.h"
@@ -21,10 +21,11 @@ using namespace kernel;
 class Processor : public Instructions {
 public:
   /// The processor of an x86-64 CPU by LLVM's name ("skylake-avx512", "haswell", "x86-64"), or of this host
-  /// by
-  /// "" or "host". The host's features are those that the processor reports, which a hypervisor may have cut
-  /// down. An unknown name is an error that lists the known ones.
+  /// by "" or "host". The host's features are those that the processor reports, which a hypervisor may have
+  /// cut down. An unknown name is an error that names those that are spelled much like it.
   static llvm::Expected<Processor> create(llvm::StringRef cpu = "host");
+  /// The names that `create` takes beside "host", sorted.
+  static std::vector<std::string> getNames();
 
   const std::string &triple() const { return tripleName; }
   const std::string &cpu() const { return cpuName; }
@@ -55,4 +56,4 @@ private:
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_PROCESSOR_H
