@@ -63,6 +63,13 @@ std::optional<Recipe> Recipe::make(const std::string &name, MeshAttr mesh, std::
   return recipe;
 }
 
+std::string layout::checkRecipe(const std::string &recipe, MeshAttr mesh) {
+  std::string error;
+  if (!recipe.empty())
+    (void)Recipe::make(recipe, mesh, error);
+  return error;
+}
+
 //===----------------------------------------------------------------------===//
 // What dimensions are
 //===----------------------------------------------------------------------===//

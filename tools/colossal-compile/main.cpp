@@ -186,9 +186,21 @@ static int run(Options &options) {
   });
   if (options.printInputs)
     return printInputs(context, options);
-  if (!options.planOnly && !options.compile.mesh.empty() && failed(parseMesh(&context, options.compile.mesh)))
-    return 2;
-  return options.planOnly ? planTraining(context, options) : compileModel(context, options);
+  if (options.planOnly)
+    return planTraining(context, options);
+  if (!options.compile.mesh.empty()) {
+    FailureOr<dist::MeshAttr> mesh = parseMesh(&context, options.compile.mesh);
+    if (failed(mesh))
+      return 2;
+    // Axes of a mesh that is searched for a number of devices come beside those that are given.
+    std::string error =
+        options.compile.devices ? "" : layout::checkRecipe(options.compile.layout.recipe, *mesh);
+    if (!error.empty()) {
+      emitError(UnknownLoc::get(&context)) << "--layout: " << error;
+      return 2;
+    }
+  }
+  return compileModel(context, options);
 }
 
 int main(int argc, char **argv) {

@@ -27,6 +27,9 @@ struct LayoutOptions {
   std::string recipe;            ///< "1d", "2d", ..., see docs/Layouts.md; empty: whatever is fastest
 };
 
+/// Why LayoutOptions::recipe cannot be followed on `mesh`, whatever the model; "" where it can, or is empty.
+std::string checkRecipe(const std::string &recipe, dist::MeshAttr mesh);
+
 /// What was chosen for an op, a parameter, an input or an output.
 struct ChosenLayout {
   std::string kind;        ///< the op's name without its dialect, "parameter", "input", "output"
