@@ -4,8 +4,9 @@
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -51,51 +52,77 @@ LogicalResult outline::verifyCalls(ModuleOp module) {
   return success();
 }
 
-/// The constant of the caller with the value of `op`: there already, or moved to the function's top.
-static Operation *getConstant(ConstantOp op, func::FuncOp caller,
-                              llvm::DenseMap<std::pair<Attribute, Type>, Operation *> &known) {
-  Operation *&constant = known[{op.getValue(), op.getType()}];
-  if (!constant) {
-    OpBuilder builder = OpBuilder::atBlockBegin(&caller.front());
-    constant = builder.clone(*op);
+namespace {
+/// MLIR's inliner for the calls of one function. That it may inline them all is verifyCalls's to say. Ops get
+/// the locations of their repetition, and constants of one value stay one op, at the function's top.
+class BlockInliner : public InlinerInterface {
+public:
+  explicit BlockInliner(func::FuncOp caller) : InlinerInterface(caller.getContext()), caller(caller) {
+    for (auto constant : caller.getOps<ConstantOp>())
+      constants.try_emplace({constant.getValue(), constant.getType()}, constant);
   }
-  return constant;
-}
+
+  LogicalResult run(func::CallOp call, func::FuncOp callee) {
+    locations = getLocations(call, callee);
+    auto clone = [](OpBuilder &, Region *source, Block *, Block *before, IRMapping &mapping, bool) {
+      source->cloneInto(before->getParent(), before->getIterator(), mapping);
+    };
+    if (failed(inlineRegion(*this, clone, &callee.getBody(), call, call.getOperands(), call.getResults())))
+      return call.emitOpError() << "cannot be inlined";
+    call.erase();
+    return success();
+  }
+
+  void processInlinedBlocks(iterator_range<Region::iterator> blocks) override {
+    Block &body = *blocks.begin();
+    for (auto [op, location] : llvm::zip_equal(body.without_terminator(), locations))
+      if (!isa<ConstantOp>(op))
+        op.setLoc(location);
+    for (auto constant : llvm::make_early_inc_range(body.getOps<ConstantOp>())) {
+      auto [known, isNew] = constants.try_emplace({constant.getValue(), constant.getType()}, constant);
+      if (isNew) {
+        constant->moveBefore(&caller.front(), caller.front().begin());
+      } else {
+        constant.replaceAllUsesWith(known->second.getResult());
+        constant.erase();
+      }
+    }
+  }
+  void handleTerminator(Operation *terminator, ValueRange results) const override {
+    for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
+      result.replaceAllUsesWith(value);
+  }
+  bool isLegalToInline(Operation *, Operation *, bool) const override { return true; }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override { return true; }
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const override { return true; }
+  bool allowSingleBlockOptimization(iterator_range<Region::iterator>) const override { return true; }
+
+private:
+  func::FuncOp caller;
+  llvm::DenseMap<std::pair<Attribute, Type>, ConstantOp> constants;
+  SmallVector<Location> locations; ///< of the body's ops, for the call that is inlined
+};
+} // namespace
 
 LogicalResult outline::inlineBlocks(ModuleOp module) {
   if (failed(verifyCalls(module)))
     return failure();
-  llvm::MapVector<Operation *, func::FuncOp> callees;
+  llvm::SetVector<func::FuncOp> callees;
   for (func::FuncOp caller : module.getOps<func::FuncOp>()) {
-    if (caller.isExternal())
-      continue;
-    SmallVector<func::CallOp> calls(caller.getOps<func::CallOp>());
+    SmallVector<func::CallOp> calls;
+    if (!caller.isExternal())
+      llvm::append_range(calls, caller.getOps<func::CallOp>());
     if (calls.empty())
       continue;
-    llvm::DenseMap<std::pair<Attribute, Type>, Operation *> constants;
-    for (auto constant : caller.getOps<ConstantOp>())
-      constants.try_emplace({constant.getValue(), constant.getType()}, constant);
+    BlockInliner inliner(caller);
     for (func::CallOp call : calls) {
       func::FuncOp callee = getCallee(call);
-      callees.insert({callee, callee});
-      OpBuilder builder(call);
-      IRMapping mapping;
-      mapping.map(callee.getArguments(), call.getOperands());
-      SmallVector<Location> locations = getLocations(call, callee);
-      for (auto [op, location] : llvm::zip_equal(callee.front().without_terminator(), locations)) {
-        if (auto constant = dyn_cast<ConstantOp>(op)) {
-          mapping.map(op.getResults(), getConstant(constant, caller, constants)->getResults());
-          continue;
-        }
-        builder.clone(op, mapping)->setLoc(location);
-      }
-      for (auto [result, value] :
-           llvm::zip_equal(call.getResults(), callee.front().getTerminator()->getOperands()))
-        result.replaceAllUsesWith(mapping.lookup(value));
-      call.erase();
+      callees.insert(callee);
+      if (failed(inliner.run(call, callee)))
+        return failure();
     }
   }
-  for (auto &[op, callee] : callees)
+  for (func::FuncOp callee : callees)
     callee.erase();
   return success();
 }
