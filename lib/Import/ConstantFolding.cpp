@@ -161,94 +161,115 @@ Results evaluateMovement(Operation *op, ArrayRef<HostTensor> in, RankedTensorTyp
   return single(std::move(result));
 }
 
-Results evaluateIndexing(Operation *op, ArrayRef<HostTensor> in, RankedTensorType type) {
-  const HostTensor &data = in[0], &indices = in[1];
-  ArrayRef<int64_t> dataShape = data.type.getShape();
-  auto strides = getStrides(dataShape), indexStrides = getStrides(indices.type.getShape());
-  auto wrap = [&](int64_t i, int64_t size) { return i < 0 ? i + size : i; };
-  if (auto gather = dyn_cast<GatherOp>(op)) {
-    if (gather.getOffset())
-      return std::nullopt;
-    int64_t axis = gather.getAxis(), extra = indices.type.getRank();
-    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
-      int64_t place = 0, at = 0;
-      for (int64_t d = 0; d < extra; ++d)
-        place += index[axis + d] * indexStrides[d];
-      for (int64_t d = 0; d < data.type.getRank(); ++d) {
-        int64_t i = d < axis   ? index[d]
-                    : d > axis ? index[d + extra - 1]
-                               : wrap(indices.getInt(place), dataShape[d]);
-        if (i < 0 || i >= dataShape[d])
-          return int64_t(-2);
-        at += i * strides[d];
-      }
-      return at;
-    });
+/// A tensor that is indexed by the elements of another.
+class Indexed {
+public:
+  Indexed(const HostTensor &data, const HostTensor &indices)
+      : indices(indices), shape(data.type.getShape()), strides(getStrides(shape)),
+        indexStrides(getStrides(indices.type.getShape())) {}
+
+  /// Flat position of the index tensor's element at `index`; of trailing dimensions that are left out, the
+  /// first.
+  int64_t placeOf(ArrayRef<int64_t> index) const {
+    int64_t place = 0;
+    for (auto [i, stride] : llvm::zip(index, indexStrides))
+      place += i * stride;
+    return place;
   }
-  if (auto gather = dyn_cast<GatherElementsOp>(op)) {
-    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
-      int64_t place = 0, at = 0;
-      for (size_t d = 0; d < index.size(); ++d)
-        place += index[d] * indexStrides[d];
-      for (size_t d = 0; d < index.size(); ++d) {
-        int64_t i =
-            int64_t(d) == int64_t(gather.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
-        if (i < 0 || i >= dataShape[d])
-          return int64_t(-2);
-        at += i * strides[d];
-      }
-      return at;
-    });
+  /// The index that stands at a flat position, as one of dimension `dim` of the data.
+  int64_t read(int64_t place, int64_t dim) const {
+    int64_t index = indices.getInt(place);
+    return index < 0 ? index + shape[dim] : index;
   }
-  int64_t depth = indices.type.getShape().back(), outer = indices.type.getRank() - 1;
-  if (auto gather = dyn_cast<GatherNDOp>(op)) {
-    int64_t batch = gather.getBatchDims();
-    return rearrange(data, type, [&](ArrayRef<int64_t> index) {
-      int64_t place = 0, at = 0;
-      for (int64_t d = 0; d < outer; ++d)
-        place += index[d] * indexStrides[d];
-      for (int64_t d = 0; d < data.type.getRank(); ++d) {
-        int64_t i = d < batch           ? index[d]
-                    : d < batch + depth ? wrap(indices.getInt(place + d - batch), dataShape[d])
-                                        : index[outer + d - batch - depth];
-        if (i < 0 || i >= dataShape[d])
-          return int64_t(-2);
-        at += i * strides[d];
-      }
-      return at;
-    });
+  /// Flat position of the data's element at index `along(d)` of each dimension d; -2 where there is none.
+  template <typename Along>
+  int64_t find(Along along) const {
+    int64_t at = 0;
+    for (auto [d, stride] : llvm::enumerate(strides)) {
+      int64_t index = along(static_cast<int64_t>(d));
+      if (index < 0 || index >= shape[d])
+        return -2;
+      at += index * stride;
+    }
+    return at;
   }
-  auto reduction = isa<ScatterNDOp>(op) ? cast<ScatterNDOp>(op).getReduction()
-                                        : cast<ScatterElementsOp>(op).getReduction();
+
+private:
+  const HostTensor &indices;
+  ArrayRef<int64_t> shape;
+  SmallVector<int64_t> strides, indexStrides;
+};
+
+Results evaluateGather(GatherOp op, ArrayRef<HostTensor> in, RankedTensorType type) {
+  if (op.getOffset())
+    return std::nullopt;
+  Indexed indexed(in[0], in[1]);
+  const int64_t axis = op.getAxis(), extra = in[1].type.getRank();
+  return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+    const int64_t place = indexed.placeOf(index.slice(axis, extra));
+    return indexed.find([&](int64_t d) {
+      return d < axis ? index[d] : d > axis ? index[d + extra - 1] : indexed.read(place, d);
+    });
+  });
+}
+
+Results evaluateGatherElements(GatherElementsOp op, ArrayRef<HostTensor> in, RankedTensorType type) {
+  Indexed indexed(in[0], in[1]);
+  const int64_t axis = op.getAxis();
+  return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+    const int64_t place = indexed.placeOf(index);
+    return indexed.find([&](int64_t d) { return d == axis ? indexed.read(place, d) : index[d]; });
+  });
+}
+
+Results evaluateGatherND(GatherNDOp op, ArrayRef<HostTensor> in, RankedTensorType type) {
+  Indexed indexed(in[0], in[1]);
+  const int64_t depth = in[1].type.getShape().back(), outer = in[1].type.getRank() - 1,
+                batch = op.getBatchDims();
+  return rearrange(in[0], type, [&](ArrayRef<int64_t> index) {
+    const int64_t place = indexed.placeOf(index.take_front(outer));
+    return indexed.find([&](int64_t d) {
+      return d < batch           ? index[d]
+             : d < batch + depth ? indexed.read(place + d - batch, d)
+                                 : index[outer + d - batch - depth];
+    });
+  });
+}
+
+/// The data with the updates in their places. `find` gives the place of an update by its index, as
+/// Indexed::find does.
+Results scatter(const HostTensor &data, const HostTensor &updates, ScatterReduction reduction,
+                llvm::function_ref<int64_t(ArrayRef<int64_t>)> find) {
   if (reduction != ScatterReduction::None)
     return std::nullopt;
   HostTensor result = data.expanded();
-  const HostTensor &updates = in[2];
   bool valid = true;
   forEachIndex(updates.type.getShape(), [&](ArrayRef<int64_t> index, int64_t flat) {
-    int64_t at = 0, place = 0;
-    if (auto scatter = dyn_cast<ScatterElementsOp>(op)) {
-      for (size_t d = 0; d < index.size(); ++d)
-        place += index[d] * indexStrides[d];
-      for (size_t d = 0; d < index.size(); ++d) {
-        int64_t i =
-            int64_t(d) == int64_t(scatter.getAxis()) ? wrap(indices.getInt(place), dataShape[d]) : index[d];
-        valid &= i >= 0 && i < dataShape[d];
-        at += i * strides[d];
-      }
-    } else {
-      for (int64_t d = 0; d < outer; ++d)
-        place += index[d] * indexStrides[d];
-      for (int64_t d = 0; d < data.type.getRank(); ++d) {
-        int64_t i = d < depth ? wrap(indices.getInt(place + d), dataShape[d]) : index[outer + d - depth];
-        valid &= i >= 0 && i < dataShape[d];
-        at += i * strides[d];
-      }
-    }
+    const int64_t at = find(index);
+    valid &= at >= 0;
     if (valid)
       copyElement(result, at, updates, flat);
   });
   return valid ? single(std::move(result)) : std::nullopt;
+}
+
+Results evaluateScatterElements(ScatterElementsOp op, ArrayRef<HostTensor> in) {
+  Indexed indexed(in[0], in[1]);
+  const int64_t axis = op.getAxis();
+  return scatter(in[0], in[2], op.getReduction(), [&](ArrayRef<int64_t> index) {
+    const int64_t place = indexed.placeOf(index);
+    return indexed.find([&](int64_t d) { return d == axis ? indexed.read(place, d) : index[d]; });
+  });
+}
+
+Results evaluateScatterND(ScatterNDOp op, ArrayRef<HostTensor> in) {
+  Indexed indexed(in[0], in[1]);
+  const int64_t depth = in[1].type.getShape().back(), outer = in[1].type.getRank() - 1;
+  return scatter(in[0], in[2], op.getReduction(), [&](ArrayRef<int64_t> index) {
+    const int64_t place = indexed.placeOf(index.take_front(outer));
+    return indexed.find(
+        [&](int64_t d) { return d < depth ? indexed.read(place + d, d) : index[outer + d - depth]; });
+  });
 }
 
 Results evaluateScan(CumulateOp op, const HostTensor &input, RankedTensorType type) {
@@ -334,8 +355,16 @@ Results evaluateOp(Operation *op, ArrayRef<HostTensor> operands, int64_t limit) 
     return evaluateElementwise(elementwise, operands, type, /*splat=*/false);
   if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, PadOp>(op))
     return evaluateMovement(op, operands, type);
-  if (isa<GatherOp, GatherElementsOp, GatherNDOp, ScatterElementsOp, ScatterNDOp>(op))
-    return evaluateIndexing(op, operands, type);
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return evaluateGather(gather, operands, type);
+  if (auto gather = dyn_cast<GatherElementsOp>(op))
+    return evaluateGatherElements(gather, operands, type);
+  if (auto gather = dyn_cast<GatherNDOp>(op))
+    return evaluateGatherND(gather, operands, type);
+  if (auto scatter = dyn_cast<ScatterElementsOp>(op))
+    return evaluateScatterElements(scatter, operands);
+  if (auto scatter = dyn_cast<ScatterNDOp>(op))
+    return evaluateScatterND(scatter, operands);
   if (auto scan = dyn_cast<CumulateOp>(op))
     return evaluateScan(scan, operands[0], type);
   if (auto iota = dyn_cast<IotaOp>(op); iota && !iota.getOffset())

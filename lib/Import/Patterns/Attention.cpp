@@ -148,46 +148,76 @@ void collectConjuncts(Value condition, SmallVectorImpl<Value> &conjuncts) {
   conjuncts.push_back(condition);
 }
 
+/// Labels of [..., row, column].
+SmallVector<int64_t> makeLabels(ArrayRef<int64_t> leads, int64_t row, int64_t column) {
+  SmallVector<int64_t> labels(leads);
+  labels.append({row, column});
+  return labels;
+}
+
+/// What the operands of attention's two contractions are labelled, the scores being [..., row, column] in
+/// both.
+struct AttentionLabels {
+  SmallVector<int64_t> query, key, value;
+};
+
+/// None where the contractions sum something else than attention does.
+std::optional<AttentionLabels> matchLabels(ContractOp first, ContractOp second) {
+  ArrayRef<int64_t> s = first.getResultDims(), p = second.getLhsDims();
+  int64_t d = -1, v = -1;
+  for (int64_t label : first.getLhsDims())
+    if (!llvm::is_contained(s, label)) {
+      if (d >= 0)
+        return std::nullopt;
+      d = label;
+    }
+  for (int64_t label : second.getResultDims())
+    if (!llvm::is_contained(p, label))
+      v = label;
+  const int64_t sq = s[s.size() - 2], sk = s.back(), pq = p[p.size() - 2], pk = p.back();
+  const bool sides =
+      llvm::is_contained(first.getLhsDims(), sq) && llvm::is_contained(first.getRhsDims(), sk) &&
+      !llvm::is_contained(first.getRhsDims(), sq) && !llvm::is_contained(first.getLhsDims(), sk);
+  if (d < 0 || v < 0 || !sides ||
+      second.getResultDims() != ArrayRef<int64_t>(makeLabels(p.drop_back(2), pq, v)) ||
+      llvm::is_contained(second.getRhsDims(), pq) || !llvm::is_contained(second.getRhsDims(), pk))
+    return std::nullopt;
+  return AttentionLabels{makeLabels(s.drop_back(2), sq, d), makeLabels(s.drop_back(2), sk, d),
+                         makeLabels(p.drop_back(2), pk, v)};
+}
+
+/// The widest of the types; null where two are no floats of different widths.
+Type findWidest(Type element, ArrayRef<Type> others) {
+  Type widest = element;
+  for (Type type : others) {
+    if (!type || type == widest)
+      continue;
+    if (!isa<FloatType>(type) || !isa<FloatType>(widest) ||
+        type.getIntOrFloatBitWidth() == widest.getIntOrFloatBitWidth())
+      return nullptr;
+    if (type.getIntOrFloatBitWidth() > widest.getIntOrFloatBitWidth())
+      widest = type;
+  }
+  return widest;
+}
+
 struct RecogniseAttention : OpRewritePattern<ContractOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(ContractOp op, PatternRewriter &rewriter) const override {
-    ArrayRef<int64_t> p = op.getLhsDims();
-    size_t rank = p.size(); // batch and heads, in any number of dimensions, queries, keys
+    // Batch and heads, in any number of dimensions, queries, keys.
+    const bool hasLeads = op.getLhsDims().size() >= 3;
     SmallVector<Value> passed;
-    SoftmaxOp softmax = rank >= 3 ? findSoftmax(op.getLhs(), passed) : SoftmaxOp();
+    SoftmaxOp softmax = hasLeads ? findSoftmax(op.getLhs(), passed) : SoftmaxOp();
     if (!softmax || softmax.getLog() ||
         int64_t(softmax.getAxis()) != GraphBuilder::rankOf(softmax.getInput()) - 1)
       return failure();
     Scores scores;
     if (!matchScores(softmax.getInput(), scores))
       return failure();
-    // Labels of P [..., q, k] in both contractions: the first must give them in this order.
     ContractOp first = scores.contract;
-    ArrayRef<int64_t> s = first.getResultDims();
-    size_t firstRank = s.size();
-    int64_t d = -1;
-    for (int64_t label : first.getLhsDims())
-      if (!llvm::is_contained(s, label)) {
-        if (d >= 0)
-          return failure();
-        d = label;
-      }
-    int64_t v = -1;
-    for (int64_t label : op.getResultDims())
-      if (!llvm::is_contained(p, label))
-        v = label;
-    // Labels of [..., rows, columns].
-    auto label = [](ArrayRef<int64_t> scores, int64_t row, int64_t column) {
-      SmallVector<int64_t> labels(scores.drop_back(2));
-      labels.append({row, column});
-      return labels;
-    };
-    int64_t sq = s[firstRank - 2], sk = s[firstRank - 1], pq = p[rank - 2], pk = p[rank - 1];
-    bool sides = llvm::is_contained(first.getLhsDims(), sq) && llvm::is_contained(first.getRhsDims(), sk) &&
-                 !llvm::is_contained(first.getRhsDims(), sq) && !llvm::is_contained(first.getLhsDims(), sk);
-    if (d < 0 || v < 0 || !sides || op.getResultDims() != ArrayRef<int64_t>(label(p, pq, v)) ||
-        llvm::is_contained(op.getRhsDims(), pq) || !llvm::is_contained(op.getRhsDims(), pk))
+    std::optional<AttentionLabels> labels = matchLabels(first, op);
+    if (!labels)
       return failure();
 
     // All as [batch, heads, ...]; one dimension of both is one batch of many heads, which can be split like
@@ -197,29 +227,23 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
     for (int64_t size : heads)
       rest *= size;
     heads = {rest, most};
-    auto queryShape = fit(first.getLhsDims(), label(s, sq, d), inner);
-    auto keyShape = fit(first.getRhsDims(), label(s, sk, d), inner);
-    auto valueShape = fit(op.getRhsDims(), label(p, pk, v), outer);
+    auto queryShape = fit(first.getLhsDims(), labels->query, inner);
+    auto keyShape = fit(first.getRhsDims(), labels->key, inner);
+    auto valueShape = fit(op.getRhsDims(), labels->value, outer);
     if (queryShape != Fit::Whole || keyShape == Fit::No || valueShape != keyShape || most == 0 ||
         (keyShape == Fit::Shared && (inner.back() != most || outer.back() != most)))
       return failure();
     // The widest type met; what is narrower is cast to it, which changes no value.
-    Type element = GraphBuilder::elementOf(op.getResult()), compute = element;
-    for (Type type : {GraphBuilder::elementOf(first.getLhs()), scores.wide}) {
-      if (!type || type == compute)
-        continue;
-      if (!isa<FloatType>(type) || !isa<FloatType>(compute) ||
-          type.getIntOrFloatBitWidth() == compute.getIntOrFloatBitWidth())
-        return failure();
-      if (type.getIntOrFloatBitWidth() > compute.getIntOrFloatBitWidth())
-        compute = type;
-    }
+    Type element = GraphBuilder::elementOf(op.getResult());
+    Type compute = findWidest(element, {GraphBuilder::elementOf(first.getLhs()), scores.wide});
+    if (!compute)
+      return failure();
 
     GraphBuilder b(rewriter, attentionLocation(op, passed, scores));
-    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), label(s, sq, d), b);
+    Value query = arrange(peelScale(first.getLhs(), scores.scale, b), first.getLhsDims(), labels->query, b);
     Value key = peelScale(first.getRhs(), scores.scale, b);
-    key = arrange(key, first.getRhsDims(), label(s, sk, d), b);
-    Value value = arrange(op.getRhs(), op.getRhsDims(), label(p, pk, v), b);
+    key = arrange(key, first.getRhsDims(), labels->key, b);
+    Value value = arrange(op.getRhs(), op.getRhsDims(), labels->value, b);
     query = b.cast(regroup(query, inner, heads, b), compute);
     key = regroup(key, inner, heads, b);
     value = regroup(value, outer, heads, b);

@@ -25,85 +25,107 @@ static KernelKey keyOf(const AttentionSpec &spec) {
   return key.add(static_cast<int64_t>(spec.emptyRow));
 }
 
+/// All of the spec but where operands and result lie.
+static AttentionSpec describe(AttentionOp op) {
+  ArrayRef<int64_t> query = shapeOf(op.getQuery()), key = shapeOf(op.getKey());
+  AttentionSpec spec;
+  spec.type = elementTypeOf(op.getQuery());
+  spec.batch = query[0];
+  spec.queryHeads = query[1];
+  spec.keyHeads = key[1];
+  spec.queries = query[2];
+  spec.keys = key[2];
+  spec.width = query[3];
+  spec.valueWidth = shapeOf(op.getValue())[3];
+  spec.scale = op.getScale().convertToDouble();
+  if (double cap = op.getSoftcap().convertToDouble(); cap != 0)
+    spec.softcap = cap;
+  spec.causal = op.getCausal();
+  spec.causalOffset = op.getCausalOffset();
+  spec.causalOffsetParam = op.getCausal() && op.getQueryOffset();
+  spec.validKeysParam = static_cast<bool>(op.getKeyCount());
+  spec.emptyRow = op.getGuard() ? AttentionSpec::EmptyRow::Zero : AttentionSpec::EmptyRow::NaN;
+  if (Value mask = op.getMask()) {
+    spec.maskType = elementTypeOf(mask);
+    spec.mask = spec.maskType.isInteger(1) ? AttentionSpec::Mask::Boolean : AttentionSpec::Mask::Additive;
+  }
+  return spec;
+}
+
+/// The kernel's parameters, in its order.
+static SmallVector<Value> buildScalars(AttentionOp op, const AttentionSpec &spec) {
+  SmallVector<Value> scalars;
+  if (spec.causalOffsetParam) {
+    OpBuilder b(op);
+    Value offset = op.getQueryOffset();
+    if (op.getCausalOffset())
+      offset = arith::AddIOp::create(b, op.getLoc(), offset,
+                                     arith::ConstantIndexOp::create(b, op.getLoc(), op.getCausalOffset()));
+    scalars.push_back(offset);
+  }
+  if (spec.validKeysParam)
+    scalars.push_back(op.getKeyCount());
+  return scalars;
+}
+
+static std::array<int64_t, 4> stridesOf(const View &view) {
+  std::array<int64_t, 4> strides;
+  llvm::copy(view.strides, strides.begin());
+  return strides;
+}
+
+/// Tries it with the operands where they lie, or copied to lie dense. Whether there was a kernel for it; if
+/// not, `problem` says why.
+static FailureOr<bool> tryAttention(const CpuTarget &target, LoweringContext &context, AttentionOp op,
+                                    bool dense, std::string &problem) {
+  auto lie = [&](Value value) { return dense ? context.denseViewOf(value) : context.viewOf(value); };
+  auto q = lie(op.getQuery()), k = lie(op.getKey()), v = lie(op.getValue());
+  if (failed(q) || failed(k) || failed(v))
+    return failure();
+  View out = context.allocate(op.getResult());
+  AttentionSpec spec = describe(op);
+  spec.qStrides = stridesOf(*q);
+  spec.kStrides = stridesOf(*k);
+  spec.vStrides = stridesOf(*v);
+  spec.outStrides = stridesOf(out);
+  SmallVector<Access> accesses{context.accessOf(*q, tensorOf(op.getQuery()), false),
+                               context.accessOf(*k, tensorOf(op.getKey()), false),
+                               context.accessOf(*v, tensorOf(op.getValue()), false)};
+  SmallVector<Value> scalars = buildScalars(op, spec);
+  if (Value mask = op.getMask()) {
+    auto lies = lie(mask);
+    if (failed(lies))
+      return failure();
+    RankedTensorType type = tensorOf(mask);
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      spec.maskStrides[4 - type.getRank() + d] = type.getDimSize(d) == 1 ? 0 : lies->strides[d];
+    accesses.push_back(context.accessOf(*lies, type, false));
+  }
+  accesses.push_back(context.accessOf(out, tensorOf(op.getResult()), true));
+  const CachedKernel *kernel = context.getKernel(keyOf(spec), "attention", problem, [&] {
+    return generateAttention(*context.mlirContext(), target.processor(), spec);
+  });
+  if (!kernel) {
+    context.eraseView(op.getResult());
+    return false;
+  }
+  Work work{Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries, spec.keys,
+            (spec.width + spec.valueWidth) / 2};
+  context.launch(*kernel, accesses, 1, scalars, op.getLoc(), work);
+  return true;
+}
+
 LogicalResult cpu::lowerAttention(const CpuTarget &target, LoweringContext &context, FusionGroup &group) {
   auto op = cast<AttentionOp>(group.routine);
-  RankedTensorType queryType = tensorOf(op.getQuery()), keyType = tensorOf(op.getKey());
-  RankedTensorType valueType = tensorOf(op.getValue()), resultType = tensorOf(op.getResult());
-  if (resultType.getNumElements() == 0) {
+  if (tensorOf(op.getResult()).getNumElements() == 0) {
     context.allocate(op.getResult());
     return success();
   }
   std::string problem;
   for (bool dense : {false, true}) {
-    auto lie = [&](Value value) { return dense ? context.denseViewOf(value) : context.viewOf(value); };
-    auto q = lie(op.getQuery()), k = lie(op.getKey()), v = lie(op.getValue());
-    if (failed(q) || failed(k) || failed(v))
-      return failure();
-    View out = context.allocate(op.getResult());
-    AttentionSpec spec;
-    spec.type = queryType.getElementType();
-    spec.batch = queryType.getDimSize(0);
-    spec.queryHeads = queryType.getDimSize(1);
-    spec.keyHeads = keyType.getDimSize(1);
-    spec.queries = queryType.getDimSize(2);
-    spec.keys = keyType.getDimSize(2);
-    spec.width = queryType.getDimSize(3);
-    spec.valueWidth = valueType.getDimSize(3);
-    auto strides = [](const View &view) {
-      std::array<int64_t, 4> result;
-      llvm::copy(view.strides, result.begin());
-      return result;
-    };
-    spec.qStrides = strides(*q);
-    spec.kStrides = strides(*k);
-    spec.vStrides = strides(*v);
-    spec.outStrides = strides(out);
-    spec.scale = op.getScale().convertToDouble();
-    if (double cap = op.getSoftcap().convertToDouble(); cap != 0)
-      spec.softcap = cap;
-    spec.causal = op.getCausal();
-    spec.causalOffset = op.getCausalOffset();
-    spec.emptyRow = op.getGuard() ? AttentionSpec::EmptyRow::Zero : AttentionSpec::EmptyRow::NaN;
-    SmallVector<Access> accesses{context.accessOf(*q, queryType, false), context.accessOf(*k, keyType, false),
-                                 context.accessOf(*v, valueType, false)};
-    SmallVector<Value> scalars;
-    if (op.getCausal() && op.getQueryOffset()) {
-      spec.causalOffsetParam = true;
-      OpBuilder b(op);
-      Value offset = op.getQueryOffset();
-      if (op.getCausalOffset())
-        offset = arith::AddIOp::create(b, op.getLoc(), offset,
-                                       arith::ConstantIndexOp::create(b, op.getLoc(), op.getCausalOffset()));
-      scalars.push_back(offset);
-    }
-    if (op.getKeyCount()) {
-      spec.validKeysParam = true;
-      scalars.push_back(op.getKeyCount());
-    }
-    if (Value mask = op.getMask()) {
-      auto lies = lie(mask);
-      if (failed(lies))
-        return failure();
-      RankedTensorType type = tensorOf(mask);
-      spec.mask =
-          type.getElementType().isInteger(1) ? AttentionSpec::Mask::Boolean : AttentionSpec::Mask::Additive;
-      spec.maskType = type.getElementType();
-      for (int64_t d = 0; d < type.getRank(); ++d)
-        spec.maskStrides[4 - type.getRank() + d] = type.getDimSize(d) == 1 ? 0 : lies->strides[d];
-      accesses.push_back(context.accessOf(*lies, type, false));
-    }
-    accesses.push_back(context.accessOf(out, resultType, true));
-    const CachedKernel *kernel = context.getKernel(keyOf(spec), "attention", problem, [&] {
-      return generateAttention(*context.mlirContext(), target.processor(), spec);
-    });
-    if (!kernel) {
-      context.eraseView(op.getResult());
-      continue;
-    }
-    Work work{Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries, spec.keys,
-              (spec.width + spec.valueWidth) / 2};
-    context.launch(*kernel, accesses, 1, scalars, op.getLoc(), work);
-    return success();
+    FailureOr<bool> done = tryAttention(target, context, op, dense, problem);
+    if (failed(done) || *done)
+      return done;
   }
   return op.emitOpError("cannot be generated for this target: ") << problem;
 }
