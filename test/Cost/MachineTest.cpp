@@ -26,15 +26,21 @@ TEST(Machine, UnknownNameListsTheKnownOnes) {
   EXPECT_NE(loadMachine("/nowhere/at-all.json").error.find("/nowhere/at-all.json"), std::string::npos);
 }
 
-TEST(Machine, MistakesAreNamedWithTheirPlace) {
-  std::string good = printMachine(loadMachine("h100").machine);
-  auto broken = [&](const std::string &from, const std::string &to) {
+/// What is said of a machine's file in which `from` is replaced.
+struct Broken {
+  std::string good;
+  std::string operator()(const std::string &from, const std::string &to) const {
     std::string text = good;
     std::size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
+    if (at != std::string::npos)
+      text.replace(at, from.size(), to);
     return parseMachine(text).error;
-  };
+  }
+};
+
+TEST(Machine, MistakesAreNamedWithTheirPlace) {
+  const Broken broken{printMachine(loadMachine("h100").machine)};
   EXPECT_EQ(parseMachine("{").error, "machine: is not JSON: line 1, column 2");
   EXPECT_EQ(broken("\"units\": 8", "\"units\": 0"),
             "levels[0].units: must be at least 1 and at most 1.67772e+07, is 0");
@@ -47,14 +53,7 @@ TEST(Machine, MistakesAreNamedWithTheirPlace) {
 }
 
 TEST(Machine, MistakesInLinksAndConstantsAreNamed) {
-  std::string good = printMachine(loadMachine("a100-80-sxm").machine);
-  auto broken = [&](const std::string &from, const std::string &to) {
-    std::string text = good;
-    std::size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-    return parseMachine(text).error;
-  };
+  const Broken broken{printMachine(loadMachine("a100-80-sxm").machine)};
   EXPECT_EQ(broken("\"links\": {", "\"bandwidth\": 3, \"links\": {"),
             "levels[0]: has both 'links' and 'bandwidth'; the second follows from the first");
   EXPECT_EQ(broken("\"switches\": 1", "\"switches\": -1"),
