@@ -16,18 +16,18 @@
 
 namespace colossal::layout {
 
-/// With X (M x K) the activations, W (K x N) the weights and Y (M x N) the result of a contraction, S the
-/// bytes of a whole tensor, and what all ranks together send in one contraction:
+/// With X (M x K) the activations, W (K x N) the weights and Y (M x N) the result of a contraction, and S the
+/// bytes of a whole tensor: the axes that a recipe takes, how X, W and Y are split in use, what is stored
+/// over all of the axes, and what all ranks together send in one contraction.
 ///
-/// | name     | axes            | X, W, Y in use                    | stored over all of them   | bytes |
-/// |----------|-----------------|-----------------------------------|---------------------------|--------------------------------|
-/// | 1d       | p = all         | N over p, then K over p           | W                         | 2 (p-1) S_Y
-/// of the second      | | sequence | p = all         | as 1d, between them rows over p   | W | as 1d | |
-/// ulysses  | p = all         | M over p, attention by heads      | -                         | all-to-alls
-/// around attention   | | 2d       | r x c           | M over r, N over c                | X, W | (c-1) S_X +
-/// (r-1) S_W          | | 2.5d     | d x r x c       | M over d and r, N over c          | X; W over r and c
-/// | (c-1) S_X + d (r-1) S_W        | | 3d       | a x b x c       | M over a, K over b, N over c      | X,
-/// W, Y                   | (c-1) S_X + (a-1) S_W + (b-1) S_Y |
+/// - 1d (p, all axes): N over p, then K over p. Stored: W. Sent: 2 (p - 1) S_Y of the second of the two.
+/// - sequence (p): as 1d, and between the two contractions rows over p. Stored: W. Sent: as 1d.
+/// - ulysses (p): M over p, attention by heads. Sent: all-to-alls around attention.
+/// - 2d (r x c): M over r, N over c. Stored: X, W. Sent: (c - 1) S_X + (r - 1) S_W.
+/// - 2.5d (d x r x c): M over d and r, N over c. Stored: X; W over r and c. Sent: (c - 1) S_X + d (r - 1)
+///   S_W.
+/// - 3d (a x b x c): M over a, K over b, N over c. Stored: X, W, Y. Sent: (c - 1) S_X + (a - 1) S_W
+///   + (b - 1) S_Y.
 ///
 /// In 3d the next contraction has K over c and N over b, so that nothing moves between. Sources: Shoeybi et
 /// al., Megatron-LM, 2019 (1d); Korthikanti et al., 2022 (sequence); Jacobs et al., DeepSpeed-Ulysses, 2023;
