@@ -313,7 +313,8 @@ Value GraphBuilder::matmul(Value lhs, Value rhs) {
     rhsShape.push_back(shapeOf(rhs).back());
     resultDims.push_back(n);
   }
-  return contract(reshape(lhs, lhsShape), reshape(rhs, rhsShape), lhsDims, rhsDims, resultDims);
+  rhs = reshape(rhs, rhsShape);
+  return contract(reshape(lhs, lhsShape), rhs, lhsDims, rhsDims, resultDims);
 }
 
 //===----------------------------------------------------------------------===//

@@ -78,7 +78,8 @@ LogicalResult importLabelEncoder(Node &n) {
   int64_t last = n.rank(0);
   Value place = n.b.argReduce(counted, last, /*minimum=*/false, /*keepdims=*/false, /*selectLast=*/false);
   Value any = n.b.cast(n.b.reduce(ReduceKind::Max, counted, {last}, false), n.b.ops().getI1Type());
-  return n.set(n.b.select(any, n.b.gather(*values, place, 0), n.b.reshape(*fallback, {})));
+  Value otherwise = n.b.reshape(*fallback, {});
+  return n.set(n.b.select(any, n.b.gather(*values, place, 0), otherwise));
 }
 
 LogicalResult importBinarizer(Node &n) {

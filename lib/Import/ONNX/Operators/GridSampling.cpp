@@ -179,7 +179,8 @@ private:
     }
     for (int i = -1; i <= 2; ++i) {
       Value distance = n.b.unary(Kind::Abs, n.b.sub(t, constant(i)));
-      taps.push_back(makeTap(n.b.add(first, constant(i)), cubicWeight(distance, i == 0 || i == 1), size));
+      Value weight = cubicWeight(distance, i == 0 || i == 1);
+      taps.push_back(makeTap(n.b.add(first, constant(i)), weight, size));
     }
     return taps;
   }
@@ -285,7 +286,8 @@ public:
                       n.b.broadcast(spread(choice[1].index, false), shape)},
                      3);
       Value value = n.b.cast(n.b.gatherND(data, places, 0), real);
-      value = n.b.mul(value, n.b.mul(spread(choice[0].weight, true), spread(choice[1].weight, false)));
+      Value across = spread(choice[1].weight, false);
+      value = n.b.mul(value, n.b.mul(spread(choice[0].weight, true), across));
       Value inside =
           n.b.elementwise(Kind::And, {spread(choice[0].inside, true), spread(choice[1].inside, false)});
       value = n.b.select(inside, value, n.b.scalar(real, 0));

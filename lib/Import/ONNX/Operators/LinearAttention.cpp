@@ -41,9 +41,12 @@ public:
       Value k = at(key), v = at(value);
       if (decays)
         state = n.b.mul(state, at(decay));
-      if (corrects)
-        v = n.b.mul(at(beta), n.b.sub(v, n.b.contract(state, k, {0, 1, 2, 3}, {0, 1, 2}, {0, 1, 3})));
-      state = n.b.add(state, n.b.mul(n.b.unsqueeze(k, {3}), n.b.unsqueeze(v, {2})));
+      if (corrects) {
+        Value rest = n.b.sub(v, n.b.contract(state, k, {0, 1, 2, 3}, {0, 1, 2}, {0, 1, 3}));
+        v = n.b.mul(at(beta), rest);
+      }
+      v = n.b.unsqueeze(v, {2});
+      state = n.b.add(state, n.b.mul(n.b.unsqueeze(k, {3}), v));
       Value read = n.b.contract(at(query), state, {0, 1, 4, 2}, {0, 1, 2, 3}, {0, 1, 4, 3});
       results.push_back(n.b.reshape(read, {batch, 1, heads * group * valueWidth}));
     }

@@ -56,8 +56,8 @@ LogicalResult setLoss(Node &n, Value logits, Value target, Value weight) {
     return n.error() << "reduction '" << reduction << "' is unknown";
   if (!weights)
     return n.set(n.b.reduce(ReduceKind::Mean, loss, all, false));
-  return n.set(n.b.div(n.b.reduce(ReduceKind::Sum, loss, all, false),
-                       n.b.reduce(ReduceKind::Sum, weights, all, false)));
+  Value total = n.b.reduce(ReduceKind::Sum, weights, all, false);
+  return n.set(n.b.div(n.b.reduce(ReduceKind::Sum, loss, all, false), total));
 }
 
 LogicalResult importNegativeLogLikelihoodLoss(Node &n) {

@@ -74,12 +74,14 @@ LogicalResult normalizeGroups(Node &n, int64_t groups, bool scalePerGroup) {
   Value x = n.b.reshape(n.in(0), {batch, groups, rest});
   Value normal = n.b.normalize(NormalizeKind::Layer, x, {}, {}, 2, epsilon);
   if (scalePerGroup) {
-    Value result = n.b.add(n.b.mul(normal, perChannel(n, scale, 1)), perChannel(n, bias, 1));
+    bias = perChannel(n, bias, 1);
+    Value result = n.b.add(n.b.mul(normal, perChannel(n, scale, 1)), bias);
     return n.set(n.b.reshape(result, n.shape(0)));
   }
   int64_t spatial = n.rank(0) - 2;
   Value result = n.b.reshape(normal, n.shape(0));
-  return n.set(n.b.add(n.b.mul(result, perChannel(n, scale, spatial)), perChannel(n, bias, spatial)));
+  bias = perChannel(n, bias, spatial);
+  return n.set(n.b.add(n.b.mul(result, perChannel(n, scale, spatial)), bias));
 }
 
 LogicalResult importGroupNormalization(Node &n) {
@@ -112,8 +114,8 @@ LogicalResult importBatchNormalization(Node &n) {
     Value centered = n.b.sub(wide, perChannel(n, now, spatial));
     Value spread = n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false);
     auto blend = [&](Value old, Value fresh) {
-      return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)),
-                     n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum)));
+      fresh = n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum));
+      return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)), fresh);
     };
     n.give(1, blend(mean, now));
     n.give(2, blend(variance, spread));
@@ -123,10 +125,11 @@ LogicalResult importBatchNormalization(Node &n) {
   // scale / sqrt(variance + epsilon) is computed once per channel.
   Value root = n.b.unary(ElementwiseKind::Sqrt, n.b.add(variance, n.b.scalar(statistics, epsilon)));
   Value factor = n.b.div(n.b.cast(n.in(1), statistics), root);
-  Value shift = n.b.sub(n.b.cast(n.in(2), statistics), n.b.mul(mean, factor));
+  Value moved = n.b.mul(mean, factor), shift = n.b.sub(n.b.cast(n.in(2), statistics), moved);
   Type element = n.element(0);
   Value wide = n.b.cast(x, statistics);
-  Value y = n.b.add(n.b.mul(wide, perChannel(n, factor, spatial)), perChannel(n, shift, spatial));
+  shift = perChannel(n, shift, spatial);
+  Value y = n.b.add(n.b.mul(wide, perChannel(n, factor, spatial)), shift);
   return n.set(0, n.b.cast(y, element));
 }
 

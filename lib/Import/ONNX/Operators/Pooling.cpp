@@ -95,9 +95,9 @@ LogicalResult importMaxUnpool(Node &n) {
   // Indices count in the tensor of natural size, which stands at the start of a larger result.
   int64_t elements = GraphBuilder::typeOf(n.in(0)).getNumElements();
   Value zeros = n.b.splat({count(natural)}, n.element(0), 0);
-  Value flat = ScatterElementsOp::create(n.b.ops(), n.b.loc(), zeros.getType(), zeros,
-                                         n.b.reshape(n.in(1), {elements}), n.b.reshape(n.in(0), {elements}),
-                                         0, ScatterReduction::None);
+  Value updates = n.b.reshape(n.in(0), {elements}), places = n.b.reshape(n.in(1), {elements});
+  Value flat = ScatterElementsOp::create(n.b.ops(), n.b.loc(), zeros.getType(), zeros, places, updates, 0,
+                                         ScatterReduction::None);
   SmallVector<int64_t> low(shape.size(), 0), high;
   for (auto [a, b] : llvm::zip(shape, natural))
     high.push_back(a - b);

@@ -170,8 +170,8 @@ LogicalResult importQLinearMatMul(Node &n) {
   if (failed(a) || failed(b) || GraphBuilder::typeOf(n.in(6)).getNumElements() != 1 ||
       GraphBuilder::typeOf(n.in(7)).getNumElements() != 1)
     return n.error() << "one scale for the result is expected";
-  return n.set(
-      quantize(n, n.b.matmul(*a, *b), n.b.reshape(n.in(6), {}), n.b.reshape(n.in(7), {}), n.element(7)));
+  Value zero = n.b.reshape(n.in(7), {}), scale = n.b.reshape(n.in(6), {});
+  return n.set(quantize(n, n.b.matmul(*a, *b), scale, zero, n.element(7)));
 }
 
 /// Products are exact in i32, and so is the bias, whose scale is that of the products.
@@ -195,15 +195,17 @@ LogicalResult importQLinearConv(Node &n) {
   auto weightZero = spread(5, n.rank(0)), weightScale = spread(4, n.rank(0) - 1);
   if (failed(weightZero) || failed(weightScale))
     return failure();
-  Value x = n.b.sub(n.b.cast(n.in(0), i32), n.b.cast(n.b.reshape(n.in(2), {}), i32));
-  Value w = n.b.sub(n.b.cast(n.in(3), i32), n.b.cast(*weightZero, i32));
+  Value xZero = n.b.cast(n.b.reshape(n.in(2), {}), i32), x = n.b.sub(n.b.cast(n.in(0), i32), xZero);
+  Value wZero = n.b.cast(*weightZero, i32), w = n.b.sub(n.b.cast(n.in(3), i32), wZero);
   if (n.in(8) && (n.rank(8) != 1 || n.shape(8)[0] != n.shape(3)[0] || n.element(8) != i32))
     return n.error() << "the bias must be one i32 per channel of the result";
   if (failed(setConv(n, x, w, n.in(8))))
     return failure();
-  Value real = n.b.mul(n.b.cast(n.outputs[0], f32),
-                       n.b.mul(n.b.cast(n.b.reshape(n.in(1), {}), f32), n.b.cast(*weightScale, f32)));
-  return n.set(quantize(n, real, n.b.reshape(n.in(6), {}), n.b.reshape(n.in(7), {}), n.element(7)));
+  Value scale = n.b.cast(*weightScale, f32);
+  scale = n.b.mul(n.b.cast(n.b.reshape(n.in(1), {}), f32), scale);
+  Value real = n.b.mul(n.b.cast(n.outputs[0], f32), scale);
+  Value zero = n.b.reshape(n.in(7), {});
+  return n.set(quantize(n, real, n.b.reshape(n.in(6), {}), zero, n.element(7)));
 }
 
 } // namespace

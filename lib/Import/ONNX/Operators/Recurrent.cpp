@@ -230,8 +230,11 @@ private:
   /// Gates z, r, h.
   FailureOr<State> stepGRU(int64_t direction, Value x, Value recurrent, Value bias, const State &state) {
     Value turned = recur(state.hidden, recurrent, bias);
-    auto z = apply(direction, 0, n.b.add(gate(x, 0), gate(turned, 0)));
-    auto r = apply(direction, 0, n.b.add(gate(x, 1), gate(turned, 1)));
+    auto sum = [&](int64_t g) {
+      Value other = gate(turned, g);
+      return n.b.add(gate(x, g), other);
+    };
+    auto z = apply(direction, 0, sum(0)), r = apply(direction, 0, sum(1));
     if (failed(z) || failed(r))
       return failure();
     Value candidate;
@@ -239,13 +242,15 @@ private:
       candidate = n.b.mul(*r, gate(turned, 2));
     } else {
       Value weight = n.b.sliceDim(recurrent, 0, 2 * hidden, hidden);
-      candidate = recur(n.b.mul(*r, state.hidden), weight, bias ? gate(bias, 2) : Value());
+      Value added = bias ? gate(bias, 2) : Value();
+      candidate = recur(n.b.mul(*r, state.hidden), weight, added);
     }
     auto h = apply(direction, 1, n.b.add(gate(x, 2), candidate));
     if (failed(h))
       return failure();
     Value one = n.b.scalar(GraphBuilder::elementOf(x), 1);
-    return State{n.b.add(n.b.mul(n.b.sub(one, *z), *h), n.b.mul(*z, state.hidden)), {}};
+    Value kept = n.b.mul(*z, state.hidden);
+    return State{n.b.add(n.b.mul(n.b.sub(one, *z), *h), kept), {}};
   }
 
   /// Gates i, o, f, c; peepholes i, o, f.
@@ -267,7 +272,7 @@ private:
       f = apply(direction, 0, peeped(2, state.cell));
     if (failed(f))
       return failure();
-    Value cell = n.b.add(n.b.mul(*f, state.cell), n.b.mul(*i, *c));
+    Value fresh = n.b.mul(*i, *c), cell = n.b.add(n.b.mul(*f, state.cell), fresh);
     auto o = apply(direction, 0, peeped(1, cell));
     auto h = activate(n, activations[direction * activations.size() / directions + 2], cell);
     if (failed(o) || failed(h))

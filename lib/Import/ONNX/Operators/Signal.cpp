@@ -18,7 +18,7 @@ namespace {
 /// cos and sin of 2 pi k n / length over [frequencies, length], of the element type.
 std::pair<Value, Value> makeTables(Node &n, int64_t frequencies, int64_t length, Type element) {
   Type i64 = n.b.ops().getI64Type(), f64 = n.b.ops().getF64Type();
-  Value turn = n.b.mul(n.b.iota({frequencies, 1}, i64, 0), n.b.iota({1, length}, i64, 1));
+  Value along = n.b.iota({1, length}, i64, 1), turn = n.b.mul(n.b.iota({frequencies, 1}, i64, 0), along);
   turn = n.b.elementwise(ElementwiseKind::Mod, {turn, n.b.scalar(i64, double(length))});
   Value angle = n.b.mul(n.b.cast(turn, f64), n.b.scalar(f64, 2 * M_PI / double(length)));
   return {n.b.cast(n.b.unary(ElementwiseKind::Cos, angle), element),
@@ -156,8 +156,8 @@ LogicalResult importSTFT(Node &n) {
     return n.error() << "one side is enough for real signals only";
   int64_t frames = 1 + (n.shape(0)[1] - length) / step->front();
   Type i64 = n.b.ops().getI64Type();
-  Value places =
-      n.b.add(n.b.iota({frames, 1}, i64, 0, 0, double(step->front())), n.b.iota({1, length}, i64, 1));
+  Value along = n.b.iota({1, length}, i64, 1);
+  Value places = n.b.add(n.b.iota({frames, 1}, i64, 0, 0, double(step->front())), along);
   Value x = n.b.gather(n.in(0), places, 1); // batch, frames, length, parts
   if (n.in(2))
     x = n.b.mul(x, n.b.reshape(n.in(2), {length, 1}));

@@ -81,8 +81,12 @@ LogicalResult importAdam(Node &n) {
   for (size_t i = 0; i < s.count; ++i) {
     Type element = GraphBuilder::elementOf(s.in(0, i));
     Value gradient = s.gradient(i), one = s.number(element, 1);
-    Value mean = n.b.add(s.scaled(s.in(2, i), alpha), s.scaled(gradient, 1 - alpha));
-    Value squares = n.b.add(s.scaled(s.in(3, i), beta), s.scaled(n.b.mul(gradient, gradient), 1 - beta));
+    auto blend = [&](Value old, Value fresh, double decay) {
+      fresh = s.scaled(fresh, 1 - decay);
+      return n.b.add(s.scaled(old, decay), fresh);
+    };
+    Value mean = blend(s.in(2, i), gradient, alpha);
+    Value squares = blend(s.in(3, i), n.b.mul(gradient, gradient), beta);
     Value root =
         n.b.add(n.b.unary(ElementwiseKind::Sqrt, squares), s.number(element, n.floatAttr("epsilon", 1e-6)));
     // What the first steps lack, since both means begin at 0.
@@ -90,7 +94,8 @@ LogicalResult importAdam(Node &n) {
       return n.b.sub(one, n.b.elementwise(ElementwiseKind::Pow, {s.number(element, decay), s.step(element)}));
     };
     Value rate = s.rate(element);
-    Value corrected = n.b.div(n.b.mul(rate, n.b.unary(ElementwiseKind::Sqrt, missing(beta))), missing(alpha));
+    Value ofMean = missing(alpha);
+    Value corrected = n.b.div(n.b.mul(rate, n.b.unary(ElementwiseKind::Sqrt, missing(beta))), ofMean);
     Value change = n.b.div(n.b.mul(s.afterFirst(corrected, rate), mean), root);
     s.give(0, i, s.scaled(n.b.sub(s.in(0, i), change), 1 - n.floatAttr("norm_coefficient_post", 0)));
     s.give(1, i, mean);
@@ -110,8 +115,8 @@ LogicalResult importMomentum(Node &n) {
   for (size_t i = 0; i < s.count; ++i) {
     Type element = GraphBuilder::elementOf(s.in(0, i));
     Value gradient = s.gradient(i);
-    Value share = s.afterFirst(s.number(element, beta), s.number(element, 1));
-    Value velocity = n.b.add(s.scaled(s.in(2, i), alpha), n.b.mul(share, gradient));
+    Value one = s.number(element, 1), share = s.afterFirst(s.number(element, beta), one);
+    Value added = n.b.mul(share, gradient), velocity = n.b.add(s.scaled(s.in(2, i), alpha), added);
     Value along = mode == "standard" ? velocity : n.b.add(gradient, s.scaled(velocity, alpha));
     s.give(0, i, n.b.sub(s.in(0, i), n.b.mul(s.rate(element), along)));
     s.give(1, i, velocity);
