@@ -5,8 +5,8 @@
 // op on one mesh stand in one plan, each with a result of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "ContiguousTarget.h"
 #include "Executor.h"
+#include "HostTarget.h"
 #include "Layouts.h"
 
 #include "lib/Layout/Names.h"
@@ -133,6 +133,13 @@ TEST_F(Execution, EveryOpOnAPlane) {
 
 TEST_F(Execution, EveryOpWithCollectivesOfRuns) {
   tryAll({{3}}, std::make_shared<const ContiguousTarget>());
+}
+
+// The executor looks at the images of every plan; of these the device must choose one.
+TEST_F(Execution, PlansWithImagesOfSeveralArchitectures) {
+  Outcome outcome = executeAllLayouts(*this, cases.front(), {{2}}, std::make_shared<ManyImagesTarget>());
+  EXPECT_GT(outcome.tried, 1u);
+  EXPECT_EQ(outcome.failures, "");
 }
 
 // The rest, up to eight ranks; tools/check-all runs it.

@@ -72,6 +72,35 @@ static std::string findStrided(const plan::Plan &plan) {
   return "";
 }
 
+/// How the plan's module differs from the images that were made; "" if it does not.
+static std::string findWrongImage(const CompileResult &compiled) {
+  const std::vector<codegen::CodeImage> &images = compiled.code.images;
+  if (compiled.plan.modules_size() != (images.empty() ? 0 : 1))
+    return "the plan has " + std::to_string(compiled.plan.modules_size()) + " modules";
+  if (images.empty())
+    return "";
+  const plan::Module &module = compiled.plan.modules(0);
+  // One image of this host is said as the first version of the format says it.
+  const bool isAlone = module.images_size() == 0;
+  if (isAlone != (images.size() == 1) ||
+      (!isAlone && module.images_size() != static_cast<int>(images.size())))
+    return "a module of " + std::to_string(module.images_size()) + " images, of " +
+           std::to_string(images.size());
+  if (!isAlone && (compiled.plan.version() < 2 || module.bytes() != 0))
+    return "a module of images in a plan of version " + std::to_string(compiled.plan.version());
+  for (auto [i, image] : llvm::enumerate(images)) {
+    const plan::Image said = isAlone ? plan::Image() : module.images(static_cast<int>(i));
+    const uint64_t offset = isAlone ? module.offset() : said.offset(),
+                   bytes = isAlone ? module.bytes() : said.bytes();
+    if (!isAlone && (static_cast<int>(said.format()) != static_cast<int>(image.format) ||
+                     said.architecture() != image.architecture))
+      return "image " + std::to_string(i) + " is " + said.ShortDebugString();
+    if (offset % 64 != 0 || compiled.images.substr(offset, bytes) != image.bytes)
+      return "image " + std::to_string(i) + " does not lie at byte " + std::to_string(offset);
+  }
+  return "";
+}
+
 Executor::Executor(std::shared_ptr<const codegen::Target> wanted)
     : target(wanted ? std::move(wanted) : llvm::cantFail(codegen::createTarget("cpu"))) {
   std::string name = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
@@ -123,6 +152,8 @@ std::string Executor::run(ModuleOp module, const std::vector<Tensor> &arguments,
   if (target->collectiveBlocks() == codegen::CollectiveBlocks::Contiguous)
     if (std::string strided = findStrided(compiled.plan); !strided.empty())
       return strided;
+  if (std::string wrong = findWrongImage(compiled); !wrong.empty())
+    return wrong;
   if (OutputError error = writePlanFile(compiled, options.planPath))
     return error.message;
 
