@@ -79,6 +79,26 @@ std::string validateNodes(const Problem &problem) {
   return "";
 }
 
+std::string validateClasses(const Problem &problem, const Edge &edge, std::size_t k) {
+  if (k >= edge.classes.size() || !edge.classes[k])
+    return "";
+  const Classes &classes = *edge.classes[k];
+  std::size_t candidates = problem.nodes[edge.nodes[k]].candidates.size();
+  if (classes.of.size() != candidates)
+    return "tells the classes of " + std::to_string(classes.of.size()) + " candidates, the node has " +
+           std::to_string(candidates);
+  if (classes.count < 1 || static_cast<std::size_t>(classes.count) > candidates)
+    return std::to_string(classes.count) + " classes of " + std::to_string(candidates) + " candidates";
+  std::vector<char> seen(classes.count, 0);
+  for (std::int32_t each : classes.of) {
+    if (each < 0 || each >= classes.count)
+      return "class " + std::to_string(each) + " does not exist, there are " + std::to_string(classes.count);
+    seen[each] = 1;
+  }
+  auto empty = std::find(seen.begin(), seen.end(), 0);
+  return empty == seen.end() ? "" : "class " + std::to_string(empty - seen.begin()) + " has no candidate";
+}
+
 std::string validateEdge(const Problem &problem, std::size_t e) {
   const Edge &edge = problem.edges[e];
   auto place = [&] { return "edges[" + std::to_string(e) + "]"; };
@@ -93,19 +113,26 @@ std::string validateEdge(const Problem &problem, std::size_t e) {
     for (std::size_t l = 0; l < k; ++l)
       if (edge.nodes[l] == node)
         return place() + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) + " stands twice";
-    std::size_t candidates = problem.nodes[node].candidates.size();
-    if (size > (std::size_t{1} << 40) / candidates)
+    if (std::string error = validateClasses(problem, edge, k); !error.empty())
+      return place() + ".classes[" + std::to_string(k) + "]: " + error;
+    auto classes = static_cast<std::size_t>(problem.countClasses(edge, k));
+    if (size > (std::size_t{1} << 40) / classes)
       return place() + ": more than 2^40 combinations";
-    size *= candidates;
+    size *= classes;
   }
+  if (edge.classes.size() > edge.nodes.size())
+    return place() + ": has classes of " + std::to_string(edge.classes.size()) + " nodes, and ties " +
+           std::to_string(edge.nodes.size());
   if (!edge.table)
     return place() + ": has no table";
   if (edge.table->size() != size) {
     std::string shape;
     for (std::size_t k = 0; k < edge.nodes.size(); ++k)
-      shape += (k ? " x " : "") + std::to_string(problem.nodes[edge.nodes[k]].candidates.size());
+      shape += (k ? " x " : "") + std::to_string(problem.countClasses(edge, k));
+    bool hasClasses =
+        std::any_of(edge.classes.begin(), edge.classes.end(), [](const auto &c) { return c != nullptr; });
     return place() + ": table has " + std::to_string(edge.table->size()) + " costs, its nodes have " + shape +
-           " candidates";
+           (hasClasses ? " classes" : " candidates");
   }
   return "";
 }

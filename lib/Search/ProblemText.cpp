@@ -237,13 +237,27 @@ private:
   std::unordered_map<std::string_view, std::shared_ptr<const CostTable>> seen;
 };
 
-void readNodeList(Reader &in, std::vector<std::int32_t> &nodes) {
+void readNumbers(Reader &in, const std::string &what, std::vector<std::int32_t> &numbers) {
   in.array([&](std::size_t) {
-    std::int64_t node = in.integer();
-    if (in.ok() && (node < 0 || node > (1 << 30)))
-      in.fail("node " + std::to_string(node) + " is out of range");
-    nodes.push_back(static_cast<std::int32_t>(node));
+    std::int64_t number = in.integer();
+    if (in.ok() && (number < 0 || number > (1 << 30)))
+      in.fail(what + " " + std::to_string(number) + " is out of range");
+    numbers.push_back(static_cast<std::int32_t>(number));
   });
+}
+
+void readNodeList(Reader &in, std::vector<std::int32_t> &nodes) {
+  readNumbers(in, "node", nodes);
+}
+
+std::shared_ptr<const Classes> readClasses(Reader &in) {
+  if (in.takeNull())
+    return nullptr;
+  auto classes = std::make_shared<Classes>();
+  readNumbers(in, "class", classes->of);
+  for (std::int32_t each : classes->of)
+    classes->count = std::max(classes->count, each + 1);
+  return classes;
 }
 
 void readNative(Reader &in, Problem &problem) {
@@ -299,6 +313,8 @@ void readNative(Reader &in, Problem &problem) {
             readNodeList(in, edge.nodes);
           else if (key == "table")
             edge.table = tables.read(in);
+          else if (key == "classes")
+            in.array([&](std::size_t) { edge.classes.push_back(readClasses(in)); });
           else
             in.fail("unknown key '" + key + "'");
         });
@@ -520,7 +536,15 @@ std::string printProblem(const Problem &problem) {
     json table = json::array();
     for (Cost value : *edge.table)
       table.push_back(cost(value));
-    out["edges"].push_back({{"nodes", edge.nodes}, {"table", std::move(table)}});
+    json entry{{"nodes", edge.nodes}, {"table", std::move(table)}};
+    if (std::any_of(edge.classes.begin(), edge.classes.end(),
+                    [](const auto &each) { return each != nullptr; })) {
+      json list = json::array();
+      for (const auto &each : edge.classes)
+        list.push_back(each ? json(each->of) : json());
+      entry["classes"] = std::move(list);
+    }
+    out["edges"].push_back(std::move(entry));
   }
   return out.dump();
 }

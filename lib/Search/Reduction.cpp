@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 namespace colossal::search {
 
@@ -64,6 +66,7 @@ void Reduction::Graph::run(const std::function<bool()> &stop) {
 
 void Reduction::Graph::forgetTables() {
   interned.clear();
+  internedMaps.clear();
   transposes.clear();
   splits.clear();
   followMaps.clear();
@@ -180,22 +183,33 @@ Reduction::Reduction(const Core &core, const std::vector<char> &keep, const Opti
   for (int i = 0; i < core.nodes; ++i)
     for (int h = core.halfFirst[i]; h < core.halfFirst[i + 1]; ++h)
       if (core.halves[h].other < i)
-        g.addEdge(core.halves[h].other, i, tables.at(core.halves[h].from));
+        g.addEdge(core.halves[h].other, i,
+                  {tables.at(core.halves[h].from), g.identity(core.candidates(core.halves[h].other)),
+                   g.identity(core.candidates(i))});
   reduce(options);
 }
 
 void Reduction::addEdges(const Problem &problem) {
   Graph &g = *graph;
   std::unordered_map<const CostTable *, TablePtr> pairs; // by table, as a pairwise one
+  std::unordered_map<const Classes *, MapPtr> maps;
+  auto mapOf = [&](const Edge &edge, std::size_t k) {
+    if (k >= edge.classes.size() || !edge.classes[k])
+      return g.identity(problem.nodes[edge.nodes[k]].candidates.size());
+    MapPtr &map = maps[edge.classes[k].get()];
+    if (!map)
+      map = g.intern(ClassMap{edge.classes[k]->of, edge.classes[k]->count});
+    return map;
+  };
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     const Edge &edge = problem.edges[e];
     const CostTable &costs = *edge.table;
     if (edge.nodes.size() == 1) {
-      for (std::size_t k = 0; k < costs.size(); ++k)
-        g.nodes[edge.nodes[0]].cost[k] += scaled(costs[k]);
+      std::vector<double> &own = g.nodes[edge.nodes[0]].cost;
+      for (std::size_t k = 0; k < own.size(); ++k)
+        own[k] += scaled(costs[edge.classOf(0, static_cast<std::int32_t>(k))]);
     } else if (edge.nodes.size() == 2) {
-      int rows = static_cast<int>(problem.nodes[edge.nodes[0]].candidates.size());
-      int cols = static_cast<int>(problem.nodes[edge.nodes[1]].candidates.size());
+      int rows = problem.countClasses(edge, 0), cols = problem.countClasses(edge, 1);
       TablePtr &table = pairs[edge.table.get()];
       if (!table || table->rows != rows) {
         Table made{rows, cols, {}};
@@ -204,17 +218,18 @@ void Reduction::addEdges(const Problem &problem) {
           made.costs.push_back(scaled(cost));
         table = g.intern(std::move(made));
       }
-      g.addEdge(edge.nodes[0], edge.nodes[1], table);
+      g.addEdge(edge.nodes[0], edge.nodes[1], {table, mapOf(edge, 0), mapOf(edge, 1)});
     } else {
       addTie(problem, e);
     }
   }
 }
 
-/// R2: one node whose candidates are the combinations.
+/// R2: one node whose candidates are the combinations of classes.
 void Reduction::addTie(const Problem &problem, std::size_t e) {
   Graph &g = *graph;
-  const CostTable &costs = *problem.edges[e].table;
+  const Edge &edge = problem.edges[e];
+  const CostTable &costs = *edge.table;
   int tie = static_cast<int>(g.nodes.size());
   Graph::Node &node = g.nodes.emplace_back();
   std::vector<std::size_t> entries;
@@ -229,13 +244,17 @@ void Reduction::addTie(const Problem &problem, std::size_t e) {
   if (entries.empty() && !proof)
     proof = "edge " + std::to_string(e) + " forbids every combination";
   std::size_t stride = costs.size();
-  for (std::int32_t tied : problem.edges[e].nodes) {
-    int count = static_cast<int>(problem.nodes[tied].candidates.size());
+  for (std::size_t n = 0; n < edge.nodes.size(); ++n) {
+    int count = problem.countClasses(edge, n);
     stride /= count;
     Table made{static_cast<int>(entries.size()), count, std::vector<double>(entries.size() * count, kBig)};
     for (std::size_t k = 0; k < entries.size(); ++k)
       made.costs[k * count + (entries[k] / stride) % count] = 0;
-    g.addEdge(tie, tied, g.intern(std::move(made)));
+    ClassMap classes{{}, count};
+    for (std::size_t k = 0; k < problem.nodes[edge.nodes[n]].candidates.size(); ++k)
+      classes.of.push_back(edge.classOf(n, static_cast<std::int32_t>(k)));
+    g.addEdge(tie, edge.nodes[n],
+              {g.intern(std::move(made)), g.identity(entries.size()), g.intern(std::move(classes))});
   }
 }
 
@@ -296,6 +315,7 @@ void Reduction::flattenEdges(const std::vector<int> &number) {
   Graph &g = *graph;
   flat.halfFirst.push_back(0);
   std::vector<int> halfOf(g.edges.size(), -1);
+  std::map<std::tuple<const Table *, const ClassMap *, const ClassMap *>, TablePtr> spread; // by candidates
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
     if (!g.nodes[i].alive)
       continue;
@@ -305,7 +325,10 @@ void Reduction::flattenEdges(const std::vector<int> &number) {
     });
     for (int e : order) {
       int other = g.otherEnd(e, static_cast<int>(i));
-      TablePtr table = g.facing(e, other);
+      Graph::View view = g.facing(e, other);
+      TablePtr &table = spread[{view.table.get(), view.mine.get(), view.theirs.get()}];
+      if (!table)
+        table = g.spread(view.table, view.mine, view.theirs);
       Core::Half half{number[other], -1, table->costs.data()};
       flat.tables.push_back(table);
       int at = static_cast<int>(flat.halves.size());
@@ -342,15 +365,15 @@ Assignment Reduction::expand(const std::vector<int> &x) const {
       all[i] = x[next++];
   for (std::size_t s = g.trail.size(); s-- > 0;) {
     const Graph::TrailEntry &entry = g.trail[s];
-    const std::vector<int> &map = *entry.map;
     switch (entry.kind) {
-    case Graph::TrailEntry::Keep: all[entry.node] = map[all[entry.node]]; break;
+    case Graph::TrailEntry::Keep: all[entry.node] = (*entry.map)[all[entry.node]]; break;
     case Graph::TrailEntry::Follow:
-    case Graph::TrailEntry::Minimise1: all[entry.node] = map[all[entry.first]]; break;
+    case Graph::TrailEntry::Minimise1: all[entry.node] = (*entry.map)[all[entry.first]]; break;
     case Graph::TrailEntry::Minimise2:
-      all[entry.node] = map[static_cast<std::size_t>(all[entry.first]) * entry.width + all[entry.second]];
+      all[entry.node] = entry.between->choose(entry.firstClasses->of[all[entry.first]],
+                                              entry.secondClasses->of[all[entry.second]]);
       break;
-    case Graph::TrailEntry::Fix: all[entry.node] = map[0]; break;
+    case Graph::TrailEntry::Fix: all[entry.node] = entry.map->front(); break;
     }
   }
   return Assignment(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(g.originals));

@@ -10,10 +10,24 @@
 
 namespace colossal::search {
 
+/// The classes of a node's candidates on an edge (see search::Classes), without gaps. Equal ones are one
+/// object.
+struct ClassMap {
+  std::vector<int> of; ///< by candidate
+  int count = 0;
+};
+using MapPtr = std::shared_ptr<const ClassMap>;
+
 struct Reduction::Graph {
   struct Edge {
-    int a = 0, b = 0; ///< rows are a's candidates
-    TablePtr table;   ///< null: removed
+    int a = 0, b = 0;  ///< rows are a's classes
+    TablePtr table;    ///< null: removed
+    MapPtr rows, cols; ///< of a and b
+  };
+  /// An edge as one of its nodes sees it: rows are that node's classes.
+  struct View {
+    TablePtr table;
+    MapPtr mine, theirs;
   };
   struct Node {
     std::vector<double> cost;
@@ -23,14 +37,23 @@ struct Reduction::Graph {
     bool alive = true;
     bool queued = false;
   };
+  /// A node between two others that was minimised out: what its best candidate follows from. Keeping this is
+  /// smaller than the best candidate of each combination, of which only one is ever asked for.
+  struct Between {
+    TablePtr first, second; ///< rows are the node's classes, columns those of its neighbours
+    MapPtr ofFirst, ofSecond;
+    std::vector<double> cost;
+    int choose(int firstClass, int secondClass) const;
+  };
   /// One step of the trail, undone last first.
   struct TrailEntry {
     enum Kind { Keep, Follow, Minimise1, Minimise2, Fix } kind;
     int node = 0, first = 0, second = 0;
-    /// Keep: old candidate of each new one. Follow: candidate of `node` for each of `first`. Minimise: the
-    /// best candidate for each combination of `first` and `second`, row-major. Fix: one entry.
+    /// Keep: old candidate of each new one. Follow: candidate of `node` for each of `first`. Minimise1: the
+    /// best candidate for each of `first`. Fix: one entry.
     std::shared_ptr<const std::vector<int>> map;
-    int width = 0; ///< Minimise2: candidates of `second` when it was recorded
+    std::shared_ptr<const Between> between = {};  ///< Minimise2
+    MapPtr firstClasses = {}, secondClasses = {}; ///< Minimise2: of the neighbours
   };
 
   std::vector<Node> nodes;
@@ -48,6 +71,9 @@ struct Reduction::Graph {
   /// Equal contents give the same pointer.
   TablePtr intern(Table table);
   TablePtr intern(const TablePtr &table);
+  MapPtr intern(ClassMap map);
+  /// Every candidate a class of its own.
+  MapPtr identity(std::size_t candidates);
 
   void enqueue(int i);
   /// Applies the rules until none applies, or `stop` says that time is up.
@@ -68,21 +94,25 @@ struct Reduction::Graph {
   bool forbidClashes();
 
   void keepOnly(int i, const std::vector<int> &kept);
-  void setTable(int e, TablePtr table);
+  /// Gives edge e, as node i sees it, another table and other classes.
+  void setEdge(int e, int i, View view);
   void removeEdge(int e);
-  void addEdge(int a, int b, TablePtr table);
+  void addEdge(int a, int b, View view);
   int otherEnd(int e, int i) const { return edges[e].a == i ? edges[e].b : edges[e].a; }
-  /// The table with node i's candidates as rows.
-  TablePtr facing(int e, int i);
+  View facing(int e, int i);
+  /// The table by candidates: rows `rows`, columns `cols`.
+  TablePtr spread(const TablePtr &table, const MapPtr &rows, const MapPtr &cols);
   TablePtr transposed(const TablePtr &table);
   void cleanEdges(int i);
   bool holdsMemory(int i) const;
   std::string describe(int i) const;
 
 private:
+  /// A table as a row part, a column part, and the rest, in which equal rows and equal columns are one.
   struct Split {
-    TablePtr rest;
+    TablePtr rest; ///< null where nothing is left
     std::vector<double> row, col;
+    std::vector<int> rowOf, colOf; ///< of the rest, for each of the table
   };
   const Split &split(const TablePtr &table);
   const std::vector<int> &deadRows(const TablePtr &table);
@@ -90,17 +120,22 @@ private:
   const std::vector<int> &uniqueColumns(const TablePtr &table);
   void follow(int leader, int follower, int edge, const std::vector<int> &map);
   bool minimise2(int i);
+  TablePtr combine(const Between &node);
+  /// `table` and classes of its rows, by candidate, without the rows that no candidate has.
+  std::pair<TablePtr, MapPtr> compact(TablePtr table, std::vector<int> of);
+  MapPtr renumber(const MapPtr &map, const std::vector<int> &number);
 
   std::unordered_map<std::uint64_t, std::vector<TablePtr>> interned;
+  std::unordered_map<std::uint64_t, std::vector<MapPtr>> internedMaps;
   std::unordered_map<const Table *, TablePtr> transposes;
   std::unordered_map<const Table *, Split> splits;
   std::unordered_map<const Table *, std::vector<int>> followMaps, dead;
   struct Minimised {
-    TablePtr first, second, result;
-    std::vector<double> cost;
-    std::shared_ptr<const std::vector<int>> choice;
+    std::shared_ptr<const Between> node;
+    TablePtr result;
   };
   std::unordered_map<std::uint64_t, std::vector<Minimised>> minimised;
+  double minimising = 0; ///< work spent on large nodes, in sums of two costs
 };
 
 } // namespace colossal::search

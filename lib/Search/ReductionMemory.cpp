@@ -102,19 +102,22 @@ bool Reduction::Graph::forbidClashes() {
       other.push_back(largest(pieces));
     if (*std::max_element(mine.begin(), mine.end()) + *std::max_element(other.begin(), other.end()) <= least)
       continue;
+    // Candidates of one class may hold different bytes: where some pair clashes, classes are taken apart.
     TablePtr table = edges[e].table;
+    const std::vector<int> &rowOf = edges[e].rows->of, &colOf = edges[e].cols->of;
     std::optional<Table> made;
-    for (int r = 0; r < table->rows; ++r)
-      for (int c = 0; c < table->cols; ++c) {
-        if (mine[r] + other[c] <= least || isBig(table->row(r)[c]) || !clash(rows[r], cols[c], room))
+    for (std::size_t r = 0; r < rowOf.size(); ++r)
+      for (std::size_t c = 0; c < colOf.size(); ++c) {
+        if (mine[r] + other[c] <= least || isBig(table->row(rowOf[r])[colOf[c]]) ||
+            !clash(rows[r], cols[c], room))
           continue;
         if (!made)
-          made = *table;
-        made->costs[static_cast<std::size_t>(r) * table->cols + c] = kBig;
+          made = *spread(table, edges[e].rows, edges[e].cols);
+        made->costs[r * colOf.size() + c] = kBig;
       }
     if (!made)
       continue;
-    setTable(e, intern(std::move(*made)));
+    setEdge(e, edges[e].a, {intern(std::move(*made)), identity(rowOf.size()), identity(colOf.size())});
     changed = limitUsed = true;
   }
   return changed;

@@ -1,8 +1,10 @@
 // Rules R1 to R6 of Reduction.h on the mutable graph.
+#include "MinPlus.h"
 #include "ReductionGraph.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -19,6 +21,22 @@ TablePtr Reduction::Graph::intern(Table table) {
   auto kept = std::make_shared<const Table>(std::move(table));
   interned[key].push_back(kept);
   return kept;
+}
+
+MapPtr Reduction::Graph::intern(ClassMap map) {
+  std::uint64_t key = XXH64(map.of.data(), map.of.size() * sizeof(int), map.count);
+  for (const MapPtr &known : internedMaps[key])
+    if (known->of == map.of)
+      return known;
+  auto kept = std::make_shared<const ClassMap>(std::move(map));
+  internedMaps[key].push_back(kept);
+  return kept;
+}
+
+MapPtr Reduction::Graph::identity(std::size_t candidates) {
+  ClassMap map{std::vector<int>(candidates), static_cast<int>(candidates)};
+  std::iota(map.of.begin(), map.of.end(), 0);
+  return intern(std::move(map));
 }
 
 TablePtr Reduction::Graph::intern(const TablePtr &table) {
@@ -44,8 +62,24 @@ TablePtr Reduction::Graph::transposed(const TablePtr &table) {
   return result;
 }
 
-TablePtr Reduction::Graph::facing(int e, int i) {
-  return edges[e].a == i ? edges[e].table : transposed(edges[e].table);
+TablePtr Reduction::Graph::spread(const TablePtr &table, const MapPtr &rows, const MapPtr &cols) {
+  if (rows == identity(rows->of.size()) && cols == identity(cols->of.size()))
+    return table;
+  Table out{static_cast<int>(rows->of.size()), static_cast<int>(cols->of.size()), {}};
+  out.costs.reserve(rows->of.size() * cols->of.size());
+  for (int r : rows->of) {
+    const double *row = table->row(r);
+    for (int c : cols->of)
+      out.costs.push_back(row[c]);
+  }
+  return intern(std::move(out));
+}
+
+Reduction::Graph::View Reduction::Graph::facing(int e, int i) {
+  const Edge &edge = edges[e];
+  if (edge.a == i)
+    return {edge.table, edge.rows, edge.cols};
+  return {transposed(edge.table), edge.cols, edge.rows};
 }
 
 void Reduction::Graph::enqueue(int i) {
@@ -61,10 +95,17 @@ void Reduction::Graph::removeEdge(int e) {
   enqueue(edges[e].b);
 }
 
-void Reduction::Graph::setTable(int e, TablePtr table) {
-  edges[e].table = std::move(table);
-  enqueue(edges[e].a);
-  enqueue(edges[e].b);
+void Reduction::Graph::setEdge(int e, int i, View view) {
+  Edge &edge = edges[e];
+  if (edge.a != i) {
+    view.table = transposed(view.table);
+    std::swap(view.mine, view.theirs);
+  }
+  edge.table = std::move(view.table);
+  edge.rows = std::move(view.mine);
+  edge.cols = std::move(view.theirs);
+  enqueue(edge.a);
+  enqueue(edge.b);
 }
 
 void Reduction::Graph::cleanEdges(int i) {
@@ -79,22 +120,88 @@ bool Reduction::Graph::holdsMemory(int i) const {
   return false;
 }
 
+std::pair<TablePtr, MapPtr> Reduction::Graph::compact(TablePtr table, std::vector<int> of) {
+  std::vector<int> number(table->rows, -1), used;
+  for (int each : of)
+    number[each] = 0;
+  for (int r = 0; r < table->rows; ++r)
+    if (number[r] == 0) {
+      number[r] = static_cast<int>(used.size());
+      used.push_back(r);
+    }
+  if (static_cast<int>(used.size()) < table->rows) {
+    Table rows{static_cast<int>(used.size()), table->cols, {}};
+    rows.costs.reserve(used.size() * table->cols);
+    for (int r : used)
+      rows.costs.insert(rows.costs.end(), table->row(r), table->row(r) + table->cols);
+    table = intern(std::move(rows));
+    for (int &each : of)
+      each = number[each];
+  }
+  int count = table->rows;
+  return {std::move(table), intern(ClassMap{std::move(of), count})};
+}
+
+MapPtr Reduction::Graph::renumber(const MapPtr &map, const std::vector<int> &number) {
+  ClassMap out{map->of, 0};
+  for (int &each : out.of) {
+    each = number[each];
+    out.count = std::max(out.count, each + 1);
+  }
+  return intern(std::move(out));
+}
+
+namespace {
+
+/// Classes of candidates that are in one class by both maps; for each its class by either.
+struct CommonClasses {
+  ClassMap map;
+  std::vector<std::pair<int, int>> from;
+};
+
+CommonClasses meet(const ClassMap &a, const ClassMap &b) {
+  CommonClasses out;
+  std::unordered_map<std::int64_t, int> number;
+  for (std::size_t k = 0; k < a.of.size(); ++k) {
+    auto [at, fresh] = number.try_emplace(static_cast<std::int64_t>(a.of[k]) * b.count + b.of[k],
+                                          static_cast<int>(out.from.size()));
+    if (fresh)
+      out.from.emplace_back(a.of[k], b.of[k]);
+    out.map.of.push_back(at->second);
+  }
+  out.map.count = static_cast<int>(out.from.size());
+  return out;
+}
+
+} // namespace
+
 /// R2 in passing: an edge to a node that is already a neighbour is added to the edge that is there.
-void Reduction::Graph::addEdge(int a, int b, TablePtr table) {
+void Reduction::Graph::addEdge(int a, int b, View view) {
   const auto &shorter = nodes[a].edges.size() < nodes[b].edges.size() ? nodes[a].edges : nodes[b].edges;
   for (int e : shorter) {
     if (!edges[e].table || !((edges[e].a == a && edges[e].b == b) || (edges[e].a == b && edges[e].b == a)))
       continue;
-    TablePtr old = facing(e, a);
-    Table sum = *old;
-    for (std::size_t k = 0; k < sum.costs.size(); ++k)
-      sum.costs[k] += table->costs[k];
-    TablePtr result = intern(std::move(sum));
-    setTable(e, edges[e].a == a ? result : transposed(result));
+    View old = facing(e, a);
+    if (old.mine == view.mine && old.theirs == view.theirs) {
+      Table sum = *old.table;
+      for (std::size_t k = 0; k < sum.costs.size(); ++k)
+        sum.costs[k] += view.table->costs[k];
+      setEdge(e, a, {intern(std::move(sum)), old.mine, old.theirs});
+      return;
+    }
+    CommonClasses rows = meet(*old.mine, *view.mine), cols = meet(*old.theirs, *view.theirs);
+    Table sum{rows.map.count, cols.map.count, {}};
+    sum.costs.reserve(rows.from.size() * cols.from.size());
+    for (auto [first, second] : rows.from) {
+      const double *one = old.table->row(first), *other = view.table->row(second);
+      for (auto [left, right] : cols.from)
+        sum.costs.push_back(one[left] + other[right]);
+    }
+    setEdge(e, a, {intern(std::move(sum)), intern(std::move(rows.map)), intern(std::move(cols.map))});
     return;
   }
   int e = static_cast<int>(edges.size());
-  edges.push_back({a, b, std::move(table)});
+  edges.push_back({a, b, std::move(view.table), std::move(view.mine), std::move(view.theirs)});
   nodes[a].edges.push_back(e);
   nodes[b].edges.push_back(e);
   enqueue(a);
@@ -103,7 +210,7 @@ void Reduction::Graph::addEdge(int a, int b, TablePtr table) {
 
 void Reduction::Graph::keepOnly(int i, const std::vector<int> &kept) {
   Node &node = nodes[i];
-  trail.push_back({TrailEntry::Keep, i, 0, 0, std::make_shared<const std::vector<int>>(kept), 0});
+  trail.push_back({TrailEntry::Keep, i, 0, 0, std::make_shared<const std::vector<int>>(kept)});
   for (std::size_t k = 0; k < kept.size(); ++k) {
     node.cost[k] = node.cost[kept[k]];
     node.origin[k] = node.origin[kept[k]];
@@ -116,13 +223,12 @@ void Reduction::Graph::keepOnly(int i, const std::vector<int> &kept) {
   for (int e : node.edges) {
     if (!edges[e].table)
       continue;
-    TablePtr old = facing(e, i);
-    Table rows{static_cast<int>(kept.size()), old->cols, {}};
-    rows.costs.reserve(kept.size() * old->cols);
+    View old = facing(e, i);
+    std::vector<int> of;
     for (int k : kept)
-      rows.costs.insert(rows.costs.end(), old->row(k), old->row(k) + old->cols);
-    TablePtr result = intern(std::move(rows));
-    setTable(e, edges[e].a == i ? result : transposed(result));
+      of.push_back(old.mine->of[k]);
+    auto [table, mine] = compact(old.table, std::move(of));
+    setEdge(e, i, {table, mine, old.theirs});
   }
   enqueue(i);
 }
@@ -141,9 +247,13 @@ bool Reduction::Graph::dropForbidden(int i) {
   std::vector<char> bad(node.cost.size(), 0);
   for (std::size_t k = 0; k < bad.size(); ++k)
     bad[k] = isBig(node.cost[k]);
-  for (int e : node.edges)
-    for (int r : deadRows(facing(e, i)))
-      bad[r] = 1;
+  for (int e : node.edges) {
+    View view = facing(e, i);
+    const std::vector<int> &rows = deadRows(view.table);
+    for (std::size_t k = 0; k < bad.size() && !rows.empty(); ++k)
+      if (std::binary_search(rows.begin(), rows.end(), view.mine->of[k]))
+        bad[k] = 1;
+  }
   std::vector<int> kept;
   for (std::size_t k = 0; k < bad.size(); ++k)
     if (!bad[k])
@@ -159,6 +269,46 @@ bool Reduction::Graph::dropForbidden(int i) {
   keepOnly(i, kept);
   return true;
 }
+
+namespace {
+
+/// For each row the number of its contents, counted in the order of first appearance; `first`: a row of each.
+std::vector<int> numberRows(const Table &table, std::vector<int> &first) {
+  std::unordered_map<std::uint64_t, std::vector<int>> seen;
+  std::vector<int> number(table.rows);
+  std::size_t bytes = table.cols * sizeof(double);
+  for (int r = 0; r < table.rows; ++r) {
+    std::vector<int> &alike = seen[XXH64(table.row(r), bytes, 0)];
+    auto same = std::find_if(alike.begin(), alike.end(), [&](int n) {
+      return std::equal(table.row(r), table.row(r) + table.cols, table.row(first[n]));
+    });
+    if (same == alike.end()) {
+      alike.push_back(static_cast<int>(first.size()));
+      first.push_back(r);
+      same = alike.end() - 1;
+    }
+    number[r] = *same;
+  }
+  return number;
+}
+
+Table selectRows(const Table &table, const std::vector<int> &rows) {
+  Table out{static_cast<int>(rows.size()), table.cols, {}};
+  out.costs.reserve(rows.size() * table.cols);
+  for (int r : rows)
+    out.costs.insert(out.costs.end(), table.row(r), table.row(r) + table.cols);
+  return out;
+}
+
+Table transpose(const Table &table) {
+  Table out{table.cols, table.rows, std::vector<double>(table.costs.size())};
+  for (int r = 0; r < table.rows; ++r)
+    for (int c = 0; c < table.cols; ++c)
+      out.costs[static_cast<std::size_t>(c) * table.rows + r] = table.row(r)[c];
+  return out;
+}
+
+} // namespace
 
 const Reduction::Graph::Split &Reduction::Graph::split(const TablePtr &table) {
   auto found = splits.find(table.get());
@@ -188,16 +338,29 @@ const Reduction::Graph::Split &Reduction::Graph::split(const TablePtr &table) {
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < cols; ++c) {
       double &cost = rest.costs[static_cast<std::size_t>(r) * cols + c];
-      if (!isBig(cost))
+      if (isBig(cost))
+        cost = kBig;
+      else
         cost -= out.col[c];
       zero &= cost == 0;
     }
-  if (!zero)
+  if (!zero) {
+    std::vector<int> first;
+    out.rowOf = numberRows(rest, first);
+    if (static_cast<int>(first.size()) < rows)
+      rest = selectRows(rest, first);
+    first.clear();
+    Table turned = transpose(rest);
+    out.colOf = numberRows(turned, first);
+    if (static_cast<int>(first.size()) < cols)
+      rest = transpose(selectRows(turned, first));
     out.rest = intern(std::move(rest));
+  }
   return splits[table.get()] = std::move(out);
 }
 
-/// R3. Also brings tables to a normal form, in which more of them are equal.
+/// R3. Also brings tables to a normal form, in which more of them are equal, and classes of a node that cost
+/// the same on an edge together.
 bool Reduction::Graph::simplifyEdges(int i) {
   bool changed = false;
   for (int e : nodes[i].edges) {
@@ -208,12 +371,15 @@ bool Reduction::Graph::simplifyEdges(int i) {
     if (parts.rest == table)
       continue;
     int a = edges[e].a, b = edges[e].b;
-    for (std::size_t k = 0; k < parts.row.size(); ++k)
-      nodes[a].cost[k] += parts.row[k];
-    for (std::size_t k = 0; k < parts.col.size(); ++k)
-      nodes[b].cost[k] += parts.col[k];
-    TablePtr rest = parts.rest;
-    rest ? setTable(e, rest) : removeEdge(e);
+    MapPtr rows = edges[e].rows, cols = edges[e].cols;
+    for (std::size_t k = 0; k < rows->of.size(); ++k)
+      nodes[a].cost[k] += parts.row[rows->of[k]];
+    for (std::size_t k = 0; k < cols->of.size(); ++k)
+      nodes[b].cost[k] += parts.col[cols->of[k]];
+    if (parts.rest)
+      setEdge(e, a, {parts.rest, renumber(rows, parts.rowOf), renumber(cols, parts.colOf)});
+    else
+      removeEdge(e);
     changed = true;
   }
   cleanEdges(i);
@@ -245,11 +411,10 @@ const std::vector<int> &Reduction::Graph::uniqueColumns(const TablePtr &table) {
 
 void Reduction::Graph::follow(int leader, int follower, int edge, const std::vector<int> &map) {
   Node &to = nodes[leader], &from = nodes[follower];
-  TablePtr table = facing(edge, leader);
-  trail.push_back(
-      {TrailEntry::Follow, follower, leader, 0, std::make_shared<const std::vector<int>>(map), 0});
+  View view = facing(edge, leader);
+  trail.push_back({TrailEntry::Follow, follower, leader, 0, std::make_shared<const std::vector<int>>(map)});
   for (std::size_t k = 0; k < map.size(); ++k) {
-    to.cost[k] += from.cost[map[k]] + table->row(static_cast<int>(k))[map[k]];
+    to.cost[k] += from.cost[map[k]] + view.table->row(view.mine->of[k])[view.theirs->of[map[k]]];
     if (!from.pieces[map[k]].empty()) {
       auto &pieces = to.pieces[k];
       pieces.insert(pieces.end(), from.pieces[map[k]].begin(), from.pieces[map[k]].end());
@@ -263,13 +428,13 @@ void Reduction::Graph::follow(int leader, int follower, int edge, const std::vec
     if (!edges[e].table)
       continue;
     int other = otherEnd(e, follower);
-    TablePtr old = facing(e, follower);
+    View old = facing(e, follower);
     edges[e].table = nullptr;
-    Table rows{static_cast<int>(map.size()), old->cols, {}};
-    rows.costs.reserve(map.size() * old->cols);
+    std::vector<int> of;
     for (int k : map)
-      rows.costs.insert(rows.costs.end(), old->row(k), old->row(k) + old->cols);
-    addEdge(leader, other, intern(std::move(rows)));
+      of.push_back(old.mine->of[k]);
+    auto [table, mine] = compact(old.table, std::move(of));
+    addEdge(leader, other, {table, mine, old.theirs});
   }
   from.pieces.clear();
   from.cost.clear();
@@ -284,10 +449,19 @@ bool Reduction::Graph::mergeFollower(int i) {
     int e = nodes[i].edges[n];
     if (!edges[e].table)
       continue;
-    const std::vector<int> &map = uniqueColumns(facing(e, i));
-    if (map.empty())
+    View view = facing(e, i);
+    const std::vector<int> &columns = uniqueColumns(view.table);
+    if (columns.empty())
       continue;
     int j = otherEnd(e, i);
+    // Only a class of one candidate leaves no choice.
+    std::vector<int> member(view.theirs->count, -1), map;
+    for (std::size_t k = 0; k < view.theirs->of.size(); ++k)
+      member[view.theirs->of[k]] = member[view.theirs->of[k]] == -1 ? static_cast<int>(k) : -2;
+    for (int c : view.mine->of)
+      map.push_back(member[columns[c]]);
+    if (std::find(map.begin(), map.end(), -2) != map.end())
+      continue;
     double mine = nodes[i].cost.size(), its = nodes[j].cost.size(), growth = 0;
     if (mine > its)
       for (int f : nodes[j].edges)
@@ -295,7 +469,7 @@ bool Reduction::Graph::mergeFollower(int i) {
           growth += (mine - its) * nodes[otherEnd(f, j)].cost.size();
     if (growth > 4 * mine * its + 1000)
       continue;
-    follow(i, j, e, std::vector<int>(map));
+    follow(i, j, e, map);
     changed = true;
   }
   if (changed)
@@ -306,38 +480,58 @@ bool Reduction::Graph::mergeFollower(int i) {
 bool Reduction::Graph::dropDominated(int i) {
   Node &node = nodes[i];
   int count = static_cast<int>(node.cost.size());
-  double work = 0;
-  for (int e : node.edges)
-    work += nodes[otherEnd(e, i)].cost.size();
-  if (count < 2 || work * count * count > 2e6)
+  if (count < 2)
     return false;
-  std::vector<TablePtr> tables;
-  for (int e : node.edges)
-    tables.push_back(facing(e, i));
+  std::vector<View> views;
+  double work = 0;
+  for (int e : node.edges) {
+    views.push_back(facing(e, i));
+    work += views.back().theirs->count;
+  }
   for (auto &pieces : node.pieces)
     normalizePieces(pieces);
+  // Is k of no use beside l?
+  auto isBeaten = [&](int k, int l) {
+    double slack = node.cost[k] - node.cost[l];
+    for (const View &view : views) {
+      if (slack < -kBig / 4)
+        return false;
+      int rowK = view.mine->of[k], rowL = view.mine->of[l];
+      if (rowK == rowL)
+        continue;
+      const double *rk = view.table->row(rowK), *rl = view.table->row(rowL);
+      double worst = -kBig;
+      for (int c = 0; c < view.table->cols; ++c)
+        if (!isBig(rk[c]))
+          worst = std::max(worst, rl[c] - rk[c]);
+      slack -= worst;
+    }
+    return slack >= 0 && holdsNoMore(node.pieces[l], node.pieces[k]);
+  };
   std::vector<char> gone(count, 0);
   bool any = false;
-  for (int k = 0; k < count; ++k)
-    for (int l = 0; l < count && !gone[k]; ++l) {
-      if (k == l || gone[l])
-        continue;
-      double slack = node.cost[k] - node.cost[l];
-      for (const TablePtr &table : tables) {
-        const double *rk = table->row(k), *rl = table->row(l);
-        double worst = -kBig;
-        for (int c = 0; c < table->cols; ++c)
-          if (!isBig(rk[c]))
-            worst = std::max(worst, rl[c] - rk[c]);
-        slack -= worst;
-        if (slack < -kBig / 4)
-          break;
-      }
-      if (slack >= 0 && holdsNoMore(node.pieces[l], node.pieces[k])) {
-        gone[k] = 1;
-        any = true;
-      }
+  auto compare = [&](int k, int l) {
+    if (k != l && !gone[k] && !gone[l] && isBeaten(k, l))
+      gone[k] = any = true;
+  };
+  if (work * count * count <= 2e6) {
+    for (int k = 0; k < count; ++k)
+      for (int l = 0; l < count && !gone[k]; ++l)
+        compare(k, l);
+  } else {
+    // Too many for all pairs: those that all edges see alike.
+    std::unordered_map<std::uint64_t, std::vector<int>> alike;
+    std::vector<int> classes(views.size());
+    for (int k = 0; k < count; ++k) {
+      for (std::size_t v = 0; v < views.size(); ++v)
+        classes[v] = views[v].mine->of[k];
+      alike[XXH64(classes.data(), classes.size() * sizeof(int), 0)].push_back(k);
     }
+    for (const auto &[key, list] : alike)
+      for (int k : list)
+        for (int l : list)
+          compare(k, l);
+  }
   if (!any)
     return false;
   std::vector<int> kept;
@@ -348,51 +542,91 @@ bool Reduction::Graph::dropDominated(int i) {
   return true;
 }
 
+int Reduction::Graph::Between::choose(int firstClass, int secondClass) const {
+  double low = 4 * kBig;
+  int at = 0;
+  for (std::size_t k = 0; k < cost.size(); ++k) {
+    double sum = cost[k] + first->row(ofFirst->of[k])[firstClass] + second->row(ofSecond->of[k])[secondClass];
+    if (sum < low) {
+      low = sum;
+      at = static_cast<int>(k);
+    }
+  }
+  return at;
+}
+
+/// For each pair of classes of the neighbours the least cost of the node between them. Its candidates that
+/// are of one class on both sides count once, and a side is left out before the other is looked at: out[p][q]
+/// = min over b of (min over a of first[a][p] + cost[a][b]) + second[b][q].
+TablePtr Reduction::Graph::combine(const Between &node) {
+  CommonClasses pairs = meet(*node.ofFirst, *node.ofSecond);
+  std::vector<double> cost(pairs.from.size(), 4 * kBig);
+  for (std::size_t k = 0; k < node.cost.size(); ++k)
+    cost[pairs.map.of[k]] = std::min(cost[pairs.map.of[k]], node.cost[k]);
+  double rows = node.first->cols, cols = node.second->cols;
+  bool isTurned = cols * (pairs.from.size() + rows * node.first->rows) <
+                  rows * (pairs.from.size() + cols * node.second->rows);
+  TablePtr left = transposed(isTurned ? node.second : node.first),
+           right = isTurned ? node.first : node.second;
+  Table best{left->rows, right->cols,
+             std::vector<double>(static_cast<std::size_t>(left->rows) * right->cols)};
+  std::vector<double> low(static_cast<std::size_t>(kMinPlusRows) * right->rows);
+  for (int r = 0; r < best.rows; r += kMinPlusRows) {
+    int count = std::min(kMinPlusRows, best.rows - r);
+    std::fill(low.begin(), low.end(), 4 * kBig);
+    for (int n = 0; n < count; ++n) {
+      double *into = low.data() + static_cast<std::size_t>(n) * right->rows;
+      const double *row = left->row(r + n);
+      for (std::size_t p = 0; p < cost.size(); ++p) {
+        auto [first, second] = pairs.from[p];
+        double sum = cost[p] + row[isTurned ? second : first];
+        double &least = into[isTurned ? first : second];
+        least = std::min(least, sum);
+      }
+    }
+    minPlus(low.data(), right->costs.data(), right->rows, right->cols,
+            best.costs.data() + static_cast<std::size_t>(r) * best.cols, count);
+  }
+  return intern(isTurned ? transpose(best) : std::move(best));
+}
+
+/// Large nodes are minimised out while their work, in sums of two costs, is within these bounds: beyond them
+/// what is left is better searched.
+static constexpr double kMostMinimised = 6e8, kMostMinimisedInAll = 6e9, kSmall = 3e6;
+
 bool Reduction::Graph::minimise2(int i) {
   Node &node = nodes[i];
   int e = node.edges[0], f = node.edges[1];
   int p = otherEnd(e, i), q = otherEnd(f, i);
-  double rows = nodes[p].cost.size(), cols = nodes[q].cost.size(), mine = node.cost.size();
-  if (rows * cols * mine > 3e6 || rows * cols > 4 * mine * (rows + cols) + 4096)
+  View first = facing(e, i), second = facing(f, i);
+  double rows = first.table->cols, cols = second.table->cols;
+  double work = rows * cols * std::min(first.table->rows, second.table->rows);
+  if (work > (minimising < kMostMinimisedInAll ? kMostMinimised : kSmall) ||
+      rows * cols > 4.0 * (first.table->costs.size() + second.table->costs.size()) + 4096)
     return false;
-  Minimised entry{facing(e, i), facing(f, i), nullptr, node.cost, nullptr};
-  std::uint64_t key = XXH64(node.cost.data(), node.cost.size() * sizeof(double),
-                            reinterpret_cast<std::uintptr_t>(entry.first.get()) * 31 +
-                                reinterpret_cast<std::uintptr_t>(entry.second.get()));
+  std::uint64_t key = XXH64(node.cost.data(), node.cost.size() * sizeof(double), 0);
+  for (const void *part :
+       {static_cast<const void *>(first.table.get()), static_cast<const void *>(second.table.get()),
+        static_cast<const void *>(first.mine.get()), static_cast<const void *>(second.mine.get())})
+    key = key * 31 + reinterpret_cast<std::uintptr_t>(part);
+  Minimised entry;
   for (const Minimised &known : minimised[key])
-    if (known.first == entry.first && known.second == entry.second && known.cost == entry.cost) {
-      entry.result = known.result;
-      entry.choice = known.choice;
-    }
-  if (!entry.result) {
-    TablePtr first = transposed(entry.first), second = transposed(entry.second);
-    Table best{first->rows, second->rows, std::vector<double>(static_cast<std::size_t>(rows * cols))};
-    std::vector<int> choice(best.costs.size());
-    std::vector<double> sum(node.cost.size());
-    for (int r = 0; r < best.rows; ++r) {
-      for (std::size_t k = 0; k < sum.size(); ++k)
-        sum[k] = node.cost[k] + first->row(r)[k];
-      for (int c = 0; c < best.cols; ++c) {
-        const double *row = second->row(c);
-        double low = 4 * kBig;
-        int at = 0;
-        for (std::size_t k = 0; k < sum.size(); ++k)
-          if (sum[k] + row[k] < low) {
-            low = sum[k] + row[k];
-            at = static_cast<int>(k);
-          }
-        best.costs[static_cast<std::size_t>(r) * best.cols + c] = low;
-        choice[static_cast<std::size_t>(r) * best.cols + c] = at;
-      }
-    }
-    entry.result = intern(std::move(best));
-    entry.choice = std::make_shared<const std::vector<int>>(std::move(choice));
+    if (known.node->first == first.table && known.node->second == second.table &&
+        known.node->ofFirst == first.mine && known.node->ofSecond == second.mine &&
+        known.node->cost == node.cost)
+      entry = known;
+  if (!entry.node) {
+    entry.node = std::make_shared<const Between>(
+        Between{first.table, second.table, first.mine, second.mine, node.cost});
+    entry.result = combine(*entry.node);
     minimised[key].push_back(entry);
+    if (work > kSmall)
+      minimising += work;
   }
-  trail.push_back({TrailEntry::Minimise2, i, p, q, entry.choice, static_cast<int>(cols)});
+  trail.push_back({TrailEntry::Minimise2, i, p, q, nullptr, entry.node, first.theirs, second.theirs});
   node.alive = false;
   edges[e].table = edges[f].table = nullptr;
-  addEdge(p, q, entry.result);
+  addEdge(p, q, {entry.result, first.theirs, second.theirs});
   return true;
 }
 
@@ -406,25 +640,30 @@ bool Reduction::Graph::minimiseOut(int i) {
     auto low = std::min_element(node.cost.begin(), node.cost.end());
     offset += *low;
     trail.push_back({TrailEntry::Fix, i, 0, 0,
-                     std::make_shared<const std::vector<int>>(1, static_cast<int>(low - node.cost.begin())),
-                     0});
+                     std::make_shared<const std::vector<int>>(1, static_cast<int>(low - node.cost.begin()))});
     node.alive = false;
     return true;
   }
   int e = node.edges[0], p = otherEnd(e, i);
-  TablePtr table = facing(e, p);
-  std::vector<int> choice(table->rows);
-  for (int r = 0; r < table->rows; ++r) {
-    double low = 4 * kBig;
-    for (int k = 0; k < table->cols; ++k)
-      if (table->row(r)[k] + node.cost[k] < low) {
-        low = table->row(r)[k] + node.cost[k];
-        choice[r] = k;
+  View view = facing(e, p);
+  // The best candidate of each class, and of those the best for each class of p.
+  std::vector<int> best(view.table->cols, -1), choice(view.table->rows);
+  for (std::size_t k = 0; k < node.cost.size(); ++k)
+    if (int &at = best[view.theirs->of[k]]; at < 0 || node.cost[k] < node.cost[at])
+      at = static_cast<int>(k);
+  std::vector<double> low(view.table->rows, 4 * kBig);
+  for (int r = 0; r < view.table->rows; ++r)
+    for (int c = 0; c < view.table->cols; ++c)
+      if (double sum = view.table->row(r)[c] + node.cost[best[c]]; sum < low[r]) {
+        low[r] = sum;
+        choice[r] = best[c];
       }
-    nodes[p].cost[r] += low;
+  std::vector<int> map;
+  for (std::size_t k = 0; k < nodes[p].cost.size(); ++k) {
+    nodes[p].cost[k] += low[view.mine->of[k]];
+    map.push_back(choice[view.mine->of[k]]);
   }
-  trail.push_back(
-      {TrailEntry::Minimise1, i, p, 0, std::make_shared<const std::vector<int>>(std::move(choice)), 0});
+  trail.push_back({TrailEntry::Minimise1, i, p, 0, std::make_shared<const std::vector<int>>(std::move(map))});
   node.alive = false;
   edges[e].table = nullptr;
   enqueue(p);

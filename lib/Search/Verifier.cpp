@@ -55,8 +55,9 @@ Verdict verify(const Problem &problem, const Assignment &assignment) {
     add(problem.nodes[i].candidates[assignment[i]].cost);
   for (const Edge &edge : problem.edges) {
     std::size_t entry = 0;
-    for (std::int32_t node : edge.nodes)
-      entry = entry * problem.nodes[node].candidates.size() + static_cast<std::size_t>(assignment[node]);
+    for (std::size_t k = 0; k < edge.nodes.size(); ++k)
+      entry = entry * static_cast<std::size_t>(problem.countClasses(edge, k)) +
+              static_cast<std::size_t>(edge.classOf(k, assignment[edge.nodes[k]]));
     add((*edge.table)[entry]);
   }
   addMemory(problem, assignment, verdict);

@@ -47,7 +47,9 @@ TEST(ProblemText, NativeFormIsReadAndPrintedBack) {
   EXPECT_EQ(printProblem(again.problem), printProblem(read.problem));
   EXPECT_EQ(again.problem.nodes[3].candidates[1].memory.size(), 2u);
   for (int seed = 0; seed < 50; ++seed) {
-    Problem problem = randomProblem({}, seed);
+    Recipe recipe;
+    recipe.classes = seed % 2 ? 50 : 0;
+    Problem problem = randomProblem(recipe, seed);
     ASSERT_EQ(validate(problem), "");
     std::string text = printProblem(problem);
     ReadResult back = parseProblem(text);
@@ -116,6 +118,12 @@ TEST(ProblemText, MistakesAreNamedWithTheirPlace) {
        "edges[0].nodes[1]: node 1 does not exist, there are 1"},
       {R"({"nodes": [{"candidates": [{}]}], "edges": [{"nodes": [0, 0], "table": [1]}]})",
        "edges[0].nodes[1]: node 0 stands twice"},
+      {R"({"nodes": [{"candidates": [{}, {}]}], "edges": [{"nodes": [0], "table": [1], "classes": [[0]]}]})",
+       "edges[0].classes[0]: tells the classes of 1 candidates, the node has 2"},
+      {R"({"nodes": [{"candidates": [{}, {}, {}]}], "edges": [{"nodes": [0], "table": [1, 2, 3], "classes": [[0, 2, 2]]}]})",
+       "edges[0].classes[0]: class 1 has no candidate"},
+      {R"({"nodes": [{"candidates": [{}, {}]}], "edges": [{"nodes": [0], "table": [1, 2], "classes": [[0, 0]]}]})",
+       "edges[0]: table has 2 costs, its nodes have 1 classes"},
       {R"({"memory_limit": -1, "nodes": []})", "memory_limit: -1 is outside 0..2^52"},
       {R"({"nodes": [{"candidates": [{"prize": 1}]}]})",
        "byte 36, in nodes.candidates.prize: unknown key 'prize'"},

@@ -45,19 +45,32 @@ Problem randomProblem(const Recipe &recipe, std::uint64_t seed) {
     std::iota(nodes.begin(), nodes.end(), 0);
     std::shuffle(nodes.begin(), nodes.end(), random);
     nodes.resize(std::min<std::size_t>(nodes.size(), 1 + (below(4) ? 1 : below(recipe.widest))));
+    std::vector<std::shared_ptr<const Classes>> classes(nodes.size());
     std::size_t size = 1;
-    for (std::int32_t node : nodes)
-      size *= problem.nodes[node].candidates.size();
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      auto candidates = static_cast<std::int32_t>(problem.nodes[nodes[n]].candidates.size());
+      if (recipe.classes > 0 && below(100) < recipe.classes) {
+        auto made = std::make_shared<Classes>();
+        made->count = static_cast<std::int32_t>(1 + below(candidates));
+        for (std::int32_t k = 0; k < candidates; ++k) // none is left empty
+          made->of.push_back(k < made->count ? k : static_cast<std::int32_t>(below(made->count)));
+        std::shuffle(made->of.begin(), made->of.end(), random);
+        candidates = made->count;
+        classes[n] = std::move(made);
+      }
+      size *= static_cast<std::size_t>(candidates);
+    }
     auto table = std::make_shared<CostTable>();
     bool follower = nodes.size() == 2 && below(100) < recipe.followers;
     for (std::size_t k = 0; k < size; ++k) {
-      std::size_t cols = problem.nodes[nodes.back()].candidates.size();
+      std::size_t cols = classes.back() ? static_cast<std::size_t>(classes.back()->count)
+                                        : problem.nodes[nodes.back()].candidates.size();
       bool matches = (k / cols) % cols == k % cols;
       table->push_back(follower && !matches ? kForbidden : cost());
     }
     if (e > 0 && below(4) == 0 && problem.edges.back().table->size() == size)
       table = std::const_pointer_cast<CostTable>(problem.edges.back().table);
-    problem.edges.push_back({nodes, table});
+    problem.edges.push_back({nodes, table, std::move(classes)});
   }
   return problem;
 }

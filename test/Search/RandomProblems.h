@@ -18,6 +18,7 @@ struct Recipe {
   int followers = 30; ///< per cent of pairwise edges that are a permutation, all else forbidden
   bool memory = true;
   Cost largest = 20; ///< costs are drawn from [-largest / 4, largest]
+  int classes = 0;   ///< per cent of an edge's nodes whose candidates share rows
 };
 /// What test names say of a recipe: GoogleTest finds it by its name.
 inline void PrintTo(const Recipe &recipe, std::ostream *out) {

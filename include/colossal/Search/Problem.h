@@ -60,16 +60,33 @@ struct Node {
   std::vector<Candidate> candidates;
 };
 
-/// Costs of every combination of an edge's nodes' candidates: row-major, the last node fastest.
+/// Costs of every combination of the classes of an edge's nodes: row-major, the last node fastest.
 using CostTable = std::vector<Cost>;
 
+/// What an edge sees of a node: for each candidate its class. Candidates of one class cost the same on the
+/// edge whatever the other nodes choose, and share one row of its table. Classes are numbered from 0 without
+/// gaps.
+struct Classes {
+  std::vector<std::int32_t> of; ///< by candidate
+  std::int32_t count = 0;
+};
+
 /// Ties one or more nodes together. The same node may not stand twice; several edges may tie the same nodes,
-/// and add up. Equal edges should share one table: solvers do per table what can be done once per table.
+/// and add up. Equal edges should share one table (and equal nodes their classes): solvers do per table what
+/// can be done once per table.
 /// Example: an edge {a, b}, where a has 2 candidates and b has 3, has a table of 6 costs; entry 1 * 3 + 2 is
-/// the cost of a's candidate 1 with b's candidate 2.
+/// the cost of a's candidate 1 with b's candidate 2. Were b's candidates 0 and 2 in class 0 and candidate 1
+/// in class 1, the table would have 4 costs, and that entry would be 1 * 2 + 0.
 struct Edge {
   std::vector<std::int32_t> nodes;
   std::shared_ptr<const CostTable> table;
+  /// By node; null where each candidate is a class of its own. Empty: null for all.
+  std::vector<std::shared_ptr<const Classes>> classes = {};
+
+  /// The class of a candidate of the `k`-th node.
+  std::int32_t classOf(std::size_t k, std::int32_t candidate) const {
+    return k < classes.size() && classes[k] ? classes[k]->of[candidate] : candidate;
+  }
 };
 
 struct Problem {
@@ -80,8 +97,16 @@ struct Problem {
   std::optional<std::int64_t> memoryLimit;
 
   /// Adds an edge between two nodes.
-  void addEdge(std::int32_t a, std::int32_t b, std::shared_ptr<const CostTable> table) {
-    edges.push_back({{a, b}, std::move(table)});
+  void addEdge(std::int32_t a, std::int32_t b, std::shared_ptr<const CostTable> table,
+               std::shared_ptr<const Classes> rows = nullptr,
+               std::shared_ptr<const Classes> columns = nullptr) {
+    edges.push_back({{a, b}, std::move(table), {std::move(rows), std::move(columns)}});
+  }
+  /// Rows (columns, ...) that an edge's table has for its `k`-th node.
+  std::int32_t countClasses(const Edge &edge, std::size_t k) const {
+    return k < edge.classes.size() && edge.classes[k]
+               ? edge.classes[k]->count
+               : static_cast<std::int32_t>(nodes[edge.nodes[k]].candidates.size());
   }
 };
 
@@ -91,7 +116,7 @@ using Assignment = std::vector<std::int32_t>;
 /// Everything a solver relies on. Returns an empty string for a good problem, and otherwise one message that
 /// names the first place that is wrong, such as "edges[3]: table has 6 costs, its nodes have 2 x 4
 /// candidates". Checked: at least one candidate per node, at most 2^30 nodes, edges' nodes in range and
-/// distinct, table sizes, costs in range, bytes and limit not negative and their sum below 2^52.
+/// distinct, classes and table sizes, costs in range, bytes and limit not negative and their sum below 2^52.
 std::string validate(const Problem &problem);
 
 } // namespace colossal::search

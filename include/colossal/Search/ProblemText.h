@@ -1,9 +1,10 @@
 // Problems and solutions as text. Two JSON forms are read, told apart by their keys:
 //
-// Ours, for tests and for problems written by hand. null stands for kForbidden; "memory" may be left out:
+// Ours, for tests and for problems written by hand. null stands for kForbidden, or, among "classes", for a
+// node each of whose candidates is a class of its own; "memory" and "classes" may be left out:
 //   { "memory_limit": 100,
 //     "nodes": [ {"name": "a", "candidates": [ {"cost": 3, "memory": [[0, 4, 60]]}, {"cost": null} ]} ],
-//     "edges": [ {"nodes": [0, 1], "table": [0, null, 5, 7]} ] }
+//     "edges": [ {"nodes": [0, 1], "table": [0, null, 5, 7], "classes": [[0, 1], null]} ] }
 //
 // The contest form of the intra-operator parallelism benchmark (google/iopddl), where costs of 10^18 and more
 // stand for kForbidden and each node has one interval:
