@@ -35,6 +35,10 @@ void DistDialect::initialize() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<MeshAxisAttr> axes) {
+  // As many as a plan may have; sets of axes are words elsewhere.
+  constexpr size_t kMaxAxes = 16;
+  if (axes.size() > kMaxAxes)
+    return emitError() << "a mesh has at most " << kMaxAxes << " axes, found " << axes.size();
   llvm::SmallVector<StringRef> names;
   for (MeshAxisAttr axis : axes) {
     if (axis.getName().empty() || llvm::is_contained(names, axis.getName().getValue()))

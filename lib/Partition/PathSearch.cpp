@@ -8,30 +8,53 @@
 using namespace mlir;
 using namespace colossal::dist;
 
+static unsigned countPlaces(const State &state) {
+  unsigned places = 0;
+  for (const Dim &dim : state.dims)
+    places += dim.size();
+  return places;
+}
+
 PathSearch::PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
                        double elementBytes)
-    : mesh(mesh), cost(cost), to(to), reduction(reduction), elementBytes(elementBytes), goal(0) {
+    : mesh(mesh), cost(cost), to(to), reduction(reduction), elementBytes(elementBytes),
+      axes(mesh.getNumAxes()), wanted(countPlaces(to), axes), placed(countPlaces(to), axes) {
+  assert(axes <= Placement::kMaxAxes && "the mesh attribute's verifier allows no more");
   for (auto [d, dim] : llvm::enumerate(to.dims))
     for (auto [f, place] : llvm::enumerate(dim)) {
       places.push_back({d, f});
       sizes.push_back(place.size);
     }
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+  for (unsigned axis = 0; axis < axes; ++axis)
     axisSizes.push_back(mesh.getAxisSize(axis));
   goal = encode(to);
+  wanted.read(goal);
+  visits.reserve(64);
+  slots.assign(64, -1);
 }
 
 /// The least cost known of `placement`; infinity at first.
 double &PathSearch::getBest(const Placement &placement) {
-  for (auto &[known, least] : best)
-    if (known == placement)
-      return least;
+  if (2 * (best.size() + 1) > slots.size()) {
+    slots.assign(2 * slots.size(), -1);
+    for (auto [i, known] : llvm::enumerate(best)) {
+      size_t at = known.first.hash(axes) % slots.size();
+      while (slots[at] >= 0)
+        at = (at + 1) % slots.size();
+      slots[at] = i;
+    }
+  }
+  size_t at = placement.hash(axes) % slots.size();
+  for (; slots[at] >= 0; at = (at + 1) % slots.size())
+    if (best[slots[at]].first == placement)
+      return best[slots[at]].second;
+  slots[at] = best.size();
   best.push_back({placement, std::numeric_limits<double>::infinity()});
   return best.back().second;
 }
 
 Placement PathSearch::encode(const State &state) const {
-  Placement placement(mesh.getNumAxes());
+  Placement placement;
   unsigned place = 0;
   for (const Dim &dim : state.dims)
     for (const ShardedFactor &factor : dim) {
@@ -45,35 +68,27 @@ Placement PathSearch::encode(const State &state) const {
 }
 
 double PathSearch::getBytes(const Placement &placement) const {
+  llvm::SmallVector<int64_t, 16> local(sizes.begin(), sizes.end());
+  // Outer axes first, as each rounds up.
+  unsigned deepest = 0;
+  for (unsigned depth = 0; depth <= deepest; ++depth)
+    for (unsigned axis = 0; axis < axes; ++axis) {
+      if (!placement.isOnFactor(axis))
+        continue;
+      deepest = std::max(deepest, placement.depthOf(axis));
+      if (placement.depthOf(axis) == depth)
+        local[placement.placeOf(axis)] =
+            (local[placement.placeOf(axis)] + axisSizes[axis] - 1) / axisSizes[axis];
+    }
   double bytes = elementBytes;
-  for (auto [place, size] : llvm::enumerate(sizes)) {
-    int64_t local = size;
-    int axis = -1;
-    for (unsigned depth = 0; (axis = placement.find(place, depth)) >= 0; ++depth)
-      local = (local + axisSizes[axis] - 1) / axisSizes[axis];
-    bytes *= local;
-  }
+  for (int64_t size : local)
+    bytes *= size;
   return bytes;
 }
 
-bool PathSearch::isAsWanted(const Placement &placement, unsigned place) const {
-  for (unsigned depth = 0;; ++depth) {
-    int have = placement.find(place, depth), want = goal.find(place, depth);
-    if (have != want)
-      return false;
-    if (have < 0)
-      return true;
-  }
-}
-
-int PathSearch::getNextAxis(const Placement &placement, unsigned place) const {
-  for (unsigned depth = 0;; ++depth) {
-    int have = placement.find(place, depth), want = goal.find(place, depth);
-    if (have < 0)
-      return want;
-    if (have != want)
-      return -1;
-  }
+int PathSearch::getNextAxis(unsigned place) const {
+  ArrayRef<uint8_t> have = placed[place], want = wanted[place];
+  return have.size() < want.size() && want.take_front(have.size()) == have ? want[have.size()] : -1;
 }
 
 /// Is it the result whose bytes make the cost of a move (Move::bytes)?
@@ -100,7 +115,7 @@ void PathSearch::gather(unsigned first, unsigned last) {
   step.from = first;
   step.last = last;
   for (unsigned place = first; place <= last; ++place) {
-    step.axes.push_back(next.find(place, next.countOn(place) - 1));
+    step.axes.push_back(placed[place].back());
     next.drop(step.axes.back());
   }
   push(next, std::move(step));
@@ -108,47 +123,48 @@ void PathSearch::gather(unsigned first, unsigned last) {
 
 void PathSearch::expand() {
   const Placement here = visits[current].placement; // visits grows below
+  placed.read(here);
   SmallVector<unsigned, 4> ending;
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+  for (unsigned axis = 0; axis < axes; ++axis)
     if (here.isPartial(axis) && !goal.isPartial(axis))
       ending.push_back(axis);
-  auto reduce = [&](ArrayRef<unsigned> axes) {
+  auto reduce = [&](ArrayRef<unsigned> over) {
     Placement next = here;
-    for (unsigned axis : axes)
+    for (unsigned axis : over)
       next.drop(axis);
-    push(next, {MoveKind::AllReduce, SmallVector<unsigned, 2>(axes), 0, 0, 0});
+    push(next, {MoveKind::AllReduce, SmallVector<unsigned, 2>(over), 0, 0, 0});
   };
   for (unsigned axis : ending)
     reduce({axis});
   if (ending.size() > 1)
     reduce(ending);
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+  for (unsigned axis = 0; axis < axes; ++axis)
     if (goal.isPartial(axis) && here.isUnused(axis)) {
       Placement next = here;
       next.setPartial(axis);
       push(next, {MoveKind::KeepFirst, {axis}, 0, 0, 0});
     }
   for (unsigned place = 0; place < places.size(); ++place) {
-    unsigned count = here.countOn(place);
-    if (count > 0 && !isAsWanted(here, place)) {
+    unsigned count = placed[place].size();
+    if (count > 0 && !isAsWanted(place)) {
       gather(place, place);
       // A run of fully split factors is gathered by one collective.
       auto isDigit = [&](unsigned other) {
-        if (other >= places.size() || places[other].first != places[place].first || here.countOn(other) != 1)
+        if (other >= places.size() || places[other].first != places[place].first || placed[other].size() != 1)
           return false;
-        return sizes[other] == axisSizes[here.find(other, 0)] && !isAsWanted(here, other);
+        return sizes[other] == axisSizes[placed[other].front()] && !isAsWanted(other);
       };
       for (unsigned last = place + 1; isDigit(place) && isDigit(last); ++last)
         gather(place, last);
-      int axis = here.find(place, count - 1);
+      int axis = placed[place].back();
       for (unsigned other = 0; other < places.size(); ++other)
-        if (other != place && getNextAxis(here, other) == axis) {
+        if (other != place && getNextAxis(other) == axis) {
           Placement next = here;
-          next.put(axis, other, here.countOn(other));
+          next.put(axis, other, placed[other].size());
           push(next, {MoveKind::AllToAll, {static_cast<unsigned>(axis)}, place, place, other});
         }
     }
-    int axis = getNextAxis(here, place);
+    int axis = getNextAxis(place);
     if (axis < 0)
       continue;
     Placement next = here;

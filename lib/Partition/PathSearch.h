@@ -10,6 +10,7 @@
 
 #include "colossal/Partition/Resharding.h"
 
+#include <array>
 #include <queue>
 #include <vector>
 
@@ -30,39 +31,55 @@ struct State {
 };
 
 /// Where each axis is, one word an axis: on no factor, in the partial sums, or on a factor (numbered over all
-/// dimensions) behind `depth` other axes.
+/// dimensions) behind `depth` other axes. Of fixed size, so that it is copied and compared in a few
+/// instructions.
 class Placement {
 public:
-  static constexpr uint16_t kUnused = 0xffff, kPartial = 0xfffe, kMaxDepth = 16;
+  static constexpr unsigned kMaxAxes = 32;
+  static constexpr uint16_t kUnused = 0xffff, kPartial = 0xfffe, kMaxDepth = kMaxAxes;
 
-  explicit Placement(unsigned axes) : words(axes, kUnused) {}
+  Placement() { words.fill(kUnused); }
   void put(unsigned axis, unsigned place, unsigned depth) { words[axis] = place * kMaxDepth + depth; }
   void setPartial(unsigned axis) { words[axis] = kPartial; }
   void drop(unsigned axis) { words[axis] = kUnused; }
   bool isUnused(unsigned axis) const { return words[axis] == kUnused; }
   bool isPartial(unsigned axis) const { return words[axis] == kPartial; }
-  bool isOn(unsigned axis, unsigned place) const {
-    return words[axis] < kPartial && words[axis] / kMaxDepth == place;
+  bool isOnFactor(unsigned axis) const { return words[axis] < kPartial; }
+  unsigned placeOf(unsigned axis) const { return words[axis] / kMaxDepth; }
+  unsigned depthOf(unsigned axis) const { return words[axis] % kMaxDepth; }
+  size_t hash(unsigned axes) const {
+    uint64_t value = 0;
+    for (unsigned axis = 0; axis < axes; ++axis)
+      value = (value ^ words[axis]) * 0x9e3779b97f4a7c15;
+    return value >> 32;
   }
-  /// The axis on `place` behind `depth` others, or -1.
-  int find(unsigned place, unsigned depth) const {
-    uint16_t word = place * kMaxDepth + depth;
-    for (unsigned axis = 0; axis < words.size(); ++axis)
-      if (words[axis] == word)
-        return axis;
-    return -1;
-  }
-  unsigned countOn(unsigned place) const {
-    unsigned count = 0;
-    for (unsigned axis = 0; axis < words.size(); ++axis)
-      count += isOn(axis, place);
-    return count;
-  }
-  bool operator<(const Placement &other) const { return words < other.words; }
   bool operator==(const Placement &other) const { return words == other.words; }
 
 private:
-  llvm::SmallVector<uint16_t, 4> words;
+  std::array<uint16_t, kMaxAxes> words;
+};
+
+/// The axes on each place of a placement, outermost first.
+class PlacedAxes {
+public:
+  PlacedAxes(unsigned places, unsigned axes) : width(axes), counts(places), lists(places * axes) {}
+  void read(const Placement &placement) {
+    llvm::fill(counts, 0);
+    for (unsigned axis = 0; axis < width; ++axis)
+      if (placement.isOnFactor(axis)) {
+        unsigned place = placement.placeOf(axis);
+        lists[place * width + placement.depthOf(axis)] = axis;
+        ++counts[place];
+      }
+  }
+  llvm::ArrayRef<uint8_t> operator[](unsigned place) const {
+    return llvm::ArrayRef(lists).slice(place * width, counts[place]);
+  }
+
+private:
+  unsigned width;
+  llvm::SmallVector<uint8_t, 16> counts;
+  llvm::SmallVector<uint8_t, 64> lists;
 };
 
 /// One step between placements: what a Move is made of, once it is on the path.
@@ -99,9 +116,12 @@ private:
   llvm::SmallVector<std::pair<unsigned, unsigned>> places; ///< dimension and factor of each place
   llvm::SmallVector<int64_t> sizes;                        ///< of each place
   llvm::SmallVector<int64_t, 4> axisSizes;
+  unsigned axes;
   Placement goal;
+  PlacedAxes wanted, placed; ///< of the goal, and of the placement that is expanded
   std::vector<Visit> visits;
-  llvm::SmallVector<std::pair<Placement, double>, 16> best; ///< few: searched one by one
+  std::vector<std::pair<Placement, double>> best; ///< the least cost known of each placement
+  std::vector<int> slots;                         ///< of `best` by hash, -1 where free; at least half are
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> queue;
   int current = -1;
 
@@ -110,10 +130,10 @@ private:
   double &getBest(const Placement &placement);
   Placement encode(const State &state) const;
   double getBytes(const Placement &placement) const;
-  /// Does `place` hold the same axes as in the goal?
-  bool isAsWanted(const Placement &placement, unsigned place) const;
+  /// Does `place`, of the placement that is expanded, hold the same axes as in the goal?
+  bool isAsWanted(unsigned place) const { return placed[place] == wanted[place]; }
   /// The axis that the target has next on `place`, or -1.
-  int getNextAxis(const Placement &placement, unsigned place) const;
+  int getNextAxis(unsigned place) const;
   void expand();
   void push(const Placement &next, Transition step);
   void gather(unsigned first, unsigned last);

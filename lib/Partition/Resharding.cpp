@@ -12,6 +12,8 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <limits>
+#include <memory>
+#include <tuple>
 
 using namespace mlir;
 using namespace colossal::dist;
@@ -184,6 +186,37 @@ static bool unify(Dim &a, Dim &b) {
 /// More renamings than this (of four equal axes) cost more than the searches that they save.
 static constexpr size_t kMostRenamings = 24;
 
+/// `cost` asked once for each group and number of bytes: paths share their steps.
+static CollectiveCost remember(CollectiveCost cost) {
+  struct Step {
+    double bytes;
+    uint64_t axes;
+    MoveKind kind;
+    bool operator==(const Step &other) const {
+      return bytes == other.bytes && axes == other.axes && kind == other.kind;
+    }
+  };
+  struct Hash {
+    size_t operator()(const Step &step) const {
+      return llvm::hash_combine(llvm::bit_cast<uint64_t>(step.bytes), step.axes, static_cast<int>(step.kind));
+    }
+  };
+  constexpr unsigned kBits = 4; // of an axis, of which there are at most 16
+  auto known = std::make_shared<std::unordered_map<Step, double, Hash>>();
+  return [known, cost = std::move(cost)](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+    Step step{bytes, axes.size(), kind};
+    if (axes.size() >= 64 / kBits)
+      return cost(kind, bytes, axes);
+    for (unsigned axis : axes)
+      step.axes = step.axes << kBits | axis;
+    step.axes ^= static_cast<uint64_t>(axes.size()) << 60;
+    auto [it, isNew] = known->try_emplace(step);
+    if (isNew)
+      it->second = cost(kind, bytes, axes);
+    return it->second;
+  };
+}
+
 Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
     : mesh(mesh), cost(std::move(given)) {
   SmallVector<unsigned, 4> order;
@@ -199,7 +232,9 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
       renamings.push_back(order);
   if (renamings.size() >= kMostRenamings)
     renamings.clear();
-  if (!cost)
+  if (cost)
+    cost = remember(std::move(cost));
+  else
     cost = [mesh](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
       int64_t ranks = 1;
       for (unsigned axis : axes)
@@ -274,25 +309,27 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
 //===----------------------------------------------------------------------===//
 
 static constexpr int64_t kEndOfRun = -1;
-static constexpr unsigned kAxisBits = 5; ///< of a number that holds a list of axes, each plus one
 
-static int64_t packAxes(ArrayRef<unsigned> axes) {
-  int64_t packed = 0;
-  for (unsigned axis : axes)
-    packed = packed << kAxisBits | (axis + 1);
-  return packed;
+/// What happens to a factor, as words: size, number of axes before, these, number after, these.
+static void appendWords(std::vector<int64_t> &words, int64_t size, ArrayRef<unsigned> before,
+                        ArrayRef<unsigned> after) {
+  words.push_back(size);
+  for (ArrayRef<unsigned> axes : {before, after}) {
+    words.push_back(axes.size());
+    words.insert(words.end(), axes.begin(), axes.end());
+  }
 }
 
-static int64_t packPartial(uint32_t from, uint32_t to) {
-  return static_cast<int64_t>(from) << 32 | to;
-}
-
-static SmallVector<unsigned, 2> unpackAxes(int64_t packed) {
-  SmallVector<unsigned, 2> axes;
-  for (; packed; packed >>= kAxisBits)
-    axes.push_back((packed & ((1 << kAxisBits) - 1)) - 1);
-  std::reverse(axes.begin(), axes.end());
-  return axes;
+/// Reads such words from place `i` on and leaves `i` behind them.
+static int64_t readWords(ArrayRef<int64_t> words, size_t &i, SmallVector<unsigned, 2> &before,
+                         SmallVector<unsigned, 2> &after) {
+  int64_t size = words[i++];
+  for (SmallVector<unsigned, 2> *axes : {&before, &after}) {
+    auto count = static_cast<size_t>(words[i++]);
+    axes->assign(words.begin() + i, words.begin() + i + count);
+    i += count;
+  }
+  return size;
 }
 
 unsigned Resharder::getId(const std::vector<int64_t> &words) {
@@ -304,15 +341,19 @@ unsigned Resharder::getId(const std::vector<int64_t> &words) {
   renamedIds.emplace_back();
   std::vector<unsigned> ids;
   for (ArrayRef<unsigned> names : renamings) {
-    std::vector<int64_t> renamed = words;
-    for (size_t i = 0; i < words.size(); ++i)
-      for (; words[i] != kEndOfRun; i += 3)
-        for (size_t axes : {i + 1, i + 2}) {
-          SmallVector<unsigned, 2> unpacked = unpackAxes(words[axes]);
-          for (unsigned &axis : unpacked)
-            axis = names[axis];
-          renamed[axes] = packAxes(unpacked);
-        }
+    std::vector<int64_t> renamed;
+    for (size_t i = 0; i < words.size();) {
+      if (words[i] == kEndOfRun) {
+        renamed.push_back(words[i++]);
+        continue;
+      }
+      SmallVector<unsigned, 2> before, after;
+      int64_t size = readWords(words, i, before, after);
+      for (SmallVector<unsigned, 2> *axes : {&before, &after})
+        for (unsigned &axis : *axes)
+          axis = names[axis];
+      appendWords(renamed, size, before, after);
+    }
     ids.push_back(getId(renamed)); // known words are renamed already: this ends
   }
   renamedIds[id] = std::move(ids);
@@ -326,23 +367,72 @@ static uint32_t renameMask(uint32_t mask, ArrayRef<unsigned> names) {
   return renamed;
 }
 
-bool Resharder::renameAxes() {
-  bool isRenamed = false;
-  size_t ids = key.size() - 2;
-  SmallVector<int64_t, 12> given(key.begin(), key.end());
+bool Resharder::Key::add(uint32_t id) {
+  if (count == kMost)
+    return false;
+  unsigned at = count++;
+  for (; at > 0 && ids[at - 1] > id; --at)
+    ids[at] = ids[at - 1];
+  ids[at] = id;
+  return true;
+}
+
+bool Resharder::Key::operator==(const Key &other) const {
+  return bytes == other.bytes && fromPartial == other.fromPartial && toPartial == other.toPartial &&
+         ids == other.ids;
+}
+
+bool Resharder::Key::operator<(const Key &other) const {
+  return std::tie(ids, fromPartial, toPartial) < std::tie(other.ids, other.fromPartial, other.toPartial);
+}
+
+size_t Resharder::KeyHash::operator()(const Key &key) const {
+  uint64_t hash =
+      key.bytes ^ (static_cast<uint64_t>(key.fromPartial) << 32 | key.toPartial) * 0xff51afd7ed558ccd;
+  for (unsigned i = 0; i < key.count; ++i)
+    hash = (hash ^ hash >> 29 ^ key.ids[i]) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+
+Resharder::Key Resharder::rename(const Key &key) const {
+  Key least = key;
   for (auto [r, names] : llvm::enumerate(renamings)) {
-    renamedKey.clear();
-    for (size_t i = 0; i < ids; ++i)
-      renamedKey.push_back(renamedIds[given[i]][r]);
-    llvm::sort(renamedKey);
-    renamedKey.push_back(packPartial(renameMask(given[ids] >> 32, names), renameMask(given[ids], names)));
-    renamedKey.push_back(given.back());
-    if (renamedKey < key) {
-      std::swap(renamedKey, key);
-      isRenamed = true;
-    }
+    Key renamed;
+    for (unsigned i = 0; i < key.count; ++i)
+      renamed.add(renamedIds[key.ids[i]][r]);
+    renamed.fromPartial = renameMask(key.fromPartial, names);
+    renamed.toPartial = renameMask(key.toPartial, names);
+    renamed.bytes = key.bytes;
+    if (renamed < least)
+      least = renamed;
   }
-  return isRenamed;
+  return least;
+}
+
+ArrayRef<ShardingAttr> Resharder::getRenamed(ShardingAttr layout) {
+  auto [it, isNew] = renamedLayouts.try_emplace(layout);
+  if (!isNew)
+    return it->second;
+  std::vector<ShardingAttr> all;
+  for (ArrayRef<unsigned> names : renamings) {
+    auto rename = [names](ArrayRef<unsigned> axes) {
+      return SmallVector<unsigned, 4>(llvm::map_range(axes, [&](unsigned axis) { return names[axis]; }));
+    };
+    SmallVector<DimShardingAttr> dims;
+    for (DimShardingAttr dim : layout.getDims()) {
+      SmallVector<SmallVector<unsigned, 4>> axes;
+      SmallVector<std::pair<int64_t, ArrayRef<unsigned>>> parts;
+      for (FactorShardAttr factor : dim.getFactors())
+        axes.push_back(rename(factor.getAxes()));
+      for (auto [factor, renamed] : llvm::zip_equal(dim.getFactors(), axes))
+        parts.push_back({factor.getSize(), renamed});
+      dims.push_back(makeDimSharding(mesh.getContext(), parts));
+    }
+    SmallVector<unsigned, 4> partial = rename(layout.getPartialAxes());
+    llvm::sort(partial);
+    all.push_back(ShardingAttr::get(mesh.getContext(), dims, partial, layout.getPartialKind()));
+  }
+  return renamedLayouts[layout] = std::move(all);
 }
 
 const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardingAttr to) {
@@ -367,7 +457,7 @@ const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardi
       endRun();
       continue;
     }
-    words.insert(words.end(), {have.size, packAxes(have.axes), packAxes(want.axes)});
+    appendWords(words, have.size, have.axes, want.axes);
   }
   endRun();
   if (!words.empty())
@@ -375,61 +465,66 @@ const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardi
   return *change;
 }
 
-double Resharder::search(ArrayRef<int64_t> ids, uint32_t fromPartial, uint32_t toPartial,
-                         double unchangedBytes) {
+double Resharder::search(const Key &key) {
   State start, goal;
-  for (int64_t id : ids) {
+  for (uint32_t id : ArrayRef(key.ids).take_front(key.count)) {
     ArrayRef<int64_t> words = *wordsOf[id];
     for (size_t i = 0; i < words.size(); ++i) {
       Dim before, after;
-      for (; words[i] != kEndOfRun; i += 3) {
-        before.push_back({words[i], unpackAxes(words[i + 1])});
-        after.push_back({words[i], unpackAxes(words[i + 2])});
+      while (words[i] != kEndOfRun) {
+        SmallVector<unsigned, 2> have, want;
+        int64_t size = readWords(words, i, have, want);
+        before.push_back({size, have});
+        after.push_back({size, want});
       }
       start.dims.push_back(before);
       goal.dims.push_back(after);
     }
   }
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    if (fromPartial >> axis & 1)
+    if (key.fromPartial >> axis & 1)
       start.partial.push_back(axis);
-    if (toPartial >> axis & 1)
+    if (key.toPartial >> axis & 1)
       goal.partial.push_back(axis);
   }
-  return PathSearch(mesh, cost, goal, ReductionKind::Sum, unchangedBytes).runForCost(start);
+  return PathSearch(mesh, cost, goal, ReductionKind::Sum, static_cast<double>(key.bytes)).runForCost(start);
+}
+
+double Resharder::getCost(const Key &key) {
+  if (key.count == 0 && key.fromPartial == key.toPartial)
+    return 0;
+  auto [known, isNew] = costs.try_emplace(key);
+  double &own = known->second; // stays where it is
+  if (!isNew)
+    return own;
+  if (renamings.empty())
+    return own = search(key);
+  auto [least, isFirst] = costs.try_emplace(rename(key));
+  if (isFirst || &least->second == &own)
+    least->second = search(key);
+  return own = least->second;
 }
 
 double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, ArrayRef<DimShardingAttr> to,
                           uint32_t toPartial, unsigned elementBytes) {
-  key.clear();
-  int64_t unchanged = elementBytes;
+  Key key;
+  key.bytes = elementBytes;
+  key.fromPartial = fromPartial;
+  key.toPartial = toPartial;
+  bool hasRoom = true;
   SmallVector<unsigned> foreign;
   for (auto [d, pair] : llvm::enumerate(llvm::zip_equal(from, to))) {
     const DimChange &change = getChange(std::get<0>(pair), std::get<1>(pair));
     if (change.isForeign)
       foreign.push_back(d);
-    unchanged *= change.unchanged;
-    if (change.id != 0) // the order of dimensions does not matter
-      key.insert(llvm::upper_bound(key, change.id), change.id);
+    key.bytes *= change.unchanged;
+    if (change.id != 0)
+      hasRoom &= key.add(change.id);
   }
-  if (foreign.empty()) {
-    if (key.empty() && fromPartial == toPartial)
-      return 0;
-    key.insert(key.end(), {packPartial(fromPartial, toPartial), unchanged});
-    auto [it, isNew] = costs.try_emplace(key);
-    if (isNew) {
-      double &own = it->second; // stays where it is
-      bool isRenamed = renameAxes();
-      auto [least, isFirst] = isRenamed ? costs.try_emplace(key) : std::pair(it, true);
-      if (isFirst) {
-        auto partial = static_cast<uint64_t>(key[key.size() - 2]);
-        least->second =
-            search(ArrayRef(key).drop_back(2), partial >> 32, static_cast<uint32_t>(partial), unchanged);
-      }
-      return own = least->second;
-    }
-    return it->second;
-  }
+  if (foreign.empty() && hasRoom)
+    return getCost(key);
+  if (!hasRoom) // more dimensions change than a mesh has places for
+    return std::numeric_limits<double>::infinity();
   // As in find(): the foreign dimensions are gathered first.
   SmallVector<DimShardingAttr> middle(from);
   for (unsigned d : foreign) {
@@ -444,15 +539,110 @@ double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, 
          getCost(middle, fromPartial, to, toPartial, elementBytes);
 }
 
+static uint32_t getPartialMask(ShardingAttr layout) {
+  uint32_t mask = 0;
+  for (unsigned axis : layout.getPartialAxes())
+    mask |= 1u << axis;
+  return mask;
+}
+
 double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
   if (from == to)
     return 0;
-  uint32_t fromPartial = 0, toPartial = 0;
-  for (unsigned axis : from.getPartialAxes())
-    fromPartial |= 1u << axis;
-  for (unsigned axis : to.getPartialAxes())
-    toPartial |= 1u << axis;
   if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size())
     return std::numeric_limits<double>::infinity();
-  return getCost(from.getDims(), fromPartial, to.getDims(), toPartial, elementBytes);
+  return getCost(from.getDims(), getPartialMask(from), to.getDims(), getPartialMask(to), elementBytes);
+}
+
+std::vector<double> Resharder::getCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
+                                        unsigned elementBytes) {
+  std::vector<double> all(froms.size() * tos.size(), -1);
+  if (all.empty())
+    return all;
+  // Layouts of a dimension are few, so what happens to it is looked up once for each of them.
+  size_t rank = tos.front().getDims().size();
+  std::vector<SmallVector<DimShardingAttr>> distinct(rank);
+  std::vector<unsigned> dimsOf; // per layout and dimension, its number among the distinct ones
+  std::vector<uint32_t> partial;
+  for (ShardingAttr to : tos) {
+    for (auto [d, dim] : llvm::enumerate(to.getDims())) {
+      auto *at = llvm::find(distinct[d], dim);
+      dimsOf.push_back(at - distinct[d].begin());
+      if (at == distinct[d].end())
+        distinct[d].push_back(dim);
+    }
+    partial.push_back(getPartialMask(to));
+  }
+  std::vector<SmallVector<const DimChange *>> changesOf(rank);
+  auto fill = [&](size_t row) {
+    ShardingAttr from = froms[row];
+    for (size_t d = 0; d < rank; ++d) {
+      changesOf[d].clear();
+      for (DimShardingAttr dim : distinct[d])
+        changesOf[d].push_back(&getChange(from.getDims()[d], dim));
+    }
+    uint32_t fromPartial = getPartialMask(from);
+    for (size_t column = 0; column < tos.size(); ++column) {
+      double &own = all[row * tos.size() + column];
+      if (own >= 0)
+        continue;
+      if ((fromPartial || partial[column]) && !canBecomePartial(from, tos[column])) {
+        own = std::numeric_limits<double>::infinity();
+        continue;
+      }
+      Key key;
+      key.bytes = elementBytes;
+      key.fromPartial = fromPartial;
+      key.toPartial = partial[column];
+      bool isPlain = true;
+      for (size_t d = 0; d < rank && isPlain; ++d) {
+        const DimChange &change = *changesOf[d][dimsOf[column * rank + d]];
+        key.bytes *= change.unchanged;
+        isPlain = !change.isForeign && (change.id == 0 || key.add(change.id));
+      }
+      own = isPlain ? getCost(key) : getCost(from, tos[column], elementBytes);
+    }
+  };
+  if (renamings.empty()) {
+    for (size_t row = 0; row < froms.size(); ++row)
+      fill(row);
+    return all;
+  }
+  llvm::DenseMap<ShardingAttr, unsigned> rowOf;
+  for (auto [row, from] : llvm::enumerate(froms))
+    rowOf[from] = row;
+  // Where each renaming takes each column: found for the first row, for all.
+  llvm::DenseMap<ShardingAttr, unsigned> columnOf;
+  for (auto [column, to] : llvm::enumerate(tos))
+    columnOf[to] = column;
+  std::vector<std::vector<int>> columnTo(renamings.size());
+  for (ShardingAttr to : tos)
+    for (auto [r, renamed] : llvm::enumerate(getRenamed(to))) {
+      auto found = columnOf.find(renamed);
+      columnTo[r].push_back(found == columnOf.end() ? -1 : static_cast<int>(found->second));
+    }
+  std::vector<char> isKnown(froms.size(), false);
+  for (size_t row = 0; row < froms.size(); ++row) {
+    if (isKnown[row])
+      continue;
+    fill(row);
+    isKnown[row] = true;
+    for (auto [r, renamed] : llvm::enumerate(getRenamed(froms[row]))) {
+      auto found = rowOf.find(renamed);
+      if (found == rowOf.end() || isKnown[found->second])
+        continue;
+      double *other = all.data() + found->second * tos.size();
+      bool isWhole = true;
+      for (size_t column = 0; column < tos.size(); ++column)
+        if (int to = columnTo[r][column]; to >= 0)
+          other[to] = all[row * tos.size() + column];
+        else
+          isWhole = false;
+      // Layouts whose other names are not among them are left.
+      if (!isWhole)
+        fill(found->second);
+      isKnown[found->second] = true;
+    }
+  }
+  return all;
 }

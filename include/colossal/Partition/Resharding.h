@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -84,6 +85,10 @@ public:
   /// that do not change are left out, and what is left is searched once for all pairs of layouts that agree
   /// in it.
   double getCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
+  /// getCost() of each of `froms` (rows) to each of `tos`, all of one tensor. Where renaming axes that are
+  /// alike turns one row into another, only one of the two is looked at.
+  std::vector<double> getCosts(llvm::ArrayRef<ShardingAttr> froms, llvm::ArrayRef<ShardingAttr> tos,
+                               unsigned elementBytes);
   MeshAttr getMesh() const { return mesh; }
 
 private:
@@ -95,33 +100,44 @@ private:
   };
   const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
   unsigned getId(const std::vector<int64_t> &words);
-  /// Makes `key` (ids, partial axes, bytes) the least of those that renaming alike axes turns it into; true
-  /// where it was another.
-  bool renameAxes();
+  /// What a cost depends on: ids of changes, ascending; the axes over which the value is and shall be
+  /// partial; the bytes of what does not change.
+  struct Key {
+    static constexpr unsigned kMost = 14;
+    std::array<uint32_t, kMost> ids{};
+    uint32_t count = 0;
+    uint32_t fromPartial = 0, toPartial = 0;
+    int64_t bytes = 0;
+    /// Dimensions are in no order. False where there is no room.
+    bool add(uint32_t id);
+    bool operator==(const Key &other) const;
+    bool operator<(const Key &other) const;
+  };
+  struct KeyHash {
+    size_t operator()(const Key &key) const;
+  };
+  /// The least of the keys that renaming alike axes turns `key` into.
+  Key rename(const Key &key) const;
+  double getCost(const Key &key);
   double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
                  llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
-  double search(llvm::ArrayRef<int64_t> ids, uint32_t fromPartial, uint32_t toPartial, double unchangedBytes);
+  double search(const Key &key);
+  /// `layout` by each of `renamings`.
+  llvm::ArrayRef<ShardingAttr> getRenamed(ShardingAttr layout);
 
   MeshAttr mesh;
   CollectiveCost cost;
   std::map<std::tuple<const void *, const void *, unsigned>, std::optional<ReshardPath>> known;
   llvm::DenseMap<std::pair<DimShardingAttr, DimShardingAttr>, std::unique_ptr<DimChange>> changes;
-  struct WordsHash {
-    size_t operator()(const std::vector<int64_t> &words) const {
-      return llvm::hash_combine_range(words.begin(), words.end());
-    }
-  };
-  std::unordered_map<std::vector<int64_t>, double, WordsHash>
-      costs;                ///< by ids of changes, ascending, partial axes and unchanged bytes
-  std::vector<int64_t> key; ///< scratch
-  /// What happens to the factors of a dimension that change: size, axes before, axes after; -1 ends a run of
-  /// neighbours.
+  std::unordered_map<Key, double, KeyHash> costs;
+  /// What happens to the factors of a dimension that change: of each its size, the number of axes before and
+  /// these, the number after and these; -1 ends a run of neighbours.
   std::vector<const std::vector<int64_t> *> wordsOf{nullptr};
   std::map<std::vector<int64_t>, unsigned> idOfWords;
   /// Other orders of axes that cost the same; by id, what each of them turns a change into.
   std::vector<llvm::SmallVector<unsigned, 4>> renamings;
   std::vector<std::vector<unsigned>> renamedIds{{}};
-  std::vector<int64_t> renamedKey; ///< scratch
+  llvm::DenseMap<ShardingAttr, std::vector<ShardingAttr>> renamedLayouts;
 };
 
 /// Emits a path on `local`: shard dialect collectives on the grid @mesh, colossal.reshape, pad and slice.
