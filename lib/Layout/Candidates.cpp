@@ -22,28 +22,54 @@ static bool isWorthSplitting(const Factor &factor, ArrayRef<unsigned> axes, Mesh
   return factor.even ? padded == factor.size : padded <= factor.size * (1.0 + limits.padding);
 }
 
-/// Keeps the first of `found`, the replicated one, and those of the others that split the fewest and largest
-/// factors.
-static void keepPlainest(std::vector<Assignment> &found, const FactorRule &rule, size_t count) {
-  auto rank = [&](const Assignment &assignment) {
-    int split = 0;
-    double room = 0;
-    for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
-      if (!axes.empty()) {
-        ++split;
-        room += axes.size() * std::log2(static_cast<double>(factor.size));
-      }
-    return std::pair(split, -room);
-  };
-  std::stable_sort(found.begin() + 1, found.end(),
-                   [&](const Assignment &a, const Assignment &b) { return rank(a) < rank(b); });
-  found.resize(count);
+/// How far an assignment strays from all of the first `axes` axes on one factor, in the mesh's order: axes on
+/// none, factors beyond the first, and pairs of axes that stand the other way round.
+static int getStrays(const Assignment &assignment, int axes) {
+  int strays = axes, split = 0;
+  for (const auto &placed : assignment) {
+    split += !placed.empty();
+    strays -= static_cast<int>(placed.size());
+    for (size_t i = 0; i < placed.size(); ++i)
+      for (size_t j = i + 1; j < placed.size(); ++j)
+        strays += placed[i] > placed[j];
+  }
+  return strays + std::max(split - 1, 0);
 }
 
-std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, MeshAttr mesh,
-                                                     const CandidateLimits &limits) {
-  std::vector<Assignment> found{Assignment(rule.factors.size())};
-  std::vector<unsigned> unused{0};
+void layout::keepPlainest(Candidates &candidates, const FactorRule &rule, MeshAttr mesh, size_t most) {
+  std::vector<Assignment> &all = candidates.assignments;
+  if (all.size() <= most)
+    return;
+  candidates.isWhole = false;
+  struct Rank {
+    int strays;
+    double room;
+    size_t place;
+  };
+  std::vector<Rank> ranks;
+  for (size_t i = 1; i < all.size(); ++i) {
+    double room = 0;
+    for (auto [factor, axes] : llvm::zip_equal(rule.factors, all[i]))
+      room += axes.size() * std::log2(static_cast<double>(std::max<int64_t>(1, factor.size)));
+    ranks.push_back({getStrays(all[i], mesh.getNumAxes()), room, i});
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [](const Rank &a, const Rank &b) {
+    return a.strays != b.strays ? a.strays < b.strays : a.room > b.room;
+  });
+  ranks.resize(most - 1);
+  // In the order in which they were found: among equals the solver takes the first.
+  std::sort(ranks.begin(), ranks.end(), [](const Rank &a, const Rank &b) { return a.place < b.place; });
+  std::vector<Assignment> kept{std::move(all.front())};
+  for (const Rank &rank : ranks)
+    kept.push_back(std::move(all[rank.place]));
+  all = std::move(kept);
+}
+
+layout::Candidates layout::enumerateAssignments(const FactorRule &rule, MeshAttr mesh,
+                                                const CandidateLimits &limits) {
+  Candidates candidates;
+  std::vector<Assignment> &found = candidates.assignments;
+  found.emplace_back(rule.factors.size());
   auto mixesReductions = [&](const Assignment &assignment) {
     std::optional<ReductionKind> kind;
     for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
@@ -58,36 +84,24 @@ std::vector<Assignment> layout::enumerateAssignments(const FactorRule &rule, Mes
     if (mesh.getAxisSize(axis) == 1)
       continue;
     size_t before = found.size();
-    for (size_t i = 0; i < before; ++i) {
+    for (size_t i = 0; i < before; ++i)
       for (auto [f, factor] : llvm::enumerate(rule.factors)) {
         if (factor.kind == FactorKind::Whole)
           continue;
-        Assignment next = found[i];
-        next[f].push_back(axis);
-        if (!isWorthSplitting(factor, next[f], mesh, limits) || mixesReductions(next))
-          continue;
-        found.push_back(next);
-        unused.push_back(unused[i]);
+        // Behind the others first: the mesh's own order goes before the others.
+        for (size_t place = found[i][f].size() + 1; place-- > 0;) {
+          // What no tensor holds has no order.
+          if (factor.kind == FactorKind::Carried && place < found[i][f].size())
+            break;
+          Assignment next = found[i];
+          next[f].insert(next[f].begin() + place, axis);
+          if (isWorthSplitting(factor, next[f], mesh, limits) && !mixesReductions(next))
+            found.push_back(std::move(next));
+        }
       }
-      ++unused[i];
-    }
+    keepPlainest(candidates, rule, mesh, limits.most);
   }
-  // Too many: keep those that use the most axes, but always the replicated one.
-  for (unsigned allowed = mesh.getNumAxes(); found.size() > limits.count && allowed > 0; --allowed) {
-    size_t kept = 1;
-    for (size_t i = 1; i < found.size(); ++i)
-      if (unused[i] < allowed) {
-        found[kept] = found[i];
-        unused[kept++] = unused[i];
-      }
-    if (kept == 1)
-      break;
-    found.resize(kept);
-    unused.resize(kept);
-  }
-  if (found.size() > limits.most)
-    keepPlainest(found, rule, limits.most);
-  return found;
+  return candidates;
 }
 
 double layout::getLocalShare(const FactorRule &rule, const Assignment &assignment, MeshAttr mesh) {

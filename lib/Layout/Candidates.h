@@ -11,21 +11,31 @@ namespace colossal::layout {
 struct CandidateLimits {
   /// An uneven split may compute at most this share of padding.
   double padding = 0.34;
-  /// Above this many, assignments are dropped that leave more axes unused than need be.
-  size_t count = 160;
-  /// Above this many still, those are kept that put the axes on the fewest factors, and then on the largest
-  /// ones: neighbours choose among the same dimensions, and so keep matching layouts.
-  size_t most = 256;
+  /// Above this many, only the plainest are kept (keepPlainest; Candidates::isWhole tells).
+  size_t most = 1024;
   /// Whether carried factors are tried: partial sums that go on through the op.
   bool carriesSums = false;
 };
 
-/// All ways to put each mesh axis onto one of the factors of `rule`, or none: the replicated one first. A
-/// factor that is split has at least as many elements as ranks, and not more padding than `limits` allow.
-/// Reduction factors of different kinds are not split together, since their partial results have no common
-/// combination.
-std::vector<dist::Assignment> enumerateAssignments(const dist::FactorRule &rule, dist::MeshAttr mesh,
-                                                   const CandidateLimits &limits = {});
+struct Candidates {
+  std::vector<dist::Assignment> assignments; ///< the replicated one first
+  bool isWhole = true;                       ///< whether these are all that there are
+  bool isAsAsked = true;                     ///< whether they follow the recipe, where there is one
+};
+
+/// All ways to put each mesh axis onto one of the factors of `rule`, or none; axes that share a factor in
+/// every order. A factor that is split has at least as many elements as ranks, and not more padding than
+/// `limits` allow. Reduction factors of different kinds are not split together, since their partial results
+/// have no common combination.
+///
+/// With k axes on f factors there are sum over j of C(k, j) f (f + 1) ... (f + j - 1) of them: 10 for (2, 2),
+/// 193 for (3, 4), 1457 for (4, 4), before sizes rule any out. O(limits.most * f * k^2), whatever the mesh.
+Candidates enumerateAssignments(const dist::FactorRule &rule, dist::MeshAttr mesh,
+                                const CandidateLimits &limits = {});
+
+/// Leaves at most `most`: the replicated one, and those that stray least from all axes on one factor in the
+/// mesh's order, of these those on the largest factors, so that neighbours keep matching layouts.
+void keepPlainest(Candidates &candidates, const dist::FactorRule &rule, dist::MeshAttr mesh, size_t most);
 
 /// The share of an op's work that one rank does: the product of local over global sizes of its split factors.
 double getLocalShare(const dist::FactorRule &rule, const dist::Assignment &assignment, dist::MeshAttr mesh);

@@ -8,6 +8,7 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -26,8 +27,44 @@ double Model::getLocalBytes(ShardingAttr sharding, Type element) const {
   return bytes;
 }
 
-static ArrayAttr toArray(MLIRContext *context, ArrayRef<ShardingAttr> layouts) {
-  return ArrayAttr::get(context, SmallVector<Attribute>(layouts.begin(), layouts.end()));
+/// A layout as numbers, by which layouts of one tensor are put in an order that is the same for all ops.
+static SmallVector<int64_t, 16> spell(ShardingAttr layout) {
+  SmallVector<int64_t, 16> words;
+  for (DimShardingAttr dim : layout.getDims()) {
+    for (FactorShardAttr factor : dim.getFactors()) {
+      words.push_back(factor.getSize());
+      llvm::append_range(words, factor.getAxes());
+      words.push_back(-1);
+    }
+    words.push_back(-2);
+  }
+  llvm::append_range(words, layout.getPartialAxes());
+  words.push_back(static_cast<int64_t>(layout.getPartialKind()));
+  return words;
+}
+
+CandidateLayouts layout::makeCandidateLayouts(MLIRContext *context, ArrayRef<ShardingAttr> layouts) {
+  llvm::DenseMap<Attribute, int32_t> numbers;
+  std::vector<std::pair<SmallVector<int64_t, 16>, Attribute>> order;
+  for (ShardingAttr layout : layouts)
+    if (numbers.try_emplace(layout, 0).second)
+      order.push_back({spell(layout), layout});
+  // In one order, whatever that of the candidates: so ops that take and give the same layouts share tables.
+  llvm::sort(order, [](const auto &a, const auto &b) { return a.first < b.first; });
+  SmallVector<Attribute> distinct;
+  for (auto &[words, layout] : order) {
+    numbers[layout] = static_cast<int32_t>(distinct.size());
+    distinct.push_back(layout);
+  }
+  auto classes = std::make_shared<search::Classes>();
+  for (ShardingAttr layout : layouts)
+    classes->of.push_back(numbers[layout]);
+  classes->count = static_cast<int32_t>(distinct.size());
+  return {ArrayAttr::get(context, distinct), std::move(classes)};
+}
+
+static SmallVector<ShardingAttr> getLayouts(ArrayAttr distinct) {
+  return llvm::map_to_vector(distinct, [](Attribute layout) { return cast<ShardingAttr>(layout); });
 }
 
 /// Work-free ops of one operand are views: their result lies in the operand's memory.
@@ -127,12 +164,13 @@ SmallVector<Model::Exchange, 2> Model::getStatistics(const FactorRule &rule,
   return exchanges;
 }
 
-OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments) const {
+OpChoices Model::makeChoices(Operation *op, Candidates candidates) const {
   const FactorRule &rule = getRule(op).rule;
   OpChoices choices;
+  choices.isWhole = candidates.isWhole;
   choices.resultBytes.resize(op->getNumResults());
   SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
-  for (const Assignment &assignment : assignments) {
+  for (const Assignment &assignment : candidates.assignments) {
     double operandBytes = 0, resultBytes = 0, exchange = 0;
     for (const Exchange &statistics : getStatistics(rule, assignment))
       exchange += costs.getMoveSeconds(statistics.kind, statistics.bytes, statistics.axes);
@@ -153,27 +191,62 @@ OpChoices Model::makeChoices(Operation *op, std::vector<Assignment> assignments)
     choices.seconds.push_back(exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes));
   }
   for (auto &list : haves)
-    choices.haves.push_back(toArray(op->getContext(), list));
+    choices.haves.push_back(makeCandidateLayouts(op->getContext(), list));
   for (auto &list : wants)
-    choices.wants.push_back(toArray(op->getContext(), list));
-  choices.assignments = std::move(assignments);
+    choices.wants.push_back(makeCandidateLayouts(op->getContext(), list));
+  choices.assignments = std::move(candidates.assignments);
   return choices;
+}
+
+Model::RuleKey Model::getRuleKey(Operation *op) const {
+  return {&getRule(op), deferring.contains(op), recipe ? recipe->getKey(op) : std::vector<int>()};
+}
+
+/// Layouts that are enumerated of one op, and sums of two costs that all kinds of ops together may take, each
+/// its number of layouts cubed: what it takes to leave an op out between two others.
+static constexpr size_t kMostEnumerated = 1024;
+static constexpr double kMostSums = 8e8;
+
+void Model::enumerateCandidates() {
+  for (auto &[function, refinement] : refinements)
+    for (Operation &op : function.front().without_terminator()) {
+      if (isa<ParameterOp>(op))
+        continue;
+      auto [at, isNew] = candidatesOfRule.try_emplace(getRuleKey(&op));
+      if (!isNew)
+        continue;
+      const FactorRule &rule = refinement->get(&op).rule;
+      CandidateLimits limits;
+      limits.carriesSums = deferring.contains(&op);
+      // A recipe asks for few of them, not for the plainest.
+      limits.most = recipe ? Recipe::kMostCandidates : kMostEnumerated;
+      Candidates &candidates = at->second = enumerateAssignments(rule, mesh, limits);
+      if (recipe)
+        candidates.isAsAsked = recipe->narrow(&op, rule, candidates.assignments);
+    }
+  auto countSums = [&](size_t most) {
+    double sums = 0;
+    for (const auto &[key, candidates] : candidatesOfRule)
+      sums += std::pow(static_cast<double>(std::min(candidates.assignments.size(), most)), 3);
+    return sums;
+  };
+  size_t most = kMostEnumerated;
+  while (!recipe && most > 64 && countSums(most) > kMostSums)
+    most -= most / 16;
+  if (most < kMostEnumerated && !recipe)
+    for (auto &[key, candidates] : candidatesOfRule)
+      keepPlainest(candidates, std::get<0>(key)->rule, mesh, most);
 }
 
 std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
-  CandidateLimits limits;
-  limits.carriesSums = deferring.contains(op);
-  std::vector<int> seen = recipe ? recipe->getKey(op) : std::vector<int>();
-  std::shared_ptr<const OpChoices> &free = choicesOfRule[{&refined, limits.carriesSums, seen}];
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[getRuleKey(op)];
   if (!free) {
-    if (recipe) // which asks for few of them, not for the plainest
-      limits.count = limits.most = std::numeric_limits<size_t>::max();
-    std::vector<Assignment> assignments = enumerateAssignments(refined.rule, mesh, limits);
-    if (recipe && !recipe->narrow(op, refined.rule, assignments) && recipe->isAnchor(op))
+    Candidates candidates = std::move(candidatesOfRule[getRuleKey(op)]);
+    if (recipe && !candidates.isAsAsked && recipe->isAnchor(op))
       emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
                                 << "' asks: some axis does not fit its sizes, and the search decides";
-    free = std::make_shared<OpChoices>(makeChoices(op, std::move(assignments)));
+    free = std::make_shared<OpChoices>(makeChoices(op, std::move(candidates)));
   }
   if (pins.empty())
     return free;
@@ -212,7 +285,7 @@ std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name
     }
     resultPin->isUsed = true;
   }
-  return std::make_shared<OpChoices>(makeChoices(op, std::move(fitting)));
+  return std::make_shared<OpChoices>(makeChoices(op, {std::move(fitting)}));
 }
 
 LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
@@ -243,6 +316,10 @@ LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins
   for (auto [i, result] : llvm::enumerate(op->getResults()))
     sources[result] = {node, choices.haves[i]};
   return success();
+}
+
+unsigned Model::countCutOps() const {
+  return llvm::count_if(nodes, [](const NodeInfo &node) { return node.choices && !node.choices->isWhole; });
 }
 
 static uint32_t getUsedAxes(ShardingAttr layout) {
@@ -301,7 +378,7 @@ std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, ArrayRef<uns
   for (Value value : values)
     for (OpOperand &use : value.getUses())
       if (auto found = choicesOf.find(use.getOwner()); found != choicesOf.end())
-        for (Attribute want : found->second->wants[use.getOperandNumber()])
+        for (Attribute want : found->second->wants[use.getOperandNumber()].distinct)
           if (auto layout = cast<ShardingAttr>(want); !layout.isPartial())
             layouts.insert(layout);
   if (!spread.empty())
@@ -365,7 +442,7 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).str());
     applyTensorPins(info.layouts, names, type, pins);
-    ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
+    CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, 0, end);
     for (Value value : values)
       sources[value] = {node, layouts};
@@ -393,7 +470,7 @@ void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
         info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
-    ArrayAttr layouts = toArray(mesh.getContext(), info.layouts);
+    CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     Block &body = function.front();
     sources[argument] = {
         addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1), layouts};
@@ -412,7 +489,7 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     // Whatever the producer offers, without its partial sums: the runtime takes outputs as they lie.
     llvm::SetVector<ShardingAttr> layouts;
     layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
-    for (Attribute have : sources[value].layouts) {
+    for (Attribute have : sources[value].layouts.distinct) {
       auto sharding = cast<ShardingAttr>(have);
       layouts.insert(sharding.withoutPartial());
       if (sharding.isPartial()) // or reduced and split at once
@@ -420,7 +497,7 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     }
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
-    ArrayAttr want = toArray(mesh.getContext(), info.layouts);
+    CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1);
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
   }
@@ -430,41 +507,31 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
 // Edges
 //===----------------------------------------------------------------------===//
 
-search::Cost Model::getMoveCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes, unsigned sharers,
-                                bool isParameter) {
-  double seconds = resharder.getCost(from, to, elementBytes);
-  if (std::isinf(seconds))
-    return search::kForbidden;
+search::CostTable Model::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
+                                      unsigned elementBytes, unsigned sharers, bool isParameter) {
   constexpr double kDiscouraged = 100; // taken only where nothing else fits
-  if (recipe && !isParameter && from != to && !recipe->allows(*resharder.find(from, to, elementBytes)))
-    seconds *= kDiscouraged;
-  return search::costFromSeconds(seconds / sharers);
+  std::vector<double> seconds = resharder.getCosts(froms, tos, elementBytes);
+  search::CostTable moves;
+  moves.reserve(seconds.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
+    double cost = seconds[i];
+    if (recipe && !isParameter && from != to && !std::isinf(cost) &&
+        !recipe->allows(*resharder.find(from, to, elementBytes)))
+      cost *= kDiscouraged;
+    moves.push_back(std::isinf(cost) ? search::kForbidden : search::costFromSeconds(cost / sharers));
+  }
+  return moves;
 }
 
 std::shared_ptr<const search::CostTable> Model::getTable(const Transfer &transfer, unsigned sharers) {
   unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
-  ArrayAttr have = transfer.have, want = transfer.want;
+  ArrayAttr have = transfer.have.distinct, want = transfer.want.distinct;
   auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers,
                         transfer.isParameter}];
-  if (table)
-    return table;
-  auto costsOf = std::make_shared<search::CostTable>();
-  // Candidates that differ only in factors which this tensor lacks have the same layout of it.
-  llvm::SetVector<Attribute> froms(have.begin(), have.end()), tos(want.begin(), want.end());
-  llvm::DenseMap<Attribute, unsigned> rows, columns;
-  std::vector<search::Cost> costsOfDistinct;
-  for (Attribute from : froms)
-    for (Attribute to : tos)
-      costsOfDistinct.push_back(getMoveCost(cast<ShardingAttr>(from), cast<ShardingAttr>(to), elementBytes,
-                                            sharers, transfer.isParameter));
-  for (auto [i, from] : llvm::enumerate(froms))
-    rows[from] = i;
-  for (auto [i, to] : llvm::enumerate(tos))
-    columns[to] = i;
-  for (Attribute from : have)
-    for (Attribute to : want)
-      costsOf->push_back(costsOfDistinct[rows[from] * tos.size() + columns[to]]);
-  table = costsOf;
+  if (!table)
+    table = std::make_shared<search::CostTable>(
+        getMoveCosts(getLayouts(have), getLayouts(want), elementBytes, sharers, transfer.isParameter));
   return table;
 }
 
@@ -472,38 +539,36 @@ std::shared_ptr<const search::CostTable> Model::getTable(const Transfer &transfe
 /// counts while it lives. The copy is a node of its own between parameter and user: in the stored layout at
 /// no cost, or copied.
 void Model::addParameterUse(const Transfer &transfer, int64_t step) {
-  llvm::SetVector<Attribute> asked(transfer.want.begin(), transfer.want.end());
-  unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
+  Type element = getTensor(transfer.value).getElementType();
+  SmallVector<ShardingAttr> stored = getLayouts(transfer.have.distinct),
+                            asked = getLayouts(transfer.want.distinct);
   NodeInfo info;
   info.kind = NodeInfo::Kind::Copy;
   info.name = nodes[transfer.from].name;
-  std::vector<search::Candidate> candidates;
+  std::vector<search::Candidate> candidates(2 * asked.size());
+  auto ofUse = std::make_shared<search::Classes>();
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    ShardingAttr layout = asked[i % asked.size()];
+    info.layouts.push_back(layout);
+    ofUse->of.push_back(static_cast<int32_t>(i % asked.size()));
+    if (i >= asked.size())
+      candidate.memory.push_back({step, step + 1, static_cast<int64_t>(getLocalBytes(layout, element))});
+  }
+  ofUse->count = static_cast<int32_t>(asked.size());
   auto toCopy = std::make_shared<search::CostTable>(), toUse = std::make_shared<search::CostTable>();
-  for (bool isCopied : {false, true})
-    for (Attribute layout : asked) {
-      auto sharding = cast<ShardingAttr>(layout);
-      info.layouts.push_back(sharding);
-      int64_t bytes = getLocalBytes(sharding, getTensor(transfer.value).getElementType());
-      candidates.push_back({});
-      if (isCopied)
-        candidates.back().memory.push_back({step, step + 1, bytes});
-    }
-  for (Attribute have : transfer.have)
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      bool isCopied = i >= asked.size(), isSame = have == info.layouts[i];
-      if (isCopied)
-        toCopy->push_back(
-            isSame ? search::kForbidden
-                   : getMoveCost(cast<ShardingAttr>(have), info.layouts[i], elementBytes, 1, true));
-      else
-        toCopy->push_back(isSame ? 0 : search::kForbidden);
-    }
-  for (ShardingAttr layout : info.layouts)
-    for (Attribute want : transfer.want)
+  search::CostTable moves = getMoveCosts(stored, asked, getElementBytes(element), 1, true);
+  for (auto [i, have] : llvm::enumerate(stored)) {
+    for (ShardingAttr layout : asked)
+      toCopy->push_back(have == layout ? 0 : search::kForbidden);
+    for (auto [j, layout] : llvm::enumerate(asked))
+      toCopy->push_back(have == layout ? search::kForbidden : moves[i * asked.size() + j]);
+  }
+  for (ShardingAttr layout : asked)
+    for (ShardingAttr want : asked)
       toUse->push_back(layout == want ? 0 : search::kForbidden);
   int node = addNode(std::move(info), std::move(candidates));
-  problem.addEdge(transfer.from, node, toCopy);
-  problem.addEdge(node, transfer.to, toUse);
+  problem.addEdge(transfer.from, node, toCopy, transfer.have.classes);
+  problem.addEdge(node, transfer.to, toUse, ofUse, transfer.want.classes);
 }
 
 void Model::addTransfers(func::FuncOp function) {
@@ -531,6 +596,7 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     if (recipe)
       recipe->read(function, *refinements.back().second);
   }
+  enumerateCandidates();
   numberSteps();
   problem.memoryLimit = memoryLimit;
   for (auto &[function, refinement] : refinements) {
@@ -556,19 +622,24 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     return failure();
   for (auto &[function, refinement] : refinements)
     addTransfers(function);
-  // Uses of one value that ask for the same layouts mostly choose the same, and then share one transfer.
-  std::map<std::pair<void *, const void *>, unsigned> sharers;
+  // Uses of one value whose candidates ask for the same layouts mostly choose the same, and then share one
+  // transfer.
+  using Use = std::tuple<void *, const void *, std::vector<int32_t>>;
+  std::map<Use, unsigned> sharers;
+  auto getUse = [](const Transfer &transfer) {
+    return Use(transfer.value.getAsOpaquePointer(), transfer.want.distinct.getAsOpaquePointer(),
+               transfer.want.classes->of);
+  };
   for (const Transfer &transfer : transfers)
-    ++sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}];
+    ++sharers[getUse(transfer)];
   for (const Transfer &transfer : transfers) {
     if (transfer.isParameter && memoryLimit) {
       addParameterUse(transfer, steps[nodes[transfer.to].ops.front()]);
       continue;
     }
-    auto table = getTable(transfer,
-                          sharers[{transfer.value.getAsOpaquePointer(), transfer.want.getAsOpaquePointer()}]);
+    auto table = getTable(transfer, sharers[getUse(transfer)]);
     if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
-      problem.addEdge(transfer.from, transfer.to, table);
+      problem.addEdge(transfer.from, transfer.to, table, transfer.have.classes, transfer.want.classes);
   }
   return success();
 }

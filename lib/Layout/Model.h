@@ -20,12 +20,25 @@
 
 namespace colossal::layout {
 
+/// The layouts of a tensor that the candidates of a node make: those that differ, and which one each
+/// candidate has. Candidates that differ in factors which the tensor lacks share one.
+struct CandidateLayouts {
+  mlir::ArrayAttr distinct; ///< ShardingAttr, each once
+  std::shared_ptr<const search::Classes> classes;
+
+  dist::ShardingAttr operator[](int32_t candidate) const {
+    return llvm::cast<dist::ShardingAttr>(distinct[classes->of[candidate]]);
+  }
+};
+CandidateLayouts makeCandidateLayouts(mlir::MLIRContext *context, llvm::ArrayRef<dist::ShardingAttr> layouts);
+
 /// The candidates of an op, which all ops of one refined rule share, and what they mean for its tensors.
 struct OpChoices {
   std::vector<dist::Assignment> assignments;
-  std::vector<double> seconds;                     ///< per assignment: computing and exchanging windows
-  llvm::SmallVector<mlir::ArrayAttr> wants, haves; ///< per operand (result), a ShardingAttr per assignment
-  std::vector<std::vector<int64_t>> resultBytes;   ///< per result and assignment, of one rank's shard
+  bool isWhole = true;                              ///< no assignment is left out
+  std::vector<double> seconds;                      ///< per assignment: computing and exchanging windows
+  llvm::SmallVector<CandidateLayouts> wants, haves; ///< per operand (result)
+  std::vector<std::vector<int64_t>> resultBytes;    ///< per result and assignment, of one rank's shard
 };
 
 /// What a node of the problem is in the module.
@@ -46,8 +59,8 @@ struct NodeInfo {
 /// Where an operand comes from and what its user may ask for.
 struct Transfer {
   mlir::Value value;
-  int from = 0, to = 0;       ///< nodes
-  mlir::ArrayAttr have, want; ///< per candidate of each, a ShardingAttr
+  int from = 0, to = 0; ///< nodes
+  CandidateLayouts have, want;
   bool isParameter = false;
 };
 
@@ -75,6 +88,8 @@ public:
   /// several. What belongs to no function (parameters) keeps its name.
   std::string getProgramName(llvm::StringRef name, mlir::func::FuncOp function) const;
   const std::vector<Transfer> &getTransfers() const { return transfers; }
+  /// Ops that have more layouts than were looked at.
+  unsigned countCutOps() const;
   const dist::RefinedRule &getRule(mlir::Operation *op) const {
     return refinements.find(op->getParentOfType<mlir::func::FuncOp>())->second->get(op);
   }
@@ -105,14 +120,17 @@ private:
   llvm::MapVector<mlir::func::FuncOp, std::unique_ptr<dist::RefinementAnalysis>> refinements;
   struct Source {
     int node = -1;
-    mlir::ArrayAttr layouts; ///< per candidate
+    CandidateLayouts layouts;
   };
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  /// Without pins; whether sums are carried, too, and what the recipe sees in an op.
-  std::map<std::tuple<const dist::RefinedRule *, bool, std::vector<int>>, std::shared_ptr<const OpChoices>>
-      choicesOfRule;
+  /// What the choices of an op depend on without pins: its rule, whether sums are carried, and what the
+  /// recipe sees in it.
+  using RuleKey = std::tuple<const dist::RefinedRule *, bool, std::vector<int>>;
+  RuleKey getRuleKey(mlir::Operation *op) const;
+  std::map<RuleKey, Candidates> candidatesOfRule; ///< until choices are made of them
+  std::map<RuleKey, std::shared_ptr<const OpChoices>> choicesOfRule;
   llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
   std::map<std::tuple<const void *, const void *, unsigned, unsigned, bool>,
            std::shared_ptr<const search::CostTable>>
@@ -123,9 +141,11 @@ private:
   int64_t end = 0;
 
   void numberSteps();
+  /// All layouts of all ops, or, where these are more than a search should take, as many of each.
+  void enumerateCandidates();
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
-  OpChoices makeChoices(mlir::Operation *op, std::vector<dist::Assignment> assignments) const;
+  OpChoices makeChoices(mlir::Operation *op, Candidates candidates) const;
   /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be
   /// met.
   std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name,
@@ -144,9 +164,12 @@ private:
   void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
-  /// What bringing a tensor from one layout to another costs each of `sharers` that need the same.
-  search::Cost getMoveCost(dist::ShardingAttr from, dist::ShardingAttr to, unsigned elementBytes,
-                           unsigned sharers, bool isParameter);
+  /// What bringing a tensor from each of some layouts to each of others costs each of `sharers` that need the
+  /// same; row-major.
+  search::CostTable getMoveCosts(llvm::ArrayRef<dist::ShardingAttr> froms,
+                                 llvm::ArrayRef<dist::ShardingAttr> tos, unsigned elementBytes,
+                                 unsigned sharers, bool isParameter);
+  /// Costs of all distinct layouts of both ends.
   std::shared_ptr<const search::CostTable> getTable(const Transfer &transfer, unsigned sharers);
 };
 

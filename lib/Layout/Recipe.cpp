@@ -307,8 +307,8 @@ std::optional<std::vector<ShardingAttr>> Recipe::getLayouts(BlockArgument argume
     }
   }
   CandidateLimits limits;
-  limits.count = limits.most = std::numeric_limits<size_t>::max();
-  std::vector<Assignment> assignments = enumerateAssignments(rule, mesh, limits);
+  limits.most = Recipe::kMostCandidates;
+  std::vector<Assignment> assignments = enumerateAssignments(rule, mesh, limits).assignments;
   keepBest(false, info, rule, assignments);
   std::vector<ShardingAttr> layouts;
   for (const Assignment &assignment : assignments)

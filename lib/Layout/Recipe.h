@@ -41,6 +41,9 @@ public:
   static std::optional<Recipe> make(const std::string &name, dist::MeshAttr mesh, std::string &error);
   static llvm::ArrayRef<llvm::StringRef> getNames();
 
+  /// Of the layouts of an op, which a recipe narrows to few, before it does.
+  static constexpr size_t kMostCandidates = 100'000;
+
   /// Learns what the dimensions of `function` are; before the other methods are asked about its ops.
   void read(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
 

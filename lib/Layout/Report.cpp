@@ -126,8 +126,8 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
   std::set<std::tuple<void *, const void *>> seen;
   std::map<int, std::string> moves; // by user, what its operands need
   for (const Transfer &transfer : model.getTransfers()) {
-    auto have = cast<ShardingAttr>(transfer.have[chosen[transfer.from]]);
-    auto want = cast<ShardingAttr>(transfer.want[chosen[transfer.to]]);
+    ShardingAttr have = transfer.have[chosen[transfer.from]];
+    ShardingAttr want = transfer.want[chosen[transfer.to]];
     if (have == want || !seen.insert({transfer.value.getAsOpaquePointer(), want.getAsOpaquePointer()}).second)
       continue;
     Type element = cast<RankedTensorType>(transfer.value.getType()).getElementType();
@@ -216,4 +216,10 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
                .str();
   }
   out += "\n";
+  if (unsigned cut = model.countCutOps())
+    out += llvm::formatv(
+               "{0} ops have more layouts on this mesh than were searched (those that put the axes on few "
+               "factors, in the mesh's order); pins reach the others\n",
+               cut)
+               .str();
 }

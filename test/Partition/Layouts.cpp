@@ -15,10 +15,11 @@ using namespace colossal::test;
 const std::vector<std::vector<int64_t>> colossal::test::meshes = {{2}, {3}, {4}, {8}, {2, 2}, {2, 4}, {3, 2}};
 
 MeshAttr test::makeMesh(MLIRContext &context, ArrayRef<int64_t> sizes) {
-  static const char *const names[] = {"x", "y", "z"};
   SmallVector<MeshAxisAttr> axes;
-  for (auto [i, size] : llvm::enumerate(sizes))
-    axes.push_back(MeshAxisAttr::get(&context, StringAttr::get(&context, names[i]), size));
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    std::string name = i < 3 ? std::string(1, static_cast<char>('x' + i)) : "a" + std::to_string(i + 1);
+    axes.push_back(MeshAxisAttr::get(&context, StringAttr::get(&context, name), size));
+  }
   return MeshAttr::get(&context, axes);
 }
 
