@@ -68,9 +68,10 @@ FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
   bool named = text.contains('=');
   SmallVector<StringRef> parts;
   text.split(parts, named ? ',' : 'x');
-  static constexpr StringRef defaults[] = {"x", "y", "z"};
-  if (parts.size() > 3)
-    return fail("at most three axes are supported");
+  static constexpr StringRef defaults[] = {"x",  "y",   "z",   "w",   "a5",  "a6",  "a7",  "a8",
+                                           "a9", "a10", "a11", "a12", "a13", "a14", "a15", "a16"};
+  if (parts.size() > std::size(defaults))
+    return fail("at most " + Twine(std::size(defaults)) + " axes are supported");
   SmallVector<dist::MeshAxisAttr> axes;
   int64_t ranks = 1;
   for (auto [i, part] : llvm::enumerate(parts)) {

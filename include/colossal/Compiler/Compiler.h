@@ -104,7 +104,8 @@ struct CompileResult {
 /// All dialects that any phase makes.
 void registerDialects(mlir::DialectRegistry &registry);
 
-/// Parses "4", "2x2", "data=2,model=4"; axes without names are called x, y, z. Fails with a diagnostic.
+/// Parses "4", "2x2", "data=2,model=4", of at most 16 axes; axes without names are called x, y, z, w, a5, a6,
+/// ..., a16. Fails with a diagnostic.
 mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::StringRef text);
 
 /// Asks for a mesh of `devices` ranks of the options' machine to be searched; `isMeshGiven`: with the axes of
