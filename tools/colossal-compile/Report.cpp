@@ -40,13 +40,23 @@ std::string printOperatorsJson(const std::vector<SupportedOperator> &operators) 
   return print({{"operators", list}});
 }
 
-std::string printPinsJson(const std::string &pins) {
+static json describePhaseTimes(const CompileResult &result) {
+  json phases = json::array();
+  for (const PhaseTime &phase : result.phases)
+    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"operations", phase.operations}});
+  return phases;
+}
+
+std::string printPinsJson(const CompileResult &result) {
   json list = json::array();
   llvm::SmallVector<llvm::StringRef> lines;
-  llvm::StringRef(pins).split(lines, '\n', -1, false);
+  llvm::StringRef(result.layout.pins).split(lines, '\n', -1, false);
   for (llvm::StringRef line : lines)
     list.push_back(line.str());
-  return print({{"pins", list}});
+  return print({{"pins", list},
+                {"predicted_s", result.layout.predictedSeconds},
+                {"gap", result.layout.gap ? json(*result.layout.gap) : json()},
+                {"phases", describePhaseTimes(result)}});
 }
 
 template <class Bindings>
@@ -92,7 +102,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
       {"limit", options.compile.layout.memoryBytes ? json(options.compile.layout.memoryBytes) : json()}};
   for (const auto &[kind, bytes] : result.memory)
     memory[kind] = bytes;
-  json collectives = json::object(), layout = json::array(), phases = json::array();
+  json collectives = json::object(), layout = json::array();
   for (const auto &[kind, use] : result.layout.collectives)
     collectives[kind] = {{"count", use.count}, {"bytes", use.bytes}};
   for (const layout::ChosenLayout &chosen : result.layout.chosen)
@@ -101,8 +111,6 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                       {"layout", chosen.layout},
                       {"seconds", chosen.seconds},
                       {"collectives", chosen.collectives}});
-  for (const PhaseTime &phase : result.phases)
-    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"operations", phase.operations}});
   json meshes = json::array();
   for (const TriedMesh &mesh : result.meshes) {
     bool fits = mesh.neededBytes == 0;
@@ -131,7 +139,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                 {"gap", result.layout.gap ? json(*result.layout.gap) : json()},
                 {"kernels", result.code.kernels},
                 {"code_bytes", result.images.size()},
-                {"phases", phases},
+                {"phases", describePhaseTimes(result)},
                 {"seconds", seconds}});
 }
 

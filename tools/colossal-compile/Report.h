@@ -23,8 +23,9 @@ std::string printInputsJson(const std::vector<colossal::ModelInput> &inputs);
 /// null where it is still current.
 std::string printOperatorsJson(const std::vector<colossal::SupportedOperator> &operators);
 
-/// {"pins": ["REGEX=LAYOUT", ...]}.
-std::string printPinsJson(const std::string &pins);
+/// {"pins": ["REGEX=LAYOUT", ...], "predicted_s", "gap", "phases"}: the layout as pins, and what the search
+/// made of it.
+std::string printPinsJson(const colossal::CompileResult &result);
 
 /// Of a plan that is written: where it is and how large, its programs with what each takes and gives and is
 /// predicted to take, memory of a rank, collectives, layouts, and how long each phase took.

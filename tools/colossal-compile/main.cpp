@@ -136,7 +136,7 @@ static int compileModel(MLIRContext &context, Options &options) {
   if (failed(compile(&context, options.compile, last, result)))
     return failureExitCode(std::max(1, options.writesPlan() ? checkOutput(options.output).exitCode() : 0));
   if (options.asPins) {
-    out() << (options.json ? printPinsJson(result.layout.pins) : result.layout.pins);
+    out() << (options.json ? printPinsJson(result) : result.layout.pins);
     if (options.isOutputGiven)
       if (OutputError error = writePlanFile(result, options.output))
         return report(error);
