@@ -1,5 +1,5 @@
-// What a unit keeps for its backward pass under each kind of recompute, and what it makes again. Neighbours:
-// UnitLayouts.cpp, which prices all else; UnitLayouts.h.
+// What a unit keeps for its backward pass under each kind of recompute, and what it makes again.
+// UnitLayouts.cpp prices all else.
 #include "UnitLayouts.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Which node goes when, and how its bucket is divided: before any number is touched. Neighbour:
-// MiniBuckets.h.
+// Which node goes when, and how its bucket is divided: before any number is touched.
 #include "MiniBuckets.h"
 
 #include <algorithm>

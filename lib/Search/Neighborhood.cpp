@@ -1,5 +1,5 @@
-// The state of a search and its loop: answers in and out, prices, and which move comes next. Neighbours:
-// Neighborhood.h; NeighborhoodBlock.cpp chooses what a move frees, NeighborhoodMove.cpp makes it.
+// The state of a search and its loop: answers in and out, prices, and which move comes next.
+// NeighborhoodBlock.cpp chooses what a move frees, NeighborhoodMove.cpp makes it.
 #include "Neighborhood.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Large-neighbourhood local search on a core. A move frees a forest of nodes, the rest held fixed, and finds
 // its best choice by dynamic programming, memory being charged at a price per step; the price is bisected per
 // move, so that the best choice that fits is found, and prices rise where moves run into the limit. The
-// search owns all scratch memory: a move allocates nothing. One search belongs to one thread. Neighbours:
-// Core.h, Solver.cpp; Dual.h supplies prices.
+// search owns all scratch memory: a move allocates nothing. One search belongs to one thread. Dual.h supplies
+// the first prices.
 #ifndef COLOSSAL_SEARCH_NEIGHBORHOOD_H
 #define COLOSSAL_SEARCH_NEIGHBORHOOD_H
 

@@ -1,6 +1,5 @@
 // A pull reader over the two JSON forms. Contest files reach hundreds of megabytes in which a few thousand
-// tables repeat, so a table's text is looked up before it is parsed. Neighbour:
-// include/colossal/Search/ProblemText.h.
+// tables repeat, so a table's text is looked up before it is parsed.
 #include "colossal/Search/ProblemText.h"
 
 #include "colossal/Output/OutputFile.h"

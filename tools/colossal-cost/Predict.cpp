@@ -1,4 +1,4 @@
-// colossal-cost predict: a table of configurations in, the same table with predictions out. Neighbours:
+// colossal-cost predict: a table of configurations in, the same table with predictions out.
 // Configuration.h reads the rows, Training.h answers, Evidence.h says how far the answers can be trusted.
 #include "Subcommands.h"
 

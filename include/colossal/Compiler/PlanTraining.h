@@ -1,8 +1,7 @@
 //===- PlanTraining.h - from an ONNX file to a training plan ----------------===//
 //
 // Imports a model (its weights need not be there), hands its units to the joint search, or prices a plan that
-// is given. Beside the road of Compiler.h: nothing is partitioned or generated. Neighbours:
-// layout::extractTrainingGraph, planner::searchPlans.
+// is given. Beside the road of Compiler.h: nothing is partitioned or generated.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_COMPILER_PLANTRAINING_H

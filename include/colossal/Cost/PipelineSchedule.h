@@ -1,6 +1,6 @@
 // Pipeline schedules by discrete event simulation: when each stage runs which pass of which microbatch, how
-// long the step takes, and how much memory each stage holds. Knows seconds and bytes only. Neighbour:
-// Training.h supplies them.
+// long the step takes, and how much memory each stage holds. Knows seconds and bytes only; Training.h
+// supplies them.
 #ifndef COLOSSAL_COST_PIPELINESCHEDULE_H
 #define COLOSSAL_COST_PIPELINESCHEDULE_H
 

@@ -1,4 +1,4 @@
-// Time and memory of a training step: a transformer, a layout over devices and a machine go in. Neighbours:
+// Time and memory of a training step: a transformer, a layout over devices and a machine go in.
 // Transformer.h has the work of its pieces, PipelineSchedule.h puts the stages into time, Configuration.h
 // reads both descriptions from a table's row.
 #ifndef COLOSSAL_COST_TRAINING_H
