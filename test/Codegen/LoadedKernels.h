@@ -94,4 +94,4 @@ private:
 
 } // namespace colossal::cpu::test
 
-#endif
+#endif // COLOSSAL_TEST_CODEGEN_LOADEDKERNELS_H

@@ -97,4 +97,4 @@ inline llvm::SmallVector<int64_t> denseStrides(mlir::RankedTensorType type) {
 
 } // namespace colossal::test
 
-#endif
+#endif // COLOSSAL_TEST_EMISSION_ELEMENTS_H

@@ -31,4 +31,4 @@ Element comesBefore(bool largest, Element x, Element i, Element y, Element j);
 
 } // namespace colossal
 
-#endif
+#endif // COLOSSAL_DIALECTS_COLOSSAL_REDUCTION_ACCUMULATE_H

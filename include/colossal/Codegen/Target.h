@@ -32,7 +32,7 @@ namespace colossal::codegen {
 /// format and how architectures are written.
 struct CodeImage {
   enum class Format { Elf = 1, Cubin = 2, Ptx = 3 } format = Format::Elf;
-  std::string architecture; ///< "x86_64", "sm_90", "compute_90"
+  std::string architecture; ///< "x86_64", "sm_90"
   std::string bytes;
 };
 

@@ -83,4 +83,4 @@ void emitPackPanel(mlir::OpBuilder &b, mlir::Location loc, const Processor &proc
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_CONTRACTIONBLOCKING_H

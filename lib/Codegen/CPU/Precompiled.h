@@ -15,4 +15,4 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_PRECOMPILED_H

@@ -70,4 +70,4 @@ private:
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_ROWPROGRAM_H

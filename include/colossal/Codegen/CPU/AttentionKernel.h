@@ -52,4 +52,4 @@ llvm::Expected<GeneratedKernel> generateAttention(mlir::MLIRContext &context, co
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_ATTENTIONKERNEL_H

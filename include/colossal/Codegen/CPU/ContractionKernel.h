@@ -86,4 +86,4 @@ llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, 
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_CONTRACTIONKERNEL_H

@@ -57,4 +57,4 @@ private:
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_KERNELCOMPILER_H

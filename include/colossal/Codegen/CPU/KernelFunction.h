@@ -74,4 +74,4 @@ private:
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_KERNELFUNCTION_H

@@ -31,4 +31,4 @@ private:
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_SINGLETHREAD_H

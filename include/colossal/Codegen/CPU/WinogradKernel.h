@@ -54,4 +54,4 @@ GeneratedKernel generateWinogradOutput(mlir::MLIRContext &context, const Process
 
 } // namespace colossal::cpu
 
-#endif
+#endif // COLOSSAL_CODEGEN_CPU_WINOGRADKERNEL_H

@@ -37,4 +37,4 @@ llvm::Expected<GeneratedKernel> generateFused(mlir::MLIRContext &context, const 
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_FUSEDKERNEL_H

@@ -13,4 +13,4 @@ struct Instructions {
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_INSTRUCTIONS_H

@@ -120,4 +120,4 @@ private:
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_LOOPEMITTER_H

@@ -96,4 +96,4 @@ int64_t largestOffset(llvm::ArrayRef<BufferSpec> buffers);
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_TEAM_H

@@ -16,4 +16,4 @@ llvm::Expected<GeneratedKernel> generateTiles(mlir::MLIRContext &context, const 
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_TILEKERNEL_H

@@ -84,4 +84,4 @@ private:
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_VECTORMATH_H

@@ -93,4 +93,4 @@ int64_t elementBytes(mlir::Type type);
 
 } // namespace colossal::kernel
 
-#endif
+#endif // COLOSSAL_CODEGEN_KERNEL_VECTORMEMORY_H
