@@ -89,9 +89,12 @@ TEST(Processor, NamesAndFeatures) {
   EXPECT_EQ(avx2.vectorBytes(), 32);
   EXPECT_TRUE(llvm::is_contained(avx2.requiredFeatures(), "fma"));
   EXPECT_EQ(llvm::cantFail(Processor::create("x86-64")).vectorBytes(), 16);
+  llvm::Expected<Processor> mistyped = Processor::create("hazwell");
+  ASSERT_FALSE(bool(mistyped));
+  EXPECT_NE(llvm::toString(mistyped.takeError()).find("haswell"), std::string::npos);
   llvm::Expected<Processor> unknown = Processor::create("i4004");
   ASSERT_FALSE(bool(unknown));
-  EXPECT_NE(llvm::toString(unknown.takeError()).find("haswell"), std::string::npos);
+  EXPECT_NE(llvm::toString(unknown.takeError()).find("i4004"), std::string::npos);
 }
 
 } // namespace
