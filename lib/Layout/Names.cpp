@@ -8,46 +8,6 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-static void collectNames(Location location, std::vector<std::string> &names) {
-  if (auto name = dyn_cast<NameLoc>(location)) {
-    std::string text = name.getName().str();
-    if (text != "-" && !text.empty() && !llvm::is_contained(names, text))
-      names.push_back(text);
-    collectNames(name.getChildLoc(), names);
-  } else if (auto fused = dyn_cast<FusedLoc>(location)) {
-    for (Location part : fused.getLocations())
-      collectNames(part, names);
-  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
-    collectNames(call.getCallee(), names);
-  }
-}
-
-std::vector<std::string> layout::getNames(Location location) {
-  std::vector<std::string> names;
-  collectNames(location, names);
-  return names;
-}
-
-llvm::DenseMap<Operation *, std::string> layout::getUniqueNames(func::FuncOp function) {
-  llvm::DenseMap<Operation *, std::string> unique;
-  llvm::StringMap<unsigned> seen;
-  for (Operation &op : function.getOps()) {
-    if (!isa<ShardingRuleOpInterface>(op))
-      continue;
-    std::string name;
-    if (auto parameter = dyn_cast<ParameterOp>(op)) {
-      name = parameter.getName().str();
-    } else {
-      std::vector<std::string> names = getNames(op.getLoc());
-      name = names.empty() ? op.getName().stripDialect().str() : names.front();
-    }
-    if (unsigned count = ++seen[name]; count > 1)
-      name += "#" + std::to_string(count);
-    unique[&op] = name;
-  }
-  return unique;
-}
-
 std::vector<std::string> layout::getFactorNames(const RefinedRule &refined) {
   auto roleOf = [](const Factor &factor) { return factor.role.empty() ? StringRef("d") : factor.role; };
   llvm::StringMap<unsigned> total, seen;

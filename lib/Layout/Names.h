@@ -6,20 +6,13 @@
 #ifndef COLOSSAL_LIB_LAYOUT_NAMES_H
 #define COLOSSAL_LIB_LAYOUT_NAMES_H
 
+#include "colossal/Layout/OpNames.h"
 #include "colossal/Partition/Refinement.h"
 
 #include <string>
 #include <vector>
 
 namespace colossal::layout {
-
-/// All ONNX names (nodes, then tensors) in a location, each once.
-std::vector<std::string> getNames(mlir::Location location);
-
-/// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where
-/// it has none, with "#2", "#3", ... appended from the second op on that would be called the same. Parameters
-/// are called as in the model.
-llvm::DenseMap<mlir::Operation *, std::string> getUniqueNames(mlir::func::FuncOp function);
 
 /// A name for each refined factor, in the order of `refined.rule`: the role; role0, role1, ... where the op
 /// has several of that role; "d0", "d1", ... for factors without one. A factor of several parts has ".0",

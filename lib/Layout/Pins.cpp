@@ -8,16 +8,6 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-// The library's matcher calls itself for each character, and its parser for each parenthesis.
-static constexpr size_t kLongestExpression = 1000, kLongestName = 4000;
-
-bool Pin::matches(ArrayRef<std::string> names) const {
-  return llvm::any_of(names, [&](const std::string &candidate) {
-    return literal ? candidate == *literal
-                   : candidate.size() <= kLongestName && std::regex_match(candidate, name);
-  });
-}
-
 ShardingAttr Pin::getSharding(MLIRContext *context, ArrayRef<int64_t> shape) const {
   if (form == Form::Replicated)
     return ShardingAttr::getReplicated(context, shape);
@@ -158,21 +148,6 @@ bool LayoutParser::parse(Pin &pin) {
   return rest.empty() || fail("unexpected '" + rest + "' at the end");
 }
 
-static constexpr StringLiteral kSpecial = "\\^$.|?*+()[]{}";
-
-/// The name that an expression without operators stands for.
-static std::optional<std::string> getLiteral(StringRef expression) {
-  std::string name;
-  for (size_t i = 0; i < expression.size(); ++i) {
-    if (expression[i] == '\\' && i + 1 < expression.size() && kSpecial.contains(expression[i + 1]))
-      ++i;
-    else if (kSpecial.contains(expression[i]))
-      return std::nullopt;
-    name += expression[i];
-  }
-  return name;
-}
-
 std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std::string &error) {
   size_t equals = text.rfind('=');
   if (equals == std::string::npos) {
@@ -181,34 +156,16 @@ std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std:
   }
   Pin pin;
   pin.text = text;
-  pin.literal = getLiteral(StringRef(text).take_front(equals));
-  if (!pin.literal && equals > kLongestExpression) {
-    error = "pin '" + text.substr(0, 40) + "...': its expression has " + std::to_string(equals) +
-            " characters, and at most " + std::to_string(kLongestExpression) +
-            " are possible where it is not one name";
+  std::optional<NamePattern> name = NamePattern::parse(text.substr(0, equals), error);
+  if (!name) {
+    error = "pin '" + (equals > 1000 ? text.substr(0, 40) + "..." : text) + "': " + error;
     return std::nullopt;
   }
-  try {
-    if (!pin.literal)
-      pin.name = std::regex(text.substr(0, equals), std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error &) {
-    error = "pin '" + text + "': '" + text.substr(0, equals) + "' is no regular expression";
-    return std::nullopt;
-  }
+  pin.name = std::move(*name);
   LayoutParser parser(StringRef(text).drop_front(equals + 1), mesh);
   if (!parser.parse(pin)) {
     error = "pin '" + text + "': " + parser.error;
     return std::nullopt;
   }
   return pin;
-}
-
-std::string layout::escapeName(StringRef name) {
-  std::string escaped;
-  for (char c : name) {
-    if (kSpecial.contains(c))
-      escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
 }

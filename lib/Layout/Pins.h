@@ -6,10 +6,10 @@
 #ifndef COLOSSAL_LIB_LAYOUT_PINS_H
 #define COLOSSAL_LIB_LAYOUT_PINS_H
 
+#include "colossal/Layout/OpNames.h"
 #include "colossal/Partition/Refinement.h"
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -18,8 +18,7 @@ namespace colossal::layout {
 struct Pin {
   enum class Form { Factors, Dims, Replicated };
   std::string text; ///< as given, for messages
-  std::regex name;
-  std::optional<std::string> literal; ///< the only name that matches, where the expression is one name
+  NamePattern name;
   Form form = Form::Replicated;
   /// Form::Factors: factor names and the axes on each.
   std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;
@@ -31,8 +30,7 @@ struct Pin {
   std::vector<std::vector<Part>> dims;
   mutable bool isUsed = false;
 
-  /// Does the whole of one of `names` match? Names of more than 4,000 bytes match only a literal.
-  bool matches(llvm::ArrayRef<std::string> names) const;
+  bool matches(llvm::ArrayRef<std::string> names) const { return name.matches(names); }
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
   dist::ShardingAttr getSharding(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape) const;
   /// The assignment that a Factors or Replicated pin means for an op; none where the op lacks a factor or
@@ -42,8 +40,6 @@ struct Pin {
 
 /// Parses a pin; on failure returns none and says in `error` what is wrong, with the pin.
 std::optional<Pin> parsePin(const std::string &text, dist::MeshAttr mesh, std::string &error);
-/// `name` as a regular expression that matches nothing else.
-std::string escapeName(llvm::StringRef name);
 
 } // namespace colossal::layout
 

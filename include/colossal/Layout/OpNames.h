@@ -1,0 +1,46 @@
+//===- OpNames.h - what people call ops -------------------------------------===//
+//
+// Ops go by the ONNX names in their locations; options name them by regular expressions over these.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LAYOUT_OPNAMES_H
+#define COLOSSAL_LAYOUT_OPNAMES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace colossal::layout {
+
+/// All ONNX names (nodes, then tensors) in a location, each once.
+std::vector<std::string> getNames(mlir::Location location);
+
+/// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where
+/// it has none, with "#2", "#3", ... appended from the second op on that would be called the same. Parameters
+/// are called as in the model.
+llvm::DenseMap<mlir::Operation *, std::string> getUniqueNames(mlir::func::FuncOp function);
+
+/// A regular expression over names, as pins have it.
+class NamePattern {
+public:
+  /// None where `text` is no regular expression, or longer than 1,000 characters and not one name; `error`
+  /// then says what is wrong.
+  static std::optional<NamePattern> parse(const std::string &text, std::string &error);
+  /// Does the whole of one of `names` match? Names of more than 4,000 bytes match only an expression that is
+  /// one name.
+  bool matches(llvm::ArrayRef<std::string> names) const;
+
+private:
+  std::regex expression;
+  std::optional<std::string> literal; ///< the only name that matches, where the expression is one name
+};
+
+/// `name` as a regular expression that matches nothing else.
+std::string escapeName(llvm::StringRef name);
+
+} // namespace colossal::layout
+
+#endif // COLOSSAL_LAYOUT_OPNAMES_H
