@@ -24,13 +24,14 @@ cost::DataType layout::getCostType(Type element) {
   return cost::DataType::F32;
 }
 
-Costs::Costs(cost::Machine machine, MeshAttr mesh) : model(std::move(machine)), mesh(mesh) {
+Costs::Costs(cost::Machine machine, MeshAttr mesh, int64_t ranks)
+    : model(std::move(machine)), mesh(mesh), ranks(ranks) {
   if (model.machine().host)
-    host.emplace(model.machine(), static_cast<int>(mesh.getNumRanks()));
+    host.emplace(model.machine(), static_cast<int>(ranks));
 }
 
 int64_t Costs::getMemoryBytes() const {
-  return model.machine().memoryOfRank(mesh.getNumRanks());
+  return model.machine().memoryOfRank(ranks);
 }
 
 double Costs::getRoofline(double flops, double bytes, Type element, int launches) const {

@@ -16,7 +16,8 @@ namespace colossal::layout {
 
 class Costs {
 public:
-  Costs(cost::Machine machine, dist::MeshAttr mesh);
+  /// `ranks`: all that share the machine, those of other stages too.
+  Costs(cost::Machine machine, dist::MeshAttr mesh, int64_t ranks);
   const cost::Machine &getMachine() const { return model.machine(); }
 
   /// Seconds that one rank needs for its part of `op`, whose rule is split as `assignment` says; `bytes` are
@@ -39,6 +40,7 @@ public:
 private:
   cost::CostModel model;
   dist::MeshAttr mesh;
+  int64_t ranks;
   std::optional<cost::HostCost> host;
 
   double getRoofline(double flops, double bytes, mlir::Type element, int launches) const;

@@ -8,6 +8,7 @@
 #include "Model.h"
 #include "Report.h"
 #include "colossal/Search/Solver.h"
+#include "dialects/Dist/Stages.h"
 
 #include <algorithm>
 
@@ -79,12 +80,24 @@ std::string layout::describeForeignTimes(const cost::Machine &machine) {
 }
 
 static FailureOr<Costs> makeCosts(ModuleOp module, const LayoutOptions &options) {
-  MeshAttr mesh = getMesh(module);
-  if (mesh.getNumRanks() > options.machine.devices())
+  const int64_t ranks = getNumRanks(module);
+  if (ranks > options.machine.devices())
     return emitError(module.getLoc())
-           << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << options.machine.name << "' "
+           << "the mesh has " << ranks << " ranks, machine '" << options.machine.name << "' "
            << options.machine.devices() << " devices";
-  return Costs(options.machine, mesh);
+  return Costs(options.machine, getMesh(module), ranks);
+}
+
+/// Fails, with a diagnostic for each, where pins mean nothing anywhere.
+static LogicalResult checkPinsUsed(ModuleOp module, const LayoutOptions &options,
+                                   const std::vector<bool> &isUsed) {
+  bool isMet = true;
+  for (auto [i, text] : llvm::enumerate(options.pins))
+    if (!isUsed[i]) {
+      emitError(module.getLoc()) << "pin '" << text << "' matches no op or tensor that can be laid out so";
+      isMet = false;
+    }
+  return success(isMet);
 }
 
 FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const LayoutOptions &options) {
@@ -96,7 +109,9 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
   });
 }
 
-LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
+/// Searches one stage, or a module without stages. `isUsed`: by pin, set where it means something here.
+static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, std::vector<bool> &isUsed,
+                                 LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
   std::vector<Pin> pins;
   for (const std::string &text : options.pins) {
@@ -123,6 +138,10 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(recipe));
   if (failed(model.build(pins)))
     return failure();
+  for (auto [i, pin] : llvm::enumerate(pins))
+    isUsed[i] = isUsed[i] || pin.isUsed;
+  if (getStage(module) == std::nullopt && failed(checkPinsUsed(module, options, isUsed)))
+    return failure();
   search::Budget budget;
   budget.work = getWork(model.problem);
   search::Solution solution = search::solve(model.problem, budget);
@@ -132,4 +151,38 @@ LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &option
   model.apply(solution.assignment);
   describe(model, solution, report);
   return success();
+}
+
+/// Adds what was found for a stage. What a rank sends and how far from the best a layout may be is that of
+/// the worst stage.
+static void addStage(const LayoutReport &stage, const std::string &heading, LayoutReport &report) {
+  report.pins += stage.pins;
+  report.summary += heading + stage.summary;
+  report.explanation += heading + stage.explanation;
+  report.predictedSeconds += stage.predictedSeconds;
+  for (const auto &[name, seconds] : stage.predictedByFunction)
+    report.predictedByFunction[name] += seconds;
+  llvm::append_range(report.chosen, stage.chosen);
+  for (const auto &[kind, use] : stage.collectives)
+    if (CollectiveUse &known = report.collectives[kind]; use.bytes > known.bytes)
+      known = use;
+  if (stage.gap)
+    report.gap = std::max(report.gap.value_or(0), *stage.gap);
+}
+
+LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
+  SmallVector<ModuleOp> stages = getStages(module);
+  std::vector<bool> isUsed(options.pins.size());
+  if (stages.front() == module)
+    return searchStage(module, options, isUsed, report);
+  for (auto [s, stage] : llvm::enumerate(stages)) {
+    LayoutReport own;
+    if (failed(searchStage(stage, options, isUsed, own))) {
+      report.givenBytes = own.givenBytes;
+      report.neededBytes = own.neededBytes;
+      return failure();
+    }
+    addStage(own, "stage " + std::to_string(s) + ":\n", report);
+  }
+  return checkPinsUsed(module, options, isUsed);
 }

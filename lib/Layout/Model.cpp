@@ -4,6 +4,7 @@
 #include "DeferredSums.h"
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Stages.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
@@ -103,9 +104,12 @@ int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
 }
 
 std::string Model::getProgramName(StringRef name, func::FuncOp function) const {
-  if (!function || refinements.size() < 2)
-    return name.str();
-  return (name + "@" + function.getName()).str();
+  std::string text = name.str();
+  if (function && refinements.size() >= 2)
+    text += ("@" + function.getName()).str();
+  if (std::optional<int64_t> stage = getStage(module))
+    text += "@stage" + std::to_string(*stage);
+  return text;
 }
 
 /// Reduces `layouts` to what the last pin asks for that matches one of `names` and fits the tensor.
@@ -437,7 +441,7 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
       llvm::append_range(spread, llvm::seq<unsigned>(0, mesh.getNumAxes()));
     info.layouts = getDemands(values, spread);
     narrowStored(values, info.layouts);
-    std::vector<std::string> names{info.name};
+    std::vector<std::string> names{info.name, getProgramName(info.name, {})};
     if (auto aliases = ops.front().getAliasesAttr())
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).str());
@@ -611,15 +615,6 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     addArguments(function, pins);
     addResults(function, pins);
   }
-  bool isMet = true;
-  for (const Pin &pin : pins)
-    if (!pin.isUsed) {
-      emitError(module.getLoc()) << "pin '" << pin.text
-                                 << "' matches no op or tensor that can be laid out so";
-      isMet = false;
-    }
-  if (!isMet)
-    return failure();
   for (auto &[function, refinement] : refinements)
     addTransfers(function);
   // Uses of one value whose candidates ask for the same layouts mostly choose the same, and then share one

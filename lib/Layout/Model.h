@@ -76,7 +76,8 @@ public:
             },
             costs.areAxesAlike()) {}
 
-  /// Builds the problem. Fails, with diagnostics, where a pin matches nothing or cannot be met.
+  /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
+  /// cannot be met.
   mlir::LogicalResult build(std::vector<Pin> &pins);
   search::Problem problem;
 
@@ -85,7 +86,8 @@ public:
 
   const std::vector<NodeInfo> &getNodes() const { return nodes; }
   /// The name that stands for `name` in `function` and nowhere else: with "@FUNCTION" where the module has
-  /// several. What belongs to no function (parameters) keeps its name.
+  /// several, and "@stageK" where it is a stage. What belongs to no function (parameters) goes without the
+  /// former.
   std::string getProgramName(llvm::StringRef name, mlir::func::FuncOp function) const;
   const std::vector<Transfer> &getTransfers() const { return transfers; }
   /// Ops that have more layouts than were looked at.

@@ -2,6 +2,7 @@
 #include "colossal/Partition/Partition.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Stages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -16,17 +17,19 @@ struct PartitionPass : colossal::partition::impl::PartitionBase<PartitionPass> {
   explicit PartitionPass(CostOf cost) : cost(std::move(cost)) {}
 
   void runOnOperation() override {
-    if (!cost) {
-      if (failed(partition(getOperation())))
-        signalPassFailure();
-      return;
-    }
-    FailureOr<dist::CollectiveCost> collectives = cost(getOperation());
+    for (ModuleOp stage : dist::getStages(getOperation()))
+      if (failed(partitionStage(stage)))
+        return signalPassFailure();
+  }
+
+  LogicalResult partitionStage(ModuleOp stage) {
+    if (!cost)
+      return partition(stage);
+    FailureOr<dist::CollectiveCost> collectives = cost(stage);
     if (failed(collectives))
-      return signalPassFailure();
-    dist::Resharder resharder(dist::getMesh(getOperation()), *collectives);
-    if (failed(partition(getOperation(), &resharder)))
-      signalPassFailure();
+      return failure();
+    dist::Resharder resharder(dist::getMesh(stage), *collectives);
+    return partition(stage, &resharder);
   }
 
   CostOf cost;

@@ -1,0 +1,80 @@
+//===- Stages.h - a module cut into stages ----------------------------------===//
+//
+// A model that runs in pipeline stages is a module of modules: the outer one has the mesh of all ranks, with
+// its axis `stage`, and one module for each stage, in order, with a mesh of its own:
+//
+//   module attributes {dist.mesh = #dist.mesh<["stage" = 2, "model" = 2]>} {
+//     module @stage0 attributes {dist.mesh = #dist.mesh<["model" = 2]>, dist.stage = 0 : i64} {
+//       func.func @main(%ids {dist.place = 0}) -> (tensor<4x64xf32> {dist.sends = 0 : i64})
+//     }
+//     module @stage1 attributes {dist.mesh = #dist.mesh<["model" = 2]>, dist.stage = 1 : i64} {
+//       func.func @main(%x: tensor<4x64xf32> {dist.receives = 0 : i64}) -> (tensor<4x8xf32> {dist.place = 0})
+//     }
+//   }
+//
+// Rules for such modules, which verifyStages checks:
+//  C1  the stages have the numbers 0, 1, ... in order, and as many ranks together as the outer mesh;
+//  C2  all have functions of the same names: the parts of one program;
+//  C3  a value that is received is sent by an earlier stage's function of that name, once, and has the same
+//  type.
+//
+// A stage begins to compute when it has received what it needs, and sends what others need when it ends.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_DIALECTS_DIST_STAGES_H
+#define COLOSSAL_DIALECTS_DIST_STAGES_H
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace colossal::dist {
+
+/// The mesh axis that asks for stages.
+inline constexpr llvm::StringLiteral kStageAxis = "stage";
+/// Of a module: the stage that it is.
+inline constexpr llvm::StringLiteral kStageAttrName = "dist.stage";
+/// Of a function's argument and of a result: the number that a value between stages has in its program.
+inline constexpr llvm::StringLiteral kReceivesAttrName = "dist.receives", kSendsAttrName = "dist.sends";
+/// Of an argument or result of a stage's function: its place among those of the model.
+inline constexpr llvm::StringLiteral kPlaceAttrName = "dist.place";
+/// Of an argument or result between stages, once layouts are known: its messages, in their order
+/// (toMessages).
+inline constexpr llvm::StringLiteral kMessagesAttrName = "dist.messages";
+
+/// The stages of a module, or the module itself where it has none.
+llvm::SmallVector<mlir::ModuleOp> getStages(mlir::ModuleOp module);
+/// None where the module is no stage.
+std::optional<int64_t> getStage(mlir::ModuleOp module);
+/// Ranks of all stages, where `module` is one or has some; else those of its mesh.
+int64_t getNumRanks(mlir::ModuleOp module);
+/// The first of a stage's ranks among those of the plan.
+int64_t getFirstRank(mlir::ModuleOp stage);
+
+/// Checks C1 to C3; fails with a diagnostic.
+mlir::LogicalResult verifyStages(mlir::ModuleOp module);
+
+/// A box of a rank's shard, seen as elements of memory: a row-major walk over `sizes`.
+struct Piece {
+  int64_t offset = 0; ///< elements
+  llvm::SmallVector<int64_t, 4> sizes, strides;
+  bool operator==(const Piece &other) const {
+    return offset == other.offset && sizes == other.sizes && strides == other.strides;
+  }
+  int64_t getNumElements() const;
+  /// Whether the walk is over neighbours in memory.
+  bool isRun() const;
+};
+
+/// What ranks of a stage send or receive at once: the elements of the pieces, one behind the other.
+struct Message {
+  int64_t tag = 0;
+  llvm::SmallVector<int64_t> peers; ///< by rank of the stage: a rank of the plan, or -1
+  llvm::SmallVector<Piece, 1> pieces;
+};
+
+mlir::ArrayAttr toAttribute(mlir::MLIRContext *context, llvm::ArrayRef<Message> messages);
+llvm::SmallVector<Message> toMessages(mlir::ArrayAttr attribute);
+
+} // namespace colossal::dist
+
+#endif // COLOSSAL_DIALECTS_DIST_STAGES_H
