@@ -1,0 +1,68 @@
+//===- CutStages.h - the stages of a pipeline -------------------------------===//
+//
+// The phase between outline and search, for meshes with an axis `stage`; and after partition, what brings
+// values from one stage to the next.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_STEP_CUTSTAGES_H
+#define COLOSSAL_STEP_CUTSTAGES_H
+
+#include "colossal/Cost/Machine.h"
+#include "dialects/Dist/Stages.h"
+#include "mlir/Pass/Pass.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::step {
+
+struct StepOptions {
+  std::vector<std::string> pins; ///< "REGEX=stage:K"
+  cost::Machine machine = cost::genericMachine();
+  std::string machineText;  ///< what chooseMachine finds it by, for pipelines that are printed
+  uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
+};
+
+/// A value that goes from one stage to another.
+struct StageMessage {
+  std::string name; ///< of the tensor
+  int64_t from = 0, to = 0;
+  uint64_t bytes = 0; ///< of the whole tensor
+};
+
+/// A stage as it was cut, in the program that takes longest.
+struct StageInfo {
+  int64_t firstRank = 0, ranks = 1;
+  std::string first, last;  ///< names of ops
+  unsigned ops = 0;         ///< without parameters and constants
+  uint64_t weightBytes = 0; ///< of its parameters, whole
+  double seconds = 0;       ///< predicted when it was cut, with what it receives
+};
+
+struct StepReport {
+  std::vector<StageInfo> stages;      ///< empty where there are none
+  std::vector<StageMessage> messages; ///< of the program that takes longest
+  uint64_t weightBytes = 0;           ///< of all parameters, each once
+  std::string why;                    ///< for people: what decided
+  std::string pins;                   ///< the stages of all ops as pins, one a line
+};
+
+/// Whether a pin puts ops into a stage, rather than fixing a layout.
+bool isStagePin(llvm::StringRef pin);
+
+/// See Passes.td. Fails with diagnostics.
+mlir::LogicalResult cutStages(mlir::ModuleOp module, const StepOptions &options, StepReport &report);
+mlir::LogicalResult planTransfers(mlir::ModuleOp module);
+
+/// What is reported goes into `report`, which must outlive the pass, unless that is null.
+std::unique_ptr<mlir::Pass> createCutStagesPass(const StepOptions &options, StepReport *report);
+std::unique_ptr<mlir::Pass> createPlanTransfers();
+/// Registers `--colossal-cut-stages` and `--colossal-plan-transfers`.
+void registerPasses();
+
+} // namespace colossal::step
+
+#endif // COLOSSAL_STEP_CUTSTAGES_H

@@ -1,0 +1,41 @@
+// Passes that decide what of a program runs where, and in which order.
+#ifndef COLOSSAL_STEP_PASSES_TD
+#define COLOSSAL_STEP_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CutStages : Pass<"colossal-cut-stages", "::mlir::ModuleOp"> {
+  let summary = "Cut the functions of a module into pipeline stages";
+  let description = [{
+    Where the module's `dist.mesh` has an axis `stage` of two or more, makes a nested module for each stage (Stages.h of
+    the Dist dialect says how they look), with the mesh of the other axes, and moves each op into one of them. Nothing is
+    done where the mesh has none, or is cut already.
+
+    What depends on parameters and constants only is computed in each stage that uses it, and so is what is cheap to
+    compute from inputs (masks). All else is a chain in the order of the functions, and cut where the slowest stage is
+    fastest while no stage holds much more than its part of the weights; of cuts that are about as fast, the one across
+    which the fewest bytes go. Several functions are cut alike: where the weights lie is decided for the one that takes
+    longest.
+
+    Pins `REGEX=stage:K` put the ops whose ONNX names match into stage K. Pins against the flow of data are refused.
+  }];
+  let options = [
+    ListOption<"pins", "pin", "std::string", "Stages that are fixed: REGEX=stage:K">,
+    Option<"machine", "machine", "std::string", "\"\"", "Machine file or name">,
+    Option<"memory", "memory", "uint64_t", "0", "Bytes per device; 0: the machine's">
+  ];
+  let dependentDialects = ["::colossal::dist::DistDialect", "::mlir::func::FuncDialect"];
+}
+
+def PlanTransfers : Pass<"colossal-plan-transfers", "::mlir::ModuleOp"> {
+  let summary = "Find the messages that bring values from stage to stage";
+  let description = [{
+    Runs when functions are partitioned and layouts known. Writes `dist.messages` on every result that is sent and every
+    argument that is received: which elements go from which rank to which, in which order. Every receiver gets each
+    element once. Messages of one value between the same ranks of two stages are one; they come in rounds, in which no
+    rank sends or receives twice.
+  }];
+  let dependentDialects = ["::colossal::dist::DistDialect"];
+}
+
+#endif // COLOSSAL_STEP_PASSES_TD

@@ -1,0 +1,64 @@
+//===- Passes.cpp - steps of a program as passes ----------------------------===//
+#include "colossal/Cost/MachineChoice.h"
+#include "colossal/Step/CutStages.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace colossal::step {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_CUTSTAGES
+#define GEN_PASS_DEF_PLANTRANSFERS
+#define GEN_PASS_REGISTRATION
+#include "colossal/Step/Passes.h.inc"
+
+namespace {
+struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
+  using CutStagesBase::CutStagesBase;
+  CutStagesPass(const StepOptions &options, StepReport *into) : given(options), into(into) {
+    // As text, for pipelines that are printed.
+    memory = options.memoryBytes;
+    machine = options.machineText;
+    pins = options.pins;
+  }
+  void runOnOperation() override {
+    if (!given) {
+      cost::MachineChoice choice = cost::chooseMachine(machine);
+      if (!choice.error.empty()) {
+        getOperation().emitError() << choice.error;
+        return signalPassFailure();
+      }
+      given.emplace();
+      given->memoryBytes = memory;
+      given->machine = std::move(choice.machine);
+      given->pins.assign(pins.begin(), pins.end());
+    }
+    StepReport report;
+    if (failed(cutStages(getOperation(), *given, report)))
+      return signalPassFailure();
+    if (into)
+      *into = std::move(report);
+  }
+
+  std::optional<StepOptions> given;
+  StepReport *into = nullptr;
+};
+
+struct PlanTransfersPass : impl::PlanTransfersBase<PlanTransfersPass> {
+  void runOnOperation() override {
+    if (failed(planTransfers(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> createCutStagesPass(const StepOptions &options, StepReport *report) {
+  return std::make_unique<CutStagesPass>(options, report);
+}
+
+void registerPasses() {
+  registerStepPasses();
+}
+
+} // namespace colossal::step

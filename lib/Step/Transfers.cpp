@@ -1,0 +1,301 @@
+//===- Transfers.cpp - a tensor from one stage's ranks to another's ---------===//
+//
+// A rank's shard holds of each dimension some ranges. Where those of two ranks meet, in all dimensions, lies
+// what the one can give the other.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Step/Transfers.h"
+
+#include "colossal/Step/CutStages.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::step;
+
+namespace {
+
+/// Neighbouring elements of a dimension: where they stand in the tensor, and where in the shard.
+struct Range {
+  int64_t global, size, local;
+  bool operator<(const Range &other) const {
+    return std::tie(global, size, local) < std::tie(other.global, other.size, other.local);
+  }
+};
+using Ranges = std::vector<Range>;
+
+/// Ranges at equal distances that both sides hold.
+struct Strip {
+  int64_t count, size;
+  int64_t source, sourceStep, target, targetStep;
+};
+
+/// Box of a rank: the ranges of each dimension.
+using Box = std::vector<Ranges>;
+
+} // namespace
+
+/// What the rank with these coordinates holds of a dimension, ascending.
+static Ranges getRanges(DimShardingAttr dim, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
+  Ranges ranges{{0, 1, 0}}; // of what the factors so far make, as units
+  for (FactorShardAttr factor : dim.getFactors()) {
+    int64_t chunk = factor.getSize(), start = 0, valid = factor.getSize();
+    for (unsigned axis : factor.getAxes()) {
+      chunk = getLocalSize(chunk, axis, mesh);
+      int64_t step = coordinates[axis] * chunk;
+      start += step;
+      valid = std::max<int64_t>(0, std::min(valid - step, chunk));
+    }
+    Ranges finer;
+    for (const Range &range : ranges) {
+      if (valid == factor.getSize() && chunk == valid) {
+        finer.push_back({range.global * valid, range.size * valid, range.local * valid});
+        continue;
+      }
+      for (int64_t i = 0; i < range.size && valid > 0; ++i)
+        finer.push_back({(range.global + i) * factor.getSize() + start, valid, (range.local + i) * chunk});
+    }
+    ranges = std::move(finer);
+  }
+  return ranges;
+}
+
+static Box getBox(const StageLayout &layout, int64_t rank) {
+  SmallVector<int64_t> coordinates(layout.mesh.getNumAxes());
+  for (unsigned axis = layout.mesh.getNumAxes(); axis-- > 0;) {
+    coordinates[axis] = rank % layout.mesh.getAxisSize(axis);
+    rank /= layout.mesh.getAxisSize(axis);
+  }
+  Box box;
+  for (DimShardingAttr dim : layout.sharding.getDims())
+    box.push_back(getRanges(dim, layout.mesh, coordinates));
+  return box;
+}
+
+/// What two ranks both hold of a dimension.
+static std::vector<Strip> intersect(const Ranges &source, const Ranges &target) {
+  std::vector<Strip> strips;
+  for (size_t i = 0, j = 0; i < source.size() && j < target.size();) {
+    const Range &a = source[i], &b = target[j];
+    int64_t begin = std::max(a.global, b.global), end = std::min(a.global + a.size, b.global + b.size);
+    if (begin < end) {
+      Strip strip{1, end - begin, a.local + begin - a.global, 0, b.local + begin - b.global, 0};
+      Strip *last = strips.empty() ? nullptr : &strips.back();
+      int64_t sourceStep = last ? strip.source - last->source - (last->count - 1) * last->sourceStep : 0;
+      int64_t targetStep = last ? strip.target - last->target - (last->count - 1) * last->targetStep : 0;
+      if (last && last->count == 1 && sourceStep == last->size && targetStep == last->size) {
+        last->size += strip.size; // neighbours on both sides
+      } else if (last && last->size == strip.size &&
+                 (last->count == 1 || (last->sourceStep == sourceStep && last->targetStep == targetStep))) {
+        ++last->count;
+        last->sourceStep = sourceStep;
+        last->targetStep = targetStep;
+      } else {
+        strips.push_back(strip);
+      }
+    }
+    (a.global + a.size < b.global + b.size ? i : j)++;
+  }
+  return strips;
+}
+
+namespace {
+/// What one rank has for another, as both sides see it.
+using Places = std::pair<SmallVector<Piece, 1>, SmallVector<Piece, 1>>;
+
+struct PlacesOrder {
+  static std::vector<int64_t> toWords(const Places &places) {
+    std::vector<int64_t> words;
+    for (const auto *side : {&places.first, &places.second})
+      for (const Piece &piece : *side) {
+        words.push_back(piece.offset);
+        words.push_back(static_cast<int64_t>(piece.sizes.size()));
+        words.insert(words.end(), piece.sizes.begin(), piece.sizes.end());
+        words.insert(words.end(), piece.strides.begin(), piece.strides.end());
+      }
+    return words;
+  }
+};
+} // namespace
+
+static Places getPlaces(const Box &source, const Box &target, ArrayRef<int64_t> sourceShape,
+                        ArrayRef<int64_t> targetShape) {
+  Places places;
+  places.first.push_back({0, {}, {}});
+  places.second.push_back({0, {}, {}});
+  SmallVector<int64_t> sourceStrides(sourceShape.size(), 1), targetStrides(targetShape.size(), 1);
+  for (size_t d = sourceShape.size(); d-- > 1;) {
+    sourceStrides[d - 1] = sourceStrides[d] * sourceShape[d];
+    targetStrides[d - 1] = targetStrides[d] * targetShape[d];
+  }
+  for (size_t d = 0; d < source.size(); ++d) {
+    Places next;
+    for (const Strip &strip : intersect(source[d], target[d]))
+      for (auto [from, to] : llvm::zip_equal(places.first, places.second)) {
+        auto extend = [&](Piece piece, int64_t begin, int64_t step, int64_t stride) {
+          piece.offset += begin * stride;
+          if (strip.count > 1) {
+            piece.sizes.push_back(strip.count);
+            piece.strides.push_back(step * stride);
+          }
+          piece.sizes.push_back(strip.size);
+          piece.strides.push_back(stride);
+          return piece;
+        };
+        next.first.push_back(extend(from, strip.source, strip.sourceStep, sourceStrides[d]));
+        next.second.push_back(extend(to, strip.target, strip.targetStep, targetStrides[d]));
+      }
+    places = std::move(next);
+  }
+  return places;
+}
+
+/// Colours the edges of a bipartite graph so that no two of one colour meet; as many colours as the greatest
+/// number of edges that meet (König). A free colour of one end that the other end lacks is made free there by
+/// turning the path of the two colours that begins at it.
+static std::vector<unsigned> colourEdges(ArrayRef<std::pair<int64_t, int64_t>> edges) {
+  constexpr unsigned kNone = ~0u;
+  // Per end (sources even, targets odd) the edge of each colour.
+  llvm::DenseMap<int64_t, std::vector<unsigned>> edgeOf;
+  auto at = [&](int64_t end, unsigned colour) -> unsigned & {
+    std::vector<unsigned> &list = edgeOf[end];
+    if (list.size() <= colour)
+      list.resize(colour + 1, kNone);
+    return list[colour];
+  };
+  auto freeAt = [&](int64_t end) {
+    unsigned colour = 0;
+    while (at(end, colour) != kNone)
+      ++colour;
+    return colour;
+  };
+  auto ends = [&](unsigned e) { return std::pair(2 * edges[e].first, 2 * edges[e].second + 1); };
+  std::vector<unsigned> colours(edges.size(), kNone);
+  for (unsigned e = 0; e < edges.size(); ++e) {
+    auto [source, target] = ends(e);
+    unsigned mine = freeAt(source), theirs = freeAt(target);
+    if (at(target, mine) != kNone) {
+      // Turn the path from the target, of edges coloured mine, theirs, mine, ...: it does not come to the
+      // source.
+      std::vector<unsigned> path;
+      int64_t end = target;
+      for (unsigned colour = mine, next; (next = at(end, colour)) != kNone;
+           colour = colour == mine ? theirs : mine) {
+        path.push_back(next);
+        end = ends(next).first == end ? ends(next).second : ends(next).first;
+      }
+      for (unsigned p : path)
+        at(ends(p).first, colours[p]) = at(ends(p).second, colours[p]) = kNone;
+      for (unsigned p : path) {
+        colours[p] = colours[p] == mine ? theirs : mine;
+        at(ends(p).first, colours[p]) = at(ends(p).second, colours[p]) = p;
+      }
+    }
+    colours[e] = mine;
+    at(source, mine) = at(target, mine) = e;
+  }
+  return colours;
+}
+
+StageTransfer step::planTransfer(const StageLayout &from, const StageLayout &to, int64_t tag) {
+  const int64_t senders = from.mesh.getNumRanks(), receivers = to.mesh.getNumRanks();
+  std::map<Box, std::vector<int64_t>> held, asked; // ranks by what they hold
+  for (int64_t rank = 0; rank < senders; ++rank)
+    held[getBox(from, rank)].push_back(rank);
+  for (int64_t rank = 0; rank < receivers; ++rank)
+    asked[getBox(to, rank)].push_back(rank);
+  SmallVector<int64_t> sourceShape = from.sharding.getLocalShape(from.mesh),
+                       targetShape = to.sharding.getLocalShape(to.mesh);
+  // By the places that they take, in the order of these.
+  std::map<std::vector<int64_t>, std::pair<Places, std::vector<std::pair<int64_t, int64_t>>>> groups;
+  for (const auto &[source, holders] : held)
+    for (const auto &[target, askers] : asked) {
+      Places places = getPlaces(source, target, sourceShape, targetShape);
+      bool isEmpty = places.first.empty() || llvm::all_of(places.first, [](const Piece &piece) {
+                       return piece.getNumElements() == 0;
+                     });
+      if (isEmpty)
+        continue;
+      auto &[known, edges] = groups[PlacesOrder::toWords(places)];
+      known = std::move(places);
+      for (size_t i = 0; i < askers.size(); ++i)
+        edges.push_back({holders[i % holders.size()], askers[i]});
+    }
+  StageTransfer transfer;
+  for (auto &[words, group] : groups) {
+    auto &[places, edges] = group;
+    llvm::sort(edges);
+    std::vector<unsigned> colours = colourEdges(edges);
+    unsigned rounds = *llvm::max_element(colours) + 1;
+    for (unsigned round = 0; round < rounds; ++round) {
+      Message send{tag, SmallVector<int64_t>(senders, -1), places.first};
+      Message receive{tag, SmallVector<int64_t>(receivers, -1), places.second};
+      for (auto [edge, colour] : llvm::zip_equal(edges, colours))
+        if (colour == round) {
+          send.peers[edge.first] = to.firstRank + edge.second;
+          receive.peers[edge.second] = from.firstRank + edge.first;
+        }
+      transfer.sends.push_back(std::move(send));
+      transfer.receives.push_back(std::move(receive));
+    }
+  }
+  return transfer;
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+LogicalResult step::planTransfers(ModuleOp module) {
+  SmallVector<ModuleOp> stages = getStages(module);
+  if (stages.front() == module)
+    return success();
+  struct End {
+    func::FuncOp function;
+    unsigned index;
+    StageLayout layout;
+    SmallVector<Message> messages = {};
+  };
+  for (auto first : stages.front().getOps<func::FuncOp>()) {
+    std::map<int64_t, End> sent;
+    // In the order in which a stage receives: by sender, then by number.
+    for (ModuleOp stage : stages) {
+      auto function = stage.lookupSymbol<func::FuncOp>(first.getName());
+      if (!function)
+        return stage.emitOpError() << "has no part of program '" << first.getName() << "'";
+      auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
+      const int64_t firstRank = getFirstRank(stage);
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName);
+        if (!id)
+          continue;
+        auto sharding = function.getArgAttrOfType<ShardingAttr>(i, kShardingAttrName);
+        auto source = sent.find(id.getInt());
+        if (!sharding || source == sent.end())
+          return function.emitError() << "argument #" << i << " receives value " << id.getInt()
+                                      << (sharding ? ", which no earlier stage sends" : " in no layout");
+        StageTransfer transfer =
+            planTransfer(source->second.layout, {sharding, mesh, firstRank}, id.getInt());
+        llvm::append_range(source->second.messages, transfer.sends);
+        function.setArgAttr(i, kMessagesAttrName, toAttribute(module.getContext(), transfer.receives));
+      }
+      for (unsigned i = 0; i < function.getNumResults(); ++i) {
+        auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName);
+        if (!id)
+          continue;
+        auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName);
+        if (!sharding)
+          return function.emitError() << "result #" << i << " sends value " << id.getInt() << " in no layout";
+        sent.insert({id.getInt(), {function, i, {sharding, mesh, firstRank}}});
+      }
+    }
+    for (auto &[id, end] : sent)
+      end.function.setResultAttr(end.index, kMessagesAttrName,
+                                 toAttribute(module.getContext(), end.messages));
+  }
+  return success();
+}
