@@ -6,6 +6,7 @@
 #include "Collectives.h"
 #include "FunctionState.h"
 #include "Groups.h"
+#include "Messages.h"
 #include "Prepare.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -143,7 +144,7 @@ public:
 private:
   LogicalResult prepareOps();
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, StringRef otherwise);
-  void bindInputs();
+  LogicalResult bindInputs();
   LogicalResult bindOutputs();
 
   FunctionState state;
@@ -183,11 +184,19 @@ Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned 
                  storage,
                  byteSize(type),
                  attribute(DenseI64ArrayAttr(), "colossal.range"),
-                 attribute(StringAttr(), "colossal.range_user")};
+                 attribute(StringAttr(), "colossal.range_user"),
+                 attribute(IntegerAttr(), dist::kPlaceAttrName)};
 }
 
-void FunctionLowering::bindInputs() {
+LogicalResult FunctionLowering::bindInputs() {
+  auto mesh = state.shared.module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
   for (BlockArgument argument : state.function.getArguments()) {
+    if (auto messages =
+            state.function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dist::kMessagesAttrName)) {
+      if (failed(lowerReceives(state.run, argument, messages, mesh)))
+        return failure();
+      continue;
+    }
     RankedTensorType type = tensorOf(argument);
     View view{state.run.newStorage(Life::IO, byteSize(type)), 0, denseStrides(type.getShape())};
     state.run.setView(argument, view);
@@ -195,12 +204,19 @@ void FunctionLowering::bindInputs() {
     state.program.inputs.push_back(bind(state.function.getArgAttrDict(number), argument, view.storage,
                                         "input" + std::to_string(number)));
   }
+  return success();
 }
 
 LogicalResult FunctionLowering::bindOutputs() {
   Program &program = state.program;
+  auto mesh = state.shared.module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
   llvm::DenseSet<unsigned> bound;
   for (auto [i, value] : llvm::enumerate(state.function.getBody().front().getTerminator()->getOperands())) {
+    if (auto messages = state.function.getResultAttrOfType<ArrayAttr>(i, dist::kMessagesAttrName)) {
+      if (failed(lowerSends(state.run, value, messages, mesh)))
+        return failure();
+      continue;
+    }
     RankedTensorType type = tensorOf(value);
     auto view = type.getNumElements() == 0 && !isa<BlockArgument>(value)
                     ? FailureOr<View>(state.run.allocate(value))
@@ -225,9 +241,8 @@ LogicalResult FunctionLowering::bindOutputs() {
 }
 
 FailureOr<Program> FunctionLowering::run() {
-  if (failed(prepareOps()))
+  if (failed(prepareOps()) || failed(bindInputs()))
     return failure();
-  bindInputs();
   SmallVector<Operation *> ops;
   for (Operation &op : state.function.getBody().front())
     if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&

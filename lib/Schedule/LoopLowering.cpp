@@ -20,14 +20,17 @@ LoweringContext::getKernel(const KernelKey &key, StringRef name, std::string &pr
     llvm::Expected<kernel::GeneratedKernel> kernel = generate();
     if (kernel) {
       std::string symbol = state.shared.images.add(*kernel->module, name);
-      state.shared.kernels[symbol] = {kernel->buffers, kernel->params};
       entry->second =
           CachedKernel{symbol, kernel->tiles, kernel->scratchBytes, kernel->buffers, kernel->params};
     } else {
       problem = llvm::toString(kernel.takeError());
     }
   }
-  return entry->second ? &*entry->second : nullptr;
+  if (!entry->second)
+    return nullptr;
+  // Another stage may have generated it.
+  state.shared.kernels[entry->second->symbol] = {entry->second->buffers, entry->second->params};
+  return &*entry->second;
 }
 
 void LoweringContext::launch(const CachedKernel &kernel, ArrayRef<Access> accesses, unsigned writes,

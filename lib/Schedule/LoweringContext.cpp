@@ -2,6 +2,7 @@
 #include "Collectives.h"
 #include "FunctionState.h"
 
+#include "dialects/Dist/Stages.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MD5.h"
@@ -150,8 +151,9 @@ View LoweringContext::allocate(Value value, bool inside) {
   View view;
   view.strides.assign(type.getRank(), 1);
   bool isOutput = false;
-  for (Operation *user : value.getUsers())
-    isOutput |= isa<func::ReturnOp>(user);
+  for (OpOperand &use : value.getUses()) // what goes to another stage is none
+    isOutput |= isa<func::ReturnOp>(use.getOwner()) &&
+                !state.function.getResultAttr(use.getOperandNumber(), dist::kSendsAttrName);
   if (isOutput && !loads && state.returned.insert(value).second) {
     view.storage = newStorage(Life::IO, byteSize(type));
     view.strides = denseStrides(type.getShape());

@@ -1,9 +1,11 @@
 //===- Schedule.cpp - programs, arenas, kernels -----------------------------===//
 #include "colossal/Schedule/Schedule.h"
 #include "ArenaAllocator.h"
+#include "Events.h"
 #include "Shared.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Stages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <map>
@@ -93,12 +95,20 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
     return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset,
                                  bytes);
   };
+  auto setPlace = [](Operation *binding, IntegerAttr place) {
+    if (place)
+      binding->setAttr(dist::kPlaceAttrName, place);
+  };
   for (const Binding &input : program.inputs)
-    plan::InputOp::create(b, loc, b.getStringAttr(input.name), TypeAttr::get(input.type), input.sharding,
-                          bufferOf(input.storage, 0, input.bytes), input.range, input.rangeUser);
+    setPlace(plan::InputOp::create(b, loc, b.getStringAttr(input.name), TypeAttr::get(input.type),
+                                   input.sharding, bufferOf(input.storage, 0, input.bytes), input.range,
+                                   input.rangeUser),
+             input.place);
   for (const Binding &output : program.outputs)
-    plan::OutputOp::create(b, loc, b.getStringAttr(output.name), TypeAttr::get(output.type), output.sharding,
-                           bufferOf(output.storage, 0, output.bytes), output.range, output.rangeUser);
+    setPlace(plan::OutputOp::create(b, loc, b.getStringAttr(output.name), TypeAttr::get(output.type),
+                                    output.sharding, bufferOf(output.storage, 0, output.bytes), output.range,
+                                    output.rangeUser),
+             output.place);
   if (fixedInputs)
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));
@@ -114,6 +124,12 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
       built->setLoc(instruction.loc);
     if (isa_and_nonnull<plan::LaunchOp>(built))
       built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
+    if (built && instruction.queue)
+      built->setAttr("queue", b.getI64IntegerAttr(instruction.queue));
+    if (built && !instruction.waits.empty())
+      built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
+    if (built && instruction.signals)
+      built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
   }
 }
 
@@ -126,6 +142,7 @@ static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
     auto [ownActivations, ownIO] = placeStorages(program, alignment);
     activations = std::max(activations, ownActivations);
     io = std::max(io, ownIO);
+    orderQueues(program);
   }
   ModuleOp module = shared.module;
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
@@ -163,22 +180,11 @@ private:
 };
 } // namespace
 
-LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
-  if (!options.target)
-    return module.emitError("there is no target to schedule for");
-  const codegen::Target &target = *options.target;
-  module.getContext()->loadDialect<plan::PlanDialect>();
-  unsigned threads = options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count();
-  // Also where it is not used: it loads the dialects of kernels.
-  std::unique_ptr<codegen::ImageBuilder> images =
-      target.createImages(*module.getContext(), options.compileKernels ? threads : 0);
-  if (!options.compileKernels)
-    images = std::make_unique<NoImages>();
-  Shared shared{module, options, target, *images, {}, {}, {}, {}, {}, {}, {}};
+/// Schedules one stage, or a module without stages.
+static LogicalResult scheduleStage(Shared &shared) {
   registerCommonLowerings(shared.lowerings);
-  target.registerLowerings(shared.lowerings);
-
-  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  shared.target.registerLowerings(shared.lowerings);
+  SmallVector<func::FuncOp> functions(shared.module.getOps<func::FuncOp>());
   std::vector<Program> programs;
   for (func::FuncOp function : functions) {
     if (function.isExternal())
@@ -190,7 +196,7 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   }
   placeArenas(shared, programs);
   declareKernels(shared);
-  emitProgram(shared.load, shared, "load", plan::Role::Load, {}, {}, module.getLoc());
+  emitProgram(shared.load, shared, "load", plan::Role::Load, {}, {}, shared.module.getLoc());
   unsigned next = 0;
   for (func::FuncOp function : functions) {
     if (function.isExternal())
@@ -202,9 +208,29 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
   }
   for (func::FuncOp function : functions)
     function.erase();
-  llvm::Expected<GeneratedCode> generated = images->finish();
-  if (!generated)
-    return module.emitError("kernels could not be compiled: ") << llvm::toString(generated.takeError());
-  code = std::move(*generated);
+  return success();
+}
+
+LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
+  if (!options.target)
+    return module.emitError("there is no target to schedule for");
+  const codegen::Target &target = *options.target;
+  module.getContext()->loadDialect<plan::PlanDialect>();
+  unsigned threads = options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count();
+  // Also where it is not used: it loads the dialects of kernels.
+  std::unique_ptr<codegen::ImageBuilder> images =
+      target.createImages(*module.getContext(), options.compileKernels ? threads : 0);
+  if (!options.compileKernels)
+    images = std::make_unique<NoImages>();
+  KernelCache generated;
+  for (ModuleOp stage : dist::getStages(module)) {
+    Shared shared{stage, options, target, *images, generated, {}, {}, {}, {}, {}, {}};
+    if (failed(scheduleStage(shared)))
+      return failure();
+  }
+  llvm::Expected<GeneratedCode> finished = images->finish();
+  if (!finished)
+    return module.emitError("kernels could not be compiled: ") << llvm::toString(finished.takeError());
+  code = std::move(*finished);
   return success();
 }

@@ -17,13 +17,13 @@ struct Shared {
   const ScheduleOptions &options;
   const codegen::Target &target;
   codegen::ImageBuilder &images;
+  KernelCache &generated; ///< of all stages
   LoweringTable lowerings;
   std::vector<Storage> weights;
   llvm::StringMap<unsigned> weightOf; ///< text of a computation from parameters -> index in `weights`
   llvm::StringMap<std::string> parameterSymbols;        ///< text of a parameter -> symbol
   llvm::StringMap<std::pair<int64_t, int64_t>> kernels; ///< symbol -> buffers, params
   Program load;
-  KernelCache generated;
 };
 
 /// Gives every storage of `program` (weights aside) its offset; returns the bytes needed of the activations

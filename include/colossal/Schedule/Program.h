@@ -51,6 +51,9 @@ struct Instruction {
   llvm::SmallVector<mlir::Value> scalars; ///< index values of the source function that `build` asks for
   Work work = {};
   bool located = false; ///< `loc` names all ops that the instruction computes
+  unsigned queue = 0;
+  llvm::SmallVector<int64_t> waits = {}; ///< events that must have been signalled; orderQueues fills these
+  int64_t signals = 0;                   ///< the event that it signals; 0: none
 };
 
 struct Binding {
@@ -61,6 +64,8 @@ struct Binding {
   int64_t bytes = 0;
   mlir::DenseI64ArrayAttr range; ///< of its elements, if the runtime checks them; null otherwise
   mlir::StringAttr rangeUser;
+  mlir::IntegerAttr
+      place; ///< among the model's inputs or outputs, where it is cut into stages; null otherwise
 };
 
 /// One program: the storages that live and die in it, and its instructions.
