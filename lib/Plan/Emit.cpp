@@ -9,11 +9,14 @@
 #include "Elements.h"
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
+#include "dialects/Dist/Stages.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace colossal;
@@ -164,12 +167,32 @@ public:
 
 private:
   LogicalResult emitParameter(ParameterOp op);
+  /// Arenas, parameters and kernels of the module or stage.
+  LogicalResult emitDeclarations(ModuleOp stage, google::protobuf::RepeatedPtrField<Arena> &into);
   LogicalResult emitProgram(ProgramOp op);
+  LogicalResult emitStages(MutableArrayRef<ModuleOp> stages);
+  /// Indices of a program's bindings, by their places among the model's inputs and outputs.
+  struct BindingIndices {
+    std::map<int64_t, int> inputs, outputs, checks;
+  };
+  /// What the plan itself says of a program: that of all its parts, one in each stage.
+  LogicalResult declareProgram(ArrayRef<ProgramOp> parts, BindingIndices &indices);
+  LogicalResult emitPart(ProgramOp op, const BindingIndices &indices, Program &program, StageProgram &out);
+  LogicalResult countBytes(ProgramOp op, Program &program);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
   LogicalResult emitCollective(CollectiveOp op, Collective &out);
-  /// An InputOp or OutputOp.
+  void emitMesh(Mesh &out);
+  void emitHeader(ProgramOp op, Program &out);
+  LogicalResult emitFixedInput(FixedInputOp op, Program &out);
+  // An InputOp or OutputOp: what it is, and (of a Binding or Shard) where a rank's part lies.
   template <typename Op>
-  LogicalResult emitBinding(Op op, Binding &out);
+  LogicalResult describeBinding(Op op, Binding &out);
+  template <typename Op, typename Message>
+  LogicalResult placeBinding(Op op, Message &out);
+  template <typename Op>
+  LogicalResult emitBinding(Op op, Binding &out) {
+    return success(succeeded(describeBinding(op, out)) && succeeded(placeBinding(op, out)));
+  }
   void emitConvolution(ConvolutionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
@@ -180,7 +203,8 @@ private:
   Plan &plan;
   std::string &data;
   dist::MeshAttr mesh;
-  llvm::StringMap<unsigned> arenas, parameters, kernels, files;
+  llvm::StringMap<unsigned> arenas, parameters; ///< of the stage, by symbol
+  llvm::StringMap<unsigned> kernels, files, parameterOfName;
   llvm::StringMap<uint64_t> constants; ///< bytes -> offset
 };
 
@@ -240,7 +264,10 @@ LogicalResult Emitter::emitParameter(ParameterOp op) {
   std::optional<DataType> element = type ? getDataType(type.getElementType()) : std::nullopt;
   if (!element)
     return op.emitOpError("has type ") << op.getType() << ", which a plan cannot hold";
-  parameters[op.getSymName()] = plan.parameters_size();
+  auto [known, isNew] = parameterOfName.try_emplace(op.getName(), plan.parameters_size());
+  parameters[op.getSymName()] = known->second;
+  if (!isNew) // another stage has it, too
+    return success();
   Parameter &out = *plan.add_parameters();
   out.set_name(op.getName().str());
   out.set_type(*element);
@@ -265,7 +292,7 @@ LogicalResult Emitter::emitParameter(ParameterOp op) {
 }
 
 template <typename Op>
-LogicalResult Emitter::emitBinding(Op op, Binding &out) {
+LogicalResult Emitter::describeBinding(Op op, Binding &out) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
   std::optional<DataType> element = tensor ? getDataType(tensor.getElementType()) : std::nullopt;
   if (!element)
@@ -274,7 +301,6 @@ LogicalResult Emitter::emitBinding(Op op, Binding &out) {
   out.set_type(*element);
   for (int64_t size : tensor.getShape())
     out.add_shape(size);
-  fillBox(op.getSharding(), mesh, *out.mutable_box());
   if (std::optional<ArrayRef<int64_t>> range = op.getRange()) {
     if (range->size() != 2)
       return op->emitOpError("has a range of ") << range->size() << " numbers";
@@ -282,6 +308,12 @@ LogicalResult Emitter::emitBinding(Op op, Binding &out) {
     out.mutable_range()->set_greatest((*range)[1]);
     out.mutable_range()->set_user(op.getRangeUser().value_or("").str());
   }
+  return success();
+}
+
+template <typename Op, typename Message>
+LogicalResult Emitter::placeBinding(Op op, Message &out) {
+  fillBox(op.getSharding(), mesh, *out.mutable_box());
   return emitBuffer(op.getBuffer(), *out.mutable_buffer(), op);
 }
 
@@ -448,8 +480,7 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
   return op->emitOpError("is not an instruction of a plan");
 }
 
-LogicalResult Emitter::emitProgram(ProgramOp op) {
-  Program &out = *plan.add_programs();
+void Emitter::emitHeader(ProgramOp op, Program &out) {
   out.set_name(op.getSymName().str());
   out.set_role(static_cast<Program::Role>(op.getRole()));
   if (auto dims = op.getDimensions())
@@ -460,33 +491,190 @@ LogicalResult Emitter::emitProgram(ProgramOp op) {
     }
   if (auto seconds = op.getPredictedSeconds())
     out.set_predicted_seconds(seconds->convertToDouble());
+}
+
+LogicalResult Emitter::emitFixedInput(FixedInputOp op, Program &out) {
+  auto place = addData(op.getValue(), op);
+  if (failed(place))
+    return failure();
+  FixedInput &f = *out.add_fixed_inputs();
+  f.set_name(op.getName().str());
+  f.set_type(*getDataType(op.getValue().getElementType()));
+  for (int64_t size : op.getValue().getShapedType().getShape())
+    f.add_shape(size);
+  f.set_offset(place->first);
+  f.set_bytes(place->second);
+  return success();
+}
+
+LogicalResult Emitter::countBytes(ProgramOp op, Program &program) {
+  Traffic traffic;
+  if (Status status = programTraffic(plan, program, 0, traffic); !status.ok())
+    return op.emitOpError("has collectives whose bytes cannot be computed: ") << status.message();
+  program.set_collective_bytes(collectiveBytes(traffic));
+  return success();
+}
+
+/// What is no instruction: index arithmetic, which instructions refer to.
+static bool isArithmetic(Operation &op) {
+  return isa<dist::CoordinateOp>(op) || isa<arith::ArithDialect>(op.getDialect());
+}
+
+LogicalResult Emitter::emitProgram(ProgramOp op) {
+  Program &out = *plan.add_programs();
+  emitHeader(op, out);
   for (Operation &item : op.getBody().front()) {
     LogicalResult result = success();
-    if (auto input = dyn_cast<InputOp>(item)) {
+    if (auto input = dyn_cast<InputOp>(item))
       result = emitBinding(input, *out.add_inputs());
-    } else if (auto output = dyn_cast<OutputOp>(item)) {
+    else if (auto output = dyn_cast<OutputOp>(item))
       result = emitBinding(output, output.getRange() ? *out.add_checks() : *out.add_outputs());
-    } else if (auto fixed = dyn_cast<FixedInputOp>(item)) {
-      auto place = addData(fixed.getValue(), fixed);
-      if (failed(place))
-        return failure();
-      FixedInput &f = *out.add_fixed_inputs();
-      f.set_name(fixed.getName().str());
-      f.set_type(*getDataType(fixed.getValue().getElementType()));
-      for (int64_t size : fixed.getValue().getShapedType().getShape())
-        f.add_shape(size);
-      f.set_offset(place->first);
-      f.set_bytes(place->second);
-    } else if (!isa<dist::CoordinateOp>(item) && !isa<arith::ArithDialect>(item.getDialect())) {
+    else if (auto fixed = dyn_cast<FixedInputOp>(item))
+      result = emitFixedInput(fixed, out);
+    else if (!isArithmetic(item))
       result = emitInstruction(&item, *out.add_body(), out);
-    }
     if (failed(result))
       return failure();
   }
-  Traffic traffic;
-  if (Status status = programTraffic(plan, out, 0, traffic); !status.ok())
-    return op.emitOpError("has collectives whose bytes cannot be computed: ") << status.message();
-  out.set_collective_bytes(collectiveBytes(traffic));
+  return countBytes(op, out);
+}
+
+LogicalResult Emitter::emitDeclarations(ModuleOp stage, google::protobuf::RepeatedPtrField<Arena> &into) {
+  arenas.clear();
+  parameters.clear();
+  for (ArenaOp op : stage.getOps<ArenaOp>()) {
+    arenas[op.getSymName()] = into.size();
+    Arena &out = *into.Add();
+    out.set_name(op.getSymName().str());
+    out.set_space(static_cast<Arena::Space>(op.getSpace()));
+    out.set_life(static_cast<Arena::Life>(op.getLife()));
+    out.set_bytes(op.getBytes());
+    out.set_alignment(op.getAlignment());
+  }
+  for (ParameterOp op : stage.getOps<ParameterOp>())
+    if (failed(emitParameter(op)))
+      return failure();
+  for (KernelOp op : stage.getOps<KernelOp>()) {
+    if (!kernels.try_emplace(op.getSymName(), plan.kernels_size()).second)
+      continue;
+    Kernel &out = *plan.add_kernels();
+    out.set_module(0);
+    out.set_symbol(op.getSymName().str());
+    out.set_buffers(op.getBuffers());
+    out.set_params(op.getParams());
+  }
+  return success();
+}
+
+void Emitter::emitMesh(Mesh &out) {
+  for (dist::MeshAxisAttr axis : mesh.getAxes()) {
+    MeshAxis &added = *out.add_axes();
+    added.set_name(axis.getName().str());
+    added.set_size(axis.getSize());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// The place of an input or output among the model's.
+template <typename Op>
+static int64_t getPlace(Op op) {
+  auto place = op->template getAttrOfType<IntegerAttr>(dist::kPlaceAttrName);
+  return place ? place.getInt() : 0;
+}
+
+LogicalResult Emitter::declareProgram(ArrayRef<ProgramOp> parts, BindingIndices &indices) {
+  Program &out = *plan.add_programs();
+  ProgramOp first = parts.front();
+  emitHeader(first, out);
+  // In the model's order; an input may go to several stages.
+  std::map<int64_t, InputOp> inputs;
+  std::map<int64_t, OutputOp> outputs;
+  for (ProgramOp part : parts) {
+    for (auto input : part.getOps<InputOp>())
+      inputs.try_emplace(getPlace(input), input);
+    for (auto output : part.getOps<OutputOp>())
+      outputs.try_emplace(getPlace(output), output);
+  }
+  for (auto &[place, input] : inputs) {
+    indices.inputs[place] = out.inputs_size();
+    if (failed(describeBinding(input, *out.add_inputs())))
+      return failure();
+  }
+  for (auto &[place, output] : outputs) {
+    const bool isCheck = output.getRange().has_value();
+    (isCheck ? indices.checks : indices.outputs)[place] = isCheck ? out.checks_size() : out.outputs_size();
+    if (failed(describeBinding(output, isCheck ? *out.add_checks() : *out.add_outputs())))
+      return failure();
+  }
+  for (auto fixed : first.getOps<FixedInputOp>())
+    if (failed(emitFixedInput(fixed, out)))
+      return failure();
+  return success();
+}
+
+LogicalResult Emitter::emitPart(ProgramOp op, const BindingIndices &indices, Program &program,
+                                StageProgram &out) {
+  auto emitShard = [&](auto binding, const std::map<int64_t, int> &index, Shard &shard) {
+    shard.set_binding(index.at(getPlace(binding)));
+    return placeBinding(binding, shard);
+  };
+  for (Operation &item : op.getBody().front()) {
+    LogicalResult result = success();
+    if (auto input = dyn_cast<InputOp>(item))
+      result = emitShard(input, indices.inputs, *out.add_inputs());
+    else if (auto output = dyn_cast<OutputOp>(item))
+      result = output.getRange() ? emitShard(output, indices.checks, *out.add_checks())
+                                 : emitShard(output, indices.outputs, *out.add_outputs());
+    else if (!isArithmetic(item) && !isa<FixedInputOp>(item))
+      result = emitInstruction(&item, *out.add_body(), program);
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Emitter::emitStages(MutableArrayRef<ModuleOp> stages) {
+  plan.set_version(2); // the first that has stages
+  // A stage goes on while what it has sent waits for the next one.
+  plan.set_message_slots(1);
+  SmallVector<SmallVector<ProgramOp>> programs;
+  std::vector<BindingIndices> indices;
+  for (auto first : stages.front().getOps<ProgramOp>()) {
+    SmallVector<ProgramOp> &parts = programs.emplace_back();
+    for (ModuleOp stage : stages) {
+      auto part = stage.lookupSymbol<ProgramOp>(first.getSymName());
+      if (!part)
+        return stage.emitOpError("has no part of program @") << first.getSymName();
+      parts.push_back(part);
+    }
+    if (failed(declareProgram(parts, indices.emplace_back())))
+      return failure();
+  }
+  std::map<std::string, unsigned> texts; // equal ones are one
+  for (auto [s, stage] : llvm::enumerate(stages)) {
+    mesh = stage->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+    if (!mesh)
+      return stage.emitOpError("has no mesh (attribute '") << dist::kMeshAttrName << "')";
+    StageText text;
+    if (failed(emitDeclarations(stage, *text.mutable_arenas())))
+      return failure();
+    for (auto [p, parts] : llvm::enumerate(programs))
+      if (failed(emitPart(parts[s], indices[p], *plan.mutable_programs(p), *text.add_programs())))
+        return failure();
+    Stage &out = *plan.add_stages();
+    out.set_name(stage.getName().value_or("").str());
+    emitMesh(*out.mutable_mesh());
+    auto [known, isNew] = texts.try_emplace(text.SerializeAsString(), plan.stage_texts_size());
+    out.set_text(known->second);
+    if (isNew)
+      *plan.add_stage_texts() = std::move(text);
+  }
+  for (auto [p, parts] : llvm::enumerate(programs))
+    if (failed(countBytes(parts.front(), *plan.mutable_programs(p))))
+      return failure();
   return success();
 }
 
@@ -495,11 +683,6 @@ LogicalResult Emitter::run() {
   if (!mesh)
     return module.emitError("has no mesh (attribute '") << dist::kMeshAttrName << "')";
   plan.set_version(1);
-  for (dist::MeshAxisAttr axis : mesh.getAxes()) {
-    MeshAxis &out = *plan.mutable_mesh()->add_axes();
-    out.set_name(axis.getName().str());
-    out.set_size(axis.getSize());
-  }
   plan.mutable_target()->set_device(options.device);
   plan.mutable_target()->set_triple(options.triple);
   plan.mutable_target()->set_cpu(options.cpu);
@@ -510,29 +693,18 @@ LogicalResult Emitter::run() {
     for (StringAttr text : texts.getAsRange<StringAttr>())
       plan.add_texts(text.getValue().str());
 
-  for (ArenaOp op : module.getOps<ArenaOp>()) {
-    arenas[op.getSymName()] = plan.arenas_size();
-    Arena &out = *plan.add_arenas();
-    out.set_name(op.getSymName().str());
-    out.set_space(static_cast<Arena::Space>(op.getSpace()));
-    out.set_life(static_cast<Arena::Life>(op.getLife()));
-    out.set_bytes(op.getBytes());
-    out.set_alignment(op.getAlignment());
-  }
-  for (ParameterOp op : module.getOps<ParameterOp>())
-    if (failed(emitParameter(op)))
+  SmallVector<ModuleOp> stages = dist::getStages(module);
+  if (stages.front() != module) {
+    if (failed(emitStages(stages)))
       return failure();
-  for (KernelOp op : module.getOps<KernelOp>()) {
-    kernels[op.getSymName()] = plan.kernels_size();
-    Kernel &out = *plan.add_kernels();
-    out.set_module(0);
-    out.set_symbol(op.getSymName().str());
-    out.set_buffers(op.getBuffers());
-    out.set_params(op.getParams());
-  }
-  for (ProgramOp op : module.getOps<ProgramOp>())
-    if (failed(emitProgram(op)))
+  } else {
+    emitMesh(*plan.mutable_mesh());
+    if (failed(emitDeclarations(module, *plan.mutable_arenas())))
       return failure();
+    for (ProgramOp op : module.getOps<ProgramOp>())
+      if (failed(emitProgram(op)))
+        return failure();
+  }
   uint64_t staging = 0;
   for (uint64_t bytes : stagingByQueue(plan))
     staging += bytes;
