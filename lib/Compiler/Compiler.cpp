@@ -10,13 +10,16 @@
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Cost/Evidence.h"
+#include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/Emit.h"
+#include "colossal/Plan/Stages.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/NarrowTypes.h"
+#include "dialects/Dist/Stages.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -27,6 +30,7 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Threading.h"
 
 #include <chrono>
@@ -39,7 +43,8 @@ namespace colossal {
 /// Of images in the code section: whoever loads one may read it in words.
 static constexpr uint64_t kImageAlignment = 64;
 
-static constexpr StringRef kPhaseNames[] = {"import", "outline", "search", "partition", "schedule", "plan"};
+static constexpr StringRef kPhaseNames[] = {"import",    "outline",  "step", "search",
+                                            "partition", "schedule", "plan"};
 
 std::optional<Phase> parsePhase(StringRef name) {
   for (auto [i, phase] : llvm::enumerate(kPhaseNames))
@@ -192,47 +197,92 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
   return all;
 }
 
-/// What a rank takes of the machine that is compiled for: its ranks share the host's cores, or this one's, as
+/// Threads of a rank of the machine that is compiled for: its ranks share the host's cores, or this one's, as
 /// the runtime shares them.
-static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) {
-  uint64_t ranks = 1;
-  for (const plan::MeshAxis &axis : plan.mesh().axes())
-    ranks *= axis.size();
+static unsigned getRankThreads(const plan::Plan &plan, const CompileOptions &options) {
+  uint64_t ranks = 0;
+  for (const plan::StageView &stage : plan::stagesOf(plan))
+    ranks += stage.ranks;
   unsigned cores = llvm::hardware_concurrency().compute_thread_count();
   const cost::Machine &machine = options.layout.machine;
   if (machine.host) {
     cores = static_cast<unsigned>(machine.host->cores);
     ranks = static_cast<uint64_t>(machine.ranksOnHost(static_cast<int64_t>(ranks)));
   }
-  return measurePlan(plan,
-                     static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks))));
+  return static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks)));
+}
+
+/// What a rank takes of the machine that is compiled for; of all ranks the one that takes most.
+static PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) {
+  return measurePlan(plan, getRankThreads(plan, options));
+}
+
+/// Seconds of one run through stages that take so long each, from the first input to the last output.
+static double simulateStages(ArrayRef<PlanPrice> stages) {
+  cost::PipelineProblem problem;
+  problem.schedule = cost::Schedule::GPipe;
+  problem.stages = static_cast<int>(stages.size());
+  for (const PlanPrice &price : stages) {
+    problem.work.emplace_back().forward = price.total() - price.sending;
+    problem.hopSeconds.push_back(price.sending);
+  }
+  double end = 0;
+  for (const cost::PipelineEvent &event : cost::simulate(problem, /*withTimeline=*/true).timeline)
+    if (event.pass == cost::PipelineEvent::Forward)
+      end = std::max(end, event.end);
+  return end;
+}
+
+/// Prices a program, or its parts in all stages.
+static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const cost::Machine &machine,
+                           CompileResult &result) {
+  SmallVector<PlanPrice> prices;
+  for (plan::ProgramOp part : parts)
+    prices.push_back(pricePlan(part, dist::getMesh(part->getParentOfType<ModuleOp>()), ranks, machine));
+  plan::ProgramOp first = parts.front();
+  const std::string name = first.getSymName().str();
+  PlanPrice all;
+  for (const PlanPrice &price : prices) {
+    all.computing += price.computing;
+    all.moving += price.moving;
+    all.communicating += price.communicating;
+    all.instructions += price.instructions;
+  }
+  // Where nothing was measured on the host, the program's time is the search's.
+  if (!machine.host)
+    return;
+  for (size_t s = 0; s < prices.size() && result.stages.size() == prices.size(); ++s)
+    result.stages[s].seconds = std::max(result.stages[s].seconds, prices[s].total());
+  const double seconds = prices.size() == 1 ? prices.front().total() : simulateStages(prices);
+  for (plan::ProgramOp part : parts)
+    part.setPredictedSecondsAttr(Builder(part.getContext()).getF64FloatAttr(seconds));
+  result.layout.predictedByFunction.erase(name);
+  result.predictions.push_back({name, all.computing, all.moving, all.communicating, all.instructions});
+  result.layout.summary += "predicted time of program '" + name + "': " + all.describe() + "\n";
 }
 
 /// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what
 /// is predicted.
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   const cost::Machine &machine = options.layout.machine;
+  const int64_t ranks = dist::getNumRanks(module);
   // Of another machine no time goes into the programs, which are for this CPU.
   const bool foreign = !layout::describeForeignTimes(machine).empty();
   if (foreign)
     result.layout.predictedByFunction.clear();
-  dist::MeshAttr mesh = dist::getMesh(module);
-  for (auto program : module.getOps<plan::ProgramOp>()) {
+  SmallVector<ModuleOp> stages = dist::getStages(module);
+  if (stages.front() != module)
+    result.stages.resize(stages.size());
+  for (auto program : ModuleOp(stages.front()).getOps<plan::ProgramOp>()) {
     if (program.getRole() == plan::Role::Load || foreign)
       continue;
-    PlanPrice price = pricePlan(program, mesh, machine);
-    // Where nothing was measured on the host, the program's time is the search's.
-    if (!machine.host)
-      continue;
-    program.setPredictedSecondsAttr(Builder(module.getContext()).getF64FloatAttr(price.total()));
-    result.layout.predictedByFunction.erase(program.getSymName().str());
-    result.predictions.push_back(
-        {program.getSymName().str(), price.computing, price.moving, price.communicating, price.instructions});
-    result.layout.summary +=
-        "predicted time of program '" + program.getSymName().str() + "': " + price.describe() + "\n";
+    SmallVector<plan::ProgramOp> parts;
+    for (ModuleOp stage : stages)
+      if (auto part = stage.lookupSymbol<plan::ProgramOp>(program.getSymName()))
+        parts.push_back(part);
+    predictProgram(parts, ranks, machine, result);
   }
-  result.layout.summary +=
-      "error of predictions: " + cost::describePlanEvidence(machine, mesh.getNumRanks()) + "\n";
+  result.layout.summary += "error of predictions: " + cost::describePlanEvidence(machine, ranks) + "\n";
   return success();
 }
 
@@ -288,7 +338,12 @@ static LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, Co
       program.set_predicted_seconds(seconds->second);
   PlanMemory memory = measureMemory(result.plan, options);
   result.memory = memory.list();
-  result.layout.summary += "memory of the plan, per rank: " + memory.describe() + "\n";
+  for (auto [stage, ofStage] :
+       llvm::zip(result.stages, measureStages(result.plan, getRankThreads(result.plan, options))))
+    stage.memory = ofStage.list();
+  result.layout.summary += (result.stages.empty() ? "memory of the plan, per rank: "
+                                                  : "memory of the plan, on a rank of the largest stage: ") +
+                           memory.describe() + "\n";
   result.plan.mutable_report()->set_summary(result.layout.summary);
   addImages(result);
   plan::repairText(result.plan);
@@ -303,7 +358,8 @@ struct PhaseBegins : PassInstrumentation {
   void runBeforePass(Pass *pass, Operation *) override {
     auto phase = llvm::StringSwitch<std::optional<Phase>>(pass->getArgument())
                      .Case("colossal-outline-blocks", Phase::Outline)
-                     .Case("colossal-inline-blocks", Phase::Search)
+                     .Case("colossal-inline-blocks", Phase::Step)
+                     .Case("colossal-search-layouts", Phase::Search)
                      .Case("colossal-partition", Phase::Partition)
                      .Case("colossal-schedule", Phase::Schedule)
                      .Default(std::nullopt);
@@ -343,6 +399,39 @@ private:
 };
 } // namespace
 
+/// Puts what was cut how before what was laid out how.
+static void describeStages(CompileResult &result) {
+  const step::StepReport &step = result.step;
+  if (step.stages.empty())
+    return;
+  auto printed = [](uint64_t bytes) {
+    return bytes < 1048576 ? llvm::formatv("{0:F1} KiB", double(bytes) / 1024).str()
+                           : llvm::formatv("{0:F1} MiB", double(bytes) / 1048576).str();
+  };
+  double all = 0;
+  for (const step::StageInfo &stage : step.stages)
+    all += stage.seconds;
+  std::string text = "stages: " + step.why + "\n";
+  for (auto [s, stage] : llvm::enumerate(step.stages)) {
+    text += "stage " + std::to_string(s) + " (rank" +
+            (stage.ranks > 1 ? "s " + std::to_string(stage.firstRank) + " to " : " ") +
+            std::to_string(stage.firstRank + stage.ranks - 1) + "): " + std::to_string(stage.ops) +
+            " operators, from '" + stage.first + "' to '" + stage.last + "'; " +
+            llvm::formatv("{0:F0} % of the time, parameters of {1}, {2:F0} % of all",
+                          100 * stage.seconds / all, printed(stage.weightBytes),
+                          100 * double(stage.weightBytes) / double(std::max<uint64_t>(1, step.weightBytes)))
+                .str();
+    for (const step::StageMessage &message : step.messages)
+      if (message.from == static_cast<int64_t>(s))
+        text += "; sends '" + message.name + "', " + printed(message.bytes) + ", to stage " +
+                std::to_string(message.to);
+    text += "\n";
+  }
+  result.layout.summary = text + result.layout.summary;
+  result.layout.explanation = text + result.layout.explanation;
+  result.layout.pins = step.pins + result.layout.pins;
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                         CompileResult &result) {
   if (!module->hasAttr(dist::kMeshAttrName)) {
@@ -364,6 +453,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result);
   if (failed(manager.run(module)))
     return failure();
+  describeStages(result);
   if (last != Phase::Plan)
     return success();
   begin(Phase::Plan);

@@ -4,6 +4,7 @@
 #include "colossal/Codegen/Targets.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
+#include "colossal/Step/CutStages.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -13,19 +14,39 @@ namespace colossal {
 
 void registerPhaseVerifier();
 
+/// Pins name stages or layouts.
+static step::StepOptions getStepOptions(const CompileOptions &options) {
+  step::StepOptions step;
+  step.machine = options.layout.machine;
+  step.machineText = options.layout.machineText;
+  step.memoryBytes = options.layout.memoryBytes;
+  llvm::copy_if(options.layout.pins, std::back_inserter(step.pins), step::isStagePin);
+  return step;
+}
+static layout::LayoutOptions getLayoutOptions(const CompileOptions &options) {
+  layout::LayoutOptions layout = options.layout;
+  llvm::erase_if(layout.pins, step::isStagePin);
+  return layout;
+}
+
 void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
                  CompileResult *result) {
   for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
     auto phase = static_cast<Phase>(i);
     switch (phase) {
     case Phase::Outline: manager.addPass(outline::createOutlineBlocks()); break;
-    case Phase::Search:
+    case Phase::Step:
       manager.addPass(outline::createInlineBlocks());
-      manager.addPass(layout::createSearchLayoutsPass(options.layout, result ? &result->layout : nullptr));
+      manager.addPass(step::createCutStagesPass(getStepOptions(options), result ? &result->step : nullptr));
+      break;
+    case Phase::Search:
+      manager.addPass(
+          layout::createSearchLayoutsPass(getLayoutOptions(options), result ? &result->layout : nullptr));
       break;
     case Phase::Partition:
       manager.addPass(partition::createPartitionPass(
           [&options](ModuleOp module) { return layout::getCollectiveCost(module, options.layout); }));
+      manager.addPass(step::createPlanTransfers());
       break;
     case Phase::Schedule:
       manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->code : nullptr));
@@ -51,13 +72,14 @@ std::vector<std::string> listPasses(const CompileOptions &options, Phase last) {
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> to{*this, "to",
-                         llvm::cl::desc("last phase: import, outline, search, partition, schedule"),
+                         llvm::cl::desc("last phase: import, outline, step, search, partition, schedule"),
                          llvm::cl::init("schedule")};
 };
 } // namespace
 
 void registerPhases(const CompileOptions &options) {
   outline::registerPasses();
+  step::registerPasses();
   partition::registerPasses();
   layout::registerPasses();
   schedule::registerPasses(codegen::createTarget);
@@ -72,7 +94,7 @@ void registerPhases(const CompileOptions &options) {
         std::optional<Phase> last = parsePhase(parsed.to);
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
-                       "' is not one of import, outline, search, partition, schedule");
+                       "' is not one of import, outline, step, search, partition, schedule");
         manager.addPass(createVerifyPhasePass(Phase::Import));
         buildPhases(manager, options, Phase::Import, *last, nullptr);
         return success();

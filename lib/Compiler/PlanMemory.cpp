@@ -1,6 +1,8 @@
 //===- PlanMemory.cpp - what a finished plan takes of a device --------------===//
 #include "PlanMemory.h"
 
+#include "colossal/Plan/Traffic.h"
+
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -24,9 +26,10 @@ static uint64_t largestScratch(const Body &body) {
   return largest;
 }
 
-PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
+static PlanMemory measureStage(const plan::StageView &stage, unsigned threads) {
+  const plan::Plan &plan = *stage.plan;
   PlanMemory memory;
-  for (const plan::Arena &arena : plan.arenas()) {
+  for (const plan::Arena &arena : *stage.arenas) {
     if (arena.life() == plan::Arena::WEIGHTS || arena.life() == plan::Arena::STATE)
       memory.weights += arena.bytes();
     else if (arena.life() == plan::Arena::IO)
@@ -35,13 +38,27 @@ PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
       memory.activations += arena.bytes();
   }
   uint64_t scratch = 0;
-  for (const plan::Program &program : plan.programs())
-    scratch = std::max(scratch, largestScratch(program.body()));
+  for (int program = 0; program < plan.programs_size(); ++program)
+    scratch = std::max(scratch, largestScratch(stage.body(program)));
   for (const plan::Function &function : plan.functions())
     scratch = std::max(scratch, largestScratch(function.body()));
   memory.scratch = llvm::alignTo(scratch, kScratchAlignment) * threads;
   memory.staging = plan.staging_bytes();
+  memory.messages = plan::waitingBytes(stage);
   return memory;
+}
+
+std::vector<PlanMemory> measureStages(const plan::Plan &plan, unsigned threads) {
+  std::vector<PlanMemory> all;
+  for (const plan::StageView &stage : plan::stagesOf(plan))
+    all.push_back(measureStage(stage, threads));
+  return all;
+}
+
+PlanMemory measurePlan(const plan::Plan &plan, unsigned threads) {
+  std::vector<PlanMemory> all = measureStages(plan, threads);
+  return *std::max_element(all.begin(), all.end(),
+                           [](const PlanMemory &a, const PlanMemory &b) { return a.total() < b.total(); });
 }
 
 std::string PlanMemory::describe() const {
@@ -55,7 +72,8 @@ std::string PlanMemory::describe() const {
   };
   return "weights " + text(weights) + ", activations and workspace " + text(activations) +
          ", inputs and outputs " + text(io) + ", kernels' scratch " + text(scratch) +
-         (staging ? ", staging between processes " + text(staging) : "") + ", total " + text(total()) + " (" +
+         (staging ? ", staging between processes " + text(staging) : "") +
+         (messages ? ", messages between stages " + text(messages) : "") + ", total " + text(total()) + " (" +
          std::to_string(total()) + " bytes)";
 }
 

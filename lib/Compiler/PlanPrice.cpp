@@ -27,9 +27,10 @@ double product(ArrayRef<int64_t> sizes) {
 
 class Pricing {
 public:
-  Pricing(dist::MeshAttr mesh, const cost::Machine &machine) : mesh(mesh), network(machine), device(network) {
+  Pricing(dist::MeshAttr mesh, int64_t ranks, const cost::Machine &machine)
+      : mesh(mesh), ranks(ranks), network(machine), device(network) {
     if (machine.host)
-      host.emplace(machine, static_cast<int>(mesh.getNumRanks()));
+      host.emplace(machine, static_cast<int>(ranks));
   }
 
   double price(plan::LaunchOp op) const;
@@ -37,6 +38,13 @@ public:
   double price(plan::CollectiveOp op) const;
   double price(plan::CopyOp op) const {
     return seconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
+  }
+
+  /// From a stage to the next: so far apart lie the ranks, and as many stages may send at once.
+  double price(plan::SendOp op) const {
+    auto all = static_cast<int>(ranks), stride = static_cast<int>(mesh.getNumRanks());
+    return network.seconds(cost::Collective::Permute, static_cast<double>(op.getSrc().getBytes()),
+                           {std::max(2, all / stride), stride, all});
   }
 
 private:
@@ -48,6 +56,7 @@ private:
   }
 
   dist::MeshAttr mesh;
+  int64_t ranks;
   std::optional<cost::HostCost> host;
   cost::CostModel network;
   cost::OperationCost device;
@@ -122,8 +131,9 @@ double Pricing::price(plan::CollectiveOp op) const {
 
 } // namespace
 
-PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine) {
-  Pricing pricing(mesh, machine);
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
+                    const cost::Machine &machine) {
+  Pricing pricing(mesh, ranks, machine);
   PlanPrice price;
   Builder builder(program.getContext());
   program.getBody().walk([&](Operation *op) {
@@ -134,6 +144,10 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Ma
       seconds = pricing.price(convolution);
     } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
       seconds = pricing.price(collective);
+      sum = &price.communicating;
+    } else if (auto send = dyn_cast<plan::SendOp>(op)) {
+      seconds = pricing.price(send);
+      price.sending += seconds;
       sum = &price.communicating;
     } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
       seconds = pricing.price(copy);

@@ -18,16 +18,19 @@ namespace colossal {
 
 /// Seconds of one run of a program on one rank, every rank doing the same.
 struct PlanPrice {
-  double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives
+  double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives and what it sends
+  double sending = 0;                                  ///< part of the latter: to other stages
   int64_t instructions = 0;
   double total() const { return computing + moving + communicating; }
   /// One line for people.
   std::string describe() const;
 };
 
-/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`. Each instruction gets
-/// its seconds as an attribute `colossal.seconds`, which goes into the plan.
-PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, const cost::Machine &machine);
+/// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`, where `ranks` share
+/// the machine, those of other stages too. Each instruction gets its seconds as an attribute
+/// `colossal.seconds`, which goes into the plan.
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
+                    const cost::Machine &machine);
 
 } // namespace colossal
 

@@ -8,6 +8,7 @@
 
 #include "colossal/Outline/Outline.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Stages.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -64,6 +65,12 @@ std::string checkOutlined(Operation *op, SymbolTableCollection &) {
   if (op->hasAttr(dist::kAssignmentAttrName))
     return "has an assignment before any search";
   return checkGlobal(op, true);
+}
+
+std::string checkStepped(Operation *op, SymbolTableCollection &) {
+  if (op->hasAttr(dist::kAssignmentAttrName))
+    return "has an assignment before any search";
+  return checkGlobal(op, false);
 }
 
 std::string checkSearched(Operation *op, SymbolTableCollection &) {
@@ -129,6 +136,8 @@ std::string checkScheduled(Operation *op, SymbolTableCollection &symbols) {
     unsigned loads = llvm::count_if(module.getOps<plan::ProgramOp>(), [](plan::ProgramOp program) {
       return program.getRole() == plan::Role::Load;
     });
+    if (dist::getStages(module).front() != module) // its stages have one each
+      return "";
     return loads == 1 ? "" : "has " + std::to_string(loads) + " load programs, expected one";
   }
   if (isa<shard::GridOp>(op))
@@ -152,12 +161,12 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
   using VerifyPhaseBase::VerifyPhaseBase;
 
   void runOnOperation() override {
-    static constexpr Rule rules[] = {checkImported, checkOutlined, checkSearched, checkPartitioned,
-                                     checkScheduled};
+    static constexpr Rule rules[] = {checkImported, checkOutlined,    checkStepped,
+                                     checkSearched, checkPartitioned, checkScheduled};
     std::optional<Phase> after = parsePhase(phase);
     if (!after || *after == Phase::Plan) {
       getOperation().emitError() << "colossal-verify-phase: '" << phase.getValue()
-                                 << "' is not one of import, outline, search, partition, schedule";
+                                 << "' is not one of import, outline, step, search, partition, schedule";
       return signalPassFailure();
     }
     Rule rule = rules[static_cast<unsigned>(*after)];
@@ -170,7 +179,8 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
     });
     if (found > kMostListed)
       getOperation().emitError() << "and " << found - kMostListed << " more";
-    if (found || (*after == Phase::Outline && failed(outline::verifyCalls(getOperation()))))
+    if (found || (*after == Phase::Outline && failed(outline::verifyCalls(getOperation()))) ||
+        (*after == Phase::Step && failed(dist::verifyStages(getOperation()))))
       signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -3,8 +3,8 @@
 
     run.py --build build                               everything: each model, each case, 1 to 8 ranks, local and MPI,
                                                        by search and by pinned layouts
-    run.py --build build --fast                        one case of each model, at 1 and 4 ranks, one pinned layout and one of
-                                                       the papers
+    run.py --build build --fast                        one case of each model, at 1 and 4 ranks, one pinned layout, one of
+                                                       the papers and one mesh with stages
     run.py --build build --models gpt2 --meshes 2x2    a selection
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
 
@@ -59,6 +59,9 @@ LAYOUTS_OF = {"mlp": ["replicated", "columns", "rows"], "convnext": IMAGES + ["c
 # The layouts of the papers, on the meshes that they take.
 RECIPES = {"1d": ["4", "2x2", "8"], "sequence": ["2", "4", "8"], "ulysses": ["2", "4"], "2d": ["2x2", "2x3", "2x4", "4x2"],
            "2.5d": ["2x2x2", "1x2x2", "2x1x2"], "3d": ["2x2x2", "1x2x2", "2x2x1"]}
+
+# Pipeline stages, alone and with axes inside of them.
+STAGES = ["stage=2", "stage=3", "stage=4", "stage=2,model=2", "data=2,stage=2,model=2", "data=3,stage=2"]
 
 Job = collections.namedtuple("Job", "model case mesh comm layout pins")
 Row = collections.namedtuple("Row", "job status error compile_seconds seconds detail")
@@ -181,9 +184,12 @@ def jobs_of(arguments):
             chosen.append((middle, "3", "local", layouts[(number + 4) % len(layouts)]))
             recipe = list(RECIPES)[number % len(RECIPES)]
             chosen.append((middle, RECIPES[recipe][0], "local", "paper-" + recipe))
+            chosen.append((middle, STAGES[number % len(STAGES)], "local", "search"))
         else:
             chosen = [(case, mesh, "local", "search") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
             chosen += [(case, "4", "mpi", "search") for case in cases]
+            chosen += [(case, mesh, "local", "search") for case in cases for mesh in STAGES]
+            chosen += [(middle, mesh, "mpi", "search") for mesh in STAGES]
             chosen += [(middle, mesh, "local", layout) for layout in layouts for mesh in ("2", "3", "4", "8")]
             chosen += [(middle, "4", "mpi", layout) for layout in layouts]
             chosen += [(middle, mesh, "local", "paper-" + recipe) for recipe, meshes in RECIPES.items() for mesh in meshes]

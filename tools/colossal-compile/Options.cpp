@@ -291,7 +291,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
     fail("--emit: '" + raw.emit +
-         "' is not a phase; phases are import, outline, search, partition, schedule, plan");
+         "' is not a phase; phases are import, outline, step, search, partition, schedule, plan");
   options.last = *phase;
   checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
@@ -376,11 +376,12 @@ int parseOptions(int argc, char **argv, Options &options) {
   app.add_option("-o,--output", options.output,
                  "the plan file; default: the model's name with .cplan, in this folder")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  CLI::Option *mesh =
-      app.add_option("--mesh", compile.mesh,
-                     "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); with "
-                     "--plan-only: of data, model, context and stage, those that are fixed, or "
-                     "sizes whose roles are searched");
+  CLI::Option *mesh = app.add_option(
+      "--mesh", compile.mesh,
+      "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); an axis named stage cuts "
+      "the model into pipeline stages: stage=2,model=2 (docs/Stages.md); with "
+      "--plan-only: of data, model, context and stage, those that are fixed, or "
+      "sizes whose roles are searched");
   app.add_option(
          "--devices", options.training.task.devices,
          "how many ranks; the search chooses their mesh, but for the axes that --mesh names (model=2). "
@@ -419,7 +420,8 @@ int parseOptions(int argc, char **argv, Options &options) {
                  "docs/Layouts.md")
       ->check(CLI::IsMember({"1d", "2d", "2.5d", "3d", "sequence", "ulysses"}));
   app.add_option("--pin", raw.pins,
-                 "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names; see docs/Layouts.md")
+                 "REGEX=LAYOUT fixes the layout of ops or tensors by their ONNX names, see docs/Layouts.md; "
+                 "REGEX=stage:K puts ops into stage K, from 0 on")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--pins", raw.pinFiles,
@@ -442,7 +444,7 @@ int parseOptions(int argc, char **argv, Options &options) {
       },
       "list what --target takes, and stop");
   app.add_option("--emit", raw.emit,
-                 "stop after a phase and print its IR: import, outline, search, partition, schedule");
+                 "stop after a phase and print its IR: import, outline, step, search, partition, schedule");
   app.add_option("--target", raw.target,
                  "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
                  "that LLVM calls so, such as cpu:x86-64-v3");

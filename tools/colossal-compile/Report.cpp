@@ -1,7 +1,9 @@
 //===- Report.cpp - what colossal-compile prints, as JSON -------------------===//
 #include "Report.h"
 
+#include "colossal/Partition/Partition.h"
 #include "colossal/Plan/DataType.h"
+#include "dialects/Dist/Stages.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -91,13 +93,38 @@ static json describePrograms(const CompileResult &result) {
   return list;
 }
 
+static json describeStages(const CompileResult &result) {
+  json list = json::array();
+  for (size_t s = 0; s < result.step.stages.size(); ++s) {
+    const step::StageInfo &stage = result.step.stages[s];
+    json sends = json::array(), memory = json::object();
+    for (const step::StageMessage &message : result.step.messages)
+      if (message.from == static_cast<int64_t>(s))
+        sends.push_back({{"name", message.name}, {"to", message.to}, {"bytes", message.bytes}});
+    json entry = {{"first_rank", stage.firstRank},
+                  {"ranks", stage.ranks},
+                  {"operators", stage.ops},
+                  {"first", stage.first},
+                  {"last", stage.last},
+                  {"parameter_bytes", stage.weightBytes},
+                  {"searched_seconds", stage.seconds},
+                  {"sends", sends}};
+    if (s < result.stages.size()) {
+      for (const auto &[kind, bytes] : result.stages[s].memory)
+        memory[kind] = bytes;
+      entry["predicted_s"] = result.stages[s].seconds > 0 ? json(result.stages[s].seconds) : json();
+      entry["memory"] = memory;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 std::string printResultJson(const Options &options, const CompileResult &result, double seconds) {
   json axes = json::array();
-  uint64_t ranks = 1;
-  for (const plan::MeshAxis &axis : result.plan.mesh().axes()) {
-    axes.push_back({{"name", axis.name()}, {"size", axis.size()}});
-    ranks *= axis.size();
-  }
+  for (dist::MeshAxisAttr axis : dist::getMesh(*result.module).getAxes())
+    axes.push_back({{"name", axis.getName().str()}, {"size", axis.getSize()}});
+  const int64_t ranks = dist::getNumRanks(*result.module);
   json memory = {
       {"limit", options.compile.layout.memoryBytes ? json(options.compile.layout.memoryBytes) : json()}};
   for (const auto &[kind, bytes] : result.memory)
@@ -134,6 +161,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                   {"features", result.code.features}}},
                 {"programs", describePrograms(result)},
                 {"memory", memory},
+                {"stages", describeStages(result)},
                 {"collectives", collectives},
                 {"layout", layout},
                 {"gap", result.layout.gap ? json(*result.layout.gap) : json()},

@@ -38,8 +38,8 @@ static cl::list<std::string> shapes("shape", cl::desc("INPUT=2x3x4 binds an inpu
                                     cl::cat(category));
 static cl::list<std::string>
     values("value", cl::desc("INPUT=LITERAL or INPUT=FILE binds an input's contents"), cl::cat(category));
-static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2"), cl::init("1"),
-                                 cl::cat(category));
+static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2,model=2, stage=2,model=2"),
+                                 cl::init("1"), cl::cat(category));
 static cl::opt<int64_t> devices(
     "devices",
     cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, but for axes that --mesh "
@@ -53,7 +53,8 @@ static cl::opt<std::string> machine("machine", cl::desc("machine file or name"),
 static cl::opt<std::string> recipe("layout",
                                    cl::desc("a layout of the papers: 1d, 2d, 2.5d, 3d, sequence, ulysses"),
                                    cl::cat(category));
-static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md"), cl::cat(category));
+static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md; REGEX=stage:K"),
+                                  cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
 static cl::opt<bool> missingWeights("allow-missing-weights",
@@ -73,7 +74,7 @@ static constexpr const char *kOverview = R"(Colossal's passes and phases, one by
   colossal-opt MODEL.onnx --pass-pipeline='builtin.module(colossal-pipeline{to=search},canonicalize)'
 
 reads an ONNX model or MLIR (a file, or standard input), runs the phases and passes that are named, in that order, and prints
-the module to standard output or to -o. Phases: import, outline, search, partition, schedule. Dimensions that nothing binds
+the module to standard output or to -o. Phases: import, outline, step, search, partition, schedule. Dimensions that nothing binds
 are taken as 8. Options of MLIR and LLVM that are seldom needed here are under --help-hidden.
 
 Exit codes: 0 done; 1 a pass failed, or the input makes no sense; 2 wrong options, or an output that is read; 3 a file cannot

@@ -13,6 +13,7 @@
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Plan/Plan.pb.h"
 #include "colossal/Schedule/Schedule.h"
+#include "colossal/Step/CutStages.h"
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -26,9 +27,9 @@
 namespace colossal {
 
 /// How far to go. Each phase includes those before it.
-enum class Phase { Import, Outline, Search, Partition, Schedule, Plan };
+enum class Phase { Import, Outline, Step, Search, Partition, Schedule, Plan };
 
-/// "import", "outline", "search", "partition", "schedule", "plan"; none for other names.
+/// "import", "outline", "step", "search", "partition", "schedule", "plan"; none for other names.
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 
@@ -80,6 +81,12 @@ struct TriedMesh {
   uint64_t neededBytes = 0; ///< of a device, where it does not fit; 0: it does
 };
 
+/// A stage of a finished plan.
+struct StageResult {
+  double seconds = 0; ///< predicted, of the program that takes longest; 0 where the machine is no host
+  std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
+};
+
 /// How long the compiler was in a phase, and what it made of the module.
 struct PhaseTime {
   std::string name;
@@ -89,13 +96,16 @@ struct PhaseTime {
 
 struct CompileResult {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
+  step::StepReport step;
   layout::LayoutReport layout;
   schedule::GeneratedCode code;
   plan::Plan plan;
-  std::string data;                                     ///< the plan's data section
-  std::string images;                                   ///< its code section
-  std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
-  std::vector<ProgramPrediction> predictions;           ///< where the machine is a host
+  std::string data;   ///< the plan's data section
+  std::string images; ///< its code section
+  std::vector<std::pair<std::string, uint64_t>>
+      memory;                                 ///< bytes of the rank with most, by kind, "total" last
+  std::vector<ProgramPrediction> predictions; ///< where the machine is a host
+  std::vector<StageResult> stages;            ///< empty where there are none
   std::vector<TriedMesh>
       meshes; ///< where CompileOptions::devices is given: the chosen one first, then best first
   std::vector<PhaseTime> phases; ///< in order; those that were run again, for --memory, stand again

@@ -3,8 +3,9 @@
 // A phase is a few passes and one that verifies what they have promised:
 //
 //   outline     colossal-outline-blocks
-//   search      colossal-inline-blocks, colossal-search-layouts
-//   partition   colossal-partition
+//   step        colossal-inline-blocks, colossal-cut-stages
+//   search      colossal-search-layouts
+//   partition   colossal-partition, colossal-plan-transfers
 //   schedule    colossal-schedule
 //
 // so that MLIR's timing, printing of IR and crash reproducer work on them, in colossal-compile as in
