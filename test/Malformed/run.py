@@ -244,7 +244,8 @@ def test_plans(suite, count, source):
         suite.run_bytes(f"plan of {what}", data)
     # Changed by somebody who can compute digests: fields of all kinds of real plans, validated and not run.
     for model, mesh, *options in (("mlp", "2", "--dim", "batch=3"), ("resnet", "2x2", "--dim", "batch=4"),
-                                  ("gpt2-script", "4", "--dim", "batch=1,2", "--dim", "seq=7")):
+                                  ("gpt2-script", "4", "--dim", "batch=1,2", "--dim", "seq=7"),
+                                  ("mlp", "stage=2,model=2", "--dim", "batch=3")):
         plan = make(f"{model}.cplan", model, mesh, *options)
         suite.check(f"altered plans of {model}", [suite.build / "bin/mutate-plan", plan, count * 20, source.randrange(1000)], (0,))
     writable = suite.new_file(good, ".cplan")
