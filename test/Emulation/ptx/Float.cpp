@@ -186,7 +186,24 @@ void general(Warp &warp, const Instruction &i, std::uint32_t mask) {
   warp.write<Lane>(i.d, mask, [&](unsigned l) { return result[l]; });
 }
 
-/// Signs are bits, of NaN too: detail holds the number of values in a lane.
+/// add, sub and fma in single precision whose first operands are narrower: widening them is exact.
+template <class Narrow, Op op>
+void mixed(Warp &warp, const Instruction &i, std::uint32_t mask) {
+  const std::uint16_t *a = warp.read<std::uint16_t>(i.a);
+  const std::uint16_t *b = op == Op::Fma ? warp.read<std::uint16_t>(i.b) : a;
+  const float *c = warp.read<float>(i.c);
+  Rounding rounding = static_cast<Rounding>(i.detail >> kRoundingShift);
+  bool saturate = i.detail & kSaturate;
+  warp.write<float>(i.d, mask, [=](unsigned l) {
+    float x = static_cast<float>(Narrow::load(a[l])),
+          y = op == Op::Fma ? static_cast<float>(Narrow::load(b[l])) : 1;
+    // A sum is the product by one, and more.
+    float value = directed(Directed::Fma, rounding, x, y, op == Op::Subtract ? -c[l] : c[l]);
+    return Single::store(saturate ? (value > 0 ? std::min(value, 1.0f) : 0) : value);
+  });
+}
+
+/// Signs are bits, of NaN too; `immediate` has the bits.
 template <class U, bool negate>
 void signs(Warp &warp, const Instruction &i, std::uint32_t mask) {
   const U *a = warp.read<U>(i.a);
@@ -322,6 +339,23 @@ bool selectExact(Selection &s, Type type, std::size_t sources) {
   return true;
 }
 
+template <Op op>
+bool selectMixed(Selection &s, Type narrow) {
+  if (narrow != Type::F16 && narrow != Type::BF16)
+    s.refuse("'" + std::string(s.statement.name) + "' has a type that is not executed");
+  s.result.detail = (s.take("sat") ? kSaturate : 0) | static_cast<std::uint32_t>(takeRounding(s))
+                                                          << kRoundingShift;
+  constexpr bool product = op == Op::Fma;
+  s.expect(product ? 4 : 3);
+  s.result.d = s.destination(0, Type::F32);
+  s.result.a = s.source(1, narrow);
+  if (product)
+    s.result.b = s.source(2, narrow);
+  s.result.c = s.source(product ? 3 : 2, Type::F32);
+  s.result.run = narrow == Type::F16 ? mixed<Half, op> : mixed<BFloat, op>;
+  return true;
+}
+
 bool selectSign(Selection &s, Type type) {
   bool negate = s.base() == "neg";
   if (s.take("ftz"))
@@ -430,6 +464,15 @@ bool selectFloat(Selection &s) {
   Type type = s.takeType();
   if (!isFloat(type))
     s.refuse("'" + std::string(s.statement.name) + "' has a type that is not executed");
+  if (Type narrow = type == Type::F32 ? s.takeType() : Type::None; narrow != Type::None) {
+    if (base == "add")
+      return selectMixed<Op::Add>(s, narrow);
+    if (base == "sub")
+      return selectMixed<Op::Subtract>(s, narrow);
+    if (base == "fma")
+      return selectMixed<Op::Fma>(s, narrow);
+    s.refuse("'" + std::string(s.statement.name) + "' is not executed");
+  }
   if (base == "add")
     return selectExact<Op::Add>(s, type, 2);
   if (base == "sub")
