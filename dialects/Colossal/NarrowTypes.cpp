@@ -116,7 +116,7 @@ Value narrowPower(const Bits &b, Element bits, Narrowing how) {
   Element isDenormal = exponent == zero;
   bool up = how.powers == Narrowing::Up;
   int64_t above = up ? 0 : 0x3fffff, aboveLeast = up ? 0x400000 : 0x5fffff;
-  Element passes = isDenormal.select(bits.like(aboveLeast), bits.like(above)) < mantissa;
+  Element least = bits.like(above), passes = isDenormal.select(bits.like(aboveLeast), least) < mantissa;
   Element code = exponent;
   if (how.powers != Narrowing::Down)
     code = exponent + passes.select(bits.like(1), zero);
@@ -133,7 +133,8 @@ Value colossal::widenFloat(ElementEmitter &emitter, Value byte, Type from) {
   Bits b(emitter);
   Element bits = b.fromByte(byte);
   if (isa<Float8E8M0FNUType>(from)) {
-    Element power = (bits == bits.like(0)).select(bits.like(0x400000), b.left(bits, 23));
+    Element isZero = bits == bits.like(0), normal = b.left(bits, 23);
+    Element power = isZero.select(bits.like(0x400000), normal);
     return b.see((bits == bits.like(255)).select(bits.like(kQuietNaN), power), b.f32).get();
   }
   Format format = formatOf(from);
@@ -143,7 +144,7 @@ Value colossal::widenFloat(ElementEmitter &emitter, Value byte, Type from) {
   Element scaled = b.see(b.left(code, 23 - format.mantissa), b.f32);
   Element real = b.see(scaled * scaled.like(std::ldexp(1.0, 127 - format.bias)), b.i32);
   if (format.infinity >= 0) {
-    Element special = b.left(code, 23 - format.mantissa) | bits.like(kInfinity);
+    Element infinite = bits.like(kInfinity), special = b.left(code, 23 - format.mantissa) | infinite;
     real = (bits.like(format.infinity - 1) < code).select(special, real);
   }
   if (format.nan >= 0 && !format.isOnlyNaN && format.infinity < 0)
@@ -166,14 +167,14 @@ Value colossal::narrowFloat(ElementEmitter &emitter, Value real, Type to, Narrow
   Element magnitude = bits & bits.like(0x7fffffff);
   Element sign = b.right(bits & bits.like(-0x80000000LL), 31 - format.sign);
   // Normal results: round to nearest even at the last bit that stays, then move the bias.
-  Element odd = b.right(magnitude, drop) & bits.like(1);
+  Element one = bits.like(1), odd = b.right(magnitude, drop) & one;
   Element rounded = b.right(magnitude + bits.like((1 << (drop - 1)) - 1) + odd, drop);
   Element code = rounded - bits.like((127 - format.bias) << format.mantissa);
   // Denormal results: an addition leaves them, rounded, in the last bits.
   double unit = std::ldexp(1.0, 24 - format.bias - format.mantissa);
   Element small = b.see(magnitude, b.f32);
-  small =
-      b.see(small + small.like(unit), b.i32) - bits.like((127 + 24 - format.bias - format.mantissa) << 23);
+  Element bias = bits.like((127 + 24 - format.bias - format.mantissa) << 23);
+  small = b.see(small + small.like(unit), b.i32) - bias;
   code = (magnitude < bits.like((128 - format.bias) << 23)).select(small, code);
   Element greatest = bits.like(format.greatest), isOver = greatest < code;
   if (how.saturate)

@@ -197,8 +197,10 @@ static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane>
       })[0];
   Element score(emitter, dot, inner), hidden = score.like(-std::numeric_limits<double>::infinity());
   score = score * score.like(op.getScale().convertToDouble());
-  if (double cap = op.getSoftcap().convertToDouble())
-    score = (score / score.like(cap)).apply(MathFunction::Tanh) * score.like(cap);
+  if (double cap = op.getSoftcap().convertToDouble()) {
+    Element most = score.like(cap);
+    score = (score / score.like(cap)).apply(MathFunction::Tanh) * most;
+  }
   if (Value mask = op.getMask()) {
     Type maskType = elementTypeOf(mask);
     SmallVector<Lane> at{index[0], index[1], index[2], key};

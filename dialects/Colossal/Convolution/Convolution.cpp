@@ -239,28 +239,28 @@ Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   Lane firstChannel = emitter.mul(emitter.floorDiv(index[1], perGroup), weight[1]);
   Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
                          : emitter.scalar(inner, 0);
-  Value sum =
-      overWindow(emitter, weight.drop_front(1), carriedLike(emitter, init, index),
-                 [&](ArrayRef<Value> counters, ValueRange carried) {
-                   SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
-                   SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
-                   Value inside;
-                   for (unsigned d = 0; d < spatial; ++d) {
-                     Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
-                     at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
-                                              emitter.constant(-getPads()[d])));
-                     tap.push_back(emitter.uniform(counters[d + 1]));
-                     if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
-                       continue;
-                     Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
-                     inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-                   }
-                   Element x(emitter, emitter.load(getInput(), at, inside), type),
-                       w(emitter, emitter.load(getWeight(), tap), type);
-                   w = w.to(inner);
-                   Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
-                   return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
-                 })[0];
+  Value sum = overWindow(
+      emitter, weight.drop_front(1), carriedLike(emitter, init, index),
+      [&](ArrayRef<Value> counters, ValueRange carried) {
+        SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
+        SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
+        Value inside;
+        for (unsigned d = 0; d < spatial; ++d) {
+          Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
+          Lane pad = emitter.constant(-getPads()[d]);
+          at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window), pad));
+          tap.push_back(emitter.uniform(counters[d + 1]));
+          if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
+            continue;
+          Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
+          inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
+        }
+        Element x(emitter, emitter.load(getInput(), at, inside), type),
+            w(emitter, emitter.load(getWeight(), tap), type);
+        w = w.to(inner);
+        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
+        return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
+      })[0];
   return Element(emitter, sum, inner).to(type).get();
 }
 

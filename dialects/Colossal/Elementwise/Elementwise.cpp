@@ -403,14 +403,28 @@ Element emitUnary(ElementwiseKind kind, Element x, ArrayRef<double> params) {
   }
   case ElementwiseKind::Relu: return x.max(zero);
   case ElementwiseKind::LeakyRelu: return (x < zero).select(x * param(0, 0.01), x);
-  case ElementwiseKind::Elu: return (x < zero).select(expm1(x) * param(0, 1), x);
-  case ElementwiseKind::Selu:
-    return (x <= zero).select(expm1(x) * param(0, 1.67326319217681884765625), x) *
-           param(1, 1.05070102214813232421875);
-  case ElementwiseKind::Celu: return (x < zero).select(expm1(x / param(0, 1)) * param(0, 1), x);
+  case ElementwiseKind::Elu: {
+    Element isNegative = x < zero, alpha = param(0, 1);
+    return isNegative.select(expm1(x) * alpha, x);
+  }
+  case ElementwiseKind::Selu: {
+    Element gamma = param(1, 1.05070102214813232421875), isNegative = x <= zero;
+    Element alpha = param(0, 1.67326319217681884765625);
+    return isNegative.select(expm1(x) * alpha, x) * gamma;
+  }
+  case ElementwiseKind::Celu: {
+    Element isNegative = x < zero, alpha = param(0, 1);
+    return isNegative.select(expm1(x / param(0, 1)) * alpha, x);
+  }
   case ElementwiseKind::Sigmoid: return x.apply(MathFunction::Sigmoid);
-  case ElementwiseKind::HardSigmoid: return (x * param(0, 0.2) + param(1, 0.5)).min(one).max(zero);
-  case ElementwiseKind::HardSwish: return x * (x * x.like(1.0 / 6) + x.like(0.5)).min(one).max(zero);
+  case ElementwiseKind::HardSigmoid: {
+    Element beta = param(1, 0.5);
+    return (x * param(0, 0.2) + beta).min(one).max(zero);
+  }
+  case ElementwiseKind::HardSwish: {
+    Element half = x.like(0.5);
+    return x * (x * x.like(1.0 / 6) + half).min(one).max(zero);
+  }
   case ElementwiseKind::Softplus: return x.apply(MathFunction::Softplus);
   case ElementwiseKind::Softsign: return x / (one + x.abs());
   case ElementwiseKind::ThresholdedRelu: return (param(0, 1) < x).select(x, zero);
@@ -454,7 +468,7 @@ Element emitIntegerPow(ElementEmitter &emitter, Element base, Element exponent) 
   auto step = [&](Value, ValueRange values) -> SmallVector<Value> {
     Element power(emitter, values[0], type), square(emitter, values[1], type),
         rest(emitter, values[2], counts);
-    Element isOdd = (rest & rest.like(1)) != rest.like(0);
+    Element none = rest.like(0), isOdd = (rest & rest.like(1)) != none;
     Value shift[] = {rest.get(), rest.like(1).get()};
     emitter.unify(shift);
     return {isOdd.select(power * square, power).get(), (square * square).get(),
@@ -465,7 +479,7 @@ Element emitIntegerPow(ElementEmitter &emitter, Element base, Element exponent) 
     return power;
   Element one = base.like(1), fraction = (base == one).select(one, base.like(0));
   if (!base.isUnsigned()) {
-    Element isOdd = (exponent & exponent.like(1)) != exponent.like(0);
+    Element none = exponent.like(0), isOdd = (exponent & exponent.like(1)) != none;
     fraction = (base == base.like(-1)).select(isOdd.select(base, one), fraction);
   }
   return (exponent < exponent.like(0)).select(fraction, power);

@@ -398,8 +398,8 @@ Value GatherOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   }
   Type i64 = emitter.builder().getI64Type();
   Lane global = wrappedIndex(emitter, loaded, type, getExtent().value_or(shape[axis]));
-  Element local = Element(emitter, emitter.toValue(global, i64), i64) -
-                  Element(emitter, emitter.scalarOperand(getOffset()), i64);
+  Element offset(emitter, emitter.scalarOperand(getOffset()), i64);
+  Element local = Element(emitter, emitter.toValue(global, i64), i64) - offset;
   Lane lane = emitter.fromValue(local.get());
   Value inside = emitter.inRange(lane, 0, shape[axis]);
   in.push_back(lane);

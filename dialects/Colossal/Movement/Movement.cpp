@@ -534,8 +534,10 @@ Value BroadcastOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
 
 Value SliceOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   SmallVector<Lane> in;
-  for (unsigned d = 0; d < index.size(); ++d)
-    in.push_back(emitter.add(emitter.mul(index[d], getSteps()[d]), emitter.constant(getStarts()[d])));
+  for (unsigned d = 0; d < index.size(); ++d) {
+    Lane start = emitter.constant(getStarts()[d]);
+    in.push_back(emitter.add(emitter.mul(index[d], getSteps()[d]), start));
+  }
   return emitter.load(getInput(), in);
 }
 

@@ -233,8 +233,8 @@ Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
     Value inside;
     for (unsigned d = 0; d < spatial; ++d) {
       Lane window = emitter.mul(emitter.uniform(counters[d]), getDilations()[d]);
-      at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window),
-                               emitter.constant(-getPads()[d])));
+      Lane pad = emitter.constant(-getPads()[d]);
+      at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window), pad));
       Element here(emitter,
                    emitter.inRange(at.back(), -lowPadding * getPads()[d],
                                    input[d + 2] + highPadding * getPads()[d + spatial]),
@@ -329,18 +329,23 @@ struct Sampling {
       return x / x.like(scale());
     if (mode == "pytorch_half_pixel" && out() <= 1)
       return x.like(0);
-    if (mode == "align_corners")
+    if (mode == "align_corners") {
+      if (out() == 1)
+        return x.like(0);
       // The resized length counts before it is rounded down, as in ONNX's definition.
-      return out() == 1 ? x.like(0) : x * x.like(double(in() - 1)) / x.like(scale() * double(in()) - 1);
+      Element length = x.like(scale() * double(in()) - 1);
+      return x * x.like(double(in() - 1)) / length;
+    }
     if (mode == "tf_crop_and_resize") {
       double last = double(in() - 1), start = roi(false) * last, end = roi(true) * last;
       if (out() == 1)
         return x.like(0.5 * (start + end));
-      return x * x.like(end - start) / x.like(double(out() - 1)) + x.like(start);
+      Element first = x.like(start), steps = x.like(double(out() - 1));
+      return x * x.like(end - start) / steps + first;
     }
+    Element by = x.like(scale()), half = (x + x.like(0.5)) / by;
     if (mode == "tf_half_pixel_for_nn")
-      return (x + x.like(0.5)) / x.like(scale());
-    Element half = (x + x.like(0.5)) / x.like(scale());
+      return half;
     if (mode == "half_pixel_symmetric") {
       float adjustment = float(out()) / (float(scale()) * float(in())), center = float(in()) / 2;
       half = half + x.like(center * (1 - adjustment));
@@ -359,9 +364,11 @@ Element tapWeight(ResizeOp op, Element distance) {
   if (op.getMode() == "linear")
     return (one - a).max(zero);
   double c = op.getCubicCoeff().convertToDouble();
-  Element near = ((a.like(c + 2) * a - a.like(c + 3)) * a) * a + one;
-  Element far = ((a.like(c) * a - a.like(5 * c)) * a + a.like(8 * c)) * a - a.like(4 * c);
-  return (a <= one).select(near, (a < a.like(2)).select(far, zero));
+  Element c3 = a.like(c + 3), near = ((a.like(c + 2) * a - c3) * a) * a + one;
+  Element c4 = a.like(4 * c), c8 = a.like(8 * c), c5 = a.like(5 * c);
+  Element far = ((a.like(c) * a - c5) * a + c8) * a - c4;
+  Element isNear = a <= one;
+  return isNear.select(near, (a < a.like(2)).select(far, zero));
 }
 
 Element nearestOf(ResizeOp op, Element x) {
@@ -407,8 +414,8 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
     // With antialiasing a shrinking dimension samples a window stretched by the scale.
     double shrink = getAntialias() && sampling.scale() < 1.0 ? sampling.scale() : 1.0;
     double radius = (getMode() == "linear" ? 1.0 : 2.0) / shrink;
-    Element first = getAntialias() ? floorOf(x - x.like(radius)) + x.like(1)
-                                   : floorOf(x) - x.like(getMode() == "linear" ? 0 : 1);
+    Element moved = x.like(getAntialias() || getMode() != "linear" ? 1 : 0);
+    Element first = getAntialias() ? floorOf(x - x.like(radius)) + moved : floorOf(x) - moved;
     int64_t count = getAntialias() ? (int64_t)std::ceil(2 * radius) : (getMode() == "linear" ? 2 : 4);
     dims.push_back(d);
     coordinates.push_back(x);
@@ -418,7 +425,8 @@ Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   }
   auto weightAt = [&](unsigned i, Value counter) {
     Element tap = firsts[i] + Element(emitter, counter, i64).to(f64);
-    Element weight = tapWeight(*this, (tap - coordinates[i]) * tap.like(shrinks[i]));
+    Element shrink = tap.like(shrinks[i]);
+    Element weight = tapWeight(*this, (tap - coordinates[i]) * shrink);
     if (getExcludeOutside()) {
       Element isBelow = tap < tap.like(double(input[dims[i]])), inside = (tap.like(-1) < tap) & isBelow;
       weight = inside.select(weight, weight.like(0));
@@ -477,13 +485,13 @@ Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayR
   auto corner = [&](int64_t column) {
     Element x = ofRegion(column);
     x = x * x.like(getScale().convertToDouble());
-    Element size = floorOf(x.abs() + x.like(0.5));
+    Element half = x.like(0.5), size = floorOf(x.abs() + half);
     return (x < x.like(0)).select(-size, size);
   };
   // Bins stay real numbers: comparisons with NaN are false, and a huge corner overflows no index.
   auto binOf = [&](unsigned d) {
-    Element start = corner(2 - d), extent = corner(4 - d) - start + start.like(1);
-    Element step = extent.max(extent.like(1)) / extent.like(double(bins[d]));
+    Element start = corner(2 - d), one = start.like(1), extent = corner(4 - d) - start + one;
+    Element count = extent.like(double(bins[d])), step = extent.max(extent.like(1)) / count;
     Element bin = Element(emitter, emitter.toValue(index[2 + d], i64), i64).to(real);
     Element first = floorOf(bin * step) + start;
     Element end = ((bin + bin.like(1)) * step).apply(MathFunction::Ceil) + start;

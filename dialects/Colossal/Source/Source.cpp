@@ -244,9 +244,11 @@ Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   if (isa<FloatType>(type)) {
     Type inner = type.isF64() ? type : Float32Type::get(type.getContext());
     Element x = counter.to(inner);
-    return (x * x.like(step) + x.like(start)).to(type).get();
+    Element first = x.like(start);
+    return (x * x.like(step) + first).to(type).get();
   }
-  return (counter * counter.like(step) + counter.like(start)).to(type).get();
+  Element first = counter.like(start);
+  return (counter * counter.like(step) + first).to(type).get();
 }
 
 /// A well-mixed 64-bit hash of an integer: the finalizer of MurmurHash3 (Appleby), 64-bit version, applied
@@ -264,8 +266,10 @@ static Element mix(ElementEmitter &emitter, Element x) {
     return Element(emitter, constant, x.elementType());
   };
   x = x + big(0x9e3779b97f4a7c15ull);
-  x = shiftXor(x, 30) * big(0xbf58476d1ce4e5b9ull);
-  x = shiftXor(x, 27) * big(0x94d049bb133111ebull);
+  Element first = big(0xbf58476d1ce4e5b9ull);
+  x = shiftXor(x, 30) * first;
+  Element second = big(0x94d049bb133111ebull);
+  x = shiftXor(x, 27) * second;
   return shiftXor(x, 31);
 }
 
@@ -286,7 +290,8 @@ Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   Element seed = mix(emitter, Element(emitter, seedValue, i64));
   // Uniform in [0, 1) with 52 bits of the hash.
   auto uniform = [&](int64_t stream) {
-    Element bits = mix(emitter, mix(emitter, counter + counter) + counter.like(stream) + seed);
+    Element number = counter.like(stream);
+    Element bits = mix(emitter, mix(emitter, counter + counter) + number + seed);
     Value parts[] = {bits.get(), bits.like(12).get()};
     emitter.unify(parts);
     Value top = arith::ShRUIOp::create(emitter.builder(), emitter.loc(), parts[0], parts[1]);
@@ -298,7 +303,7 @@ Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   switch (getKind()) {
   case RandomKind::Uniform: {
     // Rounding may reach the excluded end.
-    Element x = (u * u.like(b - a) + u.like(a)).to(type);
+    Element low = u.like(a), x = (u * u.like(b - a) + low).to(type);
     return (x < x.like(b)).select(x, x.like(a)).get();
   }
   case RandomKind::Bernoulli: {
@@ -308,9 +313,10 @@ Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<L
   case RandomKind::Normal: {
     // Box and Muller (1958).
     Element v = uniform(1);
-    Element radius = ((u.like(1) - u).apply(MathFunction::Log) * u.like(-2)).apply(MathFunction::Sqrt);
-    Element normal = radius * (v * v.like(2 * M_PI)).apply(MathFunction::Cos);
-    return (normal * normal.like(b) + normal.like(a)).to(type).get();
+    Element factor = u.like(-2);
+    Element radius = ((u.like(1) - u).apply(MathFunction::Log) * factor).apply(MathFunction::Sqrt);
+    Element normal = radius * (v * v.like(2 * M_PI)).apply(MathFunction::Cos), mean = normal.like(a);
+    return (normal * normal.like(b) + mean).to(type).get();
   }
   }
   llvm_unreachable("unknown distribution");
