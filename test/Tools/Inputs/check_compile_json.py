@@ -14,6 +14,6 @@ assert all(program["outputs"] for program in told["programs"])
 memory = told["memory"]
 assert memory["total"] == sum(memory[kind] for kind in memory if kind not in ("limit", "total")) > 0
 assert any(chosen["kind"] == "contract" and "x" in chosen["layout"] for chosen in told["layout"])
-assert [phase["name"] for phase in told["phases"]] == ["import", "outline", "search", "partition", "schedule", "plan"]
+assert [phase["name"] for phase in told["phases"]] == ["import", "outline", "step", "search", "partition", "schedule", "plan"]
 assert 0 < sum(phase["seconds"] for phase in told["phases"]) <= told["seconds"]
 assert told["kernels"] > 0 and told["code_bytes"] > 0
