@@ -222,7 +222,7 @@ void Model::enumerateCandidates() {
       const FactorRule &rule = refinement->get(&op).rule;
       CandidateLimits limits;
       limits.carriesSums = deferring.contains(&op);
-      // A recipe asks for few of them, not for the plainest.
+      // A recipe may ask for those that are not the plainest.
       limits.most = recipe ? Recipe::kMostCandidates : kMostEnumerated;
       Candidates &candidates = at->second = enumerateAssignments(rule, mesh, limits);
       if (recipe)
@@ -235,9 +235,10 @@ void Model::enumerateCandidates() {
     return sums;
   };
   size_t most = kMostEnumerated;
-  while (!recipe && most > 64 && countSums(most) > kMostSums)
+  while (most > 64 && countSums(most) > kMostSums)
     most -= most / 16;
-  if (most < kMostEnumerated && !recipe)
+  // Also with a recipe: ops of which it asks nothing have all of theirs.
+  if (most < kMostEnumerated || recipe)
     for (auto &[key, candidates] : candidatesOfRule)
       keepPlainest(candidates, std::get<0>(key)->rule, mesh, most);
 }
