@@ -215,14 +215,14 @@ std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
   return "layouts of contractions and attention (factors on the context and tensor axes):\n" + text;
 }
 
-/// What colossal-compile can make code for today: forward passes on one mesh, without pipeline and training.
+/// What colossal-compile can make code for today: forward passes, in stages that take turns, not training.
 std::string printCode(const TrainingPlan &plan) {
   std::string text = "code that colossal-compile can emit today:\n";
-  text += format("  yes: the forward pass with its layouts on data, context and tensor axes (--mesh, --pin), "
-                 "on up to three axes\n");
+  text += std::string("  yes: the forward pass with its layouts on data, context and tensor axes") +
+          (plan.pipeline > 1 ? " and its pipeline stages" : "") + " (--mesh, --pin)\n";
   std::string missing = "backward pass and optimizer";
   if (plan.pipeline > 1)
-    missing += std::string(", pipeline stages and the ") + cost::toString(plan.schedule) + " schedule";
+    missing += std::string(", the ") + cost::toString(plan.schedule) + " schedule";
   if (plan.zero > 0)
     missing += ", state over data ranks (zero " + std::to_string(plan.zero) + ")";
   if (plan.recompute != Recompute::None)
