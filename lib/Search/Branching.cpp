@@ -1,7 +1,6 @@
 #include "Branching.h"
 
 #include "MiniBuckets.h"
-#include "Neighborhood.h"
 
 #include <algorithm>
 
@@ -48,36 +47,68 @@ std::vector<int> Branching::toCore(const Leaf &leaf, std::vector<int> x) const {
   return x;
 }
 
-void Branching::process(int number, std::uint64_t work, __int128 upper, const std::function<bool()> &stop) {
-  Slot &slot = slots[number];
+/// Reduces what the leaf keeps of its parent's core. False where nothing is left to look at: it allows no
+/// answer, or exactly one, which the slot has then.
+bool Branching::reduce(Slot &slot, __int128 upper, const std::function<bool()> &stop) const {
   Leaf &leaf = *slot.leaf;
-  const Core &from = leaf.parent ? leaf.parent->reduction->core() : core;
-  const DualAscent &known = leaf.parent ? *leaf.parent->dual : rootDual;
-  if (stop()) {
-    slot.children.push_back(slot.leaf); // for another time
-    return;
-  }
-  if (leaf.bound > upper)
-    return;
+  const Core &from = getParentCore(leaf);
   Reduction::Options options;
   options.stop = stop;
   leaf.reduction = std::make_unique<Reduction>(from, leaf.keep, options);
   slot.spent += 20 * from.cost.size();
   if (leaf.reduction->infeasible())
-    return;
+    return false;
   const Core &sub = leaf.reduction->core();
-  if (sub.nodes == 0) {
-    if (sub.offset <= static_cast<double>(upper)) {
-      slot.answer = toCore(leaf, {});
-      slot.answerCost = sub.offset;
-    }
-    return;
+  if (sub.nodes > 0)
+    return true;
+  if (sub.offset <= static_cast<double>(upper)) {
+    slot.answer = toCore(leaf, {});
+    slot.answerCost = sub.offset;
   }
+  return false;
+}
+
+/// Goes on with the parent's dual on the reduced leaf.
+void Branching::ascend(Slot &slot, std::uint64_t work, __int128 upper,
+                       const std::function<bool()> &stop) const {
+  Leaf &leaf = *slot.leaf;
+  const Core &sub = leaf.reduction->core();
   leaf.dual = std::make_unique<DualAscent>(sub);
-  leaf.dual->inherit(known, *leaf.reduction);
+  leaf.dual->inherit(leaf.parent ? *leaf.parent->dual : rootDual, *leaf.reduction);
   leaf.dual->run(work, static_cast<double>(upper), stop);
   slot.spent += leaf.dual->work();
-  leaf.bytes = sizeOf(sub, from, *leaf.dual);
+  leaf.bytes = sizeOf(sub, getParentCore(leaf), *leaf.dual);
+}
+
+/// Keeps the answer that `search` stands at if it is worth having. Returns whether it was.
+bool Branching::offer(Slot &slot, const NeighborhoodSearch &search, __int128 upper) const {
+  if (!search.merit().allowed() || search.merit().total.cost > static_cast<double>(upper))
+    return false;
+  slot.answer = toCore(*slot.leaf, search.current());
+  slot.answerCost = search.merit().total.cost;
+  return true;
+}
+
+/// Has some node lost all its candidates?
+static bool isClosed(const Core &sub, const std::vector<char> &keep) {
+  for (int i = 0; i < sub.nodes; ++i)
+    if (std::find(keep.begin() + sub.first[i], keep.begin() + sub.first[i + 1], 1) ==
+        keep.begin() + sub.first[i + 1])
+      return true;
+  return false;
+}
+
+void Branching::process(int number, std::uint64_t work, __int128 upper, const std::function<bool()> &stop) {
+  Slot &slot = slots[number];
+  Leaf &leaf = *slot.leaf;
+  if (stop()) {
+    slot.children.push_back(slot.leaf); // for another time
+    return;
+  }
+  if (leaf.bound > upper || !reduce(slot, upper, stop))
+    return;
+  const Core &sub = leaf.reduction->core();
+  ascend(slot, work, upper, stop);
   ExactDual exact = leaf.dual->exact();
   __int128 bound = leaf.bound;
   if (auto better = exact.bound())
@@ -90,23 +121,13 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
   search.assign(leaf.dual->takeDecoded());
   search.improve(work / 4, stop);
   slot.spent += search.work();
-  if (search.merit().allowed() && search.merit().total.cost <= static_cast<double>(upper)) {
-    slot.answer = toCore(leaf, search.current());
-    slot.answerCost = search.merit().total.cost;
-  }
+  offer(slot, search, upper);
 
   std::vector<char> keep(sub.cost.size(), 1);
   int dropped = exact.fix(upper, keep);
-  auto closed = [&] {
-    for (int i = 0; i < sub.nodes; ++i)
-      if (std::find(keep.begin() + sub.first[i], keep.begin() + sub.first[i + 1], 1) ==
-          keep.begin() + sub.first[i + 1])
-        return true;
-    return false;
-  };
-  if (closed())
+  if (isClosed(sub, keep))
     return;
-  if (auto before = exact.bound()) {
+  if (exact.bound()) {
     MiniBuckets buckets(sub, exact, keep, upper, work, stop);
     slot.spent += buckets.work();
     auto better = buckets.bound();
@@ -114,16 +135,12 @@ void Branching::process(int number, std::uint64_t work, __int128 upper, const st
       return;
     bound = std::max(bound, *better);
     dropped += buckets.fix(keep);
-    if (closed())
+    if (isClosed(sub, keep))
       return;
     if (buckets.exact()) {
       search.assign(buckets.decode());
-      if (search.merit().allowed() && search.merit().total.cost <= static_cast<double>(upper)) {
-        slot.answer = toCore(leaf, search.current());
-        slot.answerCost = search.merit().total.cost;
-        if (slot.answerCost <= static_cast<double>(bound))
-          return; // the best there is
-      }
+      if (offer(slot, search, upper) && slot.answerCost <= static_cast<double>(bound))
+        return; // the best there is
     }
   }
   if (5 * static_cast<std::size_t>(dropped) > keep.size())

@@ -8,6 +8,7 @@
 #define COLOSSAL_SEARCH_BRANCHING_H
 
 #include "Dual.h"
+#include "Neighborhood.h"
 #include "Reduction.h"
 
 #include <cstdint>
@@ -59,6 +60,12 @@ private:
     std::uint64_t spent = 0;
   };
 
+  const Core &getParentCore(const Leaf &leaf) const {
+    return leaf.parent ? leaf.parent->reduction->core() : core;
+  }
+  bool reduce(Slot &slot, __int128 upper, const std::function<bool()> &stop) const;
+  void ascend(Slot &slot, std::uint64_t work, __int128 upper, const std::function<bool()> &stop) const;
+  bool offer(Slot &slot, const NeighborhoodSearch &search, __int128 upper) const;
   static std::size_t sizeOf(const Core &sub, const Core &from, const DualAscent &dual);
   void release(Leaf &leaf);
   void addChild(Slot &slot, std::vector<char> keep, __int128 bound) const;

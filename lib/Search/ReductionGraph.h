@@ -18,6 +18,13 @@ struct ClassMap {
 };
 using MapPtr = std::shared_ptr<const ClassMap>;
 
+/// Classes of candidates that are in one class by both maps; for each its class by either.
+struct CommonClasses {
+  ClassMap map;
+  std::vector<std::pair<int, int>> from;
+};
+CommonClasses meet(const ClassMap &a, const ClassMap &b);
+
 struct Reduction::Graph {
   struct Edge {
     int a = 0, b = 0;  ///< rows are a's classes
