@@ -1,0 +1,15 @@
+//===- CompileForMesh.h - a plan for one mesh, or why there is none ---------===//
+#ifndef COLOSSAL_LIB_COMPILER_COMPILEFORMESH_H
+#define COLOSSAL_LIB_COMPILER_COMPILEFORMESH_H
+
+#include "ImportPhase.h"
+
+namespace colossal {
+
+/// Compiles for the mesh that the options name; where that does not fit, says what would make it.
+mlir::LogicalResult compileForMesh(const Imported &imported, const CompileOptions &options, Phase last,
+                                   CompileResult &result);
+
+} // namespace colossal
+
+#endif // COLOSSAL_LIB_COMPILER_COMPILEFORMESH_H

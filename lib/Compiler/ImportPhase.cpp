@@ -1,0 +1,112 @@
+//===- ImportPhase.cpp - the programs of a model, imported ------------------===//
+#include "ImportPhase.h"
+
+#include "dialects/Colossal/NarrowTypes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <chrono>
+#include <set>
+
+using namespace mlir;
+
+namespace colossal {
+
+/// Imports `binding`, one of several programs of a model. What it says of it names the program; warnings are
+/// held back in `warnings`, each with the programs that it is about, as most are about all of them.
+static FailureOr<OwningOpRef<ModuleOp>>
+importProgram(MLIRContext *context, const ImportOptions &binding,
+              std::vector<std::pair<Diagnostic, std::vector<std::string>>> &warnings) {
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning) {
+      diagnostic << " (program '" << binding.functionName << "')";
+      return failure(); // whoever else handles it
+    }
+    auto same = llvm::find_if(
+        warnings, [text = diagnostic.str()](auto &warning) { return warning.first.str() == text; });
+    if (same == warnings.end())
+      warnings.emplace_back(std::move(diagnostic), std::vector<std::string>{binding.functionName});
+    else if (same->second.back() != binding.functionName)
+      same->second.push_back(binding.functionName);
+    return success();
+  });
+  return importOnnx(context, binding);
+}
+
+/// Adds the texts of the strings of `from` to those of `to`.
+static void addTexts(ModuleOp from, ModuleOp to) {
+  std::set<StringRef> texts;
+  for (ModuleOp module : {from, to})
+    if (auto known = module->getAttrOfType<ArrayAttr>(kTextsAttr))
+      for (StringAttr text : known.getAsRange<StringAttr>())
+        texts.insert(text.getValue());
+  if (!texts.empty())
+    to->setAttr(kTextsAttr,
+                Builder(to.getContext()).getStrArrayAttr(SmallVector<StringRef>(texts.begin(), texts.end())));
+}
+
+/// Imports one function per combination of the dimensions with several values, into one module.
+static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
+  std::vector<ImportOptions> bindings{options.import};
+  bindings.front().checkIndices = true;
+  for (const auto &[names, values] : options.manyDims) {
+    std::vector<ImportOptions> next;
+    for (const ImportOptions &binding : bindings)
+      for (int64_t value : values) {
+        next.push_back(binding);
+        for (const std::string &name : names)
+          next.back().dims[name] = value;
+        if (values.size() > 1)
+          next.back().functionName += "_" + names.front() + std::to_string(value);
+      }
+    bindings = std::move(next);
+  }
+  if (bindings.size() == 1)
+    return importOnnx(context, bindings.front());
+  std::vector<std::pair<Diagnostic, std::vector<std::string>>> warnings;
+  bool isWhole = true;
+  OwningOpRef<ModuleOp> all;
+  for (const ImportOptions &binding : bindings) {
+    FailureOr<OwningOpRef<ModuleOp>> one = importProgram(context, binding, warnings);
+    if (failed(one)) {
+      isWhole = false;
+      break;
+    }
+    if (!all) {
+      all = std::move(*one);
+      continue;
+    }
+    addTexts(**one, *all);
+    for (auto function : llvm::make_early_inc_range((*one)->getOps<func::FuncOp>())) {
+      function->remove();
+      all->push_back(function);
+    }
+  }
+  for (auto &[warning, programs] : warnings) {
+    if (programs.size() < bindings.size())
+      warning << " (program '" << llvm::join(programs, "', '") << "')";
+    context->getDiagEngine().emit(std::move(warning));
+  }
+  if (!isWhole)
+    return failure();
+  return all;
+}
+
+FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last) {
+  if (options.progress)
+    options.progress(getPhaseName(Phase::Import));
+  auto begin = std::chrono::steady_clock::now();
+  FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options);
+  if (failed(module))
+    return failure();
+  uint64_t operations = 0;
+  (**module).walk([&](Operation *) { ++operations; });
+  std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  // All files of the model are known now, and the work of minutes begins.
+  if (last == Phase::Plan && !options.planPath.empty())
+    if (OutputError error = checkOutput(options.planPath))
+      return emitError(UnknownLoc::get(context)) << error.message;
+  return Imported{std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}};
+}
+
+} // namespace colossal

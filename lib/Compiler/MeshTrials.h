@@ -1,0 +1,19 @@
+//===- MeshTrials.h - which mesh a model is compiled for --------------------===//
+//
+// Compiles for the meshes that MeshSearch.h names, and compares what they take.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_COMPILER_MESHTRIALS_H
+#define COLOSSAL_LIB_COMPILER_MESHTRIALS_H
+
+#include "ImportPhase.h"
+
+namespace colossal {
+
+/// The meshes of `options.devices` ranks that were tried, the best one first. Fails, with a diagnostic, where
+/// nothing can be compiled on any of them; that nothing fits is no failure.
+mlir::FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options);
+
+} // namespace colossal
+
+#endif // COLOSSAL_LIB_COMPILER_MESHTRIALS_H

@@ -1,0 +1,171 @@
+//===- PlanPhase.cpp - a scheduled module as a plan -------------------------===//
+#include "PlanPhase.h"
+
+#include "PlanPrice.h"
+#include "colossal/Cost/Evidence.h"
+#include "colossal/Cost/PipelineSchedule.h"
+#include "colossal/Partition/Partition.h"
+#include "colossal/Plan/Emit.h"
+#include "colossal/Plan/Stages.h"
+#include "dialects/Dist/Stages.h"
+#include "llvm/Support/Threading.h"
+
+using namespace mlir;
+
+namespace colossal {
+
+/// Of images in the code section: whoever loads one may read it in words.
+static constexpr uint64_t kImageAlignment = 64;
+
+/// Threads of a rank of the machine that is compiled for: its ranks share the host's cores, or this one's, as
+/// the runtime shares them.
+static unsigned getRankThreads(const plan::Plan &plan, const CompileOptions &options) {
+  uint64_t ranks = 0;
+  for (const plan::StageView &stage : plan::stagesOf(plan))
+    ranks += stage.ranks;
+  unsigned cores = llvm::hardware_concurrency().compute_thread_count();
+  const cost::Machine &machine = options.layout.machine;
+  if (machine.host) {
+    cores = static_cast<unsigned>(machine.host->cores);
+    ranks = static_cast<uint64_t>(machine.ranksOnHost(static_cast<int64_t>(ranks)));
+  }
+  return static_cast<unsigned>(std::max<uint64_t>(1, cores / std::max<uint64_t>(1, ranks)));
+}
+
+PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) {
+  return measurePlan(plan, getRankThreads(plan, options));
+}
+
+/// Seconds of one run through stages that take so long each, from the first input to the last output.
+static double simulateStages(ArrayRef<PlanPrice> stages) {
+  cost::PipelineProblem problem;
+  problem.schedule = cost::Schedule::GPipe;
+  problem.stages = static_cast<int>(stages.size());
+  for (const PlanPrice &price : stages) {
+    problem.work.emplace_back().forward = price.total() - price.sending;
+    problem.hopSeconds.push_back(price.sending);
+  }
+  double end = 0;
+  for (const cost::PipelineEvent &event : cost::simulate(problem, /*withTimeline=*/true).timeline)
+    if (event.pass == cost::PipelineEvent::Forward)
+      end = std::max(end, event.end);
+  return end;
+}
+
+/// Prices a program, or its parts in all stages.
+static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const cost::Machine &machine,
+                           CompileResult &result) {
+  SmallVector<PlanPrice> prices;
+  for (plan::ProgramOp part : parts)
+    prices.push_back(pricePlan(part, dist::getMesh(part->getParentOfType<ModuleOp>()), ranks, machine));
+  plan::ProgramOp first = parts.front();
+  const std::string name = first.getSymName().str();
+  PlanPrice all;
+  for (const PlanPrice &price : prices) {
+    all.computing += price.computing;
+    all.moving += price.moving;
+    all.communicating += price.communicating;
+    all.instructions += price.instructions;
+  }
+  // Where nothing was measured on the host, the program's time is the search's.
+  if (!machine.host)
+    return;
+  for (size_t s = 0; s < prices.size() && result.stages.size() == prices.size(); ++s)
+    result.stages[s].seconds = std::max(result.stages[s].seconds, prices[s].total());
+  const double seconds = prices.size() == 1 ? prices.front().total() : simulateStages(prices);
+  for (plan::ProgramOp part : parts)
+    part.setPredictedSecondsAttr(Builder(part.getContext()).getF64FloatAttr(seconds));
+  result.layout.predictedByFunction.erase(name);
+  result.predictions.push_back({name, all.computing, all.moving, all.communicating, all.instructions});
+  result.layout.summary += "predicted time of program '" + name + "': " + all.describe() + "\n";
+}
+
+/// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what
+/// is predicted.
+static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
+  const cost::Machine &machine = options.layout.machine;
+  const int64_t ranks = dist::getNumRanks(module);
+  // Of another machine no time goes into the programs, which are for this CPU.
+  const bool foreign = !layout::describeForeignTimes(machine).empty();
+  if (foreign)
+    result.layout.predictedByFunction.clear();
+  SmallVector<ModuleOp> stages = dist::getStages(module);
+  if (stages.front() != module)
+    result.stages.resize(stages.size());
+  for (auto program : ModuleOp(stages.front()).getOps<plan::ProgramOp>()) {
+    if (program.getRole() == plan::Role::Load || foreign)
+      continue;
+    SmallVector<plan::ProgramOp> parts;
+    for (ModuleOp stage : stages)
+      if (auto part = stage.lookupSymbol<plan::ProgramOp>(program.getSymName()))
+        parts.push_back(part);
+    predictProgram(parts, ranks, machine, result);
+  }
+  result.layout.summary += "error of predictions: " + cost::describePlanEvidence(machine, ranks) + "\n";
+  return success();
+}
+
+/// Puts the images of all kernels into the plan's code section, as its one module.
+static void addImages(CompileResult &result) {
+  const std::vector<codegen::CodeImage> &images = result.code.images;
+  if (images.empty())
+    return;
+  plan::Module &module = *result.plan.add_modules();
+  // The one image of a host's code is said as the first version of the schema says it, so that older runtimes
+  // read the plan.
+  const bool isHosts = images.size() == 1 && images.front().format == codegen::CodeImage::Format::Elf;
+  if (!isHosts)
+    result.plan.set_version(std::max(result.plan.version(), 2u)); // the first that has images
+  for (const codegen::CodeImage &image : images) {
+    result.images.resize(llvm::alignTo(result.images.size(), kImageAlignment), '\0');
+    auto place = [&](auto &message) {
+      message.set_offset(result.images.size());
+      message.set_bytes(image.bytes.size());
+    };
+    if (isHosts) {
+      place(module);
+    } else {
+      plan::Image &added = *module.add_images();
+      added.set_format(static_cast<plan::Image::Format>(image.format));
+      added.set_architecture(image.architecture);
+      place(added);
+    }
+    result.images += image.bytes;
+  }
+}
+
+LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {
+  plan::EmitOptions emit;
+  emit.modelPath = options.import.modelPath;
+  emit.planPath = options.planPath;
+  emit.device = options.schedule.target->name();
+  emit.triple = result.code.triple;
+  emit.cpu = result.code.cpu;
+  emit.features = result.code.features;
+  emit.report.set_compiler_version(COLOSSAL_VERSION);
+  emit.report.set_model_path(options.import.modelPath);
+  emit.report.set_command_line(options.commandLine);
+  emit.report.set_machine(cost::printMachine(options.layout.machine));
+  emit.report.set_layouts(result.layout.pins);
+  if (failed(predictPrograms(module, options, result)) ||
+      failed(plan::emitPlan(module, emit, result.plan, result.data)))
+    return failure();
+  for (plan::Program &program : *result.plan.mutable_programs())
+    if (auto seconds = result.layout.predictedByFunction.find(program.name());
+        seconds != result.layout.predictedByFunction.end())
+      program.set_predicted_seconds(seconds->second);
+  PlanMemory memory = measureMemory(result.plan, options);
+  result.memory = memory.list();
+  for (auto [stage, ofStage] :
+       llvm::zip(result.stages, measureStages(result.plan, getRankThreads(result.plan, options))))
+    stage.memory = ofStage.list();
+  result.layout.summary += (result.stages.empty() ? "memory of the plan, per rank: "
+                                                  : "memory of the plan, on a rank of the largest stage: ") +
+                           memory.describe() + "\n";
+  result.plan.mutable_report()->set_summary(result.layout.summary);
+  addImages(result);
+  plan::repairText(result.plan);
+  return success();
+}
+
+} // namespace colossal
