@@ -132,91 +132,105 @@ Range Environment::range(const Affine &value) const {
   return bounds;
 }
 
+Affine Environment::opaque(const Range &bounds) {
+  Affine unknown;
+  unknown.constant = bounds.least;
+  if (bounds.greatest > bounds.least)
+    unknown.terms = {{addSymbol(static_cast<uint64_t>(bounds.greatest - bounds.least), false), 1}};
+  return unknown;
+}
+
+std::optional<Affine> Environment::product(const Affine &lhs, const Affine &rhs) {
+  const Range bounds = multiply(range(lhs), range(rhs));
+  if (!fits(bounds))
+    return std::nullopt;
+  Affine value;
+  if (rhs.terms.empty())
+    value.add(lhs, rhs.constant);
+  else if (lhs.terms.empty())
+    value.add(rhs, lhs.constant);
+  else
+    value = opaque(bounds);
+  return value;
+}
+
+Affine Environment::quotient(const Affine &value, __int128 divisor) {
+  const Range bounds = range(value);
+  return opaque({floorDivide(bounds.least, divisor), floorDivide(bounds.greatest, divisor)});
+}
+
+Affine Environment::remainder(const Affine &value, __int128 divisor) {
+  const Range bounds = range(value);
+  const __int128 block = floorDivide(bounds.least, divisor);
+  if (block != floorDivide(bounds.greatest, divisor))
+    return opaque({0, divisor - 1});
+  Affine rest = value;
+  rest.constant -= block * divisor;
+  return rest;
+}
+
+Affine Environment::extreme(bool isLeast, const Affine &lhs, const Affine &rhs) {
+  const Range left = range(lhs), right = range(rhs);
+  if (left.greatest <= right.least)
+    return isLeast ? lhs : rhs;
+  if (right.greatest <= left.least)
+    return isLeast ? rhs : lhs;
+  return isLeast ? opaque({std::min(left.least, right.least), std::min(left.greatest, right.greatest)})
+                 : opaque({std::max(left.least, right.least), std::max(left.greatest, right.greatest)});
+}
+
+std::optional<Affine> Environment::combine(plan::Expr::Op op, const Affine &lhs, const Affine &rhs) {
+  switch (op) {
+  case plan::Expr::ADD:
+  case plan::Expr::SUB: {
+    Affine sum = lhs;
+    sum.add(rhs, op == plan::Expr::ADD ? 1 : -1);
+    return sum;
+  }
+  case plan::Expr::MUL: return product(lhs, rhs);
+  case plan::Expr::FLOOR_DIV: return quotient(lhs, rhs.constant);
+  case plan::Expr::MOD: return remainder(lhs, rhs.constant);
+  case plan::Expr::MIN: return extreme(true, lhs, rhs);
+  case plan::Expr::MAX: return extreme(false, lhs, rhs);
+  default: return Affine();
+  }
+}
+
+std::optional<Affine> Environment::evaluate(const plan::Expr &expr) {
+  Affine value;
+  switch (expr.kind_case()) {
+  case plan::Expr::kConstant: value.constant = expr.constant(); return value;
+  case plan::Expr::kCoordinate:
+    if (!fixed.empty())
+      value.constant = fixed[expr.coordinate()];
+    else if (widths[expr.coordinate()] > 0)
+      value.terms = {{expr.coordinate(), 1}};
+    return value;
+  case plan::Expr::kCounter: return values[expr.counter()];
+  case plan::Expr::kOwn:
+    if (expr.own() == plan::Expr::RANK)
+      return rank;
+    value.constant = stage;
+    return value;
+  default: break;
+  }
+  const std::optional<Affine> lhs = evaluate(expr.binary().lhs());
+  const std::optional<Affine> rhs = lhs ? evaluate(expr.binary().rhs()) : std::nullopt;
+  if (!rhs)
+    return std::nullopt;
+  std::optional<Affine> result = combine(expr.binary().op(), *lhs, *rhs);
+  if (!result || !fits(range(*result)))
+    return std::nullopt;
+  return result;
+}
+
 Status Environment::affine(const plan::Expr &expr, Affine &result) {
   COLOSSAL_RETURN_IF_ERROR(plan::checkExpr(expr, axes, visible()));
-  // What is not affine is a symbol of its own, above the least that it can be.
-  auto opaque = [&](const Range &bounds) {
-    Affine unknown;
-    unknown.constant = bounds.least;
-    if (bounds.greatest > bounds.least)
-      unknown.terms = {{addSymbol(static_cast<uint64_t>(bounds.greatest - bounds.least), false), 1}};
-    return unknown;
-  };
-  bool overflow = false;
-  const std::function<Affine(const plan::Expr &)> visit = [&](const plan::Expr &node) -> Affine {
-    Affine value;
-    switch (node.kind_case()) {
-    case plan::Expr::kConstant: value.constant = node.constant(); return value;
-    case plan::Expr::kCoordinate:
-      if (!fixed.empty())
-        value.constant = fixed[node.coordinate()];
-      else if (widths[node.coordinate()] > 0)
-        value.terms = {{node.coordinate(), 1}};
-      return value;
-    case plan::Expr::kCounter: return values[node.counter()];
-    case plan::Expr::kOwn:
-      if (node.own() == plan::Expr::RANK)
-        return rank;
-      value.constant = stage;
-      return value;
-    default: break;
-    }
-    Affine lhs = visit(node.binary().lhs()), rhs = visit(node.binary().rhs());
-    const Range left = range(lhs), right = range(rhs);
-    if (overflow)
-      return value;
-    switch (node.binary().op()) {
-    case plan::Expr::ADD:
-      value = std::move(lhs);
-      value.add(rhs);
-      break;
-    case plan::Expr::SUB:
-      value = std::move(lhs);
-      value.add(rhs, -1);
-      break;
-    case plan::Expr::MUL:
-      if (!fits(multiply(left, right)))
-        overflow = true;
-      else if (rhs.terms.empty())
-        value.add(lhs, rhs.constant);
-      else if (lhs.terms.empty())
-        value.add(rhs, lhs.constant);
-      else
-        value = opaque(multiply(left, right));
-      break;
-    case plan::Expr::FLOOR_DIV:
-      value = opaque({floorDivide(left.least, rhs.constant), floorDivide(left.greatest, rhs.constant)});
-      break;
-    case plan::Expr::MOD: {
-      const __int128 block = floorDivide(left.least, rhs.constant);
-      if (block == floorDivide(left.greatest, rhs.constant)) {
-        value = std::move(lhs);
-        value.constant -= block * rhs.constant;
-      } else {
-        value = opaque({0, rhs.constant - 1});
-      }
-      break;
-    }
-    case plan::Expr::MIN:
-    case plan::Expr::MAX: {
-      const bool least = node.binary().op() == plan::Expr::MIN;
-      if (left.greatest <= right.least)
-        value = least ? std::move(lhs) : std::move(rhs);
-      else if (right.greatest <= left.least)
-        value = least ? std::move(rhs) : std::move(lhs);
-      else if (least)
-        value = opaque({std::min(left.least, right.least), std::min(left.greatest, right.greatest)});
-      else
-        value = opaque({std::max(left.least, right.least), std::max(left.greatest, right.greatest)});
-      break;
-    }
-    default: break;
-    }
-    overflow = overflow || !fits(range(value));
-    return value;
-  };
-  result = visit(expr);
-  return overflow ? Status(Code::InvalidPlan, "expression: its value may overflow 64 bits") : Status();
+  std::optional<Affine> value = evaluate(expr);
+  if (!value)
+    return {Code::InvalidPlan, "expression: its value may overflow 64 bits"};
+  result = *std::move(value);
+  return {};
 }
 
 Affine Environment::address(__int128 offset, const google::protobuf::RepeatedField<int64_t> &strides) const {

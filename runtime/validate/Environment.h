@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,17 @@ private:
     const plan::Call *call = nullptr;
   };
   uint32_t addSymbol(uint64_t width, bool known = true);
+  /// What is not affine, a symbol of its own: of it only the range is known.
+  Affine opaque(const Range &bounds);
+  Affine quotient(const Affine &value, __int128 divisor);
+  Affine remainder(const Affine &value, __int128 divisor);
+  Affine extreme(bool isLeast, const Affine &lhs, const Affine &rhs);
+  /// None where the product may leave 64 bits; the operands do not.
+  std::optional<Affine> product(const Affine &lhs, const Affine &rhs);
+  /// An operation of two values that do not leave 64 bits, which the result may.
+  std::optional<Affine> combine(plan::Expr::Op op, const Affine &lhs, const Affine &rhs);
+  /// Of an expression whose form is right; none where its value, or one in it, may leave 64 bits.
+  std::optional<Affine> evaluate(const plan::Expr &expr);
 
   std::vector<uint64_t> widths; // of the symbols; the mesh's axes come first
   std::vector<bool> isKnown;    // likewise: whether it is a coordinate or counter
