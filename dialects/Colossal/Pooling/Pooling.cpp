@@ -1,7 +1,7 @@
 //===- Pooling.cpp -------------------------------------------------------===//
 //
 // Windows over spatial dimensions, and resampling. All that is known about these ops stands here:
-// verification, folding, sharding rules, emission.
+// verification, folding, sharding rules, emission (but that of a resized element: Resampling.cpp).
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -11,7 +11,6 @@
 
 #include <cmath>
 #include <limits>
-#include <optional>
 
 using namespace mlir;
 using namespace colossal;
@@ -222,257 +221,109 @@ bool RoiMaxPoolOp::isElementCostly() {
   return true;
 }
 
-Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  ArrayRef<int64_t> input = shapeOf(getInput()), kernel = getKernel();
-  unsigned spatial = kernel.size();
-  Type type = elementTypeOf(getInput()), inner = computeType(type);
-  Type i64 = emitter.builder().getI64Type(), boolean = emitter.builder().getI1Type();
-  // Input index under a tap, and whether it lies inside.
-  auto locate = [&](ArrayRef<Value> counters, int64_t lowPadding, int64_t highPadding) {
-    SmallVector<Lane> at{index[0], index[1]};
-    Value inside;
-    for (unsigned d = 0; d < spatial; ++d) {
-      Lane window = emitter.mul(emitter.uniform(counters[d]), getDilations()[d]);
-      Lane pad = emitter.constant(-getPads()[d]);
-      at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window), pad));
-      Element here(emitter,
-                   emitter.inRange(at.back(), -lowPadding * getPads()[d],
-                                   input[d + 2] + highPadding * getPads()[d + spatial]),
-                   boolean);
-      inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-    }
-    return std::make_pair(at, inside);
-  };
-  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
-  if (getKind() == PoolKind::Max) {
-    // 16-bit floats are compared as f32: not every target has code for comparing them as they are.
-    Value lowest = carried(emitter.scalar(type, lowestOf(type)));
-    Value least = carried(Element(emitter, lowest, type).to(inner).get());
-    Value nowhere = carried(emitter.scalar(i64, -1));
-    auto values =
-        overWindow(emitter, kernel, {least, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
-          auto [at, inside] = locate(counters, 0, 0);
-          Element best(emitter, acc[0], inner), place(emitter, acc[1], i64), here(emitter, inside, boolean);
-          Element x = Element(emitter, emitter.load(getInput(), at, inside, lowest), type).to(inner);
-          if (result == 0)
-            return SmallVector<Value>{carried(best.max(x).get()), acc[1]};
-          Lane linear = emitter.add(emitter.mul(index[0], input[1]), index[1]);
-          for (unsigned i = 0; i < spatial; ++i) {
-            unsigned d = getColumnMajor() ? spatial - 1 - i : i;
-            linear = emitter.add(emitter.mul(linear, input[d + 2]), at[d + 2]);
-          }
-          Element flat(emitter, emitter.toValue(linear, i64), i64);
-          Element isFirst = place == place.like(-1), better = here & ((best < x) | isFirst);
-          return SmallVector<Value>{carried(better.select(x, best).get()),
-                                    carried(better.select(flat, place).get())};
-        });
-    if (result == 0)
-      return Element(emitter, values[0], inner).to(type).get();
-    return Element(emitter, values[1], i64).to(elementTypeOf(getIndices())).get();
+/// Input index under a tap of the window of the result element at `index`, and whether it lies in the input
+/// or in `lowPadding` and `highPadding` times the padding around it.
+static std::pair<SmallVector<Lane>, Value> locateTap(PoolOp op, ElementEmitter &emitter, ArrayRef<Lane> index,
+                                                     ArrayRef<Value> counters, int64_t lowPadding,
+                                                     int64_t highPadding) {
+  ArrayRef<int64_t> input = shapeOf(op.getInput()), pads = op.getPads();
+  unsigned spatial = counters.size();
+  Type boolean = emitter.builder().getI1Type();
+  SmallVector<Lane> at{index[0], index[1]};
+  Value inside;
+  for (unsigned d = 0; d < spatial; ++d) {
+    Lane window = emitter.mul(emitter.uniform(counters[d]), op.getDilations()[d]);
+    Lane pad = emitter.constant(-pads[d]);
+    at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], op.getStrides()[d]), window), pad));
+    Element here(
+        emitter,
+        emitter.inRange(at.back(), -lowPadding * pads[d], input[d + 2] + highPadding * pads[d + spatial]),
+        boolean);
+    inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
   }
-  bool average = getKind() == PoolKind::Average;
-  Value zero = carried(emitter.scalar(inner, 0));
-  auto values = overWindow(emitter, kernel, {zero, zero}, [&](ArrayRef<Value> counters, ValueRange acc) {
-    auto [at, inside] = locate(counters, 0, 0);
-    Element sum(emitter, acc[0], inner), count(emitter, acc[1], inner), here(emitter, inside, boolean);
-    Element x = Element(emitter, emitter.load(getInput(), at, inside), type).to(inner);
-    if (!average) {
-      x = x.abs();
-      Element power = x;
-      if (getP() == 2)
-        power = x * x;
-      else if (getP() != 1) {
-        Value values[] = {x.get(), x.like(getP()).get()};
-        emitter.unify(values);
-        power = Element(emitter, emitter.pow(values[0], values[1]), inner);
-      }
-      x = here.select(power, x.like(0));
+  return {at, inside};
+}
+
+/// The greatest element of a window (`result` 0), or where it stands (1).
+static Value emitMaximum(PoolOp op, ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  ArrayRef<int64_t> input = shapeOf(op.getInput()), kernel = op.getKernel();
+  unsigned spatial = kernel.size();
+  Type type = elementTypeOf(op.getInput()), inner = computeType(type);
+  Type i64 = emitter.builder().getI64Type(), boolean = emitter.builder().getI1Type();
+  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
+  // 16-bit floats are compared as f32: not every target has code for comparing them as they are.
+  Value lowest = carried(emitter.scalar(type, lowestOf(type)));
+  Value least = carried(Element(emitter, lowest, type).to(inner).get());
+  Value nowhere = carried(emitter.scalar(i64, -1));
+  auto values = overWindow(emitter, kernel, {least, nowhere}, [&](ArrayRef<Value> counters, ValueRange acc) {
+    auto [at, inside] = locateTap(op, emitter, index, counters, 0, 0);
+    Element best(emitter, acc[0], inner), place(emitter, acc[1], i64), here(emitter, inside, boolean);
+    Element x = Element(emitter, emitter.load(op.getInput(), at, inside, lowest), type).to(inner);
+    if (result == 0)
+      return SmallVector<Value>{carried(best.max(x).get()), acc[1]};
+    Lane linear = emitter.add(emitter.mul(index[0], input[1]), index[1]);
+    for (unsigned i = 0; i < spatial; ++i) {
+      unsigned d = op.getColumnMajor() ? spatial - 1 - i : i;
+      linear = emitter.add(emitter.mul(linear, input[d + 2]), at[d + 2]);
     }
-    Element counts = here;
-    if (getCountIncludePad())
-      counts = Element(emitter, locate(counters, 1, 1).second, boolean);
-    return SmallVector<Value>{carried((sum + x).get()), carried((count + counts.to(inner)).get())};
+    Element flat(emitter, emitter.toValue(linear, i64), i64);
+    Element isFirst = place == place.like(-1), better = here & ((best < x) | isFirst);
+    return SmallVector<Value>{carried(better.select(x, best).get()),
+                              carried(better.select(flat, place).get())};
   });
+  if (result == 0)
+    return Element(emitter, values[0], inner).to(type).get();
+  return Element(emitter, values[1], i64).to(elementTypeOf(op.getIndices())).get();
+}
+
+/// The average of a window, or its norm.
+static Value emitSum(PoolOp op, ElementEmitter &emitter, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(op.getInput()), inner = computeType(type);
+  Type boolean = emitter.builder().getI1Type();
+  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
+  bool average = op.getKind() == PoolKind::Average;
+  Value zero = carried(emitter.scalar(inner, 0));
+  auto values =
+      overWindow(emitter, op.getKernel(), {zero, zero}, [&](ArrayRef<Value> counters, ValueRange acc) {
+        auto [at, inside] = locateTap(op, emitter, index, counters, 0, 0);
+        Element sum(emitter, acc[0], inner), count(emitter, acc[1], inner), here(emitter, inside, boolean);
+        Element x = Element(emitter, emitter.load(op.getInput(), at, inside), type).to(inner);
+        if (!average) {
+          x = x.abs();
+          Element power = x;
+          if (op.getP() == 2)
+            power = x * x;
+          else if (op.getP() != 1) {
+            Value values[] = {x.get(), x.like(op.getP()).get()};
+            emitter.unify(values);
+            power = Element(emitter, emitter.pow(values[0], values[1]), inner);
+          }
+          x = here.select(power, x.like(0));
+        }
+        Element counts = here;
+        if (op.getCountIncludePad())
+          counts = Element(emitter, locateTap(op, emitter, index, counters, 1, 1).second, boolean);
+        return SmallVector<Value>{carried((sum + x).get()), carried((count + counts.to(inner)).get())};
+      });
   Element sum(emitter, values[0], inner), count(emitter, values[1], inner);
   if (average)
     return (sum / count.max(count.like(1))).to(type).get();
-  if (getP() == 1)
+  if (op.getP() == 1)
     return sum.to(type).get();
-  if (getP() == 2)
+  if (op.getP() == 2)
     return sum.apply(MathFunction::Sqrt).to(type).get();
-  Value root[] = {sum.get(), sum.like(1.0 / getP()).get()};
+  Value root[] = {sum.get(), sum.like(1.0 / op.getP()).get()};
   emitter.unify(root);
   return Element(emitter, emitter.pow(root[0], root[1]), inner).to(type).get();
 }
 
-namespace {
-/// Where along one dimension a resized element samples: an input coordinate. Computed in f32, as ONNX Runtime
-/// does, so that ties fall to the same side; weights are f64.
-struct Sampling {
-  ElementEmitter &emitter;
-  mutable ResizeOp op;
-  unsigned d;
+Value PoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  return getKind() == PoolKind::Max ? emitMaximum(*this, emitter, result, index)
+                                    : emitSum(*this, emitter, index);
+}
 
-  int64_t in() const { return shapeOf(op.getInput())[d]; }
-  int64_t out() const { return shapeOf(op.getResult())[d]; }
-  double scale() const { return op.getScales()[d]; }
-  double roi(bool end) const {
-    if (!op.getRoi())
-      return end ? 1.0 : 0.0;
-    return (*op.getRoi())[d + (end ? shapeOf(op.getInput()).size() : 0)];
-  }
-  Element coordinate(Lane lane) const {
-    Type i64 = emitter.builder().getI64Type(), f32 = emitter.builder().getF32Type();
-    Element x = Element(emitter, emitter.toValue(lane, i64), i64).to(f32);
-    StringRef mode = op.getCoordinates();
-    if (mode == "asymmetric")
-      return x / x.like(scale());
-    if (mode == "pytorch_half_pixel" && out() <= 1)
-      return x.like(0);
-    if (mode == "align_corners") {
-      if (out() == 1)
-        return x.like(0);
-      // The resized length counts before it is rounded down, as in ONNX's definition.
-      Element length = x.like(scale() * double(in()) - 1);
-      return x * x.like(double(in() - 1)) / length;
-    }
-    if (mode == "tf_crop_and_resize") {
-      double last = double(in() - 1), start = roi(false) * last, end = roi(true) * last;
-      if (out() == 1)
-        return x.like(0.5 * (start + end));
-      Element first = x.like(start), steps = x.like(double(out() - 1));
-      return x * x.like(end - start) / steps + first;
-    }
-    Element by = x.like(scale()), half = (x + x.like(0.5)) / by;
-    if (mode == "tf_half_pixel_for_nn")
-      return half;
-    if (mode == "half_pixel_symmetric") {
-      float adjustment = float(out()) / (float(scale()) * float(in())), center = float(in()) / 2;
-      half = half + x.like(center * (1 - adjustment));
-    }
-    return half - x.like(0.5);
-  }
-};
-
-Element floorOf(Element x) {
+static Element floorOf(Element x) {
   return x.apply(MathFunction::Floor);
-}
-
-/// Weight of the input element at signed distance `distance` (in input elements) from the sampled coordinate.
-Element tapWeight(ResizeOp op, Element distance) {
-  Element a = distance.abs(), one = a.like(1), zero = a.like(0);
-  if (op.getMode() == "linear")
-    return (one - a).max(zero);
-  double c = op.getCubicCoeff().convertToDouble();
-  Element c3 = a.like(c + 3), near = ((a.like(c + 2) * a - c3) * a) * a + one;
-  Element c4 = a.like(4 * c), c8 = a.like(8 * c), c5 = a.like(5 * c);
-  Element far = ((a.like(c) * a - c5) * a + c8) * a - c4;
-  Element isNear = a <= one;
-  return isNear.select(near, (a < a.like(2)).select(far, zero));
-}
-
-Element nearestOf(ResizeOp op, Element x) {
-  StringRef mode = op.getNearest();
-  if (mode == "floor")
-    return floorOf(x);
-  if (mode == "ceil")
-    return x.apply(MathFunction::Ceil);
-  if (mode == "round_prefer_ceil")
-    return floorOf(x + x.like(0.5));
-  return (x - x.like(0.5)).apply(MathFunction::Ceil); // round_prefer_floor
-}
-} // namespace
-
-Value ResizeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type type = elementTypeOf(getInput()), i64 = emitter.builder().getI64Type(),
-       f64 = emitter.builder().getF64Type();
-  Type boolean = emitter.builder().getI1Type();
-  ArrayRef<int64_t> input = shapeOf(getInput());
-  bool nearest = getMode() == "nearest";
-  SmallVector<Lane> at(index);
-  Value outside;
-  SmallVector<unsigned> dims;
-  SmallVector<Element> coordinates, firsts, totals;
-  SmallVector<int64_t> taps;
-  SmallVector<double> shrinks;
-  for (unsigned d = 0; d < input.size(); ++d) {
-    Sampling sampling{emitter, *this, d};
-    bool crops =
-        getCoordinates() == "tf_crop_and_resize" && (sampling.roi(false) != 0.0 || sampling.roi(true) != 1.0);
-    if (input[d] == shapeOf(getResult())[d] && sampling.scale() == 1.0 && !crops)
-      continue;
-    Element x = sampling.coordinate(index[d]).to(f64);
-    if (getCoordinates() == "tf_crop_and_resize") {
-      Element isBeyond = x.like(double(input[d] - 1)) < x, out = (x < x.like(0)) | isBeyond;
-      outside = outside ? (Element(emitter, outside, boolean) | out).get() : out.get();
-    }
-    if (nearest) {
-      Element place = nearestOf(*this, x).max(x.like(0)).min(x.like(double(input[d] - 1)));
-      at[d] = emitter.fromValue(place.to(i64).get());
-      continue;
-    }
-    // With antialiasing a shrinking dimension samples a window stretched by the scale.
-    double shrink = getAntialias() && sampling.scale() < 1.0 ? sampling.scale() : 1.0;
-    double radius = (getMode() == "linear" ? 1.0 : 2.0) / shrink;
-    Element moved = x.like(getAntialias() || getMode() != "linear" ? 1 : 0);
-    Element first = getAntialias() ? floorOf(x - x.like(radius)) + moved : floorOf(x) - moved;
-    int64_t count = getAntialias() ? (int64_t)std::ceil(2 * radius) : (getMode() == "linear" ? 2 : 4);
-    dims.push_back(d);
-    coordinates.push_back(x);
-    firsts.push_back(first);
-    taps.push_back(count);
-    shrinks.push_back(shrink);
-  }
-  auto weightAt = [&](unsigned i, Value counter) {
-    Element tap = firsts[i] + Element(emitter, counter, i64).to(f64);
-    Element shrink = tap.like(shrinks[i]);
-    Element weight = tapWeight(*this, (tap - coordinates[i]) * shrink);
-    if (getExcludeOutside()) {
-      Element isBelow = tap < tap.like(double(input[dims[i]])), inside = (tap.like(-1) < tap) & isBelow;
-      weight = inside.select(weight, weight.like(0));
-    }
-    return std::make_pair(tap, weight);
-  };
-  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
-  if (dims.empty()) {
-    Value value = emitter.load(getInput(), at);
-    if (!outside)
-      return value;
-    Element extrapolated(emitter, emitter.scalar(type, getExtrapolation().convertToDouble()), type);
-    return Element(emitter, outside, boolean).select(extrapolated, {emitter, value, type}).get();
-  }
-  bool normalizes = getExcludeOutside() || getAntialias();
-  for (unsigned i = 0; normalizes && i < dims.size(); ++i)
-    totals.push_back(
-        {emitter,
-         emitter.reduce(taps[i], carried(emitter.scalar(f64, 0)),
-                        [&](Value counter, ValueRange acc) -> SmallVector<Value> {
-                          return {
-                              carried((Element(emitter, acc[0], f64) + weightAt(i, counter).second).get())};
-                        })[0],
-         f64});
-  auto sum = overWindow(
-      emitter, taps, carried(emitter.scalar(f64, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
-        std::optional<Element> product;
-        for (unsigned i = 0; i < dims.size(); ++i) {
-          auto [tap, weight] = weightAt(i, counters[i]);
-          if (normalizes)
-            weight = weight / totals[i];
-          Element place = tap.max(tap.like(0)).min(tap.like(double(input[dims[i]] - 1)));
-          at[dims[i]] = emitter.fromValue(place.to(i64).get());
-          product = product ? *product * weight : weight;
-        }
-        Element x = Element(emitter, emitter.load(getInput(), at), type).to(f64);
-        return SmallVector<Value>{carried((Element(emitter, acc[0], f64) + x * *product).get())};
-      });
-  Element value(emitter, sum[0], f64);
-  if (outside)
-    value =
-        Element(emitter, outside, boolean).select(value.like(getExtrapolation().convertToDouble()), value);
-  // Integers truncate what is exact to f32, and round after antialiasing, as ONNX Runtime does.
-  if (!isa<FloatType>(type))
-    value = getAntialias() ? value.apply(MathFunction::RoundEven) : value.to(emitter.builder().getF32Type());
-  return value.to(type).get();
 }
 
 Value RoiMaxPoolOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
