@@ -134,11 +134,17 @@ FactorRule ConvOp::getFactorRule() {
   return rule;
 }
 
+/// The bias as a rank adds it: where input channels are split, one rank of those whose results are summed.
+static Value buildLocalBias(OpBuilder &builder, Location loc, LocalContext &context) {
+  Value bias = context.operand(2);
+  if (!context.isSplit(ConvFactors::in))
+    return bias;
+  return keepOnFirst(builder, loc, bias, context.axes(ConvFactors::in));
+}
+
 FailureOr<SmallVector<Value>> ConvOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   using F = ConvFactors;
-  Value bias = getBias() ? context.operand(2) : Value();
-  if (bias && context.isSplit(F::in))
-    bias = keepOnFirst(builder, getLoc(), bias, context.axes(F::in));
+  Value bias = getBias() ? buildLocalBias(builder, getLoc(), context) : Value();
   SmallVector<int64_t> pads(getPads());
   unsigned rank = pads.size() / 2;
   for (unsigned d = 0; d < rank; ++d)
@@ -185,9 +191,7 @@ FactorRule ConvTransposeOp::getFactorRule() {
 
 FailureOr<SmallVector<Value>> ConvTransposeOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   using F = ConvFactors;
-  Value bias = getBias() ? context.operand(2) : Value();
-  if (bias && context.isSplit(F::in))
-    bias = keepOnFirst(builder, getLoc(), bias, context.axes(F::in));
+  Value bias = getBias() ? buildLocalBias(builder, getLoc(), context) : Value();
   auto type =
       RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   return SmallVector<Value>{ConvTransposeOp::create(builder, getLoc(), type, context.operand(0),
@@ -231,42 +235,65 @@ KernelKind ConvTransposeOp::getKernelKind() {
 // Emission
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// What a tap multiplies: an element of the input, zero where `inside` is given and false, and one of the
+/// weight.
+struct Tap {
+  SmallVector<Lane> input, weight;
+  Value inside;
+
+  void require(ElementEmitter &emitter, Element here) {
+    inside = inside ? (Element(emitter, inside, here.elementType()) & here).get() : here.get();
+  }
+};
+} // namespace
+
+/// The bias of the result element at `index`, or 0, and to it the products under all taps of a window of
+/// `extents`, which begin with the input channels. `locate` says where a tap stands, given its place in the
+/// window.
+template <typename ConvolutionOp>
+static Value sumProducts(ConvolutionOp op, ElementEmitter &emitter, ArrayRef<Lane> index,
+                         ArrayRef<int64_t> extents, function_ref<Tap(ArrayRef<Value>)> locate) {
+  Type type = elementTypeOf(op.getResult()), inner = computeType(type);
+  Value init = op.getBias() ? Element(emitter, emitter.load(op.getBias(), {index[1]}), type).to(inner).get()
+                            : emitter.scalar(inner, 0);
+  auto add = [&](ArrayRef<Value> counters, ValueRange carried) {
+    Tap tap = locate(counters);
+    Element x(emitter, emitter.load(op.getInput(), tap.input, tap.inside), type),
+        w(emitter, emitter.load(op.getWeight(), tap.weight), type);
+    w = w.to(inner);
+    Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
+    return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
+  };
+  Value sum = overWindow(emitter, extents, carriedLike(emitter, init, index), add)[0];
+  return Element(emitter, sum, inner).to(type).get();
+}
+
 Value ConvOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type type = elementTypeOf(getResult()), inner = computeType(type), boolean = emitter.builder().getI1Type();
+  Type boolean = emitter.builder().getI1Type();
   ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight());
   unsigned spatial = input.size() - 2;
   int64_t perGroup = weight[0] / getGroup();
   Lane firstChannel = emitter.mul(emitter.floorDiv(index[1], perGroup), weight[1]);
-  Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
-                         : emitter.scalar(inner, 0);
-  Value sum = overWindow(
-      emitter, weight.drop_front(1), carriedLike(emitter, init, index),
-      [&](ArrayRef<Value> counters, ValueRange carried) {
-        SmallVector<Lane> at{index[0], emitter.add(firstChannel, emitter.uniform(counters[0]))};
-        SmallVector<Lane> tap{index[1], emitter.uniform(counters[0])};
-        Value inside;
-        for (unsigned d = 0; d < spatial; ++d) {
-          Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
-          Lane pad = emitter.constant(-getPads()[d]);
-          at.push_back(emitter.add(emitter.add(emitter.mul(index[d + 2], getStrides()[d]), window), pad));
-          tap.push_back(emitter.uniform(counters[d + 1]));
-          if (getPads()[d] == 0 && getPads()[d + spatial] == 0)
-            continue;
-          Element here(emitter, emitter.inRange(at.back(), 0, input[d + 2]), boolean);
-          inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-        }
-        Element x(emitter, emitter.load(getInput(), at, inside), type),
-            w(emitter, emitter.load(getWeight(), tap), type);
-        w = w.to(inner);
-        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
-        return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
-      })[0];
-  return Element(emitter, sum, inner).to(type).get();
+  auto locate = [&](ArrayRef<Value> counters) {
+    Lane from = emitter.add(firstChannel, emitter.uniform(counters[0]));
+    Tap tap{{index[0], from}, {index[1], emitter.uniform(counters[0])}, {}};
+    for (unsigned d = 0; d < spatial; ++d) {
+      Lane window = emitter.mul(emitter.uniform(counters[d + 1]), getDilations()[d]);
+      Lane pad = emitter.constant(-getPads()[d]);
+      Lane first = emitter.mul(index[d + 2], getStrides()[d]);
+      tap.input.push_back(emitter.add(emitter.add(first, window), pad));
+      tap.weight.push_back(emitter.uniform(counters[d + 1]));
+      if (getPads()[d] != 0 || getPads()[d + spatial] != 0)
+        tap.require(emitter, {emitter, emitter.inRange(tap.input.back(), 0, input[d + 2]), boolean});
+    }
+    return tap;
+  };
+  return sumProducts(*this, emitter, index, weight.drop_front(1), locate);
 }
 
 Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
   // Element o receives input i through tap k where o = i * stride - pad + k * dilation.
-  Type type = elementTypeOf(getResult()), inner = computeType(type), boolean = emitter.builder().getI1Type();
   Type i64 = emitter.builder().getI64Type();
   ArrayRef<int64_t> input = shapeOf(getInput()), weight = shapeOf(getWeight());
   unsigned spatial = input.size() - 2;
@@ -274,31 +301,23 @@ Value ConvTransposeOp::emitElement(ElementEmitter &emitter, unsigned result, Arr
   Lane group = emitter.floorDiv(index[1], weight[1]), channel = emitter.mod(index[1], weight[1]);
   SmallVector<int64_t> extents{perGroup};
   extents.append(weight.begin() + 2, weight.end());
-  Value init = getBias() ? Element(emitter, emitter.load(getBias(), {index[1]}), type).to(inner).get()
-                         : emitter.scalar(inner, 0);
-  Value sum = overWindow(
-      emitter, extents, carriedLike(emitter, init, index), [&](ArrayRef<Value> counters, ValueRange carried) {
-        Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
-        SmallVector<Lane> at{index[0], from}, tap{from, channel};
-        Value inside;
-        for (unsigned d = 0; d < spatial; ++d) {
-          int64_t stride = getStrides()[d];
-          Lane back = emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]);
-          Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])), back);
-          tap.push_back(emitter.uniform(counters[d + 1]));
-          Element position(emitter, emitter.toValue(shifted, i64), i64);
-          Element quotient = position / position.like(stride);
-          Element isBelow = quotient < position.like(input[d + 2]),
-                  isWhole = quotient * position.like(stride) == position;
-          Element here = (position.like(-1) < position) & isWhole & isBelow;
-          at.push_back(emitter.fromValue(quotient.get()));
-          inside = inside ? (Element(emitter, inside, boolean) & here).get() : here.get();
-        }
-        Element x(emitter, emitter.load(getInput(), at, inside), type),
-            w(emitter, emitter.load(getWeight(), tap), type);
-        w = w.to(inner);
-        Element total = Element(emitter, carried[0], inner) + x.to(inner) * w;
-        return SmallVector<Value>{carriedLike(emitter, total.get(), index)};
-      })[0];
-  return Element(emitter, sum, inner).to(type).get();
+  auto locate = [&](ArrayRef<Value> counters) {
+    Lane from = emitter.add(emitter.mul(group, perGroup), emitter.uniform(counters[0]));
+    Tap tap{{index[0], from}, {from, channel}, {}};
+    for (unsigned d = 0; d < spatial; ++d) {
+      int64_t stride = getStrides()[d];
+      Lane back = emitter.mul(emitter.uniform(counters[d + 1]), -getDilations()[d]);
+      Lane shifted = emitter.add(emitter.add(index[d + 2], emitter.constant(getPads()[d])), back);
+      tap.weight.push_back(emitter.uniform(counters[d + 1]));
+      Element position(emitter, emitter.toValue(shifted, i64), i64);
+      Element quotient = position / position.like(stride);
+      Element isBelow = quotient < position.like(input[d + 2]),
+              isWhole = quotient * position.like(stride) == position;
+      Element here = (position.like(-1) < position) & isWhole & isBelow;
+      tap.input.push_back(emitter.fromValue(quotient.get()));
+      tap.require(emitter, here);
+    }
+    return tap;
+  };
+  return sumProducts(*this, emitter, index, extents, locate);
 }
