@@ -366,22 +366,18 @@ std::string recordCommandLine(int argc, char **argv) {
   return text;
 }
 
-} // namespace
-
-int parseOptions(int argc, char **argv, Options &options) {
-  CLI::App app(kHelp, "colossal-compile");
-  RawOptions raw;
+/// The model, its inputs' sizes, and the ranks that it is for.
+void addModelOptions(CLI::App &app, RawOptions &raw, Options &options) {
   colossal::CompileOptions &compile = options.compile;
   app.add_option("MODEL", compile.import.modelPath, "the ONNX file");
   app.add_option("-o,--output", options.output,
                  "the plan file; default: the model's name with .cplan, in this folder")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
-  CLI::Option *mesh = app.add_option(
-      "--mesh", compile.mesh,
-      "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); an axis named stage cuts "
-      "the model into pipeline stages: stage=2,model=2 (docs/Stages.md); with "
-      "--plan-only: of data, model, context and stage, those that are fixed, or "
-      "sizes whose roles are searched");
+  app.add_option("--mesh", compile.mesh,
+                 "mesh of ranks: 4, 2x2, or with names data=2,model=2 (default 1); an axis named stage cuts "
+                 "the model into pipeline stages: stage=2,model=2 (docs/Stages.md); with "
+                 "--plan-only: of data, model, context and stage, those that are fixed, or "
+                 "sizes whose roles are searched");
   app.add_option(
          "--devices", options.training.task.devices,
          "how many ranks; the search chooses their mesh, but for the axes that --mesh names (model=2). "
@@ -408,13 +404,17 @@ int parseOptions(int argc, char **argv, Options &options) {
                  "INPUT=LITERAL (3, [1,2]) or INPUT=FILE (.npy, .pb) binds an input's contents")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+/// What the layout is chosen by, what is printed of it, and what code is made for.
+void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("--memory", raw.memory,
                  "memory limit of a device: bytes, or 512MiB, 2GB (default: the machine's)")
       ->check([](const std::string &text) { return text.empty() ? "it is empty" : ""; });
   app.add_option("--machine", raw.machine,
                  "machine description: a file, or a name (default: COLOSSAL_MACHINE, else the file that "
                  "colossal-cost calibrate --default made, else this host)");
-  app.add_option("--layout", compile.layout.recipe,
+  app.add_option("--layout", options.compile.layout.recipe,
                  "a layout of the papers on this mesh: 1d, sequence, ulysses; 2d (axes: rows, columns), 2.5d "
                  "(depth, rows, columns), 3d (M, K, N); an axis named data splits the batch beside it; see "
                  "docs/Layouts.md")
@@ -449,43 +449,72 @@ int parseOptions(int argc, char **argv, Options &options) {
                  "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
                  "that LLVM calls so, such as cpu:x86-64-v3");
   app.add_option("--target-cpu", raw.processor, "NAME: the same as --target cpu:NAME");
-  CLI::Option_group *passes = app.add_option_group("Passes", "for looking inside the compiler");
-  passes->add_flag("--timing", raw.passes.timing, "print how long each pass took");
-  passes->add_option("--print-ir-after", raw.passes.printAfter,
-                     "print the IR after a pass (colossal-search-layouts, ...; docs/Passes.md) or after all");
-  passes->add_option("--crash-reproducer", raw.passes.reproducer,
-                     "where a pass fails or crashes, write the module and the passes to this file, for "
-                     "colossal-opt FILE --run-reproducer");
+}
+
+void addPassOptions(CLI::App &app, PassOptions &options) {
+  CLI::Option_group *group = app.add_option_group("Passes", "for looking inside the compiler");
+  group->add_flag("--timing", options.timing, "print how long each pass took");
+  group->add_option("--print-ir-after", options.printAfter,
+                    "print the IR after a pass (colossal-search-layouts, ...; docs/Passes.md) or after all");
+  group->add_option("--crash-reproducer", options.reproducer,
+                    "where a pass fails or crashes, write the module and the passes to this file, for "
+                    "colossal-opt FILE --run-reproducer");
+}
+
+void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
   training.task.devices = 0;
   training.task.globalBatch = 0;
-  CLI::Option_group *plan =
+  CLI::Option_group *group =
       app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
-  plan->add_flag("--plan-only", options.planOnly,
-                 "plan a training step and write the plan as JSON; make no code");
-  plan->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
-  plan->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
+  group->add_flag("--plan-only", options.planOnly,
+                  "plan a training step and write the plan as JSON; make no code");
+  group->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
+  group->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
       ->check(CLI::Range(1.0, 1e9));
-  plan->add_option("--precision", raw.precision,
-                   "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
-                   "and moments; f32, tf32");
-  plan->add_option("--attention", raw.attention,
-                   "fused (default): scores are never stored; unfused: they are");
-  plan->add_option("--batch-dim", training.batchDimension,
-                   "name of the batch (default: the first dimension of each input)");
-  plan->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));
-  plan->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
-  plan->add_option("--pipeline-schedule", training.fixed.schedule,
-                   "fix the schedule: " + colossal::cost::scheduleNames());
-  plan->add_option("--microbatches", training.fixed.microbatches,
+  group->add_option("--precision", raw.precision,
+                    "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
+                    "and moments; f32, tf32");
+  group->add_option("--attention", raw.attention,
+                    "fused (default): scores are never stored; unfused: they are");
+  group->add_option("--batch-dim", training.batchDimension,
+                    "name of the batch (default: the first dimension of each input)");
+  group->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));
+  group->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
+  group->add_option("--pipeline-schedule", training.fixed.schedule,
+                    "fix the schedule: " + colossal::cost::scheduleNames());
+  group
+      ->add_option("--microbatches", training.fixed.microbatches,
                    "fix how many microbatches a rank has in a step")
       ->check(CLI::Range(1, 1 << 20));
-  plan->add_option("--chunks", training.fixed.chunks, "fix the chunks of a stage (interleaved, zb-v)")
+  group->add_option("--chunks", training.fixed.chunks, "fix the chunks of a stage (interleaved, zb-v)")
       ->check(CLI::Range(1, 1 << 10));
-  plan->add_option("--price", raw.prices,
+  group
+      ->add_option("--price", raw.prices,
                    "price the plan in this JSON file instead of searching; with a second file, compare them")
       ->expected(1, 2)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+/// Where the output goes that --output does not name.
+std::string nameOutput(const Options &options) {
+  const std::string &model = options.compile.import.modelPath;
+  std::string name = model.substr(model.find_last_of('/') + 1);
+  size_t dot = name.rfind(".onnx");
+  return (dot == std::string::npos ? name : name.substr(0, dot)) +
+         (options.planOnly ? ".plan.json" : ".cplan");
+}
+
+} // namespace
+
+int parseOptions(int argc, char **argv, Options &options) {
+  CLI::App app(kHelp, "colossal-compile");
+  RawOptions raw;
+  colossal::CompileOptions &compile = options.compile;
+  addModelOptions(app, raw, options);
+  addLayoutOptions(app, raw, options);
+  addPassOptions(app, raw.passes);
+  addTrainingOptions(app, raw, options);
   app.add_flag(
       "--json", options.json,
       "print the plan's layout, memory, bytes, times and phases, or the training plan of --plan-only or "
@@ -502,7 +531,7 @@ int parseOptions(int argc, char **argv, Options &options) {
     interpretPrices(raw.prices, options);
     if (!options.listOperators && compile.import.modelPath.empty())
       throw CLI::RequiredError("MODEL");
-    interpret(raw, mesh->count() > 0, options);
+    interpret(raw, app.count("--mesh") > 0, options);
   } catch (const CLI::Success &success) {
     return app.exit(success);
   } catch (const CLI::ParseError &error) {
@@ -517,12 +546,8 @@ int parseOptions(int argc, char **argv, Options &options) {
     return mlir::success();
   };
   options.isOutputGiven = !options.output.empty();
-  if (options.output.empty()) {
-    std::string name = compile.import.modelPath.substr(compile.import.modelPath.find_last_of('/') + 1);
-    size_t dot = name.rfind(".onnx");
-    options.output = (dot == std::string::npos ? name : name.substr(0, dot)) +
-                     (options.planOnly ? ".plan.json" : ".cplan");
-  }
+  if (options.output.empty())
+    options.output = nameOutput(options);
   compile.planPath = options.writesPlan() ? options.output : "";
   if (int code = checkFiles(options); code >= 0)
     return code;

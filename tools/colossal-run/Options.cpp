@@ -40,15 +40,30 @@ bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-} // namespace
+CLI::Validator isFileName() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        return text.empty()  ? "must not be empty"
+               : text == "-" ? "standard output has the results as text; give a file's name (./- is a file "
+                               "of that name)"
+                             : std::string();
+      },
+      "");
+}
 
-bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
-  CLI::App app(introduction, "colossal-run");
-  app.footer(closing);
-  app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION +
-                                        ", reads plans up to version " + std::to_string(plan::schemaVersion));
-  double timeout = 600;
-  uint64_t randomWeights = 0, randomInputs = 0;
+/// Of numbers without a sign, the parser would take -1 for the greatest.
+CLI::Validator isNotNegative() {
+  return CLI::Validator(
+      [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
+}
+
+/// What is filled with numbers, where its option is given.
+struct Seeds {
+  uint64_t weights = 0, inputs = 0;
+};
+
+/// The plan, what it is given and what it is compared with.
+void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
   app.add_option("PLAN", options.plan, "The plan file")->required();
   app.add_option(
          "--comm", options.communicator,
@@ -59,36 +74,29 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
          "--input", options.inputs,
          "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
       ->allow_extra_args(false);
-  CLI::Validator fileName(
-      [](const std::string &text) {
-        return text.empty()  ? "must not be empty"
-               : text == "-" ? "standard output has the results as text; give a file's name (./- is a file "
-                               "of that name)"
-                             : std::string();
-      },
-      "");
-  app.add_option("--output", options.output, "Write the outputs to this .npz file")->check(fileName);
+  app.add_option("--output", options.output, "Write the outputs to this .npz file")->check(isFileName());
   app.add_option(
       "--expect", options.expect,
       "Compare the outputs with the arrays of this .npz file and print the worst error of each. An output\n"
       "passes if |got - want| <= atol + rtol * max|want| everywhere, the maximum being over the tensor");
-  // Of numbers without a sign, the parser would take -1 for the greatest.
-  CLI::Validator notNegative(
-      [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
   app.add_option("--rtol", options.rtol, "Relative tolerance for --expect")
-      ->check(notNegative)
+      ->check(isNotNegative())
       ->capture_default_str();
   app.add_option("--atol", options.atol, "Absolute tolerance for --expect")
-      ->check(notNegative)
+      ->check(isNotNegative())
       ->capture_default_str();
   app.add_option("--weights", options.weights,
                  "Where the weight files lie now: their folder, or the file itself if it is the only one");
-  auto *weightsSeed = app.add_option("--random-weights", randomWeights,
-                                     "Fill weights from this seed instead of files; equal on any mesh")
-                          ->check(notNegative);
-  auto *inputsSeed = app.add_option("--random-inputs", randomInputs,
-                                    "Fill the inputs that are not given from this seed (integers are 0 or 1)")
-                         ->check(notNegative);
+  app.add_option("--random-weights", seeds.weights,
+                 "Fill weights from this seed instead of files; equal on any mesh")
+      ->check(isNotNegative());
+  app.add_option("--random-inputs", seeds.inputs,
+                 "Fill the inputs that are not given from this seed (integers are 0 or 1)")
+      ->check(isNotNegative());
+}
+
+/// How it is run, and what is told of that.
+void addRunOptions(CLI::App &app, Options &options, double &timeout) {
   app.add_option("--program", options.program,
                  "The program to run, where inputs are random and several would do");
   app.add_option("--threads", options.session.threads,
@@ -106,12 +114,25 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       ->capture_default_str();
   app.add_option("--trace", options.trace,
                  "Write when each instruction of each run ran, as JSON for ui.perfetto.dev")
-      ->check(fileName);
+      ->check(isFileName());
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
   app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
   app.add_flag("--json", options.json,
                "Print the results, or what --dump-plan or --print-inputs tells, as one JSON object");
+}
+
+} // namespace
+
+bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
+  CLI::App app(introduction, "colossal-run");
+  app.footer(closing);
+  app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION +
+                                        ", reads plans up to version " + std::to_string(plan::schemaVersion));
+  double timeout = 600;
+  Seeds seeds;
+  addDataOptions(app, options, seeds);
+  addRunOptions(app, options, timeout);
   if (tool::writesManual(argc, argv, app, "colossal-run", COLOSSAL_VERSION, exitCode))
     return false;
   try {
@@ -134,10 +155,10 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   options.session.weights = options.weights.empty() ? nullptr : options.weights.c_str();
   options.session.timeout_seconds = timeout;
   options.session.trace = !options.trace.empty();
-  options.session.fill_weights = bool(*weightsSeed);
-  options.session.weights_seed = randomWeights;
-  if (*inputsSeed)
-    options.randomInputs = randomInputs;
+  options.session.fill_weights = app.count("--random-weights") > 0;
+  options.session.weights_seed = seeds.weights;
+  if (app.count("--random-inputs") > 0)
+    options.randomInputs = seeds.inputs;
   return true;
 }
 

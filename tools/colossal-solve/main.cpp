@@ -48,33 +48,31 @@ void printResult(const Verdict &verdict, const Solution &solution, double second
               toString(solution.stop));
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  auto start = std::chrono::steady_clock::now();
-  auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  CLI::App app{
-      "Chooses one candidate per node of a layout problem at the least cost within its memory limit"};
+struct Options {
   std::string file, output;
   Budget budget;
-  double limit = 0;
+  double limit = 0; ///< seconds, of the whole program; 0: none
   bool quiet = false;
-  app.add_option("FILE", file, "problem, .json or .json.gz")->required();
-  auto *time = app.add_option("--time-limit", limit, "seconds, reading the file included")
+};
+
+/// -1, or the exit code.
+int parseOptions(int argc, char **argv, Options &options) {
+  CLI::App app{
+      "Chooses one candidate per node of a layout problem at the least cost within its memory limit"};
+  app.add_option("FILE", options.file, "problem, .json or .json.gz")->required();
+  auto *time = app.add_option("--time-limit", options.limit, "seconds, reading the file included")
                    ->check(CLI::Range(1e-3, 1e9));
-  app.add_option("--work", budget.work, "search effort in place of time: repeatable on any machine")
+  app.add_option("--work", options.budget.work, "search effort in place of time: repeatable on any machine")
       ->excludes(time);
-  app.add_option("--threads", budget.threads, "threads (default 2)")
+  app.add_option("--threads", options.budget.threads, "threads (default 2)")
       ->check(CLI::Range(1, 256))
       ->default_val(2);
-  app.add_option("--seed", budget.seed, "seed of the random choices")->default_val(1);
-  app.add_option("--gap", budget.gap, "stop at this relative gap to the bound")
+  app.add_option("--seed", options.budget.seed, "seed of the random choices")->default_val(1);
+  app.add_option("--gap", options.budget.gap, "stop at this relative gap to the bound")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("-o,--output", output,
+  app.add_option("-o,--output", options.output,
                  "where to write the answer, a JSON list; - is standard output, before the last line");
-  app.add_flag("--quiet", quiet, "no progress");
+  app.add_flag("--quiet", options.quiet, "no progress");
   app.footer(
       "The last line on standard output is one JSON object: score, bound (null where there is none), gap\n"
       "relative to the score, seconds and peak_bytes that this program took, and why it stopped.\n"
@@ -95,43 +93,56 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "colossal-solve: %s\nRun colossal-solve --help for the options.\n", error.what());
     return 2;
   }
+  return -1;
+}
 
-  colossal::noteInput(file);
+} // namespace
+
+int main(int argc, char **argv) {
+  auto start = std::chrono::steady_clock::now();
+  auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  Options options;
+  if (int code = parseOptions(argc, argv, options); code >= 0)
+    return code;
+
+  colossal::noteInput(options.file);
   auto refuse = [](const colossal::OutputError &error) {
     std::fprintf(stderr, "colossal-solve: %s\n", error.message.c_str());
     return error.exitCode();
   };
-  if (!output.empty())
-    if (auto error = colossal::checkOutput(output))
+  if (!options.output.empty())
+    if (auto error = colossal::checkOutput(options.output))
       return refuse(error);
-  ReadResult read = readProblem(file);
+  ReadResult read = readProblem(options.file);
   if (!read.error.empty()) {
     std::fprintf(stderr, "colossal-solve: %s\n", read.error.c_str());
     return colossal::failureExitCode(2);
   }
-  if (!quiet)
+  if (!options.quiet)
     std::fprintf(stderr, "read %zu nodes, %zu edges in %.2f s\n", read.problem.nodes.size(),
                  read.problem.edges.size(), elapsed());
-  if (limit > 0) {
+  if (options.limit > 0) {
     // Judging and writing the answer and leaving take time too, in proportion to reading: the same size, the
     // same machine with the same load.
-    double reserve = 0.05 + 0.15 * elapsed() + std::min(2.0, 0.015 * limit);
-    budget.seconds = std::max(0.01, limit - elapsed() - reserve);
+    double reserve = 0.05 + 0.15 * elapsed() + std::min(2.0, 0.015 * options.limit);
+    options.budget.seconds = std::max(0.01, options.limit - elapsed() - reserve);
   }
-  Solution solution = solve(read.problem, budget, [&](const Progress &p) {
-    if (!quiet && !p.note.empty())
+  Solution solution = solve(read.problem, options.budget, [&](const Progress &p) {
+    if (!options.quiet && !p.note.empty())
       std::fprintf(stderr, "%8.2f s  %s\n", p.seconds, p.note.c_str());
-    else if (!quiet)
+    else if (!options.quiet)
       std::fprintf(stderr, "%8.2f s  %s%s  bound %s\n", p.seconds, toString(p.cost).c_str(),
                    p.feasible ? "" : " (infeasible)", p.lowerBound ? toString(*p.lowerBound).c_str() : "-");
   });
-  if (!output.empty())
-    if (auto error = colossal::writeOutput(output, printAssignment(solution.assignment)))
+  if (!options.output.empty())
+    if (auto error = colossal::writeOutput(options.output, printAssignment(solution.assignment)))
       return refuse(error);
   if (!solution.message.empty())
     std::fprintf(stderr, "colossal-solve: %s\n", solution.message.c_str());
   Verdict verdict = verify(read.problem, solution.assignment);
-  if (!quiet && read.problem.memoryLimit)
+  if (!options.quiet && read.problem.memoryLimit)
     std::fprintf(stderr, "the answer holds %lld bytes where it holds most; the limit is %lld\n",
                  static_cast<long long>(verdict.peakBytes),
                  static_cast<long long>(*read.problem.memoryLimit));
