@@ -230,97 +230,126 @@ void Timeline::arrive() {
     }
 }
 
-std::string Timeline::events() const {
-  std::vector<std::string> heads(instructions.size()), details(instructions.size());
-  std::vector<bool> used(instructions.size());
-  for (const std::vector<Span> &own : spans)
-    for (const Span &span : own)
-      used[span.instruction] = true;
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    if (!used[i])
-      continue;
-    const plan::Instruction &instruction = *instructions[i];
-    heads[i] = "\"name\":" + jsonText(nameOf(*plan, instruction)) +
-               ",\"cat\":" + jsonText(instructionKind(instruction));
-    json arguments = {{"from", instruction.source()}, {"bytes", bytesTouched(instruction)}};
-    arguments["operators"] =
-        json(std::vector<std::string>(instruction.operators().begin(), instruction.operators().end()));
-    if (std::string kernel = kernelOf(*plan, instruction); !kernel.empty())
-      arguments["kernel"] = kernel;
-    if (instruction.predicted_seconds() > 0)
-      arguments["predicted_us"] = instruction.predicted_seconds() * 1e6;
-    details[i] = jsonText(arguments);
-    details[i].pop_back(); // more follows
+namespace {
+constexpr uint32_t runTrack = plan::queueCount;
+
+/// Trace events as text. Processes are ranks, their tracks queues.
+class EventWriter {
+public:
+  void nameTracks(uint32_t rank, const std::string &stage) {
+    add("\"ph\":\"M\",\"name\":\"process_name\"," + process(rank) +
+        ",\"args\":{\"name\":" + jsonText("rank " + std::to_string(rank) + stage) + "}");
+    const char *names[] = {"compute", "communicate", "messages", "runs"};
+    for (uint32_t queue = 0; queue <= runTrack; ++queue)
+      add("\"ph\":\"M\",\"name\":\"thread_name\"," + track(rank, queue) + ",\"args\":{\"name\":\"" +
+          names[queue] + "\"}");
+  }
+  /// `head`: its name and category; `arguments`: an object.
+  void slice(uint32_t rank, uint32_t queue, const std::string &head, int64_t begin, int64_t end,
+             const std::string &arguments) {
+    add("\"ph\":\"X\"," + head + "," + track(rank, queue) + ",\"ts\":" + microseconds(begin) +
+        ",\"dur\":" + microseconds(end - begin) + ",\"args\":" + arguments);
+  }
+  void arrow(uint32_t from, uint32_t to, uint32_t queue, int64_t time) {
+    const std::string id = "\"name\":\"data\",\"cat\":\"flow\",\"id\":" + std::to_string(++arrows);
+    add("\"ph\":\"s\"," + id + "," + track(from, queue) + ",\"ts\":" + microseconds(time));
+    add("\"ph\":\"f\",\"bp\":\"e\"," + id + "," + track(to, queue) + ",\"ts\":" + microseconds(time));
+  }
+  std::string finish() { return std::move(text) + "\n]}\n"; }
+
+private:
+  static std::string process(uint32_t rank) { return "\"pid\":" + std::to_string(rank); }
+  static std::string track(uint32_t rank, uint32_t queue) {
+    return process(rank) + ",\"tid\":" + std::to_string(queue);
+  }
+  void add(const std::string &body) {
+    text += (first ? "{" : ",\n{") + body + "}";
+    first = false;
   }
 
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
   bool first = true;
-  auto event = [&](const std::string &body) {
-    text += (first ? "{" : ",\n{") + body + "}";
-    first = false;
-  };
-  constexpr uint32_t runTrack = plan::queueCount;
-  constexpr int64_t zeros[plan::maxValues] = {};
   uint64_t arrows = 0;
+};
+
+/// What all slices of an instruction say: name and category, and the beginning of their arguments' object.
+struct Described {
+  std::string head, arguments;
+};
+
+Described describe(const plan::Plan &plan, const plan::Instruction &instruction) {
+  json arguments = {{"from", instruction.source()}, {"bytes", bytesTouched(instruction)}};
+  arguments["operators"] =
+      json(std::vector<std::string>(instruction.operators().begin(), instruction.operators().end()));
+  if (std::string kernel = kernelOf(plan, instruction); !kernel.empty())
+    arguments["kernel"] = kernel;
+  if (instruction.predicted_seconds() > 0)
+    arguments["predicted_us"] = instruction.predicted_seconds() * 1e6;
+  Described described = {"\"name\":" + jsonText(nameOf(plan, instruction)) +
+                             ",\"cat\":" + jsonText(instructionKind(instruction)),
+                         jsonText(arguments)};
+  described.arguments.pop_back(); // more follows
+  return described;
+}
+
+std::string describeTraffic(const plan::StageView &stage, const plan::Collective &collective, uint32_t rank) {
+  constexpr int64_t zeros[plan::maxValues] = {};
+  uint64_t bytes = 0;
+  (void)plan::sentBytes(stage, collective, rank, zeros, bytes);
+  return ",\"axes\":" +
+         jsonText(plan::axisNames(*stage.mesh, {collective.axes().begin(), collective.axes().end()})) +
+         ",\"sent_bytes\":" + std::to_string(bytes);
+}
+
+/// The slice of a span, and inside it how it waited and moved. `traffic`: what a collective says besides.
+void writeSpan(EventWriter &writer, uint32_t rank, const Timeline::Span &span, const Described &described,
+               const std::string &traffic, bool waits) {
+  std::string arguments = described.arguments + ",\"run\":" + std::to_string(span.run) + traffic;
+  if (waits)
+    arguments += ",\"waited_us\":" + microseconds(span.arrived - span.begin) +
+                 ",\"moved_us\":" + microseconds(span.end - span.arrived);
+  if (span.peer >= 0)
+    arguments += ",\"peer\":" + std::to_string(span.peer);
+  writer.slice(rank, span.queue, described.head, span.begin, span.end, arguments + "}");
+  if (!waits)
+    return;
+  if (span.arrived > span.begin)
+    writer.slice(rank, span.queue,
+                 "\"name\":\"wait for rank " + std::to_string(span.last) + "\",\"cat\":\"wait\"", span.begin,
+                 span.arrived, "{}");
+  writer.slice(rank, span.queue, "\"name\":\"move\",\"cat\":\"move\"", span.arrived, span.end, "{}");
+  if (span.last != rank)
+    writer.arrow(span.last, rank, span.queue, span.arrived);
+}
+} // namespace
+
+std::string Timeline::events() const {
+  EventWriter writer;
+  std::unordered_map<uint32_t, Described> described; // by instruction
   const std::vector<plan::StageView> stages = plan::stagesOf(*plan);
   for (uint32_t rank = 0; rank < spans.size(); ++rank) {
     const plan::StageView &stage = plan::stageOf(stages, rank);
-    const std::string process = "\"pid\":" + std::to_string(rank);
-    auto track = [&](uint32_t queue) { return process + ",\"tid\":" + std::to_string(queue); };
-    event("\"ph\":\"M\",\"name\":\"process_name\"," + process +
-          ",\"args\":{\"name\":" + jsonText("rank " + std::to_string(rank) + stage.suffix()) + "}");
-    const char *names[] = {"compute", "communicate", "messages", "runs"};
-    for (uint32_t queue = 0; queue <= runTrack; ++queue)
-      event("\"ph\":\"M\",\"name\":\"thread_name\"," + track(queue) + ",\"args\":{\"name\":\"" +
-            names[queue] + "\"}");
-    auto slice = [&](uint32_t queue, const std::string &head, int64_t begin, int64_t end,
-                     const std::string &arguments) {
-      event("\"ph\":\"X\"," + head + "," + track(queue) + ",\"ts\":" + microseconds(begin) +
-            ",\"dur\":" + microseconds(end - begin) + ",\"args\":" + arguments);
-    };
-    auto arrow = [&](uint32_t from, uint32_t fromQueue, int64_t leaves, uint32_t queue, int64_t comes) {
-      const std::string id = "\"name\":\"data\",\"cat\":\"flow\",\"id\":" + std::to_string(++arrows);
-      event("\"ph\":\"s\"," + id + ",\"pid\":" + std::to_string(from) +
-            ",\"tid\":" + std::to_string(fromQueue) + ",\"ts\":" + microseconds(leaves));
-      event("\"ph\":\"f\",\"bp\":\"e\"," + id + "," + track(queue) + ",\"ts\":" + microseconds(comes));
-    };
+    writer.nameTracks(rank, stage.suffix());
     std::map<uint32_t, std::pair<int64_t, int64_t>> runs;
-    std::map<uint32_t, uint64_t> sent; // by instruction
+    std::unordered_map<uint32_t, std::string> traffic; // by instruction
     for (const Span &span : spans[rank]) {
       const plan::Instruction &instruction = *instructions[span.instruction];
-      std::string arguments = details[span.instruction] + ",\"run\":" + std::to_string(span.run);
-      const bool waits = instruction.has_collective() || instruction.has_recv();
-      if (instruction.has_collective()) {
-        auto [bytes, isNew] = sent.try_emplace(span.instruction, 0);
-        if (isNew)
-          (void)plan::sentBytes(stage, instruction.collective(), rank, zeros, bytes->second);
-        arguments +=
-            ",\"axes\":" + jsonText(plan::axisNames(*stage.mesh, {instruction.collective().axes().begin(),
-                                                                  instruction.collective().axes().end()}));
-        arguments += ",\"sent_bytes\":" + std::to_string(bytes->second);
-      }
-      if (waits)
-        arguments += ",\"waited_us\":" + microseconds(span.arrived - span.begin) +
-                     ",\"moved_us\":" + microseconds(span.end - span.arrived);
-      if (span.peer >= 0)
-        arguments += ",\"peer\":" + std::to_string(span.peer);
-      slice(span.queue, heads[span.instruction], span.begin, span.end, arguments + "}");
-      if (waits) {
-        if (span.arrived > span.begin)
-          slice(span.queue, "\"name\":\"wait for rank " + std::to_string(span.last) + "\",\"cat\":\"wait\"",
-                span.begin, span.arrived, "{}");
-        slice(span.queue, "\"name\":\"move\",\"cat\":\"move\"", span.arrived, span.end, "{}");
-        if (span.last != rank)
-          arrow(span.last, span.queue, span.arrived, span.queue, span.arrived);
-      }
-      auto [run, isNew] = runs.try_emplace(span.run, span.begin, span.end);
+      auto [text, isNew] = described.try_emplace(span.instruction);
+      if (isNew)
+        text->second = describe(*plan, instruction);
+      auto [sent, isFirst] = traffic.try_emplace(span.instruction);
+      if (isFirst && instruction.has_collective())
+        sent->second = describeTraffic(stage, instruction.collective(), rank);
+      writeSpan(writer, rank, span, text->second, sent->second,
+                instruction.has_collective() || instruction.has_recv());
+      auto [run, isRunsFirst] = runs.try_emplace(span.run, span.begin, span.end);
       run->second = {std::min(run->second.first, span.begin), std::max(run->second.second, span.end)};
     }
     for (const auto &[run, time] : runs)
-      slice(runTrack, "\"name\":\"run " + std::to_string(run) + "\",\"cat\":\"run\"", time.first, time.second,
-            "{\"run\":" + std::to_string(run) + "}");
+      writer.slice(rank, runTrack, "\"name\":\"run " + std::to_string(run) + "\",\"cat\":\"run\"", time.first,
+                   time.second, "{\"run\":" + std::to_string(run) + "}");
   }
-  return text + "\n]}\n";
+  return writer.finish();
 }
 
 std::vector<Timeline::Row> Timeline::profile() const {
