@@ -324,6 +324,36 @@ static Expected<int64_t> parseEntry(const onnx::TensorProto &tensor, StringRef v
   return number;
 }
 
+/// The mark that stands for the tensor's data: the number of its payload, below `places`; none where it has
+/// none.
+static Expected<std::optional<uint64_t>> findMark(const onnx::TensorProto &tensor, uint64_t places) {
+  std::optional<uint64_t> mark;
+  // The schema is compiled for protobuf's lite runtime, which keeps unknown fields as their encoding.
+  const std::string &unknown = tensor.unknown_fields();
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(unknown.data()),
+                                                unknown.size());
+  while (uint32_t tag = stream.ReadTag()) {
+    uint64_t place;
+    if (tag != kPlaceField << 3) {
+      // Fields of a newer ONNX: skipped.
+      uint32_t length;
+      bool skipped = (tag & 7) == 0   ? stream.ReadVarint64(&place)
+                     : (tag & 7) == 1 ? stream.Skip(8)
+                     : (tag & 7) == 5 ? stream.Skip(4)
+                                      : (tag & 7) == 2 && stream.ReadVarint32(&length) && stream.Skip(length);
+      if (!skipped)
+        break;
+      continue;
+    }
+    if (!stream.ReadVarint64(&place) || place >= places)
+      break;
+    if (mark)
+      return fail("tensor '%s' holds its data twice", tensor.name().c_str());
+    mark = place;
+  }
+  return mark;
+}
+
 Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProto &tensor) {
   auto count = countElements(tensor);
   if (!count)
@@ -367,38 +397,17 @@ Expected<std::optional<TensorBytes>> ModelFile::findBytes(const onnx::TensorProt
     found.bytes = mapped->bytes().slice(found.offset, expected);
     return std::optional<TensorBytes>(found);
   }
-  // The schema is compiled for protobuf's lite runtime, which keeps unknown fields as their encoding.
-  const std::string &unknown = tensor.unknown_fields();
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(unknown.data()),
-                                                unknown.size());
-  bool marked = false;
-  while (uint32_t tag = stream.ReadTag()) {
-    uint64_t place;
-    if (tag != kPlaceField << 3) {
-      // Fields of a newer ONNX: skipped.
-      uint32_t length;
-      bool skipped = (tag & 7) == 0   ? stream.ReadVarint64(&place)
-                     : (tag & 7) == 1 ? stream.Skip(8)
-                     : (tag & 7) == 5 ? stream.Skip(4)
-                                      : (tag & 7) == 2 && stream.ReadVarint32(&length) && stream.Skip(length);
-      if (!skipped)
-        break;
-      continue;
-    }
-    if (!stream.ReadVarint64(&place) || place >= places.size())
-      break;
-    if (marked)
-      return fail("tensor '%s' holds its data twice", tensor.name().c_str());
-    marked = true;
-    auto [offset, length] = places[place];
-    found.offset = offset;
-    if (int64_t(length) != expected)
-      return fail("tensor '%s' needs %lld bytes, the file gives %llu", tensor.name().c_str(),
-                  (long long)expected, (unsigned long long)length);
-    found.bytes = file->bytes().slice(offset, length);
-  }
-  if (!marked)
+  auto mark = findMark(tensor, places.size());
+  if (!mark)
+    return mark.takeError();
+  if (!*mark)
     return std::nullopt;
+  auto [offset, length] = places[**mark];
+  if (int64_t(length) != expected)
+    return fail("tensor '%s' needs %lld bytes, the file gives %llu", tensor.name().c_str(),
+                (long long)expected, (unsigned long long)length);
+  found.offset = offset;
+  found.bytes = file->bytes().slice(offset, length);
   return std::optional<TensorBytes>(found);
 }
 
