@@ -17,44 +17,16 @@ namespace {
 
 const auto kGoOn = [] { return false; };
 
-/// The cheapest answer that fits, as an assignment; empty where there is none.
-Assignment cheapest(const Problem &problem, std::vector<Assignment> *all = nullptr) {
-  Assignment x(problem.nodes.size(), 0), best;
-  std::optional<Total> cost;
-  while (true) {
-    Verdict verdict = verify(problem, x);
-    if (verdict.feasible()) {
-      if (all && cost && verdict.cost == *cost)
-        all->push_back(x);
-      if (!cost || verdict.cost < *cost) {
-        cost = verdict.cost;
-        best = x;
-        if (all)
-          *all = {x};
-      }
-    }
-    std::size_t i = 0;
-    for (; i < x.size(); ++i) {
-      if (++x[i] < static_cast<std::int32_t>(problem.nodes[i].candidates.size()))
-        break;
-      x[i] = 0;
-    }
-    if (i == x.size())
-      return best;
-  }
-}
-
 class DualOnRandomProblems : public ::testing::TestWithParam<Recipe> {};
 
 TEST_P(DualOnRandomProblems, BoundsHoldAndFixingKeepsEveryOptimum) {
   int tried = 0, fixed = 0;
   for (int seed = 0; seed < 150; ++seed) {
     Problem problem = randomProblem(GetParam(), 9000 + seed);
-    std::vector<Assignment> optima;
-    Assignment best = cheapest(problem, &optima);
-    if (best.empty())
+    const std::vector<Assignment> optima = findOptima(problem);
+    if (optima.empty())
       continue;
-    Total optimum = verify(problem, best).cost;
+    Total optimum = verify(problem, optima.front()).cost;
     Reduction::Options options;
     options.none = true;
     Reduction reduction(problem, options);
@@ -89,11 +61,11 @@ TEST_P(DualOnRandomProblems, MiniBucketsBoundAndWithoutMemoryAreExact) {
   for (int seed = 0; seed < 200; ++seed) {
     recipe.memory = seed % 2;
     Problem problem = randomProblem(recipe, 9800 + seed);
-    std::vector<Assignment> optima;
-    Assignment best = cheapest(problem, &optima);
-    if (best.empty())
+    const std::vector<Assignment> optima = findOptima(problem);
+    if (optima.empty())
       continue;
-    Total optimum = verify(problem, best).cost, upper = optimum + std::vector<Total>{0, 1, 5000}[seed % 3];
+    Total optimum = verify(problem, optima.front()).cost,
+          upper = optimum + std::vector<Total>{0, 1, 5000}[seed % 3];
     Reduction::Options options;
     options.none = true;
     Reduction reduction(problem, options);
@@ -143,10 +115,10 @@ TEST_P(DualOnRandomProblems, MiniBucketsBoundAndWithoutMemoryAreExact) {
 TEST(MiniBuckets, RoundsLargeCostsDown) {
   for (int seed = 0; seed < 60; ++seed) {
     Problem problem = randomProblem({7, 3, 12, 2, 5, 0, seed % 2 == 0, 2'000'000'000'000}, 500 + seed);
-    Assignment best = cheapest(problem);
-    if (best.empty())
+    const std::vector<Assignment> optima = findOptima(problem);
+    if (optima.empty())
       continue;
-    Total optimum = verify(problem, best).cost;
+    Total optimum = verify(problem, optima.front()).cost;
     Reduction::Options options;
     options.none = true;
     Reduction reduction(problem, options);
@@ -167,7 +139,7 @@ TEST_P(DualOnRandomProblems, ExactSearchFindsTheOptimumAndProvesIt) {
   int feasible = 0, branched = 0;
   for (int seed = 0; seed < 100; ++seed) {
     Problem problem = randomProblem(GetParam(), 9500 + seed);
-    Assignment best = cheapest(problem);
+    const std::vector<Assignment> optima = findOptima(problem);
     Reduction::Options options;
     options.none = true;
     Reduction reduction(problem, options);
@@ -195,11 +167,11 @@ TEST_P(DualOnRandomProblems, ExactSearchFindsTheOptimumAndProvesIt) {
       upper = verdict.cost - 1;
     }
     EXPECT_FALSE(search.bound()) << "seed " << seed << ": the tree did not end";
-    ASSERT_EQ(found.empty(), best.empty()) << seed;
-    if (best.empty())
+    ASSERT_EQ(found.empty(), optima.empty()) << seed;
+    if (optima.empty())
       continue;
     ++feasible;
-    EXPECT_TRUE(verify(problem, found).cost == verify(problem, best).cost) << seed;
+    EXPECT_TRUE(verify(problem, found).cost == verify(problem, optima.front()).cost) << seed;
   }
   EXPECT_GT(feasible, 20);
   EXPECT_GE(branched, 3) << "solved without a split, so nothing was shown";

@@ -75,13 +75,18 @@ Problem randomProblem(const Recipe &recipe, std::uint64_t seed) {
   return problem;
 }
 
-std::optional<Total> enumerate(const Problem &problem) {
+std::vector<Assignment> findOptima(const Problem &problem) {
   Assignment x(problem.nodes.size(), 0);
-  std::optional<Total> best;
+  std::vector<Assignment> best;
+  std::optional<Total> least;
   while (true) {
     Verdict verdict = verify(problem, x);
-    if (verdict.feasible() && (!best || verdict.cost < *best))
-      best = verdict.cost;
+    if (verdict.feasible() && (!least || verdict.cost <= *least)) {
+      if (least != verdict.cost)
+        best.clear();
+      least = verdict.cost;
+      best.push_back(x);
+    }
     std::size_t i = 0;
     for (; i < x.size(); ++i) {
       if (++x[i] < static_cast<std::int32_t>(problem.nodes[i].candidates.size()))
@@ -91,6 +96,11 @@ std::optional<Total> enumerate(const Problem &problem) {
     if (i == x.size())
       return best;
   }
+}
+
+std::optional<Total> enumerate(const Problem &problem) {
+  std::vector<Assignment> optima = findOptima(problem);
+  return optima.empty() ? std::nullopt : std::optional(verify(problem, optima.front()).cost);
 }
 
 } // namespace colossal::search

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <ostream>
+#include <vector>
 
 namespace colossal::search {
 
@@ -26,7 +27,9 @@ inline void PrintTo(const Recipe &recipe, std::ostream *out) {
 }
 Problem randomProblem(const Recipe &recipe, std::uint64_t seed);
 
-/// The least cost of a feasible assignment, by trying all; none where there is none.
+/// The feasible assignments of the least cost, by trying all; empty where there is none.
+std::vector<Assignment> findOptima(const Problem &problem);
+/// Their cost; none where there is none.
 std::optional<Total> enumerate(const Problem &problem);
 
 } // namespace colossal::search
