@@ -10,7 +10,6 @@
 #include "Layouts.h"
 
 #include "lib/Layout/Names.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -113,11 +112,7 @@ struct Execution : Harness {
     for (const Case &each : cases) {
       Outcome outcome = executeAllLayouts(*this, each, someMeshes, target);
       total += outcome.tried;
-      llvm::outs() << each.name << ": " << outcome.tried << " layouts executed, splitting "
-                   << llvm::join(outcome.reached, " ") << "\n";
-      llvm::outs().flush();
-      EXPECT_TRUE(outcome.failures.empty()) << each.name << "\n" << outcome.failures.substr(0, 1500);
-      EXPECT_EQ(getMissing(each.splits, outcome), "") << each.name << " cannot be split over these";
+      expectWhole(each, outcome, "layouts executed");
     }
     llvm::outs() << total << " layouts executed in all\n";
   }

@@ -12,7 +12,6 @@
 #include "dialects/Colossal/Colossal.h"
 #include "lib/Layout/Names.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
@@ -125,11 +124,7 @@ TEST_F(Harness, EveryOpUnderEveryLayout) {
   for (const Case &each : cases) {
     Outcome outcome = tryAllLayouts(*this, each);
     total += outcome.tried;
-    llvm::outs() << each.name << ": " << outcome.tried << " layouts, splitting "
-                 << llvm::join(outcome.reached, " ") << "\n";
-    llvm::outs().flush();
-    EXPECT_TRUE(outcome.failures.empty()) << each.name << "\n" << outcome.failures.substr(0, 1500);
-    EXPECT_EQ(getMissing(each.splits, outcome), "") << each.name << " cannot be split over these";
+    expectWhole(each, outcome, "layouts");
   }
   llvm::outs() << total << " layouts in all\n";
 }

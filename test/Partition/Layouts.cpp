@@ -3,6 +3,8 @@
 
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
 #include <sstream>
@@ -107,6 +109,14 @@ std::string test::getMissing(const char *splits, const Outcome &outcome) {
     if (!outcome.reached.count(name))
       missing += (missing.empty() ? "" : " ") + name;
   return missing;
+}
+
+void test::expectWhole(const Case &each, const Outcome &outcome, const char *what) {
+  llvm::outs() << each.name << ": " << outcome.tried << " " << what << ", splitting "
+               << llvm::join(outcome.reached, " ") << "\n";
+  llvm::outs().flush();
+  EXPECT_TRUE(outcome.failures.empty()) << each.name << "\n" << outcome.failures.substr(0, 1500);
+  EXPECT_EQ(getMissing(each.splits, outcome), "") << each.name << " cannot be split over these";
 }
 
 Harness::Harness() {

@@ -50,6 +50,10 @@ struct Outcome {
 /// The names in `splits` (separated by blanks) that were not reached.
 std::string getMissing(const char *splits, const Outcome &outcome);
 
+/// Prints what was tried of `each` ("conv: 12 layouts, splitting batch height"; `what`: "layouts"), and
+/// expects that nothing failed and that all it must split was split.
+void expectWhole(const Case &each, const Outcome &outcome, const char *what);
+
 struct Harness : testing::Test {
   mlir::MLIRContext context;
   Harness();
