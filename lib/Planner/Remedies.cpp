@@ -79,47 +79,77 @@ std::optional<PricedPlan> findSmallest(PlanPricer &pricer, const TrainingTask &t
   return best;
 }
 
-void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result) {
-  result.smallest = findSmallest(pricer, task, space);
-  if (!result.smallest)
-    return;
-  const cost::Machine &machine = pricer.machine().machine();
+namespace {
+
+/// What would make a plan fit, each remedy tried as it is told.
+class Remedies {
+public:
+  Remedies(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result)
+      : pricer(pricer), machine(pricer.machine().machine()), task(task), space(space), result(result),
+        needed(result.smallest->price.peakBytes) {}
+
+  void tellMoreMemory();
+  void tellLargerMachine();
+  void tryMoreDevices();
+  void trySmallerBatch();
+
+private:
+  std::optional<PricedPlan> fits(const TrainingTask &other) const {
+    std::optional<PricedPlan> found = findSmallest(pricer, other, space);
+    return found && found->price.fits() ? found : std::nullopt;
+  }
+  /// "WHAT (N GiB of LIMIT)"
+  void tell(const std::string &what, double bytes, double limit) const {
+    char text[256];
+    std::snprintf(text, sizeof text, "%s (%.1f GiB of %.1f)", what.c_str(), bytes / (1 << 30),
+                  limit / (1 << 30));
+    result.remedies.push_back(text);
+  }
+
+  PlanPricer &pricer;
+  const cost::Machine &machine;
+  const TrainingTask &task;
+  const SearchSpace &space;
+  SearchResult &result;
+  double needed; ///< bytes
+};
+
+void Remedies::tellMoreMemory() {
   double limit = pricer.limitBytes(), device = static_cast<double>(machine.memoryOfRank(task.devices));
   // What is said must be enough: rounded up.
-  double needed = result.smallest->price.peakBytes, reserved = task.memoryBytes > 0 ? 0 : device - limit;
+  double reserved = task.memoryBytes > 0 ? 0 : device - limit;
   cost::ByteSize memory = cost::roundUpBytes(needed);
   std::string with = "--memory " + memory.text + " (" + printGib(needed - limit) + " GiB more)";
   if (reserved > 0)
     with += ": devices with " + cost::roundUpBytes(static_cast<double>(memory.bytes) + reserved).text +
             ", of which the runtime reserves " + cost::roundUpBytes(reserved).text;
   result.remedies.push_back(with);
-  char text[256];
-  // Ready machines of the memory that it takes, smallest first.
+}
+
+/// The smallest of the ready machines that have the memory that it takes.
+void Remedies::tellLargerMachine() {
+  if (task.memoryBytes > 0)
+    return;
   std::vector<std::pair<double, std::string>> larger;
   for (const std::string &name : cost::machineNames()) {
     cost::Machine other = cost::loadMachine(name).machine;
     double room = static_cast<double>(other.device.memoryBytes) - other.fitted["reserved_bytes"];
-    if (!other.host && other.devices() >= task.devices && room >= result.smallest->price.peakBytes &&
-        task.memoryBytes <= 0)
+    if (!other.host && other.devices() >= task.devices && room >= needed)
       larger.push_back({room, name});
   }
   std::sort(larger.begin(), larger.end());
-  if (!larger.empty()) {
-    std::snprintf(text, sizeof text, "--machine %s (%.1f GiB of %.1f)", larger.front().second.c_str(),
-                  result.smallest->price.peakBytes / (1 << 30), larger.front().first / (1 << 30));
-    result.remedies.push_back(text);
-  }
-  auto fits = [&](const TrainingTask &other) {
-    std::optional<PricedPlan> found = findSmallest(pricer, other, space);
-    return found && found->price.fits() ? found : std::nullopt;
-  };
+  if (!larger.empty())
+    tell("--machine " + larger.front().second, needed, larger.front().first);
+}
+
+/// Twice as many until it fits, then whole nodes between the last that was too small and that.
+void Remedies::tryMoreDevices() {
   // A whole mesh that is given has no place for more devices.
   bool isMeshFixed = std::any_of(space.meshes.begin(), space.meshes.end(), [](const MeshSizes &mesh) {
     return mesh.pipeline && mesh.data && mesh.context && mesh.tensor;
   });
   // And more ranks of one host share what memory it has.
   isMeshFixed |= task.memoryBytes <= 0 && machine.host && task.devices < machine.levels.front().units;
-  // Twice as many until it fits, then whole nodes between the last that was too small and that.
   TrainingTask other = task;
   int most = static_cast<int>(std::min<long long>(machine.devices(), 64LL * task.devices)),
       least = isMeshFixed ? most : task.devices;
@@ -140,38 +170,51 @@ void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &sp
     else
       least = middle;
   }
-  if (enough) {
-    std::snprintf(text, sizeof text, "%d devices (%.1f GiB of %.1f)", enough->plan.task.devices,
-                  enough->price.peakBytes / (1 << 30), limit / (1 << 30));
-    result.remedies.push_back(text);
-  } else if (!isMeshFixed && most > task.devices) {
+  if (enough)
+    tell(std::to_string(enough->plan.task.devices) + " devices", enough->price.peakBytes,
+         pricer.limitBytes());
+  else if (!isMeshFixed && most > task.devices)
     result.useless.push_back("more devices, up to " + std::to_string(most));
-  }
-  other = task;
-  double small = task.globalBatch;
-  enough.reset();
-  while (!enough && small > 1) {
-    other.globalBatch = std::floor(small / 2);
+}
+
+/// Half as large until it fits, then between that and the last that was too large.
+void Remedies::trySmallerBatch() {
+  TrainingTask other = task;
+  double large = task.globalBatch;
+  std::optional<PricedPlan> enough;
+  while (!enough && large > 1) {
+    other.globalBatch = std::floor(large / 2);
     if (!(enough = fits(other)))
-      small = other.globalBatch;
+      large = other.globalBatch;
   }
   for (int tries = 0; enough && tries < 6; ++tries) {
-    double middle = std::floor((small + enough->plan.task.globalBatch) / 2);
-    if (middle >= small || middle <= enough->plan.task.globalBatch)
+    double middle = std::floor((large + enough->plan.task.globalBatch) / 2);
+    if (middle >= large || middle <= enough->plan.task.globalBatch)
       break;
     other.globalBatch = middle;
     if (std::optional<PricedPlan> more = fits(other))
       enough = more;
     else
-      small = middle;
+      large = middle;
   }
-  if (enough) {
-    std::snprintf(text, sizeof text, "a global batch of %.0f (%.1f GiB of %.1f)",
-                  enough->plan.task.globalBatch, enough->price.peakBytes / (1 << 30), limit / (1 << 30));
-    result.remedies.push_back(text);
-  } else if (task.globalBatch > 1) {
+  if (enough)
+    tell("a global batch of " + std::to_string(static_cast<long long>(enough->plan.task.globalBatch)),
+         enough->price.peakBytes, pricer.limitBytes());
+  else if (task.globalBatch > 1)
     result.useless.push_back("a smaller global batch");
-  }
+}
+
+} // namespace
+
+void explain(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, SearchResult &result) {
+  result.smallest = findSmallest(pricer, task, space);
+  if (!result.smallest)
+    return;
+  Remedies remedies(pricer, task, space, result);
+  remedies.tellMoreMemory();
+  remedies.tellLargerMachine();
+  remedies.tryMoreDevices();
+  remedies.trySmallerBatch();
 }
 
 } // namespace colossal::planner

@@ -236,37 +236,97 @@ double UnitLayouts::bytes(int tensor) const {
   return t.elements * element * (t.perSequence ? query.microbatch : 1);
 }
 
+static bool isIn(const Use &use, int factor) {
+  for (const FactorPosition &place : use.places)
+    if (place.factor == factor)
+      return true;
+  return false;
+}
+
 UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
+  switch (kind.operations[op].kind) {
+  case Operation::View: return {};
+  case Operation::Contraction: return contract(op, choice);
+  case Operation::Attention: return attend(op, choice);
+  case Operation::Streaming: return stream(op, choice);
+  }
+  return {};
+}
+
+UnitLayouts::Passes UnitLayouts::contract(int op, const Choice &choice) const {
   const Operation &operation = kind.operations[op];
+  const Use &lhs = operation.operands[0], &rhs = operation.operands[1], &out = operation.results[0];
+  double batch = 1, m = 1, n = 1, k = 1;
+  for (int f = 0; f < static_cast<int>(operation.factors.size()); ++f) {
+    bool inLhs = isIn(lhs, f), inRhs = isIn(rhs, f), inOut = isIn(out, f);
+    (inLhs && inRhs && inOut ? batch : inLhs && inRhs ? k : inLhs ? m : n) *= local(op, f, choice);
+  }
   Passes result;
-  if (operation.kind == Operation::View)
-    return result;
-  auto in = [&](const Use &use, int factor) {
-    for (const FactorPosition &place : use.places)
-      if (place.factor == factor)
-        return true;
-    return false;
-  };
-  int count = static_cast<int>(operation.factors.size());
-  if (operation.kind == Operation::Contraction) {
-    const Use &lhs = operation.operands[0], &rhs = operation.operands[1], &out = operation.results[0];
-    double batch = 1, m = 1, n = 1, k = 1;
-    for (int f = 0; f < count; ++f) {
-      bool inLhs = in(lhs, f), inRhs = in(rhs, f), inOut = in(out, f);
-      (inLhs && inRhs && inOut ? batch : inLhs && inRhs ? k : inLhs ? m : n) *= local(op, f, choice);
-    }
-    result.forward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
-    for (int operand = 0; operand < 2; ++operand) {
-      const Use &use = operation.operands[operand];
-      if (use.gradientFlops <= 0)
-        continue;
-      auto work = operand == 0 ? cost::contraction(batch, m, k, n, types.compute)
-                               : cost::contraction(batch, k, n, m, types.compute);
-      bool isParameter = kind.tensors[use.tensor].kind == Tensor::Parameter;
-      (isParameter ? result.weights : result.backward).ops.push_back(work);
-    }
+  result.forward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
+  for (int operand = 0; operand < 2; ++operand) {
+    const Use &use = operation.operands[operand];
+    if (use.gradientFlops <= 0)
+      continue;
+    auto work = operand == 0 ? cost::contraction(batch, m, k, n, types.compute)
+                             : cost::contraction(batch, k, n, m, types.compute);
+    bool isParameter = kind.tensors[use.tensor].kind == Tensor::Parameter;
+    (isParameter ? result.weights : result.backward).ops.push_back(work);
+  }
+  return result;
+}
+
+UnitLayouts::Passes UnitLayouts::attend(int op, const Choice &choice) const {
+  const Operation &operation = kind.operations[op];
+  const Use &queries = operation.operands[0], &keys = operation.operands[1], &out = operation.results[0];
+  double batch = 1, m = 1, n = 1, k = 1, split = 1;
+  for (int f = 0; f < static_cast<int>(operation.factors.size()); ++f) {
+    bool inQuery = isIn(queries, f), inKey = isIn(keys, f), inOut = isIn(out, f);
+    // Batch and heads; queries; keys; the width of a head. Value's own width is taken to be key's.
+    if (inQuery && inOut && (inKey || operation.factors[f].role == "group"))
+      batch *= local(op, f, choice);
+    else if (inQuery && inOut)
+      m *= local(op, f, choice), split *= ranksOf(f, choice);
+    else if (inKey && inQuery)
+      k *= local(op, f, choice);
+    else if (inKey)
+      n *= local(op, f, choice);
+  }
+  Passes result;
+  if (query.fusedAttention) {
+    cost::OpWork work;
+    work.kind = cost::OpKind::FusedAttention;
+    work.type = types.compute;
+    work.attention =
+        cost::AttentionKernel::Native; // who compiles for a device takes the kernel written for it
+    work.batch = batch;
+    work.m = m;
+    work.n = n;
+    work.k = k;
+    // A rank has neighbouring tokens. Under a causal mask the one with the last of them has the most keys,
+    // and all wait for it.
+    work.fraction = operation.causal ? 1 - 0.5 / split : 1;
+    result.forward.ops.push_back(work);
+    work.passes = 2.5;
+    work.launches = 3;
+    result.backward.ops.push_back(work);
     return result;
   }
+  // As a training framework of separate kernels does it: scale, mask and softmax in one, dropout and its
+  // mask of one byte in another (cost/Transformer.h).
+  double scores = batch * m * n * types.activation;
+  result.forward.ops = {cost::contraction(batch, m, n, k, types.compute), cost::streaming(2 * scores),
+                        cost::streaming(2.5 * scores), cost::contraction(batch, m, k, n, types.compute)};
+  for (int i = 0; i < 2; ++i) {
+    result.backward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
+    result.backward.ops.push_back(cost::contraction(batch, m, k, n, types.compute));
+  }
+  result.backward.ops.push_back(cost::streaming(3 * scores));
+  result.backward.ops.push_back(cost::streaming(2.5 * scores));
+  return result;
+}
+
+UnitLayouts::Passes UnitLayouts::stream(int op, const Choice &choice) const {
+  const Operation &operation = kind.operations[op];
   double forward = 0, backward = 0;
   bool hasGradient = false;
   for (std::size_t o = 0; o < operation.operands.size(); ++o) {
@@ -285,54 +345,7 @@ UnitLayouts::Passes UnitLayouts::passes(int op, const Choice &choice) const {
     forward += use.moved ? size : 0;
     backward += use.moved ? size : 0;
   }
-  if (operation.kind == Operation::Attention) {
-    const Use &query_ = operation.operands[0], &key = operation.operands[1];
-    const Use &out = operation.results[0];
-    double batch = 1, m = 1, n = 1, k = 1, split = 1;
-    for (int f = 0; f < count; ++f) {
-      bool inQuery = in(query_, f), inKey = in(key, f), inOut = in(out, f);
-      // Batch and heads; queries; keys; the width of a head. Value's own width is taken to be key's.
-      if (inQuery && inOut && (inKey || operation.factors[f].role == "group"))
-        batch *= local(op, f, choice);
-      else if (inQuery && inOut)
-        m *= local(op, f, choice), split *= ranksOf(f, choice);
-      else if (inKey && inQuery)
-        k *= local(op, f, choice);
-      else if (inKey)
-        n *= local(op, f, choice);
-    }
-    if (query.fusedAttention) {
-      cost::OpWork work;
-      work.kind = cost::OpKind::FusedAttention;
-      work.type = types.compute;
-      work.attention =
-          cost::AttentionKernel::Native; // who compiles for a device takes the kernel written for it
-      work.batch = batch;
-      work.m = m;
-      work.n = n;
-      work.k = k;
-      // A rank has neighbouring tokens. Under a causal mask the one with the last of them has the most keys,
-      // and all wait for it.
-      work.fraction = operation.causal ? 1 - 0.5 / split : 1;
-      result.forward.ops.push_back(work);
-      work.passes = 2.5;
-      work.launches = 3;
-      result.backward.ops.push_back(work);
-      return result;
-    }
-    // As a training framework of separate kernels does it: scale, mask and softmax in one, dropout and its
-    // mask of one byte in another (cost/Transformer.h).
-    double scores = batch * m * n * types.activation;
-    result.forward.ops = {cost::contraction(batch, m, n, k, types.compute), cost::streaming(2 * scores),
-                          cost::streaming(2.5 * scores), cost::contraction(batch, m, k, n, types.compute)};
-    for (int i = 0; i < 2; ++i) {
-      result.backward.ops.push_back(cost::contraction(batch, m, n, k, types.compute));
-      result.backward.ops.push_back(cost::contraction(batch, m, k, n, types.compute));
-    }
-    result.backward.ops.push_back(cost::streaming(3 * scores));
-    result.backward.ops.push_back(cost::streaming(2.5 * scores));
-    return result;
-  }
+  Passes result;
   double launches = operation.light ? 0 : 1;
   result.forward.ops.push_back(cost::streaming(forward, launches));
   if (hasGradient)
@@ -387,9 +400,10 @@ double UnitLayouts::opSeconds(int op, const Choice &choice) const {
 //===- Values between operations
 //-------------------------------------------------------------------------===//
 
-/// Collectives of the passes, where they are asked for.
+/// All that a unit does, where it is asked for.
 struct UnitLayouts::Ledger {
-  cost::OpList forward, backward;
+  cost::OpList forward, backward, weights, recompute;
+  cost::OpList step; ///< once a step
 };
 
 double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
@@ -434,26 +448,23 @@ ValueLayout UnitLayouts::taken(const KindInfo::Consumer &consumer, const Choice 
 //===- The whole unit
 //------------------------------------------------------------------------------------===//
 
-UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const {
-  UnitCost cost;
-  Ledger ledger;
-  cost::OpList weights, step, recompute;
-  auto append = [](cost::OpList &to, const cost::OpList &from) {
-    to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
-    to.collectives.insert(to.collectives.end(), from.collectives.begin(), from.collectives.end());
-  };
+static void append(cost::OpList &to, const cost::OpList &from) {
+  to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
+  to.collectives.insert(to.collectives.end(), from.collectives.begin(), from.collectives.end());
+}
+
+/// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
+std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters; // per tensor: elements on a rank
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
-    if (std::string wrong = check(op, layout[i]); !wrong.empty()) {
-      error = "operation '" + kind.operations[i].name + "' " + wrong;
-      return cost;
-    }
+    if (std::string wrong = check(op, layout[i]); !wrong.empty())
+      return "operation '" + kind.operations[i].name + "' " + wrong;
     Passes work = passes(op, layout[i]);
     append(ledger.forward, work.forward);
     append(ledger.backward, work.backward);
-    append(weights, work.weights);
-    gradientReduction(op, layout[i], &step);
+    append(ledger.weights, work.weights);
+    gradientReduction(op, layout[i], &ledger.step);
     for (std::size_t o = 0; o < kind.operations[i].operands.size(); ++o) {
       int tensor = kind.operations[i].operands[o].tensor;
       const Tensor &t = kind.tensors[tensor];
@@ -468,64 +479,69 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
     if (kind.tensors[tensor].shared >= 0)
       cost.shared[kind.tensors[tensor].shared] += held;
   }
-  // Values: where each lies, and what moves it.
-  std::vector<Placement> lies(kind.tensors.size());
-  for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
-    int tensor = static_cast<int>(t), producer = info.producer[t];
-    if (kind.tensors[t].kind != Tensor::Activation)
-      continue;
-    const auto &consumers = info.consumers[t];
-    if (!info.hasSharedCopy[t]) {
-      if (producer < 0 || consumers.empty())
-        continue;
-      const auto &consumer = consumers.front();
-      ValueLayout from = made(tensor, layout[producer]), to = taken(consumer, layout[consumer.op]);
-      lies[t] = from.value;
-      for (std::size_t a = 0; a < query.axes.size(); ++a)
-        if (from.value[a] == kPartial)
-          lies[t][a] = to.value[a];
-      if (moved(tensor, from, to, isSaved(consumer), &ledger) < 0) {
-        error = "operation '" + kind.operations[consumer.op].name + "' cannot take tensor '" +
-                kind.tensors[t].name + "' as it lies";
-        return cost;
-      }
-      continue;
+  return "";
+}
+
+/// The copy of a value that serves all its consumers for the least; none where the ends cannot meet.
+std::optional<ValueLayout> UnitLayouts::meet(int tensor, const std::optional<ValueLayout> &from,
+                                             const std::vector<ValueLayout> &ends) const {
+  std::optional<ValueLayout> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const ValueLayout &meeting : valueLayouts(tensor)) {
+    double seconds = from ? moved(tensor, *from, meeting, false) : 0;
+    for (std::size_t c = 0; c < ends.size() && seconds >= 0 && seconds < least; ++c) {
+      double one = moved(tensor, meeting, ends[c], isSaved(info.consumers[tensor][c]));
+      seconds = one < 0 ? -1 : seconds + one;
     }
-    std::vector<ValueLayout> ends;
-    for (const auto &consumer : consumers)
-      ends.push_back(taken(consumer, layout[consumer.op]));
-    std::optional<ValueLayout> best;
-    double least = std::numeric_limits<double>::infinity();
-    const ValueLayout from = producer < 0 ? ValueLayout() : made(tensor, layout[producer]);
-    for (const ValueLayout &meeting : valueLayouts(tensor)) {
-      double seconds = producer < 0 ? 0 : moved(tensor, from, meeting, false);
-      for (std::size_t c = 0; c < consumers.size() && seconds >= 0 && seconds < least; ++c) {
-        double one = moved(tensor, meeting, ends[c], isSaved(consumers[c]));
-        seconds = one < 0 ? -1 : seconds + one;
-      }
-      if (seconds >= 0 && seconds < least) {
-        best = meeting;
-        least = seconds;
-      }
+    if (seconds >= 0 && seconds < least) {
+      best = meeting;
+      least = seconds;
     }
-    if (!best) {
-      error =
-          "tensor '" + kind.tensors[t].name + "' cannot lie as its operations and the unit's boundary ask";
-      return cost;
-    }
-    lies[t] = best->value;
-    if (producer >= 0)
-      moved(tensor, from, *best, false, &ledger);
-    for (std::size_t c = 0; c < consumers.size(); ++c)
-      moved(tensor, *best, ends[c], isSaved(consumers[c]), &ledger);
   }
-  keep(layout, lies, cost, recompute);
-  if (query.recompute == Recompute::Full) // its collectives are in the ledger already
-    for (std::size_t i = 0; i < kind.operations.size(); ++i)
-      append(recompute, passes(static_cast<int>(i), layout[i]).forward);
+  return best;
+}
+
+/// Where a value lies, and what moves it there and on. Empty, or what is wrong.
+std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &ledger,
+                                  Placement &lies) const {
+  int producer = info.producer[tensor];
+  const auto &consumers = info.consumers[tensor];
+  std::optional<ValueLayout> from;
+  if (producer >= 0)
+    from = made(tensor, layout[producer]);
+  std::vector<ValueLayout> ends;
+  for (const auto &consumer : consumers)
+    ends.push_back(taken(consumer, layout[consumer.op]));
+  if (info.hasSharedCopy[tensor]) {
+    std::optional<ValueLayout> shared = meet(tensor, from, ends);
+    if (!shared)
+      return "tensor '" + kind.tensors[tensor].name +
+             "' cannot lie as its operations and the unit's boundary ask";
+    lies = shared->value;
+    if (from)
+      moved(tensor, *from, *shared, false, &ledger);
+    for (std::size_t c = 0; c < consumers.size(); ++c)
+      moved(tensor, *shared, ends[c], isSaved(consumers[c]), &ledger);
+    return "";
+  }
+  if (!from || consumers.empty())
+    return "";
+  const ValueLayout &to = ends.front();
+  lies = from->value;
+  for (std::size_t a = 0; a < query.axes.size(); ++a)
+    if (from->value[a] == kPartial)
+      lies[a] = to.value[a];
+  if (moved(tensor, *from, to, isSaved(consumers.front()), &ledger) < 0)
+    return "operation '" + kind.operations[consumers.front().op].name + "' cannot take tensor '" +
+           kind.tensors[tensor].name + "' as it lies";
+  return "";
+}
+
+/// Seconds and bytes of what the ledger holds.
+void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
   // The host launches the whole backward pass in one go.
   cost::ListTime forward = operations.seconds(ledger.forward), inputs = operations.seconds(ledger.backward),
-                 again = operations.seconds(recompute), gradients = operations.seconds(weights);
+                 again = operations.seconds(ledger.recompute), gradients = operations.seconds(ledger.weights);
   double compute = inputs.compute + again.compute + gradients.compute;
   double launch = inputs.launch + again.launch + gradients.launch;
   double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
@@ -534,16 +550,36 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const 
   cost.weightGradient = gradients.compute * stretch;
   cost.collective = forward.collective + inputs.collective;
   cost.forwardCollective = forward.collective;
-  cost.stepReduction = operations.seconds(step).collective;
-  for (const cost::CollectiveWork &work : step.collectives)
-    cost.stepReductionBytes +=
-        cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+  cost.stepReduction = operations.seconds(ledger.step).collective;
+  auto bytesMoved = [](const cost::CollectiveWork &work) {
+    return cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+  };
+  for (const cost::CollectiveWork &work : ledger.step.collectives)
+    cost.stepReductionBytes += bytesMoved(work);
   for (const auto *list : {&ledger.forward, &ledger.backward})
     for (const cost::CollectiveWork &work : list->collectives) {
-      cost.bytesByCollective[cost::toString(work.kind)] +=
-          cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+      cost.bytesByCollective[cost::toString(work.kind)] += bytesMoved(work);
       cost.secondsByCollective[cost::toString(work.kind)] += operations.seconds(work);
     }
+}
+
+UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const {
+  UnitCost cost;
+  Ledger ledger;
+  std::string wrong = addOperations(layout, ledger, cost);
+  std::vector<Placement> lies(kind.tensors.size());
+  for (std::size_t t = 0; t < kind.tensors.size() && wrong.empty(); ++t)
+    if (kind.tensors[t].kind == Tensor::Activation)
+      wrong = addValue(static_cast<int>(t), layout, ledger, lies[t]);
+  if (!wrong.empty()) {
+    error = wrong;
+    return cost;
+  }
+  keep(layout, lies, cost, ledger.recompute);
+  if (query.recompute == Recompute::Full) // its collectives are in the ledger already
+    for (std::size_t i = 0; i < kind.operations.size(); ++i)
+      append(ledger.recompute, passes(static_cast<int>(i), layout[i]).forward);
+  sum(ledger, cost);
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)
     ranks *= axis.size;

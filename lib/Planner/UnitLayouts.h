@@ -88,6 +88,9 @@ private:
   struct Refusal;
   Refusal refuse(int op, const Choice &choice) const;
   Passes passes(int op, const Choice &choice) const;
+  Passes contract(int op, const Choice &choice) const;
+  Passes attend(int op, const Choice &choice) const;
+  Passes stream(int op, const Choice &choice) const;
   double share(const std::vector<Factor> &factors, const Choice &choice) const;
   double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
@@ -96,6 +99,11 @@ private:
   struct Ledger;
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                Ledger *ledger) const;
+  std::string addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const;
+  std::optional<ValueLayout> meet(int tensor, const std::optional<ValueLayout> &from,
+                                  const std::vector<ValueLayout> &ends) const;
+  std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
+  void sum(const Ledger &ledger, UnitCost &cost) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 
