@@ -40,13 +40,16 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
   if (axes.size() > kMaxAxes)
     return emitError() << "a mesh has at most " << kMaxAxes << " axes, found " << axes.size();
   llvm::SmallVector<StringRef> names;
-  for (MeshAxisAttr axis : axes) {
+  for (auto [i, axis] : llvm::enumerate(axes)) {
     if (axis.getName().empty() || llvm::is_contained(names, axis.getName().getValue()))
       return emitError() << "mesh axis names must be unique and not empty (C1), found '"
                          << axis.getName().getValue() << "'";
     if (axis.getSize() < 1)
       return emitError() << "mesh axis '" << axis.getName().getValue() << "' has size " << axis.getSize()
                          << ", expected a positive one (C2)";
+    if (axis.getLoop() && i + 1 < axes.size())
+      return emitError() << "mesh axis '" << axis.getName().getValue()
+                         << "' is a loop, which the last axis alone may be (C3)";
     names.push_back(axis.getName().getValue());
   }
   return success();
@@ -54,9 +57,20 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
 
 int64_t MeshAttr::getNumRanks() const {
   int64_t ranks = 1;
-  for (MeshAxisAttr axis : getAxes())
-    ranks *= axis.getSize();
+  for (int64_t size : getRankSizes())
+    ranks *= size;
   return ranks;
+}
+
+SmallVector<int64_t> MeshAttr::getRankSizes() const {
+  SmallVector<int64_t> sizes;
+  for (MeshAxisAttr axis : getAxes())
+    sizes.push_back(axis.getLoop() ? 1 : axis.getSize());
+  return sizes;
+}
+
+int64_t MeshAttr::getLoopAxis() const {
+  return !getAxes().empty() && getAxes().back().getLoop() ? static_cast<int64_t>(getNumAxes()) - 1 : -1;
 }
 
 int64_t MeshAttr::findAxis(StringRef name) const {
@@ -73,7 +87,9 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
     int64_t size;
     if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(size))
       return failure();
-    axes.push_back(MeshAxisAttr::get(parser.getContext(), StringAttr::get(parser.getContext(), name), size));
+    bool loop = succeeded(parser.parseOptionalKeyword("loop"));
+    axes.push_back(
+        MeshAxisAttr::get(parser.getContext(), StringAttr::get(parser.getContext(), name), size, loop));
     return success();
   };
   SMLoc loc = parser.getCurrentLocation();
@@ -85,8 +101,9 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
 
 void MeshAttr::print(AsmPrinter &printer) const {
   printer << "<[";
-  llvm::interleaveComma(getAxes(), printer,
-                        [&](MeshAxisAttr axis) { printer << axis.getName() << " = " << axis.getSize(); });
+  llvm::interleaveComma(getAxes(), printer, [&](MeshAxisAttr axis) {
+    printer << axis.getName() << " = " << axis.getSize() << (axis.getLoop() ? " loop" : "");
+  });
   printer << "]>";
 }
 

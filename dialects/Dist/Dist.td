@@ -28,8 +28,11 @@ class Dist_Attr<string name, string mnemonic_, list<Trait> traits = []> : AttrDe
 
 def Dist_MeshAxisAttr : Dist_Attr<"MeshAxis", "axis"> {
   let summary = "one named axis of a mesh";
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
-  let assemblyFormat = "`<` $name `=` $size `>`";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size, DefaultValuedParameter<"bool", "false">:$loop);
+  let builders = [AttrBuilder<(ins "::mlir::StringAttr":$name, "int64_t":$size), [{
+    return $_get($_ctxt, name, size, false);
+  }]>];
+  let assemblyFormat = "`<` $name `=` $size (`,` $loop^)? `>`";
 }
 
 def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
@@ -39,15 +42,26 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 
     Example: `#dist.mesh<["data" = 2, "model" = 4]>` has 8 ranks; rank 5 has coordinates data = 1, model = 1.
 
+    The last axis may be a *loop* axis: not ranks lie along it, but the turns of a loop that each rank runs, one after the
+    other. `#dist.mesh<["model" = 2, "microbatch" = 4 loop]>` has 2 ranks, which take a tensor that is split over both axes
+    in 4 parts. A rank's coordinate on that axis is the number of the turn. Nothing moves along it.
+
     - (C1) axis names are unique and not empty;
-    - (C2) sizes are positive.
+    - (C2) sizes are positive;
+    - (C3) no axis but the last is a loop axis.
   }];
   let parameters = (ins ArrayRefParameter<"::colossal::dist::MeshAxisAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Product of the axis sizes.
+    /// Product of the sizes of the axes that ranks lie along.
     int64_t getNumRanks() const;
+    /// How many ranks lie along each axis: its size, and 1 for a loop axis.
+    ::llvm::SmallVector<int64_t> getRankSizes() const;
+    /// The loop axis (the last one), or -1.
+    int64_t getLoopAxis() const;
+    /// Turns of the loop; 1 where no axis is a loop.
+    int64_t getNumTurns() const { return getLoopAxis() < 0 ? 1 : getAxisSize(getLoopAxis()); }
     /// Index of the axis of that name, or -1.
     int64_t findAxis(::llvm::StringRef name) const;
     int64_t getAxisSize(unsigned axis) const { return getAxes()[axis].getSize(); }
@@ -179,6 +193,22 @@ def Dist_PermuteOp : Dist_Op<"permute", [Pure, AllTypesMatch<["input", "result"]
   let arguments = (ins AnyRankedTensor:$input, Index:$source, DenseI64ArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `from` $source attr-dict `:` type($input)";
+  let hasVerifier = 1;
+}
+
+def Dist_LoopSliceOp : Dist_Op<"loop_slice", [Pure]> {
+  let summary = "the part of a tensor that this turn of the loop works on";
+  let description = [{
+    Elements [turn * extent, (turn + 1) * extent) of dimension `dim`, with `turn` the coordinate on the loop axis `axis` and
+    extent the result's size there. The input is the same in all turns.
+
+    - (C1) `axis` is at least 0 and below 32, and `dim` a dimension of the input;
+    - (C2) the result has the input's element type, and its sizes but for `dim`, where the input's is a multiple of the
+      result's.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$axis);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -81,3 +81,21 @@ LogicalResult ExchangeOp::verify() {
 LogicalResult PermuteOp::verify() {
   return verifyAxes(*this, getAxes(), "C1");
 }
+
+LogicalResult LoopSliceOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  auto dim = static_cast<int64_t>(getDim()), axis = static_cast<int64_t>(getAxis());
+  if (axis < 0 || axis >= kMaxAxes)
+    return emitOpError("names mesh axis ") << axis << ", expected 0 to " << kMaxAxes - 1 << " (C1)";
+  if (dim < 0 || dim >= input.getRank())
+    return emitOpError("slices dimension ") << dim << " of an input of rank " << input.getRank() << " (C1)";
+  SmallVector<int64_t> expected(input.getShape());
+  if (result.getRank() == input.getRank())
+    expected[dim] = result.getDimSize(dim);
+  if (result != RankedTensorType::get(expected, input.getElementType()) || expected[dim] == 0 ||
+      input.getDimSize(dim) % expected[dim] != 0)
+    return emitOpError("has result ") << result << ", expected the input's type " << input
+                                      << " with a part of dimension " << dim << " (C2)";
+  return success();
+}

@@ -36,9 +36,17 @@ class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemo
 def Plan_BufferAttr : AttrDef<Plan_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "bytes of an arena";
-  let description = "`#plan.buffer<@activations[128, 4096]>`: 4096 bytes at offset 128.";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$arena, "uint64_t":$offset, "uint64_t":$bytes);
-  let assemblyFormat = "`<` $arena `[` $offset `,` $bytes `]` `>`";
+  let description = [{
+    `#plan.buffer<@activations[128, 4096]>`: 4096 bytes at offset 128. In repeats, it may move: with
+    `#plan.buffer<@io[0, 512] by [0, 512]>` by 512 bytes in each turn of the inner one of two repeats. Strides belong to the
+    counters of the repeats around it, the outermost first; what is left out is 0.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$arena, "uint64_t":$offset, "uint64_t":$bytes,
+                        OptionalArrayRefParameter<"int64_t">:$strides);
+  let builders = [AttrBuilder<(ins "::mlir::FlatSymbolRefAttr":$arena, "uint64_t":$offset, "uint64_t":$bytes), [{
+    return $_get($_ctxt, arena, offset, bytes, ::llvm::ArrayRef<int64_t>());
+  }]>];
+  let assemblyFormat = "`<` $arena `[` $offset `,` $bytes `]` (`by` `[` $strides^ `]`)? `>`";
 }
 def Plan_BufferArrayAttr : TypedArrayAttrBase<Plan_BufferAttr, "buffers">;
 
@@ -246,6 +254,23 @@ def Plan_RecvOp : Plan_Op<"recv"> {
   let summary = "receives bytes from a rank; nothing where the peer is negative";
   let arguments = (ins Plan_BufferAttr:$dst, Index:$peer, I64Attr:$tag);
   let assemblyFormat = "$dst `from` $peer `tag` $tag attr-dict";
+}
+
+def Plan_RepeatOp : Plan_Op<"repeat", [NoTerminator, SingleBlock]> {
+  let summary = "runs instructions `count` times";
+  let description = [{
+    The body's argument is the counter, from 0 on. Index arithmetic may use the counters of all repeats around it, and
+    buffers move with them.
+
+    - (C1) `count` is at least 1;
+    - (C2) the body has one argument, of type index.
+
+    Example: `plan.repeat 4 { ^bb0(%turn: index): plan.copy #plan.buffer<@io[0, 64] by [64]> -> ... }`.
+  }];
+  let arguments = (ins I64Attr:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let hasVerifier = 1;
 }
 
 #endif // COLOSSAL_DIALECTS_PLAN_PLANDIALECT_TD

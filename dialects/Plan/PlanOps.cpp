@@ -147,6 +147,15 @@ LogicalResult CopyOp::verify() {
   return emitOpError("copies ") << getSrc().getBytes() << " bytes into " << getDst().getBytes() << " (C1)";
 }
 
+LogicalResult RepeatOp::verify() {
+  if (static_cast<int64_t>(getCount()) < 1)
+    return emitOpError("runs its body ") << static_cast<int64_t>(getCount()) << " times (C1)";
+  Block &body = getBody().front();
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isIndex())
+    return emitOpError("has a body with ") << body.getNumArguments() << " arguments, expected one index (C2)";
+  return success();
+}
+
 LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
   if (!parameter)

@@ -97,10 +97,8 @@ double Pricing::price(plan::ConvolutionOp op) const {
 }
 
 std::vector<cost::Group> Pricing::groupsOf(ArrayRef<int64_t> axes) const {
-  std::vector<int64_t> sizes;
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-    sizes.push_back(mesh.getAxisSize(axis));
-  return cost::groupsOf(sizes, {axes.begin(), axes.end()});
+  SmallVector<int64_t> sizes = mesh.getRankSizes();
+  return cost::groupsOf({sizes.begin(), sizes.end()}, {axes.begin(), axes.end()});
 }
 
 double Pricing::price(plan::CollectiveOp op) const {
@@ -155,8 +153,12 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
     } else {
       return;
     }
-    *sum += seconds;
-    ++price.instructions;
+    int64_t times = 1;
+    for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
+         repeat = repeat->getParentOfType<plan::RepeatOp>())
+      times *= static_cast<int64_t>(repeat.getCount());
+    *sum += seconds * static_cast<double>(times);
+    price.instructions += times;
     op->setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(seconds));
   });
   return price;

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -123,10 +124,29 @@ std::string checkBuffer(Operation *op, plan::BufferAttr buffer, SymbolTableColle
   std::string name = "@" + buffer.getArena().getValue().str();
   if (!arena)
     return "names arena " + name + ", which the module does not have";
-  uint64_t size = arena.getBytes();
-  if (buffer.getOffset() > size || buffer.getBytes() > size - buffer.getOffset())
+  // In the turns of the repeats around it, outermost first.
+  SmallVector<int64_t> counts;
+  for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
+       repeat = repeat->getParentOfType<plan::RepeatOp>())
+    counts.insert(counts.begin(), static_cast<int64_t>(repeat.getCount()));
+  ArrayRef<int64_t> strides = buffer.getStrides();
+  if (strides.size() > counts.size())
+    return "has a buffer with " + std::to_string(strides.size()) + " strides in " +
+           std::to_string(counts.size()) + " repeats";
+  const uint64_t size = arena.getBytes();
+  int64_t lowest = 0, highest = 0; // that it moves by
+  bool isFar = false;
+  for (auto [stride, count] : llvm::zip(strides, counts)) {
+    int64_t move = 0;
+    isFar |= llvm::MulOverflow(stride, count - 1, move) != 0 || std::abs(move) > static_cast<int64_t>(size);
+    (move < 0 ? lowest : highest) += isFar ? 0 : move;
+  }
+  if (isFar || buffer.getOffset() > size || buffer.getBytes() > size - buffer.getOffset() ||
+      highest > static_cast<int64_t>(size - buffer.getOffset() - buffer.getBytes()) ||
+      -lowest > static_cast<int64_t>(buffer.getOffset()))
     return "has " + std::to_string(buffer.getBytes()) + " bytes at " + std::to_string(buffer.getOffset()) +
-           " of arena " + name + ", which has " + std::to_string(size);
+           " of arena " + name + ", which has " + std::to_string(size) +
+           (strides.empty() ? "" : ", in some turn");
   return "";
 }
 

@@ -87,10 +87,24 @@ Expr makeBinary(Expr::Op op, Expr lhs, Expr rhs) {
   return expr;
 }
 
+/// The number that the counter of `repeat` has in expressions: how many repeats are around it.
+unsigned countRepeatsAround(RepeatOp repeat) {
+  unsigned count = 0;
+  for (auto outer = repeat->getParentOfType<RepeatOp>(); outer; outer = outer->getParentOfType<RepeatOp>())
+    ++count;
+  return count;
+}
+
 FailureOr<Expr> makeExpr(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op)
-    return failure();
+  if (!op) {
+    auto repeat = dyn_cast<RepeatOp>(value.getParentRegion()->getParentOp());
+    if (!repeat)
+      return failure();
+    Expr expr;
+    expr.set_counter(countRepeatsAround(repeat));
+    return expr;
+  }
   if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
     Expr expr;
     expr.set_coordinate(coordinate.getAxis());
@@ -124,15 +138,42 @@ FailureOr<Expr> makeExpr(Value value) {
 // Boxes
 //===----------------------------------------------------------------------===//
 
-/// The box that a sharding gives each rank: ceil division once per axis, see dist::ShardingAttr.
-void fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
+/// All of a dimension of `size` elements, in room for `local`.
+void addWhole(int64_t size, int64_t local, Box &box) {
+  BoxDim &out = *box.add_dims();
+  out.set_global(size);
+  out.set_local(local);
+  *out.mutable_start() = makeConstant(0);
+  *out.mutable_valid() = makeConstant(size);
+}
+
+/// The box that a sharding gives each rank: ceil division once per axis, see dist::ShardingAttr. Of a factor
+/// that is split over a loop axis, a rank holds what all turns work on: their parts one behind the other. No
+/// box says that where the turns' parts are uneven and split further.
+LogicalResult fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
   for (dist::DimShardingAttr dim : sharding.getDims())
     for (dist::FactorShardAttr factor : dim.getFactors()) {
+      int64_t size = factor.getSize();
+      ArrayRef<unsigned> axes = factor.getAxes();
+      if (!axes.empty() && axes.front() == mesh.getLoopAxis()) {
+        axes = axes.drop_front();
+        const int64_t turns = mesh.getNumTurns();
+        if (axes.empty()) {
+          addWhole(size, (size + turns - 1) / turns * turns, box);
+          continue;
+        }
+        if (size % turns != 0)
+          return failure();
+        addWhole(turns, turns, box);
+        size /= turns;
+      }
       BoxDim &out = *box.add_dims();
-      out.set_global(factor.getSize());
-      int64_t chunk = factor.getSize();
-      Expr start = makeConstant(0), valid = makeConstant(factor.getSize());
-      for (unsigned axis : factor.getAxes()) {
+      out.set_global(size);
+      int64_t chunk = size;
+      Expr start = makeConstant(0), valid = makeConstant(size);
+      for (unsigned axis : axes) {
+        if (axis == mesh.getLoopAxis())
+          return failure();
         int64_t n = mesh.getAxisSize(axis);
         bool even = chunk % n == 0 && valid.kind_case() == Expr::kConstant && valid.constant() == chunk;
         chunk = (chunk + n - 1) / n;
@@ -149,9 +190,10 @@ void fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
       out.set_local(chunk);
       // An empty shard begins at the end, so that start + valid stays within the tensor.
       bool canPass = valid.kind_case() != Expr::kConstant;
-      *out.mutable_start() = canPass ? makeBinary(Expr::MIN, start, makeConstant(factor.getSize())) : start;
+      *out.mutable_start() = canPass ? makeBinary(Expr::MIN, start, makeConstant(size)) : start;
       *out.mutable_valid() = valid;
     }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,6 +222,7 @@ private:
   LogicalResult emitPart(ProgramOp op, const BindingIndices &indices, Program &program, StageProgram &out);
   LogicalResult countBytes(ProgramOp op, Program &program);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
+  LogicalResult emitRepeat(RepeatOp op, Repeat &out, Program &program);
   LogicalResult emitCollective(CollectiveOp op, Collective &out);
   void emitMesh(Mesh &out);
   void emitHeader(ProgramOp op, Program &out);
@@ -216,6 +259,7 @@ LogicalResult Emitter::emitBuffer(BufferAttr buffer, BufferRef &out, Operation *
   out.set_arena(arena->second);
   out.set_offset(buffer.getOffset());
   out.set_bytes(buffer.getBytes());
+  out.mutable_strides()->Add(buffer.getStrides().begin(), buffer.getStrides().end());
   return success();
 }
 
@@ -313,7 +357,8 @@ LogicalResult Emitter::describeBinding(Op op, Binding &out) {
 
 template <typename Op, typename Message>
 LogicalResult Emitter::placeBinding(Op op, Message &out) {
-  fillBox(op.getSharding(), mesh, *out.mutable_box());
+  if (failed(fillBox(op.getSharding(), mesh, *out.mutable_box())))
+    return op->emitOpError("has layout ") << op.getSharding() << ", which is no box of the tensor";
   return emitBuffer(op.getBuffer(), *out.mutable_buffer(), op);
 }
 
@@ -450,7 +495,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
              << load.getParameter() << ", which the module does not have";
     Copy &copy = *out.mutable_copy();
     copy.mutable_parameter()->set_parameter(parameter->second);
-    fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box());
+    if (failed(fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box())))
+      return op->emitOpError("has layout ") << load.getSharding() << ", which is no box of the tensor";
     return emitBuffer(load.getDst(), *copy.mutable_dst(), op);
   }
   if (auto load = dyn_cast<LoadDataOp>(op)) {
@@ -477,7 +523,22 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     out.mutable_recv()->set_tag(recv.getTag());
     return emitBuffer(recv.getDst(), *out.mutable_recv()->mutable_dst(), op);
   }
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return emitRepeat(repeat, *out.mutable_repeat(), program);
   return op->emitOpError("is not an instruction of a plan");
+}
+
+/// What is no instruction: index arithmetic, which instructions refer to.
+static bool isArithmetic(Operation &op) {
+  return isa<dist::CoordinateOp>(op) || isa<arith::ArithDialect>(op.getDialect());
+}
+
+LogicalResult Emitter::emitRepeat(RepeatOp op, Repeat &out, Program &program) {
+  out.set_count(op.getCount());
+  for (Operation &item : op.getBody().front())
+    if (!isArithmetic(item) && failed(emitInstruction(&item, *out.add_body(), program)))
+      return failure();
+  return success();
 }
 
 void Emitter::emitHeader(ProgramOp op, Program &out) {
@@ -513,11 +574,6 @@ LogicalResult Emitter::countBytes(ProgramOp op, Program &program) {
     return op.emitOpError("has collectives whose bytes cannot be computed: ") << status.message();
   program.set_collective_bytes(collectiveBytes(traffic));
   return success();
-}
-
-/// What is no instruction: index arithmetic, which instructions refer to.
-static bool isArithmetic(Operation &op) {
-  return isa<dist::CoordinateOp>(op) || isa<arith::ArithDialect>(op.getDialect());
 }
 
 LogicalResult Emitter::emitProgram(ProgramOp op) {
@@ -568,6 +624,8 @@ LogicalResult Emitter::emitDeclarations(ModuleOp stage, google::protobuf::Repeat
 
 void Emitter::emitMesh(Mesh &out) {
   for (dist::MeshAxisAttr axis : mesh.getAxes()) {
+    if (axis.getLoop())
+      continue;
     MeshAxis &added = *out.add_axes();
     added.set_name(axis.getName().str());
     added.set_size(axis.getSize());

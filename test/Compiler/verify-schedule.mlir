@@ -11,5 +11,15 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2]>} {
     plan.copy <@a[0, 64]> -> <@a[96, 64]>
     // expected-error@+1 {{names arena @b, which the module does not have (after phase 'schedule')}}
     plan.copy <@b[0, 64]> -> <@a[64, 64]>
+    // expected-error@+1 {{has a buffer with 1 strides in 0 repeats (after phase 'schedule')}}
+    plan.copy <@a[0, 64] by [64]> -> <@a[64, 64]>
+    plan.repeat 2 {
+    ^bb0(%turn: index):
+      plan.copy <@a[0, 64] by [64]> -> <@a[64, 64] by [-64]>
+      // expected-error@+1 {{has 64 bytes at 64 of arena @a, which has 128, in some turn (after phase 'schedule')}}
+      plan.copy <@a[0, 64] by [64]> -> <@a[64, 64] by [64]>
+      // expected-error@+1 {{has 32 bytes at 0 of arena @a, which has 128, in some turn (after phase 'schedule')}}
+      plan.copy <@a[0, 32] by [-32]> -> <@a[64, 32]>
+    }
   }
 }

@@ -70,3 +70,33 @@ func.func @permute_c1(%x: tensor<4x6xf32>, %v: index) {
   %0 = dist.permute %x from %v {axes = array<i64: 1, 1>} : tensor<4x6xf32>
   return
 }
+
+// -----
+
+// expected-error@+1 {{mesh axis 'microbatch' is a loop, which the last axis alone may be (C3)}}
+module attributes {dist.mesh = #dist.mesh<["microbatch" = 4 loop, "model" = 2]>} {
+}
+
+// -----
+
+func.func @loop_slice_c1(%x: tensor<8x16xf32>) {
+  // expected-error@+1 {{names mesh axis 32, expected 0 to 31 (C1)}}
+  %0 = dist.loop_slice %x {axis = 32 : i64, dim = 0 : i64} : tensor<8x16xf32> -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+func.func @loop_slice_c1_2(%x: tensor<8x16xf32>) {
+  // expected-error@+1 {{slices dimension 2 of an input of rank 2 (C1)}}
+  %0 = dist.loop_slice %x {axis = 1 : i64, dim = 2 : i64} : tensor<8x16xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @loop_slice_c2(%x: tensor<8x16xf32>) {
+  // expected-error@+1 {{has result 'tensor<3x16xf32>', expected the input's type 'tensor<8x16xf32>' with a part of dimension 0 (C2)}}
+  %0 = dist.loop_slice %x {axis = 1 : i64, dim = 0 : i64} : tensor<8x16xf32> -> tensor<3x16xf32>
+  return
+}

@@ -190,3 +190,25 @@ plan.program @load load {
   // expected-error@+1 {{which is not one of}}
   plan.load_parameter @w <[8]> -> <@a[0, 16]>
 }
+
+// -----
+
+module {
+  plan.program @main infer {
+    // expected-error@+1 {{runs its body 0 times (C1)}}
+    plan.repeat 0 {
+    ^bb0(%turn: index):
+    }
+  }
+}
+
+// -----
+
+module {
+  plan.program @main infer {
+    // expected-error@+1 {{has a body with 0 arguments, expected one index (C2)}}
+    "plan.repeat"() <{count = 2 : i64}> ({
+    ^bb0:
+    }) : () -> ()
+  }
+}

@@ -44,6 +44,20 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
     plan.send <@activations[0, 64]> to %x tag 3
     // CHECK: plan.recv <@activations[64, 64]> from %[[X]] tag 3
     plan.recv <@activations[64, 64]> from %x tag 3
+    // CHECK: plan.repeat 4 {
+    // CHECK: ^bb0(%[[TURN:.*]]: index):
+    plan.repeat 4 {
+    ^bb0(%turn: index):
+      // CHECK: plan.copy <@activations[0, 64]> -> <@io[64, 64] by [64]>
+      plan.copy <@activations[0, 64]> -> <@io[64, 64] by [64]>
+      // CHECK: plan.repeat 2 {
+      plan.repeat 2 {
+      ^bb0(%inner: index):
+        // CHECK: plan.launch @add(%[[TURN]])
+        // CHECK-SAME: <@activations[0, 64] by [0, 64]>
+        plan.launch @add(%turn) [#plan.buffer<@activations[0, 64] by [0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>] writes 1 tiles 4
+      }
+    }
     // CHECK: plan.convolution
     // CHECK-SAME: : f32
     plan.convolution [#plan.buffer<@activations[0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>, #plan.buffer<@activations[128, 64]>] : f32 {input = array<i64: 1, 2, 4>, weight = array<i64: 2, 2, 1>, output = array<i64: 1, 2, 4>, input_strides = array<i64: 8, 4, 1>, output_strides = array<i64: 8, 4, 1>, strides = array<i64: 1>, dilations = array<i64: 1>, pads_begin = array<i64: 0>, pads_end = array<i64: 0>, group = 1 : i64, bias = false, residual = false, activation = "", transposed = false, algorithm = "direct"}
