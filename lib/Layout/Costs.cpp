@@ -130,10 +130,8 @@ double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignme
 }
 
 double Costs::getCollectiveSeconds(cost::Collective kind, double bytes, ArrayRef<unsigned> axes) const {
-  std::vector<int64_t> sizes;
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-    sizes.push_back(mesh.getAxisSize(axis));
-  return cost::secondsOver(model, kind, bytes, cost::groupsOf(sizes, axes.vec()));
+  SmallVector<int64_t> sizes = mesh.getRankSizes();
+  return cost::secondsOver(model, kind, bytes, cost::groupsOf({sizes.begin(), sizes.end()}, axes.vec()));
 }
 
 double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axes) const {
@@ -146,6 +144,7 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
   case MoveKind::KeepFirst: // read and written once, mostly by the kernel that uses it
     return host ? host->seconds(cost::streaming(bytes, 0))
                 : model.seconds({0, bytes, cost::DataType::F32, 0});
+  case MoveKind::LoopSlice: return 0;
   }
   return 0;
 }

@@ -107,6 +107,11 @@ Value colossal::dist::emitReshard(OpBuilder &builder, Location loc, Value local,
                                         builder.getIndexAttr(move.gatherDim));
       break;
     case MoveKind::KeepFirst: local = keepOnFirst(builder, loc, local, move.axes); break;
+    case MoveKind::LoopSlice:
+      local = LoopSliceOp::create(builder, loc, withShape(local, shape), local,
+                                  builder.getI64IntegerAttr(move.splitDim),
+                                  builder.getI64IntegerAttr(move.axes.front()));
+      break;
     case MoveKind::Slice:
       local = shard::AllSliceOp::create(builder, loc, withShape(local, shape), grid, axesAttr, local,
                                         builder.getIndexAttr(move.splitDim));

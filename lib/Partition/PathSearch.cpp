@@ -271,6 +271,7 @@ Move PathSearch::apply(State &state, const Transition &step) const {
     move.reduction = reduction;
     move.exposed = getShape(next);
     break;
+  case MoveKind::LoopSlice: llvm_unreachable("is taken before a path begins");
   case MoveKind::KeepFirst:
     next.partial.push_back(step.axes[0]);
     move.exposed = getShape(next);

@@ -8,6 +8,7 @@
 #include "PathSearch.h"
 
 #include "colossal/Plan/Volume.h"
+#include "dialects/Dist/Loop.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -26,6 +27,7 @@ StringRef colossal::dist::stringify(MoveKind kind) {
   case MoveKind::AllToAll: return "all-to-all";
   case MoveKind::Slice: return "slice";
   case MoveKind::KeepFirst: return "keep-first";
+  case MoveKind::LoopSlice: return "loop-slice";
   }
   return "";
 }
@@ -38,7 +40,8 @@ double colossal::dist::getSentBytes(MoveKind kind, double bytes, int64_t ranks) 
   case MoveKind::AllToAll: return meanSentBytes(Pattern::AllToAll, bytes, ranks);
   case MoveKind::AllReduce: return meanSentBytes(Pattern::AllReduce, bytes, ranks);
   case MoveKind::Slice:
-  case MoveKind::KeepFirst: return 0;
+  case MoveKind::KeepFirst:
+  case MoveKind::LoopSlice: return 0;
   }
   return 0;
 }
@@ -224,7 +227,9 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
     order.push_back(axis);
   auto isSameSize = [&](const SmallVector<unsigned, 4> &names) {
     return llvm::all_of(llvm::enumerate(names), [&](auto renamed) {
-      return mesh.getAxisSize(renamed.index()) == mesh.getAxisSize(renamed.value());
+      auto isLoop = [&](unsigned axis) { return static_cast<int64_t>(axis) == mesh.getLoopAxis(); };
+      return mesh.getAxisSize(renamed.index()) == mesh.getAxisSize(renamed.value()) &&
+             isLoop(renamed.index()) == isLoop(renamed.value());
     });
   };
   while (axesAreAlike && order.size() <= 6 && std::next_permutation(order.begin(), order.end()))
@@ -274,6 +279,10 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
     return answer(it->second);
   if (from.getGlobalShape() != to.getGlobalShape())
     return nullptr;
+  if (findLoop(from, mesh) || findLoop(to, mesh)) {
+    it->second = findInLoop(from, to, elementBytes); // map nodes stay where they are
+    return answer(it->second);
+  }
   State start = makeState(from, mesh), goal = makeState(to, mesh);
   if (!canBecomePartial(from, to))
     return nullptr;
@@ -302,6 +311,117 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
   path.cost += second->cost;
   it->second = path; // map nodes stay where they are
   return answer(it->second);
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts over a loop axis
+//===----------------------------------------------------------------------===//
+
+ShardingAttr Resharder::getSliced(ShardingAttr from, ShardingAttr to) const {
+  std::optional<LoopPlace> place = findLoop(to, mesh);
+  if (!place || findLoop(from, mesh))
+    return {};
+  SmallVector<DimShardingAttr> dims(from.getDims());
+  int64_t size = from.getGlobalShape()[place->dim];
+  dims[place->dim] =
+      DimShardingAttr::get(mesh.getContext(), FactorShardAttr::get(mesh.getContext(), size, {}));
+  return ShardingAttr::get(mesh.getContext(), dims, from.getPartialAxes(), from.getPartialKind());
+}
+
+/// Whether a turn works on the same elements in both, which have the loop axis.
+static bool areTurnsAlike(ShardingAttr from, ShardingAttr to, MeshAttr mesh) {
+  LoopPlace a = *findLoop(from, mesh), b = *findLoop(to, mesh);
+  return a.dim == b.dim && a.outer == b.outer &&
+         getTurnSharding(from, mesh).getGlobalShape() == getTurnSharding(to, mesh).getGlobalShape();
+}
+
+std::optional<ReshardPath> Resharder::findInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
+  const int64_t turns = mesh.getNumTurns();
+  ReshardPath path;
+  auto append = [&](const ReshardPath *part, int64_t times) {
+    if (!part)
+      return false;
+    for (Move move : part->moves) {
+      move.times *= times;
+      path.moves.push_back(move);
+    }
+    path.cost += part->cost * static_cast<double>(times);
+    return true;
+  };
+  if (findLoop(from, mesh)) {
+    if (!findLoop(to, mesh) || !areTurnsAlike(from, to, mesh) ||
+        !append(find(getTurnSharding(from, mesh), getTurnSharding(to, mesh), elementBytes), turns))
+      return std::nullopt;
+    return path;
+  }
+  ShardingAttr whole = getSliced(from, to);
+  LoopPlace place = *findLoop(to, mesh);
+  ShardingAttr over = addLoop(whole, place, mesh), part = getTurnSharding(over, mesh);
+  if (!append(find(from, whole, elementBytes), 1))
+    return std::nullopt;
+  Move move;
+  move.kind = MoveKind::LoopSlice;
+  move.axes.push_back(static_cast<unsigned>(mesh.getLoopAxis()));
+  move.ranks = move.times = turns;
+  // The rows of the batch as a dimension of their own.
+  for (auto [d, size] : llvm::enumerate(whole.getLocalShape(mesh))) {
+    if (d != place.dim) {
+      move.exposed.push_back(size);
+      continue;
+    }
+    move.splitDim = static_cast<int64_t>(move.exposed.size()) + 1;
+    move.exposed.append({place.outer, place.size, size / place.outer / place.size});
+  }
+  move.splitSize = static_cast<int64_t>(llvm::divideCeil(place.size, turns)) * turns;
+  move.result = part.getLocalShape(mesh);
+  move.bytes = elementBytes;
+  for (int64_t size : move.result)
+    move.bytes *= static_cast<double>(size);
+  path.moves.push_back(move);
+  path.cost += cost(move.kind, move.bytes, move.axes) * static_cast<double>(turns);
+  if (!append(find(part, getTurnSharding(to, mesh), elementBytes), turns))
+    return std::nullopt;
+  return path;
+}
+
+double Resharder::getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto turns = static_cast<double>(mesh.getNumTurns());
+  if (findLoop(from, mesh)) {
+    if (!findLoop(to, mesh) || !areTurnsAlike(from, to, mesh))
+      return kNever;
+    return turns * getCost(getTurnSharding(from, mesh), getTurnSharding(to, mesh), elementBytes);
+  }
+  ShardingAttr whole = getSliced(from, to),
+               part = getTurnSharding(addLoop(whole, *findLoop(to, mesh), mesh), mesh);
+  double bytes = elementBytes;
+  for (int64_t size : part.getLocalShape(mesh))
+    bytes *= static_cast<double>(size);
+  const auto loop = static_cast<unsigned>(mesh.getLoopAxis());
+  return getCost(from, whole, elementBytes) + turns * cost(MoveKind::LoopSlice, bytes, loop) +
+         turns * getCost(part, getTurnSharding(to, mesh), elementBytes);
+}
+
+std::vector<double> Resharder::getCostsInLoop(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
+                                              unsigned elementBytes) {
+  auto isLike = [&](ShardingAttr layout) {
+    return findLoop(layout, mesh) && findLoop(froms.front(), mesh) &&
+           areTurnsAlike(froms.front(), layout, mesh);
+  };
+  std::vector<double> all;
+  if (llvm::all_of(froms, isLike) && llvm::all_of(tos, isLike)) {
+    auto ofTurn = [&](ArrayRef<ShardingAttr> layouts) {
+      return llvm::map_to_vector(layouts, [&](ShardingAttr layout) { return getTurnSharding(layout, mesh); });
+    };
+    all = getCosts(ofTurn(froms), ofTurn(tos), elementBytes);
+    for (double &cost : all)
+      cost *= static_cast<double>(mesh.getNumTurns());
+    return all;
+  }
+  for (ShardingAttr from : froms)
+    for (ShardingAttr to : tos)
+      all.push_back(getCost(from, to, elementBytes));
+  return all;
 }
 
 //===----------------------------------------------------------------------===//
@@ -551,6 +671,8 @@ double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBy
     return 0;
   if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size())
     return std::numeric_limits<double>::infinity();
+  if (mesh.getLoopAxis() >= 0 && (findLoop(from, mesh) || findLoop(to, mesh)))
+    return getCostInLoop(from, to, elementBytes);
   return getCost(from.getDims(), getPartialMask(from), to.getDims(), getPartialMask(to), elementBytes);
 }
 
@@ -559,6 +681,10 @@ std::vector<double> Resharder::getCosts(ArrayRef<ShardingAttr> froms, ArrayRef<S
   std::vector<double> all(froms.size() * tos.size(), -1);
   if (all.empty())
     return all;
+  if (mesh.getLoopAxis() >= 0 &&
+      (llvm::any_of(froms, [&](ShardingAttr from) { return findLoop(from, mesh); }) ||
+       llvm::any_of(tos, [&](ShardingAttr to) { return findLoop(to, mesh); })))
+    return getCostsInLoop(froms, tos, elementBytes);
   // Layouts of a dimension are few, so what happens to it is looked up once for each of them.
   size_t rank = tos.front().getDims().size();
   std::vector<SmallVector<DimShardingAttr>> distinct(rank);

@@ -20,12 +20,13 @@
 
 namespace colossal::dist {
 
-/// Slice and KeepFirst move nothing between ranks. KeepFirst makes a whole value the addend of a partial sum:
-/// kept on the ranks whose coordinates on the axes are 0, zero elsewhere.
-enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice, KeepFirst };
+/// Slice, KeepFirst and LoopSlice move nothing between ranks. KeepFirst makes a whole value the addend of a
+/// partial sum: kept on the ranks whose coordinates on the axes are 0, zero elsewhere. LoopSlice takes the
+/// part that a turn of the mesh's loop works on, which is a view.
+enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice, KeepFirst, LoopSlice };
 /// Do ranks send anything in it?
 inline bool isCollective(MoveKind kind) {
-  return kind != MoveKind::Slice && kind != MoveKind::KeepFirst;
+  return kind != MoveKind::Slice && kind != MoveKind::KeepFirst && kind != MoveKind::LoopSlice;
 }
 llvm::StringRef stringify(MoveKind kind);
 
@@ -46,11 +47,13 @@ struct Move {
   /// Bytes of one rank's tensor: of the result for all-gather, slice and keep-first, of the input for the
   /// others.
   double bytes = 0;
+  /// How often it is done in a run: in each turn of the loop, or once.
+  int64_t times = 1;
 };
 
 struct ReshardPath {
   llvm::SmallVector<Move, 2> moves;
-  double cost = 0;
+  double cost = 0; ///< of all moves, each as often as it is done
 };
 
 /// Seconds (or any other unit) that a collective takes over the group of `axes`; `bytes` as in Move. What
@@ -73,6 +76,10 @@ double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 /// Where the two layouts of a dimension have no common factors (an axis would have to be cut in two, or an
 /// uneven factor), the dimension is gathered first. Dijkstra's algorithm; states are few, as meshes have few
 /// axes.
+///
+/// Layouts over a loop axis (Loop.h) are those of a turn's part: it is brought from one to the other in each
+/// turn, as a tensor of its own. What is the same in all turns is sliced first. What a turn made stays in the
+/// loop: there is no path from a layout over the loop axis to one without it, or with it elsewhere.
 class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps. `axesAreAlike`: the cost of a group depends on the
@@ -99,6 +106,14 @@ private:
     unsigned id = 0;        ///< of what happens to the others: place in `wordsOf`, 0 where there are none
   };
   const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
+  /// Of layouts of which at least one is over the loop axis.
+  std::optional<ReshardPath> findInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
+  double getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
+  std::vector<double> getCostsInLoop(llvm::ArrayRef<ShardingAttr> froms, llvm::ArrayRef<ShardingAttr> tos,
+                                     unsigned elementBytes);
+  /// `from` as it lies before a turn takes its part of it for `to`: whole where the loop axis goes. Null
+  /// where that cannot be.
+  ShardingAttr getSliced(ShardingAttr from, ShardingAttr to) const;
   unsigned getId(const std::vector<int64_t> &words);
   /// What a cost depends on: ids of changes, ascending; the axes over which the value is and shall be
   /// partial; the bytes of what does not change.
