@@ -5,6 +5,7 @@
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Step/PropagateBatch.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -37,6 +38,7 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
     case Phase::Outline: manager.addPass(outline::createOutlineBlocks()); break;
     case Phase::Step:
       manager.addPass(outline::createInlineBlocks());
+      manager.addPass(step::createPropagateBatch());
       manager.addPass(step::createCutStagesPass(getStepOptions(options), result ? &result->step : nullptr));
       break;
     case Phase::Search:

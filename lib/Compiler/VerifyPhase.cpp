@@ -7,6 +7,7 @@
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Outline/Outline.h"
+#include "colossal/Partition/Partition.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Plan/PlanDialect.h"
@@ -69,7 +70,9 @@ std::string checkOutlined(Operation *op, SymbolTableCollection &) {
 }
 
 std::string checkStepped(Operation *op, SymbolTableCollection &) {
-  if (op->hasAttr(dist::kAssignmentAttrName))
+  // Where there is a loop over microbatches, assignments say what it goes over.
+  if (op->hasAttr(dist::kAssignmentAttrName) &&
+      dist::getMesh(op->getParentOfType<ModuleOp>()).getLoopAxis() < 0)
     return "has an assignment before any search";
   return checkGlobal(op, false);
 }

@@ -1,6 +1,7 @@
 //===- Passes.cpp - steps of a program as passes ----------------------------===//
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Step/PropagateBatch.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -10,10 +11,18 @@ namespace colossal::step {
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_CUTSTAGES
 #define GEN_PASS_DEF_PLANTRANSFERS
+#define GEN_PASS_DEF_PROPAGATEBATCH
 #define GEN_PASS_REGISTRATION
 #include "colossal/Step/Passes.h.inc"
 
 namespace {
+struct PropagateBatchPass : impl::PropagateBatchBase<PropagateBatchPass> {
+  void runOnOperation() override {
+    if (failed(propagateBatch(getOperation())))
+      signalPassFailure();
+  }
+};
+
 struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
   using CutStagesBase::CutStagesBase;
   CutStagesPass(const StepOptions &options, StepReport *into) : given(options), into(into) {

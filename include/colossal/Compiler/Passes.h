@@ -3,7 +3,7 @@
 // A phase is a few passes and one that verifies what they have promised:
 //
 //   outline     colossal-outline-blocks
-//   step        colossal-inline-blocks, colossal-cut-stages
+//   step        colossal-inline-blocks, colossal-propagate-batch, colossal-cut-stages
 //   search      colossal-search-layouts
 //   partition   colossal-partition, colossal-plan-transfers
 //   schedule    colossal-schedule

@@ -60,7 +60,7 @@ mlir::LogicalResult planTransfers(mlir::ModuleOp module);
 /// What is reported goes into `report`, which must outlive the pass, unless that is null.
 std::unique_ptr<mlir::Pass> createCutStagesPass(const StepOptions &options, StepReport *report);
 std::unique_ptr<mlir::Pass> createPlanTransfers();
-/// Registers `--colossal-cut-stages` and `--colossal-plan-transfers`.
+/// Registers the passes of this folder.
 void registerPasses();
 
 } // namespace colossal::step

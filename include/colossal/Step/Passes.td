@@ -4,6 +4,24 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PropagateBatch : Pass<"colossal-propagate-batch", "::mlir::ModuleOp"> {
+  let summary = "Put the loop axis of the mesh onto the batch";
+  let description = [{
+    Where the module's `dist.mesh` has a loop axis, its turns are microbatches: each works on a part of the batch. Follows the
+    batch from the inputs through the factor rules of all ops, and writes down where it stands, as far as the loop axis goes: in
+    `dist.assignment` of ops, and in `dist.sharding` of arguments and results. What depends on no input's batch stays as it is,
+    and is the same in all turns. The search completes these layouts by the axes that ranks lie along.
+
+    The batch of an input is the dimension that its attribute `colossal.batch` numbers. Where no input of a function has that, it
+    is the first dimension of all inputs; those of size 1 have none.
+
+    An op that does not treat the rows of the batch each for itself (it sums over them, say) is refused, all such ops at once,
+    and so is a batch of fewer rows than turns. Where the rows fill fewer turns than asked for, the loop axis is made so short,
+    with a warning.
+  }];
+  let dependentDialects = ["::colossal::dist::DistDialect"];
+}
+
 def CutStages : Pass<"colossal-cut-stages", "::mlir::ModuleOp"> {
   let summary = "Cut the functions of a module into pipeline stages";
   let description = [{

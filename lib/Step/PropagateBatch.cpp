@@ -1,0 +1,254 @@
+//===- PropagateBatch.cpp - the batch, from the inputs to the outputs -------===//
+//
+// A walk over each function in order. What is known of a value is the place of the batch in it: a dimension,
+// and which of the factors that the dimension is a product of. An op carries it on where one parallel factor
+// of its rule has it in all operands that have a batch.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Step/PropagateBatch.h"
+
+#include "colossal/Partition/Partition.h"
+#include "colossal/Partition/Refinement.h"
+
+#include "dialects/Colossal/Colossal.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::step;
+
+MeshAttr step::addMicrobatches(MeshAttr mesh, int64_t count) {
+  SmallVector<MeshAxisAttr> axes(mesh.getAxes());
+  MLIRContext *context = mesh.getContext();
+  axes.push_back(MeshAxisAttr::get(context, StringAttr::get(context, kMicrobatchAxis), count, true));
+  return MeshAttr::get(context, axes);
+}
+
+namespace {
+/// A dimension as `outer` x `size` x (what is left), of which `size` counts the rows of the batch.
+struct Place {
+  int64_t dim = 0, outer = 1, size = 1;
+};
+
+/// The inputs of a function that have a batch, and its rows.
+struct Batch {
+  llvm::DenseMap<Value, Place> places;
+  int64_t rows = 0;
+};
+
+class Propagation {
+public:
+  Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
+      : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
+        places(std::move(batch.places)) {}
+  LogicalResult run();
+
+private:
+  /// Carries the batch through `op`. What is wrong with that, or "".
+  std::string visit(Operation *op);
+  /// The factor that has what `place` of the tensor `dims` is; none where the rule has no such one.
+  std::optional<unsigned> findFactor(const FactorRule &rule, const TensorFactors &dims, Place place) const;
+  /// Why `factor` of a rule cannot be cut into microbatches, or "".
+  std::string getObstacle(const Factor &factor) const;
+  /// A layout that has the loop axis at `place`, and nothing else.
+  ShardingAttr makeSharding(Value value, Place place) const;
+
+  func::FuncOp function;
+  MeshAttr mesh;
+  const int64_t turns;
+  RefinementAnalysis refinement;
+  llvm::DenseMap<Value, Place> places;
+  llvm::DenseSet<Value> unknown; ///< of ops that are refused, or depend on such ones
+};
+} // namespace
+
+static FailureOr<Batch> findBatch(func::FuncOp function) {
+  Batch batch;
+  const bool isMarked = llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+    return function.getArgAttr(argument.getArgNumber(), kBatchAttrName) != nullptr;
+  });
+  BlockArgument first;
+  for (BlockArgument argument : function.getArguments()) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
+    Place place;
+    if (auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchAttrName))
+      place.dim = mark.getInt();
+    else if (isMarked || shape.empty() || shape[0] == 1)
+      continue;
+    if (place.dim < 0 || place.dim >= static_cast<int64_t>(shape.size()))
+      return emitError(argument.getLoc())
+             << "has dimension " << place.dim << " as its batch, and " << shape.size() << " dimensions";
+    place.size = shape[place.dim];
+    if (first && place.size != batch.rows) {
+      InFlightDiagnostic diagnostic = emitError(argument.getLoc())
+                                      << "an input has " << place.size << " rows and another " << batch.rows
+                                      << ": which dimension is the batch? Name it with --batch-dim";
+      diagnostic.attachNote(first.getLoc()) << "the other one";
+      return diagnostic;
+    }
+    first = argument;
+    batch.rows = place.size;
+    batch.places[argument] = place;
+  }
+  if (!first)
+    return emitError(function.getLoc())
+           << "program '" << function.getName()
+           << "' has no input with a batch, which could be cut into microbatches";
+  return batch;
+}
+
+std::optional<unsigned> Propagation::findFactor(const FactorRule &rule, const TensorFactors &dims,
+                                                Place place) const {
+  int64_t outer = 1;
+  for (unsigned f : dims[place.dim]) {
+    int64_t size = rule.factors[f].operandSize >= 0 ? rule.factors[f].operandSize : rule.factors[f].size;
+    // A factor of another size has the same rows in each turn where the turns cut both evenly.
+    if (outer == place.outer && size > 1) {
+      bool isSame = size == place.size || (size % place.size == 0 && place.size % turns == 0) ||
+                    (place.size % size == 0 && size % turns == 0);
+      return isSame ? std::optional(f) : std::nullopt;
+    }
+    outer *= size;
+  }
+  return std::nullopt;
+}
+
+std::string Propagation::getObstacle(const Factor &factor) const {
+  switch (factor.kind) {
+  case FactorKind::Reduction:
+    return "combines the rows of the batch (" + stringifyReductionKind(factor.reduction).str() + ")";
+  case FactorKind::Joined: return "selects among the rows of the batch";
+  case FactorKind::Whole:
+  case FactorKind::Carried: return "needs all rows of the batch at once";
+  case FactorKind::Parallel: break;
+  }
+  if (factor.staged)
+    return "takes statistics over the rows of the batch";
+  if (factor.operandSize >= 0)
+    return "reads rows of the batch through windows";
+  if (factor.even && factor.size % turns != 0)
+    return "takes the rows of the batch in equal parts only, and " + std::to_string(factor.size) +
+           " are not " + std::to_string(turns) + " equal parts";
+  return "";
+}
+
+std::string Propagation::visit(Operation *op) {
+  const FactorRule &rule = refinement.get(op).rule;
+  std::optional<unsigned> batch;
+  for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), rule.operands)) {
+    auto known = places.find(operand);
+    if (known == places.end())
+      continue;
+    std::optional<unsigned> found = findFactor(rule, dims, known->second);
+    if (!found)
+      return "sees the batch as a part of a dimension that it does not cut there";
+    if (batch && *batch != *found)
+      return "takes the batches of its operands for different dimensions";
+    batch = found;
+  }
+  if (!batch)
+    return "";
+  if (std::string obstacle = getObstacle(rule.factors[*batch]); !obstacle.empty())
+    return obstacle;
+  for (auto [result, dims] : llvm::zip_equal(op->getResults(), rule.results)) {
+    bool isFound = false;
+    for (auto [d, dim] : llvm::enumerate(dims)) {
+      int64_t outer = 1;
+      for (unsigned f : dim) {
+        if (f == *batch) {
+          places[result] = {static_cast<int64_t>(d), outer, rule.factors[f].size};
+          isFound = true;
+        }
+        outer *= rule.factors[f].size;
+      }
+    }
+    if (!isFound && !result.use_empty())
+      return "gives a result without the rows of the batch";
+  }
+  Assignment assignment(rule.factors.size());
+  assignment[*batch].push_back(static_cast<unsigned>(mesh.getLoopAxis()));
+  setAssignment(op, assignment);
+  return "";
+}
+
+ShardingAttr Propagation::makeSharding(Value value, Place place) const {
+  MLIRContext *context = mesh.getContext();
+  auto axis = static_cast<unsigned>(mesh.getLoopAxis());
+  SmallVector<DimShardingAttr> dims;
+  for (auto [d, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
+    if (static_cast<int64_t>(d) == place.dim)
+      dims.push_back(makeDimSharding(
+          context, {{place.outer, {}}, {place.size, axis}, {size / place.outer / place.size, {}}}));
+    else
+      dims.push_back(makeDimSharding(context, {{size, {}}}));
+  }
+  return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
+}
+
+LogicalResult Propagation::run() {
+  bool isRefused = false;
+  for (Operation &op : function.front().without_terminator()) {
+    if (llvm::any_of(op.getOperands(), [&](Value operand) { return unknown.contains(operand); })) {
+      unknown.insert(op.result_begin(), op.result_end());
+      continue;
+    }
+    if (!isa<ShardingRuleOpInterface>(op))
+      return op.emitOpError() << "has no sharding rule, so that the batch cannot be followed through it";
+    std::string problem = visit(&op);
+    if (problem.empty())
+      continue;
+    isRefused = true;
+    op.emitOpError() << problem << ": microbatches would change what it computes";
+    unknown.insert(op.result_begin(), op.result_end());
+  }
+  if (isRefused)
+    return failure();
+  for (BlockArgument argument : function.getArguments())
+    if (auto found = places.find(argument); found != places.end())
+      function.setArgAttr(argument.getArgNumber(), kShardingAttrName, makeSharding(argument, found->second));
+  bool isReached = false;
+  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    if (auto found = places.find(value); found != places.end()) {
+      function.setResultAttr(i, kShardingAttrName, makeSharding(value, found->second));
+      isReached = true;
+    }
+  if (!isReached)
+    return emitError(function.getLoc())
+           << "program '" << function.getName() << "' has no output that depends on the batch of an input";
+  return success();
+}
+
+LogicalResult step::propagateBatch(ModuleOp module) {
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttrName);
+  if (!mesh || mesh.getLoopAxis() < 0)
+    return success();
+  const int64_t turns = mesh.getNumTurns();
+  SmallVector<std::pair<func::FuncOp, Batch>> batches;
+  int64_t filled = 0; // turns that have rows in some function
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal() || !function.getBody().hasOneBlock())
+      return function.emitError() << "expected a function of one block";
+    FailureOr<Batch> batch = findBatch(function);
+    if (failed(batch))
+      return failure();
+    if (batch->rows < turns)
+      return emitError(function.getLoc())
+             << "program '" << function.getName() << "' has a batch of " << batch->rows
+             << ", which cannot be cut into " << turns << " microbatches";
+    auto part = static_cast<int64_t>(llvm::divideCeil(batch->rows, turns));
+    filled = std::max(filled, static_cast<int64_t>(llvm::divideCeil(batch->rows, part)));
+    batches.push_back({function, std::move(*batch)});
+  }
+  if (filled > 0 && filled < turns) {
+    emitWarning(module.getLoc()) << turns << " equal microbatches would leave " << turns - filled
+                                 << " of them without rows: the batch is cut into " << filled;
+    SmallVector<MeshAxisAttr> axes(mesh.getAxes());
+    axes.back() = MeshAxisAttr::get(module.getContext(), axes.back().getName(), filled, true);
+    mesh = MeshAttr::get(module.getContext(), axes);
+    module->setAttr(kMeshAttrName, mesh);
+  }
+  for (auto &[function, batch] : batches)
+    if (failed(Propagation(function, std::move(batch), mesh).run()))
+      return failure();
+  return success();
+}
