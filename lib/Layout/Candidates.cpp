@@ -81,7 +81,7 @@ layout::Candidates layout::enumerateAssignments(const FactorRule &rule, MeshAttr
     return false;
   };
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    if (mesh.getAxisSize(axis) == 1)
+    if (mesh.getRankSizes()[axis] == 1)
       continue;
     size_t before = found.size();
     for (size_t i = 0; i < before; ++i)

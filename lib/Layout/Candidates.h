@@ -26,7 +26,7 @@ struct Candidates {
 /// All ways to put each mesh axis onto one of the factors of `rule`, or none; axes that share a factor in
 /// every order. A factor that is split has at least as many elements as ranks, and not more padding than
 /// `limits` allow. Reduction factors of different kinds are not split together, since their partial results
-/// have no common combination.
+/// have no common combination. A loop axis of the mesh is left out.
 ///
 /// With k axes on f factors there are sum over j of C(k, j) f (f + 1) ... (f + j - 1) of them: 10 for (2, 2),
 /// 193 for (3, 4), 1457 for (4, 4), before sizes rule any out. O(limits.most * f * k^2), whatever the mesh.

@@ -86,11 +86,54 @@ void Model::numberSteps() {
       for (Value operand : op.getOperands()) {
         int64_t &last = lastUse[operand];
         last = std::max(last, steps[&op] + 1);
+        // What all turns of the loop read is needed to its end.
+        Operation *maker = operand.getDefiningOp();
+        if (batchOf.contains(&op) && maker && !batchOf.contains(maker))
+          last = end;
         if (isView(&op)) // users of a view use what it shows; they were seen before, as this goes backwards
           last = std::max(last, lastUse[op.getResult(0)]);
       }
     }
   }
+}
+
+//===----------------------------------------------------------------------===//
+// The loop axis
+//===----------------------------------------------------------------------===//
+
+LogicalResult Model::readLoop() {
+  if (mesh.getLoopAxis() < 0)
+    return success();
+  for (auto &[function, refinement] : refinements)
+    for (Operation &op : function.front().without_terminator()) {
+      FailureOr<Assignment> given = getAssignment(&op, refinement->get(&op).rule, mesh);
+      if (failed(given))
+        return failure();
+      for (auto [f, axes] : llvm::enumerate(*given))
+        if (llvm::is_contained(axes, static_cast<unsigned>(mesh.getLoopAxis())))
+          batchOf[&op] = f;
+    }
+  return success();
+}
+
+void Model::keepLoop(std::vector<ShardingAttr> &layouts, std::optional<LoopPlace> place) const {
+  llvm::SetVector<ShardingAttr> kept;
+  for (ShardingAttr layout : layouts) {
+    const bool isIn = findLoop(layout, mesh).has_value();
+    if (place && !isIn)
+      layout = addLoop(layout, *place, mesh);
+    if (layout && (place || !isIn) && isBox(layout, mesh))
+      kept.insert(layout);
+  }
+  layouts.assign(kept.begin(), kept.end());
+}
+
+LogicalResult Model::keepLoop(NodeInfo &info, ShardingAttr given, Location loc) const {
+  keepLoop(info.layouts, given ? findLoop(given, mesh) : std::nullopt);
+  if (!info.layouts.empty())
+    return success();
+  return emitError(loc) << "'" << info.name << "' cannot lie as it is pinned: its microbatches, of which "
+                        << mesh.getNumTurns() << " do not divide the batch, cannot be split further";
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,7 +235,9 @@ OpChoices Model::makeChoices(Operation *op, Candidates candidates) const {
       resultBytes += local;
       choices.resultBytes[i].push_back(static_cast<int64_t>(local));
     }
-    choices.seconds.push_back(exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes));
+    choices.seconds.push_back(
+        static_cast<double>(getTimes(op)) *
+        (exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes)));
   }
   for (auto &list : haves)
     choices.haves.push_back(makeCandidateLayouts(op->getContext(), list));
@@ -203,7 +248,18 @@ OpChoices Model::makeChoices(Operation *op, Candidates candidates) const {
 }
 
 Model::RuleKey Model::getRuleKey(Operation *op) const {
-  return {&getRule(op), deferring.contains(op), recipe ? recipe->getKey(op) : std::vector<int>()};
+  auto batch = batchOf.find(op);
+  return {&getRule(op), batch == batchOf.end() ? -1 : static_cast<int>(batch->second), deferring.contains(op),
+          recipe ? recipe->getKey(op) : std::vector<int>()};
+}
+
+FactorRule Model::getTurnRule(const RuleKey &key) const {
+  FactorRule rule = std::get<0>(key)->rule;
+  if (int batch = std::get<1>(key); batch >= 0) {
+    int64_t &rows = rule.factors[batch].size;
+    rows = static_cast<int64_t>(llvm::divideCeil(rows, mesh.getNumTurns()));
+  }
+  return rule;
 }
 
 /// Layouts that are enumerated of one op, and sums of two costs that all kinds of ops together may take, each
@@ -219,7 +275,7 @@ void Model::enumerateCandidates() {
       auto [at, isNew] = candidatesOfRule.try_emplace(getRuleKey(&op));
       if (!isNew)
         continue;
-      const FactorRule &rule = refinement->get(&op).rule;
+      FactorRule rule = getTurnRule(at->first); // ranks divide what a turn does
       CandidateLimits limits;
       limits.carriesSums = deferring.contains(&op);
       // A recipe may ask for those that are not the plainest.
@@ -240,7 +296,13 @@ void Model::enumerateCandidates() {
   // Also with a recipe: ops of which it asks nothing have all of theirs.
   if (most < kMostEnumerated || recipe)
     for (auto &[key, candidates] : candidatesOfRule)
-      keepPlainest(candidates, std::get<0>(key)->rule, mesh, most);
+      keepPlainest(candidates, getTurnRule(key), mesh, most);
+}
+
+void Model::addLoopAxis(Operation *op, Assignment &assignment) const {
+  if (auto batch = batchOf.find(op); batch != batchOf.end())
+    assignment[batch->second].insert(assignment[batch->second].begin(),
+                                     static_cast<unsigned>(mesh.getLoopAxis()));
 }
 
 std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name, std::vector<Pin> &pins) {
@@ -251,6 +313,8 @@ std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name
     if (recipe && !candidates.isAsAsked && recipe->isAnchor(op))
       emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
                                 << "' asks: some axis does not fit its sizes, and the search decides";
+    for (Assignment &assignment : candidates.assignments)
+      addLoopAxis(op, assignment);
     free = std::make_shared<OpChoices>(makeChoices(op, std::move(candidates)));
   }
   if (pins.empty())
@@ -267,6 +331,7 @@ std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name
     if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
       pin.isUsed = true;
       pinned = asked;
+      addLoopAxis(op, *pinned);
       pinnedResult = {};
     } else if (op->getNumResults() > 0) {
       if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
@@ -280,7 +345,7 @@ std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name
   std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;
   if (pinnedResult) {
     llvm::erase_if(fitting, [&](const Assignment &assignment) {
-      return getResultSharding(op, 0, refined.rule, assignment) != pinnedResult;
+      return dropLoop(getResultSharding(op, 0, refined.rule, assignment), mesh) != pinnedResult;
     });
     if (fitting.empty()) {
       emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
@@ -412,6 +477,8 @@ int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, in
   std::vector<search::Candidate> candidates;
   for (ShardingAttr layout : info.layouts) {
     int64_t bytes = getLocalBytes(layout, type.getElementType());
+    if (findLoop(layout, mesh)) // of inputs and outputs, all turns' parts
+      bytes *= mesh.getNumTurns();
     candidates.push_back({0, {{begin, finish, bytes}}});
   }
   return addNode(std::move(info), std::move(candidates));
@@ -439,8 +506,10 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
     if (recipe)
       spread = recipe->getStoredAxes();
     else if (memoryLimit)
-      llvm::append_range(spread, llvm::seq<unsigned>(0, mesh.getNumAxes()));
+      llvm::append_range(spread,
+                         llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
     info.layouts = getDemands(values, spread);
+    keepLoop(info.layouts, std::nullopt); // a parameter is the same in all turns
     narrowStored(values, info.layouts);
     std::vector<std::string> names{info.name, getProgramName(info.name, {})};
     if (auto aliases = ops.front().getAliasesAttr())
@@ -462,7 +531,7 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
-void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
+LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
   for (BlockArgument argument : function.getArguments()) {
     NodeInfo info;
     info.kind = NodeInfo::Kind::Argument;
@@ -475,14 +544,18 @@ void Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
         info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
+    if (failed(keepLoop(info, function.getArgAttrOfType<ShardingAttr>(info.index, kShardingAttrName),
+                        argument.getLoc())))
+      return failure();
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     Block &body = function.front();
     sources[argument] = {
         addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1), layouts};
   }
+  return success();
 }
 
-void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
+LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
   Operation *terminator = function.front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     NodeInfo info;
@@ -502,10 +575,14 @@ void Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     }
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
+    if (failed(
+            keepLoop(info, function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName), value.getLoc())))
+      return failure();
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1);
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
   }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -601,6 +678,8 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     if (recipe)
       recipe->read(function, *refinements.back().second);
   }
+  if (failed(readLoop()))
+    return failure();
   enumerateCandidates();
   numberSteps();
   problem.memoryLimit = memoryLimit;
@@ -612,10 +691,9 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   }
   if (failed(addParameters(pins)))
     return failure();
-  for (auto &[function, refinement] : refinements) {
-    addArguments(function, pins);
-    addResults(function, pins);
-  }
+  for (auto &[function, refinement] : refinements)
+    if (failed(addArguments(function, pins)) || failed(addResults(function, pins)))
+      return failure();
   for (auto &[function, refinement] : refinements)
     addTransfers(function);
   // Uses of one value whose candidates ask for the same layouts mostly choose the same, and then share one

@@ -13,6 +13,7 @@
 #include "Recipe.h"
 
 #include "colossal/Search/Problem.h"
+#include "dialects/Dist/Loop.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
@@ -104,6 +105,8 @@ public:
   };
   llvm::SmallVector<Exchange, 2> getStatistics(const dist::FactorRule &rule,
                                                const dist::Assignment &assignment) const;
+  /// How often an op runs in a run of its program: in each turn of the loop, or once.
+  int64_t getTimes(mlir::Operation *op) const { return batchOf.contains(op) ? mesh.getNumTurns() : 1; }
   dist::Resharder &getResharder() { return resharder; }
   dist::MeshAttr getMesh() const { return mesh; }
   const cost::Machine &getMachine() const { return costs.getMachine(); }
@@ -127,13 +130,17 @@ private:
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  /// What the choices of an op depend on without pins: its rule, whether sums are carried, and what the
-  /// recipe sees in it.
-  using RuleKey = std::tuple<const dist::RefinedRule *, bool, std::vector<int>>;
+  /// What the choices of an op depend on without pins: its rule, the factor that the loop axis stands on (-1:
+  /// none), whether sums are carried, and what the recipe sees in it.
+  using RuleKey = std::tuple<const dist::RefinedRule *, int, bool, std::vector<int>>;
   RuleKey getRuleKey(mlir::Operation *op) const;
+  /// The rule of what a turn of the loop does.
+  dist::FactorRule getTurnRule(const RuleKey &key) const;
   std::map<RuleKey, Candidates> candidatesOfRule; ///< until choices are made of them
   std::map<RuleKey, std::shared_ptr<const OpChoices>> choicesOfRule;
   llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
+  /// Ops of which each turn of the mesh's loop does a part, and the factor that the loop axis stands on.
+  llvm::DenseMap<mlir::Operation *, unsigned> batchOf;
   std::map<std::tuple<const void *, const void *, unsigned, unsigned, bool>,
            std::shared_ptr<const search::CostTable>>
       tables;
@@ -142,11 +149,21 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> lastUse;
   int64_t end = 0;
 
+  /// Reads where earlier passes have put the loop axis of the mesh.
+  mlir::LogicalResult readLoop();
   void numberSteps();
   /// All layouts of all ops, or, where these are more than a search should take, as many of each.
   void enumerateCandidates();
+  /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
+  /// without it. Those that are no boxes of the tensor go.
+  void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place) const;
+  /// The layouts of an argument or result, after pins, over the loop axis where `given`, its attribute, has
+  /// it. Fails, with a diagnostic, where pins leave none.
+  mlir::LogicalResult keepLoop(NodeInfo &info, dist::ShardingAttr given, mlir::Location loc) const;
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
+  /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
+  void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
   OpChoices makeChoices(mlir::Operation *op, Candidates candidates) const;
   /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be
   /// met.
@@ -154,8 +171,8 @@ private:
                                               std::vector<Pin> &pins);
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
-  void addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
-  void addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
+  mlir::LogicalResult addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addTransfers(mlir::func::FuncOp function);
   void addParameterUse(const Transfer &transfer, int64_t step);
   /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once, and

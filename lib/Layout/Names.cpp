@@ -2,6 +2,7 @@
 #include "Names.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Loop.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -28,12 +29,14 @@ std::vector<std::string> layout::getFactorNames(const RefinedRule &refined) {
 static std::string printAxes(ArrayRef<unsigned> axes, MeshAttr mesh) {
   std::string text;
   for (unsigned axis : axes)
-    text += (text.empty() ? "" : "+") + mesh.getAxes()[axis].getName().str();
+    if (!mesh.getAxes()[axis].getLoop())
+      text += (text.empty() ? "" : "+") + mesh.getAxes()[axis].getName().str();
   return text;
 }
 
 std::string layout::printSharding(ShardingAttr sharding, MeshAttr mesh) {
   std::string text = "[";
+  sharding = dropLoop(sharding, mesh);
   for (auto [d, dim] : llvm::enumerate(sharding.getDims())) {
     text += d ? "," : "";
     for (auto [f, factor] : llvm::enumerate(dim.getFactors())) {
@@ -52,7 +55,7 @@ std::string layout::printAssignment(const RefinedRule &refined, const Assignment
   std::vector<std::string> names = getFactorNames(refined);
   std::string text;
   for (auto [f, axes] : llvm::enumerate(assignment))
-    if (!axes.empty())
-      text += (text.empty() ? "" : ",") + names[f] + ":" + printAxes(axes, mesh);
+    if (std::string split = printAxes(axes, mesh); !split.empty())
+      text += (text.empty() ? "" : ",") + names[f] + ":" + split;
   return text.empty() ? "replicated" : text;
 }

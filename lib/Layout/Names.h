@@ -20,7 +20,8 @@ namespace colossal::layout {
 /// 12 x 64: m0, m1, k, n.0, n.1, n.2.
 std::vector<std::string> getFactorNames(const dist::RefinedRule &refined);
 
-/// A layout as pins write it: "[4:data,128,3*12:model*64]", "partial(model)" added where it is partial.
+/// A layout as pins write it: "[4:data,128,3*12:model*64]", "partial(model)" added where it is partial. Pins
+/// do not speak of loop axes: those follow from what the mesh loops over.
 std::string printSharding(dist::ShardingAttr sharding, dist::MeshAttr mesh);
 /// An op's assignment as pins write it: "m0:data,n.1:model", or "replicated".
 std::string printAssignment(const dist::RefinedRule &refined, const dist::Assignment &assignment,

@@ -39,6 +39,8 @@ std::optional<Recipe> Recipe::make(const std::string &name, MeshAttr mesh, std::
   }
   Recipe recipe(static_cast<Kind>(found - kNames), mesh);
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    if (mesh.getAxes()[axis].getLoop())
+      continue;
     if (mesh.getAxes()[axis].getName() == "data")
       recipe.dataAxes.push_back(axis);
     else if (mesh.getAxisSize(axis) > 1 || recipe.kind >= Kind::TwoD)

@@ -139,11 +139,11 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
     report.predictedByFunction[function.getName().str()] += path->cost;
     for (const Move &move : path->moves) {
-      double sent = getSentBytes(move.kind, move.bytes, move.ranks);
+      double sent = getSentBytes(move.kind, move.bytes, move.ranks) * static_cast<double>(move.times);
       if (!isCollective(move.kind))
         continue;
       auto &[count, bytes] = report.collectives[stringify(move.kind).str()];
-      ++count;
+      count += move.times;
       bytes += sent;
       moves[transfer.to] += ", " + stringify(move.kind).str() + " " + printBytes(sent);
     }
@@ -163,10 +163,11 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
       double sent = 0;
       for (const Model::Exchange &exchange :
            model.getStatistics(model.getRule(op).rule, node.choices->assignments[candidate]))
-        sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks);
+        sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks) *
+                static_cast<double>(model.getTimes(op));
       if (sent > 0) {
         auto &[count, bytes] = report.collectives["statistics"];
-        ++count;
+        count += model.getTimes(op);
         bytes += sent;
         moves[static_cast<int>(i)] += ", statistics " + printBytes(sent);
       }
