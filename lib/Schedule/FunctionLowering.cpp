@@ -20,7 +20,7 @@ using namespace colossal::schedule;
 //===----------------------------------------------------------------------===//
 
 LogicalResult LoweringContext::lowerOps(ArrayRef<Operation *> ops, bool fuse) {
-  if (ops.size() == 1 && isMovement(ops[0])) {
+  if (ops.size() == 1 && isMovement(ops[0]) && !isa<dist::LoopSliceOp>(ops[0])) {
     FusionGroup group;
     group.ops.push_back(ops[0]);
     group.outputs.push_back(ops[0]->getResult(0));
@@ -38,13 +38,13 @@ LogicalResult LoweringContext::lowerOps(ArrayRef<Operation *> ops, bool fuse) {
 LogicalResult LoweringContext::lowerGroup(FusionGroup &group) {
   if (group.outputs.empty())
     return success();
-  const size_t before = program.instructions.size();
+  const size_t before = instructions().size();
   // Every op has element code: what has no lowering of its own is computed by loops.
   const Lowering *lowering = state.shared.lowerings.find(kindOf(group));
   if (failed(lowering ? (*lowering)(*this, group) : lowerSeparately(group)))
     return failure();
   // What was fused keeps its names: messages and traces speak of all of it.
-  for (Instruction &instruction : llvm::MutableArrayRef(program.instructions).drop_front(before)) {
+  for (Instruction &instruction : llvm::MutableArrayRef(instructions()).drop_front(before)) {
     if (instruction.located)
       continue;
     SmallVector<Location> parts{instruction.loc};
@@ -89,21 +89,21 @@ static LogicalResult lowerCollectiveGroup(LoweringContext &context, FusionGroup 
                       !(sent.areRuns() && received.areRuns());
   Access reads = context.accessOf(*source, from, false), writes = context.accessOf(result, to, true);
   auto asParts = [](const View &dense, const Parts &parts) {
-    return View{dense.storage, dense.offset, {parts.count * parts.inner, parts.inner, 1}};
+    return View{dense.storage, dense.offset, {parts.count * parts.inner, parts.inner, 1}, dense.turn};
   };
   auto partsType = [](RankedTensorType type, const Parts &parts) {
     return type.clone({parts.outer, parts.count, parts.inner});
   };
   if (byPart && !sent.areRuns()) {
     reads.storage = context.newStorage(byteSize(from));
-    reads.offset = 0;
+    reads.offset = reads.turn = 0;
     if (failed(context.copy(asParts(*source, sent), partsType(from, sent),
                             behindEachOther(reads.storage, sent), op->getLoc())))
       return failure();
   }
   if (byPart && !received.areRuns()) {
     writes.storage = context.newStorage(byteSize(to));
-    writes.offset = 0;
+    writes.offset = writes.turn = 0;
   }
   context.append(
       {{reads, writes},
@@ -143,11 +143,24 @@ public:
 
 private:
   LogicalResult prepareOps();
-  Binding bind(DictionaryAttr attributes, Value value, unsigned storage, StringRef otherwise);
+  void findTurnOps();
+  Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
+  /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is. What all turns share
+  /// of another stage's values is received.
   LogicalResult bindInputs();
-  LogicalResult bindOutputs();
+  /// The other inputs' parts of a turn, made dense, and those that another stage sends.
+  LogicalResult gatherTurnInputs();
+  /// Those of which each turn makes a part, or the others; what other stages need is sent.
+  LogicalResult bindOutputs(bool ofTurns);
+  /// `storage`, which holds all turns' parts, as a turn sees its own: runs of elements.
+  static View viewRuns(unsigned storage, const TurnParts &parts, int64_t turns) {
+    return View{storage, 0, {parts.length * turns, 1}, parts.length};
+  }
 
   FunctionState state;
+  llvm::DenseMap<Value, unsigned> scattered;   ///< storages of inputs whose turns' parts are no runs
+  llvm::DenseSet<unsigned> bound;              ///< storages of outputs
+  std::vector<std::optional<Binding>> outputs; ///< by result; none where it is sent
 };
 } // namespace colossal::schedule
 
@@ -167,7 +180,28 @@ LogicalResult FunctionLowering::prepareOps() {
   return success();
 }
 
-Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned storage,
+/// Index values that are made of the loop's counter make what they enter differ from turn to turn, too.
+void FunctionLowering::findTurnOps() {
+  if (!state.mesh || state.mesh.getLoopAxis() < 0)
+    return;
+  state.program.turns = state.mesh.getNumTurns();
+  state.program.loopAxis = state.mesh.getLoopAxis();
+  for (BlockArgument argument : state.function.getArguments()) {
+    auto sharding =
+        state.function.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttrName);
+    if (findTurnParts(tensorOf(argument), sharding, state.mesh))
+      state.turnArguments.insert(argument);
+  }
+  for (Operation &op : state.function.getBody().front()) {
+    auto coordinate = dyn_cast<dist::CoordinateOp>(op);
+    if (isa<dist::LoopSliceOp>(op) ||
+        (coordinate && static_cast<int64_t>(coordinate.getAxis()) == state.program.loopAxis) ||
+        llvm::any_of(op.getOperands(), [&](Value operand) { return state.isOfTurn(operand); }))
+      state.turnOps.insert(&op);
+  }
+}
+
+Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes,
                                StringRef otherwise) {
   auto attribute = [&](auto kind, StringRef name) {
     using Kind = decltype(kind);
@@ -182,74 +216,134 @@ Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned 
                  RankedTensorType::get(where.getGlobalShape(), type.getElementType()),
                  where,
                  storage,
-                 byteSize(type),
+                 bytes,
                  attribute(DenseI64ArrayAttr(), "colossal.range"),
                  attribute(StringAttr(), "colossal.range_user"),
                  attribute(IntegerAttr(), dist::kPlaceAttrName)};
 }
 
 LogicalResult FunctionLowering::bindInputs() {
-  auto mesh = state.shared.module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
   for (BlockArgument argument : state.function.getArguments()) {
-    if (auto messages =
-            state.function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dist::kMessagesAttrName)) {
-      if (failed(lowerReceives(state.run, argument, messages, mesh)))
+    unsigned number = argument.getArgNumber();
+    if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
+      if (!state.turnArguments.contains(argument) &&
+          failed(lowerReceives(state.run, argument, messages, state.mesh)))
         return failure();
       continue;
     }
     RankedTensorType type = tensorOf(argument);
-    View view{state.run.newStorage(Life::IO, byteSize(type)), 0, denseStrides(type.getShape())};
-    state.run.setView(argument, view);
-    unsigned number = argument.getArgNumber();
-    state.program.inputs.push_back(bind(state.function.getArgAttrDict(number), argument, view.storage,
+    auto parts = findTurnParts(
+        type, state.function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName),
+        state.mesh);
+    const int64_t bytes = byteSize(type) * (parts ? state.program.turns : 1);
+    View view{state.run.newStorage(Life::IO, bytes), 0, denseStrides(type.getShape())};
+    view.turn = parts ? parts->length : 0;
+    if (!parts || parts->runs == 1)
+      state.run.setView(argument, view);
+    else
+      scattered[argument] = view.storage;
+    state.program.inputs.push_back(bind(state.function.getArgAttrDict(number), argument, view.storage, bytes,
                                         "input" + std::to_string(number)));
   }
   return success();
 }
 
-LogicalResult FunctionLowering::bindOutputs() {
-  Program &program = state.program;
-  auto mesh = state.shared.module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
-  llvm::DenseSet<unsigned> bound;
-  for (auto [i, value] : llvm::enumerate(state.function.getBody().front().getTerminator()->getOperands())) {
-    if (auto messages = state.function.getResultAttrOfType<ArrayAttr>(i, dist::kMessagesAttrName)) {
-      if (failed(lowerSends(state.run, value, messages, mesh)))
+LogicalResult FunctionLowering::gatherTurnInputs() {
+  for (BlockArgument argument : state.function.getArguments()) {
+    RankedTensorType type = tensorOf(argument);
+    if (!state.turnArguments.contains(argument) || state.run.existingView(argument))
+      continue;
+    unsigned number = argument.getArgNumber();
+    if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
+      if (failed(lowerReceives(state.run, argument, messages, state.mesh)))
         return failure();
       continue;
     }
+    if (argument.use_empty())
+      continue;
+    TurnParts parts = *findTurnParts(
+        type, state.function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName),
+        state.mesh);
+    View dense{state.run.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};
+    if (failed(state.run.copy(viewRuns(scattered[argument], parts, state.program.turns),
+                              type.clone({parts.runs, parts.length}),
+                              View{dense.storage, 0, {parts.length, 1}}, argument.getLoc())))
+      return failure();
+    state.run.setView(argument, dense);
+  }
+  return success();
+}
+
+LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
+  Program &program = state.program;
+  auto results = state.function.getBody().front().getTerminator()->getOperands();
+  outputs.resize(results.size());
+  for (auto [i, value] : llvm::enumerate(results)) {
     RankedTensorType type = tensorOf(value);
+    auto parts = findTurnParts(
+        type, state.function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttrName), state.mesh);
+    if (parts.has_value() != ofTurns)
+      continue;
+    if (auto messages = state.function.getResultAttrOfType<ArrayAttr>(i, dist::kMessagesAttrName)) {
+      if (failed(lowerSends(state.run, value, messages, state.mesh)))
+        return failure();
+      continue;
+    }
     auto view = type.getNumElements() == 0 && !isa<BlockArgument>(value)
                     ? FailureOr<View>(state.run.allocate(value))
                     : state.run.viewOf(value);
     if (failed(view))
       return failure();
+    const int64_t bytes = byteSize(type) * (parts ? program.turns : 1);
     bool own = view->storage < kWeightBase && program.storages[view->storage].life == Life::IO &&
                view->offset == 0 && isDense(*view, type.getShape()) &&
-               program.storages[view->storage].bytes == byteSize(type) &&
+               view->turn == (parts && parts->runs == 1 ? parts->length : 0) &&
+               program.storages[view->storage].bytes == bytes &&
                llvm::none_of(program.inputs, [&](Binding &input) { return input.storage == view->storage; });
     unsigned storage = view->storage;
     if (!own || !bound.insert(storage).second) {
-      View to{state.run.newStorage(Life::IO, byteSize(type)), 0, denseStrides(type.getShape())};
+      View to{state.run.newStorage(Life::IO, bytes), 0, denseStrides(type.getShape())};
+      storage = to.storage;
+      to.turn = parts ? parts->length : 0;
+      if (parts && parts->runs > 1) {
+        // Seen as runs, which a dense tensor is.
+        view = state.run.denseViewOf(value);
+        if (failed(view))
+          return failure();
+        type = type.clone({parts->runs, parts->length});
+        view->strides = {parts->length, 1};
+        to = viewRuns(storage, *parts, program.turns);
+      }
       if (type.getNumElements() && failed(state.run.copy(*view, type, to, value.getLoc())))
         return failure();
-      storage = to.storage;
     }
-    program.outputs.push_back(
-        bind(state.function.getResultAttrDict(i), value, storage, "output" + std::to_string(i)));
+    outputs[i] =
+        bind(state.function.getResultAttrDict(i), value, storage, bytes, "output" + std::to_string(i));
   }
   return success();
 }
 
 FailureOr<Program> FunctionLowering::run() {
-  if (failed(prepareOps()) || failed(bindInputs()))
+  if (failed(prepareOps()))
     return failure();
-  SmallVector<Operation *> ops;
+  findTurnOps();
+  if (failed(bindInputs()))
+    return failure();
+  SmallVector<Operation *> ops, turnOps;
   for (Operation &op : state.function.getBody().front())
     if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&
         !state.run.isLoadable(op.getResult(0)))
-      ops.push_back(&op);
-  if (failed(state.run.lowerOps(ops, true)) || failed(bindOutputs()))
+      (state.turnOps.contains(&op) ? turnOps : ops).push_back(&op);
+  if (failed(state.run.lowerOps(ops, true)) || failed(bindOutputs(false)))
     return failure();
+  if (state.program.turns > 1) {
+    state.isInLoop = true;
+    if (failed(gatherTurnInputs()) || failed(state.run.lowerOps(turnOps, true)) || failed(bindOutputs(true)))
+      return failure();
+  }
+  for (std::optional<Binding> &output : outputs)
+    if (output)
+      state.program.outputs.push_back(std::move(*output));
   return std::move(state.program);
 }
 

@@ -10,11 +10,14 @@ namespace colossal::schedule {
 
 struct FunctionState {
   FunctionState(mlir::func::FuncOp function, Shared &shared)
-      : function(function), shared(shared), orders(shared.target.createMemoryOrders()),
-        run(*this, program, /*loads=*/false), load(*this, shared.load, /*loads=*/true) {}
+      : function(function), shared(shared),
+        mesh(shared.module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName)),
+        orders(shared.target.createMemoryOrders()), run(*this, program, /*loads=*/false),
+        load(*this, shared.load, /*loads=*/true) {}
 
   mlir::func::FuncOp function;
   Shared &shared;
+  dist::MeshAttr mesh; ///< of the module; null where it has none
   std::unique_ptr<codegen::MemoryOrders> orders;
   Program program;
   LoweringContext run, load;
@@ -24,7 +27,27 @@ struct FunctionState {
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
   llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors
   llvm::DenseSet<mlir::Operation *> done;    ///< ops whose instructions have been made
+
+  /// What differs from turn to turn of the loop over microbatches: ops, and arguments of which each turn
+  /// reads its part. All else is computed once, before the loop.
+  llvm::DenseSet<mlir::Operation *> turnOps;
+  llvm::DenseSet<mlir::Value> turnArguments;
+  bool isInLoop = false; ///< instructions made now are the loop's
+  unsigned hoisting = 0; ///< but for these: what a turn needs and all share
+  bool isOfTurn(mlir::Value value) const {
+    mlir::Operation *op = value.getDefiningOp();
+    return op ? turnOps.contains(op) : turnArguments.contains(value);
+  }
 };
+
+/// Where the turns' parts of an input or output lie: each is `runs` runs of `length` elements, and between
+/// the runs of one turn lie those of the others.
+struct TurnParts {
+  int64_t runs = 1, length = 1;
+};
+/// Of a tensor of which each turn has a part of `type`; none where all turns have the same.
+std::optional<TurnParts> findTurnParts(mlir::RankedTensorType type, dist::ShardingAttr sharding,
+                                       dist::MeshAttr mesh);
 
 } // namespace colossal::schedule
 

@@ -32,6 +32,8 @@ GroupKind schedule::kindOf(const FusionGroup &group) {
 OpClass schedule::classify(Operation *op) {
   if (op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType()))
     return OpClass::None;
+  if (isMovement(op))
+    return OpClass::None;
   if (isCollective(op))
     return OpClass::Routine;
   auto kernel = dyn_cast<KernelOpInterface>(op);
@@ -76,7 +78,8 @@ static bool readsFromMemory(OpOperand &use) {
 }
 
 static bool changesOnlyUnits(Operation *movement) {
-  if (!cast<KernelOpInterface>(movement).keepsOrder())
+  auto kernel = dyn_cast<KernelOpInterface>(movement);
+  if (!kernel || !kernel.keepsOrder())
     return false;
   auto squeezed = [](Value tensor) {
     SmallVector<int64_t> shape;

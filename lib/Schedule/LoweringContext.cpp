@@ -2,6 +2,7 @@
 #include "Collectives.h"
 #include "FunctionState.h"
 
+#include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
@@ -35,7 +36,7 @@ bool LoweringContext::isLoadable(Value value) {
   if (!isa<RankedTensorType>(value.getType()))
     return true; // index arithmetic over coordinates
   Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!op || state.turnOps.contains(op))
     return false;
   if (auto found = state.loadable.find(value); found != state.loadable.end())
     return found->second;
@@ -47,7 +48,7 @@ bool LoweringContext::isLoadable(Value value) {
 
 bool LoweringContext::isFree(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!op || isa<dist::LoopSliceOp>(op)) // kernels do not know the turn
     return false;
   if (isMovement(op))
     return isFree(op->getOperand(0));
@@ -89,6 +90,25 @@ std::string LoweringContext::keyOf(Value value) {
   hash.final(digest);
   return state.keys[value] = std::string(digest.digest());
 }
+
+std::vector<Instruction> &LoweringContext::instructions() {
+  return !loads && state.isInLoop && !state.hoisting ? program.body : program.instructions;
+}
+
+class LoweringContext::Hoist {
+public:
+  Hoist(LoweringContext &context, Value value)
+      : state(context.state), hoists(!context.loads && state.isInLoop && !state.isOfTurn(value)) {
+    state.hoisting += hoists;
+  }
+  Hoist(const Hoist &) = delete;
+  Hoist &operator=(const Hoist &) = delete;
+  ~Hoist() { state.hoisting -= hoists; }
+
+private:
+  FunctionState &state;
+  bool hoists;
+};
 
 unsigned LoweringContext::newStorage(Life life, int64_t bytes) {
   program.storages.push_back({life, bytes, -1});
@@ -146,6 +166,38 @@ int64_t LoweringContext::bytesOfWeight(unsigned storage) const {
   return state.shared.weights[storage - kWeightBase].bytes;
 }
 
+std::optional<TurnParts> schedule::findTurnParts(RankedTensorType type, dist::ShardingAttr sharding,
+                                                 dist::MeshAttr mesh) {
+  std::optional<dist::LoopPlace> place = sharding && mesh ? dist::findLoop(sharding, mesh) : std::nullopt;
+  if (!place)
+    return std::nullopt;
+  TurnParts parts;
+  for (int64_t size : type.getShape().take_front(place->dim))
+    parts.runs *= size;
+  for (dist::FactorShardAttr factor : sharding.getDims()[place->dim].getFactors()) {
+    if (!factor.getAxes().empty() && factor.getAxes().front() == mesh.getLoopAxis())
+      break;
+    parts.runs *= dist::getLocalSize(factor.getSize(), factor.getAxes(), mesh);
+  }
+  parts.length = type.getNumElements() / std::max<int64_t>(parts.runs, 1);
+  return parts;
+}
+
+std::optional<View> LoweringContext::allocateOutput(Value value) {
+  RankedTensorType type = tensorOf(value);
+  View view{0, 0, denseStrides(type.getShape())};
+  auto results = state.function.front().getTerminator()->getOperands();
+  auto number = static_cast<unsigned>(std::distance(results.begin(), llvm::find(results, value)));
+  auto parts = findTurnParts(
+      type, state.function.getResultAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName),
+      state.mesh);
+  if (parts && parts->runs > 1)
+    return std::nullopt;
+  view.storage = newStorage(Life::IO, byteSize(type) * (parts ? state.program.turns : 1));
+  view.turn = parts ? parts->length : 0;
+  return view;
+}
+
 View LoweringContext::allocate(Value value, bool inside) {
   RankedTensorType type = tensorOf(value);
   View view;
@@ -154,9 +206,11 @@ View LoweringContext::allocate(Value value, bool inside) {
   for (OpOperand &use : value.getUses()) // what goes to another stage is none
     isOutput |= isa<func::ReturnOp>(use.getOwner()) &&
                 !state.function.getResultAttr(use.getOperandNumber(), dist::kSendsAttrName);
-  if (isOutput && !loads && state.returned.insert(value).second) {
-    view.storage = newStorage(Life::IO, byteSize(type));
-    view.strides = denseStrides(type.getShape());
+  std::optional<View> output;
+  if (isOutput && !loads && state.returned.insert(value).second)
+    output = allocateOutput(value);
+  if (output) {
+    view = *output;
   } else if (auto part = inside ? allocateInside(value) : std::nullopt) {
     view = *part;
   } else {
@@ -169,7 +223,8 @@ View LoweringContext::allocate(Value value, bool inside) {
 
 Access LoweringContext::accessOf(const View &view, RankedTensorType type, bool writes) {
   int64_t size = kernel::elementBytes(type.getElementType());
-  return {view.storage, view.offset * size, spanElements(view, type.getShape()) * size, writes};
+  return {view.storage, view.offset * size, spanElements(view, type.getShape()) * size, writes,
+          view.turn * size};
 }
 
 std::optional<View> LoweringContext::existingView(Value value) {
@@ -184,6 +239,9 @@ std::optional<View> LoweringContext::existingView(Value value) {
 
 bool LoweringContext::isDead(Value value) {
   auto view = views.find(value);
+  // What all turns read must outlast the one that is made here.
+  if (state.isInLoop && !state.isOfTurn(value))
+    return false;
   if (loads || view == views.end() || view->second.storage >= kWeightBase || !value.getDefiningOp() ||
       isMovement(value.getDefiningOp()) || program.storages[view->second.storage].life != Life::Activations)
     return false;
@@ -213,6 +271,7 @@ bool LoweringContext::isDeadAfter(Value value, ArrayRef<Operation *> last) {
 FailureOr<View> LoweringContext::viewOf(Value value) {
   if (auto found = existingView(value))
     return *found;
+  Hoist hoist(*this, value);
   Operation *op = value.getDefiningOp();
   if (!op)
     return state.function.emitError("a value of the program lies nowhere");
@@ -241,6 +300,7 @@ FailureOr<View> LoweringContext::denseViewOf(Value value) {
   RankedTensorType type = tensorOf(value);
   if (failed(view) || isDense(*view, type.getShape()))
     return view;
+  Hoist hoist(*this, value);
   View dense{newStorage(byteSize(type)), 0, denseStrides(type.getShape())};
   if (failed(copy(*view, type, dense, value.getLoc())))
     return failure();

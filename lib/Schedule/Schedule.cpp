@@ -29,15 +29,24 @@ static int64_t placeInOrder(std::vector<Storage> &storages, int64_t alignment) {
 
 std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t alignment) {
   std::vector<Lifetime> lifetimes(program.storages.size(), {0, -1, -1});
-  for (auto [i, instruction] : llvm::enumerate(program.instructions))
-    for (const Access &access : instruction.accesses) {
-      if (access.storage >= kWeightBase)
-        continue;
-      Lifetime &life = lifetimes[access.storage];
-      if (life.first < 0)
-        life.first = i;
-      life.last = i;
-    }
+  auto note = [&](const std::vector<Instruction> &instructions, size_t first) {
+    for (auto [i, instruction] : llvm::enumerate(instructions))
+      for (const Access &access : instruction.accesses) {
+        if (access.storage >= kWeightBase)
+          continue;
+        Lifetime &life = lifetimes[access.storage];
+        if (life.first < 0)
+          life.first = first + i;
+        life.last = first + i;
+      }
+  };
+  const size_t loop = program.instructions.size(), end = loop + program.body.size();
+  note(program.instructions, 0);
+  note(program.body, loop);
+  // What is made before the loop is there in its last turn.
+  for (Lifetime &life : lifetimes)
+    if (life.first >= 0 && size_t(life.first) < loop && size_t(life.last) >= loop)
+      life.last = end - 1;
   std::vector<unsigned> dynamic;
   std::vector<Lifetime> alive;
   int64_t io = 0;
@@ -59,13 +68,18 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
   return {(int64_t)plan.bytes, io};
 }
 
-/// Clones index arithmetic into a program.
-static Value cloneScalar(Value value, OpBuilder &b, IRMapping &mapping) {
+/// Clones index arithmetic into a program. The coordinate on the mesh's loop axis is `counter`.
+static Value cloneScalar(Value value, OpBuilder &b, IRMapping &mapping, int64_t loopAxis, Value counter) {
   if (Value known = mapping.lookupOrNull(value))
     return known;
   Operation *op = value.getDefiningOp();
+  if (auto coordinate = dyn_cast<dist::CoordinateOp>(op);
+      coordinate && counter && static_cast<int64_t>(coordinate.getAxis()) == loopAxis) {
+    mapping.map(value, counter);
+    return counter;
+  }
   for (Value operand : op->getOperands())
-    cloneScalar(operand, b, mapping);
+    cloneScalar(operand, b, mapping, loopAxis, counter);
   return b.clone(*op, mapping)->getResult(cast<OpResult>(value).getResultNumber());
 }
 
@@ -86,14 +100,14 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
                                     dimensions, FloatAttr());
   Block *body = b.createBlock(&op.getBody());
   b.setInsertionPointToEnd(body);
-  auto bufferOf = [&](unsigned id, int64_t offset, int64_t bytes) {
+  auto bufferOf = [&](unsigned id, int64_t offset, int64_t bytes, int64_t turn = 0) {
     bool weight = id >= kWeightBase;
     const Storage &storage = weight ? shared.weights[id - kWeightBase] : program.storages[id];
     StringRef arena = weight                     ? StringRef(kWeightsArena)
                       : storage.life == Life::IO ? StringRef(kIOArena)
                                                  : StringRef(kActivationsArena);
     return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset,
-                                 bytes);
+                                 bytes, turn ? ArrayRef<int64_t>(turn) : ArrayRef<int64_t>());
   };
   auto setPlace = [](Operation *binding, IntegerAttr place) {
     if (place)
@@ -112,25 +126,33 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
   if (fixedInputs)
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));
+  auto emit = [&](std::vector<Instruction> &instructions, IRMapping &mapping, Value counter) {
+    for (Instruction &instruction : instructions) {
+      SmallVector<plan::BufferAttr> buffers;
+      for (const Access &access : instruction.accesses)
+        buffers.push_back(bufferOf(access.storage, access.offset, access.bytes, access.turn));
+      for (Value scalar : instruction.scalars)
+        cloneScalar(scalar, b, mapping, program.loopAxis, counter);
+      Operation *built = instruction.build(b, buffers, mapping);
+      if (built)
+        built->setLoc(instruction.loc);
+      if (isa_and_nonnull<plan::LaunchOp>(built))
+        built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
+      if (built && instruction.queue)
+        built->setAttr("queue", b.getI64IntegerAttr(instruction.queue));
+      if (built && !instruction.waits.empty())
+        built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
+      if (built && instruction.signals)
+        built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
+    }
+  };
   IRMapping mapping;
-  for (Instruction &instruction : program.instructions) {
-    SmallVector<plan::BufferAttr> buffers;
-    for (const Access &access : instruction.accesses)
-      buffers.push_back(bufferOf(access.storage, access.offset, access.bytes));
-    for (Value scalar : instruction.scalars)
-      cloneScalar(scalar, b, mapping);
-    Operation *built = instruction.build(b, buffers, mapping);
-    if (built)
-      built->setLoc(instruction.loc);
-    if (isa_and_nonnull<plan::LaunchOp>(built))
-      built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
-    if (built && instruction.queue)
-      built->setAttr("queue", b.getI64IntegerAttr(instruction.queue));
-    if (built && !instruction.waits.empty())
-      built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
-    if (built && instruction.signals)
-      built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
-  }
+  emit(program.instructions, mapping, Value());
+  if (program.body.empty())
+    return;
+  auto repeat = plan::RepeatOp::create(b, loc, b.getI64IntegerAttr(program.turns));
+  Block *turn = b.createBlock(&repeat.getBody(), {}, b.getIndexType(), loc);
+  emit(program.body, mapping, turn->getArgument(0));
 }
 
 /// Arenas for the storages of all programs, whose places are found here.

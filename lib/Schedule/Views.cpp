@@ -40,7 +40,7 @@ static bool isOfKind(Operation *op, KernelKind kind) {
 }
 
 bool schedule::isMovement(Operation *op) {
-  return isOfKind(op, KernelKind::Movement);
+  return isa<dist::LoopSliceOp>(op) || isOfKind(op, KernelKind::Movement);
 }
 
 bool schedule::isSource(Operation *op) {
@@ -48,8 +48,13 @@ bool schedule::isSource(Operation *op) {
 }
 
 std::optional<View> schedule::viewThrough(Operation *op, const View &input) {
+  if (auto slice = dyn_cast<dist::LoopSliceOp>(op)) {
+    View part = input;
+    part.turn = input.strides[slice.getDim()] * shapeOf(slice.getResult())[slice.getDim()];
+    return part;
+  }
   auto places = cast<KernelOpInterface>(op).viewThrough({input.offset, input.strides});
   if (!places)
     return std::nullopt;
-  return View{input.storage, places->offset, std::move(places->strides)};
+  return View{input.storage, places->offset, std::move(places->strides), input.turn};
 }

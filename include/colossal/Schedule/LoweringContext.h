@@ -97,7 +97,7 @@ public:
   void launch(const CachedKernel &kernel, llvm::ArrayRef<Access> accesses, unsigned writes,
               llvm::ArrayRef<mlir::Value> scalars, mlir::Location loc, Work work = {},
               llvm::ArrayRef<int64_t> alsoWritten = {});
-  void append(Instruction instruction) { program.instructions.push_back(std::move(instruction)); }
+  void append(Instruction instruction) { instructions().push_back(std::move(instruction)); }
   /// Copies a tensor of `type` from one view to another.
   mlir::LogicalResult copy(const View &from, mlir::RankedTensorType type, const View &to, mlir::Location loc);
   mlir::LogicalResult fillZero(const View &to, mlir::RankedTensorType type, mlir::Location loc);
@@ -126,6 +126,12 @@ private:
 
   bool isFree(mlir::Value value);
   bool isDead(mlir::Value value);
+  /// The list that instructions are made for now: the loop's, or what comes before.
+  std::vector<Instruction> &instructions();
+  /// While it lives, instructions for `value` are made before the loop, unless it differs from turn to turn.
+  class Hoist;
+  /// A storage for an output; none where turns' parts of it lie scattered, and are copied there in the end.
+  std::optional<View> allocateOutput(mlir::Value value);
   unsigned newStorage(Life life, int64_t bytes);
   unsigned newWeight(int64_t bytes);
   llvm::SmallVector<unsigned> memoryOrder(mlir::Value value);

@@ -30,6 +30,7 @@ struct Access {
   unsigned storage = 0;
   int64_t offset = 0, bytes = 0;
   bool writes = false;
+  int64_t turn = 0; ///< bytes by which it moves in each turn of the program's loop
 };
 
 /// What a launched kernel computes, so that it can be priced: a contraction's or attention's sizes (one point
@@ -68,10 +69,13 @@ struct Binding {
       place; ///< among the model's inputs or outputs, where it is cut into stages; null otherwise
 };
 
-/// One program: the storages that live and die in it, and its instructions.
+/// One program: the storages that live and die in it, and its instructions. Where it loops over microbatches,
+/// those of the loop follow the others.
 struct Program {
   std::vector<Storage> storages;
   std::vector<Instruction> instructions;
+  std::vector<Instruction> body; ///< of the loop
+  int64_t turns = 1, loopAxis = -1;
   std::vector<Binding> inputs, outputs;
 };
 

@@ -18,13 +18,15 @@ struct View {
   unsigned storage = 0;
   int64_t offset = 0; ///< elements
   llvm::SmallVector<int64_t> strides;
+  int64_t turn = 0; ///< elements by which it moves in each turn of the loop that reads or writes it
 };
 
 /// Row-major strides.
 llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 /// The elements lie row-major without gaps (dimensions of size 1 may have any stride).
 bool isDense(const View &view, llvm::ArrayRef<int64_t> shape);
-/// An op of kind Movement (a reshape, transpose, broadcast or slice): a candidate for a view.
+/// An op of kind Movement (a reshape, transpose, broadcast or slice), or the slice of a loop's turn: a
+/// candidate for a view.
 bool isMovement(mlir::Operation *op);
 /// An op of kind Source: a parameter or a constant.
 bool isSource(mlir::Operation *op);
