@@ -8,7 +8,9 @@
 #include "PlanPhase.h"
 #include "colossal/Compiler/Passes.h"
 
+#include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
+#include "colossal/Step/PropagateBatch.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,6 +80,19 @@ FailureOr<dist::MeshAttr> parseMesh(MLIRContext *context, StringRef text) {
     axes.push_back(dist::MeshAxisAttr::get(context, StringAttr::get(context, name.trim()), value));
   }
   return dist::MeshAttr::get(context, axes);
+}
+
+FailureOr<dist::MeshAttr> makeMesh(MLIRContext *context, const CompileOptions &options) {
+  FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
+  if (failed(mesh) || options.microbatches <= 1)
+    return mesh;
+  if (mesh->findAxis(step::kMicrobatchAxis) >= 0) {
+    emitError(UnknownLoc::get(context))
+        << "--mesh '" << options.mesh << "': an axis is called '" << step::kMicrobatchAxis
+        << "', as the loop over microbatches is; give it another name";
+    return failure();
+  }
+  return step::addMicrobatches(*mesh, options.microbatches);
 }
 
 std::optional<uint64_t> parseBytes(StringRef text) {
@@ -186,7 +201,7 @@ static void describeStages(CompileResult &result) {
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                         CompileResult &result) {
   if (!module->hasAttr(dist::kMeshAttrName)) {
-    FailureOr<dist::MeshAttr> mesh = parseMesh(module.getContext(), options.mesh);
+    FailureOr<dist::MeshAttr> mesh = makeMesh(module.getContext(), options);
     if (failed(mesh))
       return failure();
     module->setAttr(dist::kMeshAttrName, *mesh);
@@ -204,6 +219,9 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result);
   if (failed(manager.run(module)))
     return failure();
+  result.microbatches = dist::getMesh(module).getNumTurns();
+  if (result.microbatches > 1)
+    result.layout.summary += "microbatches: " + std::to_string(result.microbatches) + "\n";
   describeStages(result);
   if (last != Phase::Plan)
     return success();
@@ -213,7 +231,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
 
 LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
                       CompileResult &result) {
-  if (options.devices == 0 && failed(parseMesh(context, options.mesh)))
+  if (options.devices == 0 && failed(makeMesh(context, options)))
     return failure();
   FailureOr<Imported> imported = importModel(context, options, last);
   if (failed(imported))

@@ -1,11 +1,13 @@
 //===- ImportPhase.cpp - the programs of a model, imported ------------------===//
 #include "ImportPhase.h"
 
+#include "colossal/Step/PropagateBatch.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <chrono>
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -92,6 +94,54 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
   return all;
 }
 
+/// The names of the dimension that is the batch: the one that is given, or "batch" where the model has that,
+/// or that of the inputs' first dimensions, where they have but one; and names that are bound together with
+/// it. None: the inputs' first dimensions, whatever they are called.
+static std::set<std::string> findBatchNames(const CompileOptions &options, ArrayRef<ModelInput> inputs) {
+  std::set<std::string> all, first;
+  for (const ModelInput &input : inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape))
+      if (dim.size < 0) {
+        all.insert(dim.name);
+        if (d == 0 && dim.isNamed)
+          first.insert(dim.name);
+      }
+  std::set<std::string> names;
+  if (!options.batchDimension.empty())
+    names.insert(options.batchDimension);
+  else if (all.count("batch"))
+    names.insert("batch");
+  else if (first.size() == 1)
+    names = first;
+  for (const DimValues &dim : options.manyDims)
+    if (llvm::any_of(dim.names, [&](const std::string &name) { return names.count(name) > 0; }))
+      names.insert(dim.names.begin(), dim.names.end());
+  return names;
+}
+
+/// Marks in the arguments of all functions which dimension is the batch, where names say that.
+static LogicalResult markBatch(ModuleOp module, const CompileOptions &options) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(module.getContext(), options.import.modelPath);
+  if (failed(inputs))
+    return failure();
+  const std::set<std::string> names = findBatchNames(options, *inputs);
+  std::map<std::string, int64_t> dimOf; // by input
+  for (const ModelInput &input : *inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape))
+      if (dim.size < 0 && names.count(dim.name))
+        dimOf.try_emplace(input.name, static_cast<int64_t>(d));
+  if (!options.batchDimension.empty() && dimOf.empty())
+    return emitError(module.getLoc()) << "--batch-dim: no input has a dimension named '"
+                                      << options.batchDimension << "' (--print-inputs lists them)";
+  Builder builder(module.getContext());
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto name = function.getArgAttrOfType<StringAttr>(i, kOnnxNameAttr))
+        if (auto found = dimOf.find(name.str()); found != dimOf.end())
+          function.setArgAttr(i, step::kBatchAttrName, builder.getI64IntegerAttr(found->second));
+  return success();
+}
+
 FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));
@@ -106,6 +156,8 @@ FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &opti
   if (last == Phase::Plan && !options.planPath.empty())
     if (OutputError error = checkOutput(options.planPath))
       return emitError(UnknownLoc::get(context)) << error.message;
+  if (options.microbatches > 1 && failed(markBatch(**module, options)))
+    return failure();
   return Imported{std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}};
 }
 

@@ -63,6 +63,9 @@ RECIPES = {"1d": ["4", "2x2", "8"], "sequence": ["2", "4", "8"], "ulysses": ["2"
 # Pipeline stages, alone and with axes inside of them.
 STAGES = ["stage=2", "stage=3", "stage=4", "stage=2,model=2", "data=2,stage=2,model=2", "data=3,stage=2"]
 
+# The batch in so many parts, one after the other: also where they do not divide it, and beside meshes.
+MICROBATCHES = ["microbatches-2", "microbatches-3"]
+
 Job = collections.namedtuple("Job", "model case mesh comm layout pins")
 Row = collections.namedtuple("Row", "job status error compile_seconds seconds detail")
 
@@ -137,6 +140,8 @@ def run_job(job, arguments):
         pins = [item for pin in job.pins for item in ("--pin", pin)]
         if job.layout.startswith("paper-"):
             pins += ["--layout", job.layout.removeprefix("paper-")]
+        if job.layout in MICROBATCHES:
+            pins += ["--microbatches", job.layout.removeprefix("microbatches-")]
         binaries = arguments.build / "bin"
         code, text = call([str(binaries / "colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
                            *bindings(job.model, inputs, arguments.folder), *pins, "-o", plan], arguments.timeout)
@@ -185,6 +190,7 @@ def jobs_of(arguments):
             recipe = list(RECIPES)[number % len(RECIPES)]
             chosen.append((middle, RECIPES[recipe][0], "local", "paper-" + recipe))
             chosen.append((middle, STAGES[number % len(STAGES)], "local", "search"))
+            chosen.append((middle, ("1", "2", "data=2,model=2")[number % 3], "local", MICROBATCHES[number // 3 % 2]))
         else:
             chosen = [(case, mesh, "local", "search") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
             chosen += [(case, "4", "mpi", "search") for case in cases]
@@ -194,6 +200,9 @@ def jobs_of(arguments):
             chosen += [(middle, "4", "mpi", layout) for layout in layouts]
             chosen += [(middle, mesh, "local", "paper-" + recipe) for recipe, meshes in RECIPES.items() for mesh in meshes]
             chosen += [(middle, "2x2", "mpi", "paper-2d")]
+            chosen += [(case, mesh, "local", parts) for case in cases if case.split("-")[0] not in ("batch1", "batch2") for parts in MICROBATCHES
+                       for mesh in ("1", "2", "data=2", "data=2,model=2", "2x2x2")]
+            chosen += [(middle, "data=2,model=2", "mpi", parts) for parts in MICROBATCHES]
         if arguments.pin:
             chosen = [(case, mesh, comm, "given") for case, mesh, comm, layout in chosen if layout == "search"]
         if arguments.meshes:
@@ -216,7 +225,7 @@ def main():
     parser.add_argument("--comm", choices=["local", "mpi"])
     parser.add_argument("--device", choices=["cpu", "discrete"], default="cpu",
                         help="discrete: the test device whose memory the host cannot touch, in the CPU's place (docs/AddingADevice.md)")
-    parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES)], help="only these")
+    parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES), *MICROBATCHES], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), default=(1, 1), help="only part I of N, I from 1")

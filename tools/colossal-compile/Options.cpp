@@ -24,6 +24,7 @@ Examples:
   colossal-compile gpt2.onnx --devices 8 --dim batch=4 --dim seq=128 -o gpt2.cplan
   colossal-compile gpt2.onnx --devices 8 --mesh model=2 --objective throughput --dim batch=4 --dim seq=128
   colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
+  colossal-compile gpt2.onnx --mesh 2 --dim batch=8 --dim seq=128 --microbatches 4 -o gpt2.cplan
   colossal-compile llama.onnx --devices 64 --machine h100 --training adamw --global-batch 512 --dim seq=8192 --plan-only -o plan.json
   colossal-compile llama.onnx --devices 64 --mesh model=8,stage=2 --zero 1 --global-batch 512 --dim seq=8192 --plan-only
   colossal-compile llama.onnx --dim seq=8192 --plan-only --price plan.json
@@ -125,6 +126,12 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
   colossal::PlanTrainingOptions &training = options.training;
   bool isPricing = !training.pricePath.empty();
   if (!options.planOnly) {
+    // The batch of a program is cut without any plan.
+    options.compile.microbatches = std::max(training.fixed.microbatches, 1);
+    options.compile.batchDimension = training.batchDimension;
+    training.fixed.microbatches = 0;
+    if (!training.batchDimension.empty() && options.compile.microbatches == 1)
+      fail("--batch-dim says what --microbatches and --plan-only cut: give one of them, too");
     if (!training.fixed.text().empty())
       fail(training.fixed.text() +
            " fixes a part of a training plan: give --plan-only, too (no code is made for "
@@ -428,6 +435,16 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
                  "file of pins, one a line, such as --explain --as-pins prints; # begins a comment")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--microbatches", options.training.fixed.microbatches,
+         "cut the batch into so many equal parts, which run one after the other in a loop (they need not "
+         "divide it: the last one is padded); with --plan-only: fix how many microbatches a rank has in "
+         "a step")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option(
+      "--batch-dim", options.training.batchDimension,
+      "name of the dimension that --microbatches and --plan-only cut (default: the first dimension of "
+      "the inputs; without --plan-only: the one named batch, where there is one)");
   app.add_flag("--explain", options.explain, "print what was split how, and what it costs");
   app.add_flag("--as-pins", options.asPins,
                "with --explain: print the layout as pins that give the same plan, one a line, for a file "
@@ -477,16 +494,10 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
                     "and moments; f32, tf32");
   group->add_option("--attention", raw.attention,
                     "fused (default): scores are never stored; unfused: they are");
-  group->add_option("--batch-dim", training.batchDimension,
-                    "name of the batch (default: the first dimension of each input)");
   group->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));
   group->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
   group->add_option("--pipeline-schedule", training.fixed.schedule,
                     "fix the schedule: " + colossal::cost::scheduleNames());
-  group
-      ->add_option("--microbatches", training.fixed.microbatches,
-                   "fix how many microbatches a rank has in a step")
-      ->check(CLI::Range(1, 1 << 20));
   group->add_option("--chunks", training.fixed.chunks, "fix the chunks of a stage (interleaved, zb-v)")
       ->check(CLI::Range(1, 1 << 10));
   group

@@ -190,7 +190,7 @@ static int run(Options &options) {
     return planTraining(context, options);
   if (!options.compile.mesh.empty()) {
     FailureOr<dist::MeshAttr> mesh = parseMesh(&context, options.compile.mesh);
-    if (failed(mesh))
+    if (failed(mesh) || failed(makeMesh(&context, options.compile)))
       return 2;
     // Axes of a mesh that is searched for a number of devices come beside those that are given.
     std::string error =

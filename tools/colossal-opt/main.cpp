@@ -45,6 +45,12 @@ static cl::opt<int64_t> devices(
     cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, but for axes that --mesh "
              "names"),
     cl::init(0), cl::cat(category));
+static cl::opt<int64_t> microbatches("microbatches",
+                                     cl::desc("cut the batch into so many parts, which run in a loop"),
+                                     cl::init(1), cl::cat(category));
+static cl::opt<std::string> batchDimension("batch-dim",
+                                           cl::desc("name of the dimension that --microbatches cuts"),
+                                           cl::cat(category));
 static cl::opt<std::string> memory("memory",
                                    cl::desc("memory limit of a device: bytes, or 512MiB, 2GB (default: the "
                                             "machine's)"),
@@ -157,6 +163,10 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.import.recognisePatterns = !noPatterns;
   options.import.allowMissingWeights = missingWeights;
   options.mesh = mesh;
+  if (microbatches < 1 || microbatches > (1 << 20))
+    return complain("--microbatches " + llvm::Twine(microbatches) + " is not a number from 1 to 1048576");
+  options.microbatches = microbatches;
+  options.batchDimension = batchDimension;
   if (!memory.empty()) {
     std::optional<uint64_t> bytes = parseBytes(memory);
     if (!bytes)

@@ -52,6 +52,10 @@ struct CompileOptions {
   /// Above 0: the mesh is searched among those of so many ranks.
   int64_t devices = 0;
   Objective objective = Objective::Latency;
+  /// Equal parts of the batch that run one after the other (the last one padded, where it must be).
+  int64_t microbatches = 1;
+  /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
+  std::string batchDimension;
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule; ///< its target must be given where a phase after partition runs
   /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is
@@ -98,6 +102,7 @@ struct CompileResult {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
   step::StepReport step;
   layout::LayoutReport layout;
+  int64_t microbatches = 1; ///< that the batch is cut into
   schedule::GeneratedCode code;
   plan::Plan plan;
   std::string data;   ///< the plan's data section
@@ -121,6 +126,10 @@ mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::Stri
 /// Asks for a mesh of `devices` ranks of the options' machine to be searched; `isMeshGiven`: with the axes of
 /// `options.mesh`, or on that mesh where it has all ranks. Empty, or what is wrong with that and what to do.
 std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGiven);
+
+/// The mesh that `options` name, with its loop over microbatches where there are several. Fails with a
+/// diagnostic.
+mlir::FailureOr<dist::MeshAttr> makeMesh(mlir::MLIRContext *context, const CompileOptions &options);
 
 /// Parses a size: "1073741824", "512MiB", "2GB", "1.5GiB". None where it is anything else, or not positive.
 std::optional<uint64_t> parseBytes(llvm::StringRef text);
