@@ -369,8 +369,12 @@ std::optional<ReshardPath> Resharder::findInLoop(ShardingAttr from, ShardingAttr
       move.exposed.push_back(size);
       continue;
     }
-    move.splitDim = static_cast<int64_t>(move.exposed.size()) + 1;
-    move.exposed.append({place.outer, place.size, size / place.outer / place.size});
+    if (place.outer > 1)
+      move.exposed.push_back(place.outer);
+    move.splitDim = static_cast<int64_t>(move.exposed.size());
+    move.exposed.push_back(place.size);
+    if (int64_t inner = size / place.outer / place.size; inner > 1)
+      move.exposed.push_back(inner);
   }
   move.splitSize = static_cast<int64_t>(llvm::divideCeil(place.size, turns)) * turns;
   move.result = part.getLocalShape(mesh);

@@ -18,11 +18,14 @@ module attributes {dist.mesh = #dist.mesh<["microbatch" = 3 loop]>} {
   // CHECK-NEXT: plan.repeat 3 {
   // CHECK-NEXT: ^bb0(%{{.*}}: index):
   // CHECK: plan.launch @contract
-  // CHECK-SAME: <@io[[[X]], 192] by [192]>
+  // CHECK-SAME: <@io[[[X]], 192] by[192]>
   // CHECK-SAME: <@activations[[[EXP]], 64]>
-  // CHECK-SAME: <@io[[[Y]], 192] by [192]>
+  // CHECK-SAME: <@weights[{{[0-9]+}}, 192] by[192]>
+  // CHECK-SAME: <@io[[[Y]], 192] by[192]>
   // CHECK: plan.launch @copy
-  // CHECK-SAME: <@io[[[Y]], 192] by [192]>, #plan.buffer<@io[[[TURNED]], {{[0-9]+}}] by [12]>
+  // CHECK-SAME: <@io[[[Y]], 192] by[192]>, #plan.buffer<@activations[[[DENSE:[0-9]+]], 192]>
+  // CHECK-NEXT: plan.launch @copy
+  // CHECK-SAME: <@activations[[[DENSE]], 192]>, #plan.buffer<@io[[[TURNED]], {{[0-9]+}}] by[12]>
 
   // LOCAL: func.func @main(%[[X:.*]]: tensor<3x16xf32> {{{.*}}}, %[[BIAS:.*]]: tensor<1x16xf32>
   func.func @main(%x: tensor<8x16xf32> {colossal.name = "x"}, %bias: tensor<1x16xf32> {colossal.name = "bias"}) -> (tensor<8x16xf32> {colossal.name = "y"}, tensor<16x8xf32> {colossal.name = "turned"}) {

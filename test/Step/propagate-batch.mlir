@@ -12,7 +12,7 @@ module attributes {dist.mesh = #dist.mesh<["model" = 2, "microbatch" = 4 loop]>}
     %b = colossal.parameter "b" {file = "", offset = 0 : i64, bytes = 64 : i64} : tensor<16xf32>
     // CHECK: colossal.elementwise add(%{{.*}}, %{{.*}}) :
     %shared = colossal.elementwise add(%mask, %b) : (tensor<1x16xf32>, tensor<16xf32>) -> tensor<1x16xf32>
-    // CHECK: colossal.reshape {{.*}} {dist.assignment = [array<i64: 1>, array<i64>, array<i64>]}
+    // CHECK: colossal.reshape {{.*}} {dist.assignment = [array<i64: 1>, array<i64>, array<i64>, array<i64>]}
     %flat = colossal.reshape %x : tensor<8x4x16xf32> -> tensor<32x16xf32>
     // CHECK: colossal.contract {{.*}} {dist.assignment = [array<i64: 1>, array<i64>, array<i64>, array<i64>]}
     %y = colossal.contract %flat [0, 1], %w [1, 2] -> [0, 2] : (tensor<32x16xf32>, tensor<16x16xf32>) -> tensor<32x16xf32>
@@ -30,7 +30,7 @@ module attributes {dist.mesh = #dist.mesh<["microbatch" = 4 loop]>} {
   // CHECK-SAME: tensor<7x3xf32> {dist.sharding = #dist.sharding<[7:(0)], [3]>}
   // CHECK-SAME: -> (tensor<3x7xf32> {dist.sharding = #dist.sharding<[3], [7:(0)]>})
   func.func @turned(%x: tensor<7x3xf32>) -> tensor<3x7xf32> {
-    // CHECK: colossal.transpose {{.*}}dist.assignment = [array<i64>, array<i64: 0>]
+    // CHECK: colossal.transpose {{.*}}dist.assignment = [array<i64: 0>, array<i64>, array<i64>]
     %0 = colossal.transpose %x [1, 0] : tensor<7x3xf32> -> tensor<3x7xf32>
     return %0 : tensor<3x7xf32>
   }

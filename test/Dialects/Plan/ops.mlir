@@ -48,13 +48,13 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
     // CHECK: ^bb0(%[[TURN:.*]]: index):
     plan.repeat 4 {
     ^bb0(%turn: index):
-      // CHECK: plan.copy <@activations[0, 64]> -> <@io[64, 64] by [64]>
+      // CHECK: plan.copy <@activations[0, 64]> -> <@io[64, 64] by[64]>
       plan.copy <@activations[0, 64]> -> <@io[64, 64] by [64]>
       // CHECK: plan.repeat 2 {
       plan.repeat 2 {
       ^bb0(%inner: index):
         // CHECK: plan.launch @add(%[[TURN]])
-        // CHECK-SAME: <@activations[0, 64] by [0, 64]>
+        // CHECK-SAME: <@activations[0, 64] by[0, 64]>
         plan.launch @add(%turn) [#plan.buffer<@activations[0, 64] by [0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>] writes 1 tiles 4
       }
     }
