@@ -13,51 +13,108 @@ using namespace colossal::schedule;
 static constexpr unsigned kQueues = 3;
 using Clock = std::array<size_t, kQueues>;
 
+namespace {
+/// An instruction in one of the rounds that are looked at.
+struct Instance {
+  Instruction *instruction;
+  int64_t round;
+};
+
+class Ordering {
+public:
+  explicit Ordering(Program &program) : program(program) {}
+  void run();
+
+private:
+  void visit(Instance instance);
+  bool conflict(const Instance &a, const Instance &b) const;
+  /// Adds to a clock that an instance has ended.
+  void join(Clock &clock, size_t instance) const {
+    for (unsigned q = 0; q < kQueues; ++q)
+      clock[q] = std::max(clock[q], ends[instance][q]);
+  }
+
+  Program &program;
+  std::vector<Instance> instances;
+  std::vector<Clock> ends;                         // how far the queues are for certain when each has ended
+  std::array<std::vector<size_t>, kQueues> queues; // the instances so far
+  std::array<Clock, kQueues> reached = {};
+  std::vector<size_t> signallers{0}; // by event, the last instance that signalled it
+};
+} // namespace
+
+/// Rounds that are looked at: what a round waits for of the one before, and what that one knew already
+/// because it waited itself, are the same in all that follow.
+static constexpr int64_t kRounds = 3;
+
 /// Whether both touch bytes that one of them writes.
-static bool conflict(const Program &program, const Instruction &a, const Instruction &b) {
-  for (const Access &x : a.accesses)
-    for (const Access &y : b.accesses) {
+bool Ordering::conflict(const Instance &a, const Instance &b) const {
+  auto getBegin = [&](const Instance &instance, const Access &access) {
+    return program.storages[access.storage].offset + access.offset + access.turn * instance.round;
+  };
+  for (const Access &x : a.instruction->accesses)
+    for (const Access &y : b.instruction->accesses) {
       // Weights are only read, but for the load program, which has one queue.
-      if ((!x.writes && !y.writes) || x.storage >= kWeightBase || y.storage >= kWeightBase)
+      if ((!x.writes && !y.writes) || x.storage >= kWeightBase || y.storage >= kWeightBase ||
+          program.storages[x.storage].life != program.storages[y.storage].life)
         continue;
-      const Storage &s = program.storages[x.storage], &t = program.storages[y.storage];
-      int64_t begin = s.offset + x.offset, other = t.offset + y.offset;
-      if (s.life == t.life && begin < other + y.bytes && other < begin + x.bytes)
+      const int64_t begin = getBegin(a, x), other = getBegin(b, y);
+      if (begin < other + y.bytes && other < begin + x.bytes)
         return true;
     }
   return false;
 }
 
-void colossal::schedule::orderQueues(Program &program) {
-  std::array<std::vector<size_t>, kQueues> queues; // the instructions so far
-  std::vector<Clock> clocks(program.instructions.size());
-  std::array<Clock, kQueues> reached = {};
-  int64_t events = 0;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    Instruction &instruction = program.instructions[i];
-    Clock &clock = clocks[i];
-    clock = reached[instruction.queue];
-    for (unsigned queue = 0; queue < kQueues; ++queue) {
-      if (queue == instruction.queue)
+void Ordering::visit(Instance instance) {
+  Instruction &instruction = *instance.instruction;
+  const size_t own = instances.size();
+  instances.push_back(instance);
+  Clock clock = reached[instruction.queue];
+  for (int64_t event : instruction.waits) // found in a round before
+    join(clock, signallers[event]);
+  for (unsigned queue = 0; queue < kQueues; ++queue) {
+    if (queue == instruction.queue)
+      continue;
+    // Of those that it conflicts with the last, as those before it have ended by then.
+    for (size_t n = queues[queue].size(); n > clock[queue]; --n) {
+      const size_t found = queues[queue][n - 1];
+      Instruction &earlier = *instances[found].instruction;
+      if (!conflict(instance, instances[found]))
         continue;
-      // Of those that it conflicts with the last, as those before it have ended by then.
-      for (size_t n = queues[queue].size(); n > clock[queue]; --n) {
-        Instruction &earlier = program.instructions[queues[queue][n - 1]];
-        if (!conflict(program, instruction, earlier))
-          continue;
-        if (!earlier.signals)
-          earlier.signals = ++events;
-        instruction.waits.push_back(earlier.signals);
-        const Clock &known = clocks[queues[queue][n - 1]];
-        for (unsigned q = 0; q < kQueues; ++q)
-          clock[q] = std::max(clock[q], known[q]);
-        clock[queue] = std::max(clock[queue], n);
-        break;
+      if (!earlier.signals) {
+        earlier.signals = static_cast<int64_t>(signallers.size());
+        signallers.push_back(found);
+        // It may have come again since: that is what is waited for.
+        for (size_t later : queues[queue])
+          if (instances[later].instruction == &earlier)
+            signallers.back() = later;
       }
+      instruction.waits.push_back(earlier.signals);
+      join(clock, signallers[earlier.signals]);
+      break;
     }
-    llvm::sort(instruction.waits);
-    queues[instruction.queue].push_back(i);
-    reached[instruction.queue] = clock;
-    reached[instruction.queue][instruction.queue] = queues[instruction.queue].size();
   }
+  std::sort(instruction.waits.begin(), instruction.waits.end());
+  queues[instruction.queue].push_back(own);
+  clock[instruction.queue] = queues[instruction.queue].size();
+  reached[instruction.queue] = clock;
+  ends.push_back(clock);
+  if (instruction.signals)
+    signallers[instruction.signals] = own;
+}
+
+void Ordering::run() {
+  for (Instruction &instruction : program.instructions)
+    visit({&instruction, 0});
+  if (program.body.empty())
+    return;
+  for (int64_t round = 0; round < std::min(program.getRounds(), kRounds); ++round)
+    for (Instruction &instruction : program.body)
+      visit({&instruction, round});
+  for (Instruction &instruction : program.rest)
+    visit({&instruction, 0});
+}
+
+void colossal::schedule::orderQueues(Program &program) {
+  Ordering(program).run();
 }

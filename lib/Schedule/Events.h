@@ -8,7 +8,8 @@ namespace colossal::schedule {
 
 /// Gives the instructions of a program, whose storages have their places, the events that order what touches
 /// the same bytes on different queues, in the order of the instructions, and no more: nothing waits for what
-/// it is known to come after. O(instructions of queue 0 * others).
+/// it is known to come after. Also round a loop, where an event is that of the last time. O(instructions of
+/// queue 0 * others).
 void orderQueues(Program &program);
 
 } // namespace colossal::schedule

@@ -1,6 +1,7 @@
 //===- Schedule.cpp - programs, arenas, kernels -----------------------------===//
 #include "colossal/Schedule/Schedule.h"
 #include "ArenaAllocator.h"
+#include "DoubleBuffers.h"
 #include "Events.h"
 #include "Shared.h"
 
@@ -29,24 +30,36 @@ static int64_t placeInOrder(std::vector<Storage> &storages, int64_t alignment) {
 
 std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t alignment) {
   std::vector<Lifetime> lifetimes(program.storages.size(), {0, -1, -1});
-  auto note = [&](const std::vector<Instruction> &instructions, size_t first) {
-    for (auto [i, instruction] : llvm::enumerate(instructions))
-      for (const Access &access : instruction.accesses) {
-        if (access.storage >= kWeightBase)
-          continue;
-        Lifetime &life = lifetimes[access.storage];
-        if (life.first < 0)
-          life.first = first + i;
-        life.last = first + i;
-      }
+  auto note = [&](const Instruction &instruction, int64_t moment) {
+    for (const Access &access : instruction.accesses) {
+      if (access.storage >= kWeightBase)
+        continue;
+      Lifetime &life = lifetimes[access.storage];
+      if (life.first < 0)
+        life.first = moment;
+      life.first = std::min<int64_t>(life.first, moment);
+      life.last = std::max<int64_t>(life.last, moment);
+    }
   };
-  const size_t loop = program.instructions.size(), end = loop + program.body.size();
-  note(program.instructions, 0);
-  note(program.body, loop);
-  // What is made before the loop is there in its last turn.
-  for (Lifetime &life : lifetimes)
-    if (life.first >= 0 && size_t(life.first) < loop && size_t(life.last) >= loop)
+  const auto loop = static_cast<int64_t>(program.instructions.size());
+  int64_t end = loop;
+  for (auto [i, instruction] : llvm::enumerate(program.instructions))
+    note(instruction, static_cast<int64_t>(i));
+  for (const std::vector<Instruction> *instructions : {&program.body, &program.rest})
+    for (const Instruction &instruction : *instructions) {
+      note(instruction, loop + instruction.moment);
+      end = std::max(end, loop + instruction.moment + 1);
+    }
+  for (auto [life, storage] : llvm::zip_equal(lifetimes, program.storages)) {
+    if (life.first < 0)
+      continue;
+    // What is made before the loop is there in its last turn.
+    const bool isShared = life.first < loop && life.last >= loop;
+    if (storage.outlivesTurn)
+      life.first = std::min<int64_t>(life.first, loop);
+    if (storage.outlivesTurn || isShared)
       life.last = end - 1;
+  }
   std::vector<unsigned> dynamic;
   std::vector<Lifetime> alive;
   int64_t io = 0;
@@ -81,6 +94,27 @@ static Value cloneScalar(Value value, OpBuilder &b, IRMapping &mapping, int64_t 
   for (Value operand : op->getOperands())
     cloneScalar(operand, b, mapping, loopAxis, counter);
   return b.clone(*op, mapping)->getResult(cast<OpResult>(value).getResultNumber());
+}
+
+/// The number of a turn, which is the `turn`-th of its round.
+static Value makeTurnNumber(OpBuilder &b, Location loc, Value round, int64_t turnsOfRound, int64_t turn) {
+  Value number = round;
+  if (turnsOfRound > 1)
+    number = arith::MulIOp::create(b, loc, number, arith::ConstantIndexOp::create(b, loc, turnsOfRound));
+  return turn ? arith::AddIOp::create(b, loc, number, arith::ConstantIndexOp::create(b, loc, turn)) : number;
+}
+
+/// In the last of `rounds` the peer becomes negative: nothing is received.
+static void leaveOutOfLast(OpBuilder &b, plan::RecvOp receive, Value round, int64_t rounds) {
+  constexpr int64_t kNobody = int64_t(1) << 33; // more than any rank, and than any that is none already
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(receive);
+  Location loc = receive.getLoc();
+  auto constant = [&](int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); };
+  Value isLast =
+      arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, round, constant(rounds - 2)), constant(0));
+  receive.getPeerMutable().assign(arith::SubIOp::create(
+      b, loc, receive.getPeer(), arith::MulIOp::create(b, loc, isLast, constant(kNobody))));
 }
 
 /// As Schedule.h says of kWorkAttrName.
@@ -126,33 +160,52 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
   if (fixedInputs)
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));
-  auto emit = [&](std::vector<Instruction> &instructions, IRMapping &mapping, Value counter) {
-    for (Instruction &instruction : instructions) {
-      SmallVector<plan::BufferAttr> buffers;
-      for (const Access &access : instruction.accesses)
-        buffers.push_back(bufferOf(access.storage, access.offset, access.bytes, access.turn));
-      for (Value scalar : instruction.scalars)
-        cloneScalar(scalar, b, mapping, program.loopAxis, counter);
-      Operation *built = instruction.build(b, buffers, mapping);
-      if (built)
-        built->setLoc(instruction.loc);
-      if (isa_and_nonnull<plan::LaunchOp>(built))
-        built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
-      if (built && instruction.queue)
-        built->setAttr("queue", b.getI64IntegerAttr(instruction.queue));
-      if (built && !instruction.waits.empty())
-        built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
-      if (built && instruction.signals)
-        built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
-    }
+  auto emit = [&](Instruction &instruction, IRMapping &mapping, Value counter) {
+    SmallVector<plan::BufferAttr> buffers;
+    for (const Access &access : instruction.accesses)
+      buffers.push_back(bufferOf(access.storage, access.offset, access.bytes, access.turn));
+    for (Value scalar : instruction.scalars)
+      cloneScalar(scalar, b, mapping, program.loopAxis, counter);
+    Operation *built = instruction.build(b, buffers, mapping);
+    if (!built)
+      return built;
+    built->setLoc(instruction.loc);
+    if (isa<plan::LaunchOp>(built))
+      built->setAttr(kWorkAttrName, describeWork(instruction.work, b));
+    if (instruction.queue)
+      built->setAttr("queue", b.getI64IntegerAttr(instruction.queue));
+    if (!instruction.waits.empty())
+      built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
+    if (instruction.signals)
+      built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
+    return built;
   };
   IRMapping mapping;
-  emit(program.instructions, mapping, Value());
+  for (Instruction &instruction : program.instructions)
+    emit(instruction, mapping, Value());
   if (program.body.empty())
     return;
-  auto repeat = plan::RepeatOp::create(b, loc, b.getI64IntegerAttr(program.turns));
-  Block *turn = b.createBlock(&repeat.getBody(), {}, b.getIndexType(), loc);
-  emit(program.body, mapping, turn->getArgument(0));
+  auto repeat = plan::RepeatOp::create(b, loc, b.getI64IntegerAttr(program.getRounds()));
+  Block *round = b.createBlock(&repeat.getBody(), {}, b.getIndexType(), loc);
+  Value counter = round->getArgument(0);
+  // Of each turn of a round its number, and the index values that it made.
+  std::map<int64_t, std::pair<Value, IRMapping>> ofTurn;
+  for (Instruction &instruction : program.body) {
+    auto &[number, known] = ofTurn.try_emplace(instruction.turn, Value(), mapping).first->second;
+    if (!number && !instruction.scalars.empty())
+      number = makeTurnNumber(b, loc, counter, program.turnsOfRound, instruction.turn);
+    Operation *built = emit(instruction, known, number);
+    if (auto receive = dyn_cast_or_null<plan::RecvOp>(built); receive && instruction.exceptLast)
+      leaveOutOfLast(b, receive, counter, program.getRounds());
+  }
+  b.setInsertionPointAfter(repeat);
+  IRMapping ofRest = mapping;
+  Value number;
+  for (Instruction &instruction : program.rest) {
+    if (!number && !instruction.scalars.empty())
+      number = arith::ConstantIndexOp::create(b, loc, instruction.turn);
+    emit(instruction, ofRest, number);
+  }
 }
 
 /// Arenas for the storages of all programs, whose places are found here.
@@ -161,6 +214,7 @@ static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   int64_t weights = placeInOrder(shared.weights, alignment);
   auto [activations, io] = placeStorages(shared.load, alignment);
   for (Program &program : programs) {
+    doubleBuffer(program);
     auto [ownActivations, ownIO] = placeStorages(program, alignment);
     activations = std::max(activations, ownActivations);
     io = std::max(io, ownIO);

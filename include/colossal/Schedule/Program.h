@@ -22,7 +22,8 @@ enum class Life { Weights, Activations, IO };
 struct Storage {
   Life life = Life::Activations;
   int64_t bytes = 0;
-  int64_t offset = -1; ///< in its arena, once placed
+  int64_t offset = -1;       ///< in its arena, once placed
+  bool outlivesTurn = false; ///< messages may still read it, or fill it already, in another turn of the loop
 };
 
 /// Bytes of a storage that an instruction reads or writes.
@@ -55,6 +56,10 @@ struct Instruction {
   unsigned queue = 0;
   llvm::SmallVector<int64_t> waits = {}; ///< events that must have been signalled; orderQueues fills these
   int64_t signals = 0;                   ///< the event that it signals; 0: none
+  // Of the loop:
+  int64_t moment = 0; ///< its place among the instructions of one turn
+  int64_t turn = 0;   ///< which of the turns that a round makes, or of all where it stands behind the loop
+  bool exceptLast = false; ///< not in the last round
 };
 
 struct Binding {
@@ -70,12 +75,15 @@ struct Binding {
 };
 
 /// One program: the storages that live and die in it, and its instructions. Where it loops over microbatches,
-/// those of the loop follow the others.
+/// there are those before the loop, those of a round, which makes one turn or several, and those of turns
+/// that are left, after the loop.
 struct Program {
   std::vector<Storage> storages;
   std::vector<Instruction> instructions;
-  std::vector<Instruction> body; ///< of the loop
+  std::vector<Instruction> body, rest;
   int64_t turns = 1, loopAxis = -1;
+  int64_t turnsOfRound = 1;
+  int64_t getRounds() const { return turns / turnsOfRound; }
   std::vector<Binding> inputs, outputs;
 };
 

@@ -1,0 +1,21 @@
+//===- DoubleBuffers.h - messages of one turn beside the work of another ----===//
+#ifndef COLOSSAL_LIB_SCHEDULE_DOUBLEBUFFERS_H
+#define COLOSSAL_LIB_SCHEDULE_DOUBLEBUFFERS_H
+
+#include "colossal/Schedule/Program.h"
+
+namespace colossal::schedule {
+
+/// Where turns of a program's loop send or receive, lets a round make two turns, of which each has its own
+/// memory for what goes between stages; an odd turn that is left stands behind the loop. So a turn computes
+/// while what the one before has made is sent. Where turns only receive, what a turn needs is received while
+/// the one before computes: first for turn 0, before the loop. (Where they also send, that would hold up what
+/// waits behind it on the queue of messages.)
+///
+/// Before: the program's instructions are in order, and storages have no places. With 5 turns, `r` receives
+/// and `c` computes, a loop over {r c} becomes r0, a loop of 2 rounds over {r1 c0 r0' c1}, and c0 behind it.
+void doubleBuffer(Program &program);
+
+} // namespace colossal::schedule
+
+#endif // COLOSSAL_LIB_SCHEDULE_DOUBLEBUFFERS_H

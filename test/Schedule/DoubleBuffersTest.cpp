@@ -1,0 +1,184 @@
+// Loops whose turns send and receive, unrolled, placed and ordered: each turn works on what belongs to it,
+// what touches the same bytes on different queues is ordered by events, and messages come one turn after the
+// other.
+#include "DoubleBuffers.h"
+#include "Events.h"
+#include "Shared.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "gtest/gtest.h"
+
+#include <map>
+
+using namespace colossal::schedule;
+
+namespace {
+
+constexpr unsigned kMessages = 2; // their queue
+constexpr int64_t kBytes = 64, kOutputBytes = 16;
+
+/// What one turn does: receives, three kernels (one for itself), sends.
+class Loop {
+public:
+  Loop(int64_t turns, bool receives, bool sends) {
+    program.turns = turns;
+    program.storages.resize(4);
+    for (Storage &storage : program.storages)
+      storage.bytes = kBytes;
+    program.storages[kOutput] = {Life::IO, turns * kOutputBytes};
+    add(program.instructions, 0, {{kShared, 0, kBytes, true}});
+    if (receives)
+      add(program.body, kMessages, {{kReceived, 0, kBytes, true}});
+    add(program.body, 0, {{kShared, 0, kBytes, false}, {kReceived, 0, kBytes, !receives}});
+    add(program.body, 0, {{kReceived, 0, kBytes, false}, {kSent, 0, kBytes, true}});
+    add(program.body, 0, {{kSent, 0, kBytes, false}, {kOutput, 0, kOutputBytes, true, kOutputBytes}});
+    if (sends)
+      add(program.body, kMessages, {{kSent, 0, kBytes, false}});
+    doubleBuffer(program);
+    placeStorages(program, 64);
+    orderQueues(program);
+  }
+
+  static constexpr unsigned kShared = 0, kReceived = 1, kSent = 2, kOutput = 3;
+
+  /// One execution of an instruction.
+  struct Step {
+    const Instruction *instruction;
+    int64_t round, turn;
+  };
+  std::vector<Step> run() const {
+    std::vector<Step> steps;
+    for (const Instruction &instruction : program.instructions)
+      steps.push_back({&instruction, 0, instruction.accesses.front().storage == kShared ? -1 : 0});
+    for (int64_t round = 0; round < program.getRounds(); ++round)
+      for (const Instruction &instruction : program.body)
+        if (!instruction.exceptLast || round + 1 < program.getRounds())
+          steps.push_back({&instruction, round, round * program.turnsOfRound + instruction.turn});
+    for (const Instruction &instruction : program.rest)
+      steps.push_back({&instruction, 0, instruction.turn});
+    return steps;
+  }
+
+  /// Bytes that a step touches, in arenas one behind the other.
+  std::pair<int64_t, int64_t> bytesOf(const Step &step, const Access &access) const {
+    const Storage &storage = program.storages[access.storage];
+    int64_t begin =
+        storage.offset + access.offset + access.turn * step.round + (storage.life == Life::IO ? 1 << 20 : 0);
+    return {begin, begin + access.bytes};
+  }
+
+  Program program;
+
+private:
+  void add(std::vector<Instruction> &list, unsigned queue, llvm::SmallVector<Access> accesses) {
+    Instruction instruction{std::move(accesses), false, mlir::UnknownLoc::get(&context), {}, {}};
+    instruction.queue = queue;
+    list.push_back(std::move(instruction));
+  }
+  mlir::MLIRContext context;
+};
+
+class DoubleBuffers : public testing::TestWithParam<std::tuple<int64_t, bool, bool>> {
+protected:
+  Loop loop{std::get<0>(GetParam()), std::get<1>(GetParam()), std::get<2>(GetParam())};
+};
+
+TEST_P(DoubleBuffers, TurnsWorkOnTheirOwn) {
+  std::map<int64_t, int64_t> contents;            // by first byte, the turn that wrote them
+  std::map<size_t, std::vector<int64_t>> turnsOf; // by number of accesses and queue, what came when
+  for (const Loop::Step &step : loop.run()) {
+    for (const Access &access : step.instruction->accesses) {
+      auto [begin, end] = loop.bytesOf(step, access);
+      if (access.writes)
+        contents[begin] = step.turn;
+      else // what all turns share was written before the first
+        EXPECT_EQ(contents.at(begin), access.storage == Loop::kShared ? -1 : step.turn);
+      if (access.storage == Loop::kOutput) {
+        EXPECT_EQ(begin, (1 << 20) + step.turn * kOutputBytes);
+      }
+    }
+    if (step.turn >= 0)
+      turnsOf[step.instruction->queue * 8 + step.instruction->moment].push_back(step.turn);
+  }
+  for (const auto &[what, turns] : turnsOf) {
+    ASSERT_EQ(turns.size(), static_cast<size_t>(loop.program.turns)) << what;
+    for (size_t turn = 0; turn < turns.size(); ++turn)
+      EXPECT_EQ(turns[turn], static_cast<int64_t>(turn)) << what;
+  }
+}
+
+TEST_P(DoubleBuffers, EventsOrderWhatConflicts) {
+  std::vector<Loop::Step> steps = loop.run();
+  std::vector<std::vector<bool>> before(steps.size(),
+                                        std::vector<bool>(steps.size())); // closed over what came
+  std::map<int64_t, size_t> signalled;
+  std::map<unsigned, size_t> last;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Instruction &instruction = *steps[i].instruction;
+    auto follow = [&](size_t earlier) {
+      before[i][earlier] = true;
+      for (size_t j = 0; j < earlier; ++j)
+        before[i][j] = before[i][j] || before[earlier][j];
+    };
+    if (auto at = last.find(instruction.queue); at != last.end())
+      follow(at->second);
+    for (int64_t event : instruction.waits)
+      if (auto at = signalled.find(event); at != signalled.end())
+        follow(at->second);
+    last[instruction.queue] = i;
+    if (instruction.signals)
+      signalled[instruction.signals] = i;
+    for (size_t j = 0; j < i; ++j)
+      for (const Access &x : instruction.accesses)
+        for (const Access &y : steps[j].instruction->accesses) {
+          auto [begin, end] = loop.bytesOf(steps[i], x);
+          auto [otherBegin, otherEnd] = loop.bytesOf(steps[j], y);
+          if ((x.writes || y.writes) && begin < otherEnd && otherBegin < end) {
+            EXPECT_TRUE(before[i][j]) << "step " << j << " and " << i;
+          }
+        }
+  }
+}
+
+// A message of one turn and the work of the next do not wait for each other.
+TEST_P(DoubleBuffers, MessagesGoBesideWork) {
+  for (const Loop::Step &step : loop.run())
+    if (step.instruction->queue == kMessages && step.turn > 0) {
+      EXPECT_LE(step.instruction->waits.size(), 1u);
+    }
+  const bool hasMessages = std::get<1>(GetParam()) || std::get<2>(GetParam());
+  EXPECT_EQ(loop.program.turnsOfRound, hasMessages ? 2 : 1);
+}
+
+// A message that is unpacked from memory that a kernel fills before cannot be asked for early; then none is,
+// as others that were sent before it would have to wait.
+TEST(DoubleBuffersOrder, ReceivesKeepTheOrderOfTheSends) {
+  mlir::MLIRContext context;
+  Program program;
+  program.turns = 5;
+  program.storages.resize(2);
+  for (Storage &storage : program.storages)
+    storage.bytes = kBytes;
+  auto add = [&](unsigned queue, llvm::SmallVector<Access> accesses) {
+    Instruction instruction{std::move(accesses), false, mlir::UnknownLoc::get(&context), {}, {}};
+    instruction.queue = queue;
+    program.body.push_back(std::move(instruction));
+  };
+  add(kMessages, {{0, 0, kBytes, true}});
+  add(0, {{1, 0, kBytes, true}});
+  add(kMessages, {{1, 0, kBytes, true}});
+  add(0, {{0, 0, kBytes, false}, {1, 0, kBytes, false}});
+  doubleBuffer(program);
+  EXPECT_TRUE(program.instructions.empty());
+  std::vector<int64_t> moments;
+  for (const Instruction &instruction : program.body)
+    if (instruction.queue == kMessages)
+      moments.push_back(instruction.moment);
+  EXPECT_EQ(moments, (std::vector<int64_t>{0, 2, 0, 2}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, DoubleBuffers,
+                         testing::Combine(testing::Values<int64_t>(2, 3, 4, 5, 8, 9), testing::Bool(),
+                                          testing::Bool()));
+
+} // namespace
