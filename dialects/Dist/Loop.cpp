@@ -6,6 +6,10 @@
 using namespace mlir;
 using namespace colossal::dist;
 
+MeshAttr colossal::dist::getRankMesh(MeshAttr mesh) {
+  return mesh.getLoopAxis() < 0 ? mesh : MeshAttr::get(mesh.getContext(), mesh.getAxes().drop_back());
+}
+
 static bool hasLoop(FactorShardAttr factor, MeshAttr mesh) {
   return mesh.getLoopAxis() >= 0 &&
          llvm::is_contained(factor.getAxes(), static_cast<unsigned>(mesh.getLoopAxis()));
@@ -21,6 +25,17 @@ std::optional<LoopPlace> colossal::dist::findLoop(ShardingAttr sharding, MeshAtt
     }
   }
   return std::nullopt;
+}
+
+Attribute colossal::dist::toAttribute(MLIRContext *context, LoopPlace place) {
+  return DenseI64ArrayAttr::get(context, {static_cast<int64_t>(place.dim), place.outer, place.size});
+}
+
+std::optional<LoopPlace> colossal::dist::getLoopPlace(DictionaryAttr attributes) {
+  auto words = attributes ? attributes.getAs<DenseI64ArrayAttr>(kLoopPlaceAttrName) : DenseI64ArrayAttr();
+  if (!words || words.size() != 3)
+    return std::nullopt;
+  return LoopPlace{static_cast<unsigned>(words[0]), words[1], words[2]};
 }
 
 /// `sharding` with the loop axis taken off, and the factor that it stood on of the size that `resize` gives.

@@ -14,6 +14,9 @@
 
 namespace colossal::dist {
 
+/// `mesh` without its loop axis: the axes that ranks lie along.
+MeshAttr getRankMesh(MeshAttr mesh);
+
 /// Where the loop axis stands in a sharding: on the factor of `size` of dimension `dim`, of which there are
 /// `outer` each in that dimension: factors before it, multiplied.
 struct LoopPlace {
@@ -21,6 +24,13 @@ struct LoopPlace {
   int64_t outer = 1, size = 1;
 };
 std::optional<LoopPlace> findLoop(ShardingAttr sharding, MeshAttr mesh);
+
+/// Argument attribute of a function that is a part of a cut one: where the batch stands in a tensor
+/// (dimension, outer, size). Refinement keeps to it, as what another part does to the tensor is not seen.
+inline constexpr llvm::StringLiteral kLoopPlaceAttrName = "dist.loop_place";
+mlir::Attribute toAttribute(mlir::MLIRContext *context, LoopPlace place);
+/// The place that an argument's attributes name; `attributes` may be null.
+std::optional<LoopPlace> getLoopPlace(mlir::DictionaryAttr attributes);
 
 /// A turn's part as a tensor of its own, without the loop axis: `[8:(2,0)]` with a loop of 4 turns along axis
 /// 2 is `[2:(0)]`. What has no loop axis stays.

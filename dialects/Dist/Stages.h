@@ -40,6 +40,10 @@ inline constexpr llvm::StringLiteral kPlaceAttrName = "dist.place";
 /// Of an argument or result between stages, once layouts are known: its messages, in their order
 /// (toMessages).
 inline constexpr llvm::StringLiteral kMessagesAttrName = "dist.messages";
+/// Of a module with stages, once messages are known: how many of a queue may wait for their receivers, so
+/// that a rank goes on. One, and with a loop over microbatches as many as stages lie between sender and
+/// receiver, which come to a message so many turns later.
+inline constexpr llvm::StringLiteral kMessageSlotsAttrName = "dist.message_slots";
 
 /// The stages of a module, or the module itself where it has none.
 llvm::SmallVector<mlir::ModuleOp> getStages(mlir::ModuleOp module);

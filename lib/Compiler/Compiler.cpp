@@ -165,8 +165,7 @@ private:
 };
 } // namespace
 
-/// Puts what was cut how before what was laid out how.
-static void describeStages(CompileResult &result) {
+void describeStages(CompileResult &result) {
   const step::StepReport &step = result.step;
   if (step.stages.empty())
     return;

@@ -36,20 +36,27 @@ PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) 
   return measurePlan(plan, getRankThreads(plan, options));
 }
 
-/// Seconds of one run through stages that take so long each, from the first input to the last output.
-static double simulateStages(ArrayRef<PlanPrice> stages) {
+/// Seconds of one run through stages that take so long each, from the first input to the last output, in so
+/// many microbatches.
+static double simulateStages(ArrayRef<PlanPrice> stages, int64_t microbatches) {
   cost::PipelineProblem problem;
   problem.schedule = cost::Schedule::GPipe;
   problem.stages = static_cast<int>(stages.size());
+  problem.microbatches = static_cast<int>(microbatches);
+  double before = 0; // what is computed once for all microbatches, by each stage
   for (const PlanPrice &price : stages) {
-    problem.work.emplace_back().forward = price.total() - price.sending;
-    problem.hopSeconds.push_back(price.sending);
+    const bool hasLoop = microbatches > 1;
+    const double work = hasLoop ? price.looping : price.total();
+    const double sending = hasLoop ? price.loopSending : price.sending;
+    problem.work.emplace_back().forward = (work - sending) / static_cast<double>(microbatches);
+    problem.hopSeconds.push_back(sending / static_cast<double>(microbatches));
+    before = std::max(before, hasLoop ? price.total() - work : 0);
   }
   double end = 0;
   for (const cost::PipelineEvent &event : cost::simulate(problem, /*withTimeline=*/true).timeline)
     if (event.pass == cost::PipelineEvent::Forward)
       end = std::max(end, event.end);
-  return end;
+  return before + end;
 }
 
 /// Prices a program, or its parts in all stages.
@@ -72,12 +79,14 @@ static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const
     return;
   for (size_t s = 0; s < prices.size() && result.stages.size() == prices.size(); ++s)
     result.stages[s].seconds = std::max(result.stages[s].seconds, prices[s].total());
-  const double seconds = prices.size() == 1 ? prices.front().total() : simulateStages(prices);
+  const int64_t microbatches = dist::getMesh(first->getParentOfType<ModuleOp>()).getNumTurns();
+  const double seconds = prices.size() == 1 ? prices.front().total() : simulateStages(prices, microbatches);
   for (plan::ProgramOp part : parts)
     part.setPredictedSecondsAttr(Builder(part.getContext()).getF64FloatAttr(seconds));
   result.layout.predictedByFunction.erase(name);
   result.predictions.push_back({name, all.computing, all.moving, all.communicating, all.instructions});
-  result.layout.summary += "predicted time of program '" + name + "': " + all.describe() + "\n";
+  result.layout.summary += "predicted time of program '" + name +
+                           "': " + all.describe(microbatches > 1 ? seconds : all.total()) + "\n";
 }
 
 /// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what

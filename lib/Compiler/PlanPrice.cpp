@@ -134,8 +134,11 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
   Pricing pricing(mesh, ranks, machine);
   PlanPrice price;
   Builder builder(program.getContext());
+  bool isBehindLoop = false; // where turns are left
   program.getBody().walk([&](Operation *op) {
     double *sum = &price.computing, seconds = 0;
+    isBehindLoop |= isa<plan::RepeatOp>(op); // visited after what is in it
+    const bool isSend = isa<plan::SendOp>(op);
     if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
       seconds = pricing.price(launch);
     } else if (auto convolution = dyn_cast<plan::ConvolutionOp>(op)) {
@@ -145,7 +148,6 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
       sum = &price.communicating;
     } else if (auto send = dyn_cast<plan::SendOp>(op)) {
       seconds = pricing.price(send);
-      price.sending += seconds;
       sum = &price.communicating;
     } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
       seconds = pricing.price(copy);
@@ -157,19 +159,24 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
     for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
          repeat = repeat->getParentOfType<plan::RepeatOp>())
       times *= static_cast<int64_t>(repeat.getCount());
-    *sum += seconds * static_cast<double>(times);
+    const double all = seconds * static_cast<double>(times);
+    const bool isInLoop = isBehindLoop || op->getParentOfType<plan::RepeatOp>();
+    *sum += all;
+    price.sending += isSend ? all : 0;
+    price.looping += isInLoop ? all : 0;
+    price.loopSending += isInLoop && isSend ? all : 0;
     price.instructions += times;
     op->setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(seconds));
   });
   return price;
 }
 
-std::string PlanPrice::describe() const {
-  auto text = [](double seconds) {
-    return seconds < 1e-3 ? llvm::formatv("{0:F1} us", seconds * 1e6).str()
-                          : llvm::formatv("{0:F2} ms", seconds * 1e3).str();
+std::string PlanPrice::describe(double seconds) const {
+  auto text = [](double value) {
+    return value < 1e-3 ? llvm::formatv("{0:F1} us", value * 1e6).str()
+                        : llvm::formatv("{0:F2} ms", value * 1e3).str();
   };
-  return text(total()) + " (computing " + text(computing) + ", copying " + text(moving) + ", communicating " +
+  return text(seconds) + " (computing " + text(computing) + ", copying " + text(moving) + ", communicating " +
          text(communicating) + ") in " + std::to_string(instructions) + " instructions";
 }
 

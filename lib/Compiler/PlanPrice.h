@@ -20,10 +20,12 @@ namespace colossal {
 struct PlanPrice {
   double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives and what it sends
   double sending = 0;                                  ///< part of the latter: to other stages
+  /// Part of all of that, and of what it sends: in the turns of its loop over microbatches.
+  double looping = 0, loopSending = 0;
   int64_t instructions = 0;
   double total() const { return computing + moving + communicating; }
-  /// One line for people.
-  std::string describe() const;
+  /// One line for people. `seconds`: of a run, where that is not the sum, as stages work side by side.
+  std::string describe(double seconds) const;
 };
 
 /// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`, where `ranks` share

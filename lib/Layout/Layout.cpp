@@ -8,6 +8,7 @@
 #include "Model.h"
 #include "Report.h"
 #include "colossal/Search/Solver.h"
+#include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
 
 #include <algorithm>
@@ -113,13 +114,10 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
 static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, std::vector<bool> &isUsed,
                                  LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
-  // Of the axes that pins may name, a loop's is none.
-  MeshAttr ranks = MeshAttr::get(module.getContext(),
-                                 mesh.getLoopAxis() < 0 ? mesh.getAxes() : mesh.getAxes().drop_back());
   std::vector<Pin> pins;
   for (const std::string &text : options.pins) {
     std::string error;
-    std::optional<Pin> pin = parsePin(text, ranks, error);
+    std::optional<Pin> pin = parsePin(text, getRankMesh(mesh), error);
     if (!pin)
       return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));

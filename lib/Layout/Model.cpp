@@ -116,24 +116,36 @@ LogicalResult Model::readLoop() {
   return success();
 }
 
-void Model::keepLoop(std::vector<ShardingAttr> &layouts, std::optional<LoopPlace> place) const {
+void Model::keepLoop(std::vector<ShardingAttr> &layouts, std::optional<LoopPlace> place, bool isWhole) const {
   llvm::SetVector<ShardingAttr> kept;
   for (ShardingAttr layout : layouts) {
     const bool isIn = findLoop(layout, mesh).has_value();
     if (place && !isIn)
       layout = addLoop(layout, *place, mesh);
-    if (layout && (place || !isIn) && isBox(layout, mesh))
+    if (layout && (place || !isIn) && (!isWhole || isBox(layout, mesh)))
       kept.insert(layout);
   }
   layouts.assign(kept.begin(), kept.end());
 }
 
-LogicalResult Model::keepLoop(NodeInfo &info, ShardingAttr given, Location loc) const {
-  keepLoop(info.layouts, given ? findLoop(given, mesh) : std::nullopt);
+/// Of an argument or result with these attributes: whether it is a value between stages, of which no rank
+/// holds more than a turn's part.
+static bool isBetweenStages(DictionaryAttr attributes) {
+  return attributes && (attributes.contains(kReceivesAttrName) || attributes.contains(kSendsAttrName));
+}
+
+LogicalResult Model::keepLoop(NodeInfo &info, DictionaryAttr attributes, Location loc) const {
+  auto given = attributes ? attributes.getAs<ShardingAttr>(kShardingAttrName) : ShardingAttr();
+  keepLoop(info.layouts, given ? findLoop(given, mesh) : std::nullopt, !isBetweenStages(attributes));
   if (!info.layouts.empty())
     return success();
   return emitError(loc) << "'" << info.name << "' cannot lie as it is pinned: its microbatches, of which "
                         << mesh.getNumTurns() << " do not divide the batch, cannot be split further";
+}
+
+int64_t Model::countParts(DictionaryAttr attributes) const {
+  // One goes while another is computed, or computed with.
+  return isBetweenStages(attributes) ? 2 : mesh.getNumTurns();
 }
 
 //===----------------------------------------------------------------------===//
@@ -473,12 +485,12 @@ void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layo
   llvm::erase_if(layouts, [&](ShardingAttr layout) { return getStrays(layout) != least; });
 }
 
-int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish) {
+int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish, int64_t parts) {
   std::vector<search::Candidate> candidates;
   for (ShardingAttr layout : info.layouts) {
     int64_t bytes = getLocalBytes(layout, type.getElementType());
-    if (findLoop(layout, mesh)) // of inputs and outputs, all turns' parts
-      bytes *= mesh.getNumTurns();
+    if (findLoop(layout, mesh))
+      bytes *= parts;
     candidates.push_back({0, {{begin, finish, bytes}}});
   }
   return addNode(std::move(info), std::move(candidates));
@@ -544,13 +556,14 @@ LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins)
         info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
-    if (failed(keepLoop(info, function.getArgAttrOfType<ShardingAttr>(info.index, kShardingAttrName),
-                        argument.getLoc())))
+    DictionaryAttr attributes = function.getArgAttrDict(info.index);
+    if (failed(keepLoop(info, attributes, argument.getLoc())))
       return failure();
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     Block &body = function.front();
-    sources[argument] = {
-        addTensorNode(std::move(info), type, steps[&body.front()], steps[body.getTerminator()] + 1), layouts};
+    sources[argument] = {addTensorNode(std::move(info), type, steps[&body.front()],
+                                       steps[body.getTerminator()] + 1, countParts(attributes)),
+                         layouts};
   }
   return success();
 }
@@ -575,11 +588,12 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     }
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
-    if (failed(
-            keepLoop(info, function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName), value.getLoc())))
+    DictionaryAttr attributes = function.getResultAttrDict(i);
+    if (failed(keepLoop(info, attributes, value.getLoc())))
       return failure();
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
-    int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1);
+    int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1,
+                             countParts(attributes));
     transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
   }
   return success();

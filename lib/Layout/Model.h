@@ -155,11 +155,14 @@ private:
   /// All layouts of all ops, or, where these are more than a search should take, as many of each.
   void enumerateCandidates();
   /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
-  /// without it. Those that are no boxes of the tensor go.
-  void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place) const;
-  /// The layouts of an argument or result, after pins, over the loop axis where `given`, its attribute, has
-  /// it. Fails, with a diagnostic, where pins leave none.
-  mlir::LogicalResult keepLoop(NodeInfo &info, dist::ShardingAttr given, mlir::Location loc) const;
+  /// without it. `isWhole`: those that are no boxes of the tensor go, too.
+  void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place,
+                bool isWhole = true) const;
+  /// The layouts of an argument or result, after pins, over the loop axis where its attributes have it.
+  /// Fails, with a diagnostic, where pins leave none.
+  mlir::LogicalResult keepLoop(NodeInfo &info, mlir::DictionaryAttr attributes, mlir::Location loc) const;
+  /// How many turns' parts of an argument or result with these attributes a rank holds at once.
+  int64_t countParts(mlir::DictionaryAttr attributes) const;
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
   /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
@@ -182,7 +185,9 @@ private:
   /// Leaves those of `layouts` over as many axes as the recipe stores the weights of contractions over.
   void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);
-  int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end);
+  /// `parts`: that lie side by side, of what turns of the loop have a part of.
+  int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end,
+                    int64_t parts = 1);
   /// What bringing a tensor from each of some layouts to each of others costs each of `sharers` that need the
   /// same; row-major.
   search::CostTable getMoveCosts(llvm::ArrayRef<dist::ShardingAttr> froms,

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Partition/Refinement.h"
 
+#include "dialects/Dist/Loop.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <map>
@@ -164,6 +165,15 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
         rule = &ownRules.emplace_back(ruled.getFactorRule());
       ruleOf[&op] = rule;
       work.insert(&op);
+    }
+  for (BlockArgument argument : function.getArguments())
+    if (std::optional<LoopPlace> place = getLoopPlace(function.getArgAttrDict(argument.getArgNumber()))) {
+      ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
+      SmallVector<Cuts, 4> &ofArgument = cuts[argument];
+      ofArgument.resize(shape.size());
+      const int64_t size = shape[place->dim];
+      for (int64_t cut : {size / place->outer / place->size, size / place->outer})
+        addCut(ofArgument[place->dim], size, cut);
     }
   SmallVector<Operation *> ruled(work.begin(), work.end());
   SmallVector<Value> changed;

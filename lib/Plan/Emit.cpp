@@ -697,7 +697,8 @@ LogicalResult Emitter::emitPart(ProgramOp op, const BindingIndices &indices, Pro
 LogicalResult Emitter::emitStages(MutableArrayRef<ModuleOp> stages) {
   plan.set_version(2); // the first that has stages
   // A stage goes on while what it has sent waits for the next one.
-  plan.set_message_slots(1);
+  auto slots = module->getAttrOfType<IntegerAttr>(dist::kMessageSlotsAttrName);
+  plan.set_message_slots(slots ? slots.getInt() : 1);
   SmallVector<SmallVector<ProgramOp>> programs;
   std::vector<BindingIndices> indices;
   for (auto first : stages.front().getOps<ProgramOp>()) {

@@ -9,6 +9,7 @@
 #include "Messages.h"
 #include "Prepare.h"
 
+#include "dialects/Dist/Loop.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -227,7 +228,7 @@ LogicalResult FunctionLowering::bindInputs() {
     unsigned number = argument.getArgNumber();
     if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
       if (!state.turnArguments.contains(argument) &&
-          failed(lowerReceives(state.run, argument, messages, state.mesh)))
+          failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
         return failure();
       continue;
     }
@@ -255,7 +256,7 @@ LogicalResult FunctionLowering::gatherTurnInputs() {
       continue;
     unsigned number = argument.getArgNumber();
     if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
-      if (failed(lowerReceives(state.run, argument, messages, state.mesh)))
+      if (failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
         return failure();
       continue;
     }
@@ -285,7 +286,7 @@ LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
     if (parts.has_value() != ofTurns)
       continue;
     if (auto messages = state.function.getResultAttrOfType<ArrayAttr>(i, dist::kMessagesAttrName)) {
-      if (failed(lowerSends(state.run, value, messages, state.mesh)))
+      if (failed(lowerSends(state.run, value, messages, dist::getRankMesh(state.mesh))))
         return failure();
       continue;
     }

@@ -157,7 +157,7 @@ static LogicalResult copyPieces(LoweringContext &context, const dist::Message &m
   int64_t offset = 0;
   for (const dist::Piece &piece : message.pieces) {
     View inside{shard.storage, shard.offset + piece.offset,
-                SmallVector<int64_t>(piece.strides.begin(), piece.strides.end())};
+                SmallVector<int64_t>(piece.strides.begin(), piece.strides.end()), shard.turn};
     View behind{packed, offset, denseStrides(piece.sizes)};
     auto type = RankedTensorType::get(piece.sizes, element);
     if (failed(context.copy(packs ? inside : behind, type, packs ? behind : inside, loc)))
@@ -193,7 +193,7 @@ static bool isRun(const dist::Message &message) {
 static Access accessOfRun(const dist::Message &message, const View &shard, int64_t elementBytes,
                           bool writes) {
   return {shard.storage, (shard.offset + message.pieces.front().offset) * elementBytes,
-          countElements(message) * elementBytes, writes};
+          countElements(message) * elementBytes, writes, shard.turn * elementBytes};
 }
 
 LogicalResult schedule::lowerSends(LoweringContext &context, Value value, ArrayAttr messages,

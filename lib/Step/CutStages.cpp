@@ -7,8 +7,11 @@
 
 #include "colossal/Layout/OpNames.h"
 #include "colossal/Layout/OpPrices.h"
+#include "colossal/Partition/Partition.h"
+#include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/StageCut.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Loop.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -28,6 +31,42 @@ bool step::isStagePin(StringRef pin) {
   StringRef layout = pin.rsplit('=').second;
   int64_t stage;
   return layout.consume_front(kPinPrefix) && !layout.getAsInteger(10, stage);
+}
+
+MeshAttr step::getStageMesh(MeshAttr mesh) {
+  const int64_t axis = mesh.findAxis(kStageAxis);
+  if (axis < 0 || mesh.getAxisSize(axis) < 2)
+    return {};
+  MLIRContext *context = mesh.getContext();
+  SmallVector<MeshAxisAttr> axes(mesh.getAxes());
+  axes.erase(axes.begin() + axis);
+  if (axes.empty() || axes.front().getLoop())
+    axes.insert(axes.begin(), MeshAxisAttr::get(context, StringAttr::get(context, "x"), 1));
+  return MeshAttr::get(context, axes);
+}
+
+/// The number of stages, 1 where the mesh has none.
+static int countStages(MeshAttr mesh) {
+  const int64_t axis = mesh ? mesh.findAxis(kStageAxis) : -1;
+  return axis < 0 ? 1 : static_cast<int>(mesh.getAxisSize(axis));
+}
+
+std::string step::checkStagePins(ArrayRef<std::string> pins, MeshAttr mesh) {
+  const int stages = countStages(mesh);
+  for (const std::string &pin : pins) {
+    if (!isStagePin(pin))
+      continue;
+    if (stages < 2)
+      return "pin '" + pin +
+             "' puts operators into a stage, and the mesh has none: give it an axis 'stage' of two or more, "
+             "as in --mesh stage=2";
+    int64_t stage = 0;
+    (void)StringRef(pin).rsplit('=').second.drop_front(kPinPrefix.size()).getAsInteger(10, stage);
+    if (stage < 0 || stage >= stages)
+      return "pin '" + pin + "': the mesh has " + std::to_string(stages) +
+             " stages, which are numbered from 0 to " + std::to_string(stages - 1);
+  }
+  return "";
 }
 
 static double getBytes(Type type) {
@@ -283,10 +322,15 @@ static std::string getTensorName(Value value, const Chain &chain) {
 }
 
 namespace {
-/// Builds the functions of one program.
+/// Builds the functions of one program. Where `mesh` loops over microbatches, arguments say where the batch
+/// stands in them, and nothing else does.
 class ProgramCutter {
 public:
-  ProgramCutter(const Chain &chain, ArrayRef<ModuleOp> stages) : chain(chain), stages(stages) {}
+  ProgramCutter(const Chain &chain, ArrayRef<ModuleOp> stages, MeshAttr mesh)
+      : chain(chain), stages(stages), mesh(mesh) {
+    if (mesh.getLoopAxis() >= 0)
+      refinement.emplace(chain.function);
+  }
   void run();
   std::vector<StageMessage> messages;
 
@@ -302,10 +346,14 @@ private:
   void need(Value value, Part &part, int stage);
   void build(int stage, const Part &part);
   int getStageOfOutput(Value value) const;
+  /// Where the batch stands in an argument of the program, or in what one of its ops makes.
+  std::optional<LoopPlace> findBatch(Value value) const;
 
   const Chain &chain;
   ArrayRef<ModuleOp> stages;
-  llvm::MapVector<Value, int64_t> ids; ///< of values between stages
+  MeshAttr mesh;
+  std::optional<RefinementAnalysis> refinement; ///< of the function, where there is a loop
+  llvm::MapVector<Value, int64_t> ids;          ///< of values between stages
 };
 } // namespace
 
@@ -328,6 +376,23 @@ void ProgramCutter::need(Value value, Part &part, int stage) {
 int ProgramCutter::getStageOfOutput(Value value) const {
   Operation *op = value.getDefiningOp();
   return op && chain.roles.lookup(op) == Role::Chain ? chain.stageOf.lookup(op) : 0;
+}
+
+std::optional<LoopPlace> ProgramCutter::findBatch(Value value) const {
+  if (!refinement)
+    return std::nullopt;
+  func::FuncOp function = chain.function;
+  ShardingAttr layout;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    layout = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), kShardingAttrName);
+  } else {
+    Operation *op = value.getDefiningOp();
+    const FactorRule &rule = refinement->get(op).rule;
+    FailureOr<Assignment> assignment = getAssignment(op, rule, mesh);
+    if (succeeded(assignment))
+      layout = getResultSharding(op, cast<OpResult>(value).getResultNumber(), rule, *assignment);
+  }
+  return layout ? findLoop(layout, mesh) : std::nullopt;
 }
 
 void ProgramCutter::run() {
@@ -377,29 +442,34 @@ void ProgramCutter::build(int stage, const Part &part) {
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   SmallVector<Location> locations;
   auto addAttrs = [&](SmallVectorImpl<DictionaryAttr> &list, DictionaryAttr given, StringRef key,
-                      int64_t number, const std::string &name) {
+                      int64_t number, const std::string &name, std::optional<LoopPlace> batch) {
     NamedAttrList attrs(given);
     attrs.set(key, b.getI64IntegerAttr(number));
+    if (refinement) // axes have other numbers in a stage
+      attrs.erase(kShardingAttrName);
+    if (batch)
+      attrs.set(kLoopPlaceAttrName, toAttribute(context, *batch));
     if (!name.empty())
       attrs.set("colossal.name", b.getStringAttr(name));
     list.push_back(attrs.getDictionary(context));
   };
   for (Value argument : arguments) {
     unsigned place = cast<BlockArgument>(argument).getArgNumber();
-    addAttrs(argumentAttrs, function.getArgAttrDict(place), kPlaceAttrName, place, "");
+    addAttrs(argumentAttrs, function.getArgAttrDict(place), kPlaceAttrName, place, "", findBatch(argument));
   }
   for (Value value : received)
-    addAttrs(argumentAttrs, {}, kReceivesAttrName, ids.lookup(value), "recv." + getTensorName(value, chain));
+    addAttrs(argumentAttrs, {}, kReceivesAttrName, ids.lookup(value), "recv." + getTensorName(value, chain),
+             findBatch(value));
   llvm::append_range(arguments, received);
   Operation *terminator = function.front().getTerminator();
   for (unsigned place : part.outputs) {
     results.push_back(terminator->getOperand(place));
-    addAttrs(resultAttrs, function.getResultAttrDict(place), kPlaceAttrName, place, "");
+    addAttrs(resultAttrs, function.getResultAttrDict(place), kPlaceAttrName, place, "", {});
   }
   for (auto &[value, id] : ids)
     if (part.sent.contains(value)) {
       results.push_back(value);
-      addAttrs(resultAttrs, {}, kSendsAttrName, id, "send." + getTensorName(value, chain));
+      addAttrs(resultAttrs, {}, kSendsAttrName, id, "send." + getTensorName(value, chain), {});
     }
   auto own = func::FuncOp::create(
       b, function.getLoc(), function.getName(),
@@ -415,8 +485,11 @@ void ProgramCutter::build(int stage, const Part &part) {
   }
   b.setInsertionPointToEnd(body);
   for (Operation *op : chain.order)
-    if (part.ops.contains(op))
-      b.clone(*op, mapping);
+    if (part.ops.contains(op)) {
+      Operation *clone = b.clone(*op, mapping);
+      if (refinement)
+        clone->removeAttr(kAssignmentAttrName);
+    }
   SmallVector<Value> returned;
   for (Value value : results)
     returned.push_back(mapping.lookup(value));
@@ -427,17 +500,13 @@ void ProgramCutter::build(int stage, const Part &part) {
 // The phase
 //===----------------------------------------------------------------------===//
 
-static FailureOr<std::vector<StagePin>> parsePins(ModuleOp module, ArrayRef<std::string> texts, int stages) {
+static FailureOr<std::vector<StagePin>> parsePins(ModuleOp module, ArrayRef<std::string> texts) {
   std::vector<StagePin> pins;
   for (const std::string &text : texts) {
     auto [expression, layout] = StringRef(text).rsplit('=');
     int stage = 0;
     if (!layout.consume_front(kPinPrefix) || layout.getAsInteger(10, stage))
       return emitError(module.getLoc()) << "pin '" << text << "' is not of the form REGEX=stage:K", failure();
-    if (stage < 0 || stage >= stages)
-      return emitError(module.getLoc()) << "pin '" << text << "': the mesh has " << stages
-                                        << " stages, which are numbered from 0 to " << stages - 1,
-             failure();
     std::string error;
     std::optional<layout::NamePattern> name = layout::NamePattern::parse(expression.str(), error);
     if (!name)
@@ -519,31 +588,21 @@ static void describe(const Chain &chain, const StageCut &cut, ArrayRef<ModuleOp>
 
 LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepReport &report) {
   MeshAttr mesh = module->getAttrOfType<MeshAttr>(kMeshAttrName);
-  int64_t axis = mesh ? mesh.findAxis(kStageAxis) : -1;
-  const int stages = axis < 0 ? 1 : static_cast<int>(mesh.getAxisSize(axis));
+  const int stages = countStages(mesh);
   if (getStages(module).front() != module)
     return success();
-  if (stages < 2) {
-    for (const std::string &pin : options.pins)
-      return emitError(module.getLoc())
-             << "pin '" << pin
-             << "' puts operators into a stage, and the mesh has none: give it an axis "
-                "'stage' of two or more, as in --mesh stage=2";
+  if (std::string error = checkStagePins(options.pins, mesh); !error.empty())
+    return emitError(module.getLoc()) << error;
+  if (stages < 2)
     return success();
-  }
   if (mesh.getNumRanks() > options.machine.devices())
     return emitError(module.getLoc())
            << "the mesh has " << mesh.getNumRanks() << " ranks, machine '" << options.machine.name << "' "
            << options.machine.devices() << " devices";
-  FailureOr<std::vector<StagePin>> pins = parsePins(module, options.pins, stages);
+  FailureOr<std::vector<StagePin>> pins = parsePins(module, options.pins);
   if (failed(pins))
     return failure();
-  SmallVector<MeshAxisAttr> axes(mesh.getAxes());
-  axes.erase(axes.begin() + axis);
-  if (axes.empty()) // of one rank
-    axes.push_back(MeshAxisAttr::get(module.getContext(), StringAttr::get(module.getContext(), "x"), 1));
-  MeshAttr ofStage = MeshAttr::get(module.getContext(), axes);
-
+  MeshAttr ofStage = getStageMesh(mesh);
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   Weights weights;
   std::vector<Chain> chains;
@@ -579,7 +638,7 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
     modules.push_back(stage);
   }
   for (auto [c, chain] : llvm::enumerate(chains)) {
-    ProgramCutter cutter(chain, modules);
+    ProgramCutter cutter(chain, modules, mesh);
     cutter.run();
     if (c == longest)
       report.messages = std::move(cutter.messages);
@@ -591,6 +650,10 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
           layout::escapeName(name) + "=" + kPinPrefix.str() + std::to_string(chain.stageOf[op]) + "\n";
     }
   }
+  if (mesh.getLoopAxis() >= 0)
+    for (ModuleOp stage : modules)
+      if (failed(propagateBatchInStage(stage)))
+        return failure();
   describe(chains[longest], cut, modules, !pins->empty(), report);
   for (func::FuncOp function : functions)
     function.erase();

@@ -11,6 +11,8 @@
 #include "colossal/Partition/Refinement.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Loop.h"
+#include "dialects/Dist/Stages.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -41,7 +43,8 @@ public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
         places(std::move(batch.places)) {}
-  LogicalResult run();
+  /// `isPart`: of a program that is cut into stages, so that it need not have any part of the batch.
+  LogicalResult run(bool isPart);
 
 private:
   /// Carries the batch through `op`. What is wrong with that, or "".
@@ -185,7 +188,7 @@ ShardingAttr Propagation::makeSharding(Value value, Place place) const {
   return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
 }
 
-LogicalResult Propagation::run() {
+LogicalResult Propagation::run(bool isPart) {
   bool isRefused = false;
   for (Operation &op : function.front().without_terminator()) {
     if (llvm::any_of(op.getOperands(), [&](Value operand) { return unknown.contains(operand); })) {
@@ -212,15 +215,32 @@ LogicalResult Propagation::run() {
       function.setResultAttr(i, kShardingAttrName, makeSharding(value, found->second));
       isReached = true;
     }
-  if (!isReached)
+  if (!isReached && !isPart)
     return emitError(function.getLoc())
            << "program '" << function.getName() << "' has no output that depends on the batch of an input";
   return success();
 }
 
+/// What cutting a program into stages has written down for this part of it.
+static Batch readBatch(func::FuncOp function) {
+  Batch batch;
+  for (BlockArgument argument : function.getArguments())
+    if (std::optional<LoopPlace> place = getLoopPlace(function.getArgAttrDict(argument.getArgNumber())))
+      batch.places[argument] = {static_cast<int64_t>(place->dim), place->outer, place->size};
+  return batch;
+}
+
+LogicalResult step::propagateBatchInStage(ModuleOp stage) {
+  auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
+  for (auto function : stage.getOps<func::FuncOp>())
+    if (failed(Propagation(function, readBatch(function), mesh).run(/*isPart=*/true)))
+      return failure();
+  return success();
+}
+
 LogicalResult step::propagateBatch(ModuleOp module) {
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttrName);
-  if (!mesh || mesh.getLoopAxis() < 0)
+  if (!mesh || mesh.getLoopAxis() < 0 || getStages(module).front() != module)
     return success();
   const int64_t turns = mesh.getNumTurns();
   SmallVector<std::pair<func::FuncOp, Batch>> batches;
@@ -248,7 +268,7 @@ LogicalResult step::propagateBatch(ModuleOp module) {
     module->setAttr(kMeshAttrName, mesh);
   }
   for (auto &[function, batch] : batches)
-    if (failed(Propagation(function, std::move(batch), mesh).run()))
+    if (failed(Propagation(function, std::move(batch), mesh).run(/*isPart=*/false)))
       return failure();
   return success();
 }

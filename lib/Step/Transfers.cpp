@@ -7,6 +7,7 @@
 #include "colossal/Step/Transfers.h"
 
 #include "colossal/Step/CutStages.h"
+#include "dialects/Dist/Loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <map>
@@ -250,6 +251,11 @@ StageTransfer step::planTransfer(const StageLayout &from, const StageLayout &to,
 // The pass
 //===----------------------------------------------------------------------===//
 
+/// What a turn sees of a layout over a loop axis.
+static StageLayout getTurnLayout(ShardingAttr sharding, MeshAttr mesh, int64_t firstRank) {
+  return {getTurnSharding(sharding, mesh), getRankMesh(mesh), firstRank};
+}
+
 LogicalResult step::planTransfers(ModuleOp module) {
   SmallVector<ModuleOp> stages = getStages(module);
   if (stages.front() == module)
@@ -257,13 +263,17 @@ LogicalResult step::planTransfers(ModuleOp module) {
   struct End {
     func::FuncOp function;
     unsigned index;
+    int64_t stage;
     StageLayout layout;
+    bool isInLoop;
     SmallVector<Message> messages = {};
   };
+  int64_t slots = 1;
   for (auto first : stages.front().getOps<func::FuncOp>()) {
     std::map<int64_t, End> sent;
+    std::vector<int64_t> waiting(stages.size(), 0); // by sender
     // In the order in which a stage receives: by sender, then by number.
-    for (ModuleOp stage : stages) {
+    for (auto [number, stage] : llvm::enumerate(stages)) {
       auto function = stage.lookupSymbol<func::FuncOp>(first.getName());
       if (!function)
         return stage.emitOpError() << "has no part of program '" << first.getName() << "'";
@@ -278,9 +288,15 @@ LogicalResult step::planTransfers(ModuleOp module) {
         if (!sharding || source == sent.end())
           return function.emitError() << "argument #" << i << " receives value " << id.getInt()
                                       << (sharding ? ", which no earlier stage sends" : " in no layout");
+        if (source->second.isInLoop != findLoop(sharding, mesh).has_value())
+          return function.emitError() << "argument #" << i << " receives value " << id.getInt()
+                                      << " as a part of the batch, or all of it, and it is sent otherwise";
         StageTransfer transfer =
-            planTransfer(source->second.layout, {sharding, mesh, firstRank}, id.getInt());
+            planTransfer(source->second.layout, getTurnLayout(sharding, mesh, firstRank), id.getInt());
         llvm::append_range(source->second.messages, transfer.sends);
+        if (source->second.isInLoop)
+          waiting[source->second.stage] += (static_cast<int64_t>(number) - source->second.stage - 1) *
+                                           static_cast<int64_t>(transfer.sends.size());
         function.setArgAttr(i, kMessagesAttrName, toAttribute(module.getContext(), transfer.receives));
       }
       for (unsigned i = 0; i < function.getNumResults(); ++i) {
@@ -290,12 +306,16 @@ LogicalResult step::planTransfers(ModuleOp module) {
         auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName);
         if (!sharding)
           return function.emitError() << "result #" << i << " sends value " << id.getInt() << " in no layout";
-        sent.insert({id.getInt(), {function, i, {sharding, mesh, firstRank}}});
+        sent.insert({id.getInt(),
+                     {function, i, static_cast<int64_t>(number), getTurnLayout(sharding, mesh, firstRank),
+                      findLoop(sharding, mesh).has_value()}});
       }
     }
     for (auto &[id, end] : sent)
       end.function.setResultAttr(end.index, kMessagesAttrName,
                                  toAttribute(module.getContext(), end.messages));
+    slots = std::max(slots, 1 + *llvm::max_element(waiting));
   }
+  module->setAttr(kMessageSlotsAttrName, Builder(module.getContext()).getI64IntegerAttr(slots));
   return success();
 }

@@ -190,7 +190,7 @@ def jobs_of(arguments):
             recipe = list(RECIPES)[number % len(RECIPES)]
             chosen.append((middle, RECIPES[recipe][0], "local", "paper-" + recipe))
             chosen.append((middle, STAGES[number % len(STAGES)], "local", "search"))
-            chosen.append((middle, ("1", "2", "data=2,model=2")[number % 3], "local", MICROBATCHES[number // 3 % 2]))
+            chosen.append((middle, ("1", "stage=2", "2", "stage=3", "data=2,model=2", "data=2,stage=2,model=2")[number % 6], "local", MICROBATCHES[number // 6 % 2]))
         else:
             chosen = [(case, mesh, "local", "search") for case in cases for mesh in ("1", "2", "4", "8", "2x2", "2x2x2")]
             chosen += [(case, "4", "mpi", "search") for case in cases]
@@ -202,7 +202,8 @@ def jobs_of(arguments):
             chosen += [(middle, "2x2", "mpi", "paper-2d")]
             chosen += [(case, mesh, "local", parts) for case in cases if case.split("-")[0] not in ("batch1", "batch2") for parts in MICROBATCHES
                        for mesh in ("1", "2", "data=2", "data=2,model=2", "2x2x2")]
-            chosen += [(middle, "data=2,model=2", "mpi", parts) for parts in MICROBATCHES]
+            chosen += [(middle, mesh, "mpi", parts) for parts in MICROBATCHES for mesh in ("data=2,model=2", "stage=3", "stage=2,model=2")]
+            chosen += [(middle, mesh, "local", parts) for parts in MICROBATCHES for mesh in STAGES]
         if arguments.pin:
             chosen = [(case, mesh, comm, "given") for case, mesh, comm, layout in chosen if layout == "search"]
         if arguments.meshes:

@@ -131,6 +131,9 @@ std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGive
 /// diagnostic.
 mlir::FailureOr<dist::MeshAttr> makeMesh(mlir::MLIRContext *context, const CompileOptions &options);
 
+/// Puts what was cut how before what was laid out how, in the texts of `result.layout`.
+void describeStages(CompileResult &result);
+
 /// Parses a size: "1073741824", "512MiB", "2GB", "1.5GiB". None where it is anything else, or not positive.
 std::optional<uint64_t> parseBytes(llvm::StringRef text);
 

@@ -52,6 +52,12 @@ struct StepReport {
 
 /// Whether a pin puts ops into a stage, rather than fixing a layout.
 bool isStagePin(llvm::StringRef pin);
+/// What is wrong with those of `pins` that put ops into stages, on that mesh, and what to do; or "".
+std::string checkStagePins(llvm::ArrayRef<std::string> pins, dist::MeshAttr mesh);
+
+/// The mesh of one stage where `mesh` has an axis `stage` of two or more: the other axes, or one of one rank.
+/// Null where it has none.
+dist::MeshAttr getStageMesh(dist::MeshAttr mesh);
 
 /// See Passes.td. Fails with diagnostics.
 mlir::LogicalResult cutStages(mlir::ModuleOp module, const StepOptions &options, StepReport &report);

@@ -22,8 +22,11 @@ inline constexpr llvm::StringLiteral kMicrobatchAxis = "microbatch";
 /// axis of that name.
 dist::MeshAttr addMicrobatches(dist::MeshAttr mesh, int64_t count);
 
-/// See Passes.td. Does nothing where the mesh has no loop axis. Fails with diagnostics.
+/// See Passes.td. Does nothing where the mesh has no loop axis, or the module is cut into stages. Fails with
+/// diagnostics.
 mlir::LogicalResult propagateBatch(mlir::ModuleOp module);
+/// The same within one stage, whose arguments say where the batch stands (dist::kLoopPlaceAttrName).
+mlir::LogicalResult propagateBatchInStage(mlir::ModuleOp stage);
 
 std::unique_ptr<mlir::Pass> createPropagateBatch();
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Stages of a pipeline work on microbatches in the order that the cost model's simulation gives them, as a trace shows.
+
+    pipeline.py --build build
+
+A chain of products is cut into 2, 3 and 4 stages and run in several numbers of microbatches, with --trace. By GPipe's order
+(forward passes only) each stage works on microbatch 0, 1, ... to the last, each as soon as the stage before has ended with it. So of
+every rank: all that it does for a microbatch lies before all that it does for the next, in the order of the model; it begins with
+a microbatch after the stage before has ended with that; and stages work at the same time. The result must be ONNX Runtime's.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+WIDTH, LAYERS, BATCH = 256, 8, 24
+
+
+def model():
+    random = np.random.default_rng(1)
+    nodes, weights = [], []
+    for layer in range(LAYERS):
+        nodes.append(helper.make_node("MatMul", [f"h{layer}", f"w{layer}"], [f"h{layer + 1}"], name=f"product{layer}"))
+        weights.append(numpy_helper.from_array((random.standard_normal((WIDTH, WIDTH)) / 16).astype(np.float32), f"w{layer}"))
+    graph = helper.make_graph(nodes, "chain", [helper.make_tensor_value_info("h0", TensorProto.FLOAT, ["batch", 64, WIDTH])],
+                              [helper.make_tensor_value_info(f"h{LAYERS}", TensorProto.FLOAT, None)], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def call(*command):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    return done.returncode, done.stdout.strip()
+
+
+def work_of(trace, stages):
+    """By rank and layer, the (begin, end) of its products in order of time, of the last run."""
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and "run" in event.get("args", {})]
+    last = max(event["args"]["run"] for event in events)
+    work = [collections.defaultdict(list) for _ in range(stages)]
+    for event in sorted(events, key=lambda event: event["ts"]):
+        if event["args"]["run"] == last:
+            for operator in event["args"].get("operators", []):
+                if operator.startswith("product") and event["tid"] == 0:
+                    work[event["pid"]][int(operator.removeprefix("product"))].append((event["ts"], event["ts"] + event["dur"]))
+    return work
+
+
+def check(trace, stages, parts):
+    """What is not as the simulation says, one a line."""
+    work = work_of(trace, stages)
+    problems, spans = [], []
+    for stage, layers in enumerate(work):
+        counts = {layer: len(found) for layer, found in layers.items()}
+        if not layers or set(counts.values()) != {parts}:
+            return [f"stage {stage} ran its layers {counts} times, expected {parts} each"]
+        passes = [[layers[layer][part] for layer in sorted(layers)] for part in range(parts)]
+        flat = [span for one in passes for span in one]
+        if any(before[1] > after[0] for before, after in zip(flat, flat[1:])):
+            problems.append(f"stage {stage} does not do microbatch after microbatch, each in the model's order")
+        spans.append([(one[0][0], one[-1][1]) for one in passes])
+    for stage in range(1, stages):
+        for part in range(parts):
+            if spans[stage][part][0] < spans[stage - 1][part][1]:
+                problems.append(f"stage {stage} begins with microbatch {part} before stage {stage - 1} has ended with it")
+    # On a busy machine, stages may happen to take turns; in eight parts, not all of them.
+    if parts >= 8 and not any(spans[stage - 1][part + 1][0] < spans[stage][part][1] for stage in range(1, stages) for part in range(parts - 1)):
+        problems.append("stages never work at the same time")
+    return problems
+
+
+def run(stages, parts, binaries, folder, inputs, want):
+    plan, trace = folder / "model.cplan", folder / "trace.json"
+    code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "-q", "-o", plan,
+                      *(["--microbatches", parts] if parts > 1 else []))
+    if code:
+        return [f"exit {code}: {text}"]
+    code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--output", folder / "outputs.npz", "--trace", trace)
+    if code:
+        return [f"exit {code}: {text}"]
+    error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
+    return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + check(json.loads(trace.read_text()), stages, parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    failed = count = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        onnx.save(model(), folder / "model.onnx")
+        inputs = folder / "inputs.npz"
+        feed = np.random.default_rng(2).standard_normal((BATCH, 64, WIDTH)).astype(np.float32)
+        np.savez(inputs, h0=feed)
+        want = onnxruntime.InferenceSession(folder / "model.onnx").run(None, {"h0": feed})[0]
+        for stages in 2, 3, 4:
+            for parts in 1, 2, 3, 8, 5:  # 5: of 5 rows, the last one padded
+                count += 1
+                problems = run(stages, parts, arguments.build / "bin", folder, inputs, want)
+                failed += bool(problems)
+                for problem in problems:
+                    print(f"{stages} stages, {parts} microbatches: {problem}", flush=True)
+    print(f"{count - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
