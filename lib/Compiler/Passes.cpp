@@ -79,7 +79,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
 };
 } // namespace
 
-void registerPhases(const CompileOptions &options) {
+void registerPhases(const CompileOptions &options, CompileResult *result) {
   outline::registerPasses();
   step::registerPasses();
   partition::registerPasses();
@@ -89,7 +89,8 @@ void registerPhases(const CompileOptions &options) {
   // A pipeline of an unknown phase must be an error of the command line, which only a custom parser can give.
   registerPassPipeline(
       "colossal-pipeline", "Run the phases after import, up to the one named by to=",
-      [&options](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> error) {
+      [&options, result](OpPassManager &manager, StringRef text,
+                         function_ref<LogicalResult(const Twine &)> error) {
         PipelineOptions parsed;
         if (failed(parsed.parseFromString(text)))
           return failure();
@@ -98,7 +99,7 @@ void registerPhases(const CompileOptions &options) {
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
                        "' is not one of import, outline, step, search, partition, schedule");
         manager.addPass(createVerifyPhasePass(Phase::Import));
-        buildPhases(manager, options, Phase::Import, *last, nullptr);
+        buildPhases(manager, options, Phase::Import, *last, result);
         return success();
       },
       [](function_ref<void(const detail::PassOptions &)> handler) { handler(PipelineOptions()); });

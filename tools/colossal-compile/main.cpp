@@ -171,6 +171,22 @@ static int compileModel(MLIRContext &context, Options &options) {
   std::_Exit(code);
 }
 
+/// What of the options does not fit their mesh, and what to do; or "".
+static std::string checkMesh(const CompileOptions &options, dist::MeshAttr mesh) {
+  if (std::string error = step::checkStagePins(options.layout.pins, mesh); !error.empty())
+    return error;
+  const std::string &recipe = options.layout.recipe;
+  if (dist::MeshAttr ofStage = step::getStageMesh(mesh)) {
+    if (!recipe.empty() && ofStage.getNumRanks() == 1)
+      return "--layout '" + recipe +
+             "' splits over axes inside of a stage, and the mesh has none beside 'stage': " +
+             "give it one, as in --mesh " + options.mesh + ",model=2";
+    mesh = ofStage;
+  }
+  std::string error = layout::checkRecipe(recipe, mesh);
+  return error.empty() ? "" : "--layout: " + error;
+}
+
 static int run(Options &options) {
   if (options.listOperators)
     return printOperators(options), 0;
@@ -193,10 +209,9 @@ static int run(Options &options) {
     if (failed(mesh) || failed(makeMesh(&context, options.compile)))
       return 2;
     // Axes of a mesh that is searched for a number of devices come beside those that are given.
-    std::string error =
-        options.compile.devices ? "" : layout::checkRecipe(options.compile.layout.recipe, *mesh);
-    if (!error.empty()) {
-      emitError(UnknownLoc::get(&context)) << "--layout: " << error;
+    if (std::string error = options.compile.devices ? "" : checkMesh(options.compile, *mesh);
+        !error.empty()) {
+      emitError(UnknownLoc::get(&context)) << error;
       return 2;
     }
   }

@@ -61,6 +61,11 @@ static cl::opt<std::string> recipe("layout",
                                    cl::cat(category));
 static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md; REGEX=stage:K"),
                                   cl::cat(category));
+static cl::opt<bool>
+    explain("explain",
+            cl::desc("of --colossal-pipeline: print what stands in which stage and was split how, "
+                     "and why, to standard error"),
+            cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
 static cl::opt<bool> missingWeights("allow-missing-weights",
@@ -245,12 +250,13 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << "colossal-opt " COLOSSAL_VERSION "\n"; });
   static CompileOptions options;
+  static CompileResult result; // what phases report
   DialectRegistry registry;
   registerDialects(registry);
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();
-  registerPhases(options);
+  registerPhases(options, &result);
   registerCLIOptions("", registry);
   hideOthers();
   if (argc == 3 && StringRef(argv[1]) == "--write-manual") {
@@ -280,11 +286,15 @@ int main(int argc, char **argv) {
     return refuse(wrong);
   std::string text;
   llvm::raw_string_ostream stream(text);
-  LogicalResult result =
+  LogicalResult done =
       MlirOptMain(stream, std::move(buffer), registry, MlirOptMainConfig::createFromCLOptions());
   // Of a file that is split, the parts that went well are shown; a file holds all of them.
-  if (succeeded(result) || isStandardOutput(output))
+  if (succeeded(done) || isStandardOutput(output))
     if (OutputError unwritten = writeOutput(output, text))
       return refuse(unwritten);
-  return failed(result);
+  if (explain && succeeded(done)) {
+    describeStages(result);
+    llvm::errs() << result.layout.explanation << result.layout.summary;
+  }
+  return failed(done);
 }

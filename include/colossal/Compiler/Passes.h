@@ -34,8 +34,8 @@ std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
 
 /// Registers the passes above, `--colossal-verify-phase`, and the pipeline `--colossal-pipeline=to=PHASE`,
 /// which runs the phases after import up to PHASE. `options` gives what they need beyond the IR; it must
-/// outlive every pass.
-void registerPhases(const CompileOptions &options);
+/// outlive every pass, as must `result`, which gets what they report where it is not null.
+void registerPhases(const CompileOptions &options, CompileResult *result = nullptr);
 
 } // namespace colossal
 
