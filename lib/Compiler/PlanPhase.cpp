@@ -172,6 +172,8 @@ LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileRe
                                                   : "memory of the plan, on a rank of the largest stage: ") +
                            memory.describe() + "\n";
   result.plan.mutable_report()->set_summary(result.layout.summary);
+  if (options.objective == Objective::Throughput && !result.stages.empty())
+    result.plan.set_runs_overlap(true);
   addImages(result);
   plan::repairText(result.plan);
   return success();

@@ -414,14 +414,22 @@ colossal_status colossal_select(colossal_session *session, size_t *program) {
 }
 
 colossal_status colossal_run(colossal_session *session, size_t *program) {
+  return colossal_run_many(session, 1, program);
+}
+
+colossal_status colossal_run_many(colossal_session *session, size_t runs, size_t *program) {
   return withSession(session, [&](colossal_session &own) -> Status {
+    if (runs < 1 || runs > UINT32_MAX)
+      return {Code::InvalidArgument,
+              "colossal_run_many takes 1 to 2^32 - 1 runs, not " + std::to_string(runs)};
     own.outputs.clear();
     own.collected = false, own.last = nullptr;
     const ProgramDescription *selected = nullptr;
     COLOSSAL_RETURN_IF_ERROR(own.select(selected));
     const uint64_t before = own.session->collectiveBytes();
-    COLOSSAL_RETURN_IF_ERROR(own.session->run(selected->index, own.inputs, &own.seconds));
-    own.collectiveBytes = own.session->collectiveBytes() - before;
+    COLOSSAL_RETURN_IF_ERROR(
+        own.session->run(selected->index, own.inputs, &own.seconds, static_cast<unsigned>(runs)));
+    own.collectiveBytes = (own.session->collectiveBytes() - before) / runs;
     own.last = selected;
     if (program)
       *program = static_cast<size_t>(selected - own.programs.data());
@@ -485,6 +493,7 @@ colossal_status colossal_get_statistics(const colossal_session *session, colossa
     all.size = statistics->size;
     all.ranks = opened.ranks(), all.threads = opened.threads(), all.root = opened.root();
     all.arena_bytes = opened.arenaBytes();
+    all.runs_overlap = opened.plan().runs_overlap();
     if (own.last) {
       const plan::Program &program = opened.plan().programs(own.last->index);
       all.collective_bytes = own.collectiveBytes, all.seconds = own.seconds;

@@ -228,11 +228,11 @@ Status Rank::read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::
   return hostAccess.read(*queues[0], at(ref, nullptr), bytes, reader);
 }
 
-Status Rank::run(int program) {
+Status Rank::run(int program, uint32_t number) {
   crashContext() = {static_cast<int>(rank()), &position};
   if (shared.trace)
     for (Trace &trace : traces)
-      trace.beginRun(shared.runs);
+      trace.beginRun(number);
   markTraffic();
   Status status = execute(*programs[static_cast<size_t>(program)], {values.data(), 0});
   for (size_t i = 0; i < std::size(queues); ++i)

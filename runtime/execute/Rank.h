@@ -42,8 +42,8 @@ public:
   /// Loads code, allocates arenas and resolves all programs. Ranks call it at the same time: it creates the
   /// groups.
   Status prepare();
-  /// Runs a program's instructions to their end.
-  Status run(int program);
+  /// Runs a program's instructions to their end. `number`: of the run, since the plan was opened.
+  Status run(int program, uint32_t number);
 
   uint32_t rank() const { return communicator.control->rank(); }
   const plan::StageView &ownStage() const { return stage; }

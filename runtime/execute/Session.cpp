@@ -263,7 +263,7 @@ Status Session::Core::start(const SessionOptions &options) {
   COLOSSAL_RETURN_IF_ERROR(rankThreads->run([](Rank &rank) { return rank.prepare(); }));
   for (int program = 0; program < file.plan().programs_size(); ++program)
     if (file.plan().programs(program).role() == plan::Program::LOAD)
-      COLOSSAL_RETURN_IF_ERROR(rankThreads->run([program](Rank &rank) { return rank.run(program); }));
+      COLOSSAL_RETURN_IF_ERROR(rankThreads->run([program](Rank &rank) { return rank.run(program, 0); }));
   shared.weights.close();
   shared.trace = options.trace; // runs, not loading
   return {};
@@ -354,9 +354,10 @@ Status Session::Core::checkComputed(int program) {
   return {};
 }
 
-Status Session::run(int program, const Tensors &inputs, double *seconds) {
+Status Session::run(int program, const Tensors &inputs, double *seconds, unsigned times) {
   COLOSSAL_RETURN_IF_ERROR(core->learn(&plan().programs(program), inputs));
-  ++core->shared.runs;
+  const uint32_t first = core->shared.runs + 1;
+  core->shared.runs += times;
   Clock::time_point begin, end;
   Status status = core->rankThreads->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, rank));
@@ -364,7 +365,11 @@ Status Session::run(int program, const Tensors &inputs, double *seconds) {
     rank.leftBarrier();
     if (&rank == core->ranks[0].get())
       begin = Clock::now();
-    COLOSSAL_RETURN_IF_ERROR(rank.run(program));
+    for (unsigned run = 0; run < times; ++run) {
+      if (run > 0)
+        COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, rank));
+      COLOSSAL_RETURN_IF_ERROR(rank.run(program, first + run));
+    }
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     if (&rank == core->ranks[0].get())
       end = Clock::now();

@@ -69,9 +69,10 @@ public:
   /// be equal. Where none fits, the message lists what each program takes. Converts types that the file
   /// formats lack.
   Status select(Tensors &inputs, int &program) const;
-  /// Runs a program once. `seconds` (optional) is the time from all ranks' start to all ranks' end, without
-  /// scattering.
-  Status run(int program, const Tensors &inputs, double *seconds = nullptr);
+  /// Runs a program `times` times; a rank begins with the next run when it has ended one, so that stages of a
+  /// pipeline work on several. `seconds` (optional) is the time from all ranks' start of the first to all
+  /// ranks' end of the last, without scattering the first one's inputs.
+  Status run(int program, const Tensors &inputs, double *seconds = nullptr, unsigned times = 1);
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   Status outputs(int program, Tensors &outputs);
 

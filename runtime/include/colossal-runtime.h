@@ -147,6 +147,10 @@ COLOSSAL_API colossal_status colossal_set_random_input(colossal_session *session
 COLOSSAL_API colossal_status colossal_select(colossal_session *session, size_t *program);
 /* Runs it. `program` (may be NULL) tells which it was. */
 COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *program);
+/* Runs it `runs` times (1 to 2^32 - 1) with the same inputs. A rank begins with the next run when it has
+ * ended one, whatever the others do, so that stages of a pipeline work on several runs at once. Outputs are
+ * those of the last; `seconds` of the statistics is the time of all. */
+COLOSSAL_API colossal_status colossal_run_many(colossal_session *session, size_t runs, size_t *program);
 
 /* An output of the last run; `data` belongs to the session and is valid until the next run. The first call
  * after a run collects all outputs from the ranks: with mpi every process makes it, rank 0 gets the data and
@@ -173,6 +177,7 @@ typedef struct colossal_statistics {
   uint64_t planned_collective_bytes; /* the same, as planned */
   double seconds;                    /* of the last run, from all ranks' start to all ranks' end */
   double predicted_seconds;          /* the compiler's estimate for that program; 0 where there is none */
+  int runs_overlap;                  /* whether it was compiled for the throughput of colossal_run_many */
 } colossal_statistics;
 COLOSSAL_API colossal_status colossal_get_statistics(const colossal_session *session,
                                                      colossal_statistics *statistics);

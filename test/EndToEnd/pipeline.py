@@ -89,6 +89,23 @@ def run(stages, parts, binaries, folder, inputs, want):
     return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + check(json.loads(trace.read_text()), stages, parts)
 
 
+def overlap(binaries, folder, inputs, want):
+    """Runs of a benchmark overlap where the plan was compiled for throughput, or where one asks for it."""
+    plan, problems = folder / "model.cplan", []
+    for objective in "latency", "throughput":
+        code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", "stage=3", "-q", "-o", plan, "--objective", objective)
+        if code:
+            return [f"exit {code}: {text}"]
+        for asked in None, "latency", "throughput":
+            code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--output", folder / "outputs.npz", "--benchmark", 8, "--json",
+                              *(["--objective", asked] if asked else []))
+            found = json.loads(text) if code == 0 else {}
+            error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
+            if found.get("runs_overlap") != ((asked or objective) == "throughput") or found.get("runs") != 8 or not error < 1e-5:
+                problems.append(f"compiled for {objective}, run for {asked}: exit {code}, error {error}, {text}")
+    return problems
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -108,6 +125,11 @@ def main():
                 failed += bool(problems)
                 for problem in problems:
                     print(f"{stages} stages, {parts} microbatches: {problem}", flush=True)
+        count += 1
+        problems = overlap(arguments.build / "bin", folder, inputs, want)
+        failed += bool(problems)
+        for problem in problems:
+            print(f"runs that overlap: {problem}", flush=True)
     print(f"{count - failed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -394,7 +394,7 @@ void addModelOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("--objective", raw.objective,
                  "what the mesh is chosen for: latency (default), the time of one run from its inputs to its "
                  "outputs, or throughput, the runs that are done in a second where they follow one another; "
-                 "while runs do not overlap, that is 1 / latency")
+                 "that is 1 / latency, but for pipeline stages, which then work on several runs at once")
       ->check(CLI::IsMember({"latency", "throughput"}));
   app.add_option(
          "--dim", raw.dims,

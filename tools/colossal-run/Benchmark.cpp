@@ -65,6 +65,8 @@ std::string benchmarkText(const Benchmark &benchmark) {
   if (benchmark.items)
     text += format(", %.6g items (of %llu a run)", runs * static_cast<double>(benchmark.items),
                    static_cast<unsigned long long>(benchmark.items));
+  if (benchmark.overlaps)
+    text += "; runs overlapped, each counts its part of the time of all";
   text += format("; loaded in %.3f s, %u runs to warm up\n", benchmark.loadSeconds, benchmark.warmUps);
   if (benchmark.operators.empty())
     return text;
@@ -85,6 +87,7 @@ void addJson(const Benchmark &benchmark, nlohmann::json &report) {
   const double runs = static_cast<double>(benchmark.seconds.size()) / benchmark.total();
   report["load_s"] = benchmark.loadSeconds;
   report["warm_up_runs"] = benchmark.warmUps;
+  report["runs_overlap"] = benchmark.overlaps;
   report["percentiles_s"] = {{"50", benchmark.percentile(0.5)},
                              {"90", benchmark.percentile(0.9)},
                              {"99", benchmark.percentile(0.99)}};

@@ -106,6 +106,11 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
          "--benchmark", options.benchmark,
          "Run this many times after a warm-up; print percentiles, throughput and the dearest operators")
       ->check(CLI::Range(1u, 100000000u));
+  app.add_option("--objective", options.objective,
+                 "What --benchmark measures: latency, one run after the other, or throughput, where a rank "
+                 "begins with\n"
+                 "the next run when it has ended one (default: what the plan was compiled for)")
+      ->check(CLI::IsMember({"latency", "throughput"}));
   app.add_option("--warm-up", options.warmUps,
                  "Runs before those that count (default with --benchmark: 1 to 5, by its number; else 0)")
       ->check(CLI::Range(0u, 100000000u));

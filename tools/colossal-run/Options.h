@@ -20,6 +20,7 @@ struct Options {
   double rtol = 1e-4, atol = 1e-6;
   std::optional<uint64_t> randomInputs;
   unsigned benchmark = 0;
+  std::string objective; ///< of the benchmark; empty: what the plan was compiled for
   std::optional<unsigned> warmUps;
   bool memory = false, dumpPlan = false, json = false, printInputs = false;
 };
