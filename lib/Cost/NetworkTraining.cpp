@@ -73,9 +73,9 @@ public:
     result.bubble = schedule.bubble;
     for (std::size_t s = 0; s < firsts.size(); ++s) {
       double reduction = 0, update = 0;
-      RankMemory memory;
+      StageMemory memory;
       for (std::size_t i = firsts[s]; i < end(firsts, s); ++i) {
-        RankMemory own = stateOf(i);
+        StageMemory own = stateOf(i);
         memory.parameters += own.parameters;
         memory.gradients += own.gradients;
         memory.optimizer += own.optimizer;
@@ -111,9 +111,9 @@ private:
                     : Group{layout.data * layout.tensor, 1, layout.devices()};
   }
 
-  RankMemory stateOf(std::size_t i) const {
+  StageMemory stateOf(std::size_t i) const {
     double count = blocks[i].parameters / split(i), ranks = replicas(splitsChannels(i)).size;
-    RankMemory memory;
+    StageMemory memory;
     memory.parameters = count * layout.parameterBytes / (layout.zero >= 3 ? ranks : 1);
     memory.gradients = count * layout.gradientBytes / (layout.zero >= 2 ? ranks : 1);
     memory.optimizer = count * layout.optimizerBytes / (layout.zero >= 1 ? ranks : 1);

@@ -1,24 +1,21 @@
-// A step: the pieces of the model on their stages, the schedule over them, then gradients and the optimizer.
+// A transformer's pieces as units, and the units of each stage as published runs cut them; StepCost.h makes a
+// step of them.
 #include "colossal/Cost/Training.h"
 
 #include "colossal/Cost/ChainCut.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 namespace colossal::cost {
 
 namespace {
 
-/// Bytes that an optimizer in mixed precision moves for one parameter: gradient unscaled to f32 (2 + 4), Adam
-/// (16 read, 12 written), the new 16-bit copy (2).
-constexpr double kOptimizerTraffic = 36;
-
 class StepModel {
 public:
   StepModel(const CostModel &machine, const ModelDimensions &model, const TrainingLayout &layout)
-      : machine(machine), model(model), layout(layout), ops(machine, layout.hostLaunchSeconds) {
+      : machine(machine), model(model), layout(layout), ops(machine, layout.hostLaunchSeconds),
+        step(machine, stateTypes(layout)) {
     int devices = layout.devices();
     piece.tensor = layout.tensor;
     piece.context = layout.context;
@@ -35,7 +32,6 @@ public:
     piece.tensorGroup = {layout.tensor, 1, devices};
     piece.contextGroup = {layout.context, layout.tensor, devices};
     piece.expertGroup = {layout.data, layout.tensor * layout.context, devices};
-    dataGroup = {layout.data * layout.context, layout.tensor, devices};
   }
 
   LayerSeconds seconds(const PieceWork &work) const {
@@ -64,45 +60,46 @@ public:
     result.error = check();
     if (!result.error.empty())
       return result;
-    PipelineProblem problem;
-    problem.schedule =
-        layout.pipeline == 1 && layout.schedule != Schedule::GPipe ? Schedule::OneFOneB : layout.schedule;
-    bool interleaves = problem.schedule == Schedule::Interleaved || problem.schedule == Schedule::ZeroBubbleV;
-    problem.stages = layout.pipeline;
-    problem.chunks = interleaves ? layout.chunks : 1;
-    problem.microbatches = layout.microbatches();
-    fill(problem);
-    if (problem.work.empty()) {
+    StepShape shape = this->shape();
+    std::vector<UnitCost> kinds = {unit(embeddingWork(model, piece)), unit(layerWork(model, piece)),
+                                   unit(headWork(model, piece))};
+    fillState(kinds);
+    std::vector<double> layers = layersOfChunks(shape, kinds);
+    if (layers.empty()) {
       result.error = "there are more stages than contractions to cut between";
       return result;
     }
-    if (problem.stages > 1) {
-      problem.transferBlocks = !splitsBackward(problem.schedule) && !layout.asyncPipeline;
-      fillHops(problem);
+    // Units of each chunk: its layers, the embedding before the first and the head behind the last.
+    std::vector<int> units, parts;
+    std::vector<double> amounts;
+    auto add = [&](int kind, double amount) {
+      units.push_back(kind);
+      amounts.push_back(amount);
+      ++parts.back();
+    };
+    for (std::size_t c = 0; c < layers.size(); ++c) {
+      parts.push_back(0);
+      if (c == 0)
+        add(kEmbedding, 1);
+      add(kLayer, layers[c]);
+      if (c + 1 == layers.size())
+        add(kHead, 1);
     }
+    UnitOrder order{kinds, units, parts, &amounts};
+    PipelineProblem problem = step.problem(shape, order);
     PipelineResult schedule = simulate(problem);
     if (!schedule.error.empty()) {
       result.error = schedule.error;
       return result;
     }
-    result.pipeline = schedule.steadySeconds;
-    result.bubble = schedule.bubble;
-    for (int s = 0; s < layout.pipeline; ++s) {
-      double reduction = gradientSeconds(s, schedule.seconds), update = optimizerSeconds(s);
-      // Where steps follow each other without a common end, what counts is from step to step.
-      double end = schedule.stageEnd[s] - (schedule.seconds - schedule.steadySeconds) + reduction + update;
-      if (end > result.seconds) {
-        result.seconds = end;
-        result.reduction = reduction;
-        result.optimizer = update;
-      }
-      RankMemory memory = state(s);
-      memory.activations = schedule.peakBytes[s];
-      memory.transient = transient[s];
-      result.peakBytes = std::max(result.peakBytes, memory.total());
-      result.memory.push_back(memory);
-    }
-    result.seconds *= 1 + machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes()));
+    StepPrice price = step.price(shape, problem, schedule, step.stages(shape, order));
+    result.seconds = price.seconds;
+    result.pipeline = price.pipeline;
+    result.reduction = price.reduction;
+    result.optimizer = price.optimizer;
+    result.bubble = price.bubble;
+    result.memory = std::move(price.memory);
+    result.peakBytes = price.peakBytes;
     return result;
   }
 
@@ -141,25 +138,82 @@ private:
     return "";
   }
 
-  void fillHops(PipelineProblem &problem) const {
-    // Each tensor rank sends its part of what all of them hold.
-    double bytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden / layout.tensor;
-    // A device that waits for a transfer waits for its launch as well.
-    double launch = problem.transferBlocks ? machine.machine().fitted["host_launch_seconds"] : 0;
-    for (int s = 0; s < layout.pipeline; ++s)
-      problem.hopSeconds.push_back(hopSeconds(machine, bytes, s, layout.pipeline, layout.devices()) + launch);
+  static constexpr int kEmbedding = 0, kLayer = 1, kHead = 2;
+
+  static StateTypes stateTypes(const TrainingLayout &layout) {
+    StateTypes types;
+    types.parameter = layout.parameterBytes;
+    types.gradient = layout.gradientBytes;
+    types.optimizer = layout.optimizerBytes;
+    return types; // reduced and gathered in 16 bits
   }
 
-  double nodes() const {
-    double inside = machine.machine().levels.front().units;
-    return layout.devices() / inside;
+  StepShape shape() const {
+    StepShape shape;
+    shape.pipeline = layout.pipeline;
+    shape.data = layout.data;
+    shape.context = layout.context;
+    shape.tensor = layout.tensor;
+    shape.microbatches = layout.microbatches();
+    shape.schedule =
+        layout.pipeline == 1 && layout.schedule != Schedule::GPipe ? Schedule::OneFOneB : layout.schedule;
+    bool interleaves = shape.schedule == Schedule::Interleaved || shape.schedule == Schedule::ZeroBubbleV;
+    shape.chunks = interleaves ? layout.chunks : 1;
+    shape.zero = layout.zero;
+    shape.overlapGradients = layout.bucketedGradients;
+    shape.reducesOverContext = true;
+    shape.keepsGathered = true;
+    shape.transfersBeside = layout.asyncPipeline;
+    shape.transferLaunch = machine.machine().fitted["host_launch_seconds"];
+    shape.commonEnd = false;
+    return shape;
   }
 
-  /// Layers of each chunk in the model's order.
-  std::vector<double> layersOfChunks(int stages, int chunks) const {
-    if (chunks == 1 && !layout.stageLayers.empty())
+  /// A piece as a unit, without what it keeps and holds.
+  UnitCost unit(const PieceWork &work) const {
+    UnitCost cost;
+    LayerSeconds time = seconds(work);
+    cost.forward = time.forward;
+    cost.backward = time.backward;
+    cost.weightGradient = time.weightGradient;
+    cost.forwardCollective = collectiveSeconds(work.forward);
+    cost.collective =
+        cost.forwardCollective + collectiveSeconds(work.recompute) + collectiveSeconds(work.backward);
+    // Each tensor rank hands on its part of what all of them hold.
+    cost.outputBytes = 2 * layout.microBatch * model.sequence / layout.context * model.hidden / layout.tensor;
+    return cost;
+  }
+
+  /// What the three kinds of unit keep for the backward pass and hold.
+  void fillState(std::vector<UnitCost> &kinds) const {
+    UnitCost &embedding = kinds[kEmbedding], &layer = kinds[kLayer], &head = kinds[kHead];
+    layer.savedBytes = layerActivationBytes(model, piece);
+    // Inputs of the four contractions stay for their weights' gradients.
+    layer.weightSavedBytes = std::min(layer.savedBytes, weightGradientBytes());
+    if (layout.recompute == Recompute::Full)
+      layer.transientBytes = layerTransientBytes(model, piece);
+    // Logits in 16 bits, in f32, their softmax, and gradients of both.
+    head.transientBytes = layout.microBatch * model.sequence / layout.context * model.vocabulary /
+                          layout.tensor * (layout.compiled ? 14 : 16);
+    layer.parameters = model.sharedLayerParameters() / layout.tensor;
+    if (model.experts > 0)
+      layer.parameters +=
+          (model.layerParameters() - model.sharedLayerParameters()) / layout.tensor / piece.expertParallel;
+    embedding.parameters = model.embeddingParameters() / layout.tensor;
+    head.parameters = model.vocabulary * model.hidden / layout.tensor;
+    layer.readAgain = layer.parameters;
+    head.readAgain = head.parameters;
+    if (model.tiedEmbedding)
+      embedding.shared[0] = head.shared[0] = head.parameters;
+  }
+
+  /// Layers of each chunk in the model's order, as published runs cut them; empty where that cannot be.
+  std::vector<double> layersOfChunks(const StepShape &shape, const std::vector<UnitCost> &kinds) const {
+    if (layout.cutsInsideLayers && shape.pipeline > 1)
+      return cutLayers(kinds);
+    if (shape.chunks == 1 && !layout.stageLayers.empty())
       return layout.stageLayers;
-    int parts = stages * chunks;
+    int parts = shape.pipeline * shape.chunks;
     double total = model.layers + (layout.endsCountAsLayers ? 2 : 0);
     std::vector<double> layers(parts);
     double each = std::floor(total / parts), rest = total - each * parts;
@@ -194,9 +248,10 @@ private:
   }
 
   /// Layers of each stage where stages are cut between operations. State is taken to lie evenly in a layer.
-  std::vector<double> cutLayers(const LayerSeconds &layer, const LayerSeconds &head,
-                                const LayerSeconds &embedding) const {
-    auto all = [](const LayerSeconds &time) { return time.forward + time.backward + time.weightGradient; };
+  std::vector<double> cutLayers(const std::vector<UnitCost> &kinds) const {
+    auto all = [&](int kind) {
+      return kinds[kind].forward + kinds[kind].backward + kinds[kind].weightGradient;
+    };
     std::vector<double> inside = layerParts();
     if (inside.empty() || model.layers * static_cast<double>(inside.size()) > 1e6)
       return {};
@@ -204,11 +259,11 @@ private:
     std::vector<double> share;
     for (int l = 0; l < static_cast<int>(model.layers); ++l)
       for (double part : inside) {
-        parts.push_back({part * all(layer), 0, 0, 0});
+        parts.push_back({part * all(kLayer), 0, 0, 0});
         share.push_back(part);
       }
-    parts.front().seconds += all(embedding);
-    parts.back().seconds += all(head);
+    parts.front().seconds += all(kEmbedding);
+    parts.back().seconds += all(kHead);
     std::vector<std::size_t> firsts = cutChain(parts, layout.pipeline, layout.microbatches(), 1);
     std::vector<double> layers(firsts.size());
     for (std::size_t s = 0; s < firsts.size(); ++s)
@@ -217,138 +272,10 @@ private:
     return layers;
   }
 
-  void fill(PipelineProblem &problem) {
-    LayerSeconds layer = this->layer(), head = seconds(headWork(model, piece)),
-                 embedding = seconds(embeddingWork(model, piece));
-    std::vector<double> layers = layout.cutsInsideLayers && problem.stages > 1
-                                     ? cutLayers(layer, head, embedding)
-                                     : layersOfChunks(problem.stages, problem.chunks);
-    if (layers.empty())
-      return;
-    // With a pipeline, parameters stay whole between microbatches. Gradients that are kept over ranks are
-    // scattered in every microbatch.
-    double gather = parameterGatherSeconds() / (layout.pipeline > 1 ? layout.microbatches() : 1);
-    double scatter = layout.zero == 2 ? gradientScatterSeconds() : layout.zero >= 3 ? gather : 0;
-    double kept = layerActivationBytes(model, piece);
-    double tokens = layout.microBatch * model.sequence / layout.context;
-    stageLayers.assign(problem.stages, 0);
-    transient.assign(problem.stages, 0);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      ChunkWork work;
-      bool first = i == 0, last = i + 1 == layers.size();
-      // Parameters kept over ranks are gathered while the layer before computes, forward and backward.
-      double forward = beside(layer.forward, gather);
-      double backward =
-          beside(layer.backward + layer.weightGradient, gather + scatter) - layer.weightGradient;
-      work.forward = layers[i] * forward + (first ? embedding.forward : 0) + (last ? head.forward : 0);
-      work.backward = layers[i] * backward + (first ? embedding.backward : 0) + (last ? head.backward : 0);
-      work.weightGradient = layers[i] * layer.weightGradient + (last ? head.weightGradient : 0);
-      work.activationBytes = layers[i] * kept;
-      // Inputs of the four contractions stay for their weights' gradients.
-      work.weightGradientBytes = std::min(work.activationBytes, layers[i] * weightGradientBytes());
-      int stage = stageOf(static_cast<int>(i), problem);
-      stageLayers[stage] += layers[i];
-      double peak =
-          layers[i] > 0 && layout.recompute == Recompute::Full ? layerTransientBytes(model, piece) : 0;
-      if (last) // logits in 16 bits, in f32, their softmax, and gradients of both
-        peak = std::max(peak, tokens * model.vocabulary / layout.tensor * (layout.compiled ? 14 : 16));
-      work.transientBytes = 0;
-      transient[stage] = std::max(transient[stage], peak);
-      problem.work.push_back(work);
-    }
-  }
-
-  /// Computing and communicating at once: the longer of the two, and part of the other, since they share the
-  /// device.
-  double beside(double compute, double communication) const {
-    return std::max(compute, communication) +
-           machine.machine().fitted["overlap_contention"] * std::min(compute, communication);
-  }
-
-  int stageOf(int part, const PipelineProblem &problem) const {
-    if (problem.schedule == Schedule::ZeroBubbleV && part >= problem.stages)
-      return 2 * problem.stages - 1 - part;
-    return part % problem.stages;
-  }
-
   double weightGradientBytes() const {
     double sbh = layout.microBatch * model.sequence / layout.context * model.hidden;
     double gate = model.feedForwardWidth() / model.hidden;
     return sbh * (2 + 2 + 2.0 / layout.tensor + 2 * gate / layout.tensor);
-  }
-
-  double stageParameters(int stage) const {
-    double count = stageLayers[stage] * model.sharedLayerParameters() / layout.tensor;
-    if (model.experts > 0)
-      count += stageLayers[stage] * (model.layerParameters() - model.sharedLayerParameters()) /
-               layout.tensor / piece.expertParallel;
-    if (stage == 0)
-      count += model.embeddingParameters() / layout.tensor;
-    if (stage == layout.pipeline - 1 && (layout.pipeline > 1 || !model.tiedEmbedding))
-      count += model.vocabulary * model.hidden / layout.tensor;
-    return count;
-  }
-
-  RankMemory state(int stage) const {
-    double count = stageParameters(stage), ranks = layout.data * layout.context;
-    RankMemory memory;
-    memory.parameters = count * layout.parameterBytes / (layout.zero >= 3 ? ranks : 1);
-    memory.gradients = count * layout.gradientBytes / (layout.zero >= 2 ? ranks : 1);
-    memory.optimizer = count * layout.optimizerBytes / (layout.zero >= 1 ? ranks : 1);
-    // Whole in 16 bits: two layers at a time; with a pipeline, all of the stage's between its microbatches,
-    // and their gradients in f32.
-    if (layout.zero >= 3 && layout.pipeline > 1) {
-      memory.parameters += 2 * count;
-      memory.gradients += 4 * count;
-    } else if (layout.zero >= 3) {
-      memory.parameters += 2 * 2 * model.layerParameters() / layout.tensor;
-      memory.gradients += 2 * 2 * model.layerParameters() / layout.tensor;
-    }
-    return memory;
-  }
-
-  double gradientScatterSeconds() const {
-    return machine.seconds(Collective::ReduceScatter, 2 * model.layerParameters() / layout.tensor, dataGroup);
-  }
-
-  /// To bring one layer's parameters together, or to scatter its gradients.
-  double parameterGatherSeconds() const {
-    if (layout.zero < 3 || dataGroup.size <= 1)
-      return 0;
-    double bytes = 2 * model.layerParameters() / layout.tensor;
-    double seconds = machine.seconds(Collective::AllGather, bytes, dataGroup);
-    double limit = machine.machine().fitted["sharded_parameter_bandwidth"];
-    if (limit > 0 && nodes() > 1)
-      seconds =
-          std::max(seconds, CostModel::bytesMoved(Collective::AllGather, bytes, dataGroup.size) / limit);
-    return seconds;
-  }
-
-  double gradientSeconds(int stage, double pipelineSeconds) const {
-    double seconds = 0;
-    double bytes = 2 * stageParameters(stage);
-    if (layout.zero < 3 && dataGroup.size > 1) {
-      // Reduce-scatter and, after the update, all-gather of parameters move as much as an all-reduce.
-      seconds =
-          machine.seconds(layout.zero == 2 ? Collective::AllGather : Collective::AllReduce, bytes, dataGroup);
-      if (layout.bucketedGradients && layout.zero < 2) {
-        // Beside the last backward pass, but for the buckets that come last.
-        double beside = pipelineSeconds / layout.microbatches() * 0.6;
-        seconds = std::max(seconds - beside, seconds * machine.machine().fitted["exposed_gradient"]);
-      }
-    }
-    if (model.tiedEmbedding && layout.pipeline > 1 && (stage == 0 || stage == layout.pipeline - 1))
-      seconds += machine.seconds(
-          Collective::AllReduce, 2 * model.vocabulary * model.hidden / layout.tensor,
-          Group{2, layout.devices() / layout.pipeline * (layout.pipeline - 1), layout.devices()});
-    return seconds;
-  }
-
-  double optimizerSeconds(int stage) const {
-    double count = stageParameters(stage);
-    if (layout.zero >= 1)
-      count /= layout.data * layout.context;
-    return ops.seconds(streaming(count * kOptimizerTraffic, 20));
   }
 
   const CostModel &machine;
@@ -356,8 +283,7 @@ private:
   const TrainingLayout &layout;
   OperationCost ops;
   LayerLayout piece;
-  Group dataGroup;
-  std::vector<double> stageLayers, transient;
+  StepCost step;
 };
 
 } // namespace
@@ -365,15 +291,6 @@ private:
 int TrainingLayout::microbatches() const {
   double each = globalBatch / data / microBatch;
   return each > 1e7 ? 0 : static_cast<int>(std::ceil(each - 1e-9));
-}
-
-double hopSeconds(const CostModel &machine, double bytes, int stage, int stages, int devices) {
-  int apart = devices / stages, node = machine.machine().levels.front().units;
-  std::int64_t from = static_cast<std::int64_t>(stage) * apart / node;
-  std::int64_t to = static_cast<std::int64_t>((stage + 1) % stages) * apart / node;
-  if (from == to)
-    return machine.seconds(Collective::Permute, bytes, Group{2, 1, devices});
-  return machine.seconds(Collective::Permute, bytes, Group{2, std::max(node, apart), apart});
 }
 
 StepPrediction predictStep(const CostModel &machine, const ModelDimensions &model,

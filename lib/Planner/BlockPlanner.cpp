@@ -19,7 +19,7 @@ std::optional<TrainingTypes> trainingTypes(const std::string &precision) {
     types.compute = cost::DataType::F16;
     return types;
   }
-  types.activation = types.parameter = types.reduced = 4;
+  types.activation = types.parameter = types.reduced = types.gathered = 4;
   types.optimizer = 8;
   types.compute = precision == "tf32" ? cost::DataType::TF32 : cost::DataType::F32;
   if (precision == "f32" || precision == "tf32")

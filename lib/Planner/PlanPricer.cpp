@@ -92,8 +92,7 @@ int PlanPricer::activeRanks(int ranks) const {
 }
 
 double PlanPricer::straggler(int ranks) const {
-  double nodes = static_cast<double>(ranks) / p->machine.machine().levels.front().units;
-  return 1 + p->machine.machine().fitted["straggler"] * std::log2(std::max(1.0, nodes));
+  return p->costs.step.straggler(ranks);
 }
 
 //===- Cells ---===//
@@ -310,33 +309,18 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   if (!price.error.empty())
     return price;
   std::vector<StageCosts::Stage> stages = p->costs.stages(plan, cell, price.parts);
-  price.pipeline = schedule.seconds;
-  price.bubble = schedule.bubble;
   price.limitBytes = limitBytes();
-  for (int s = 0; s < plan.pipeline; ++s) {
-    double lastBackward = 0;
-    for (std::size_t c = 0; c < problem.work.size(); ++c)
-      if (plan.stageOf(static_cast<int>(c)) == s)
-        lastBackward += problem.work[c].backward + problem.work[c].weightGradient;
-    double reduction = p->costs.reduction(plan, stages, s, lastBackward),
-           update = p->costs.update(plan, stages[s]);
-    double end = schedule.stageEnd[s] + reduction + update;
-    if (end > price.seconds) {
-      price.seconds = end;
-      price.lastStage = s;
-      price.reduction = reduction;
-      price.optimizer = update;
-    }
-    StageMemory memory = p->costs.state(plan, stages[s]);
-    memory.activations = schedule.peakBytes[s];
-    if (memory.total() > price.peakBytes) {
-      price.peakBytes = memory.total();
-      price.curveStage = s;
-    }
-    price.memory.push_back(memory);
-  }
-  price.straggler = straggler(plan.ranks());
-  price.seconds *= price.straggler;
+  cost::StepPrice step = p->costs.step.price(p->costs.shape(plan), problem, schedule, stages);
+  price.seconds = step.seconds;
+  price.pipeline = step.pipeline;
+  price.reduction = step.reduction;
+  price.optimizer = step.optimizer;
+  price.bubble = step.bubble;
+  price.lastStage = step.lastStage;
+  price.memory = std::move(step.memory);
+  price.peakBytes = step.peakBytes;
+  price.curveStage = step.peakStage;
+  price.straggler = step.straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed)
     fillDetails(p->costs, plan, cell, problem, schedule, stages, price);

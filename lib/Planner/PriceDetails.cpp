@@ -100,6 +100,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   price.curve = memoryCurve(problem, schedule, chunks, price.curveStage, kept, state.transient,
                             price.seconds / price.straggler);
   std::vector<int> units; // of the stage that ends last
+  bool endsModel = plan.stageOf(static_cast<int>(price.parts.size()) - 1) == price.lastStage;
   for (std::size_t c = 0, unit = 0; c < price.parts.size(); unit += price.parts[c], ++c)
     if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
       units.insert(units.end(), costs.graph.units.begin() + unit,
@@ -108,20 +109,23 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   for (std::size_t c = 0; c < problem.work.size(); ++c)
     if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
       beside += problem.work[c].backward + problem.work[c].weightGradient;
-  costs.tellUnits(plan, cell, units, problem.microbatches, price.communication);
+  costs.step.tellUnits(costs.shape(plan), cell.kinds, units, endsModel, price.communication);
   costs.reduction(plan, stages, price.lastStage, beside, &price.communication);
   if (plan.pipeline > 1)
     price.communication.push_back(sends(plan, price, problem, chunks));
   std::size_t unit = 0;
   std::vector<double> collective(plan.pipeline, 0);
+  double again = 0; // elements that the first stage gathers for its backward passes
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[costs.graph.units[unit]];
       int stage = plan.stageOf(static_cast<int>(c));
       collective[stage] += cost.collective * problem.microbatches;
-      if (stage == 0)
-        for (const auto &[name, bytes] : cost.bytesByCollective)
-          price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
+      if (stage != 0)
+        continue;
+      again += cost::StepCost::gatheredAgain(costs.shape(plan), cost, unit + 1 == costs.graph.units.size());
+      for (const auto &[name, bytes] : cost.bytesByCollective)
+        price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
   if (plan.data * plan.context > 1) {
@@ -137,7 +141,10 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
     else
       price.bytesByCollective["all-gather, reduce-scatter (data)"] =
-          3 * problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
+          problem.microbatches *
+          (cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks) +
+           cost::CostModel::bytesMoved(cost::Collective::AllGather,
+                                       costs.types.gathered * (stages[0].parameters + again), ranks));
   }
   if (plan.pipeline > 1)
     price.bytesByCollective["send (pipeline)"] =

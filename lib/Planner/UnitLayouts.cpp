@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace colossal::planner {
 
@@ -456,6 +457,7 @@ static void append(cost::OpList &to, const cost::OpList &from) {
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters; // per tensor: elements on a rank
+  std::set<int> readAgain;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
     if (std::string wrong = check(op, layout[i]); !wrong.empty())
@@ -471,11 +473,14 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       if (t.kind == Tensor::Parameter && t.stored > 0) {
         double held = t.stored * resharder.share(want(op, static_cast<int>(o), layout[i]));
         parameters[tensor] = std::max(parameters[tensor], held);
+        if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
+          readAgain.insert(tensor);
       }
     }
   }
   for (auto [tensor, held] : parameters) {
     cost.parameters += held;
+    cost.readAgain += readAgain.count(tensor) ? held : 0;
     if (kind.tensors[tensor].shared >= 0)
       cost.shared[kind.tensors[tensor].shared] += held;
   }

@@ -92,7 +92,7 @@ TEST(ResidualNetwork, StagesHoldAllBlocksAndState) {
   ASSERT_EQ(step.error, "");
   ASSERT_EQ(step.memory.size(), 4u);
   double parameters = 0;
-  for (const RankMemory &memory : step.memory)
+  for (const StageMemory &memory : step.memory)
     parameters += memory.parameters;
   EXPECT_DOUBLE_EQ(parameters, 4 * network.parameters());
   EXPECT_GT(step.bubble, 0);

@@ -1,10 +1,10 @@
 // Time and memory of a training step: a transformer, a layout over devices and a machine go in.
-// Transformer.h has the work of its pieces, PipelineSchedule.h puts the stages into time, Configuration.h
-// reads both descriptions from a table's row.
+// Transformer.h has the work of its pieces, which become units that StepCost.h prices, Configuration.h reads
+// both descriptions from a table's row.
 #ifndef COLOSSAL_COST_TRAINING_H
 #define COLOSSAL_COST_TRAINING_H
 
-#include "colossal/Cost/PipelineSchedule.h"
+#include "colossal/Cost/StepCost.h"
 #include "colossal/Cost/Transformer.h"
 
 #include <string>
@@ -49,12 +49,6 @@ struct TrainingLayout {
   int microbatches() const;
 };
 
-/// Bytes of one rank, by kind.
-struct RankMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
-  double total() const { return parameters + gradients + optimizer + activations + transient; }
-};
-
 struct StepPrediction {
   double seconds = 0;
   /// Where they go, on the stage that ends last.
@@ -63,7 +57,7 @@ struct StepPrediction {
   double optimizer = 0;
   double bubble = 0; ///< part of the pipeline's time
   /// Of each stage, at its peak.
-  std::vector<RankMemory> memory;
+  std::vector<StageMemory> memory;
   /// The largest total, without what the runtime reserves.
   double peakBytes = 0;
   /// Why the layout makes no sense; the rest is empty then.
@@ -73,11 +67,6 @@ struct StepPrediction {
 /// The step's time and memory. O(layers + stages * microbatches).
 StepPrediction predictStep(const CostModel &machine, const ModelDimensions &model,
                            const TrainingLayout &layout);
-
-/// What a device of a stage needs to hand `bytes` to the next one (the last to the first): stages lie devices
-/// / stages apart. Inside a node its links are used; of a node with several stages only the last one's
-/// devices send to another.
-double hopSeconds(const CostModel &machine, double bytes, int stage, int stages, int devices);
 
 /// One layer's forward pass, and its backward pass with recompute, in seconds.
 struct LayerSeconds {

@@ -5,7 +5,7 @@
 #ifndef COLOSSAL_PLANNER_BLOCKPLANNER_H
 #define COLOSSAL_PLANNER_BLOCKPLANNER_H
 
-#include "colossal/Cost/Operations.h"
+#include "colossal/Cost/StepCost.h"
 #include "colossal/Planner/TrainingGraph.h"
 
 #include <array>
@@ -17,12 +17,9 @@
 namespace colossal::planner {
 
 /// Bytes of an element by what it is for, and the type contractions compute in.
-struct TrainingTypes {
+struct TrainingTypes : cost::StateTypes {
   cost::DataType compute = cost::DataType::BF16;
   double activation = 2;
-  double parameter = 2, gradient = 4, optimizer = 12;
-  /// Of a gradient while it is reduced over ranks.
-  double reduced = 2;
 };
 /// "bf16", "f16": 16-bit compute and parameters, 32-bit gradients, master copy and moments. "f32", "tf32": 32
 /// bits throughout. Others: none. Adam and AdamW keep two moments.
@@ -76,22 +73,7 @@ struct UnitQuery {
   double parameterPrice = 0;
 };
 
-/// What one unit takes, on one rank, for one microbatch.
-struct UnitCost {
-  double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
-  double collective = 0;                                ///< of them, communication
-  double forwardCollective = 0;                         ///< of that, in the forward pass
-  double stepReductionBytes = 0;                        ///< that a rank sends for the next
-  double stepReduction = 0;     ///< s a step: gradients of parameters that the tensor axes do not split
-  double savedBytes = 0;        ///< from the forward to the backward pass
-  double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
-  double transientBytes = 0;    ///< on top while the backward pass runs
-  double parameters = 0;        ///< elements stored on a rank
-  std::map<int, double> shared; ///< of them, by shared number
-  double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
-  std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
-  std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
-};
+using cost::UnitCost;
 
 /// Threads may share a planner if they ask about different axes.
 class BlockPlanner {

@@ -7,20 +7,8 @@
 
 namespace colossal::planner {
 
-/// Bytes of one rank of a stage, by kind, at the peak.
-struct StageMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
-  double total() const { return parameters + gradients + optimizer + activations + transient; }
-};
-
-/// What a rank of one stage moves in a step for one purpose.
-struct Communication {
-  std::string name; ///< "all-gather of parameters, data ranks"
-  double bytes = 0; ///< that it sends
-  double seconds = 0;
-  /// s that the step is longer for it; the others pass beside kernels.
-  double exposed = 0;
-};
+using cost::Communication;
+using cost::StageMemory;
 
 /// Bytes held at a time of the step, on the stage that holds the most.
 struct MemoryPoint {
@@ -70,16 +58,7 @@ struct Cell {
 
 /// A plan's stages, and a time that no order of its passes undercuts.
 struct PlanEstimate {
-  struct Stage {
-    double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
-    std::map<int, double> shared;
-    double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
-    double transient = 0;
-    friend bool operator==(const Stage &a, const Stage &b) {
-      return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&
-             a.transient == b.transient && a.shared == b.shared;
-    }
-  };
+  using Stage = cost::StageState;
   std::vector<Stage> stages;
   std::vector<double> saved; ///< bytes of a microbatch, by chunk in the model's order
   double bound = 0;

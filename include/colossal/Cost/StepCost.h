@@ -1,0 +1,185 @@
+// A training step from its units: what the units of a model take on one rank goes in, whoever found it out
+// (lib/Planner from a model's graph and layouts, Training.cpp from dimensions), and the step's time and
+// memory come out. The one place where passes, transfers, reductions, the update and what ZeRO moves become a
+// step.
+#ifndef COLOSSAL_COST_STEPCOST_H
+#define COLOSSAL_COST_STEPCOST_H
+
+#include "colossal/Cost/Operations.h"
+#include "colossal/Cost/PipelineSchedule.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace colossal::cost {
+
+/// What one unit takes, on one rank, for one microbatch.
+struct UnitCost {
+  double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
+  double collective = 0;                                ///< of them, communication that nothing hides
+  double forwardCollective = 0;                         ///< of that, in the forward pass
+  double stepReductionBytes = 0;                        ///< that a rank sends for the next
+  double stepReduction = 0;     ///< s a step: gradients of parameters that the tensor axes do not split
+  double savedBytes = 0;        ///< from the forward to the backward pass
+  double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
+  double transientBytes = 0;    ///< on top while the backward pass runs
+  double parameters = 0;        ///< elements stored on a rank
+  double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
+  std::map<int, double> shared; ///< of them, by shared number
+  double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
+  std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
+  std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
+};
+
+/// Bytes of a parameter by what they are for.
+struct StateTypes {
+  double parameter = 2, gradient = 4, optimizer = 12;
+  double reduced = 2;  ///< of a gradient while it is reduced over ranks
+  double gathered = 2; ///< of a parameter that ranks bring together
+};
+
+/// How ranks and a framework share a step. Ranks are numbered tensor first, then context, data, pipeline.
+struct StepShape {
+  int pipeline = 1, data = 1, context = 1, tensor = 1;
+  int microbatches = 1;
+  Schedule schedule = Schedule::OneFOneB;
+  int chunks = 1; ///< of a stage
+  /// 0: all state on every rank; 1: the optimizer's over the data and context ranks; 2: gradients too,
+  /// scattered in every microbatch; 3: parameters too, gathered at each use.
+  int zero = 0;
+  /// Gradients are reduced beside the last backward pass, as they come.
+  bool overlapGradients = true;
+  /// Context ranks hold the same parameters, and their gradients are reduced with the data ranks'. Otherwise
+  /// the units' `stepReduction` has them.
+  bool reducesOverContext = false;
+  /// With ZeRO 3 and a pipeline, parameters are gathered once a step and stay whole between microbatches.
+  bool keepsGathered = false;
+  /// A stage goes on while it hands over; otherwise, where backward passes are whole, it waits and launches.
+  bool transfersBeside = false;
+  double transferLaunch = 0; ///< s
+  /// Stages wait for each other at the end of a step. Otherwise steps of schedules that split backward passes
+  /// follow each other as they come (PipelineResult::steadySeconds).
+  bool commonEnd = true;
+
+  int ranks() const { return pipeline * data * context * tensor; }
+  int stageOf(int chunk) const; ///< by the chunk's place in the model's order
+};
+
+/// A model's units in their order, and which of them each chunk has.
+struct UnitOrder {
+  const std::vector<UnitCost> &kinds;
+  const std::vector<int> &units; ///< kind of each
+  const std::vector<int> &parts; ///< how many of `units` each chunk has
+  /// How often each of `units` is done, which need not be a whole number where stages are cut inside one;
+  /// null: once.
+  const std::vector<double> *amounts = nullptr;
+  double amount(std::size_t unit) const { return amounts ? (*amounts)[unit] : 1; }
+};
+
+/// Bytes of one rank of a stage, by kind, at the peak.
+struct StageMemory {
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
+  double total() const { return parameters + gradients + optimizer + activations + transient; }
+};
+
+/// What a rank of one stage moves in a step for one purpose.
+struct Communication {
+  std::string name; ///< "all-gather of parameters, data ranks"
+  double bytes = 0; ///< that it sends
+  double seconds = 0;
+  /// s that the step is longer for it; the others pass beside kernels.
+  double exposed = 0;
+};
+
+/// What all units of a stage hold and reduce together.
+struct StageState {
+  double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
+  std::map<int, double> shared;
+  double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
+  double transient = 0;
+  friend bool operator==(const StageState &a, const StageState &b) {
+    return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&
+           a.transient == b.transient && a.shared == b.shared;
+  }
+};
+
+/// A step's time and memory.
+struct StepPrice {
+  double seconds = 0;
+  /// Where they go, on the stage that ends last.
+  double pipeline = 0, reduction = 0, optimizer = 0;
+  double bubble = 0; ///< part of the pipeline's time in which the busiest stage waits
+  int lastStage = 0;
+  double straggler = 1; ///< factor of the step for nodes that wait for the slowest
+  std::vector<StageMemory> memory;
+  double peakBytes = 0; ///< the largest total
+  int peakStage = 0;
+};
+
+class StepCost {
+public:
+  StepCost(const CostModel &machine, const StateTypes &types);
+
+  std::vector<StageState> stages(const StepShape &shape, const UnitOrder &order) const;
+  /// The stages' passes and transfers, for a simulation. What ZeRO moves is counted as far as nothing hides
+  /// it: parameters that are kept over ranks are gathered while units before compute, gradients that are
+  /// scattered beside the backward pass; so what an embedding, which computes little, brings together passes
+  /// beside the layers of its chunk. The backward pass gathers what it reads, but not for the model's last
+  /// unit, whose backward pass follows its forward pass at once. Collectives of the units themselves, with
+  /// which both share links, do not hide them; and kernels and collectives share the device, so part of the
+  /// shorter of the two
+  /// (`overlap_contention`) comes on top of the longer.
+  PipelineProblem problem(const StepShape &shape, const UnitOrder &order) const;
+  /// Bytes of a stage by kind, without activations.
+  StageMemory state(const StepShape &shape, const StageState &stage) const;
+  /// Seconds of gradients' reductions after the last backward pass, of which `beside` seconds (that pass) can
+  /// hide some, though never the part `exposed_gradient` that comes last; `told` gets them by name.
+  double reduction(const StepShape &shape, const std::vector<StageState> &stages, int stage, double beside,
+                   std::vector<Communication> *told = nullptr) const;
+  /// Seconds of the optimizer.
+  double update(const StepShape &shape, const StageState &stage) const;
+  /// Adds the collectives inside the passes of `units` (kinds), which nothing hides, and what ZeRO moves
+  /// beside them. `endsModel`: the last of them is the model's last.
+  void tellUnits(const StepShape &shape, const std::vector<UnitCost> &kinds, const std::vector<int> &units,
+                 bool endsModel, std::vector<Communication> &told) const;
+  /// Factor of a step for the nodes that it waits for: `straggler` for each doubling of their number.
+  double straggler(int ranks) const;
+  /// The step, once its passes are put into time.
+  StepPrice price(const StepShape &shape, const PipelineProblem &problem, const PipelineResult &schedule,
+                  const std::vector<StageState> &stages) const;
+
+  /// Elements that are gathered for the backward pass of a unit.
+  static double gatheredAgain(const StepShape &shape, const UnitCost &unit, bool isModelsLast) {
+    bool follows = shape.schedule != Schedule::GPipe || shape.microbatches == 1;
+    return isModelsLast && follows ? 0 : unit.readAgain;
+  }
+
+  const CostModel &machine;
+  const StateTypes types;
+
+private:
+  struct Beside;
+  /// By how much kernels of `compute` seconds take longer for what is moved beside them in `moved`.
+  double lengthening(double compute, double moved) const;
+  Group dataGroup(const StepShape &shape) const {
+    return {shape.data * shape.context, shape.tensor, shape.ranks()};
+  }
+  /// Seconds to bring `parameters` together, or to scatter their gradients; 0 without ranks to share them.
+  double exchangeSeconds(const StepShape &shape, Collective kind, double parameters) const;
+  double gatherSeconds(const StepShape &shape, double parameters) const;
+  double scatterSeconds(const StepShape &shape, double parameters) const;
+  void fillHops(const StepShape &shape, const std::vector<double> &handed, PipelineProblem &problem) const;
+
+  OperationCost operations;
+  double contention, exposed, shardedBandwidth, stragglerFactor;
+};
+
+/// What a device of a stage needs to hand `bytes` to the next one (the last to the first): stages lie devices
+/// / stages apart. Inside a node its links are used; of a node with several stages only the last one's
+/// devices send to another.
+double hopSeconds(const CostModel &machine, double bytes, int stage, int stages, int devices);
+
+} // namespace colossal::cost
+
+#endif // COLOSSAL_COST_STEPCOST_H

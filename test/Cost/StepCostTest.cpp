@@ -1,0 +1,151 @@
+// A step from units that are written here, against its parts counted by hand.
+#include "colossal/Cost/StepCost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace colossal::cost {
+namespace {
+
+CostModel machine() {
+  return CostModel(loadMachine("a100-80-sxm").machine);
+}
+
+/// An embedding that computes nothing, and a layer.
+std::vector<UnitCost> kinds() {
+  UnitCost embedding, layer;
+  embedding.parameters = 5e8;
+  layer.forward = 0.010;
+  layer.backward = 0.015;
+  layer.weightGradient = 0.010;
+  layer.parameters = layer.readAgain = 2e8;
+  layer.savedBytes = 1e9;
+  layer.transientBytes = 3e8;
+  layer.outputBytes = 1e7;
+  return {embedding, layer};
+}
+
+struct Case {
+  std::vector<UnitCost> units = kinds();
+  std::vector<int> order = {0, 1, 1, 1, 1}, parts = {5};
+  StepShape shape;
+  UnitOrder all() const { return {units, order, parts}; }
+  StepPrice price() const {
+    CostModel model = machine();
+    StepCost step(model, {});
+    PipelineProblem problem = step.problem(shape, all());
+    return step.price(shape, problem, simulate(problem), step.stages(shape, all()));
+  }
+};
+
+TEST(StepCost, OneRankComputesAndUpdates) {
+  Case one;
+  one.shape.microbatches = 3;
+  StepPrice price = one.price();
+  EXPECT_NEAR(price.pipeline, 3 * 4 * 0.035, 1e-12);
+  EXPECT_EQ(price.reduction, 0);
+  EXPECT_NEAR(price.seconds, price.pipeline + price.optimizer, 1e-12);
+  ASSERT_EQ(price.memory.size(), 1u);
+  double count = 5e8 + 4 * 2e8;
+  EXPECT_DOUBLE_EQ(price.memory[0].parameters, 2 * count);
+  EXPECT_DOUBLE_EQ(price.memory[0].gradients, 4 * count);
+  EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * count);
+  EXPECT_DOUBLE_EQ(price.memory[0].activations, 4e9);
+  EXPECT_DOUBLE_EQ(price.memory[0].transient, 3e8);
+}
+
+TEST(StepCost, GradientsHideBesideTheLastBackwardPassButForAPart) {
+  Case one;
+  one.shape.data = 8;
+  CostModel model = machine();
+  double whole = model.seconds(Collective::AllReduce, 2 * 1.3e9, Group{8, 1, 8}),
+         least = whole * model.machine().fitted["exposed_gradient"];
+  one.shape.overlapGradients = false;
+  EXPECT_NEAR(one.price().reduction, whole, 1e-12);
+  one.shape.overlapGradients = true;
+  EXPECT_NEAR(one.price().reduction, std::max(whole - 4 * 0.025, least), 1e-12);
+  // What context ranks hold alike is reduced with the data ranks', where they say so.
+  one.shape.data = 4;
+  one.shape.context = 2;
+  one.shape.overlapGradients = false;
+  one.shape.reducesOverContext = true;
+  EXPECT_NEAR(one.price().reduction, whole, 1e-12);
+}
+
+TEST(StepCost, WhatAnEmbeddingGathersPassesBesideLayers) {
+  Case one;
+  one.shape.data = 8;
+  one.shape.zero = 3;
+  CostModel model = machine();
+  StepCost step(model, {});
+  double gather = model.seconds(Collective::AllGather, 2 * 5e8, Group{8, 1, 8}) +
+                  4 * model.seconds(Collective::AllGather, 2 * 2e8, Group{8, 1, 8});
+  double contention = model.machine().fitted["overlap_contention"], compute = 4 * 0.010;
+  ASSERT_LT(gather, compute) << "all of it hides, and slows kernels";
+  EXPECT_NEAR(step.problem(one.shape, one.all()).work[0].forward, compute + contention * gather, 1e-12);
+  // The first gather and the last scatter hide behind nothing.
+  EXPECT_NEAR(one.price().reduction, 2 * model.seconds(Collective::AllGather, 2 * 5e8, Group{8, 1, 8}), 1e-9);
+  // With a pipeline, it may be gathered once a step, and stays whole.
+  Case staged = one;
+  staged.shape.data = 4;
+  staged.shape.pipeline = 2;
+  staged.parts = {3, 2};
+  staged.shape.microbatches = 8;
+  double often = step.problem(staged.shape, staged.all()).work[0].forward;
+  double held = staged.price().memory[0].parameters;
+  staged.shape.keepsGathered = true;
+  EXPECT_LT(step.problem(staged.shape, staged.all()).work[0].forward, often);
+  EXPECT_LT(0, held);
+  EXPECT_GT(staged.price().memory[1].gradients, staged.price().memory[1].parameters / 4);
+}
+
+TEST(StepCost, TheBackwardPassGathersWhatItReads) {
+  Case one;
+  one.shape.data = 8;
+  one.shape.zero = 3;
+  CostModel model = machine();
+  StepCost step(model, {});
+  Group all{8, 1, 8};
+  double scatter = model.seconds(Collective::ReduceScatter, 2 * 5e8, all) +
+                   4 * model.seconds(Collective::ReduceScatter, 2 * 2e8, all),
+         layer = model.seconds(Collective::AllGather, 2 * 2e8, all);
+  // Not the table of the embedding; of the layers all but the last, whose backward pass comes next.
+  double contention = model.machine().fitted["overlap_contention"], compute = 4 * 0.025;
+  auto backward = [&](double moved) {
+    return std::max(compute, moved) + contention * std::min(compute, moved) - 4 * 0.010;
+  };
+  EXPECT_NEAR(step.problem(one.shape, one.all()).work[0].backward, backward(scatter + 3 * layer), 1e-12);
+  one.shape.schedule = Schedule::GPipe;
+  one.shape.microbatches = 2;
+  EXPECT_NEAR(step.problem(one.shape, one.all()).work[0].backward, backward(scatter + 4 * layer), 1e-12);
+}
+
+TEST(StepCost, StagesThatShareAParameterReduceIt) {
+  Case one;
+  one.order = {0, 1, 1, 0};
+  one.parts = {2, 2};
+  one.shape.pipeline = 2;
+  one.shape.microbatches = 4;
+  double apart = one.price().reduction;
+  one.units[0].shared[7] = 5e8;
+  EXPECT_GT(one.price().reduction, apart);
+  EXPECT_DOUBLE_EQ(one.price().memory[0].parameters, 2 * 7e8);
+  // On one stage it is one copy.
+  one.parts = {4};
+  one.shape.pipeline = 1;
+  EXPECT_DOUBLE_EQ(one.price().memory[0].parameters, 2 * 9e8);
+}
+
+TEST(StepCost, PartsOfUnitsCountAsParts) {
+  Case one;
+  std::vector<double> amounts = {1, 0.5, 0.5, 2, 1};
+  UnitOrder order{one.units, one.order, one.parts, &amounts};
+  CostModel model = machine();
+  StepCost step(model, {});
+  EXPECT_NEAR(step.problem(one.shape, order).work[0].forward, 0.040, 1e-12);
+  EXPECT_DOUBLE_EQ(step.stages(one.shape, order)[0].parameters, 1.3e9);
+}
+
+} // namespace
+} // namespace colossal::cost
