@@ -3,7 +3,7 @@
 
 #include "colossal/Compiler/Compiler.h"
 #include "colossal/Cost/ByteSize.h"
-#include "colossal/Layout/TrainingBlocks.h"
+#include "colossal/FactorGraph/Reader.h"
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
@@ -124,7 +124,7 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
          << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
 }
 
-FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, PlanTrainingOptions options) {
+FailureOr<factors::FactorGraph> readGraph(MLIRContext *context, PlanTrainingOptions options) {
   FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
   if (failed(inputs))
     return failure();
@@ -154,14 +154,14 @@ FailureOr<planner::TrainingGraph> readGraph(MLIRContext *context, PlanTrainingOp
   }
   if (options.progress)
     options.progress("units");
-  FailureOr<planner::TrainingGraph> graph =
-      layout::extractTrainingGraph(functions[0], kFewSequences, functions[1], kManySequences);
-  if (failed(graph))
+  std::optional<factors::Reading> read =
+      factors::readFactorGraph(functions[0], kFewSequences, functions[1], kManySequences);
+  if (!read)
     return failure();
   std::string path = options.import.modelPath;
-  graph->name = path.substr(path.find_last_of('/') + 1);
-  graph->batchDimension = told;
-  return graph;
+  read->graph.name = path.substr(path.find_last_of('/') + 1);
+  read->graph.batchDimension = told;
+  return std::move(read->graph);
 }
 
 /// A file's text, of at most 64 MiB; none with a diagnostic.
@@ -193,7 +193,7 @@ struct GivenPlan {
 };
 
 FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &options,
-                              const planner::TrainingGraph &graph, const std::string &path) {
+                              const factors::FactorGraph &graph, const std::string &path) {
   Location loc = UnknownLoc::get(context);
   FailureOr<std::string> text = readText(context, path);
   if (failed(text))
@@ -248,7 +248,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
 }
 
 LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &options,
-                         const planner::TrainingGraph &graph, PlanTrainingResult &result) {
+                         const factors::FactorGraph &graph, PlanTrainingResult &result) {
   FailureOr<GivenPlan> one = priceOne(context, options, graph, options.pricePath);
   if (failed(one))
     return failure();
@@ -273,7 +273,7 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
 /// The plan of least memory with other parts fixed than those that were asked for; none if there is none.
 std::optional<planner::PricedPlan> findSmallestWith(const planner::FixedParts &parts,
                                                     const PlanTrainingOptions &options,
-                                                    const planner::TrainingGraph &graph,
+                                                    const factors::FactorGraph &graph,
                                                     planner::PlanPricer &pricer) {
   planner::TrainingTask task = options.task;
   planner::SearchSpace space;
@@ -285,7 +285,7 @@ std::optional<planner::PricedPlan> findSmallestWith(const planner::FixedParts &p
 
 /// Where the fixed parts leave no plan at all, whatever it takes: those without which there is one, to go on
 /// a message.
-std::string findContradiction(const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
+std::string findContradiction(const PlanTrainingOptions &options, const factors::FactorGraph &graph,
                               planner::PlanPricer &pricer) {
   std::string text;
   for (const auto &[left, others] : options.fixed.withoutEach())
@@ -295,7 +295,7 @@ std::string findContradiction(const PlanTrainingOptions &options, const planner:
 }
 
 /// Where nothing fits: which of the fixed parts keeps it from fitting.
-void findWhatIsTooTight(const PlanTrainingOptions &options, const planner::TrainingGraph &graph,
+void findWhatIsTooTight(const PlanTrainingOptions &options, const factors::FactorGraph &graph,
                         planner::PlanPricer &pricer, planner::SearchResult &found) {
   auto tryWith = [&](const planner::FixedParts &parts, const std::string &without) {
     std::optional<planner::PricedPlan> plan = findSmallestWith(parts, options, graph, pricer);
@@ -321,7 +321,7 @@ LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &opti
   Location loc = UnknownLoc::get(context);
   if (options.progress)
     options.progress("import");
-  FailureOr<planner::TrainingGraph> graph = readGraph(context, options);
+  FailureOr<factors::FactorGraph> graph = readGraph(context, options);
   if (failed(graph))
     return failure();
   if (!options.pricePath.empty())

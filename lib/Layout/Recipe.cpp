@@ -3,8 +3,9 @@
 
 #include "Candidates.h"
 #include "Costs.h"
-#include "Repeats.h"
+
 #include "colossal/Layout/Layout.h"
+#include "colossal/Outline/Origins.h"
 #include "dialects/Colossal/Colossal.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -89,7 +90,7 @@ bool isSum(const Factor &factor) {
 // Roles flow from inputs along factors: samples first, then places, and features, which also come from
 // weights. Activations say more than what is added to them.
 void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
-  llvm::DenseMap<Value, Origin> origins = findOrigins(function);
+  llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(function);
   auto makeRoles = [&](Value value, llvm::function_ref<Role(size_t dim)> role) {
     Roles roles;
     for (auto [d, parts] : llvm::enumerate(refinement.getParts(value)))
@@ -131,7 +132,8 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
     // Weights: a heavy op sums products of activations and of what depends on parameters alone.
     if (info.isStream && cast<ShardingRuleOpInterface>(op).isHeavy() && op.getNumOperands() >= 2)
       for (unsigned i : {1u, 0u}) {
-        Origin weight = origins.lookup(op.getOperand(i)), other = origins.lookup(op.getOperand(1 - i));
+        outline::Origin weight = origins.lookup(op.getOperand(i)),
+                        other = origins.lookup(op.getOperand(1 - i));
         bool isSummed = false;
         for (unsigned f = 0; f < rule.factors.size(); ++f)
           isSummed |= isSum(rule.factors[f]) && holds(rule.operands[0], f) && holds(rule.operands[1], f);

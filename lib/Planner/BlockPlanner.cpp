@@ -39,7 +39,7 @@ std::string toString(const Boundary &boundary) {
 }
 
 struct BlockPlanner::Layouts {
-  Layouts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
+  Layouts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
       : graph(graph), types(types), operations(machine, machine.machine().device.launchSeconds) {
     for (const UnitKind &kind : graph.kinds)
       kinds.push_back(std::make_unique<KindInfo>(kind));
@@ -92,7 +92,7 @@ struct BlockPlanner::Layouts {
   std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
   double leastDeviceSeconds(const UnitKind &kind) const;
 
-  const TrainingGraph &graph;
+  const FactorGraph &graph;
   TrainingTypes types;
   cost::OperationCost operations;
   std::vector<std::unique_ptr<KindInfo>> kinds;
@@ -101,7 +101,7 @@ struct BlockPlanner::Layouts {
   std::vector<double> leastSeconds; ///< by kind
 };
 
-BlockPlanner::BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine,
+BlockPlanner::BlockPlanner(const FactorGraph &graph, const cost::CostModel &machine,
                            const TrainingTypes &types)
     : layouts(std::make_unique<Layouts>(graph, machine, types)) {
   for (const UnitKind &kind : graph.kinds)
@@ -308,7 +308,7 @@ double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {
         flops *= factor.size;
       double width = 1;
       for (const FactorPosition &place : op.results[0].places)
-        if (op.factors[place.factor].kind == Factor::Whole)
+        if (isFixed(op.factors[place.factor]))
           width = op.factors[place.factor].size;
       flops /= width; // keys' and values' widths are two factors
       seconds += 4 * flops * 3.5 * (op.causal ? 0.5 : 1) * perFlop;

@@ -253,7 +253,7 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
   return fixMicrobatches(parts, task, space);
 }
 
-std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph) {
+std::string checkModel(const FixedParts &parts, const SearchSpace &space, const FactorGraph &graph) {
   int units = static_cast<int>(graph.units.size()), chunks = std::max(1, parts.chunks);
   if (chunks > 1 && 2 * chunks > units)
     return "--chunks " + std::to_string(chunks) +

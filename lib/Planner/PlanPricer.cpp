@@ -14,7 +14,7 @@
 namespace colossal::planner {
 
 struct PlanPricer::Parts {
-  Parts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
+  Parts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
       : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
         blocks(graph, machine, types), costs(graph, machine, types) {
     limit = task.memoryBytes > 0 ? task.memoryBytes
@@ -28,7 +28,7 @@ struct PlanPricer::Parts {
       mostActive = static_cast<int>(std::min<std::int64_t>(inside, mostActive));
   }
 
-  const TrainingGraph &graph;
+  const FactorGraph &graph;
   const cost::CostModel &machine;
   TrainingTask task;
   TrainingTypes types;
@@ -67,7 +67,7 @@ struct PlanPricer::Parts {
   }
 };
 
-PlanPricer::PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
+PlanPricer::PlanPricer(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
     : p(std::make_unique<Parts>(graph, machine, task)) {}
 PlanPricer::~PlanPricer() = default;
 BlockPlanner &PlanPricer::blocks() {
@@ -76,7 +76,7 @@ BlockPlanner &PlanPricer::blocks() {
 const cost::CostModel &PlanPricer::machine() const {
   return p->machine;
 }
-const TrainingGraph &PlanPricer::graph() const {
+const FactorGraph &PlanPricer::graph() const {
   return p->graph;
 }
 const TrainingTypes &PlanPricer::types() const {

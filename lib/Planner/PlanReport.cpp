@@ -31,7 +31,7 @@ double gib(double bytes) {
 }
 
 /// Width of the residual stream.
-double hiddenSize(const TrainingGraph &graph) {
+double hiddenSize(const FactorGraph &graph) {
   for (const UnitKind &kind : graph.kinds)
     if (!kind.inputs.empty() && graph.sequence > 0)
       return kind.tensors[kind.inputs.front()].elements / graph.sequence;
@@ -56,7 +56,7 @@ std::string printMesh(const TrainingPlan &plan) {
                        toString(plan.boundary).c_str());
 }
 
-std::string printModel(const TrainingGraph &graph, const TrainingTask &task, const cost::Machine &machine) {
+std::string printModel(const FactorGraph &graph, const TrainingTask &task, const cost::Machine &machine) {
   std::string units;
   for (std::size_t u = 0; u < graph.units.size();) {
     std::size_t end = u;

@@ -104,7 +104,7 @@ void readMesh(Reader &reader, const json &value, TrainingPlan &plan) {
   }
 }
 
-void readBoundary(Reader &reader, const json &value, const TrainingGraph &graph, TrainingPlan &plan) {
+void readBoundary(Reader &reader, const json &value, const FactorGraph &graph, TrainingPlan &plan) {
   std::size_t axes = tensorAxes(plan).size();
   plan.boundary.assign(axes, std::nullopt);
   const json *boundary = reader.find(value, "", "boundary", false);
@@ -159,7 +159,7 @@ void readLayouts(Reader &reader, const json &value, TrainingPlan &plan) {
 
 /// What the search noted about the model: a plan of another one has other units, even if their number is the
 /// same.
-static void readModel(Reader &reader, const json &value, const TrainingGraph &graph, PlanReadResult &result) {
+static void readModel(Reader &reader, const json &value, const FactorGraph &graph, PlanReadResult &result) {
   const json *model = reader.find(value, "", "model", false);
   if (!model || !model->is_object())
     return;
@@ -206,7 +206,7 @@ static void readPrediction(const json &value, PlanReadResult &result) {
   result.predicted = summary;
 }
 
-PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph) {
+PlanReadResult parsePlan(std::string_view text, const FactorGraph &graph) {
   PlanReadResult result;
   Reader reader;
   TrainingPlan &plan = result.plan;

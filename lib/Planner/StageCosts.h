@@ -13,7 +13,7 @@ class StageCosts {
 public:
   using Stage = PlanEstimate::Stage;
 
-  StageCosts(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
+  StageCosts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
       : graph(graph), types(types), step(machine, types) {}
 
   /// How ranks share the plan's step.
@@ -39,7 +39,7 @@ public:
     return step.update(shape(plan), stage);
   }
 
-  const TrainingGraph &graph;
+  const FactorGraph &graph;
   const TrainingTypes types;
   const cost::StepCost step;
 };

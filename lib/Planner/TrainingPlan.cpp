@@ -50,7 +50,7 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan) {
   return axes;
 }
 
-std::string validate(const TrainingPlan &plan, const TrainingGraph &graph) {
+std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
   auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
   const TrainingTask &task = plan.task;
   if (task.devices < 1 || task.devices > 1 << 20)

@@ -79,7 +79,7 @@ UnitLayouts::Refusal UnitLayouts::refuse(int op, const Choice &choice) const {
       continue;
     if (f >= static_cast<int>(operation.factors.size()))
       return {Refusal::NoFactor, f};
-    if (operation.factors[f].kind == Factor::Whole)
+    if (isFixed(operation.factors[f]))
       return {Refusal::Whole, f};
     // A stage's microbatch is split over data ranks, not over the axes inside a stage.
     if (operation.factors[f].perSequence)

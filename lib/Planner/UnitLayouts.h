@@ -10,6 +10,13 @@ namespace colossal::planner {
 
 using Choice = std::array<std::int8_t, kMaxAxes>; ///< factor per axis, or -1
 
+/// What is not split here: windows need their neighbours' elements, staged factors statistics, and carried
+/// ones sums that are left outstanding, none of which is moved.
+inline bool isFixed(const Factor &factor) {
+  return (factor.kind != Factor::Parallel && factor.kind != Factor::Reduction) || factor.staged ||
+         factor.window;
+}
+
 /// What all queries of one kind share.
 struct KindInfo {
   struct Consumer {

@@ -43,7 +43,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       for (std::size_t f = 0; f < op.factors.size(); ++f) {
         bool isScore = false;
         for (const FactorPosition &place : op.operands[0].places)
-          isScore |= place.factor == static_cast<int>(f) && op.factors[f].kind != Factor::Whole;
+          isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
         isScore |= op.factors[f].role == "keys";
         if (isScore)
           size *= local(static_cast<int>(i), static_cast<int>(f), layout[i]);

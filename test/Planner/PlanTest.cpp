@@ -22,7 +22,7 @@ std::string changed(const std::string &from, const std::string &to) {
 }
 
 TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   EXPECT_EQ(parsePlan(kPlan, graph).error, "");
   auto error = [&](const std::string &from, const std::string &to) {
     return parsePlan(changed(from, to), graph).error;
@@ -79,7 +79,7 @@ TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
 }
 
 TEST(PlanText, LayoutsThatCannotBeMetAreNamedByThePrice) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   PlanReadResult read = parsePlan(changed("\"zero\": 1", "\"layouts\": {\"block\": {\"up\": \"q\"}}"), graph);
   ASSERT_EQ(read.error, "");
@@ -99,7 +99,7 @@ TEST(PlanPrice, MemoryAddsUp) {
   sizes.layers = 16;
   sizes.vocabulary = 64;
   sizes.tied = false;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   TrainingPlan plan;
   plan.task.devices = 4;
@@ -134,7 +134,7 @@ TEST(PlanPrice, HopsFollowTheNodesThatStagesLieIn) {
   sizes.hidden = 4096;
   sizes.heads = 32;
   sizes.sequence = 4096;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   // Two stages in a node of eight devices, and two in the next.
   for (auto [devices, tensor, inside, across] :
        {std::array<int, 4>{16, 4, 2, 1}, {8, 2, 3, 0}, {32, 8, 0, 3}})
@@ -168,7 +168,7 @@ TEST(PlanPrice, HopsFollowTheNodesThatStagesLieIn) {
 }
 
 TEST(PlanPrice, TiedEmbeddingsAreOneOnAStageAndReducedBetweenTwo) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   TrainingPlan plan;
   plan.task.devices = 2;
@@ -190,7 +190,7 @@ TEST(PlanPrice, CommunicationIsHiddenOrExposed) {
   sizes.hidden = 1024;
   sizes.heads = 8;
   sizes.layers = 6;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   for (int zero : {0, 1, 2, 3})
     for (int pipeline : {1, 2}) {
@@ -230,7 +230,7 @@ TEST(PlanPrice, CommunicationIsHiddenOrExposed) {
 }
 
 TEST(PlanPrice, TheMemoryCurveRisesToThePeakAndFalls) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
     for (int pipeline : {1, 2})

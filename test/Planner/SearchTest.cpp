@@ -100,7 +100,7 @@ void forAllPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace
 TEST(Search, FindsTheBestOfAllPlans) {
   for (const Case &one : cases()) {
     SCOPED_TRACE(one.devices + one.batch);
-    TrainingGraph graph = makeTransformer(one.sizes);
+    FactorGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
     TrainingTask task = one.task();
     PlanPricer pricer(graph, model, task);
@@ -184,7 +184,7 @@ TEST(Search, FindsTheBestOfAllPlans) {
 
 TEST(Search, TheWrittenPlanHasTheReportedPrice) {
   for (const Case &one : cases()) {
-    TrainingGraph graph = makeTransformer(one.sizes);
+    FactorGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
     TrainingTask task = one.task();
     std::string texts[2];
@@ -228,7 +228,7 @@ TEST(Search, SaysWhatWouldMakeItFit) {
   sizes.hidden = 1024;
   sizes.heads = 8;
   sizes.sequence = 512;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   TrainingTask task;
   task.devices = 4;
@@ -270,7 +270,7 @@ TEST(Search, PartsThatAreFixedStay) {
   sizes.heads = 8;
   sizes.sequence = 1024;
   sizes.layers = 6;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   FixedParts mesh, roles, zero, recompute, schedule, count, many;
   mesh.mesh = "model=2,stage=2";
@@ -319,7 +319,7 @@ TEST(Search, PartsThatAreFixedStay) {
 }
 
 TEST(Search, PartsThatContradictAreRefused) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   auto refuse = [&](FixedParts parts, int devices = 64, double batch = 16) {
     TrainingTask task;
     task.devices = devices;
@@ -359,7 +359,7 @@ TEST(Search, PartsThatContradictAreRefused) {
 }
 
 TEST(Search, TasksThatMakeNoSenseAreRefused) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   TrainingTask task;
   task.devices = 1 << 19;
@@ -373,7 +373,7 @@ TEST(Search, TasksThatMakeNoSenseAreRefused) {
 TEST(Search, ABoundIsLeftWhereItEndsEarly) {
   int early = 0;
   for (const Case &one : cases()) {
-    TrainingGraph graph = makeTransformer(one.sizes);
+    FactorGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
     TrainingTask task = one.task();
     PlanPricer pricer(graph, model, task);
@@ -392,7 +392,7 @@ TEST(Search, ABoundIsLeftWhereItEndsEarly) {
 }
 
 /// The time of the best plan; infinite if none fits.
-double bestSeconds(const TrainingGraph &graph, const cost::CostModel &model, int devices, double batch,
+double bestSeconds(const FactorGraph &graph, const cost::CostModel &model, int devices, double batch,
                    double memory = 0) {
   TrainingTask task;
   task.devices = devices;
@@ -428,7 +428,7 @@ TEST(Search, MoreDevicesAreNeverSlower) {
   for (const char *name : {"a100-80-sxm", "v100-dgx1", "h100-pcie"})
     for (double batch : {1., 6., 64.}) {
       SCOPED_TRACE(std::string(name) + " " + std::to_string(batch));
-      TrainingGraph graph = makeTransformer(middle());
+      FactorGraph graph = makeTransformer(middle());
       cost::CostModel model(cost::loadMachine(name).machine);
       double fewer = std::numeric_limits<double>::infinity();
       for (int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
@@ -444,7 +444,7 @@ TEST(Search, MoreDevicesAreNeverSlower) {
 }
 
 TEST(Search, LeavesDevicesIdleWhereTheyOnlyWait) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::Machine slow = cost::loadMachine("a100-80-sxm").machine;
   for (cost::Level &level : slow.levels)
     level.latencySeconds = 10;
@@ -463,7 +463,7 @@ TEST(Search, LeavesDevicesIdleWhereTheyOnlyWait) {
 }
 
 TEST(Search, LargerBatchesAreNeverFaster) {
-  TrainingGraph graph = makeTransformer(middle());
+  FactorGraph graph = makeTransformer(middle());
   cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
   for (int devices : {8, 12}) {
     double smaller = 0;
@@ -476,7 +476,7 @@ TEST(Search, LargerBatchesAreNeverFaster) {
 }
 
 TEST(Search, MoreMemoryAndFasterLinksAreNeverSlower) {
-  TrainingGraph graph = makeTransformer(middle());
+  FactorGraph graph = makeTransformer(middle());
   cost::Machine machine = cost::loadMachine("a100-40-pcie").machine;
   double before = std::numeric_limits<double>::infinity();
   for (double memory : {3e8, 5e8, 8e8, 2e9, 1e10}) {
@@ -500,7 +500,7 @@ TEST(Search, MoreMemoryAndFasterLinksAreNeverSlower) {
 
 TEST(Search, ThreadsDoNotChangeTheAnswer) {
   for (const Case &one : cases()) {
-    TrainingGraph graph = makeTransformer(one.sizes);
+    FactorGraph graph = makeTransformer(one.sizes);
     cost::CostModel model(cost::loadMachine(one.machine).machine);
     TrainingTask task = one.task();
     std::string alone;

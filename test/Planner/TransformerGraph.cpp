@@ -144,8 +144,8 @@ private:
 
 } // namespace
 
-TrainingGraph makeTransformer(const TransformerSizes &z) {
-  TrainingGraph graph;
+FactorGraph makeTransformer(const TransformerSizes &z) {
+  FactorGraph graph;
   graph.name = "gpt";
   graph.sequence = z.sequence;
   double s = z.sequence, h = z.hidden, width = h / z.heads;
@@ -214,6 +214,8 @@ TrainingGraph makeTransformer(const TransformerSizes &z) {
   graph.units = {0};
   graph.units.insert(graph.units.end(), z.layers, 1);
   graph.units.push_back(2);
+  for (UnitKind &kind : graph.kinds)
+    findLives(kind);
   return graph;
 }
 

@@ -1,9 +1,9 @@
-// A GPT as a training graph, written by hand: what lib/Layout extracts from an imported model, for tests
+// A GPT as a factor graph, written by hand: what its reader makes of an imported model, for tests
 // without the compiler.
 #ifndef COLOSSAL_TEST_PLANNER_TRANSFORMERGRAPH_H
 #define COLOSSAL_TEST_PLANNER_TRANSFORMERGRAPH_H
 
-#include "colossal/Planner/TrainingGraph.h"
+#include "colossal/Planner/BlockPlanner.h"
 
 namespace colossal::planner {
 
@@ -12,7 +12,7 @@ struct TransformerSizes {
   double hidden = 64, heads = 4, sequence = 32, vocabulary = 512;
   bool tied = true;
 };
-TrainingGraph makeTransformer(const TransformerSizes &sizes);
+FactorGraph makeTransformer(const TransformerSizes &sizes);
 
 } // namespace colossal::planner
 

@@ -28,7 +28,7 @@ const std::map<std::string, std::string> kMegatron = {
 
 TEST(Unit, MegatronMovesWhatTheFormulaSays) {
   TransformerSizes sizes;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   ASSERT_EQ(validate(graph), "");
   cost::CostModel model = machine();
   BlockPlanner planner(graph, model, TrainingTypes());
@@ -70,7 +70,7 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
 }
 
 TEST(Unit, RecomputeKeepsLess) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model = machine();
   BlockPlanner planner(graph, model, TrainingTypes());
   UnitQuery asked = query(1, 4, {std::nullopt});
@@ -114,7 +114,7 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
   sizes.hidden = 1024;
   sizes.sequence = 512;
   sizes.vocabulary = 8192;
-  TrainingGraph graph = makeTransformer(sizes);
+  FactorGraph graph = makeTransformer(sizes);
   cost::CostModel model = machine();
   BlockPlanner planner(graph, model, TrainingTypes());
   for (int kind : {0, 2})
@@ -141,7 +141,7 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
 }
 
 TEST(Unit, LayoutsThatMakeNoSenseAreRefused) {
-  TrainingGraph graph = makeTransformer({});
+  FactorGraph graph = makeTransformer({});
   cost::CostModel model = machine();
   BlockPlanner planner(graph, model, TrainingTypes());
   UnitQuery asked = query(1, 4, {std::nullopt});
@@ -169,7 +169,7 @@ TEST(Unit, CausalAttentionOverASplitSequenceWaitsForTheLastRank) {
   for (int ranks : {2, 4}) {
     double seconds[2]; // without a mask, and with it
     for (int causal : {0, 1}) {
-      TrainingGraph graph = makeTransformer(sizes);
+      FactorGraph graph = makeTransformer(sizes);
       for (UnitKind &kind : graph.kinds)
         for (Operation &op : kind.operations)
           op.causal = causal;

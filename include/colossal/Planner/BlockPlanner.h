@@ -6,7 +6,7 @@
 #define COLOSSAL_PLANNER_BLOCKPLANNER_H
 
 #include "colossal/Cost/StepCost.h"
-#include "colossal/Planner/TrainingGraph.h"
+#include "colossal/FactorGraph/FactorGraph.h"
 
 #include <array>
 #include <cstdint>
@@ -15,6 +15,14 @@
 #include <optional>
 
 namespace colossal::planner {
+
+using factors::Factor;
+using factors::FactorGraph;
+using factors::FactorPosition;
+using factors::Operation;
+using factors::Tensor;
+using factors::UnitKind;
+using factors::Use;
 
 /// Bytes of an element by what it is for, and the type contractions compute in.
 struct TrainingTypes : cost::StateTypes {
@@ -78,7 +86,7 @@ using cost::UnitCost;
 /// Threads may share a planner if they ask about different axes.
 class BlockPlanner {
 public:
-  BlockPlanner(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTypes &types);
+  BlockPlanner(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTypes &types);
   ~BlockPlanner();
 
   /// Layouts of the boundary worth trying on these axes: every place of the residual stream that the inputs

@@ -27,7 +27,7 @@ struct FixedParts {
 std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &space);
 
 /// Empty, or why no plan for this model can have the parts.
-std::string checkModel(const FixedParts &parts, const SearchSpace &space, const TrainingGraph &graph);
+std::string checkModel(const FixedParts &parts, const SearchSpace &space, const FactorGraph &graph);
 
 } // namespace colossal::planner
 

@@ -67,7 +67,7 @@ struct PlanEstimate {
 /// Threads may share a pricer; those that ask for new cells (`cell`, `price`) must ask for different axes.
 class PlanPricer {
 public:
-  PlanPricer(const TrainingGraph &graph, const cost::CostModel &machine, const TrainingTask &task);
+  PlanPricer(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task);
   ~PlanPricer();
 
   /// The plan's price; `detailed` also fills the curve and the bytes by collective.
@@ -92,7 +92,7 @@ public:
 
   BlockPlanner &blocks();
   const cost::CostModel &machine() const;
-  const TrainingGraph &graph() const;
+  const FactorGraph &graph() const;
   const TrainingTypes &types() const;
 
 private:

@@ -28,7 +28,7 @@ struct PlanReadResult {
 };
 
 /// Parses and checks what can be checked without the model; places of the boundary are looked up in `graph`.
-PlanReadResult parsePlan(std::string_view text, const TrainingGraph &graph);
+PlanReadResult parsePlan(std::string_view text, const FactorGraph &graph);
 
 /// The plan, and what the search says about it, as JSON. The same result gives the same bytes.
 std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std::string &machine);

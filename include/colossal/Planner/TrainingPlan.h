@@ -63,7 +63,7 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan);
 
 /// Empty, or the first place that makes no sense, as in "mesh.data: 3 does not divide the global batch of
 /// 512".
-std::string validate(const TrainingPlan &plan, const TrainingGraph &graph);
+std::string validate(const TrainingPlan &plan, const FactorGraph &graph);
 
 } // namespace colossal::planner
 

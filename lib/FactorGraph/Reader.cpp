@@ -1,8 +1,10 @@
-//===- TrainingBlocks.cpp - a module as the joint search sees it ------------===//
-#include "colossal/Layout/TrainingBlocks.h"
+//===- Reader.cpp - a module as a factor graph ------------------------------===//
+#include "colossal/FactorGraph/Reader.h"
 
-#include "Names.h"
-#include "Repeats.h"
+#include "UnitCut.h"
+#include "colossal/Layout/OpNames.h"
+#include "colossal/Outline/Origins.h"
+#include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Colossal/Colossal.h"
 
@@ -12,18 +14,20 @@
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
-using namespace colossal::layout;
+using layout::getNames;
+using outline::Origin;
 
 namespace {
 
 /// Both imports of one model, walked in lockstep.
-class Extractor {
+class Reader {
 public:
-  Extractor(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch)
+  Reader(func::FuncOp few, int64_t fewBatch, func::FuncOp many, int64_t manyBatch)
       : few(few), many(many), fewBatch(fewBatch), manyBatch(manyBatch), fewRules(few), manyRules(many),
-        cut(findUnits(few)), manyCut(findUnits(many)), origins(findOrigins(few)) {}
+        cut(factors::cutUnits(few)), manyStream(factors::findStream(many)),
+        origins(outline::findOrigins(few)) {}
 
-  FailureOr<planner::TrainingGraph> run();
+  std::optional<factors::Reading> run();
 
 private:
   /// A size at both batches, for one sequence.
@@ -39,13 +43,13 @@ private:
     return std::nullopt;
   }
 
-  LogicalResult buildKind(const Unit &unit, planner::UnitKind &kind);
-  LogicalResult buildOp(int at, planner::UnitKind &kind);
-  FailureOr<int> getTensor(Value value, Value other, planner::UnitKind &kind);
-  LogicalResult addUses(Operation *op, Operation *other, planner::UnitKind &kind, planner::Operation &built);
-  void fuse(planner::UnitKind &kind) const;
-  void addLoss(planner::UnitKind &kind, int logits) const;
-  void nameKinds(planner::TrainingGraph &graph) const;
+  LogicalResult buildKind(const factors::Unit &unit, factors::UnitKind &kind);
+  LogicalResult buildOp(int at, factors::UnitKind &kind);
+  FailureOr<int> getTensor(Value value, Value other, factors::UnitKind &kind);
+  LogicalResult addUses(Operation *op, Operation *other, factors::UnitKind &kind, factors::Operation &built);
+  void fuse(factors::UnitKind &kind) const;
+  void addLoss(factors::UnitKind &kind, int logits) const;
+  void nameKinds(factors::FactorGraph &graph) const;
   std::set<StringRef> findRoots(Value value) const;
   void countRoots();
   bool isTrained(Value value) const;
@@ -53,7 +57,8 @@ private:
   func::FuncOp few, many;
   int64_t fewBatch, manyBatch;
   RefinementAnalysis fewRules, manyRules;
-  UnitCut cut, manyCut;
+  factors::UnitCut cut;
+  std::vector<mlir::Operation *> manyStream; ///< in the order of cut.stream, once run() has sorted it
   llvm::DenseMap<Value, Origin> origins;
   std::map<StringRef, std::set<int>> rootUnits; ///< per parameter: units that use it
   std::map<StringRef, double> rootElements;
@@ -62,7 +67,7 @@ private:
 };
 
 /// Parameters that a value is computed from.
-std::set<StringRef> Extractor::findRoots(Value value) const {
+std::set<StringRef> Reader::findRoots(Value value) const {
   std::set<StringRef> roots;
   SmallVector<Value> work{value};
   llvm::DenseSet<Value> seen;
@@ -79,7 +84,7 @@ std::set<StringRef> Extractor::findRoots(Value value) const {
 }
 
 /// Does some operation of the stream have a gradient with respect to it?
-bool Extractor::isTrained(Value value) const {
+bool Reader::isTrained(Value value) const {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || !isa<FloatType>(type.getElementType()))
     return false;
@@ -89,7 +94,7 @@ bool Extractor::isTrained(Value value) const {
   });
 }
 
-void Extractor::countRoots() {
+void Reader::countRoots() {
   for (auto parameter : few.getOps<ParameterOp>())
     rootElements[parameter.getName()] = cast<RankedTensorType>(parameter.getType()).getNumElements();
   for (auto [u, unit] : llvm::enumerate(cut.units))
@@ -103,7 +108,7 @@ void Extractor::countRoots() {
       sharedNumbers.try_emplace(root, sharedNumbers.size());
 }
 
-FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind &kind) {
+FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &kind) {
   if (auto known = tensors.find(value); known != tensors.end())
     return known->second;
   auto type = cast<RankedTensorType>(value.getType());
@@ -114,17 +119,17 @@ FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind 
     return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType()
                                      << " between batches of " << fewBatch << " and " << manyBatch
                                      << ", not in proportion: the model mixes sequences";
-  planner::Tensor tensor;
+  factors::Tensor tensor;
   tensor.name = names.empty() ? "" : names.back();
   tensor.elements = std::max(1.0, elements->size);
   tensor.perSequence = elements->perSequence;
   tensor.isFloat = isa<FloatType>(type.getElementType());
   tensor.bytes = getElementBytes(type.getElementType());
   Origin origin = origins.lookup(value);
-  tensor.kind = origin.isStream()                      ? planner::Tensor::Activation
-                : origin.parameter && isTrained(value) ? planner::Tensor::Parameter
-                                                       : planner::Tensor::Given;
-  if (tensor.kind == planner::Tensor::Parameter)
+  tensor.kind = origin.isStream()                      ? factors::Tensor::Activation
+                : origin.parameter && isTrained(value) ? factors::Tensor::Parameter
+                                                       : factors::Tensor::Given;
+  if (tensor.kind == factors::Tensor::Parameter)
     for (StringRef root : findRoots(value)) {
       tensor.stored += rootElements[root];
       tensor.name = root.str();
@@ -136,23 +141,34 @@ FailureOr<int> Extractor::getTensor(Value value, Value other, planner::UnitKind 
   return static_cast<int>(kind.tensors.size() - 1);
 }
 
-planner::Operation::Kind getKind(Operation *op) {
+factors::Factor::Kind getKind(FactorKind kind) {
+  switch (kind) {
+  case FactorKind::Parallel: return factors::Factor::Parallel;
+  case FactorKind::Reduction: return factors::Factor::Reduction;
+  case FactorKind::Whole: return factors::Factor::Whole;
+  case FactorKind::Joined: return factors::Factor::Joined;
+  case FactorKind::Carried: return factors::Factor::Carried;
+  }
+  llvm_unreachable("unknown kind of factor");
+}
+
+factors::Operation::Kind getKind(Operation *op) {
   auto kernel = dyn_cast<KernelOpInterface>(op);
   switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
   case KernelKind::Contraction:
-  case KernelKind::Convolution: return planner::Operation::Contraction;
-  case KernelKind::Attention: return planner::Operation::Attention;
+  case KernelKind::Convolution: return factors::Operation::Contraction;
+  case KernelKind::Attention: return factors::Operation::Attention;
   // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
   case KernelKind::Movement:
     if (!cast<GradientOpInterface>(op).isOperandSaved(0))
-      return planner::Operation::View;
-    return planner::Operation::Streaming;
-  default: return planner::Operation::Streaming;
+      return factors::Operation::View;
+    return factors::Operation::Streaming;
+  default: return factors::Operation::Streaming;
   }
 }
 
-LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitKind &kind,
-                                 planner::Operation &built) {
+LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind &kind,
+                              factors::Operation &built) {
   const RefinedRule &refined = fewRules.get(op), &refinedOther = manyRules.get(other);
   bool isRefined = refined.rule.factors.size() == refinedOther.rule.factors.size();
   const FactorRule &rule = isRefined ? refined.rule : refined.own;
@@ -165,20 +181,19 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
       return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size
                                      << " to " << b.size << " between batches of " << fewBatch << " and "
                                      << manyBatch << ", not in proportion";
-    planner::Factor factor;
+    factors::Factor factor;
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
-    // Windows need their neighbours' elements, and staged factors statistics, which the planner does not
-    // move.
-    bool isFixed =
-        a.kind == FactorKind::Whole || a.kind == FactorKind::Carried || a.staged || a.operandSize >= 0;
-    factor.kind = isFixed                           ? planner::Factor::Whole
-                  : a.kind == FactorKind::Reduction ? planner::Factor::Reduction
-                                                    : planner::Factor::Parallel;
+    factor.kind = getKind(a.kind);
     factor.role = a.role.str();
+    factor.indexed = a.indexed;
+    factor.staged = a.staged;
+    if (a.operandSize >= 0)
+      factor.window = factors::Window{static_cast<double>(a.operandSize), static_cast<double>(a.stride),
+                                      static_cast<double>(a.window)};
     built.factors.push_back(std::move(factor));
   }
-  auto addPlaces = [&](const TensorFactors &dims, planner::Use &use) {
+  auto addPlaces = [&](const TensorFactors &dims, factors::Use &use) {
     for (auto [d, dim] : llvm::enumerate(dims)) {
       double inner = 1;
       for (unsigned f : llvm::reverse(dim)) {
@@ -195,17 +210,17 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
     FailureOr<int> tensor = getTensor(operand, other->getOperand(i), kind);
     if (failed(tensor))
       return failure();
-    planner::Use use;
+    factors::Use use;
     use.tensor = *tensor;
-    if (kind.tensors[*tensor].kind != planner::Tensor::Given) {
+    if (kind.tensors[*tensor].kind != factors::Tensor::Given) {
       use.gradientFlops = gradient.getGradientFlops(i) / fewBatch;
       use.saved = gradient.isOperandSaved(i);
     }
     addPlaces(rule.operands[i], use);
-    for (const planner::FactorPosition &place : use.places)
+    for (const factors::FactorPosition &place : use.places)
       readsSome |=
           rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
-    if (readsSome && kind.tensors[*tensor].kind == planner::Tensor::Parameter)
+    if (readsSome && kind.tensors[*tensor].kind == factors::Tensor::Parameter)
       use.moved = false;
     built.operands.push_back(std::move(use));
   }
@@ -213,7 +228,7 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
     FailureOr<int> tensor = getTensor(result, other->getResult(i), kind);
     if (failed(tensor))
       return failure();
-    planner::Use use;
+    factors::Use use;
     use.tensor = *tensor;
     use.saved = gradient.isResultSaved(i);
     addPlaces(rule.results[i], use);
@@ -222,27 +237,27 @@ LogicalResult Extractor::addUses(Operation *op, Operation *other, planner::UnitK
   return success();
 }
 
-LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
-  Operation *op = cut.stream[at], *other = manyCut.stream[at];
+LogicalResult Reader::buildOp(int at, factors::UnitKind &kind) {
+  Operation *op = cut.stream[at], *other = manyStream[at];
   if (!isa<GradientOpInterface>(op))
     return op->emitOpError()
            << "does not tell the work of its gradients, so that no training can be planned with it";
   if (op->getName() != other->getName())
     return emitError(op->getLoc()) << "'" << op->getName() << "' becomes '" << other->getName()
                                    << "' at another batch";
-  planner::Operation built;
+  factors::Operation built;
   std::vector<std::string> names = getNames(op->getLoc());
   built.name = names.empty() ? op->getName().getStringRef().str() : names.front();
   // Names of one unit must tell its operations apart.
   int same = 0;
-  for (const planner::Operation &known : kind.operations)
+  for (const factors::Operation &known : kind.operations)
     same += known.name == built.name || StringRef(known.name).starts_with(built.name + "#");
   if (same)
     built.name += "#" + std::to_string(same + 1);
   built.kind = getKind(op);
   built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
   // Attention that must know where its queries stand: what lies behind them is masked.
-  built.causal = built.kind == planner::Operation::Attention &&
+  built.causal = built.kind == factors::Operation::Attention &&
                  llvm::any_of(fewRules.get(op).own.factors, [](const Factor &f) { return f.indexed; });
   if (failed(addUses(op, other, kind, built)))
     return failure();
@@ -252,34 +267,34 @@ LogicalResult Extractor::buildOp(int at, planner::UnitKind &kind) {
 
 /// Marks what one kernel computes: chains of memory-bound operations in which each has one user, and those
 /// that follow a contraction as its epilogue.
-void Extractor::fuse(planner::UnitKind &kind) const {
+void Reader::fuse(factors::UnitKind &kind) const {
   std::vector<int> users(kind.tensors.size(), 0);
-  std::vector<planner::Use *> makers(kind.tensors.size(), nullptr);
-  std::vector<planner::Operation *> producers(kind.tensors.size(), nullptr);
-  for (planner::Operation &op : kind.operations)
-    for (planner::Use &use : op.operands)
+  std::vector<factors::Use *> makers(kind.tensors.size(), nullptr);
+  std::vector<factors::Operation *> producers(kind.tensors.size(), nullptr);
+  for (factors::Operation &op : kind.operations)
+    for (factors::Use &use : op.operands)
       ++users[use.tensor];
   for (int output : kind.outputs)
     ++users[output];
-  for (planner::Operation &op : kind.operations) {
-    for (planner::Use &result : op.results) {
+  for (factors::Operation &op : kind.operations) {
+    for (factors::Use &result : op.results) {
       makers[result.tensor] = &result;
       producers[result.tensor] = &op;
     }
-    if (op.kind == planner::Operation::View && users[op.operands.front().tensor] == 1) {
+    if (op.kind == factors::Operation::View && users[op.operands.front().tensor] == 1) {
       makers[op.results.front().tensor] = makers[op.operands.front().tensor];
       producers[op.results.front().tensor] = producers[op.operands.front().tensor];
     }
-    if (op.kind != planner::Operation::Streaming)
+    if (op.kind != factors::Operation::Streaming)
       continue;
-    for (planner::Use &use : op.operands) {
-      planner::Operation *from = producers[use.tensor];
-      if (!from || users[use.tensor] != 1 || kind.tensors[use.tensor].kind != planner::Tensor::Activation ||
-          (from->kind != planner::Operation::Streaming && from->kind != planner::Operation::Contraction))
+    for (factors::Use &use : op.operands) {
+      factors::Operation *from = producers[use.tensor];
+      if (!from || users[use.tensor] != 1 || kind.tensors[use.tensor].kind != factors::Tensor::Activation ||
+          (from->kind != factors::Operation::Streaming && from->kind != factors::Operation::Contraction))
         continue;
       use.moved = false;
       op.light = true;
-      if (makers[use.tensor] && from->kind == planner::Operation::Streaming)
+      if (makers[use.tensor] && from->kind == factors::Operation::Streaming)
         makers[use.tensor]->moved = false;
       break; // one chain is followed
     }
@@ -287,30 +302,30 @@ void Extractor::fuse(planner::UnitKind &kind) const {
 }
 
 /// Mean cross-entropy over the last dimension, in one kernel that reads the logits.
-void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
-  const planner::Use *made = nullptr;
-  const planner::Operation *maker = nullptr;
-  for (const planner::Operation &op : kind.operations)
-    for (const planner::Use &result : op.results)
+void Reader::addLoss(factors::UnitKind &kind, int logits) const {
+  const factors::Use *made = nullptr;
+  const factors::Operation *maker = nullptr;
+  for (const factors::Operation &op : kind.operations)
+    for (const factors::Use &result : op.results)
       if (result.tensor == logits) {
         made = &result;
         maker = &op;
       }
-  if (!made || maker->kind != planner::Operation::Contraction)
+  if (!made || maker->kind != factors::Operation::Contraction)
     return;
   int last = 0;
-  for (const planner::FactorPosition &place : made->places)
+  for (const factors::FactorPosition &place : made->places)
     last = std::max(last, place.dim);
-  planner::Operation loss;
+  factors::Operation loss;
   loss.name = "loss";
-  planner::Use use, result;
+  factors::Use use, result;
   use.tensor = logits;
   use.saved = true;
   use.gradientFlops = kind.tensors[logits].elements;
   double vocabulary = 1;
-  for (const planner::FactorPosition &place : made->places) {
-    planner::Factor factor = maker->factors[place.factor];
-    factor.kind = place.dim == last ? planner::Factor::Reduction : planner::Factor::Parallel;
+  for (const factors::FactorPosition &place : made->places) {
+    factors::Factor factor = maker->factors[place.factor];
+    factor.kind = place.dim == last ? factors::Factor::Reduction : factors::Factor::Parallel;
     factor.role = place.dim == last ? "vocabulary" : "";
     vocabulary *= place.dim == last ? factor.size : 1;
     int number = loss.factors.size();
@@ -319,7 +334,7 @@ void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
     if (place.dim != last)
       result.places.push_back({number, place.dim, place.inner});
   }
-  planner::Tensor rows;
+  factors::Tensor rows;
   rows.name = "loss";
   rows.elements = kind.tensors[logits].elements / vocabulary;
   rows.perSequence = kind.tensors[logits].perSequence;
@@ -331,10 +346,11 @@ void Extractor::addLoss(planner::UnitKind &kind, int logits) const {
   kind.operations.push_back(std::move(loss));
 }
 
-LogicalResult Extractor::buildKind(const Unit &unit, planner::UnitKind &kind) {
+LogicalResult Reader::buildKind(const factors::Unit &unit, factors::UnitKind &kind) {
   tensors.clear();
   auto boundary = [&](int at, std::vector<int> &to) -> LogicalResult {
-    std::vector<Value> live = findLiveStream(cut.stream, at), liveOther = findLiveStream(manyCut.stream, at);
+    std::vector<Value> live = factors::findLiveStream(cut.stream, at),
+                       liveOther = factors::findLiveStream(manyStream, at);
     if (live.size() != liveOther.size())
       return emitError(few.getLoc()) << "the model has other blocks at another batch";
     for (auto [value, other] : llvm::zip_equal(live, liveOther)) {
@@ -358,10 +374,11 @@ LogicalResult Extractor::buildKind(const Unit &unit, planner::UnitKind &kind) {
     if (auto known = tensors.find(output); known != tensors.end())
       addLoss(kind, known->second);
   }
+  factors::findLives(kind);
   return success();
 }
 
-void Extractor::nameKinds(planner::TrainingGraph &graph) const {
+void Reader::nameKinds(factors::FactorGraph &graph) const {
   std::vector<int> uses(graph.kinds.size(), 0);
   for (int unit : graph.units)
     ++uses[unit];
@@ -381,42 +398,60 @@ void Extractor::nameKinds(planner::TrainingGraph &graph) const {
   }
 }
 
-FailureOr<planner::TrainingGraph> Extractor::run() {
-  if (cut.stream.empty())
-    return emitError(few.getLoc())
-           << "no operation depends on inputs and on parameters: there is nothing to train";
-  if (cut.stream.size() != manyCut.stream.size())
-    return emitError(few.getLoc()) << "the model has " << cut.stream.size() << " operations at a batch of "
-                                   << fewBatch << " and " << manyCut.stream.size() << " at " << manyBatch
-                                   << ": no batch can be planned for it";
+/// Both imports are walked in lockstep.
+static std::vector<Operation *> sorted(const std::vector<Operation *> &stream,
+                                       const std::vector<int> &places) {
+  std::vector<Operation *> order;
+  for (int place : places)
+    order.push_back(stream[place]);
+  return order;
+}
+
+std::optional<factors::Reading> Reader::run() {
+  if (cut.stream.empty()) {
+    emitError(few.getLoc()) << "no operation depends on inputs and on parameters: there is nothing to train";
+    return std::nullopt;
+  }
+  if (cut.stream.size() != manyStream.size()) {
+    emitError(few.getLoc()) << "the model has " << cut.stream.size() << " operations at a batch of "
+                            << fewBatch << " and " << manyStream.size() << " at " << manyBatch
+                            << ": no batch can be planned for it";
+    return std::nullopt;
+  }
+  manyStream = sorted(manyStream, cut.places);
   countRoots();
-  planner::TrainingGraph graph;
+  factors::Reading reading;
+  factors::FactorGraph &graph = reading.graph;
   graph.kinds.resize(cut.kinds);
   std::vector<bool> isBuilt(cut.kinds, false);
-  for (const Unit &unit : cut.units) {
+  for (const factors::Unit &unit : cut.units) {
     graph.units.push_back(unit.kind);
-    if (isBuilt[unit.kind])
-      continue;
+    if (!isBuilt[unit.kind] && failed(buildKind(unit, graph.kinds[unit.kind])))
+      return std::nullopt;
     isBuilt[unit.kind] = true;
-    if (failed(buildKind(unit, graph.kinds[unit.kind])))
-      return failure();
+    // A loss that was added stands for no operation.
+    std::vector<int> &ids = graph.ids.emplace_back(graph.kinds[unit.kind].operations.size(), -1);
+    for (int i = unit.begin; i < unit.end; ++i) {
+      ids[i - unit.begin] = static_cast<int>(reading.operations.size());
+      reading.operations.push_back(cut.stream[i]);
+    }
   }
   nameKinds(graph);
-  for (const planner::UnitKind &kind : graph.kinds)
+  for (const factors::UnitKind &kind : graph.kinds)
     for (const auto *boundary : {&kind.outputs, &kind.inputs})
       if (graph.sequence == 0 && !boundary->empty()) {
-        const planner::Tensor &stream = kind.tensors[boundary->front()];
+        const factors::Tensor &stream = kind.tensors[boundary->front()];
         double width = 1;
         int rank = 0;
-        for (const planner::Operation &op : kind.operations)
+        for (const factors::Operation &op : kind.operations)
           for (const auto *uses : {&op.operands, &op.results})
-            for (const planner::Use &use : *uses)
+            for (const factors::Use &use : *uses)
               if (use.tensor == boundary->front()) {
                 int last = 0;
-                for (const planner::FactorPosition &place : use.places)
+                for (const factors::FactorPosition &place : use.places)
                   last = std::max(last, place.dim);
                 double size = 1;
-                for (const planner::FactorPosition &place : use.places)
+                for (const factors::FactorPosition &place : use.places)
                   size *= place.dim == last ? op.factors[place.factor].size : 1;
                 width = std::max(width, size);
                 rank = std::max(rank, last + 1);
@@ -424,14 +459,16 @@ FailureOr<planner::TrainingGraph> Extractor::run() {
         if (rank == 3) // batch, tokens, width; images have no tokens
           graph.sequence = stream.elements / width;
       }
-  if (std::string error = planner::validate(graph); !error.empty())
-    return emitError(few.getLoc()) << "the model cannot be planned: " << error;
-  return graph;
+  if (std::string error = factors::validate(graph); !error.empty()) {
+    emitError(few.getLoc()) << "the model cannot be planned: " << error;
+    return std::nullopt;
+  }
+  return reading;
 }
 
 } // namespace
 
-FailureOr<planner::TrainingGraph> layout::extractTrainingGraph(func::FuncOp few, int64_t fewBatch,
-                                                               func::FuncOp many, int64_t manyBatch) {
-  return Extractor(few, fewBatch, many, manyBatch).run();
+std::optional<factors::Reading> factors::readFactorGraph(func::FuncOp few, int64_t fewBatch,
+                                                         func::FuncOp many, int64_t manyBatch) {
+  return Reader(few, fewBatch, many, manyBatch).run();
 }

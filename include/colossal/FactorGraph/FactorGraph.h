@@ -1,26 +1,42 @@
-// A model as the joint search sees it: a sequence of units (embedding, blocks, head), each of a kind that is
-// described once, with operations whose dimensions are factors that mesh axes may lie on. No IR: lib/Layout
-// fills it from a module (TrainingBlocks.h there), tests by hand.
-#ifndef COLOSSAL_PLANNER_TRAININGGRAPH_H
-#define COLOSSAL_PLANNER_TRAININGGRAPH_H
+// A model as every search sees it: a sequence of units (embedding, blocks, head), each of a kind that is
+// described once, with operations whose dimensions are factors that mesh axes may lie on, and tensors that
+// live from the operation that makes them to the last that reads them. No IR: Reader.h fills it from a
+// module, tests by hand. Operations of the IR that it was read from have a number, so what a search finds
+// leads back to them.
+#ifndef COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
+#define COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
 
-#include "colossal/Cost/Machine.h"
-
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace colossal::planner {
+namespace colossal::factors {
+
+/// Of a factor that an operand's dimension of `operandSize` elements is read by in windows (convolution,
+/// pooling): element i reads `size` of them from i * stride on.
+struct Window {
+  double operandSize = 0, stride = 1, size = 1;
+};
 
 /// A factor of an operation's index space. Its size for a microbatch of b sequences is `size`, times b where
 /// `perSequence`.
 struct Factor {
-  enum Kind { Parallel, Reduction, Whole };
+  enum Kind {
+    Parallel,  ///< each rank computes its part of every result
+    Reduction, ///< no result has it: results are sums over the ranks that split it
+    Whole,     ///< must not be split
+    Joined,    ///< no result has it, and results are whole: the operation joins what its parts found
+    Carried    ///< no tensor has it: over the ranks that split it operands are outstanding sums, and so are
+               ///< results
+  };
   double size = 1;
   bool perSequence = false;
   Kind kind = Parallel;
   /// "m", "n", "k", "heads", "vocabulary", ...
   std::string role;
+  bool indexed = false; ///< a rank needs to know where its part begins (causal masks, lookups)
+  bool staged = false;  ///< where it is split, the operation exchanges small statistics between two stages
+  std::optional<Window> window;
 };
 
 /// Where a factor stands in a tensor: the dimension, and how many elements of that dimension lie inside it
@@ -75,6 +91,8 @@ struct Tensor {
   double stored = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
   int shared = -1;
+  /// The operations [begin, end) of its unit during which it is there, as `findLives` tells.
+  int begin = 0, end = 0;
 };
 
 /// A kind of unit. Operations in order; tensors that come in and go out are the residual stream, or several.
@@ -90,11 +108,18 @@ struct UnitKind {
   double contractionFlops() const;
 };
 
-struct TrainingGraph {
+/// Fills in the lives of a kind's tensors: from the operation that makes one, or the first, to behind the
+/// last that uses it, or the end. What a view shows is the memory of its operand, which lives as long.
+void findLives(UnitKind &kind);
+
+struct FactorGraph {
   std::string name;
   std::vector<UnitKind> kinds;
   /// Kind of each unit, in order of execution.
   std::vector<int> units;
+  /// By unit, the number of each of its operations in what the graph was read from; -1 for one that stands
+  /// for none there (a loss that was added). Empty where it was read from nothing.
+  std::vector<std::vector<int>> ids;
   /// Tokens of one sequence ; 0 where units pass on something else, such as images.
   double sequence = 0;
   std::string batchDimension; ///< how the batch was found, for reports
@@ -106,10 +131,10 @@ struct TrainingGraph {
   double stepFlops(double sequences) const;
 };
 
-/// What the joint search relies on: indices in range, factors of equal places of equal size, positive sizes,
-/// boundaries that fit. Empty, or what is wrong with the place named.
-std::string validate(const TrainingGraph &graph);
+/// What searches rely on: indices in range, positive sizes, lives that cover the uses, boundaries that fit, a
+/// number for each operation or none. Empty, or what is wrong with the place named.
+std::string validate(const FactorGraph &graph);
 
-} // namespace colossal::planner
+} // namespace colossal::factors
 
-#endif // COLOSSAL_PLANNER_TRAININGGRAPH_H
+#endif // COLOSSAL_FACTORGRAPH_FACTORGRAPH_H

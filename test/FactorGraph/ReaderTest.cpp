@@ -1,0 +1,156 @@
+// What the reader makes of IR: kinds of unit, sizes that grow with the batch, and numbers that lead back.
+#include "colossal/FactorGraph/Reader.h"
+#include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace colossal::factors {
+namespace {
+
+struct FactorGraphReader : testing::Test {
+  FactorGraphReader() { context.loadDialect<ColossalDialect, dist::DistDialect, mlir::func::FuncDialect>(); }
+  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text) {
+    return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  }
+  static mlir::func::FuncOp function(mlir::ModuleOp module) {
+    return *module.getOps<mlir::func::FuncOp>().begin();
+  }
+  std::optional<Reading> read(const std::function<std::string(int)> &text) {
+    few = parse(text(2));
+    many = parse(text(3));
+    EXPECT_TRUE(few && many);
+    return few && many ? readFactorGraph(function(*few), 2, function(*many), 3) : std::nullopt;
+  }
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> few, many;
+};
+
+/// An embedding, `layers` of two products round an activation that are added to their input, and a head. With
+/// `shared`, a value that the first layer computes and all layers add.
+std::string model(int batch, int layers, bool shared) {
+  const std::string rows = std::to_string(batch) + "x8x";
+  std::string text = "func.func @main(%a: tensor<" + rows + "16xf32>) -> tensor<" + rows + "32xf32> {\n";
+  auto parameter = [&](const std::string &name, const std::string &shape, int elements) {
+    text += "%" + name + " = colossal.parameter \"" + name +
+            "\" {file = \"\", offset = 0 : i64, bytes = " + std::to_string(4 * elements) +
+            " : i64} : tensor<" + shape + "xf32>\n";
+  };
+  auto contract = [&](const std::string &to, const std::string &from, const std::string &weight, int in,
+                      int out) {
+    parameter(weight, std::to_string(in) + "x" + std::to_string(out), in * out);
+    text += "%" + to + " = colossal.contract %" + from + " [0, 1, 2], %" + weight +
+            " [2, 3] -> [0, 1, 3] : (tensor<" + rows + std::to_string(in) + "xf32>, tensor<" +
+            std::to_string(in) + "x" + std::to_string(out) + "xf32>) -> tensor<" + rows +
+            std::to_string(out) + "xf32> loc(\"" + to + "\")\n";
+  };
+  auto add = [&](const std::string &to, const std::string &a, const std::string &b) {
+    const std::string type = "tensor<" + rows + "16xf32>";
+    text += "%" + to + " = colossal.elementwise add(%" + a + ", %" + b + ") : (" + type + ", " + type +
+            ") -> " + type + " loc(\"" + to + "\")\n";
+  };
+  contract("x0", "a", "we", 16, 16);
+  for (int l = 0; l < layers; ++l) {
+    const std::string n = std::to_string(l);
+    contract("u" + n, "x" + n, "wu" + n, 16, 64);
+    text += "%r" + n + " = colossal.elementwise relu(%u" + n + ") : (tensor<" + rows + "64xf32>) -> tensor<" +
+            rows + "64xf32> loc(\"r" + n + "\")\n";
+    if (shared && l == 0) {
+      parameter("p", "16", 16);
+      const std::string type = "tensor<" + rows + "16xf32>";
+      text += "%s = colossal.elementwise add(%a, %p) : (" + type + ", tensor<16xf32>) -> " + type +
+              " loc(\"s\")\n";
+    }
+    contract("d" + n, "r" + n, "wd" + n, 64, 16);
+    std::string sum = "d" + n;
+    if (shared) {
+      add("t" + n, "d" + n, "s");
+      sum = "t" + n;
+    }
+    add("x" + std::to_string(l + 1), "x" + n, sum);
+  }
+  contract("y", "x" + std::to_string(layers), "wy", 16, 32);
+  return text + "return %y : tensor<" + rows + "32xf32>\n}\n";
+}
+
+TEST_F(FactorGraphReader, BlocksAreOneKindAndNumbersLeadBack) {
+  std::optional<Reading> reading = read([](int batch) { return model(batch, 5, false); });
+  ASSERT_TRUE(reading);
+  const FactorGraph &graph = reading->graph;
+  ASSERT_EQ(graph.units, (std::vector<int>{0, 1, 1, 1, 1, 1, 2}));
+  EXPECT_EQ(graph.kinds[1].name, "block");
+  ASSERT_EQ(graph.ids.size(), graph.units.size());
+  for (int l = 0; l < 5; ++l) {
+    // up, relu, down, add: each instance's own.
+    ASSERT_EQ(graph.ids[l + 1].size(), 4u);
+    mlir::Operation *down = reading->operations[graph.ids[l + 1][2]];
+    EXPECT_EQ(mlir::cast<mlir::NameLoc>(down->getLoc()).getName(), "d" + std::to_string(l));
+  }
+  // The head got a loss, which stands for no operation.
+  EXPECT_EQ(graph.kinds[2].operations.back().name, "loss");
+  EXPECT_EQ(graph.ids.back().back(), -1);
+  EXPECT_GE(graph.ids.back().front(), 0);
+}
+
+TEST_F(FactorGraphReader, SizesAreOfOneSequence) {
+  std::optional<Reading> reading = read([](int batch) { return model(batch, 3, false); });
+  ASSERT_TRUE(reading);
+  const UnitKind &block = reading->graph.kinds[1];
+  const Operation &up = block.operations[0];
+  EXPECT_EQ(up.kind, Operation::Contraction);
+  EXPECT_DOUBLE_EQ(up.flops, 2 * 8 * 16 * 64);
+  double growing = 1, fixed = 1;
+  for (const Factor &factor : up.factors)
+    (factor.perSequence ? growing : fixed) *= factor.size;
+  EXPECT_DOUBLE_EQ(growing, 1);
+  EXPECT_DOUBLE_EQ(fixed, 8 * 16 * 64);
+  ASSERT_EQ(block.inputs.size(), 1u);
+  const Tensor &x = block.tensors[block.inputs[0]];
+  EXPECT_TRUE(x.perSequence);
+  EXPECT_DOUBLE_EQ(x.elements, 8 * 16);
+  EXPECT_EQ(x.end, 4) << "it is added behind both products";
+  const Tensor &weight = block.tensors[up.operands[1].tensor];
+  EXPECT_EQ(weight.kind, Tensor::Parameter);
+  EXPECT_FALSE(weight.perSequence);
+  EXPECT_EQ(weight.end, 1);
+  EXPECT_DOUBLE_EQ(reading->graph.parameters(), 16 * 16 + 3 * 2 * 16 * 64 + 16 * 32);
+}
+
+TEST_F(FactorGraphReader, WhatLayersShareComesBeforeThem) {
+  std::optional<Reading> reading = read([](int batch) { return model(batch, 4, true); });
+  ASSERT_TRUE(reading);
+  // The last layer hands on one value, and the others two: it goes with the head.
+  const FactorGraph &graph = reading->graph;
+  ASSERT_EQ(graph.units, (std::vector<int>{0, 1, 1, 1, 2}));
+  EXPECT_EQ(graph.kinds[0].operations.size(), 2u);
+  EXPECT_EQ(graph.kinds[1].operations.size(), 5u);
+  EXPECT_EQ(graph.kinds[1].inputs.size(), 2u);
+  EXPECT_EQ(graph.kinds[1].outputs.size(), 2u);
+  EXPECT_EQ(graph.kinds[2].inputs.size(), 2u);
+}
+
+TEST_F(FactorGraphReader, WhatMixesSequencesIsRefused) {
+  std::string told;
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) { told += diagnostic.str(); });
+  // 8 places for two sequences and 10 for three.
+  EXPECT_FALSE(read([](int batch) {
+    const std::string rows = std::to_string(4 + 2 * batch);
+    return "func.func @main(%a: tensor<" + rows + "x16xf32>) -> tensor<" + rows +
+           "x32xf32> {\n"
+           "%w = colossal.parameter \"w\" {file = \"\", offset = 0 : i64, bytes = 2048 : i64} : "
+           "tensor<16x32xf32>\n"
+           "%y = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<" +
+           rows + "x16xf32>, tensor<16x32xf32>) -> tensor<" + rows + "x32xf32>\nreturn %y : tensor<" + rows +
+           "x32xf32>\n}\n";
+  }));
+  EXPECT_NE(told.find("not in proportion"), std::string::npos) << told;
+}
+
+} // namespace
+} // namespace colossal::factors
