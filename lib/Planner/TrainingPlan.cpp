@@ -50,9 +50,16 @@ std::vector<TensorAxis> tensorAxes(const TrainingPlan &plan) {
   return axes;
 }
 
-std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
-  auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
-  const TrainingTask &task = plan.task;
+namespace {
+
+std::string number(double value) {
+  return std::to_string(static_cast<long long>(value));
+}
+
+// Each is empty, or what is wrong, with the key of a plan's text in front. Later ones rely on what earlier
+// ones have found right.
+
+std::string checkAsked(const TrainingTask &task) {
   if (task.devices < 1 || task.devices > 1 << 20)
     return "devices: must be 1 to 2^20, is " + number(task.devices);
   if (!(task.globalBatch >= 1) || task.globalBatch > 1e9 || task.globalBatch != std::floor(task.globalBatch))
@@ -61,6 +68,11 @@ std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
     return "precision: '" + task.precision + "' is not bf16, f16, tf32 or f32";
   if (task.optimizer != "adam" && task.optimizer != "adamw")
     return "training: '" + task.optimizer + "' is not adam or adamw";
+  return "";
+}
+
+std::string checkMesh(const TrainingPlan &plan) {
+  const TrainingTask &task = plan.task;
   for (auto [name, value] :
        {std::pair{"mesh.pipeline", plan.pipeline}, {"mesh.data", plan.data}, {"mesh.context", plan.context}})
     if (value < 1 || value > task.devices)
@@ -80,9 +92,13 @@ std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
            (plan.idle > 0          ? " of which " + number(plan.idle) + " are idle"
             : ranks < task.devices ? " (\"idle\": " + number(task.devices - ranks) + " leaves the others out)"
                                    : "");
-  std::size_t axes = tensorAxes(plan).size();
-  if (axes > kMaxAxes)
+  if (tensorAxes(plan).size() > kMaxAxes)
     return "mesh: at most " + number(kMaxAxes) + " context and tensor axes are supported";
+  return "";
+}
+
+std::string checkBatch(const TrainingPlan &plan) {
+  const TrainingTask &task = plan.task;
   if (!(plan.padding >= 0) || plan.padding > 1e9 || plan.padding != std::floor(plan.padding))
     return "padding: must be a whole number of sequences from 0 to 10^9";
   double sequences = task.globalBatch + plan.padding;
@@ -96,6 +112,10 @@ std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
            padded;
   if (plan.microbatches() < 1)
     return "microbatch: there are no microbatches, or more than 10^7";
+  return "";
+}
+
+std::string checkSchedule(const TrainingPlan &plan, const FactorGraph &graph) {
   if (plan.zero < 0 || plan.zero > 3)
     return "zero: must be 0 to 3, is " + number(plan.zero);
   bool many = plan.schedule == cost::Schedule::Interleaved;
@@ -116,6 +136,11 @@ std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
   if (many && plan.microbatches() % plan.pipeline != 0)
     return "schedule: interleaved needs a number of microbatches that the " + number(plan.pipeline) +
            " stages divide, there are " + number(plan.microbatches());
+  return "";
+}
+
+std::string checkUnits(const TrainingPlan &plan, const FactorGraph &graph) {
+  std::size_t axes = tensorAxes(plan).size();
   if (plan.boundary.size() != axes)
     return "boundary: must name a place for each of the " + number(axes) + " context and tensor axes above 1";
   if (!plan.parts.empty()) {
@@ -138,6 +163,21 @@ std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
       return "layouts: the model has no unit '" + kind + "'";
   }
   return "";
+}
+
+} // namespace
+
+std::string validate(const TrainingPlan &plan, const FactorGraph &graph) {
+  std::string wrong = checkAsked(plan.task);
+  if (wrong.empty())
+    wrong = checkMesh(plan);
+  if (wrong.empty())
+    wrong = checkBatch(plan);
+  if (wrong.empty())
+    wrong = checkSchedule(plan, graph);
+  if (wrong.empty())
+    wrong = checkUnits(plan, graph);
+  return wrong;
 }
 
 } // namespace colossal::planner
