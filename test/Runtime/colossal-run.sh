@@ -185,8 +185,16 @@ if [ -n "$mpiexec" ]; then
       failures=$((failures + 1))
     fi
     for rank in $ranks; do
-      # What is gone and not yet collected by its parent is no orphan.
-      case $(cut -d' ' -f3 "/proc/$rank/stat" 2> /dev/null) in
+      # A rank may go a moment after mpirun. What is gone and not yet collected by its parent is no orphan, nor is another
+      # program that has its number since.
+      for attempt in 1 2 3 4 5 6 7 8 9 10; do
+        state=$(sed -n 's/^[0-9]* (colossal-run) \(.\).*/\1/p' "/proc/$rank/stat" 2> /dev/null)
+        case $state in
+          '' | Z | X) break ;;
+        esac
+        sleep 1
+      done
+      case $state in
         '' | Z | X) ;;
         *) echo "FAIL: after SIG$signal to one MPI process, process $rank is left"; kill -KILL "$rank"; failures=$((failures + 1)) ;;
       esac
