@@ -188,8 +188,11 @@ std::optional<Affine> Environment::combine(plan::Expr::Op op, const Affine &lhs,
     return sum;
   }
   case plan::Expr::MUL: return product(lhs, rhs);
-  case plan::Expr::FLOOR_DIV: return quotient(lhs, rhs.constant);
-  case plan::Expr::MOD: return remainder(lhs, rhs.constant);
+  case plan::Expr::FLOOR_DIV:
+  case plan::Expr::MOD:
+    if (rhs.constant <= 0) // refused by checkExpr before
+      return std::nullopt;
+    return op == plan::Expr::FLOOR_DIV ? quotient(lhs, rhs.constant) : remainder(lhs, rhs.constant);
   case plan::Expr::MIN: return extreme(true, lhs, rhs);
   case plan::Expr::MAX: return extreme(false, lhs, rhs);
   default: return Affine();
