@@ -1,8 +1,8 @@
-// A model as every search sees it: a sequence of units (embedding, blocks, head), each of a kind that is
-// described once, with operations whose dimensions are factors that mesh axes may lie on, and tensors that
-// live from the operation that makes them to the last that reads them. No IR: Reader.h fills it from a
-// module, tests by hand. Operations of the IR that it was read from have a number, so what a search finds
-// leads back to them.
+// A model as the joint search sees it (the layout search still makes its problem from the IR): a sequence of
+// units (embedding, blocks, head), each of a kind that is described once, with operations whose dimensions
+// are factors that mesh axes may lie on, and tensors that live from the operation that makes them to the last
+// that reads them. No IR: Reader.h fills it from a module, tests by hand. Operations of the IR that it was
+// read from have a number, so what a search finds leads back to them.
 #ifndef COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
 #define COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
 
@@ -120,7 +120,7 @@ struct FactorGraph {
   /// By unit, the number of each of its operations in what the graph was read from; -1 for one that stands
   /// for none there (a loss that was added). Empty where it was read from nothing.
   std::vector<std::vector<int>> ids;
-  /// Tokens of one sequence ; 0 where units pass on something else, such as images.
+  /// Tokens of one sequence; 0 where units pass on something else, such as images.
   double sequence = 0;
   std::string batchDimension; ///< how the batch was found, for reports
 
