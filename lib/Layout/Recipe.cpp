@@ -184,20 +184,20 @@ std::vector<int> Recipe::getKey(Operation *op) const {
 int Recipe::countAnchorViolations(const OpInfo &info, const FactorRule &rule, ArrayRef<int> factorOfAxis,
                                   Role place) const {
   const TensorFactors &weights = rule.operands[info.weight], &activations = rule.operands[1 - info.weight];
-  enum class Place { None, M, N, K };
-  auto placeOf = [&](unsigned axis) {
+  enum class Dim { None, M, N, K };
+  auto dimOf = [&](unsigned axis) {
     int f = factorOfAxis[axis];
     if (f < 0)
-      return Place::None;
+      return Dim::None;
     bool isOut = holds(rule.results[0], f), isWeight = holds(weights, f),
          isActivation = holds(activations, f);
-    return !isOut && isWeight && isActivation ? Place::K
-           : isOut && isWeight                ? Place::N
-           : isOut && isActivation            ? Place::M
-                                              : Place::None;
+    return !isOut && isWeight && isActivation ? Dim::K
+           : isOut && isWeight                ? Dim::N
+           : isOut && isActivation            ? Dim::M
+                                              : Dim::None;
   };
-  auto wants = [&](unsigned axis, Place place) {
-    return placeOf(axis) == place || mesh.getAxisSize(axis) == 1 ? 0 : 1;
+  auto wants = [&](unsigned axis, Dim dim) {
+    return dimOf(axis) == dim || mesh.getAxisSize(axis) == 1 ? 0 : 1;
   };
   auto roleOf = [&](unsigned axis) {
     return factorOfAxis[axis] < 0 ? Role::Unknown : info.roles[factorOfAxis[axis]];
@@ -207,17 +207,17 @@ int Recipe::countAnchorViolations(const OpInfo &info, const FactorRule &rule, Ar
   case Kind::OneD:
   case Kind::Sequence:
     for (unsigned axis : axes)
-      count += wants(axis, info.isInner ? Place::K : Place::N);
+      count += wants(axis, info.isInner ? Dim::K : Dim::N);
     return count;
   case Kind::Ulysses:
     for (unsigned axis : axes)
-      count += wants(axis, Place::M) + (roleOf(axis) == place ? 0 : 1);
+      count += wants(axis, Dim::M) + (roleOf(axis) == place ? 0 : 1);
     return count;
-  case Kind::TwoD: return wants(axes[0], Place::M) + wants(axes[1], Place::N);
-  case Kind::TwoHalfD: return wants(axes[0], Place::M) + wants(axes[1], Place::M) + wants(axes[2], Place::N);
+  case Kind::TwoD: return wants(axes[0], Dim::M) + wants(axes[1], Dim::N);
+  case Kind::TwoHalfD: return wants(axes[0], Dim::M) + wants(axes[1], Dim::M) + wants(axes[2], Dim::N);
   case Kind::ThreeD:
-    return wants(axes[0], Place::M) + wants(axes[info.isInner ? 2 : 1], Place::K) +
-           wants(axes[info.isInner ? 1 : 2], Place::N);
+    return wants(axes[0], Dim::M) + wants(axes[info.isInner ? 2 : 1], Dim::K) +
+           wants(axes[info.isInner ? 1 : 2], Dim::N);
   }
   return count;
 }

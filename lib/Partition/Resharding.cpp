@@ -191,29 +191,29 @@ static constexpr size_t kMostRenamings = 24;
 
 /// `cost` asked once for each group and number of bytes: paths share their steps.
 static CollectiveCost remember(CollectiveCost cost) {
-  struct Step {
+  struct Move {
     double bytes;
     uint64_t axes;
     MoveKind kind;
-    bool operator==(const Step &other) const {
+    bool operator==(const Move &other) const {
       return bytes == other.bytes && axes == other.axes && kind == other.kind;
     }
   };
   struct Hash {
-    size_t operator()(const Step &step) const {
-      return llvm::hash_combine(llvm::bit_cast<uint64_t>(step.bytes), step.axes, static_cast<int>(step.kind));
+    size_t operator()(const Move &move) const {
+      return llvm::hash_combine(llvm::bit_cast<uint64_t>(move.bytes), move.axes, static_cast<int>(move.kind));
     }
   };
   constexpr unsigned kBits = 4; // of an axis, of which there are at most 16
-  auto known = std::make_shared<std::unordered_map<Step, double, Hash>>();
+  auto known = std::make_shared<std::unordered_map<Move, double, Hash>>();
   return [known, cost = std::move(cost)](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
-    Step step{bytes, axes.size(), kind};
+    Move move{bytes, axes.size(), kind};
     if (axes.size() >= 64 / kBits)
       return cost(kind, bytes, axes);
     for (unsigned axis : axes)
-      step.axes = step.axes << kBits | axis;
-    step.axes ^= static_cast<uint64_t>(axes.size()) << 60;
-    auto [it, isNew] = known->try_emplace(step);
+      move.axes = move.axes << kBits | axis;
+    move.axes ^= static_cast<uint64_t>(axes.size()) << 60;
+    auto [it, isNew] = known->try_emplace(move);
     if (isNew)
       it->second = cost(kind, bytes, axes);
     return it->second;

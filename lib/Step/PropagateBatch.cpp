@@ -28,13 +28,13 @@ MeshAttr step::addMicrobatches(MeshAttr mesh, int64_t count) {
 
 namespace {
 /// A dimension as `outer` x `size` x (what is left), of which `size` counts the rows of the batch.
-struct Place {
+struct BatchDim {
   int64_t dim = 0, outer = 1, size = 1;
 };
 
 /// The inputs of a function that have a batch, and its rows.
 struct Batch {
-  llvm::DenseMap<Value, Place> places;
+  llvm::DenseMap<Value, BatchDim> places;
   int64_t rows = 0;
 };
 
@@ -50,17 +50,17 @@ private:
   /// Carries the batch through `op`. What is wrong with that, or "".
   std::string visit(Operation *op);
   /// The factor that has what `place` of the tensor `dims` is; none where the rule has no such one.
-  std::optional<unsigned> findFactor(const FactorRule &rule, const TensorFactors &dims, Place place) const;
+  std::optional<unsigned> findFactor(const FactorRule &rule, const TensorFactors &dims, BatchDim place) const;
   /// Why `factor` of a rule cannot be cut into microbatches, or "".
   std::string getObstacle(const Factor &factor) const;
   /// A layout that has the loop axis at `place`, and nothing else.
-  ShardingAttr makeSharding(Value value, Place place) const;
+  ShardingAttr makeSharding(Value value, BatchDim place) const;
 
   func::FuncOp function;
   MeshAttr mesh;
   const int64_t turns;
   RefinementAnalysis refinement;
-  llvm::DenseMap<Value, Place> places;
+  llvm::DenseMap<Value, BatchDim> places;
   llvm::DenseSet<Value> unknown; ///< of ops that are refused, or depend on such ones
 };
 } // namespace
@@ -73,7 +73,7 @@ static FailureOr<Batch> findBatch(func::FuncOp function) {
   BlockArgument first;
   for (BlockArgument argument : function.getArguments()) {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
-    Place place;
+    BatchDim place;
     if (auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchAttrName))
       place.dim = mark.getInt();
     else if (isMarked || shape.empty() || shape[0] == 1)
@@ -101,7 +101,7 @@ static FailureOr<Batch> findBatch(func::FuncOp function) {
 }
 
 std::optional<unsigned> Propagation::findFactor(const FactorRule &rule, const TensorFactors &dims,
-                                                Place place) const {
+                                                BatchDim place) const {
   int64_t outer = 1;
   for (unsigned f : dims[place.dim]) {
     int64_t size = rule.factors[f].operandSize >= 0 ? rule.factors[f].operandSize : rule.factors[f].size;
@@ -174,7 +174,7 @@ std::string Propagation::visit(Operation *op) {
   return "";
 }
 
-ShardingAttr Propagation::makeSharding(Value value, Place place) const {
+ShardingAttr Propagation::makeSharding(Value value, BatchDim place) const {
   MLIRContext *context = mesh.getContext();
   auto axis = static_cast<unsigned>(mesh.getLoopAxis());
   SmallVector<DimShardingAttr> dims;
