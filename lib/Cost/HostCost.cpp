@@ -21,9 +21,10 @@ double bytesOf(DataType type) {
 }
 } // namespace
 
-HostCost::HostCost(const Machine &machine, int ofMesh) : device(machine.device), host(*machine.host) {
-  const int ranks = static_cast<int>(machine.ranksOnHost(ofMesh));
-  threadCount = std::max(1, host.cores / ranks);
+HostCost::HostCost(const Machine &machine, int ofMesh, int working)
+    : device(machine.device), host(*machine.host) {
+  threadCount = std::max(1, host.cores / static_cast<int>(machine.ranksOnHost(ofMesh)));
+  const int ranks = static_cast<int>(machine.ranksOnHost(working > 0 ? working : ofMesh));
   double busy = std::min<double>(static_cast<double>(ranks) * threadCount, host.cores);
   // One core alone is faster than each of many: clocks, shared execution units.
   double together = 1;

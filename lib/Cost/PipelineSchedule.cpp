@@ -61,18 +61,27 @@ public:
   double bytesOf(int stage) const { return bytes[stage]; }
   const ChunkWork &work(int stage, int chunk) const { return p.work[part(stage, chunk)]; }
 
+  /// What a pass takes on processors of its own.
+  double secondsOf(int stage, const ScheduledPass &step) const {
+    const ChunkWork &w = work(stage, step.chunk);
+    return step.pass == Pass::Forward          ? w.forward
+           : step.pass == Pass::WeightGradient ? w.weightGradient
+           : splitsBackward(p.schedule)        ? w.backward
+                                               : w.backward + w.weightGradient;
+  }
+  double startOf(int stage, const ScheduledPass &step) { return std::max(free[stage], readyAt(stage, step)); }
+
   /// Runs one pass whose inputs are ready. Returns the neighbour that it made something ready for, or -1.
   int run(int stage, const ScheduledPass &step) {
+    const double start = startOf(stage, step);
+    return end(stage, step, start, start + secondsOf(stage, step));
+  }
+  /// The same of one that is known to have run from `start` to `end`.
+  int end(int stage, const ScheduledPass &step, double start, double end) {
     int v = part(stage, step.chunk);
     const ChunkWork &w = p.work[v];
     bool split = splitsBackward(p.schedule);
-    double start = std::max(free[stage], readyAt(stage, step));
-    double seconds = step.pass == Pass::Forward          ? w.forward
-                     : step.pass == Pass::WeightGradient ? w.weightGradient
-                     : split                             ? w.backward
-                                                         : w.backward + w.weightGradient;
-    double end = start + seconds;
-    busy[stage] += seconds;
+    busy[stage] += end - start;
     first[stage] = std::min(first[stage], start);
     if (timeline)
       out.timeline.push_back({step.pass, stage, step.chunk, step.microbatch, start, end});
@@ -217,6 +226,61 @@ bool runFixed(const PipelineProblem &p, const std::vector<std::vector<ScheduledP
   }
   for (int s = 0; s < p.stages; ++s)
     if (next[s] < orders[s].size())
+      return false;
+  clock.finish();
+  return true;
+}
+
+/// The same where stages share processors: all that runs goes on at one speed, until one pass ends or another
+/// begins.
+bool runShared(const PipelineProblem &p, const std::vector<std::vector<ScheduledPass>> &orders,
+               PipelineResult &result, bool withTimeline) {
+  Clock clock(p, result, withTimeline);
+  struct Stage {
+    std::size_t next = 0;
+    double start = kNever, left = 0; // of the pass that runs; left on processors of its own
+  };
+  std::vector<Stage> stages(p.stages);
+  for (double now = 0;;) {
+    std::size_t working = 0;
+    double soonest = kNever; // when another pass can begin
+    for (int s = 0; s < p.stages; ++s) {
+      Stage &stage = stages[s];
+      if (stage.start == kNever && stage.next < orders[s].size()) {
+        const ScheduledPass &step = orders[s][stage.next];
+        const double start = clock.startOf(s, step);
+        if (start <= now) {
+          stage.start = now;
+          stage.left = clock.secondsOf(s, step);
+        } else {
+          soonest = std::min(soonest, start);
+        }
+      }
+      working += stage.start != kNever;
+    }
+    if (working == 0 && soonest == kNever)
+      break;
+    const double slowdown = working ? p.slowdown[working - 1] : 1;
+    double least = kNever;
+    for (const Stage &stage : stages)
+      if (stage.start != kNever)
+        least = std::min(least, stage.left);
+    const bool ends = now + least * slowdown <= soonest;
+    const double passed = ends ? least : (soonest - now) / slowdown;
+    now = ends ? now + least * slowdown : soonest;
+    for (int s = 0; s < p.stages; ++s) {
+      Stage &stage = stages[s];
+      if (stage.start == kNever)
+        continue;
+      stage.left -= passed;
+      if (!ends || stage.left > 0)
+        continue;
+      clock.end(s, orders[s][stage.next++], stage.start, now);
+      stage.start = kNever;
+    }
+  }
+  for (int s = 0; s < p.stages; ++s)
+    if (stages[s].next < orders[s].size())
       return false;
   clock.finish();
   return true;
@@ -370,6 +434,12 @@ std::string check(const PipelineProblem &p) {
   for (double hop : p.hopSeconds)
     if (wrong(hop))
       return "a hop's time must be finite and not negative";
+  if (!p.slowdown.empty() &&
+      (p.slowdown.size() != static_cast<std::size_t>(p.stages) || splitsBackward(p.schedule)))
+    return "there must be as many slowdowns as stages, of a schedule that does not cut the backward pass";
+  for (double slowdown : p.slowdown)
+    if (wrong(slowdown) || slowdown <= 0)
+      return "a slowdown must be finite and positive";
   if (wrong(p.transferSeconds))
     return "the transfer's time must be finite and not negative";
   return "";
@@ -418,7 +488,7 @@ PipelineResult simulate(const PipelineProblem &problem, bool withTimeline) {
   if (!splitsBackward(problem.schedule)) {
     for (int s = 0; s < problem.stages; ++s)
       orders[s] = fixedOrder(problem, s);
-    if (!runFixed(problem, orders, best, withTimeline))
+    if (!(problem.slowdown.empty() ? runFixed : runShared)(problem, orders, best, withTimeline))
       best.error = "the schedule waits for itself";
     return best;
   }

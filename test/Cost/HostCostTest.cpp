@@ -51,6 +51,9 @@ TEST(HostCost, RanksShareCoresAsTheRuntimeSharesThem) {
   EXPECT_DOUBLE_EQ(HostCost(roundHost(), 4).seconds(op), 72 + 0.5 * 16) << "a quarter of each";
   EXPECT_DOUBLE_EQ(HostCost(roundHost(), 8).seconds(op), 144 + 0.5 * 32)
       << "two ranks take turns on each core";
+  EXPECT_DOUBLE_EQ(HostCost(roundHost(), 8, 4).seconds(op), HostCost(roundHost(), 4).seconds(op))
+      << "unless half of them wait";
+  EXPECT_EQ(HostCost(roundHost(), 2, 1).threads(), 2) << "who waits keeps its threads";
 }
 
 TEST(HostCost, AMeshOverSeveralHostsSharesEachOfThem) {

@@ -132,11 +132,56 @@ TEST(PipelineSchedule, TimelinesAreLegal) {
     }
 }
 
+/// When the last forward pass ends, of stages that take `seconds` each for a microbatch.
+double passForward(const std::vector<double> &seconds, int microbatches,
+                   const std::vector<double> &slowdown) {
+  PipelineProblem problem;
+  problem.schedule = Schedule::GPipe;
+  problem.stages = static_cast<int>(seconds.size());
+  problem.microbatches = microbatches;
+  problem.slowdown = slowdown;
+  for (double forward : seconds)
+    problem.work.emplace_back().forward = forward;
+  PipelineResult result = simulate(problem, true);
+  EXPECT_EQ(result.error, "");
+  double end = 0;
+  for (const PipelineEvent &event : result.timeline)
+    if (event.pass == PipelineEvent::Forward)
+      end = std::max(end, event.end);
+  return end;
+}
+
+TEST(PipelineSchedule, StagesThatShareProcessors) {
+  for (const std::vector<double> &seconds : {std::vector<double>{1, 1}, {2, 1, 3}, {1, 0, 2, 1}}) {
+    const std::size_t stages = seconds.size();
+    EXPECT_DOUBLE_EQ(passForward(seconds, 5, std::vector<double>(stages, 1)), passForward(seconds, 5, {}));
+    // All on one processor, which is never idle.
+    std::vector<double> one;
+    double work = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      one.push_back(static_cast<double>(s + 1));
+      work += seconds[s];
+    }
+    EXPECT_NEAR(passForward(seconds, 5, one), 5 * work, 1e-9);
+  }
+  // Each alone at the beginning and at the end, three times both.
+  EXPECT_DOUBLE_EQ(passForward({1, 1}, 4, {1, 1.5}), 1 + 3 * 1.5 + 1);
+  EXPECT_DOUBLE_EQ(passForward({1, 1}, 4, {2, 3}), 2 + 3 * 3 + 2);
+  // The longer one goes on alone: 1 s beside the other takes 2, and then 1 s is left of 2.
+  EXPECT_DOUBLE_EQ(passForward({2, 1}, 2, {1, 2}), 2 + 2 + 1 + 1);
+}
+
 TEST(PipelineSchedule, RefusesWhatMakesNoSense) {
   PipelineProblem problem = even(Schedule::OneFOneB, 4, 8);
   problem.work.pop_back();
   EXPECT_NE(simulate(problem).error, "");
   EXPECT_NE(simulate(even(Schedule::OneFOneB, 2, 4, 2)).error, "");
+  problem = even(Schedule::ZeroBubbleH1, 2, 4);
+  problem.slowdown = {1, 2};
+  EXPECT_NE(simulate(problem).error, "");
+  problem = even(Schedule::GPipe, 2, 4);
+  problem.slowdown = {1};
+  EXPECT_NE(simulate(problem).error, "");
   problem = even(Schedule::GPipe, 2, 4);
   problem.work[1].forward = -1;
   EXPECT_NE(simulate(problem).error, "");

@@ -13,8 +13,9 @@ namespace colossal::cost {
 /// computing takes R T / C times as long.
 class HostCost {
 public:
-  /// `machine.host` must be there; `ofMesh`: all ranks, at least 1, whatever hosts they are on.
-  HostCost(const Machine &machine, int ofMesh);
+  /// `machine.host` must be there; `ofMesh`: all ranks, at least 1, whatever hosts they are on. `working`:
+  /// how many of these compute at the same time, while the others wait; 0: all.
+  HostCost(const Machine &machine, int ofMesh, int working = 0);
 
   int threads() const { return threadCount; }
 
