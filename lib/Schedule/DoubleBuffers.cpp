@@ -56,17 +56,15 @@ void Unroller::findBuffers() {
 }
 
 void Unroller::findEarly() {
-  if (llvm::any_of(turn, [](const Instruction &one) {
-        return isMessage(one) &&
-               llvm::none_of(one.accesses, [](const Access &access) { return access.writes; });
-      }))
-    return;
   llvm::DenseSet<unsigned> touched; // by the turn's own work
   for (const Instruction &instruction : turn) {
     const bool mayBeEarly = llvm::all_of(instruction.accesses, [&](const Access &access) {
       return twins.contains(access.storage) && !touched.contains(access.storage);
     });
-    if (isMessage(instruction)) {
+    const bool isReceive =
+        isMessage(instruction) &&
+        llvm::any_of(instruction.accesses, [](const Access &access) { return access.writes; });
+    if (isReceive) {
       if (!mayBeEarly) { // nor others: messages are received in the order in which they are sent
         early.clear();
         return;

@@ -8,12 +8,13 @@ namespace colossal::schedule {
 
 /// Where turns of a program's loop send or receive, lets a round make two turns, of which each has its own
 /// memory for what goes between stages; an odd turn that is left stands behind the loop. So a turn computes
-/// while what the one before has made is sent. Where turns only receive, what a turn needs is received while
-/// the one before computes: first for turn 0, before the loop. (Where they also send, that would hold up what
-/// waits behind it on the queue of messages.)
+/// while what the one before has made is sent. What a turn needs is received while the one before computes:
+/// first for turn 0, before the loop. What that one then sends waits for it on the queue of messages: no
+/// longer than this turn itself would, and the last turn, for which nothing waits, not at all.
 ///
-/// Before: the program's instructions are in order, and storages have no places. With 5 turns, `r` receives
-/// and `c` computes, a loop over {r c} becomes r0, a loop of 2 rounds over {r1 c0 r0' c1}, and c0 behind it.
+/// Before: the program's instructions are in order, and storages have no places. With 5 turns, `r` receives,
+/// `c` computes and `s` sends, a loop over {r c s} becomes r0, a loop of 2 rounds over {r1 c0 s0 r0' c1 s1},
+/// and c0 s0 behind it.
 void doubleBuffer(Program &program);
 
 } // namespace colossal::schedule

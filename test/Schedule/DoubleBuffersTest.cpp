@@ -150,6 +150,18 @@ TEST_P(DoubleBuffers, MessagesGoBesideWork) {
   EXPECT_EQ(loop.program.turnsOfRound, hasMessages ? 2 : 1);
 }
 
+TEST_P(DoubleBuffers, TheNextIsAskedForBeforeTheWork) {
+  int64_t asked = -1;
+  for (const Loop::Step &step : loop.run()) {
+    const Access &access = step.instruction->accesses.front();
+    if (step.instruction->queue == kMessages && access.writes) {
+      asked = step.turn;
+    } else if (std::get<1>(GetParam()) && step.turn >= 0) {
+      EXPECT_EQ(asked, std::min(step.turn + 1, loop.program.turns - 1));
+    }
+  }
+}
+
 // A message that is unpacked from memory that a kernel fills before cannot be asked for early; then none is,
 // as others that were sent before it would have to wait.
 TEST(DoubleBuffersOrder, ReceivesKeepTheOrderOfTheSends) {
