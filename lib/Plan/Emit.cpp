@@ -7,6 +7,7 @@
 #include "colossal/Plan/Emit.h"
 
 #include "Elements.h"
+#include "SharedTexts.h"
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Dist/Stages.h"
@@ -712,12 +713,12 @@ LogicalResult Emitter::emitStages(MutableArrayRef<ModuleOp> stages) {
     if (failed(declareProgram(parts, indices.emplace_back())))
       return failure();
   }
-  std::map<std::string, unsigned> texts; // equal ones are one
+  std::vector<StageText> texts;
   for (auto [s, stage] : llvm::enumerate(stages)) {
     mesh = stage->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
     if (!mesh)
       return stage.emitOpError("has no mesh (attribute '") << dist::kMeshAttrName << "')";
-    StageText text;
+    StageText &text = texts.emplace_back();
     if (failed(emitDeclarations(stage, *text.mutable_arenas())))
       return failure();
     for (auto [p, parts] : llvm::enumerate(programs))
@@ -726,11 +727,8 @@ LogicalResult Emitter::emitStages(MutableArrayRef<ModuleOp> stages) {
     Stage &out = *plan.add_stages();
     out.set_name(stage.getName().value_or("").str());
     emitMesh(*out.mutable_mesh());
-    auto [known, isNew] = texts.try_emplace(text.SerializeAsString(), plan.stage_texts_size());
-    out.set_text(known->second);
-    if (isNew)
-      *plan.add_stage_texts() = std::move(text);
   }
+  shareTexts(plan, std::move(texts));
   for (auto [p, parts] : llvm::enumerate(programs))
     if (failed(countBytes(parts.front(), *plan.mutable_programs(p))))
       return failure();
