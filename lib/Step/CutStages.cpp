@@ -556,6 +556,9 @@ static LogicalResult chooseStages(ModuleOp module, std::vector<Chain> &chains, s
   return success();
 }
 
+/// By how much something must be faster to be worth telling.
+static constexpr double kTold = 1.005;
+
 static void describe(const Chain &chain, const StageCut &cut, ArrayRef<ModuleOp> stages, bool isPinned,
                      StepReport &report) {
   llvm::StringMap<uint64_t> all;
@@ -584,6 +587,16 @@ static void describe(const Chain &chain, const StageCut &cut, ArrayRef<ModuleOp>
       std::string(isPinned ? "as pinned, and elsewhere " : "") +
       "cut where the slowest stage takes least while none holds more than 1.2 times its even part of the "
       "weights, or little more than one must";
+  const double total = std::accumulate(cut.seconds.begin(), cut.seconds.end(), 0.0);
+  const double slowest = *llvm::max_element(cut.seconds);
+  if (total <= 0)
+    return;
+  auto percent = [&](double seconds) { return llvm::formatv("{0:F1} %", 100 * seconds / total).str(); };
+  report.why += ": " + percent(slowest) + " of the time";
+  if (slowest > cut.slowestAnywhere * kTold)
+    report.why += ", between blocks (inside of one: " + percent(cut.slowestAnywhere) + ")";
+  if (cut.slowestAnywhere > cut.slowestUnlimited * kTold)
+    report.why += "; whatever stages hold, it could be " + percent(cut.slowestUnlimited);
 }
 
 LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepReport &report) {

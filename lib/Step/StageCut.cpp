@@ -192,7 +192,14 @@ StageCut cutStages(const CutProblem &problem) {
   auto worst = [](const std::vector<double> &values) {
     return *std::max_element(values.begin(), values.end());
   };
-  if (any.firsts.empty() || narrow.firsts.empty())
+  if (any.firsts.empty())
+    return any;
+  CutProblem unlimited = problem;
+  unlimited.unevenness = problem.stages;
+  unlimited.memoryBytes = 0;
+  any.slowestAnywhere = narrow.slowestAnywhere = worst(any.seconds);
+  any.slowestUnlimited = narrow.slowestUnlimited = worst(Cutter(unlimited, false).cut().seconds);
+  if (narrow.firsts.empty())
     return any;
   const bool isAsGood =
       worst(narrow.seconds) <= worst(any.seconds) * kNarrowSlack &&

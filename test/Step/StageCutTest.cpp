@@ -95,7 +95,11 @@ TEST(StageCut, KeepsWeightsEven) {
     problem.weightBytes[u] = 0;
   EXPECT_EQ(cutStages(problem).firsts[1], 2u);
   problem.unevenness = 1.2;
-  EXPECT_EQ(cutStages(problem).firsts[1], 5u);
+  StageCut cut = cutStages(problem);
+  EXPECT_EQ(cut.firsts[1], 5u);
+  EXPECT_EQ(worst(cut.seconds), 14);
+  EXPECT_EQ(cut.slowestAnywhere, 14);
+  EXPECT_EQ(cut.slowestUnlimited, 8) << "what the limit costs";
 }
 
 TEST(StageCut, CountsATiedWeightInBothStages) {
@@ -113,6 +117,7 @@ TEST(StageCut, PrefersNarrowPlaces) {
   problem.crossingBytes.assign(problem.units.size() + 1, 32);
   problem.crossingBytes[12] = 8;
   EXPECT_EQ(cutStages(problem).firsts[1], 12u);
+  EXPECT_EQ(cutStages(problem).slowestAnywhere, 11);
   // But not at any price.
   problem.crossingBytes[12] = 32;
   problem.crossingBytes[18] = 8;

@@ -33,6 +33,9 @@ struct StageCut {
   std::vector<std::size_t> firsts; ///< the first unit of each stage; empty if there is no cut
   std::vector<double> seconds;     ///< by stage, with what it receives
   std::vector<double> weightBytes; ///< by stage
+  /// Seconds of the slowest stage where it is cut at any place, and where any stage may hold any weights,
+  /// too: what the narrow places and the limits on weights cost.
+  double slowestAnywhere = 0, slowestUnlimited = 0;
 };
 
 /// Stages of at least one unit each. Of the cuts that keep to the limits on weights those are wanted whose
