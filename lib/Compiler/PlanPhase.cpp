@@ -2,12 +2,13 @@
 #include "PlanPhase.h"
 
 #include "PlanPrice.h"
+#include "StageTimes.h"
 #include "colossal/Cost/Evidence.h"
-#include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Emit.h"
 #include "colossal/Plan/Stages.h"
 #include "dialects/Dist/Stages.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Threading.h"
 
 using namespace mlir;
@@ -36,37 +37,62 @@ PlanMemory measureMemory(const plan::Plan &plan, const CompileOptions &options) 
   return measurePlan(plan, getRankThreads(plan, options));
 }
 
-/// Seconds of one run through stages that take so long each, from the first input to the last output, in so
-/// many microbatches.
-static double simulateStages(ArrayRef<PlanPrice> stages, int64_t microbatches) {
-  cost::PipelineProblem problem;
-  problem.schedule = cost::Schedule::GPipe;
-  problem.stages = static_cast<int>(stages.size());
-  problem.microbatches = static_cast<int>(microbatches);
-  double before = 0; // what is computed once for all microbatches, by each stage
-  for (const PlanPrice &price : stages) {
-    const bool hasLoop = microbatches > 1;
-    const double work = hasLoop ? price.looping : price.total();
-    const double sending = hasLoop ? price.loopSending : price.sending;
-    problem.work.emplace_back().forward = (work - sending) / static_cast<double>(microbatches);
-    problem.hopSeconds.push_back(sending / static_cast<double>(microbatches));
-    before = std::max(before, hasLoop ? price.total() - work : 0);
+/// Prices the parts of a program in all stages, with all of them at work.
+static SmallVector<PlanPrice> priceParts(ArrayRef<plan::ProgramOp> parts, int64_t ranks, int64_t working,
+                                         const cost::Machine &machine) {
+  SmallVector<PlanPrice> prices;
+  for (plan::ProgramOp part : parts) {
+    dist::MeshAttr mesh = dist::getMesh(part->getParentOfType<ModuleOp>());
+    prices.push_back(pricePlan(part, mesh, ranks, std::min(working * mesh.getNumRanks(), ranks), machine));
   }
-  double end = 0;
-  for (const cost::PipelineEvent &event : cost::simulate(problem, /*withTimeline=*/true).timeline)
-    if (event.pass == cost::PipelineEvent::Forward)
-      end = std::max(end, event.end);
-  return before + end;
+  return prices;
+}
+
+static double sumTotals(ArrayRef<PlanPrice> prices) {
+  double seconds = 0;
+  for (const PlanPrice &price : prices)
+    seconds += price.total();
+  return seconds;
+}
+
+/// What a run of a program takes whose parts, one a stage, share the host with `ranks` ranks; `prices`: while
+/// as many stages work as do most of the time, all in microbatches, else one.
+static StageTimes timeStages(ArrayRef<plan::ProgramOp> parts, int64_t ranks, int64_t microbatches,
+                             const cost::Machine &machine, SmallVector<PlanPrice> &prices) {
+  const auto stages = static_cast<int64_t>(parts.size());
+  SmallVector<PlanPrice> alone = priceParts(parts, ranks, 1, machine);
+  std::vector<double> slowdown{1};
+  for (int64_t working = 2; working <= stages; ++working)
+    slowdown.push_back(sumTotals(priceParts(parts, ranks, working, machine)) / sumTotals(alone));
+  // Instructions keep what they were priced at last.
+  prices = priceParts(parts, ranks, microbatches > 1 ? stages : 1, machine);
+  std::vector<StageWork> work;
+  for (const PlanPrice &price : alone) {
+    const bool hasLoop = microbatches > 1;
+    const double inTurns = hasLoop ? price.looping : price.total();
+    const double sending = hasLoop ? price.loopSending : price.sending;
+    work.push_back({price.total() - inTurns, inTurns - sending, sending});
+  }
+  return simulateStages(work, microbatches, slowdown);
 }
 
 /// Prices a program, or its parts in all stages.
 static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const cost::Machine &machine,
                            CompileResult &result) {
-  SmallVector<PlanPrice> prices;
-  for (plan::ProgramOp part : parts)
-    prices.push_back(pricePlan(part, dist::getMesh(part->getParentOfType<ModuleOp>()), ranks, machine));
   plan::ProgramOp first = parts.front();
   const std::string name = first.getSymName().str();
+  const int64_t microbatches = dist::getMesh(first->getParentOfType<ModuleOp>()).getNumTurns();
+  SmallVector<PlanPrice> prices;
+  StageTimes times;
+  if (parts.size() == 1 || !machine.host) {
+    prices = priceParts(parts, ranks, static_cast<int64_t>(parts.size()), machine);
+    times.seconds = times.interval = sumTotals(prices);
+  } else {
+    times = timeStages(parts, ranks, microbatches, machine, prices);
+  }
+  // Where nothing was measured on the host, the program's time is the search's.
+  if (!machine.host)
+    return;
   PlanPrice all;
   for (const PlanPrice &price : prices) {
     all.computing += price.computing;
@@ -74,19 +100,24 @@ static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const
     all.communicating += price.communicating;
     all.instructions += price.instructions;
   }
-  // Where nothing was measured on the host, the program's time is the search's.
-  if (!machine.host)
-    return;
-  for (size_t s = 0; s < prices.size() && result.stages.size() == prices.size(); ++s)
+  const bool isLongest = llvm::all_of(
+      result.predictions, [&](const ProgramPrediction &other) { return other.seconds < times.seconds; });
+  for (size_t s = 0; s < times.passes.size(); ++s) {
     result.stages[s].seconds = std::max(result.stages[s].seconds, prices[s].total());
-  const int64_t microbatches = dist::getMesh(first->getParentOfType<ModuleOp>()).getNumTurns();
-  const double seconds = prices.size() == 1 ? prices.front().total() : simulateStages(prices, microbatches);
+    if (isLongest)
+      result.stages[s].passes = times.passes[s];
+  }
   for (plan::ProgramOp part : parts)
-    part.setPredictedSecondsAttr(Builder(part.getContext()).getF64FloatAttr(seconds));
+    part.setPredictedSecondsAttr(Builder(part.getContext()).getF64FloatAttr(times.seconds));
   result.layout.predictedByFunction.erase(name);
-  result.predictions.push_back({name, all.computing, all.moving, all.communicating, all.instructions});
-  result.layout.summary += "predicted time of program '" + name +
-                           "': " + all.describe(microbatches > 1 ? seconds : all.total()) + "\n";
+  result.predictions.push_back(
+      {name, all.computing, all.moving, all.communicating, all.instructions, times.seconds, times.interval});
+  result.layout.summary +=
+      "predicted time of program '" + name + "': " + all.describe(times.seconds) +
+      (parts.size() > 1
+           ? llvm::formatv("; where runs overlap, one every {0:F2} ms", times.interval * 1e3).str()
+           : "") +
+      "\n";
 }
 
 /// Prices the scheduled programs of `module`, where ranks are threads of a host; says how far to trust what

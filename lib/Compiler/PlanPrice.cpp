@@ -27,10 +27,10 @@ double product(ArrayRef<int64_t> sizes) {
 
 class Pricing {
 public:
-  Pricing(dist::MeshAttr mesh, int64_t ranks, const cost::Machine &machine)
+  Pricing(dist::MeshAttr mesh, int64_t ranks, int64_t working, const cost::Machine &machine)
       : mesh(mesh), ranks(ranks), network(machine), device(network) {
     if (machine.host)
-      host.emplace(machine, static_cast<int>(ranks));
+      host.emplace(machine, static_cast<int>(ranks), static_cast<int>(working));
   }
 
   double price(plan::LaunchOp op) const;
@@ -129,9 +129,9 @@ double Pricing::price(plan::CollectiveOp op) const {
 
 } // namespace
 
-PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks, int64_t working,
                     const cost::Machine &machine) {
-  Pricing pricing(mesh, ranks, machine);
+  Pricing pricing(mesh, ranks, working, machine);
   PlanPrice price;
   Builder builder(program.getContext());
   bool isBehindLoop = false; // where turns are left

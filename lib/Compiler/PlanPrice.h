@@ -29,9 +29,9 @@ struct PlanPrice {
 };
 
 /// Prices `program`, whose launches carry schedule::kWorkAttrName, on the mesh `mesh`, where `ranks` share
-/// the machine, those of other stages too. Each instruction gets its seconds as an attribute
-/// `colossal.seconds`, which goes into the plan.
-PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
+/// the machine, those of other stages too, and `working` of them compute while it runs (the others wait for
+/// it). Each instruction gets its seconds as an attribute `colossal.seconds`, which goes into the plan.
+PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks, int64_t working,
                     const cost::Machine &machine);
 
 } // namespace colossal

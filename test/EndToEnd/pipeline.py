@@ -3,10 +3,10 @@
 
     pipeline.py --build build
 
-A chain of products is cut into 2, 3 and 4 stages and run in several numbers of microbatches, with --trace. By GPipe's order
-(forward passes only) each stage works on microbatch 0, 1, ... to the last, each as soon as the stage before has ended with it. So of
-every rank: all that it does for a microbatch lies before all that it does for the next, in the order of the model; it begins with
-a microbatch after the stage before has ended with that; and stages work at the same time. The result must be ONNX Runtime's.
+A chain of products is cut into 2, 3 and 4 stages and run in several numbers of microbatches, with --trace. The compiler says with
+--json in which order cost::simulate has each stage work on them. So of every rank: all that it does for a microbatch lies before all that
+it does for the next of that order, in the order of the model; it begins with a microbatch after the stage before has ended with
+that; stages work at the same time; and what the next one needs is asked for while this one is computed. The result must be ONNX Runtime's.
 """
 import argparse
 import collections
@@ -40,6 +40,12 @@ def call(*command):
     return done.returncode, done.stdout.strip()
 
 
+def layer_of(operator, stage):
+    """The number of a product's layer. Equal stages, 1 and so on, share a text, and names in it: product{2,4}."""
+    names = operator.removeprefix("product").strip("{}").split(",")
+    return int(names[stage - 1 if len(names) > 1 else 0])
+
+
 def work_of(trace, stages):
     """By rank and layer, the (begin, end) of its products in order of time, of the last run."""
     events = [event for event in trace["traceEvents"] if event["ph"] == "X" and "run" in event.get("args", {})]
@@ -49,23 +55,36 @@ def work_of(trace, stages):
         if event["args"]["run"] == last:
             for operator in event["args"].get("operators", []):
                 if operator.startswith("product") and event["tid"] == 0:
-                    work[event["pid"]][int(operator.removeprefix("product"))].append((event["ts"], event["ts"] + event["dur"]))
+                    work[event["pid"]][layer_of(operator, event["pid"])].append((event["ts"], event["ts"] + event["dur"]))
     return work
 
 
-def check(trace, stages, parts):
-    """What is not as the simulation says, one a line."""
+def asked_early(trace, rank, spans):
+    """Of so many microbatches of a rank, whose work is `spans`, the message of the next was asked for before their end."""
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["pid"] == rank and event["cat"] == "recv" and "peer" in event["args"]]
+    last = max(event["args"]["run"] for event in events)
+    begins = sorted(event["ts"] for event in events if event["args"]["run"] == last)
+    return sum(begin < span[1] for begin, span in zip(begins[1:], spans)) if len(begins) == len(spans) else -1
+
+
+def check(trace, stages, parts, orders):
+    """What is not as the simulation says, one a line. `orders`: of each stage, the microbatches one after the other."""
     work = work_of(trace, stages)
     problems, spans = [], []
     for stage, layers in enumerate(work):
         counts = {layer: len(found) for layer, found in layers.items()}
         if not layers or set(counts.values()) != {parts}:
             return [f"stage {stage} ran its layers {counts} times, expected {parts} each"]
-        passes = [[layers[layer][part] for layer in sorted(layers)] for part in range(parts)]
+        passes = [[layers[layer][place] for layer in sorted(layers)] for place in range(parts)]
         flat = [span for one in passes for span in one]
         if any(before[1] > after[0] for before, after in zip(flat, flat[1:])):
             problems.append(f"stage {stage} does not do microbatch after microbatch, each in the model's order")
-        spans.append([(one[0][0], one[-1][1]) for one in passes])
+        if sorted(orders[stage]) != list(range(parts)):
+            return [f"stage {stage} is said to do the microbatches {orders[stage]}"]
+        done = [(one[0][0], one[-1][1]) for one in passes]
+        if stage > 0 and parts >= 8 and asked_early(trace, stage, done) < 1:  # on a busy machine not all of them
+            problems.append(f"stage {stage} asks for the next microbatch only when it has ended one")
+        spans.append([done[orders[stage].index(part)] for part in range(parts)])
     for stage in range(1, stages):
         for part in range(parts):
             if spans[stage][part][0] < spans[stage - 1][part][1]:
@@ -78,15 +97,16 @@ def check(trace, stages, parts):
 
 def run(stages, parts, binaries, folder, inputs, want):
     plan, trace = folder / "model.cplan", folder / "trace.json"
-    code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "-q", "-o", plan,
+    code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "-q", "--json", "-o", plan,
                       *(["--microbatches", parts] if parts > 1 else []))
     if code:
         return [f"exit {code}: {text}"]
+    orders = [[one["microbatch"] for one in stage["passes"]] for stage in json.loads(text)["stages"]]
     code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--output", folder / "outputs.npz", "--trace", trace)
     if code:
         return [f"exit {code}: {text}"]
     error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
-    return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + check(json.loads(trace.read_text()), stages, parts)
+    return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + check(json.loads(trace.read_text()), stages, parts, orders)
 
 
 def overlap(binaries, folder, inputs, want):

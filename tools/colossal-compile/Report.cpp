@@ -84,10 +84,12 @@ static json describePrograms(const CompileResult &result) {
                   {"predicted_s", program.predicted_seconds()}};
     for (const ProgramPrediction &prediction : result.predictions)
       if (prediction.name == program.name())
-        entry["predicted"] = {{"computing_s", prediction.computing},
-                              {"copying_s", prediction.moving},
-                              {"communicating_s", prediction.communicating},
-                              {"instructions", prediction.instructions}};
+        entry["predicted"] = {
+            {"computing_s", prediction.computing},
+            {"copying_s", prediction.moving},
+            {"communicating_s", prediction.communicating},
+            {"instructions", prediction.instructions},
+            {"runs_per_s", prediction.interval > 0 ? json(1 / prediction.interval) : json()}};
     list.push_back(std::move(entry));
   }
   return list;
@@ -114,6 +116,10 @@ static json describeStages(const CompileResult &result) {
         memory[kind] = bytes;
       entry["predicted_s"] = result.stages[s].seconds > 0 ? json(result.stages[s].seconds) : json();
       entry["memory"] = memory;
+      entry["passes"] = json::array();
+      for (const StagePass &pass : result.stages[s].passes)
+        entry["passes"].push_back(
+            {{"microbatch", pass.microbatch}, {"begin_s", pass.begin}, {"end_s", pass.end}});
     }
     list.push_back(std::move(entry));
   }

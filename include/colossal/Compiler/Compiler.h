@@ -75,6 +75,8 @@ struct ProgramPrediction {
   double computing = 0, moving = 0, communicating = 0; ///< seconds in kernels, copies, collectives
   int64_t instructions = 0;
 };
+  double seconds = 0;  ///< of one run, from the first input to the last output
+  double interval = 0; ///< from one run to the next, where runs overlap in the stages of a pipeline
 
 /// What a mesh was found to take, where the mesh was searched.
 struct TriedMesh {
@@ -84,12 +86,20 @@ struct TriedMesh {
   double runsPerSecond = 0; ///< predicted, of runs of all programs that follow one another
   uint64_t neededBytes = 0; ///< of a device, where it does not fit; 0: it does
 };
+  int64_t microbatches = 1; ///< that the batch was cut into
+};
+
+/// What a stage is predicted to do with one microbatch, from the beginning of a run on.
+struct StagePass {
+  int64_t microbatch = 0;
+  double begin = 0, end = 0; ///< s
 
 /// A stage of a finished plan.
 struct StageResult {
   double seconds = 0; ///< predicted, of the program that takes longest; 0 where the machine is no host
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
 };
+  std::vector<StagePass> passes; ///< of that program, in the order in which they are done
 
 /// How long the compiler was in a phase, and what it made of the module.
 struct PhaseTime {
