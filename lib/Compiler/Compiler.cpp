@@ -6,8 +6,10 @@
 #include "CompileForMesh.h"
 #include "MeshTrials.h"
 #include "PlanPhase.h"
+#include "StageTimes.h"
 #include "colossal/Compiler/Passes.h"
 
+#include "colossal/Cost/CostModel.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Step/PropagateBatch.h"
@@ -197,6 +199,65 @@ void describeStages(CompileResult &result) {
   result.layout.pins = step.pins + result.layout.pins;
 }
 
+static std::string getName(const TriedMesh &mesh) {
+  return mesh.mesh +
+         (mesh.microbatches > 1 ? " in " + std::to_string(mesh.microbatches) + " microbatches" : "");
+}
+
+std::string describeMeshes(const CompileOptions &options, const CompileResult &result) {
+  if (result.meshes.empty())
+    return "";
+  constexpr size_t kShown = 5;
+  const bool isLatency = options.objective == Objective::Latency;
+  std::string text = llvm::formatv("mesh: {0}, of {1} tried for {2} devices; predicted {3}:\n",
+                                   getName(result.meshes.front()), result.meshes.size(), options.devices,
+                                   isLatency ? "latency" : "throughput")
+                         .str();
+  size_t width = 16;
+  for (const TriedMesh &mesh : ArrayRef(result.meshes).take_front(kShown))
+    width = std::max(width, getName(mesh).size());
+  for (const TriedMesh &mesh : ArrayRef(result.meshes).take_front(kShown)) {
+    text += "  " + getName(mesh) + std::string(width + 1 - getName(mesh).size(), ' ');
+    if (mesh.neededBytes > 0)
+      text += llvm::formatv("does not fit, needs {0} bytes a device\n", mesh.neededBytes).str();
+    else if (isLatency)
+      text += llvm::formatv("{0:F2} ms\n", mesh.seconds * 1e3).str();
+    else
+      text += llvm::formatv("{0:F2} runs/s\n", mesh.runsPerSecond).str();
+  }
+  if (result.meshes.size() > kShown)
+    text += "  and " + std::to_string(result.meshes.size() - kShown) + " others\n";
+  if (!result.microbatchObstacle.empty())
+    text += "no microbatches were tried: " + result.microbatchObstacle + "\n";
+  return text;
+}
+
+/// Makes of what the search predicts for each stage what it takes to go through all of them.
+static void predictSearchedStages(const CompileOptions &options, CompileResult &result) {
+  layout::LayoutReport &layout = result.layout;
+  const size_t stages = layout.predictedByStage.size();
+  if (stages == 0)
+    return;
+  const cost::CostModel network(options.layout.machine);
+  const auto ranks = static_cast<int>(result.step.stages.front().ranks);
+  const int all = ranks * static_cast<int>(stages);
+  std::vector<double> sending(stages, 0);
+  for (const step::StageMessage &message : result.step.messages)
+    sending[message.from] +=
+        network.seconds(cost::Collective::Permute, static_cast<double>(message.bytes) / ranks,
+                        {static_cast<int>(stages), ranks, all});
+  layout.predictedSeconds = 0;
+  for (auto &[name, seconds] : layout.predictedByFunction) {
+    std::vector<StageWork> work;
+    for (size_t s = 0; s < stages; ++s)
+      work.push_back({0, layout.predictedByStage[s][name], sending[s]});
+    const StageTimes times = simulateStages(work, result.microbatches, {});
+    seconds = times.seconds;
+    layout.predictedSeconds += times.seconds;
+    result.searchedInterval += times.interval;
+  }
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase last,
                         CompileResult &result) {
   if (!module->hasAttr(dist::kMeshAttrName)) {
@@ -219,6 +280,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   if (failed(manager.run(module)))
     return failure();
   result.microbatches = dist::getMesh(module).getNumTurns();
+  predictSearchedStages(options, result);
   if (result.microbatches > 1)
     result.layout.summary += "microbatches: " + std::to_string(result.microbatches) + "\n";
   describeStages(result);
@@ -240,21 +302,22 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase
   std::vector<PhaseTime> phases{imported->time};
   if (options.devices > 0) {
     auto begin = std::chrono::steady_clock::now();
-    FailureOr<std::vector<TriedMesh>> tried = tryMeshes(*imported, options);
+    FailureOr<std::vector<TriedMesh>> tried = tryMeshes(*imported, options, result.microbatchObstacle);
     if (failed(tried))
       return failure();
     std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     phases.push_back({"mesh", taken.count(), imported->time.operations});
     meshes = std::move(*tried);
     chosen.mesh = meshes.front().mesh;
+    chosen.microbatches = meshes.front().microbatches;
   }
   LogicalResult done = compileForMesh(*imported, chosen, last, result);
   if (failed(done) && meshes.size() > 1) {
     std::string others;
     for (const TriedMesh &mesh : llvm::drop_begin(meshes))
-      others += (others.empty() ? "" : ", ") + mesh.mesh;
+      others += (others.empty() ? "" : ", ") + getName(mesh);
     context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note)
-        << "this is on mesh " << meshes.front().mesh << ", which needs the least of those of "
+        << "this is on mesh " << getName(meshes.front()) << ", which needs the least of those of "
         << options.devices << " devices that were tried; the others are " << others;
   }
   result.meshes = std::move(meshes);

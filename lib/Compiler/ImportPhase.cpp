@@ -156,7 +156,7 @@ FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &opti
   if (last == Phase::Plan && !options.planPath.empty())
     if (OutputError error = checkOutput(options.planPath))
       return emitError(UnknownLoc::get(context)) << error.message;
-  if (options.microbatches > 1 && failed(markBatch(**module, options)))
+  if ((options.microbatches > 1 || options.devices > 0) && failed(markBatch(**module, options)))
     return failure();
   return Imported{std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}};
 }

@@ -1,6 +1,7 @@
 //===- MeshSearch.cpp - which mesh for a number of devices ------------------===//
 #include "MeshSearch.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -9,6 +10,8 @@
 
 namespace colossal {
 
+/// As step::getStageMesh knows it.
+static constexpr const char *kStageAxis = "stage";
 /// Of how many meshes with one axis less an axis is split, from the third axis on.
 static constexpr size_t kSplit = 4;
 /// Axes that are always tried; beyond them, one more as long as the last one made the best mesh better by at
@@ -107,9 +110,12 @@ static std::vector<Sizes> factorize(int64_t product, unsigned count) {
 /// Meshes of a layout of the papers: its axes, and the batch over the rest.
 static std::vector<MeshAxes> listForRecipe(const MeshSpace &space, int64_t devices) {
   std::vector<std::pair<int64_t, MeshAxes>> found;
-  bool hasData = std::any_of(space.fixed.begin(), space.fixed.end(),
-                             [](const MeshAxis &axis) { return axis.name == "data"; });
-  unsigned named = static_cast<unsigned>(space.fixed.size()) - hasData;
+  auto isFixed = [&](const char *name) {
+    return std::any_of(space.fixed.begin(), space.fixed.end(),
+                       [&](const MeshAxis &axis) { return axis.name == name; });
+  };
+  bool hasData = isFixed("data");
+  unsigned named = static_cast<unsigned>(space.fixed.size()) - hasData - isFixed(kStageAxis);
   for (int64_t data = 1; data <= devices; ++data) {
     if (devices % data != 0 || (hasData && data > 1))
       continue;
@@ -173,7 +179,11 @@ std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGive
            (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + ranks) +
            ", or other sizes, would do";
   }
-  if (isMeshGiven && ranks == devices)
+  const bool hasStages = llvm::any_of(axes, [&](llvm::StringRef axis) {
+    auto [name, size] = axis.split('=');
+    return isNamed && name.trim() == kStageAxis && size.trim() != "1";
+  });
+  if (isMeshGiven && ranks == devices && (!hasStages || options.microbatches > 0))
     return ""; // there is nothing to search
   if (isMeshGiven && !isNamed)
     return given + ": the axes make " + std::to_string(ranks) +
@@ -201,15 +211,16 @@ void rankMeshes(std::vector<TriedMesh> &meshes, Objective objective) {
                    [&](const TriedMesh &a, const TriedMesh &b) { return isBetter(a, b, objective); });
 }
 
-std::vector<TriedMesh> searchMeshes(const MeshSpace &space, Objective objective,
-                                    const std::function<TriedMesh(const std::string &)> &attempt) {
+/// Tries meshes of the devices that have no stages beside those that are fixed.
+static std::vector<TriedMesh> searchAxes(const MeshSpace &space, Objective objective,
+                                         const std::function<TriedMesh(const MeshAxes &)> &attempt) {
   int64_t left = space.devices;
   for (const MeshAxis &axis : space.fixed)
     left /= axis.size;
   std::vector<TriedMesh> tried;
   auto tryOne = [&](const MeshAxes &axes) {
     if (tried.size() < space.trials)
-      tried.push_back(attempt(printMesh(axes)));
+      tried.push_back(attempt(axes));
     return tried.size() < space.trials;
   };
   if (space.recipeAxes) {
@@ -252,6 +263,139 @@ std::vector<TriedMesh> searchMeshes(const MeshSpace &space, Objective objective,
     level = std::move(next);
   }
   return tried;
+}
+
+/// So many parts have rows where `rows` are cut into `count` equal ones.
+static int64_t countFilled(int64_t rows, int64_t count) {
+  const int64_t part = (rows + count - 1) / count;
+  return (rows + part - 1) / part;
+}
+
+namespace {
+class PipelineSearch {
+public:
+  PipelineSearch(const MeshSpace &space, Objective objective, const TryMesh &attempt)
+      : space(space), objective(objective), attempt(attempt) {}
+  std::vector<TriedMesh> run();
+
+private:
+  bool mayChoose(int64_t stages) const {
+    return space.microbatches == 0 && space.rows > 1 && stages > 1 && objective == Objective::Latency;
+  }
+  /// The microbatches that a mesh of so many stages is first tried with.
+  int64_t getFirstParts(int64_t stages) const {
+    if (!mayChoose(stages))
+      return std::max<int64_t>(1, space.microbatches);
+    return countFilled(space.rows, std::min(space.rows, kPartsOfStage * stages));
+  }
+  /// Tries meshes `axes` of one number of stages, and then other microbatches on the best of them.
+  void searchStages(int64_t stages, const MeshSpace &inner, bool isNamed);
+  void searchParts(const TriedMesh &best);
+  void shrinkActivations();
+
+  static constexpr int64_t kPartsOfStage = 4;
+  const MeshSpace &space;
+  const Objective objective;
+  const TryMesh &attempt;
+  std::vector<TriedMesh> tried;
+};
+} // namespace
+
+/// `axes` with names, behind an axis of stages.
+static MeshAxes putIntoStages(MeshAxes axes, int64_t stages, const MeshAxes &fixed) {
+  std::vector<std::string> names = nameFreeAxes(fixed, axes.size(),
+                                                axes.size() == 1 ? std::vector<std::string>{"model", "data"}
+                                                                 : std::vector<std::string>{"data", "model"});
+  size_t next = 0;
+  for (MeshAxis &axis : axes)
+    if (axis.name.empty())
+      axis.name = names[next++];
+  axes.insert(axes.begin(), {kStageAxis, stages});
+  return axes;
+}
+
+void PipelineSearch::searchStages(int64_t stages, const MeshSpace &inner, bool isNamed) {
+  const int64_t parts = getFirstParts(stages);
+  std::vector<TriedMesh> found = searchAxes(inner, objective, [&](const MeshAxes &axes) {
+    return attempt(printMesh(isNamed ? axes : putIntoStages(axes, stages, inner.fixed)), parts);
+  });
+  tried.insert(tried.end(), found.begin(), found.end());
+  if (found.empty() || !mayChoose(stages))
+    return;
+  rankMeshes(found, objective);
+  searchParts(found.front());
+}
+
+void PipelineSearch::searchParts(const TriedMesh &first) {
+  TriedMesh best = first;
+  auto step = [&](int64_t parts) {
+    tried.push_back(attempt(best.mesh, parts));
+    const bool isGain = isBetter(tried.back(), best, objective);
+    if (isGain)
+      best = tried.back();
+    return isGain;
+  };
+  auto more = [&] { return countFilled(space.rows, std::min(space.rows, 2 * best.microbatches)); };
+  auto fewer = [&] { return countFilled(space.rows, std::max<int64_t>(1, best.microbatches / 2)); };
+  while (more() > best.microbatches && step(more()))
+    ;
+  if (best.microbatches == first.microbatches)
+    while (fewer() < best.microbatches && step(fewer()))
+      ;
+}
+
+void PipelineSearch::shrinkActivations() {
+  constexpr size_t kMeshes = 2;
+  std::vector<TriedMesh> least;
+  for (const TriedMesh &mesh : tried)
+    if (mesh.isPossible && mesh.microbatches == 1)
+      least.push_back(mesh);
+  rankMeshes(least, objective);
+  if (least.size() > kMeshes)
+    least.resize(kMeshes);
+  for (int64_t parts = 2;; parts *= 2) {
+    const int64_t filled = countFilled(space.rows, std::min(space.rows, parts));
+    bool isEnough = filled == space.rows;
+    for (const TriedMesh &mesh : least) {
+      tried.push_back(attempt(mesh.mesh, filled));
+      isEnough |= tried.back().isPossible && tried.back().neededBytes == 0;
+    }
+    if (isEnough)
+      return;
+  }
+}
+
+std::vector<TriedMesh> PipelineSearch::run() {
+  int64_t left = space.devices, given = 1;
+  bool isFixed = false;
+  for (const MeshAxis &axis : space.fixed) {
+    left /= axis.size;
+    if (axis.name == kStageAxis) {
+      isFixed = true;
+      given = axis.size;
+    }
+  }
+  searchStages(given, space, /*isNamed=*/true);
+  std::vector<int64_t> counts;
+  for (int64_t stages = 2; stages <= std::min(left, space.mostStages); ++stages)
+    if (left % stages == 0 && !isFixed && !space.recipeAxes)
+      counts.push_back(stages);
+  for (int64_t stages : counts) {
+    MeshSpace inner = space;
+    inner.devices /= stages;
+    inner.trials = std::max<unsigned>(1, space.trials / static_cast<unsigned>(counts.size()));
+    searchStages(stages, inner, /*isNamed=*/false);
+  }
+  const bool fits = std::any_of(tried.begin(), tried.end(), [](const TriedMesh &mesh) {
+    return mesh.isPossible && mesh.neededBytes == 0;
+  });
+  if (!fits && space.microbatches == 0 && space.rows > 1)
+    shrinkActivations();
+  return tried;
+}
+
+std::vector<TriedMesh> searchMeshes(const MeshSpace &space, Objective objective, const TryMesh &attempt) {
+  return PipelineSearch(space, objective, attempt).run();
 }
 
 } // namespace colossal

@@ -1,8 +1,7 @@
 //===- MeshSearch.h - which mesh for a number of devices --------------------===//
 //
-// Enumerates meshes and asks what each would take; knows neither IR nor prices. Whoever asks searches layouts
-// on each mesh. An axis that means more than a place for layouts (stages of a pipeline) is one more name here
-// once there is code for it.
+// Enumerates meshes, those with stages of a pipeline too, and asks what each would take; knows neither IR nor
+// prices. Whoever asks searches layouts on each mesh.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_COMPILER_MESHSEARCH_H
@@ -29,19 +28,36 @@ struct MeshSpace {
   int64_t devices = 1;
   MeshAxes fixed;         ///< named, of all meshes; their sizes' product divides the devices
   bool isOrdered = false; ///< the same sizes in another order are another mesh: links between ranks differ
-  /// Of a layout of the papers: axes that it takes beside one named `data`, which splits the batch. Their
-  /// order matters.
+  /// Of a layout of the papers: axes that it takes beside one named `data`, which splits the batch, and
+  /// `stage`. Their order matters.
   std::optional<unsigned> recipeAxes;
-  unsigned trials = 32; ///< meshes that may be tried
+  unsigned trials = 32; ///< meshes without stages that may be tried, and as many with stages
+  /// Stages that are tried, unless an axis `stage` is fixed: at most so many.
+  int64_t mostStages = 1;
+  /// Rows of the batch that microbatches may share; 1: it is not cut.
+  int64_t rows = 1;
+  int64_t microbatches = 0; ///< of all meshes, where they are given; else 0
 };
 
-/// Tries meshes of all devices, those of few axes first: what an axis is split into has all layouts that it
-/// has, and more, but takes longer to search. Of two axes all are tried, of three those that split one of the
-/// best few, and more axes as long as the last ones made a difference; with a layout of the papers, all
-/// meshes that it can be on, those of the most even sizes first. Returns them as they were tried; each
-/// differs from the others.
-std::vector<TriedMesh> searchMeshes(const MeshSpace &space, Objective objective,
-                                    const std::function<TriedMesh(const std::string &mesh)> &attempt);
+using TryMesh = std::function<TriedMesh(const std::string &mesh, int64_t microbatches)>;
+
+/// Tries meshes of all devices, first those without stages:
+///
+/// - Those of few axes come first: what an axis is split into has all layouts that it has, and more, but
+/// takes
+///   longer to search. Of two axes all are tried, of three those that split one of the best few, and more
+///   axes as long as the last ones made a difference; with a layout of the papers, all meshes that it can be
+///   on, those of the most even sizes first.
+/// - Then stages: every number of them that divides the devices that are left, with meshes for each stage in
+///   the same way.
+/// - Where one run is to be short, stages work on microbatches, first four for each stage, or a row in each:
+///   of the best mesh of each number of stages more and fewer are tried, as long as that helps. Where runs
+///   overlap, they need none.
+/// - Where nothing fits, the two meshes without stages that need the least are tried with microbatches, whose
+///   activations are smaller.
+///
+/// Returns them as they were tried; each differs from the others.
+std::vector<TriedMesh> searchMeshes(const MeshSpace &space, Objective objective, const TryMesh &attempt);
 
 /// Sorts meshes best first: those that fit by the objective, then those that do not by the bytes they need,
 /// last those that cannot be compiled. Equals stay in order.

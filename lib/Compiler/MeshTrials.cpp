@@ -3,13 +3,46 @@
 
 #include "MeshSearch.h"
 #include "Trials.h"
+#include "colossal/Step/PropagateBatch.h"
 
 using namespace mlir;
 
 namespace colossal {
 
+/// The rows of the batch that microbatches may share in all programs; 1 where they would change what one
+/// computes, or one has a single row: `why` says so.
+static int64_t countRows(const Imported &imported, std::string &why) {
+  OwningOpRef<ModuleOp> module = imported.module.get().clone();
+  MLIRContext *context = module->getContext();
+  ScopedDiagnosticHandler quiet(context, [&](Diagnostic &diagnostic) {
+    if (!why.empty() || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return success();
+    OnnxNames names = getOnnxNames(diagnostic.getLocation());
+    if (!names.nodes.empty())
+      why = ("node '" + names.nodes.front() + "': ").str();
+    why += diagnostic.str();
+    return success();
+  });
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  for (auto function : module->getOps<func::FuncOp>()) {
+    FailureOr<int64_t> own = step::countRows(function);
+    if (failed(own))
+      return 1;
+    rows = std::min(rows, *own);
+  }
+  if (rows < 2) {
+    why = "the batch has one row";
+    return 1;
+  }
+  // A row in each is what any number of them is made of.
+  FailureOr<dist::MeshAttr> mesh = parseMesh(context, "1");
+  (*module)->setAttr(dist::kMeshAttrName, step::addMicrobatches(*mesh, rows));
+  return succeeded(step::propagateBatch(*module)) ? rows : 1;
+}
+
 /// The meshes of `options.devices` ranks with the axes that the options fix, and how many may be tried.
-static FailureOr<MeshSpace> getMeshSpace(const Imported &imported, const CompileOptions &options) {
+static FailureOr<MeshSpace> getMeshSpace(const Imported &imported, const CompileOptions &options,
+                                         std::string &microbatchObstacle) {
   MeshSpace space;
   space.devices = options.devices;
   if (!options.mesh.empty()) {
@@ -25,6 +58,11 @@ static FailureOr<MeshSpace> getMeshSpace(const Imported &imported, const Compile
   constexpr uint64_t kOperations = 20'000, kFewest = 8, kMost = 32;
   space.trials = static_cast<unsigned>(
       std::clamp(kOperations / std::max<uint64_t>(1, imported.time.operations), kFewest, kMost));
+  constexpr int64_t kMostStages = 16;
+  space.mostStages = kMostStages;
+  space.microbatches = options.microbatches;
+  if (options.microbatches == 0)
+    space.rows = countRows(imported, microbatchObstacle);
   return space;
 }
 
@@ -43,8 +81,9 @@ static LogicalResult refuseMeshes(const Imported &imported, const CompileOptions
   return diagnostic;
 }
 
-FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options) {
-  FailureOr<MeshSpace> space = getMeshSpace(imported, options);
+FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options,
+                                            std::string &microbatchObstacle) {
+  FailureOr<MeshSpace> space = getMeshSpace(imported, options, microbatchObstacle);
   if (failed(space))
     return failure();
   const cost::Machine &machine = options.layout.machine;
@@ -52,38 +91,49 @@ FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const Comp
   // Of a plan for a host more is known than the search sees: what is copied, and how kernels are cut.
   const bool isHost = machine.host && layout::describeForeignTimes(machine).empty();
   std::optional<Diagnostic> complaint;
-  auto attempt = [&](const std::string &mesh, bool keepsTrying) {
+  auto attempt = [&](const std::string &mesh, int64_t microbatches, bool keepsTrying) {
     if (options.progress)
-      options.progress("mesh " + mesh);
+      options.progress("mesh " + mesh +
+                       (microbatches > 1 ? " in " + std::to_string(microbatches) + " microbatches" : ""));
     CompileOptions other = options;
     other.mesh = mesh;
+    other.microbatches = microbatches;
     Trial trial = tryWithin(imported, other, isHost || limit ? Phase::Plan : Phase::Search, limit,
                             [&] { return keepsTrying; });
     if (!trial.needed && trial.complaint && !complaint)
       complaint = std::move(trial.complaint);
-    return TriedMesh{mesh, trial.needed.has_value(), trial.seconds, trial.seconds > 0 ? 1 / trial.seconds : 0,
-                     trial.needed.value_or(0)};
+    return TriedMesh{mesh,
+                     trial.needed.has_value(),
+                     trial.seconds,
+                     trial.interval > 0 ? 1 / trial.interval : 0,
+                     trial.needed.value_or(0),
+                     microbatches};
   };
   std::vector<TriedMesh> tried =
-      searchMeshes(*space, options.objective, [&](const std::string &mesh) { return attempt(mesh, false); });
+      searchMeshes(*space, options.objective, [&](const std::string &mesh, int64_t microbatches) {
+        return attempt(mesh, microbatches, false);
+      });
   llvm::erase_if(tried, [](const TriedMesh &mesh) { return !mesh.isPossible; });
   if (tried.empty())
     return refuseMeshes(imported, options, *space, std::move(complaint));
   // A plan that takes more than the search had foreseen may still be brought to fit, which does not make it
   // faster. Of those that are no slower than the best that fits this is tried, fastest first.
+  auto takes = [&](const TriedMesh &mesh) {
+    return options.objective == Objective::Latency ? mesh.seconds : 1 / std::max(mesh.runsPerSecond, 1e-300);
+  };
   std::vector<size_t> order;
   double enough = std::numeric_limits<double>::infinity();
   for (auto [i, mesh] : llvm::enumerate(tried))
     if (mesh.neededBytes == 0)
-      enough = std::min(enough, mesh.seconds);
+      enough = std::min(enough, takes(mesh));
     else if (mesh.seconds > 0)
       order.push_back(i);
-  llvm::stable_sort(order, [&](size_t a, size_t b) { return tried[a].seconds < tried[b].seconds; });
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return takes(tried[a]) < takes(tried[b]); });
   for (size_t i : order)
-    if (tried[i].seconds < enough) {
-      tried[i] = attempt(tried[i].mesh, true);
+    if (takes(tried[i]) < enough) {
+      tried[i] = attempt(tried[i].mesh, tried[i].microbatches, true);
       if (tried[i].neededBytes == 0)
-        enough = std::min(enough, tried[i].seconds);
+        enough = std::min(enough, takes(tried[i]));
     }
   rankMeshes(tried, options.objective);
   return tried;

@@ -10,9 +10,11 @@
 
 namespace colossal {
 
-/// The meshes of `options.devices` ranks that were tried, the best one first. Fails, with a diagnostic, where
-/// nothing can be compiled on any of them; that nothing fits is no failure.
-mlir::FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options);
+/// The meshes of `options.devices` ranks that were tried, and the microbatches, the best first. Fails, with a
+/// diagnostic, where nothing can be compiled on any of them; that nothing fits is no failure.
+/// `microbatchObstacle`: as in CompileResult.
+mlir::FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const CompileOptions &options,
+                                                  std::string &microbatchObstacle);
 
 } // namespace colossal
 

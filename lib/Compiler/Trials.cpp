@@ -52,16 +52,6 @@ LogicalResult compileWithin(const Imported &imported, const CompileOptions &opti
   return success();
 }
 
-/// Seconds of one run of each program, as far as they are predicted.
-static double sumPredictions(const CompileResult &result) {
-  if (result.predictions.empty())
-    return result.layout.predictedSeconds;
-  double seconds = 0;
-  for (const ProgramPrediction &program : result.predictions)
-    seconds += program.computing + program.moving + program.communicating;
-  return seconds;
-}
-
 Trial tryWithin(const Imported &imported, const CompileOptions &options, Phase last, uint64_t limit,
                 const std::function<bool()> &spend) {
   CompileOptions trial = options;
@@ -83,7 +73,14 @@ Trial tryWithin(const Imported &imported, const CompileOptions &options, Phase l
   }
   uint64_t needed = last == Phase::Plan && limit ? measureMemory(result.plan, options).total() : 0;
   left.needed = needed <= limit ? 0 : needed;
-  left.seconds = sumPredictions(result);
+  for (const ProgramPrediction &program : result.predictions) {
+    left.seconds += program.seconds;
+    left.interval += program.interval;
+  }
+  if (result.predictions.empty()) {
+    left.seconds = result.layout.predictedSeconds;
+    left.interval = result.step.stages.empty() ? left.seconds : result.searchedInterval;
+  }
   return left;
 }
 

@@ -24,7 +24,8 @@ mlir::LogicalResult compileWithin(const Imported &imported, const CompileOptions
 struct Trial {
   /// 0 bytes where it keeps within its limit, else what it needs; none where it fails for another reason.
   std::optional<uint64_t> needed;
-  double seconds = 0;                        ///< predicted, where something was compiled
+  double seconds = 0, interval = 0;          ///< predicted, where something was compiled: of one run of each
+                                             ///< program, and from one to the next where runs overlap
   std::optional<mlir::Diagnostic> complaint; ///< the first error
 };
 

@@ -163,6 +163,7 @@ static void addStage(const LayoutReport &stage, const std::string &heading, Layo
   report.predictedSeconds += stage.predictedSeconds;
   for (const auto &[name, seconds] : stage.predictedByFunction)
     report.predictedByFunction[name] += seconds;
+  report.predictedByStage.push_back(stage.predictedByFunction);
   llvm::append_range(report.chosen, stage.chosen);
   for (const auto &[kind, use] : stage.collectives)
     if (CollectiveUse &known = report.collectives[kind]; use.bytes > known.bytes)

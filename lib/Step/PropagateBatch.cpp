@@ -100,6 +100,13 @@ static FailureOr<Batch> findBatch(func::FuncOp function) {
   return batch;
 }
 
+FailureOr<int64_t> step::countRows(func::FuncOp function) {
+  FailureOr<Batch> batch = findBatch(function);
+  if (failed(batch))
+    return failure();
+  return batch->rows;
+}
+
 std::optional<unsigned> Propagation::findFactor(const FactorRule &rule, const TensorFactors &dims,
                                                 BatchDim place) const {
   int64_t outer = 1;

@@ -14,7 +14,8 @@ namespace {
 std::vector<std::string> tryAll(const MeshSpace &space,
                                 const std::function<double(const std::string &)> &secondsOf) {
   std::vector<std::string> tried;
-  searchMeshes(space, Objective::Latency, [&](const std::string &mesh) {
+  searchMeshes(space, Objective::Latency, [&](const std::string &mesh, int64_t microbatches) {
+    EXPECT_EQ(microbatches, 1);
     tried.push_back(mesh);
     double seconds = secondsOf(mesh);
     return TriedMesh{mesh, seconds >= 0, seconds, 1 / seconds, seconds > 1e6 ? uint64_t(seconds) : 0};
@@ -91,6 +92,77 @@ TEST(MeshSearch, LayoutsOfThePapersHaveTheirAxes) {
   space = of(2);
   space.recipeAxes = 2;
   EXPECT_TRUE(tryAll(space, always).empty());
+}
+
+/// A pipeline without any other cost: so much longer than all devices at once would take does it take to fill
+/// and drain it; each part of the batch costs `perPart` beside that.
+std::vector<std::string> tryPipelines(MeshSpace space, Objective objective, double perPart) {
+  space.mostStages = 16;
+  std::vector<std::string> tried;
+  searchMeshes(space, objective, [&](const std::string &mesh, int64_t parts) {
+    tried.push_back(mesh + (parts > 1 ? "/" + std::to_string(parts) : ""));
+    double stages = 1;
+    if (size_t at = mesh.find("stage="); at != std::string::npos)
+      stages = std::stod(mesh.substr(at + 6));
+    const auto count = static_cast<double>(parts);
+    const double seconds = (count + stages - 1) / count + perPart * count;
+    return TriedMesh{mesh, true, seconds, 1 / seconds, 0, parts};
+  });
+  return tried;
+}
+
+TEST(MeshSearch, Stages) {
+  EXPECT_EQ(tryPipelines(of(8), Objective::Latency, 0),
+            (Meshes{"8", "2x4", "2x2x2", "stage=2,model=4", "stage=2,data=2,model=2", "stage=4,model=2",
+                    "stage=8"}));
+  EXPECT_EQ(tryPipelines(of(4, {{"model", 2}}), Objective::Latency, 0),
+            (Meshes{"data=2,model=2", "stage=2,model=2"}));
+  EXPECT_EQ(tryPipelines(of(4, {{"stage", 1}}), Objective::Latency, 0),
+            (Meshes{"data=4,stage=1", "data=2,model=2,stage=1"}))
+      << "no stages where none are asked for";
+  EXPECT_EQ(tryPipelines(of(7), Objective::Latency, 0), (Meshes{"7", "stage=7"}));
+  MeshSpace recipe = of(4);
+  recipe.recipeAxes = 2;
+  EXPECT_EQ(tryPipelines(recipe, Objective::Latency, 0), Meshes{"2x2"});
+  recipe.devices = 8;
+  recipe.fixed = {{"stage", 2}};
+  EXPECT_EQ(tryPipelines(recipe, Objective::Latency, 0), Meshes{"stage=2,x=2,y=2"});
+}
+
+TEST(MeshSearch, Microbatches) {
+  MeshSpace space = of(2);
+  space.rows = 32;
+  // First four for each stage, then more while that helps, else fewer.
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.001),
+            (Meshes{"2", "stage=2/8", "stage=2/16", "stage=2/32"}));
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.01),
+            (Meshes{"2", "stage=2/8", "stage=2/16", "stage=2/4"}));
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.3),
+            (Meshes{"2", "stage=2/8", "stage=2/16", "stage=2/4", "stage=2/2", "stage=2"}));
+  EXPECT_EQ(tryPipelines(space, Objective::Throughput, 0), (Meshes{"2", "stage=2"}))
+      << "runs overlap instead";
+  space.rows = 5;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0), (Meshes{"2", "stage=2/5", "stage=2/2"}));
+  space.rows = 9; // in 8 parts five would have two rows, or none
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0), (Meshes{"2", "stage=2/5", "stage=2/9"}));
+  space.rows = 1;
+  space.microbatches = 3;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0), (Meshes{"2/3", "stage=2/3"}));
+  space = of(2, {{"stage", 2}});
+  space.rows = 2;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0), (Meshes{"stage=2/2", "stage=2"}));
+}
+
+TEST(MeshSearch, MicrobatchesShrinkWhatDoesNotFit) {
+  MeshSpace space = of(4);
+  space.rows = 8;
+  std::vector<std::string> tried;
+  searchMeshes(space, Objective::Throughput, [&](const std::string &mesh, int64_t parts) {
+    tried.push_back(mesh + "/" + std::to_string(parts));
+    const uint64_t bytes = 100 / static_cast<uint64_t>(parts) + (mesh == "4" ? 1 : 0);
+    return TriedMesh{mesh, true, 1, 1, bytes > 25 ? bytes : 0, parts};
+  });
+  EXPECT_EQ(tried, (Meshes{"4/1", "2x2/1", "2x2/2", "4/2", "2x2/4", "4/4"}));
 }
 
 TEST(MeshSearch, TheBestComesFirst) {

@@ -127,11 +127,10 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
   bool isPricing = !training.pricePath.empty();
   if (!options.planOnly) {
     // The batch of a program is cut without any plan.
-    options.compile.microbatches = std::max(training.fixed.microbatches, 1);
     options.compile.batchDimension = training.batchDimension;
     training.fixed.microbatches = 0;
-    if (!training.batchDimension.empty() && options.compile.microbatches == 1)
-      fail("--batch-dim says what --microbatches and --plan-only cut: give one of them, too");
+    if (!training.batchDimension.empty() && options.compile.microbatches <= 1 && options.compile.devices == 0)
+      fail("--batch-dim says what --microbatches, --devices and --plan-only cut: give one of them, too");
     if (!training.fixed.text().empty())
       fail(training.fixed.text() +
            " fixes a part of a training plan: give --plan-only, too (no code is made for "
@@ -303,6 +302,8 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
     fail("--json does not go with --emit, which prints IR");
+  if (!options.planOnly)
+    compile.microbatches = options.training.fixed.microbatches;
   interpretDevices(raw, isMeshGiven, options);
   interpretTraining(raw, isMeshGiven, options);
 }
@@ -387,7 +388,8 @@ void addModelOptions(CLI::App &app, RawOptions &raw, Options &options) {
                  "sizes whose roles are searched");
   app.add_option(
          "--devices", options.training.task.devices,
-         "how many ranks; the search chooses their mesh, but for the axes that --mesh names (model=2). "
+         "how many ranks; the search chooses their mesh, pipeline stages and microbatches, but for the axes "
+         "that --mesh names (model=2, stage=1) and the number that --microbatches gives. "
          "They are ranks of this host, or of --machine; with --plan-only: how many devices of --machine "
          "(default there: h100) to use")
       ->check(CLI::Range(1, 1 << 20));

@@ -148,6 +148,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
   for (const TriedMesh &mesh : result.meshes) {
     bool fits = mesh.neededBytes == 0;
     meshes.push_back({{"mesh", mesh.mesh},
+                      {"microbatches", mesh.microbatches},
                       {"fits", fits},
                       {"predicted_s", fits ? json(mesh.seconds) : json()},
                       {"predicted_runs_per_s", fits ? json(mesh.runsPerSecond) : json()},
@@ -176,29 +177,6 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                 {"code_bytes", result.images.size()},
                 {"phases", describePhaseTimes(result)},
                 {"seconds", seconds}});
-}
-
-std::string describeMeshes(const Options &options, const CompileResult &result) {
-  if (result.meshes.empty())
-    return "";
-  constexpr size_t kShown = 5;
-  const bool isLatency = options.compile.objective == Objective::Latency;
-  std::string text =
-      llvm::formatv("mesh: {0}, of {1} tried for {2} devices; predicted {3}:\n", result.meshes.front().mesh,
-                    result.meshes.size(), options.compile.devices, isLatency ? "latency" : "throughput")
-          .str();
-  for (const TriedMesh &mesh : llvm::ArrayRef(result.meshes).take_front(kShown)) {
-    text += llvm::formatv("  {0,-16} ", mesh.mesh).str();
-    if (mesh.neededBytes > 0)
-      text += llvm::formatv("does not fit, needs {0} bytes a device\n", mesh.neededBytes).str();
-    else if (isLatency)
-      text += llvm::formatv("{0:F2} ms\n", mesh.seconds * 1e3).str();
-    else
-      text += llvm::formatv("{0:F2} runs/s\n", mesh.runsPerSecond).str();
-  }
-  if (result.meshes.size() > kShown)
-    text += "  and " + std::to_string(result.meshes.size() - kShown) + " others\n";
-  return text;
 }
 
 std::string describePhases(const Options &options, const CompileResult &result) {

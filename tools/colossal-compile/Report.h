@@ -31,9 +31,6 @@ std::string printPinsJson(const colossal::CompileResult &result);
 /// predicted to take, memory of a rank, collectives, layouts, and how long each phase took.
 std::string printResultJson(const Options &options, const colossal::CompileResult &result, double seconds);
 
-/// Where the mesh was searched: which one it is, and the best of those that were tried; several lines.
-std::string describeMeshes(const Options &options, const colossal::CompileResult &result);
-
 /// For --verbose: what was compiled for what, and how long each phase took; several lines.
 std::string describePhases(const Options &options, const colossal::CompileResult &result);
 

@@ -160,7 +160,7 @@ static int compileModel(MLIRContext &context, Options &options) {
     out() << result.layout.explanation;
   if (!options.quiet && !options.json) {
     out() << "machine: " << options.machineOrigin << "\n"
-          << describeMeshes(options, result) << result.layout.summary;
+          << describeMeshes(options.compile, result) << result.layout.summary;
     out() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
                           result.code.kernels, result.images.size(), seconds());
   }

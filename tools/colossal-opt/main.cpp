@@ -42,9 +42,14 @@ static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2
                                  cl::init("1"), cl::cat(category));
 static cl::opt<int64_t> devices(
     "devices",
-    cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, but for axes that --mesh "
-             "names"),
+    cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, stages and microbatches, but "
+             "for axes that --mesh names and what --microbatches gives"),
     cl::init(0), cl::cat(category));
+static cl::opt<Objective> objective(
+    "objective", cl::desc("what --devices chooses for"),
+    cl::values(clEnumValN(Objective::Latency, "latency", "the time of one run (default)"),
+               clEnumValN(Objective::Throughput, "throughput", "runs that follow one another in a second")),
+    cl::init(Objective::Latency), cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches",
                                      cl::desc("cut the batch into so many parts, which run in a loop"),
                                      cl::init(1), cl::cat(category));
@@ -63,8 +68,8 @@ static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layout
                                   cl::cat(category));
 static cl::opt<bool>
     explain("explain",
-            cl::desc("of --colossal-pipeline: print what stands in which stage and was split how, "
-                     "and why, to standard error"),
+            cl::desc("of --colossal-pipeline and --devices: print which mesh was chosen, what stands in "
+                     "which stage and was split how, and why, to standard error"),
             cl::cat(category));
 static cl::opt<bool> noPatterns("no-patterns", cl::desc("leave decomposed ops as the model has them"),
                                 cl::cat(category));
@@ -170,7 +175,8 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   options.mesh = mesh;
   if (microbatches < 1 || microbatches > (1 << 20))
     return complain("--microbatches " + llvm::Twine(microbatches) + " is not a number from 1 to 1048576");
-  options.microbatches = microbatches;
+  options.microbatches = microbatches.getNumOccurrences() > 0 ? microbatches : 0;
+  options.objective = objective;
   options.batchDimension = batchDimension;
   if (!memory.empty()) {
     std::optional<uint64_t> bytes = parseBytes(memory);
@@ -226,9 +232,10 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   return success();
 }
 
-/// The model imported and printed, for MlirOptMain to read: names stay in the locations.
-static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &options,
-                                                        DialectRegistry &registry) {
+/// The model imported and printed, for MlirOptMain to read: names stay in the locations. Null: `code` is the
+/// exit code.
+static std::unique_ptr<llvm::MemoryBuffer>
+importAsText(const CompileOptions &options, CompileResult &reported, DialectRegistry &registry, int &code) {
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler warnings(&context, [](Diagnostic &diagnostic) {
@@ -240,6 +247,8 @@ static std::unique_ptr<llvm::MemoryBuffer> importAsText(const CompileOptions &op
   CompileResult result;
   if (failed(compile(&context, options, Phase::Import, result)))
     return nullptr;
+  reported.meshes = result.meshes;
+  reported.microbatchObstacle = result.microbatchObstacle;
   std::string text;
   llvm::raw_string_ostream stream(text);
   result.module->print(stream, OpPrintingFlags().enableDebugInfo(true));
@@ -270,14 +279,15 @@ int main(int argc, char **argv) {
     return failureExitCode(2);
   std::string error;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
+  int code = 1;
   if (StringRef(input).ends_with(".onnx"))
-    buffer = importAsText(options, registry);
+    buffer = importAsText(options, result, registry, code);
   else if (!(buffer = openInputFile(input, &error))) {
     llvm::errs() << "colossal-opt: " << error << "\n";
     noteUnusableInput();
   }
   if (!buffer)
-    return failureExitCode(1);
+    return failureExitCode(code);
   auto refuse = [](const OutputError &error) {
     llvm::errs() << "colossal-opt: " << error.message << "\n";
     return error.exitCode();
@@ -294,7 +304,7 @@ int main(int argc, char **argv) {
       return refuse(unwritten);
   if (explain && succeeded(done)) {
     describeStages(result);
-    llvm::errs() << result.layout.explanation << result.layout.summary;
+    llvm::errs() << describeMeshes(options, result) << result.layout.explanation << result.layout.summary;
   }
   return failed(done);
 }

@@ -49,11 +49,12 @@ struct CompileOptions {
   std::vector<DimValues> manyDims; ///< a program for each combination of their values
   /// "AxB" or "data=2,model=2"; where `devices` is given, the axes that are fixed, by name, or empty.
   std::string mesh = "1";
-  /// Above 0: the mesh is searched among those of so many ranks.
+  /// Above 0: the mesh, its stages and microbatches are searched among those of so many ranks.
   int64_t devices = 0;
   Objective objective = Objective::Latency;
-  /// Equal parts of the batch that run one after the other (the last one padded, where it must be).
-  int64_t microbatches = 1;
+  /// Equal parts of the batch that run one after the other (the last one padded, where it must be). 0: as
+  /// many as the search finds best with `devices`, else 1.
+  int64_t microbatches = 0;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
   layout::LayoutOptions layout;
@@ -74,9 +75,9 @@ struct ProgramPrediction {
   std::string name;
   double computing = 0, moving = 0, communicating = 0; ///< seconds in kernels, copies, collectives
   int64_t instructions = 0;
-};
   double seconds = 0;  ///< of one run, from the first input to the last output
   double interval = 0; ///< from one run to the next, where runs overlap in the stages of a pipeline
+};
 
 /// What a mesh was found to take, where the mesh was searched.
 struct TriedMesh {
@@ -85,7 +86,6 @@ struct TriedMesh {
   double seconds = 0;       ///< predicted, of one run of each program
   double runsPerSecond = 0; ///< predicted, of runs of all programs that follow one another
   uint64_t neededBytes = 0; ///< of a device, where it does not fit; 0: it does
-};
   int64_t microbatches = 1; ///< that the batch was cut into
 };
 
@@ -93,13 +93,14 @@ struct TriedMesh {
 struct StagePass {
   int64_t microbatch = 0;
   double begin = 0, end = 0; ///< s
+};
 
 /// A stage of a finished plan.
 struct StageResult {
   double seconds = 0; ///< predicted, of the program that takes longest; 0 where the machine is no host
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes of a rank by kind, "total" last
-};
   std::vector<StagePass> passes; ///< of that program, in the order in which they are done
+};
 
 /// How long the compiler was in a phase, and what it made of the module.
 struct PhaseTime {
@@ -113,6 +114,8 @@ struct CompileResult {
   step::StepReport step;
   layout::LayoutReport layout;
   int64_t microbatches = 1; ///< that the batch is cut into
+  double searchedInterval =
+      0; ///< from one run of all programs to the next, by the search, where there are stages
   schedule::GeneratedCode code;
   plan::Plan plan;
   std::string data;   ///< the plan's data section
@@ -123,7 +126,8 @@ struct CompileResult {
   std::vector<StageResult> stages;            ///< empty where there are none
   std::vector<TriedMesh>
       meshes; ///< where CompileOptions::devices is given: the chosen one first, then best first
-  std::vector<PhaseTime> phases; ///< in order; those that were run again, for --memory, stand again
+  std::string microbatchObstacle; ///< why the search tried no microbatches; empty: it did, or need not
+  std::vector<PhaseTime> phases;  ///< in order; those that were run again, for --memory, stand again
 };
 
 /// All dialects that any phase makes.
@@ -134,12 +138,21 @@ void registerDialects(mlir::DialectRegistry &registry);
 mlir::FailureOr<dist::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::StringRef text);
 
 /// Asks for a mesh of `devices` ranks of the options' machine to be searched; `isMeshGiven`: with the axes of
-/// `options.mesh`, or on that mesh where it has all ranks. Empty, or what is wrong with that and what to do.
+/// `options.mesh`, or on that mesh where it has all ranks, and stages whose microbatches are given too, or
+/// none. Empty, or what is wrong with that and what to do.
 std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGiven);
 
 /// The mesh that `options` name, with its loop over microbatches where there are several. Fails with a
 /// diagnostic.
 mlir::FailureOr<dist::MeshAttr> makeMesh(mlir::MLIRContext *context, const CompileOptions &options);
+
+/// What of `microbatches` and `batchDimension` does not fit the inputs of the model as far as they are known
+/// before it is imported, and what to do; or "".
+std::string checkMicrobatches(mlir::MLIRContext *context, const CompileOptions &options);
+
+/// Where the mesh was searched: which one it is, the best of those that were tried, and what was left out;
+/// several lines.
+std::string describeMeshes(const CompileOptions &options, const CompileResult &result);
 
 /// Puts what was cut how before what was laid out how, in the texts of `result.layout`.
 void describeStages(CompileResult &result);

@@ -53,9 +53,10 @@ struct LayoutReport {
   /// Where nothing fits: the memory of a device that was given, and that in which the search finds a layout
   /// (kernels may need more). Else 0.
   uint64_t givenBytes = 0, neededBytes = 0;
-  std::map<std::string, double> predictedByFunction; ///< the same, function by function
-  std::vector<ChosenLayout> chosen;                  ///< what `explanation` tells, line by line
-  std::map<std::string, CollectiveUse> collectives;  ///< by kind, as the search counts them
+  std::map<std::string, double> predictedByFunction;           ///< the same, function by function
+  std::vector<std::map<std::string, double>> predictedByStage; ///< the same by stage, where there are any
+  std::vector<ChosenLayout> chosen;                            ///< what `explanation` tells, line by line
+  std::map<std::string, CollectiveUse> collectives;            ///< by kind, as the search counts them
   std::optional<double> gap; ///< at most this far above the best layout, relative to its cost
 };
 

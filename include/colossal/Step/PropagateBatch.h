@@ -7,6 +7,7 @@
 #define COLOSSAL_STEP_PROPAGATEBATCH_H
 
 #include "dialects/Dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -21,6 +22,10 @@ inline constexpr llvm::StringLiteral kMicrobatchAxis = "microbatch";
 /// `mesh` with a loop of `count` microbatches as its last axis. Requires that it has no loop axis, and no
 /// axis of that name.
 dist::MeshAttr addMicrobatches(dist::MeshAttr mesh, int64_t count);
+
+/// The rows of the batch of a program. Fails, with a diagnostic, where it has none or it is not clear which
+/// it is.
+mlir::FailureOr<int64_t> countRows(mlir::func::FuncOp function);
 
 /// See Passes.td. Does nothing where the mesh has no loop axis, or the module is cut into stages. Fails with
 /// diagnostics.
