@@ -142,6 +142,46 @@ static LogicalResult markBatch(ModuleOp module, const CompileOptions &options) {
   return success();
 }
 
+std::string checkMicrobatches(MLIRContext *context, const CompileOptions &options) {
+  if (options.microbatches <= 1 && options.batchDimension.empty())
+    return "";
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return ""; // the import says why
+  const std::set<std::string> names = findBatchNames(options, *inputs);
+  bool isFound = false;
+  for (const ModelInput &input : *inputs)
+    for (const InputDim &dim : input.shape)
+      isFound |= dim.size < 0 && names.count(dim.name);
+  if (!options.batchDimension.empty() && !isFound)
+    return "--batch-dim: no input has a dimension named '" + options.batchDimension +
+           "' (--print-inputs lists them)";
+  // What the batch is bound to, by its name or as the import takes it where dimensions have numbers only.
+  std::vector<int64_t> rows;
+  auto isBatch = [&](const std::string &name) { return name == "batch" || names.count(name) > 0; };
+  for (const DimValues &dim : options.manyDims)
+    if (llvm::any_of(dim.names, isBatch))
+      rows = dim.values;
+  for (const auto &[name, value] : options.import.dims)
+    if (isBatch(name))
+      rows = {value};
+  for (const ModelInput &input : *inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape))
+      if (auto shape = options.import.shapes.find(input.name);
+          shape != options.import.shapes.end() && d < shape->second.size() &&
+          (isFound ? dim.size < 0 && names.count(dim.name) : d == 0))
+        rows.push_back(shape->second[d]);
+  for (int64_t count : rows)
+    if (count < options.microbatches)
+      return "--microbatches " + std::to_string(options.microbatches) + ": the batch has " +
+             std::to_string(count) + (count == 1 ? " row" : " rows") +
+             ", of which each microbatch takes one or more: " +
+             (count > 1 ? "--microbatches " + std::to_string(count) + " or fewer, or a larger batch, would do"
+                        : "a larger batch, or no microbatches, would do");
+  return "";
+}
+
 FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));

@@ -153,8 +153,8 @@ def limits(_, binaries, folder):
     onnx.save(build(*MODELS["rows"]), folder / "model.onnx")
     command = (binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "-q", "-o", folder / "model.cplan", "--microbatches")
     problems = []
-    for arguments, code, told in (([BATCH + 1], 1, "has a batch of 8, which cannot be cut into 9 microbatches"), ([0], 2, "--microbatches"),
-                                  ([2, "--batch-dim", "rows"], 1, "no input has a dimension named 'rows'"), ([2, "--batch-dim", "batch"], 0, ""),
+    for arguments, code, told in (([BATCH + 1], 2, "--microbatches 9: the batch has 8 rows"), ([0], 2, "--microbatches"),
+                                  ([2, "--batch-dim", "rows"], 2, "no input has a dimension named 'rows'"), ([2, "--batch-dim", "batch"], 0, ""),
                                   ([5], 0, "the batch is cut into 4"), ([2, "--mesh", "microbatch=2"], 2, "give it another name")):
         found, text = call(*command, *arguments)
         if found != code or told not in text:

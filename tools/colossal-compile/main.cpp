@@ -215,6 +215,10 @@ static int run(Options &options) {
       return 2;
     }
   }
+  if (std::string error = checkMicrobatches(&context, options.compile); !error.empty()) {
+    emitError(UnknownLoc::get(&context)) << error;
+    return 2;
+  }
   return compileModel(context, options);
 }
 

@@ -244,6 +244,11 @@ importAsText(const CompileOptions &options, CompileResult &reported, DialectRegi
     llvm::errs() << "colossal-opt: warning: " << diagnostic << "\n";
     return success();
   });
+  if (std::string wrong = checkMicrobatches(&context, options); !wrong.empty()) {
+    llvm::errs() << "colossal-opt: " << wrong << "\n";
+    code = 2;
+    return nullptr;
+  }
   CompileResult result;
   if (failed(compile(&context, options, Phase::Import, result)))
     return nullptr;
