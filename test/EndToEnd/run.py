@@ -117,6 +117,8 @@ def brief(text):
     for line in lines:
         if "error" in line.lower() or "runtime error" in line:
             return line[:300]
+    # What mpirun prints comes after it.
+    lines = [line for line in lines if line.startswith("colossal-") and "warning" not in line] or lines
     return lines[-1][:300] if lines else "no message"
 
 
