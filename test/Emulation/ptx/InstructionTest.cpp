@@ -192,6 +192,26 @@ TEST(Instruction, IntegerArithmetic) {
     check(test);
 }
 
+TEST(Instruction, Carries) {
+  for (const Case &test : std::vector<Case>{
+           {"add.cc.u32 %r2, %a, %b; addc.u32 %d, %c, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return c + ((a + b) >> 32); }},
+           {"add.cc.s32 %r2, %a, %b; addc.cc.u32 %r2, %c, %a; addc.u32 %d, 0, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return (c + a + ((a + b) >> 32)) >> 32; }},
+           {"sub.cc.u32 %r2, %a, %b; subc.u32 %d, %c, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return c - Bits(a < b); }},
+           {"sub.cc.u32 %r2, %a, %b; subc.cc.u32 %r2, %b, %c; subc.u32 %d, 0, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return Bits(0) - Bits(b < c + Bits(a < b)); }},
+           {"mad.lo.cc.u32 %r2, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return (a * b + c) >> 32; }},
+           {"mad.hi.cc.u32 %r2, %a, %b, %c; addc.u32 %d, 0, 0;", 4, 4,
+            [](Bits a, Bits b, Bits c) { return ((a * b >> 32) + c) >> 32; }},
+           {"add.cc.u64 %rd2, %a, %b; addc.u64 %d, %c, 0;", 8, 8,
+            [](Bits a, Bits b, Bits c) { return c + Bits(a + b < a); }},
+       })
+    check(test);
+}
+
 TEST(Instruction, BitsAndShifts) {
   auto ones = [](Bits a) { return Bits(__builtin_popcountll(a)); };
   for (const Case &test : std::vector<Case>{

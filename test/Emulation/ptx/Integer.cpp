@@ -339,6 +339,37 @@ void dotBytes(Warp &warp, const Instruction &i, std::uint32_t mask) {
   });
 }
 
+/// Detail of arithmetic with a carry: whether it is added, and whether the instruction leaves one.
+constexpr std::uint32_t takesCarry = 1, leavesCarry = 2;
+
+/// add, sub and mad with each lane's carry, or borrow.
+template <class T, Op op>
+void extended(Warp &warp, const Instruction &i, std::uint32_t mask) {
+  using U = std::make_unsigned_t<T>;
+  using W = typename Wider<T>::type;
+  constexpr unsigned bits = sizeof(T) * 8;
+  const T *a = warp.read<T>(i.a), *b = warp.read<T>(i.b);
+  const T *c = i.c == kNoSlot ? a : warp.read<T>(i.c);
+  const std::uint32_t before = i.detail & takesCarry ? warp.carries : 0;
+  std::uint32_t after = 0;
+  warp.write<U>(i.d, mask, [&](unsigned l) {
+    const unsigned carry = before >> l & 1;
+    unsigned __int128 sum;
+    if constexpr (op == Op::Add)
+      sum = static_cast<unsigned __int128>(static_cast<U>(a[l])) + static_cast<U>(b[l]) + carry;
+    else if constexpr (op == Op::Subtract)
+      sum = static_cast<unsigned __int128>(static_cast<U>(a[l])) - static_cast<U>(b[l]) - carry;
+    else
+      sum = static_cast<unsigned __int128>(
+                static_cast<U>(op == Op::MultiplyAdd ? W(a[l]) * W(b[l]) : W(a[l]) * W(b[l]) >> bits)) +
+            static_cast<U>(c[l]) + carry;
+    after |= static_cast<std::uint32_t>(sum >> bits & 1) << l;
+    return static_cast<U>(sum);
+  });
+  if (i.detail & leavesCarry)
+    warp.carries = (warp.carries & ~mask) | (after & mask);
+}
+
 void logicalPredicate(Warp &warp, const Instruction &i, std::uint32_t mask) {
   std::uint32_t a = warp.readPredicate(i.a), b = i.b == kNoSlot ? 0 : warp.readPredicate(i.b), result = 0;
   a = i.detail & 1 ? ~a : a;
@@ -445,6 +476,35 @@ void operands(Selection &s, Type type, std::size_t sources) {
 
 bool isPair(Type type) {
   return type == Type::S16x2 || type == Type::U16x2;
+}
+
+template <Op op>
+Handler extendedHandler(Type type) {
+  switch (type) {
+  case Type::U32: return extended<std::uint32_t, op>;
+  case Type::S32: return extended<std::int32_t, op>;
+  case Type::U64: return extended<std::uint64_t, op>;
+  case Type::S64: return extended<std::int64_t, op>;
+  default: return nullptr;
+  }
+}
+
+/// add, addc, sub, subc, mad and madc where they take or leave a carry; `leaves`: it has .cc.
+bool selectExtended(Selection &s, Type type, bool leaves) {
+  const std::string_view base = s.base();
+  const bool isProduct = base.substr(0, 3) == "mad";
+  s.result.detail = (base.back() == 'c' ? takesCarry : 0) | (leaves ? leavesCarry : 0);
+  if (isProduct) {
+    const int part = s.takeOne({"lo", "hi"});
+    if (part < 0)
+      s.refuse("a product with a carry is .lo or .hi");
+    setHandler(s, part ? extendedHandler<Op::MultiplyAddHigh>(type) : extendedHandler<Op::MultiplyAdd>(type));
+  } else {
+    setHandler(s, base.substr(0, 3) == "add" ? extendedHandler<Op::Add>(type)
+                                             : extendedHandler<Op::Subtract>(type));
+  }
+  operands(s, type, isProduct ? 3 : 2);
+  return true;
 }
 
 bool selectSum(Selection &s, Type type) {
@@ -620,6 +680,9 @@ Type integerType(Selection &s) {
 
 bool selectInteger(Selection &s) {
   std::string_view base = s.base();
+  if (among(base, {"add", "addc", "sub", "subc", "mad", "madc"}))
+    if (const bool leaves = s.take("cc"); leaves || base.back() == 'c')
+      return selectExtended(s, integerType(s), leaves);
   if (among(base, {"add", "sub", "min", "max", "div", "rem"})) {
     Type type = integerType(s);
     return type != Type::None && selectSum(s, type);

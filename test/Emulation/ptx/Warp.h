@@ -119,6 +119,7 @@ public:
   };
   std::vector<Copy> copies;
   std::array<std::uint32_t, kLanes> copyGroup{};
+  std::uint32_t carries = 0; ///< the carry of each lane, as .cc leaves it
 
 private:
   std::shared_ptr<Frame> makeFrame(std::uint32_t routine, std::shared_ptr<Frame> caller);
