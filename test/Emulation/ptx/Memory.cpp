@@ -31,6 +31,27 @@ ShadowPage *Region::page(std::uint64_t address, unsigned granule) const {
   return page;
 }
 
+void Region::listTouched(unsigned granule, std::vector<Touched> &touched) const {
+  const std::uint64_t first = buffer.address >> ShadowPage::kShift;
+  for (std::size_t i = 0; i < pageCount; ++i) {
+    ShadowPage *page = pages[i].load(std::memory_order_acquire);
+    if (!page)
+      continue;
+    for (std::uint64_t at = (first + i) << ShadowPage::kShift, end = (first + i + 1) << ShadowPage::kShift;
+         at < end; at += std::uint64_t(1) << granule) {
+      const Cell &cell = *page->at(at, granule);
+      if (!cell.writeBlock && !cell.readBlock)
+        continue;
+      const bool written = cell.writeBlock != 0;
+      const std::uint64_t next = at + (std::uint64_t(1) << granule);
+      if (!touched.empty() && touched.back().end == at && touched.back().written == written)
+        touched.back().end = next;
+      else
+        touched.push_back({at, next, written});
+    }
+  }
+}
+
 Memory::Memory(const std::vector<Buffer> &buffers, bool shadowed) {
   for (const Buffer &buffer : buffers)
     regions.push_back(std::make_unique<Region>(buffer, shadowed));

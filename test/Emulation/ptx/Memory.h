@@ -45,6 +45,8 @@ public:
   }
   /// Null where the region's touches need not be followed.
   ShadowPage *page(std::uint64_t address, unsigned granule) const;
+  /// Adds what was touched in it, once the launch has ended.
+  void listTouched(unsigned granule, std::vector<Touched> &touched) const;
 
   const Buffer buffer;
 
@@ -58,6 +60,7 @@ public:
   /// `shadowed`: writable regions have shadows.
   Memory(const std::vector<Buffer> &buffers, bool shadowed);
 
+  const std::vector<std::unique_ptr<Region>> &all() const { return regions; }
   /// Null if no region holds the address.
   const Region *find(std::uint64_t address) const;
   /// The region that lies closest below `address`, or above it: what an overrun most probably overran.

@@ -237,6 +237,11 @@ Report Module::run(const Launch &launch) {
     helper.join();
   for (auto &[key, fault] : faults)
     report.faults.push_back(std::move(fault));
+  if (launch.reportTouched)
+    for (const std::unique_ptr<Region> &region : memory.all())
+      if (std::any_of(launch.buffers.begin(), launch.buffers.end(),
+                      [&](const Buffer &buffer) { return buffer.address == region->buffer.address; }))
+        region->listTouched(program.globalGranule, report.touched);
   return report;
 }
 

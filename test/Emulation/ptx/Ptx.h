@@ -77,6 +77,8 @@ struct Launch {
   /// Races in global memory and `.nc` reads of what is written cost time and memory; shared memory is always
   /// checked.
   bool checkGlobalRaces = true;
+  /// Report::touched is filled; needs checkGlobalRaces.
+  bool reportTouched = false;
   /// A block that executed more warp instructions than this is stopped with a fault.
   std::uint64_t maximalBlockInstructions = std::uint64_t(1) << 32;
 };
@@ -115,12 +117,19 @@ struct Fault {
 };
 std::ostream &operator<<(std::ostream &out, const Fault &fault);
 
+/// Consecutive bytes of writable buffers that a launch wrote, or only read. To the granule of its accesses.
+struct Touched {
+  std::uint64_t begin = 0, end = 0;
+  bool written = false;
+};
+
 struct Report {
   /// Not empty: nothing was run, because the launch itself is impossible.
   std::string error;
   std::uint64_t warpInstructions = 0, laneInstructions = 0;
   /// In the order of lines, at most one of a kind a line.
   std::vector<Fault> faults;
+  std::vector<Touched> touched; ///< by address, without the module's own variables
   bool clean() const { return error.empty() && faults.empty(); }
 };
 
