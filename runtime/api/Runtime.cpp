@@ -89,6 +89,8 @@ struct colossal_session {
   std::vector<colossal_memory_row> memoryRows;
   std::vector<RankTraffic> traffic;
   std::vector<colossal_traffic_row> trafficRows;
+  std::vector<RankDevice> devices;
+  std::vector<colossal_device_row> deviceRows;
   std::vector<Timeline::Row> profile;
   std::vector<colossal_profile_row> profileRows;
 
@@ -231,6 +233,7 @@ Status readOptions(const colossal_options *given, SessionOptions &wanted) {
   if (given->fill_weights)
     wanted.randomWeights = given->weights_seed;
   wanted.trace = given->trace;
+  wanted.eager = given->eager;
   return {};
 }
 
@@ -524,6 +527,22 @@ colossal_status colossal_get_memory(colossal_session *session, const colossal_me
       *rows = own.memoryRows.data();
     if (count)
       *count = own.memoryRows.size();
+    return {};
+  });
+}
+
+colossal_status colossal_get_devices(colossal_session *session, const colossal_device_row **rows,
+                                     size_t *count) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    own.devices.clear(), own.deviceRows.clear();
+    COLOSSAL_RETURN_IF_ERROR(own.session->devices(own.devices));
+    for (const RankDevice &device : own.devices)
+      own.deviceRows.push_back(
+          {device.rank, device.name.c_str(), device.emulated, device.emulatedInstructions});
+    if (rows)
+      *rows = own.deviceRows.data();
+    if (count)
+      *count = own.deviceRows.size();
     return {};
   });
 }

@@ -300,6 +300,11 @@ Status CpuDevice::reserveTileScratch(uint64_t bytes) {
   return {};
 }
 
+DeviceDescription CpuDevice::describe() const {
+  const unsigned threads = pool.threads();
+  return {"cpu (" + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)")};
+}
+
 void CpuDevice::runTiles(int64_t tiles, ThreadPool::Body body, void *context) {
   if (runner)
     runner(pool.threads(), tiles, body, context);

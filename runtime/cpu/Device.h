@@ -31,6 +31,7 @@ public:
   std::unique_ptr<Event> createEvent() override;
   Status reserveTileScratch(uint64_t bytes) override;
   uint64_t scratchBytes() const override { return scratchStride * pool.threads(); }
+  DeviceDescription describe() const override;
 
   /// Runs a launch on the pool and returns when it is done.
   Status run(const KernelLaunch &launch);

@@ -5,6 +5,7 @@
 #include "runtime/cpu/Target.h"
 
 #include <cstdlib>
+#include <thread>
 
 namespace colossal::runtime {
 
@@ -20,6 +21,13 @@ public:
       ::setenv("OMP_WAIT_POLICY", "passive", 0);
     device = std::make_unique<CpuDevice>(options.threads, options.spins, abort, images);
     return {};
+  }
+
+  Inventory inventory() override {
+    Inventory inventory;
+    inventory.found.push_back(std::to_string(std::thread::hardware_concurrency()) + " cores of " +
+                              hostArchitecture());
+    return inventory;
   }
 
 private:

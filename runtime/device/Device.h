@@ -18,11 +18,13 @@
 #include "runtime/device/Images.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace colossal::runtime {
 
@@ -77,6 +79,21 @@ public:
   virtual uint64_t privateBytes() const { return 0; }
 };
 
+/// Work of several queues, recorded to be enqueued again as a whole.
+class Recording {
+public:
+  virtual ~Recording() = default;
+};
+
+/// What a device is, for reports.
+struct DeviceDescription {
+  std::string name; ///< "cpu", "cuda:0 NVIDIA H100 80GB HBM3 (sm_90)"
+  bool emulated = false;
+  /// Instructions of the device's code, a thread each, that were executed for it by emulation since the
+  /// process began, by all devices.
+  uint64_t emulatedInstructions = 0;
+};
+
 /// A point in a queue's work.
 class Event {
 public:
@@ -108,6 +125,16 @@ public:
   /// Stores `value` in host memory when the queue gets here (cuStreamWriteValue64), so that a watchdog sees
   /// how far the work is and not only how much was enqueued. `word` outlives the queue's work.
   virtual Status mark(std::atomic<uint64_t> &word, uint64_t value) = 0;
+  /// Stores when the queue got here, in nanoseconds of std::chrono::steady_clock; known when the queue was
+  /// synchronized, and until then `at` stays where it is.
+  virtual Status stamp(int64_t &at) {
+    return hostTask([&at] {
+      at = std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+               .count();
+      return Status();
+    });
+  }
   virtual Status record(Event &event) = 0;
   /// Work enqueued afterwards begins after `event`'s last record at this moment is complete.
   virtual Status wait(Event &event) = 0;
@@ -142,6 +169,23 @@ public:
   virtual Status reserveTileScratch(uint64_t bytes) = 0;
   /// Bytes of memory that the device itself holds (tile scratch), for the account of memory.
   virtual uint64_t scratchBytes() const = 0;
+  virtual DeviceDescription describe() const = 0;
+
+  /// Whether work can be recorded, and is faster when it is replayed.
+  virtual bool records() const { return false; }
+  /// Calls `enqueue`; what it enqueues on `queues` is not run but recorded. It waits for nothing, and
+  /// enqueues launches, routines, copies, fills, and waits for events that it recorded itself; of marks none
+  /// are kept.
+  virtual Status record(const std::vector<Queue *> &queues, const std::function<Status()> &enqueue,
+                        std::unique_ptr<Recording> &recording) {
+    (void)queues, (void)enqueue, (void)recording;
+    return {Code::Internal, "the device records nothing"};
+  }
+  /// All of a recording as work of `queue`.
+  virtual Status replay(Recording &recording, Queue &queue) {
+    (void)recording, (void)queue;
+    return {Code::Internal, "the device records nothing"};
+  }
 };
 
 } // namespace colossal::runtime

@@ -17,6 +17,13 @@ bool registerDriver(const std::string &name, DriverFactory make) {
   return true;
 }
 
+std::vector<std::string> deviceKinds() {
+  std::vector<std::string> names;
+  for (const auto &[name, make] : drivers())
+    names.push_back(name);
+  return names;
+}
+
 Status openDriver(const std::string &name, std::unique_ptr<Driver> &driver) {
   auto found = drivers().find(name);
   if (found != drivers().end()) {
@@ -24,7 +31,7 @@ Status openDriver(const std::string &name, std::unique_ptr<Driver> &driver) {
     return {};
   }
   std::string names;
-  for (const auto &[known, make] : drivers())
+  for (const std::string &known : deviceKinds())
     names += (names.empty() ? "" : ", ") + known;
   return {Code::Unsupported, "the plan is for device '" + name + "'; this runtime has: " + names};
 }

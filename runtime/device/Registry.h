@@ -14,6 +14,13 @@ struct DeviceOptions {
   bool oversubscribed = false;
 };
 
+/// What a host has of one kind of device, for people.
+struct Inventory {
+  std::vector<std::pair<std::string, std::string>> versions; ///< of libraries, by name
+  std::vector<std::string> found, missing;
+  bool emulated = false; ///< whether what was found is executed by emulation
+};
+
 /// Makes the devices of one kind for the ranks of one process and one plan.
 class Driver {
 public:
@@ -23,8 +30,11 @@ public:
   /// `abort` ends waits and outlives the device, as the driver does.
   virtual Status createDevice(const DeviceOptions &options, Abort &abort,
                               std::unique_ptr<Device> &device) = 0;
+  virtual Inventory inventory() = 0;
 };
 
+/// The kinds' names, in the order of the alphabet.
+std::vector<std::string> deviceKinds();
 /// A driver of the kind `name`; where there is none the message lists those that there are.
 Status openDriver(const std::string &name, std::unique_ptr<Driver> &driver);
 

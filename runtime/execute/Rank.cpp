@@ -119,6 +119,8 @@ Status Rank::prepare() {
     if (!used[queue])
       continue;
     queues[queue] = device->createQueue(queue != 0);
+    if (!queues[queue])
+      return shared.abort.status();
     if (plan.message_slots() > 0 && longest[queue] > 0)
       COLOSSAL_RETURN_IF_ERROR(
           communicator.transfers->reserveSlots(plan.message_slots(), longest[queue], *queues[queue]));
@@ -146,6 +148,8 @@ Status Rank::prepare() {
   for (int program = 0; program < plan.programs_size(); ++program) {
     programs.push_back(std::make_unique<Body>());
     COLOSSAL_RETURN_IF_ERROR(resolve(stage.body(program), *programs.back()));
+    replays.emplace_back();
+    replays.back().recordable = device->records() && isRecordable(program);
   }
   return {};
 }
@@ -220,12 +224,13 @@ std::byte *Rank::at(const plan::BufferRef &ref, const int64_t *values) const {
 }
 
 Status Rank::write(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Writer &writer) {
-  COLOSSAL_RETURN_IF_ERROR(hostAccess.write(*queues[0], at(ref, nullptr), bytes, writer));
+  COLOSSAL_RETURN_IF_ERROR(
+      hostAccess.write(*queues[0], arenas.base(ref.arena()) + ref.offset(), bytes, writer));
   return queues[0]->synchronize();
 }
 
 Status Rank::read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::Reader &reader) {
-  return hostAccess.read(*queues[0], at(ref, nullptr), bytes, reader);
+  return hostAccess.read(*queues[0], arenas.base(ref.arena()) + ref.offset(), bytes, reader);
 }
 
 Status Rank::run(int program, uint32_t number) {
@@ -234,7 +239,7 @@ Status Rank::run(int program, uint32_t number) {
     for (Trace &trace : traces)
       trace.beginRun(number);
   markTraffic();
-  Status status = execute(*programs[static_cast<size_t>(program)], {values.data(), 0});
+  Status status = enqueue(program);
   for (size_t i = 0; i < std::size(queues); ++i)
     if (queues[i])
       // What stopped the walk may be that a queue failed; the queue knows where.
@@ -247,11 +252,64 @@ Status Rank::run(int program, uint32_t number) {
     status = std::move(status)
                  .withRank(static_cast<int>(rank()))
                  .withInstruction(locateInstruction(plan, current()));
+  for (const LateSpan &span : lateSpans)
+    if (status.ok())
+      span.trace->add(span.instruction, span.begin, span.end, span.peer);
+  lateSpans.clear();
   position.store(nullptr, std::memory_order_relaxed);
   for (std::atomic<uint64_t> &mark : marks)
     mark.store(0, std::memory_order_relaxed);
   crashContext() = {};
   return status;
+}
+
+bool Rank::isRecordable(int program) const {
+  if (plan.programs(program).role() == plan::Program::LOAD)
+    return false; // runs once
+  bool recordable = true;
+  auto visit = [&](auto self, const google::protobuf::RepeatedPtrField<plan::Instruction> &body) -> void {
+    forInstructions(body, [&](const plan::Instruction &instruction) {
+      // What the host takes part in.
+      recordable = recordable && !instruction.has_collective() && !instruction.has_send() &&
+                   !instruction.has_recv() && (!instruction.has_copy() || instruction.copy().has_buffer());
+      if (instruction.has_call() && recordable)
+        self(self, plan.functions(static_cast<int>(instruction.call().function())).body());
+    });
+  };
+  visit(visit, stage.body(program));
+  return recordable;
+}
+
+Status Rank::recordProgram(int program) {
+  std::vector<Queue *> used;
+  for (const std::unique_ptr<Queue> &queue : queues)
+    if (queue)
+      used.push_back(queue.get());
+  return device->record(
+      used, [&] { return execute(*programs[static_cast<size_t>(program)], {values.data(), 0}); },
+      replays[static_cast<size_t>(program)].recording);
+}
+
+Status Rank::enqueue(int program) {
+  Replay &replay = replays[static_cast<size_t>(program)];
+  Body &body = *programs[static_cast<size_t>(program)];
+  if (!replay.recordable || shared.eager || shared.trace || !replay.walked || body.instructions.empty()) {
+    replay.walked = true;
+    return execute(body, {values.data(), 0});
+  }
+  if (!replay.recording)
+    if (Status status = recordProgram(program); !status.ok()) {
+      // Queues that were left in the middle of it may fail for that, and say less.
+      shared.abort.raise({status.code(), "the program cannot be recorded: " + status.message() +
+                                             "; --eager runs it without a recording"});
+      return shared.abort.status();
+    }
+  // To a watchdog all of it is the program's first instruction.
+  Queue &queue = *queues[0];
+  begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[0], (begun.load(std::memory_order_relaxed) << 48) |
+                                                    reinterpret_cast<uint64_t>(body.instructions[0].origin)));
+  return device->replay(*replay.recording, queue);
 }
 
 Status Rank::execute(Body &body, Frame frame) {
@@ -277,27 +335,23 @@ Status Rank::executeInstruction(ResolvedInstruction &resolved, Frame frame) {
   const bool traced = shared.trace && resolved.kind < ResolvedInstruction::Call;
   int64_t begin = 0;
   Trace &trace = traces[resolved.queue];
-  std::shared_ptr<int64_t> lateBegin;
+  LateSpan *late = nullptr;
   if (traced) {
     peer = -1;
     begin = traceClock();
     if (!queue.immediate()) {
-      lateBegin = std::make_shared<int64_t>(0);
-      COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin] {
-        *lateBegin = traceClock();
-        return Status();
-      }));
+      late = &lateSpans.emplace_back(LateSpan{&trace, &origin, 0, 0, -1});
+      COLOSSAL_RETURN_IF_ERROR(queue.stamp(late->begin));
     }
   }
   if (Status status = executeKind(resolved, frame, queue); __builtin_expect(!status.ok(), 0))
     return std::move(status).withInstruction(locateInstruction(plan, &origin));
-  if (traced && queue.immediate())
+  if (late) {
+    late->peer = peer;
+    COLOSSAL_RETURN_IF_ERROR(queue.stamp(late->end));
+  } else if (traced) {
     trace.add(&origin, begin, traceClock(), peer);
-  else if (traced)
-    COLOSSAL_RETURN_IF_ERROR(queue.hostTask([lateBegin, &trace, &origin, peer = peer] {
-      trace.add(&origin, *lateBegin, traceClock(), peer);
-      return Status();
-    }));
+  }
   return resolved.signals ? queue.record(*resolved.signals) : Status();
 }
 

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <map>
 
 namespace colossal::runtime {
@@ -33,6 +34,7 @@ public:
     Weights weights;
     Abort abort;
     bool trace = false; ///< whether runs are recorded
+    bool eager = false; ///< every run enqueues each instruction, even where the device could replay them
     uint32_t runs = 0;  ///< since the plan was opened
   };
 
@@ -125,6 +127,11 @@ private:
     std::memcpy(static_cast<void *>(&instruction), &address, sizeof address);
     return instruction;
   }
+  /// All of a program's work: walked through, or replayed where the device recorded it in an earlier run.
+  Status enqueue(int program);
+  Status recordProgram(int program);
+  /// Whether what the rank enqueues for a program can be recorded.
+  bool isRecordable(int program) const;
   Status execute(Body &body, Frame frame);
   Status executeInstruction(ResolvedInstruction &resolved, Frame frame);
   Status executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queue);
@@ -141,12 +148,27 @@ private:
   HostAccess hostAccess;
   std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::shared_ptr<Group>> groups; // by axes and queue
   std::vector<std::unique_ptr<Body>> programs, functions; // functions that the stage does not call are null
+  /// How a program is enqueued: the first time by a walk, by which a device prepares what it runs for the
+  /// first time; the second time it is recorded.
+  struct Replay {
+    bool recordable = false, walked = false;
+    std::unique_ptr<Recording> recording;
+  };
+  std::vector<Replay> replays; // by program
   std::vector<int64_t> values; // frames of the program and of the functions being called, one after the other
   std::vector<std::unique_ptr<Event>> events; // index 0 unused
   std::vector<std::unique_ptr<Routine>> routines;
   std::map<std::string, Routine *> routineByDescriptor;
   std::unique_ptr<Queue> queues[plan::queueCount]; // those that the stage uses
   Trace traces[plan::queueCount];
+  /// What asynchronous queues work on; their times are known when they were synchronized.
+  struct LateSpan {
+    Trace *trace;
+    const plan::Instruction *instruction;
+    int64_t begin, end;
+    int32_t peer;
+  };
+  std::deque<LateSpan> lateSpans;
   int64_t barrierLeft = 0; // the first time, by the trace's clock
   int32_t peer = -1;       // of the message being enqueued
   uint64_t collectiveSent = 0;

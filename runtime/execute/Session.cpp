@@ -228,6 +228,7 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   shared.code = file.code();
   shared.data = file.data();
   shared.abort.timeout = options.timeout;
+  shared.eager = options.eager;
   shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
   return start(options);
 }
@@ -495,6 +496,24 @@ Status Session::memory(std::vector<RankMemory> &report) {
     for (const json &row : json::parse(texts[rank]))
       memory.rows.push_back({row[0], row[1], row[2]});
     report.push_back(std::move(memory));
+  }
+  return {};
+}
+
+Status Session::devices(std::vector<RankDevice> &report) {
+  using nlohmann::json;
+  std::vector<std::string> texts;
+  for (const std::unique_ptr<Rank> &rank : core->ranks) {
+    const DeviceDescription device = rank->deviceInfo().describe();
+    texts.push_back(json{device.name, device.emulated, device.emulatedInstructions}.dump(
+        -1, ' ', false, json::error_handler_t::replace));
+  }
+  if (core->ranks.size() != ranks())
+    COLOSSAL_RETURN_IF_ERROR(core->gather(std::string(texts[0]), texts));
+  report.clear();
+  for (uint32_t rank = 0; rank < texts.size(); ++rank) {
+    const json row = json::parse(texts[rank]);
+    report.push_back({rank, row[0], row[1], row[2]});
   }
   return {};
 }

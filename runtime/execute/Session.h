@@ -26,6 +26,7 @@ struct SessionOptions {
   std::chrono::milliseconds timeout{600000}; ///< without any progress, before a run is given up
   bool checkOwner = true;
   bool trace = false;
+  bool eager = false; ///< nothing is replayed that a device could record
 };
 
 /// Memory of one rank by arena, planned and in use now; and what lies beside the arenas.
@@ -36,6 +37,14 @@ struct RankMemory {
     uint64_t planned = 0, measured = 0;
   };
   std::vector<Row> rows;
+};
+
+/// The device of one rank.
+struct RankDevice {
+  uint32_t rank = 0;
+  std::string name;
+  bool emulated = false;
+  uint64_t emulatedInstructions = 0; ///< by all devices of the rank's process
 };
 
 /// What one rank sent in a run along some axes, in one kind of transfer.
@@ -85,6 +94,7 @@ public:
   /// Of all ranks, at the root; every process must call these.
   Status memory(std::vector<RankMemory> &report);
   Status traffic(int program, std::vector<RankTraffic> &report);
+  Status devices(std::vector<RankDevice> &report);
   /// What was recorded of runs; at the root of all ranks.
   Status timeline(Timeline &timeline);
   uint64_t arenaBytes() const;      ///< of the rank that has most, as planned

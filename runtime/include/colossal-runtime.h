@@ -93,6 +93,7 @@ typedef struct colossal_options {
                        read */
   uint64_t weights_seed;
   int trace; /* not 0: every run records when each instruction ran, as by colossal_set_trace */
+  int eager; /* not 0: every run enqueues each instruction, also where a device could replay a recording */
 } colossal_options;
 
 /* A tensor of a program. Name and shape belong to the session. */
@@ -213,6 +214,18 @@ typedef struct colossal_traffic_row {
  * process calls it. */
 COLOSSAL_API colossal_status colossal_get_traffic(colossal_session *session,
                                                   const colossal_traffic_row **rows, size_t *count);
+
+/* The device of one rank. */
+typedef struct colossal_device_row {
+  uint32_t rank;
+  const char *device;             /* "cpu (2 threads)", "cuda:0 NVIDIA H100 80GB HBM3 (sm_90)" */
+  int emulated;                   /* whether a host executes the device's code instruction by instruction */
+  uint64_t emulated_instructions; /* so far, a thread each, by all devices of the rank's process */
+} colossal_device_row;
+/* The devices of all ranks, at the root; `rows` belongs to the session until the next call. With mpi every
+ * process calls it. */
+COLOSSAL_API colossal_status colossal_get_devices(colossal_session *session, const colossal_device_row **rows,
+                                                  size_t *count);
 
 /* Whether runs from now on record when each instruction ran; as opened, what colossal_options.trace says.
  * What was recorded before is forgotten. Of very many runs the last are kept. */

@@ -208,6 +208,7 @@ struct Results {
   colossal_statistics statistics = {}; // of the last run
   Benchmark benchmark;
   std::vector<colossal_traffic_row> traffic; // of the last run
+  std::vector<colossal_device_row> devices;
   std::vector<OutputError> errors;
   MemoryReport memory;
   bool differ = false;
@@ -276,6 +277,9 @@ Results runAll(const Options &options, colossal_session *session, uint64_t start
   const colossal_traffic_row *sent = nullptr;
   call(colossal_get_traffic(session, &sent, &count));
   results.traffic.assign(sent, sent + count);
+  const colossal_device_row *devices = nullptr;
+  call(colossal_get_devices(session, &devices, &count));
+  results.devices.assign(devices, devices + count);
   if (!options.trace.empty())
     call(colossal_write_trace(session, options.trace.c_str()));
   if (options.benchmark)
@@ -299,6 +303,7 @@ void print(const Options &options, const Results &results) {
     nlohmann::json object = {{"program", results.program},
                              {"ranks", statistics.ranks},
                              {"threads", statistics.threads},
+                             {"devices", devicesJson(results.devices)},
                              {"runs", results.benchmark.seconds.size()},
                              {"min_s", results.benchmark.seconds.front()},
                              {"median_s", results.benchmark.percentile(0.5)},
@@ -418,6 +423,11 @@ int main(int argc, char **argv) {
   int exitCode = 0;
   if (!parseOptions(argc, argv, options, exitCode))
     return exitCode;
+  if (options.devices) {
+    std::cout << (options.json ? inventoryJson().dump() + "\n" : inventoryText());
+    Status status = plan::finishStandardOutput();
+    return status.ok() ? Success : report(status);
+  }
   if (options.dumpPlan || options.printInputs) {
     plan::PlanFile file;
     if (Status status = plan::PlanFile::open(options.plan, false, file); !status.ok())

@@ -121,10 +121,21 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
                  "Write when each instruction of each run ran, as JSON for ui.perfetto.dev")
       ->check(isFileName());
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
+  app.add_flag("--eager", options.session.eager,
+               "Enqueue each instruction in every run, also where a device could replay a recording");
+  app.add_flag_callback(
+         "--devices",
+         [&options, &app] {
+           options.devices = true;
+           app.get_option("PLAN")->required(false);
+         },
+         "Print which devices this host has, versions, and what is missing, and end; takes no plan")
+      ->trigger_on_parse();
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
   app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
-  app.add_flag("--json", options.json,
-               "Print the results, or what --dump-plan or --print-inputs tells, as one JSON object");
+  app.add_flag(
+      "--json", options.json,
+      "Print the results, or what --dump-plan, --print-inputs or --devices tells, as one JSON object");
 }
 
 } // namespace

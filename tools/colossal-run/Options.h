@@ -23,6 +23,7 @@ struct Options {
   std::string objective; ///< of the benchmark; empty: what the plan was compiled for
   std::optional<unsigned> warmUps;
   bool memory = false, dumpPlan = false, json = false, printInputs = false;
+  bool devices = false; // what this host has; no plan is read
 };
 
 /// What the process returns beside colossal_exit_code of an error; `--help` lists all.

@@ -2,6 +2,7 @@
 #include "Report.h"
 
 #include "colossal/Plan/DataType.h"
+#include "runtime/device/Registry.h"
 #include "runtime/execute/Session.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -80,6 +81,62 @@ nlohmann::json memoryJson(const MemoryReport &report) {
         {{"kind", row.kind}, {"planned", row.planned}, {"measured", row.measured}});
   }
   return {{"ranks", ranks}, {"process_peak_anonymous_bytes", report.processPeakAnonymous}};
+}
+
+nlohmann::json devicesJson(const std::vector<colossal_device_row> &rows) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const colossal_device_row &row : rows) {
+    devices.push_back({{"rank", row.rank}, {"device", row.device}, {"emulated", row.emulated != 0}});
+    if (row.emulated)
+      devices.back()["ptx_instructions"] = row.emulated_instructions;
+  }
+  return devices;
+}
+
+/// Of each kind that this program has.
+static std::vector<std::pair<std::string, Inventory>> inventories() {
+  std::vector<std::pair<std::string, Inventory>> all;
+  for (const std::string &kind : deviceKinds()) {
+    std::unique_ptr<Driver> driver;
+    if (openDriver(kind, driver).ok())
+      all.emplace_back(kind, driver->inventory());
+  }
+  return all;
+}
+
+constexpr const char *emulationNote = "executed by emulation; unseen on hardware";
+
+std::string inventoryText() {
+  std::string text;
+  for (const auto &[kind, inventory] : inventories()) {
+    text += kind + ":\n";
+    for (const auto &[name, version] : inventory.versions)
+      text += "  " + name + ": " + version + "\n";
+    for (const std::string &found : inventory.found)
+      text += "  " + found + "\n";
+    for (const std::string &missing : inventory.missing)
+      text += "  missing: " + missing + "\n";
+    if (inventory.emulated)
+      text += std::string("  ") + emulationNote + "\n";
+  }
+  return text;
+}
+
+nlohmann::json inventoryJson() {
+  nlohmann::json kinds = nlohmann::json::array();
+  for (const auto &[kind, inventory] : inventories()) {
+    nlohmann::json versions = nlohmann::json::object();
+    for (const auto &[name, version] : inventory.versions)
+      versions[name] = version;
+    kinds.push_back({{"kind", kind},
+                     {"versions", versions},
+                     {"found", inventory.found},
+                     {"missing", inventory.missing},
+                     {"emulated", inventory.emulated}});
+    if (inventory.emulated)
+      kinds.back()["note"] = emulationNote;
+  }
+  return {{"devices", kinds}};
 }
 
 std::string bindingsText(const plan::Plan &plan) {

@@ -28,6 +28,12 @@ struct MemoryReport {
 std::string memoryText(const MemoryReport &report);
 nlohmann::json memoryJson(const MemoryReport &report);
 
+/// [{"rank", "device", "emulated", "ptx_instructions"}]; the last only where it is emulated.
+nlohmann::json devicesJson(const std::vector<colossal_device_row> &rows);
+/// What this host has of each kind of device: versions, what was found, what is missing.
+std::string inventoryText();
+nlohmann::json inventoryJson();
+
 /// The programs' inputs and outputs.
 std::string bindingsText(const plan::Plan &plan);
 /// {"programs": [{"name", "inputs": [{"name", "type", "shape"}], "fixed_inputs": [...], "outputs": [...]}]}.

@@ -154,6 +154,7 @@ public:
   std::unique_ptr<Event> createEvent() override { return cpu.createEvent(); }
   Status reserveTileScratch(uint64_t bytes) override { return cpu.reserveTileScratch(bytes); }
   uint64_t scratchBytes() const override { return cpu.scratchBytes(); }
+  DeviceDescription describe() const override { return {"discrete"}; }
 
 private:
   CpuDevice cpu;
@@ -167,6 +168,8 @@ public:
     device = std::make_unique<DiscreteDevice>(options, abort, images);
     return {};
   }
+
+  Inventory inventory() override { return {}; }
 
 private:
   std::shared_ptr<ImageCache> images = std::make_shared<ImageCache>();
