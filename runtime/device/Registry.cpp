@@ -2,13 +2,14 @@
 #include "runtime/device/Registry.h"
 
 #include "runtime/cpu/Driver.h"
+#include "runtime/cuda/Driver.h"
 
 #include <map>
 
 namespace colossal::runtime {
 
 static std::map<std::string, DriverFactory> &drivers() {
-  static std::map<std::string, DriverFactory> table = {{"cpu", createCpuDriver}};
+  static std::map<std::string, DriverFactory> table = {{"cpu", createCpuDriver}, {"cuda", createCudaDriver}};
   return table;
 }
 

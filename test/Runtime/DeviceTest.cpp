@@ -40,6 +40,8 @@ protected:
     event = device->createEvent();
   }
 
+  static bool isCuda() { return std::string(GetParam()) == "cuda"; }
+
   std::unique_ptr<Allocation> allocate(uint64_t bytes, uint64_t alignment = 64) {
     std::unique_ptr<Allocation> memory;
     Status status = device->allocate(bytes, alignment, memory);
@@ -181,6 +183,16 @@ TEST_P(DeviceSuite, TakesTheImageThatItCanLoad) {
   EXPECT_NE(none.message().find("the plan's code is cubin for sm_1, PTX for sm_999; "), std::string::npos)
       << none.message();
   EXPECT_NE(none.message().find("--target"), std::string::npos) << none.message();
+  if (isCuda()) {
+    // Machine code is for others than what executes PTX; of several it takes the newest that it knows.
+    add(plan::Image::CUBIN, "sm_90");
+    add(plan::Image::PTX, "sm_80");
+    add(plan::Image::PTX, "sm_90");
+    add(plan::Image::PTX, "sm_90a");
+    expectOk(device->chooseImage(images, chosen));
+    EXPECT_EQ(chosen, 4);
+    return;
+  }
   add(plan::Image::ELF, "another");
   add(plan::Image::ELF, hostArchitecture());
   expectOk(device->chooseImage(images, chosen));
@@ -188,10 +200,10 @@ TEST_P(DeviceSuite, TakesTheImageThatItCanLoad) {
 }
 
 TEST_P(DeviceSuite, LaunchesKernelsOfAnImage) {
-  std::ifstream file(COLOSSAL_TEST_KERNELS, std::ios::binary);
+  std::ifstream file(isCuda() ? COLOSSAL_TEST_PTX : COLOSSAL_TEST_KERNELS, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  const std::string code = text.str();
+  const std::string code = text.str() + '\0';
   std::shared_ptr<Image> image;
   expectOk(device->loadImage({reinterpret_cast<const std::byte *>(code.data()), code.size()}, image));
   Kernel scale = nullptr, missing = nullptr;
@@ -259,7 +271,7 @@ TEST_P(DeviceSuite, TheHostWritesAndReadsInPieces) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, DeviceSuite, ::testing::Values("cpu", "discrete"),
+INSTANTIATE_TEST_SUITE_P(Device, DeviceSuite, ::testing::Values("cpu", "discrete", "cuda"),
                          [](const ::testing::TestParamInfo<const char *> &info) {
                            return std::string(info.param);
                          });
@@ -268,7 +280,7 @@ TEST(Registry, SaysWhichDevicesThereAre) {
   std::unique_ptr<Driver> driver;
   Status status = openDriver("abacus", driver);
   EXPECT_EQ(status.code(), Code::Unsupported);
-  EXPECT_EQ(status.message(), "the plan is for device 'abacus'; this runtime has: cpu, discrete");
+  EXPECT_EQ(status.message(), "the plan is for device 'abacus'; this runtime has: cpu, cuda, discrete");
 }
 
 namespace {

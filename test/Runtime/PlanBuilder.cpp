@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -65,13 +66,30 @@ PlanBuilder::PlanBuilder(std::vector<uint32_t> mesh, uint64_t arenaBytes) {
   infer.set_role(plan::Program::INFER);
   infer.set_events(16);
 
-  std::ifstream file(COLOSSAL_TEST_KERNELS, std::ios::binary);
+  const bool cuda = plansAreForCuda();
+  std::ifstream file(cuda ? COLOSSAL_TEST_PTX : COLOSSAL_TEST_KERNELS, std::ios::binary);
   std::ostringstream bytes;
   bytes << file.rdbuf();
   code = bytes.str();
   plan::Module &module = *plan.add_modules();
-  module.set_offset(0);
-  module.set_bytes(code.size());
+  if (!cuda) {
+    module.set_bytes(code.size());
+    return;
+  }
+  plan.clear_target();
+  plan.mutable_target()->set_device("cuda");
+  plan.mutable_target()->set_triple("nvptx64-nvidia-cuda");
+  plan.mutable_target()->set_cpu("sm_80");
+  code += '\0';
+  plan::Image &image = *module.add_images();
+  image.set_format(plan::Image::PTX);
+  image.set_architecture("sm_80");
+  image.set_bytes(code.size());
+}
+
+bool plansAreForCuda() {
+  const char *device = std::getenv("COLOSSAL_TEST_DEVICE");
+  return device && std::string(device) == "cuda";
 }
 
 plan::BufferRef PlanBuilder::buffer(uint32_t arena, uint64_t offset, uint64_t bytes,

@@ -17,6 +17,10 @@ plan::Expr coordinate(uint32_t axis);
 plan::Expr counter(uint32_t depth);
 plan::Expr binary(plan::Expr::Op op, plan::Expr lhs, plan::Expr rhs);
 
+/// Whether plans are made for GPUs: with COLOSSAL_TEST_DEVICE=cuda in the environment, where a driver must be
+/// or what stands in for it. They hold the kernels of Kernels.cu then.
+bool plansAreForCuda();
+
 /// A plan in the making. Public: tests change whatever they want to test.
 struct PlanBuilder {
   /// Names arenas "weights", "activations" and "io" (indices 0, 1, 2) of `arenaBytes` each, an empty load

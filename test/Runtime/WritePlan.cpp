@@ -1,8 +1,10 @@
 // Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE
-// [hang|crash|stages|waits]
+// [hang|crash|plain|stages|waits]
 //
 // On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
 // a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
+//
+// With plain, one rank alone computes y[48] = 2 (3 x + 1) on two queues, without collectives.
 //
 // With stages, two of two ranks: x[8] is doubled on the one, and goes to the other, which adds its rank's
 // number. With waits, the first rank never comes to sending it.
@@ -27,6 +29,29 @@ plan::Collective &collective(PlanBuilder &builder, const char *source, plan::Col
   c.add_src_strides(1);
   c.add_dst_strides(1);
   return c;
+}
+
+int writePlain(const std::string &file) {
+  PlanBuilder builder;
+  builder.input("x", plan::F32, {48}, builder.box({48}), 0);
+  builder.output("y", plan::F32, {48}, builder.box({48}), 256);
+  const uint32_t scale = builder.kernel("scale", 2, 3);
+  builder.launch(scale, {builder.buffer(2, 0, 192), builder.buffer(1, 0, 192)}, 1,
+                 {constant(3), constant(1), constant(48)}, 3);
+  plan::Instruction &copy = builder.add("/copy/Identity");
+  *copy.mutable_copy()->mutable_buffer() = builder.buffer(1, 0, 192);
+  *copy.mutable_copy()->mutable_dst() = builder.buffer(1, 256, 192);
+  copy.set_signals(1);
+  builder.launch(scale, {builder.buffer(1, 256, 192), builder.buffer(2, 256, 192)}, 1,
+                 {constant(2), constant(0), constant(48)}, 3);
+  builder.infer().mutable_body(2)->set_queue(1);
+  builder.infer().mutable_body(2)->add_waits(1);
+  Status status = builder.validate();
+  if (status.ok())
+    status = builder.write(file);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+  return status.ok() ? 0 : 1;
 }
 
 int writeStages(const std::string &file, bool waits) {
@@ -101,10 +126,12 @@ int writeStages(const std::string &file, bool waits) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE [hang|crash|stages|waits]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|stages|waits]\n", argv[0]);
     return 2;
   }
   const std::string what = argc > 2 ? argv[2] : "";
+  if (what == "plain")
+    return writePlain(argv[1]);
   if (what == "stages" || what == "waits")
     return writeStages(argv[1], what == "waits");
   PlanBuilder builder({2, 2});

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Plans for GPUs from the command line:  cuda.sh BUILD SCRATCH PYTHON
+set -eu
+build=$1 scratch=$2 python=$3
+here=$(dirname "$0")
+tools=$here/../../tools
+rm -rf "$scratch" && mkdir -p "$scratch"
+
+fail() {
+  echo "cuda.sh: $1" >&2
+  exit 1
+}
+# expect TEXT FILE...
+expect() {
+  text=$1
+  shift
+  grep -qF -- "$text" "$@" || { cat "$@" >&2; fail "expected: $text"; }
+}
+
+COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/plain.cplan" plain
+COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/ranks.cplan"
+run=$build/bin/colossal-run
+
+# Without a driver: what is missing, and nothing else goes wrong. Where there is one, this is not tried.
+if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+  code=0
+  "$run" "$scratch/plain.cplan" --random-inputs 1 2> "$scratch/none.txt" || code=$?
+  [ $code = 5 ] || fail "without a driver: exit $code"
+  expect 'the plan is for NVIDIA GPUs (sm_80): the NVIDIA driver cannot be opened: libcuda.so.1' "$scratch/none.txt"
+  expect 'on-emulated-gpus' "$scratch/none.txt"
+  "$run" --devices > "$scratch/devices.txt"
+  expect 'missing: the NVIDIA driver cannot be opened' "$scratch/devices.txt"
+fi
+
+emulated="$tools/on-emulated-gpus --build $build"
+$emulated 1 "$run" --devices > "$scratch/devices.txt"
+expect 'executed by emulation; unseen on hardware' "$scratch/devices.txt"
+expect 'driver: CUDA 13.0' "$scratch/devices.txt"
+COLOSSAL_EMULATED_GPU_ARCHITECTURE=sm_100 COLOSSAL_EMULATED_GPUS=2 $emulated 1 "$run" --devices --json > "$scratch/devices.json"
+expect 'cuda:1 executor of PTX on the host (sm_100, emulated)' "$scratch/devices.json"
+# An older GPU than the plan's.
+code=0
+COLOSSAL_EMULATED_GPU_ARCHITECTURE=sm_75 $emulated 1 "$run" "$scratch/plain.cplan" --random-inputs 1 2> "$scratch/old.txt" || code=$?
+[ $code = 5 ] || fail "on an older GPU: exit $code"
+expect 'executes PTX for sm_75 and older' "$scratch/old.txt"
+# Too little memory.
+code=0
+COLOSSAL_EMULATED_GPU_MEMORY=100000 $emulated 1 "$run" "$scratch/plain.cplan" --random-inputs 1 2> "$scratch/memory.txt" || code=$?
+[ $code = 6 ] || fail "with little memory: exit $code"
+expect 'has 100000 bytes, of which' "$scratch/memory.txt"
+
+# The same outputs replayed, eager and traced.
+for how in "" --eager "--trace $scratch/trace.json"; do
+  # shellcheck disable=SC2086
+  $emulated 1 "$run" "$scratch/plain.cplan" --random-inputs 1 --warm-up 3 --output "$scratch/out.npz" $how
+  [ ! -f "$scratch/first.npz" ] && cp "$scratch/out.npz" "$scratch/first.npz"
+  cmp "$scratch/out.npz" "$scratch/first.npz" || fail "other outputs with '$how'"
+done
+expect '/copy/Identity' "$scratch/trace.json"
+$emulated 1 "$run" "$scratch/ranks.cplan" --random-inputs 1 --json > "$scratch/ranks.json"
+expect '"device":"cuda:0 executor of PTX on the host (sm_90, emulated)","emulated":true,"ptx_instructions":' "$scratch/ranks.json"
+
+# Processes, their places, and the first that fails.
+$emulated 3 sh -c 'echo $RANK of $WORLD_SIZE' | sort > "$scratch/places.txt"
+printf '0 of 3\n1 of 3\n2 of 3\n' | cmp - "$scratch/places.txt" || fail "places"
+code=0
+timeout 20 $emulated 2 sh -c '[ $RANK = 1 ] && exit 7; sleep 60' || code=$?
+[ $code = 7 ] || fail "a process that fails: exit $code"
+
+"$python" "$here/cuda_faults.py" --build "$build" "$scratch/plain.cplan" "$scratch/ranks.cplan"

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Makes the first call of each of the driver's functions fail, in runs of some plans on an emulated GPU. A run has to end soon
+with an error that names the call; where the plan does without it, or it only cleans up, as if nothing had been. Each
+function that does more than clean up has to be called by one of the plans.
+
+    cuda_faults.py --build BUILD PLAN...
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2]
+# Whose failure changes nothing that is computed, and after which the run goes on: what is given back at the end, and words.
+CLEANING = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload", "cuStreamDestroy_v2", "cuEventDestroy_v2",
+            "cuGraphExecDestroy", "cuGraphDestroy", "cuDevicePrimaryCtxRelease_v2", "cuGetErrorName", "cuGetErrorString"}
+# Called after an error only, or to end, or by what these plans have not (the zeros of a permutation over NCCL).
+UNUSED = {"cuMemGetInfo_v2", "cuStreamSynchronize", "cuMemsetD8Async"}
+INVALID_VALUE = 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("plans", nargs="+")
+    arguments = parser.parse_args()
+    header = (TOOLS / "runtime" / "cuda" / "Abi.h").read_text()
+    symbols = re.findall(r"^  X\((cu\w+),", header, re.M)
+    assert len(symbols) > 40, symbols
+    bad = []
+    for symbol in symbols:
+        named = False
+        for plan in arguments.plans:
+            run = [str(TOOLS / "tools" / "on-emulated-gpus"), "--build", str(arguments.build), "1",
+                   str(arguments.build / "bin" / "colossal-run"), plan, "--random-inputs", "1", "--benchmark", "3", "--warm-up", "0", "--json"]
+            environment = dict(os.environ, COLOSSAL_EMULATED_GPU_FAIL=f"{symbol}@1={INVALID_VALUE}")
+            try:
+                done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
+            except subprocess.TimeoutExpired:
+                bad.append(f"{symbol}, {plan}: no end")
+                continue
+            if done.returncode in (4, 5, 6) and symbol in done.stderr:
+                named = True
+            elif done.returncode != 0:
+                bad.append(f"{symbol}, {plan}: exit {done.returncode}, expected an error that names it: {done.stderr.strip()[:300]}")
+        if not named and symbol not in CLEANING | UNUSED:
+            bad.append(f"{symbol}: no plan needs it")
+    print("\n".join(bad) if bad else f"{len(symbols)} functions")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
