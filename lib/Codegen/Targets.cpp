@@ -1,21 +1,32 @@
 //===- Targets.cpp - targets by name ----------------------------------------===//
 #include "colossal/Codegen/Targets.h"
 #include "lib/Codegen/CPU/Lowering/CpuTarget.h"
+#include "lib/Codegen/CUDA/CudaTarget.h"
 
 using namespace colossal;
 
 llvm::Expected<std::shared_ptr<const codegen::Target>> codegen::createTarget(llvm::StringRef name,
                                                                              llvm::StringRef processor) {
   auto [kind, named] = name.split(':');
-  if (kind != "cpu" || name.ends_with(":"))
-    return llvm::createStringError("unknown target '" + name.str() +
-                                   "'; known are cpu, for this host, and cpu:NAME, LLVM's name of a "
-                                   "processor, such as cpu:x86-64-v3");
+  if ((kind != "cpu" && kind != "cuda") || name.ends_with(":"))
+    return llvm::createStringError(
+        "unknown target '" + name.str() +
+        "'; known are cpu, for this host, cpu:NAME, LLVM's name of a processor, "
+        "such as cpu:x86-64-v3, and cuda:NAME, a generation of NVIDIA's GPUs, such "
+        "as cuda:sm_90");
   if (!named.empty() && !processor.empty())
     return llvm::createStringError("target '" + name.str() + "' names a processor already; leave '" +
                                    processor.str() + "' out");
   if (named.empty())
     named = processor;
+  if (kind == "cuda") {
+    if (named.empty())
+      return llvm::createStringError("target 'cuda' needs a generation of GPUs: cuda:sm_90");
+    llvm::Expected<nvidia::Chip> chip = nvidia::Chip::create(named);
+    if (!chip)
+      return chip.takeError();
+    return std::make_shared<const nvidia::CudaTarget>(std::move(*chip));
+  }
   llvm::Expected<cpu::Processor> found = cpu::Processor::create(named.empty() ? "host" : named);
   if (!found)
     return found.takeError();
@@ -26,5 +37,14 @@ std::vector<std::string> codegen::listTargets() {
   std::vector<std::string> names{"cpu"};
   for (const std::string &processor : cpu::Processor::getNames())
     names.push_back("cpu:" + processor);
+  for (const std::string &chip : nvidia::Chip::names())
+    names.push_back("cuda:" + chip);
   return names;
+}
+
+std::string codegen::machineOf(llvm::StringRef name) {
+  auto [kind, named] = name.split(':');
+  if (kind != "cuda")
+    return {};
+  return named == "sm_80" ? "a100-80-sxm" : "h100";
 }

@@ -1,22 +1,14 @@
 // The generators on teams that no device of ours has: several threads to a tile, which share scratch and
 // combine what they have of a row; indices of 32 bits; no masks. Each result is the folder's.
 #include "../Codegen/LoadedKernels.h"
-#include "Elements.h"
+#include "TeamCase.h"
 #include "colossal/Codegen/CPU/SingleThread.h"
-#include "colossal/Codegen/ElementFolder.h"
-#include "colossal/Codegen/Kernel/FusedKernel.h"
-#include "colossal/Codegen/Kernel/TileKernel.h"
-#include "colossal/Codegen/Kernel/VectorMemory.h"
-#include "dialects/Colossal/Colossal.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <condition_variable>
 #include <gtest/gtest.h>
 #include <mutex>
-#include <random>
 #include <thread>
 
 using namespace mlir;
@@ -155,48 +147,9 @@ protected:
     SCOPED_TRACE(text.str());
     const Shape &shape = GetParam();
     TestTeam team(processor, shape.members, shape.width, shape.tail, shape.bits);
-    auto [arguments, body] = text.split(" | ");
-    std::string name = body.contains("topk") ? "%r:2 = " : "%r = ";
-    std::string source = "func.func @f" + arguments.str() + " {\n  " + name + body.str() + "\n  return\n}\n";
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
-    ASSERT_TRUE(module);
-    auto function = *module->getOps<func::FuncOp>().begin();
-    Operation *op = &function.getBody().front().front();
-    std::mt19937 random(7);
-    SmallVector<Attribute> values;
-    std::vector<std::vector<char>> storage;
-    kernel::FusedSpec spec{function, {}, {}};
-    SmallVector<SmallVector<int64_t>> strides;
-    for (Type argument : function.getArgumentTypes()) {
-      auto type = cast<RankedTensorType>(argument);
-      SmallVector<Attribute> numbers;
-      for (int64_t i = 0; i < type.getNumElements(); ++i)
-        numbers.push_back(
-            isa<FloatType>(type.getElementType())
-                ? Attribute(FloatAttr::get(type.getElementType(), std::normal_distribution<>()(random)))
-                : IntegerAttr::get(type.getElementType(), int64_t(random() % 5)));
-      values.push_back(DenseElementsAttr::get(type, numbers));
-      storage.push_back(toBytes(cast<DenseElementsAttr>(values.back())));
-      strides.push_back(denseStrides(type));
-      spec.inputs.push_back({denseStrides(type)});
-    }
-    for (Type result : op->getResultTypes()) {
-      auto type = cast<RankedTensorType>(result);
-      spec.outputs.push_back({denseStrides(type)});
-      strides.push_back(denseStrides(type));
-      storage.emplace_back(type.getNumElements() * kernel::elementBytes(type.getElementType()), 0x5a);
-    }
-    const bool tiles = isa<TileEmissionOpInterface>(op);
-    llvm::Expected<kernel::GeneratedKernel> generated = llvm::createStringError("not generated");
-    if (tiles) {
-      llvm::consumeError(generated.takeError());
-      generated = kernel::generateTiles(context, team, op, strides);
-    } else {
-      op->getBlock()->getTerminator()->setOperands(op->getResults());
-      function.setType(FunctionType::get(&context, function.getArgumentTypes(), op->getResultTypes()));
-      llvm::consumeError(generated.takeError());
-      generated = kernel::generateFused(context, team, spec);
-    }
+    TeamCase tried(context, text);
+    ASSERT_TRUE(tried.op);
+    llvm::Expected<kernel::GeneratedKernel> generated = tried.generate(team);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
     cpu::KernelCompiler compiler(processor, 0);
     std::string symbol = compiler.add(*generated->module, "team");
@@ -205,14 +158,14 @@ protected:
     cpu::test::LoadedKernels kernels(*image);
     auto entry = kernels.get(symbol);
 
-    const int64_t members = tiles ? 1 : shape.members;
+    const int64_t members = tried.walksTiles() ? 1 : shape.members;
     Barrier barrier(members);
     std::vector<int64_t> words(2 + members);
     words[0] = reinterpret_cast<int64_t>(&Barrier::meet);
     words[1] = reinterpret_cast<int64_t>(&barrier);
     std::vector<char> scratch(generated->scratchBytes + 64);
     std::vector<void *> buffers;
-    for (std::vector<char> &bytes : storage)
+    for (std::vector<char> &bytes : tried.storage)
       buffers.push_back(bytes.data());
     if (members > 1)
       buffers.push_back(words.data());
@@ -222,18 +175,7 @@ protected:
       threads.emplace_back([&, member] { entry(buffers.data(), &member, 0, generated->tiles); });
     for (std::thread &thread : threads)
       thread.join();
-    for (unsigned result = 0; result < op->getNumResults(); ++result) {
-      FailureOr<DenseElementsAttr> expected = foldElements(op, values, result);
-      ASSERT_TRUE(succeeded(expected));
-      DenseElementsAttr found =
-          fromBytes(cast<RankedTensorType>(expected->getType()), storage[values.size() + result]);
-      auto a = found.getValues<Attribute>(), b = expected->getValues<Attribute>();
-      int shown = 0;
-      for (int64_t i = 0; i < found.getNumElements() && shown < 4; ++i)
-        if (!isClose(a[i], b[i], 4e-6) && ++shown)
-          ADD_FAILURE() << "result " << result << ", element " << i << ": " << toText(a[i]) << ", expected "
-                        << toText(b[i]);
-    }
+    tried.expectFolded();
   }
 
   MLIRContext context;

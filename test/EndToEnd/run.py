@@ -7,6 +7,7 @@
                                                        the papers and one mesh with stages
     run.py --build build --models gpt2 --meshes 2x2    a selection
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
+    run.py --build build --device cuda                 for GPUs, on emulated ones
 
 A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
 difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
@@ -101,6 +102,9 @@ def relative_error(output, expected):
     return float(difference.max() / max(finite.max(initial=0.0), 1e-30)), ""
 
 
+ON_EMULATED_GPUS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "on-emulated-gpus"
+
+
 def call(command, timeout, environment=None):
     """Runs a command; returns (exit code, last lines of what it printed)."""
     try:
@@ -145,13 +149,15 @@ def run_job(job, arguments):
         if job.layout in MICROBATCHES:
             pins += ["--microbatches", job.layout.removeprefix("microbatches-")]
         binaries = arguments.build / "bin"
+        target = ["--target", "cuda:sm_90"] if arguments.device == "cuda" else []
         code, text = call([str(binaries / "colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
-                           *bindings(job.model, inputs, arguments.folder), *pins, "-o", plan], arguments.timeout)
+                           *bindings(job.model, inputs, arguments.folder), *pins, *target, "-o", plan], arguments.timeout)
         if code:
             return row("compile", detail=f"exit {code}: {brief(text)}")
         compiled = time.monotonic()
-        program = "colossal-run" if arguments.device == "cpu" else "colossal-run-on-test-devices"
-        run = [str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
+        program = "colossal-run-on-test-devices" if arguments.device == "discrete" else "colossal-run"
+        emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), "1"] if arguments.device == "cuda" else []
+        run = [*emulated, str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
                "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(tolerance)]
         environment = dict(os.environ)
         if job.comm == "mpi":
@@ -226,8 +232,9 @@ def main():
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
     parser.add_argument("--comm", choices=["local", "mpi"])
-    parser.add_argument("--device", choices=["cpu", "discrete"], default="cpu",
-                        help="discrete: the test device whose memory the host cannot touch, in the CPU's place (docs/AddingADevice.md)")
+    parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], default="cpu",
+                        help="cuda: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the host "
+                             "cannot touch, in the CPU's place (docs/AddingADevice.md)")
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES), *MICROBATCHES], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -281,7 +281,8 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     readPins(path, compile.layout.pins);
   compile.layout.pins.insert(compile.layout.pins.end(), raw.pins.begin(), raw.pins.end());
   if (!options.planOnly && !options.listOperators && !options.printInputs) {
-    colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(raw.machine);
+    const std::string ofTarget = raw.machine.empty() ? colossal::codegen::machineOf(raw.target) : raw.machine;
+    colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(ofTarget);
     if (!choice.error.empty())
       fail((raw.machine.empty() ? "" : "--machine: ") + choice.error);
     compile.layout.machine = std::move(choice.machine);

@@ -130,7 +130,7 @@ static int compileModel(MLIRContext &context, Options &options) {
   bool needsPlan = !options.asPins || options.isOutputGiven || options.compile.layout.memoryBytes;
   Phase last = options.asPins ? (needsPlan ? Phase::Plan : Phase::Search) : options.last;
   if (std::string foreign = layout::describeForeignTimes(options.compile.layout.machine);
-      !foreign.empty() && last == Phase::Plan)
+      !foreign.empty() && last == Phase::Plan && options.compile.schedule.target->name() == "cpu")
     llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
   if (failed(compile(&context, options.compile, last, result)))

@@ -15,6 +15,9 @@ namespace colossal::codegen {
 /// that says which there are.
 llvm::Expected<std::shared_ptr<const Target>> createTarget(llvm::StringRef name,
                                                            llvm::StringRef processor = {});
+/// The machine (cost::loadMachine) that plans for a target of this name are made for where nobody says;
+/// empty: this host.
+std::string machineOf(llvm::StringRef name);
 /// All names that createTarget takes.
 std::vector<std::string> listTargets();
 

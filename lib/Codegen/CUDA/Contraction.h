@@ -1,0 +1,34 @@
+// Contractions on GPUs without a library: a block computes a tile of the result, for any types and strides.
+#ifndef COLOSSAL_LIB_CODEGEN_CUDA_CONTRACTION_H
+#define COLOSSAL_LIB_CODEGEN_CUDA_CONTRACTION_H
+
+#include "BlockTeam.h"
+
+#include "colossal/Schedule/LoweringContext.h"
+
+namespace colossal::nvidia {
+
+/// A dimension with its strides in both operands and the result, in elements; 0 where a tensor lacks it.
+struct ContractionDim {
+  int64_t size = 1, a = 0, b = 0, c = 0;
+};
+
+/// C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n]; each of the four may be several dimensions.
+struct ContractionShape {
+  mlir::Type aType, bType, cType; ///< f32 f64 f16 bf16, (u)i8..(u)i64
+  mlir::Type accumulate;          ///< f32 (f32, f16, bf16), f64, i32 or i64
+  llvm::SmallVector<ContractionDim> batch, m, n, k;
+};
+
+/// Buffers: A, B, C. A block holds parts of A and B in shared memory and sums in registers; the order of a
+/// sum is that of k. `team` has 128 threads.
+kernel::GeneratedKernel generateContraction(mlir::MLIRContext &context, const BlockTeam &team,
+                                            const ContractionShape &shape);
+
+/// A group of a colossal.contract; others are handed back to be computed by element code.
+mlir::LogicalResult lowerContraction(const BlockTeam &team, schedule::LoweringContext &context,
+                                     schedule::FusionGroup &group);
+
+} // namespace colossal::nvidia
+
+#endif // COLOSSAL_LIB_CODEGEN_CUDA_CONTRACTION_H

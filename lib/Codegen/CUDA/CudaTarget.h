@@ -1,0 +1,49 @@
+//===- CudaTarget.h - the target `cuda` -------------------------------------===//
+//
+// The neutral generators with the threads of a block as their team compute everything but contractions, which
+// have a kernel of their own; convolutions and attention by their element code. Plans hold PTX, and a cubin
+// where an assembler is.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H
+#define COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H
+
+#include "BlockTeam.h"
+#include "Chip.h"
+
+#include "colossal/Codegen/Target.h"
+
+namespace colossal::nvidia {
+
+class CudaTarget final : public codegen::Target {
+public:
+  explicit CudaTarget(Chip chip) : chip(std::move(chip)) {}
+
+  llvm::StringRef name() const override { return "cuda"; }
+  std::string spelling() const override { return "cuda:" + chip.name; }
+  void prepare(mlir::func::FuncOp) const override {}
+  codegen::Epilogue epilogueOf(mlir::Operation *) const override { return codegen::Epilogue::None; }
+  bool fitsEpilogue(mlir::Operation *, llvm::ArrayRef<mlir::Operation *>) const override { return false; }
+  unsigned maxGroupSize() const override { return 48; }
+  /// What the driver aligns its own allocations to.
+  int64_t alignment() const override { return 256; }
+  std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override {
+    return std::make_unique<codegen::MemoryOrders>();
+  }
+  /// As NCCL moves them.
+  codegen::CollectiveBlocks collectiveBlocks() const override {
+    return codegen::CollectiveBlocks::Contiguous;
+  }
+  void registerLowerings(schedule::LoweringTable &table) const override;
+  const kernel::Team &team() const override { return block; }
+  std::unique_ptr<codegen::ImageBuilder> createImages(mlir::MLIRContext &context,
+                                                      unsigned threads) const override;
+
+private:
+  Chip chip;
+  BlockTeam block{128};
+};
+
+} // namespace colossal::nvidia
+
+#endif // COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H

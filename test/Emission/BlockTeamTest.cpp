@@ -1,0 +1,134 @@
+// The generators with the threads of a GPU's block as their team: kernels down to PTX, which an executor runs
+// on the host with all its checks. Each result is the folder's.
+#include "TeamCase.h"
+
+#include "Ptx.h"
+#include "lib/Codegen/CUDA/BlockTeam.h"
+#include "lib/Codegen/CUDA/PtxCompiler.h"
+
+#include <cstring>
+#include <sstream>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::test;
+
+namespace {
+
+struct Setting {
+  const char *name, *chip;
+  int64_t threads;
+  std::uint64_t seed;
+};
+
+class BlockTeams : public testing::TestWithParam<Setting> {
+protected:
+  BlockTeams() {
+    context.loadDialect<ColossalDialect, func::FuncDialect>();
+    nvidia::loadKernelDialects(context);
+  }
+
+  void check(StringRef text) {
+    SCOPED_TRACE(text.str());
+    const nvidia::Chip chip = llvm::cantFail(nvidia::Chip::create(GetParam().chip));
+    nvidia::BlockTeam team(GetParam().threads);
+    TeamCase tried(context, text);
+    ASSERT_TRUE(tried.op);
+    llvm::Expected<kernel::GeneratedKernel> generated = tried.generate(team);
+    ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
+    nvidia::PtxCompiler compiler(chip, 0);
+    const std::string symbol = compiler.add(*generated->module, "team");
+    EXPECT_EQ(compiler.add(*generated->module, "again"), symbol);
+    llvm::Expected<std::string> ptx = compiler.finish();
+    ASSERT_TRUE(bool(ptx)) << llvm::toString(ptx.takeError());
+    ptx::Module::Diagnostics refused;
+    std::unique_ptr<ptx::Module> module = ptx::Module::load(*ptx, refused);
+    for (const ptx::Module::Diagnostic &diagnostic : refused)
+      ADD_FAILURE() << "line " << diagnostic.line << ": " << diagnostic.what << ": " << diagnostic.text;
+    ASSERT_TRUE(module) << *ptx;
+
+    const ptx::Kernel *kernel = module->find(symbol);
+    ASSERT_TRUE(kernel && kernel->maximalThreads);
+    EXPECT_EQ(*kernel->maximalThreads, tried.walksTiles() ? 1u : std::uint64_t(GetParam().threads));
+    ptx::Launch launch;
+    launch.kernel = symbol;
+    // Fewer blocks than tiles, so that some take several.
+    const auto blocks = std::uint32_t(std::max<int64_t>(1, generated->tiles / 2 + 1));
+    launch.grid = {blocks};
+    launch.block = {std::uint32_t(*kernel->maximalThreads)};
+    launch.seed = GetParam().seed;
+    std::vector<std::vector<std::max_align_t>> memory;
+    std::vector<std::uint64_t> words;
+    auto place = [&](size_t bytes) {
+      memory.emplace_back(bytes / sizeof(std::max_align_t) + 1);
+      const std::uint64_t address = 0x700000000 + (std::uint64_t(memory.size()) << 32);
+      launch.buffers.push_back(
+          {"b" + std::to_string(words.size()), address, bytes, memory.back().data(), true});
+      words.push_back(address);
+      return reinterpret_cast<char *>(memory.back().data());
+    };
+    for (std::vector<char> &bytes : tried.storage)
+      llvm::copy(bytes, place(bytes.size()));
+    if (generated->scratchBytes)
+      place(blocks * llvm::alignTo(generated->scratchBytes, 128));
+    words.push_back(std::uint64_t(generated->tiles));
+    launch.parameters.resize(words.size() * 8);
+    std::memcpy(launch.parameters.data(), words.data(), launch.parameters.size());
+    const ptx::Report report = module->run(launch);
+    std::ostringstream faults;
+    for (const ptx::Fault &fault : report.faults)
+      faults << fault;
+    ASSERT_TRUE(report.clean()) << report.error << faults.str() << *ptx;
+    for (auto [i, bytes] : llvm::enumerate(tried.storage))
+      std::memcpy(bytes.data(), memory[i].data(), bytes.size());
+    tried.expectFolded();
+  }
+
+  MLIRContext context;
+};
+
+TEST_P(BlockTeams, ComputeElements) {
+  check("(%0: tensor<3x70xf32>, %1: tensor<70xf32>) | colossal.elementwise add(%0, %1) : (tensor<3x70xf32>, "
+        "tensor<70xf32>) -> tensor<3x70xf32>");
+  check("(%0: tensor<2000xf32>) | colossal.elementwise gelu(%0) : (tensor<2000xf32>) -> tensor<2000xf32>");
+  check("(%0: tensor<70xf32>) | colossal.elementwise tanh(%0) : (tensor<70xf32>) -> tensor<70xf32>");
+  check("(%0: tensor<70xf32>) | colossal.elementwise sin(%0) : (tensor<70xf32>) -> tensor<70xf32>");
+  check("(%0: tensor<1xf32>) | colossal.elementwise exp(%0) : (tensor<1xf32>) -> tensor<1xf32>");
+  check("(%0: tensor<33x35xf32>) | colossal.transpose %0 [1, 0] : tensor<33x35xf32> -> tensor<35x33xf32>");
+  check("(%0: tensor<6x40xf32>) | colossal.reshape %0 : tensor<6x40xf32> -> tensor<4x60xf32>");
+  check("(%0: tensor<9x40xf32>, %1: tensor<5xi64>) | colossal.gather %0[%1] {axis = 0 : i64} : "
+        "tensor<9x40xf32>, tensor<5xi64> -> tensor<5x40xf32>");
+  check("() | colossal.iota {axis = 0 : i64, start = 1.0 : f64, step = 0.5 : f64} : tensor<70xf32>");
+  check("(%0: tensor<3x40xf32>) | colossal.pad %0 low [1, 3] : tensor<3x40xf32> -> tensor<6x50xf32>");
+}
+
+TEST_P(BlockTeams, CombineRows) {
+  check("(%0: tensor<5x70xf32>) | colossal.reduce sum %0 over [1] : tensor<5x70xf32> -> tensor<5xf32>");
+  check("(%0: tensor<5x700xf32>) | colossal.reduce max %0 over [1] : tensor<5x700xf32> -> tensor<5xf32>");
+  check("(%0: tensor<5x3xf32>) | colossal.reduce prod %0 over [1] : tensor<5x3xf32> -> tensor<5xf32>");
+  check("(%0: tensor<5x70xi64>) | colossal.reduce sum %0 over [0, 1] : tensor<5x70xi64> -> tensor<i64>");
+  check("(%0: tensor<5x70xf32>) | colossal.softmax %0 {axis = 1 : i64} : tensor<5x70xf32>");
+  check("(%0: tensor<2x1301xf32>) | colossal.softmax %0 {axis = 1 : i64, log = true} : tensor<2x1301xf32>");
+  check("(%0: tensor<5x70xf32>, %1: tensor<70xf32>) | colossal.normalize layer(%0, scale %1) {axis = 1 : "
+        "i64, epsilon = 1.0e-5 : f64} : (tensor<5x70xf32>, tensor<70xf32>) -> tensor<5x70xf32>");
+}
+
+TEST_P(BlockTeams, ComputeRowsSideBySide) {
+  check("(%0: tensor<5x70xf32>) | colossal.reduce max %0 over [0] : tensor<5x70xf32> -> tensor<70xf32>");
+  check("(%0: tensor<5x70xf32>) | colossal.softmax %0 {axis = 0 : i64} : tensor<5x70xf32>");
+}
+
+TEST_P(BlockTeams, WalkTilesAlone) {
+  check("(%0: tensor<5x40xf32>) | colossal.cumulate %0 {axis = 1 : i64, exclusive = true, reverse = true} : "
+        "tensor<5x40xf32>");
+  check("(%0: tensor<5x40xf32>) | colossal.topk %0 {axis = 0 : i64, largest = true} : tensor<5x40xf32> -> "
+        "tensor<3x40xf32>, tensor<3x40xi64>");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, BlockTeams,
+                         testing::Values(Setting{"warp", "sm_80", 32, 1},
+                                         Setting{"fourWarps", "sm_90", 128, 2},
+                                         Setting{"eightWarps", "sm_100", 256, 3}),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+} // namespace
