@@ -148,6 +148,8 @@ struct Session::Core {
 
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
+  /// Whether all processes have opened the same plan; every process calls it.
+  Status comparePlans(Control &control) const;
   /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
   Status learn(const plan::Program *program, const Tensors &inputs);
   Status scatter(int program, const Tensors &inputs, Rank &rank);
@@ -261,6 +263,8 @@ Status Session::Core::start(const SessionOptions &options) {
     ranks.push_back(std::make_unique<Rank>(shared, std::move(device), std::move(handle)));
   }
   rankThreads = std::make_unique<RankThreads>(ranks, shared, spins);
+  if (!oneProcess)
+    COLOSSAL_RETURN_IF_ERROR(rankThreads->run([this](Rank &rank) { return comparePlans(rank.control()); }));
   COLOSSAL_RETURN_IF_ERROR(rankThreads->run([](Rank &rank) { return rank.prepare(); }));
   for (int program = 0; program < file.plan().programs_size(); ++program)
     if (file.plan().programs(program).role() == plan::Program::LOAD)
@@ -268,6 +272,21 @@ Status Session::Core::start(const SessionOptions &options) {
   shared.weights.close();
   shared.trace = options.trace; // runs, not loading
   return {};
+}
+
+Status Session::Core::comparePlans(Control &control) const {
+  std::vector<std::string> all;
+  std::string different;
+  COLOSSAL_RETURN_IF_ERROR(control.gather(file.digest(), all));
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      different += (different.empty() ? "" : ", ") + std::to_string(rank);
+  COLOSSAL_RETURN_IF_ERROR(control.broadcast(different));
+  return different.empty()
+             ? Status()
+             : Status(Code::InvalidArgument,
+                      "the processes have opened different plans: not that of rank 0 is that of " +
+                          different);
 }
 
 std::vector<std::string> Session::files() const {

@@ -193,6 +193,16 @@ Status PlanFile::open(const std::string &path, bool checkOwner, PlanFile &file) 
   return status;
 }
 
+std::string PlanFile::digest() const {
+  Head head;
+  std::memcpy(&head, base, sizeof head);
+  std::string text;
+  for (unsigned char byte : head.header.digest)
+    for (int shift : {4, 0})
+      text += "0123456789abcdef"[byte >> shift & 15];
+  return text;
+}
+
 Status PlanFile::read() {
   const auto *bytes = static_cast<const std::byte *>(base);
   Head head;

@@ -51,6 +51,8 @@ public:
   /// Folder of the file, to which relative weight paths refer; no trailing slash.
   const std::string &folder() const { return parent; }
   uint64_t bytes() const { return mapped; }
+  /// Of all of the file, as opening compared it; 32 hexadecimal digits.
+  std::string digest() const;
 
 private:
   Status read();
