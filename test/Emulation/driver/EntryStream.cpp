@@ -371,4 +371,22 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY, unsigne
   return Success;
 }
 
+Result colossalEmulatedEnqueue(Stream stream, const char *what, EmulatedUse *uses, size_t count,
+                               EmulatedWork work, void *argument) {
+  Call call("colossalEmulatedEnqueue", Call::Context);
+  if (Result result = checkStream(call, stream); result != Success)
+    return result;
+  for (size_t i = 0; i < count; ++i)
+    if (!(uses[i].data = call.gpu().memory.find(uses[i].begin, uses[i].bytes)))
+      return InvalidValue;
+  stream->enqueue(what, [own = std::vector<EmulatedUse>(uses, uses + count), work, argument] {
+    work(argument, own.data());
+    Accesses accesses;
+    for (const EmulatedUse &use : own)
+      accesses.push_back({use.begin, use.begin + use.bytes, use.write});
+    return accesses;
+  });
+  return Success;
+}
+
 } // namespace colossal::cuda
