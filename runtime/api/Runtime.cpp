@@ -234,6 +234,7 @@ Status readOptions(const colossal_options *given, SessionOptions &wanted) {
     wanted.randomWeights = given->weights_seed;
   wanted.trace = given->trace;
   wanted.eager = given->eager;
+  wanted.ordered = given->ordered;
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/comm/Open.h"
 
 #include "runtime/comm/Local.h"
+#include "runtime/comm/nccl/Nccl.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -55,8 +56,34 @@ Status openPlugin(const std::string &name, const std::string &purpose, void *&ha
   return {Code::Unsupported, purpose + " cannot be used here: " + reasons};
 }
 
+namespace {
+Status openNccl(uint32_t ranks, bool ordered, Abort &abort, Communicator &communicator) {
+  Launch launch;
+  COLOSSAL_RETURN_IF_ERROR(findLaunch(launch));
+  if (launch.size != ranks)
+    return {Code::InvalidArgument,
+            "the plan is for " + std::to_string(ranks) + " ranks, and " +
+                (launch.by.empty()
+                     ? "no launcher's variables say which of several processes this is (torchrun, "
+                       "mpirun, srun, or COLOSSAL_RANK and COLOSSAL_SIZE)"
+                     : launch.by + " started " + std::to_string(launch.size))};
+  const NcclLibrary *library = nullptr;
+  COLOSSAL_RETURN_IF_ERROR(NcclLibrary::open(library));
+  std::unique_ptr<TcpControl> control;
+  COLOSSAL_RETURN_IF_ERROR(createTcpControl(launch, abort, control));
+  communicator.transfers = createNcclTransfers(*library, ordered, *control, *control, abort);
+  communicator.control = std::move(control);
+  return {};
+}
+} // namespace
+
+std::string defaultCommunicator(const std::string &device) {
+  Launch launch;
+  return device == "cuda" && (!findLaunch(launch).ok() || launch.size > 1) ? "nccl" : "local";
+}
+
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
-                         std::vector<Communicator> &communicators) {
+                         std::vector<Communicator> &communicators, bool ordered) {
   if (name == "local") {
     communicators = createLocalCommunicators(ranks, spins, abort);
     if (const WrapTransfers &wrap = localWrap())
@@ -64,8 +91,12 @@ Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins
         communicators[rank].transfers = wrap(std::move(communicators[rank].transfers), rank);
     return {};
   }
+  if (name == "nccl") {
+    communicators.resize(1);
+    return openNccl(ranks, ordered, abort, communicators[0]);
+  }
   if (name != "mpi")
-    return {Code::InvalidArgument, "there is no communicator '" + name + "'; there are: local, mpi"};
+    return {Code::InvalidArgument, "there is no communicator '" + name + "'; there are: local, mpi, nccl"};
   void *handle = nullptr;
   COLOSSAL_RETURN_IF_ERROR(openPlugin("colossal-comm-" + name, "communicator '" + name + "'", handle));
   auto create = reinterpret_cast<CreateCommunicator>(::dlsym(handle, "colossalCreateCommunicator"));

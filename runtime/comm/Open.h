@@ -11,10 +11,15 @@
 
 namespace colossal::runtime {
 
-/// The handles of the ranks that this process holds: all of them for "local", one for "mpi". `ranks` is the
-/// plan's number; a launcher that started another number of processes is an error.
+/// The handles of the ranks that this process holds: all of them for "local", one for "mpi" and "nccl".
+/// `ranks` is the plan's number; a launcher that started another number of processes is an error. `ordered`:
+/// reductions are taken in the order of the ranks also where a library has an order of its own.
 Status openCommunicators(const std::string &name, uint32_t ranks, unsigned spins, Abort &abort,
-                         std::vector<Communicator> &communicators);
+                         std::vector<Communicator> &communicators, bool ordered = false);
+
+/// What moves the tensors of a plan for `device` where nobody says: "nccl" for GPUs in several processes,
+/// else "local".
+std::string defaultCommunicator(const std::string &device);
 
 /// Wraps what moves tensors between the ranks of `local`: tests give it the freedom that other communicators
 /// take. Before any plan is opened; an empty one takes it away.

@@ -46,6 +46,10 @@ public:
   ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
   Reach reach() const override { return Reach::Device; }
   uint64_t shortAllReduce() const override { return inner->shortAllReduce(); }
+  bool tellsMessagesApart() const override { return inner->tellsMessagesApart(); }
+  Status attach(Device &theDevice, const std::vector<Queue *> &messageQueues) override {
+    return inner->attach(theDevice, messageQueues);
+  }
 
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {

@@ -139,6 +139,16 @@ public:
   /// All-reduces of at most so many bytes in groups of more than two send everything to everyone in one step,
   /// B (n - 1) bytes; longer ones go in slices. At most plan::shortAllReduce, for which staging is stated.
   virtual uint64_t shortAllReduce() const { return 0; }
+  /// Whether tags tell messages apart and slots hold them. Otherwise messages between two ranks on one queue
+  /// are received in the order in which they are sent, and every send waits for its receiver.
+  virtual bool tellsMessagesApart() const { return true; }
+  /// Called once, before all others and by all ranks, with the device whose queues these will be, which
+  /// outlives this. `messageQueues`: of each channel on which any rank sends or receives messages this rank's
+  /// queue, or null.
+  virtual Status attach(Device &device, const std::vector<Queue *> &messageQueues) {
+    (void)device, (void)messageQueues;
+    return {};
+  }
   /// Makes the group of `members`, of which the caller is one, before any collective of it. All members call
   /// it, and those that share several groups make these in one order; ranks of other stages make others, or
   /// none. Collectives of different `channel`s may be in flight together: each queue takes its own.

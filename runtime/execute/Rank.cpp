@@ -115,12 +115,13 @@ Status Rank::prepare() {
     tileScratch = std::max(tileScratch, instruction.launch().tile_scratch());
   });
   COLOSSAL_RETURN_IF_ERROR(device->reserveTileScratch(tileScratch));
-  for (uint32_t queue = 0; queue < plan::queueCount; ++queue) {
-    if (!used[queue])
-      continue;
-    queues[queue] = device->createQueue(queue != 0);
-    if (!queues[queue])
+  for (uint32_t queue = 0; queue < plan::queueCount; ++queue)
+    if (used[queue] && !(queues[queue] = device->createQueue(queue != 0)))
       return shared.abort.status();
+  COLOSSAL_RETURN_IF_ERROR(attach());
+  for (uint32_t queue = 0; queue < plan::queueCount; ++queue) {
+    if (!queues[queue])
+      continue;
     if (plan.message_slots() > 0 && longest[queue] > 0)
       COLOSSAL_RETURN_IF_ERROR(
           communicator.transfers->reserveSlots(plan.message_slots(), longest[queue], *queues[queue]));
@@ -152,6 +153,19 @@ Status Rank::prepare() {
     replays.back().recordable = device->records() && isRecordable(program);
   }
   return {};
+}
+
+Status Rank::attach() {
+  bool talks[plan::queueCount] = {};
+  for (const plan::StageView &any : shared.stages)
+    forInstructions(any, [&](const plan::Instruction &instruction) {
+      talks[instruction.queue()] |= instruction.has_send() || instruction.has_recv();
+    });
+  std::vector<Queue *> messageQueues;
+  for (uint32_t queue = 0; queue < plan::queueCount; ++queue)
+    if (talks[queue])
+      messageQueues.push_back(queues[queue].get());
+  return communicator.transfers->attach(*device, messageQueues);
 }
 
 Status Rank::createGroups() {

@@ -115,6 +115,8 @@ private:
   Status fillCollective(const ResolvedInstruction &resolved, const int64_t *values, CollectiveCall &call);
   Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
                   std::shared_ptr<Group> &group);
+  /// Makes the device and its queues known to the communicator.
+  Status attach();
   Status createGroups();
   void markTraffic();
   std::byte *at(const plan::BufferRef &ref, const int64_t *values) const;

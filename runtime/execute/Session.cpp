@@ -56,7 +56,8 @@ Status checkRange(const plan::Binding &binding, const void *elements, size_t byt
 
 /// Processes of this run on this machine, as launchers tell.
 unsigned localProcesses() {
-  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
+  for (const char *name : {"COLOSSAL_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
     if (const char *value = std::getenv(name))
       if (unsigned count = static_cast<unsigned>(std::strtoul(value, nullptr, 10)))
         return count;
@@ -236,7 +237,10 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
 }
 
 Status Session::Core::start(const SessionOptions &options) {
-  const bool oneProcess = options.communicator == "local";
+  const std::string communicator = options.communicator.empty()
+                                       ? defaultCommunicator(file.plan().target().device())
+                                       : options.communicator;
+  const bool oneProcess = communicator == "local";
   unsigned cores = availableCores();
   // A launcher that binds each process to one core leaves no room for the threads that are asked for.
   if (!oneProcess && options.threads > cores) {
@@ -256,7 +260,10 @@ Status Session::Core::start(const SessionOptions &options) {
               " cores: they take turns, and fewer threads would be faster";
 
   std::vector<Communicator> handles;
-  COLOSSAL_RETURN_IF_ERROR(openCommunicators(options.communicator, rankCount, spins, shared.abort, handles));
+  COLOSSAL_RETURN_IF_ERROR(
+      openCommunicators(communicator, rankCount, spins, shared.abort, handles, options.ordered));
+  if (!handles[0].transfers->tellsMessagesApart())
+    COLOSSAL_RETURN_IF_ERROR(validatePlan(file.plan(), file.code(), file.data(), /*messagesInOrder=*/true));
   for (Communicator &handle : handles) {
     std::unique_ptr<Device> device;
     COLOSSAL_RETURN_IF_ERROR(driver->createDevice({threads, spins, busy > cores}, shared.abort, device));

@@ -19,14 +19,15 @@
 namespace colossal::runtime {
 
 struct SessionOptions {
-  std::string communicator = "local"; ///< or "mpi"
-  unsigned threads = 0; ///< per rank; 0: the cores that this process may use, shared among its ranks
-  std::string weights;  ///< where weight files lie now; empty: where the plan says
+  std::string communicator; ///< "local", "mpi", "nccl"; empty: as the plan's device and the launcher want
+  unsigned threads = 0;     ///< per rank; 0: the cores that this process may use, shared among its ranks
+  std::string weights;      ///< where weight files lie now; empty: where the plan says
   std::optional<uint64_t> randomWeights;
   std::chrono::milliseconds timeout{600000}; ///< without any progress, before a run is given up
   bool checkOwner = true;
   bool trace = false;
-  bool eager = false; ///< nothing is replayed that a device could record
+  bool eager = false;   ///< nothing is replayed that a device could record
+  bool ordered = false; ///< reductions are taken in the order of the ranks, whatever the communicator
 };
 
 /// Memory of one rank by arena, planned and in use now; and what lies beside the arenas.

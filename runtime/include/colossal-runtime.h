@@ -85,15 +85,17 @@ typedef struct colossal_session colossal_session;
  * 0 among them, is an error. */
 typedef struct colossal_options {
   size_t size;
-  const char *communicator; /* "local" (default) or "mpi" */
+  const char *communicator; /* "local", "mpi" or "nccl"; NULL: nccl for a plan for GPUs in one of several
+                               processes, else local */
   unsigned threads;         /* of each rank; 0: the machine's cores divided by its ranks */
   const char *weights;      /* folder or file where the weights lie now; NULL: where the plan says */
   double timeout_seconds;   /* without progress before a run is given up; 0: 600 */
   int fill_weights; /* not 0: weights are filled from `weights_seed`, equal on any mesh; no weight file is
                        read */
   uint64_t weights_seed;
-  int trace; /* not 0: every run records when each instruction ran, as by colossal_set_trace */
-  int eager; /* not 0: every run enqueues each instruction, also where a device could replay a recording */
+  int trace;   /* not 0: every run records when each instruction ran, as by colossal_set_trace */
+  int eager;   /* not 0: every run enqueues each instruction, also where a device could replay a recording */
+  int ordered; /* not 0: sums among ranks are taken in the order of the ranks, also where NCCL has another */
 } colossal_options;
 
 /* A tensor of a program. Name and shape belong to the session. */

@@ -7,7 +7,7 @@
                                                        the papers and one mesh with stages
     run.py --build build --models gpt2 --meshes 2x2    a selection
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
-    run.py --build build --device cuda                 for GPUs, on emulated ones
+    run.py --build build --device cuda                 for GPUs, on emulated ones, a process for each rank, over NCCL
 
 A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
 difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
@@ -156,7 +156,8 @@ def run_job(job, arguments):
             return row("compile", detail=f"exit {code}: {brief(text)}")
         compiled = time.monotonic()
         program = "colossal-run-on-test-devices" if arguments.device == "discrete" else "colossal-run"
-        emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), "1"] if arguments.device == "cuda" else []
+        processes = ranks_of(job.mesh) if job.comm == "nccl" else 1
+        emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), str(processes)] if arguments.device == "cuda" else []
         run = [*emulated, str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
                "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(tolerance)]
         environment = dict(os.environ)
@@ -212,6 +213,11 @@ def jobs_of(arguments):
                        for mesh in ("1", "2", "data=2", "data=2,model=2", "2x2x2")]
             chosen += [(middle, mesh, "mpi", parts) for parts in MICROBATCHES for mesh in ("data=2,model=2", "stage=3", "stage=2,model=2")]
             chosen += [(middle, mesh, "local", parts) for parts in MICROBATCHES for mesh in STAGES]
+        if arguments.device == "cuda":
+            # A process for each GPU, except where one is enough.
+            chosen = [(case, mesh, "nccl" if ranks_of(mesh) > 1 else "local", layout) for case, mesh, comm, layout in chosen]
+            if arguments.fast:
+                chosen.insert(1, (middle, "2", "nccl", "search"))
         if arguments.pin:
             chosen = [(case, mesh, comm, "given") for case, mesh, comm, layout in chosen if layout == "search"]
         if arguments.meshes:
@@ -231,7 +237,7 @@ def main():
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
-    parser.add_argument("--comm", choices=["local", "mpi"])
+    parser.add_argument("--comm", choices=["local", "mpi", "nccl"])
     parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], default="cpu",
                         help="cuda: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the host "
                              "cannot touch, in the CPU's place (docs/AddingADevice.md)")

@@ -411,6 +411,14 @@ private:
   }
 
   void messages() {
+    if (transfers.tellsMessagesApart())
+      taggedMessages();
+    else if (control.size() > 1)
+      messagesInOrder();
+    controls();
+  }
+
+  void taggedMessages() {
     const uint32_t ranks = control.size(), self = control.rank();
     uint64_t sent = 0;
     if (Status status = transfers.reserveSlots(2, 100003, queue); !status.ok())
@@ -435,6 +443,49 @@ private:
     if (transfers.stagingBytes() != held && reach == Reach::Host)
       fail("messages: more memory is held than was set aside");
     unbuffered(sent);
+  }
+
+  /// To the next rank and from the one before, two at a time, on one queue. Those of even number send first,
+  /// so that nobody waits in a circle.
+  void messagesInOrder() {
+    const uint32_t ranks = control.size(), self = control.rank();
+    const uint32_t next = (self + 1) % ranks, before = (self + ranks - 1) % ranks;
+    uint64_t sent = 0;
+    for (uint64_t bytes : {0u, 1u, 4096u, 100003u}) {
+      std::unique_ptr<Allocation> memory[4];
+      std::vector<std::byte> in[2];
+      auto go = [&]() -> Status {
+        for (int i = 0; i < 2; ++i) {
+          COLOSSAL_RETURN_IF_ERROR(store(
+              std::vector<std::byte>(bytes, std::byte(self + 100 * static_cast<uint32_t>(i))), memory[i]));
+          in[i].assign(bytes, untouched);
+          COLOSSAL_RETURN_IF_ERROR(store(in[i], memory[2 + i]));
+        }
+        COLOSSAL_RETURN_IF_ERROR(transfers.reserveMessage(bytes, queue));
+        for (bool sends : {self % 2 == 0, self % 2 != 0})
+          for (uint32_t i = 0; i < 2; ++i)
+            COLOSSAL_RETURN_IF_ERROR(
+                sends ? transfers.send(memory[i]->address(), bytes, next, i, queue)
+                      : transfers.receive(memory[2 + i]->address(), bytes, before, i, queue));
+        COLOSSAL_RETURN_IF_ERROR(queue.record(*event));
+        COLOSSAL_RETURN_IF_ERROR(event->synchronize());
+        COLOSSAL_RETURN_IF_ERROR(load(*memory[2], in[0]));
+        return load(*memory[3], in[1]);
+      };
+      ++checks;
+      if (Status status = go(); !status.ok())
+        return fail("messages in order: " + status.describe());
+      sent += 2 * bytes;
+      for (uint32_t i = 0; i < 2; ++i)
+        if (in[i] != std::vector<std::byte>(bytes, std::byte(before + 100 * i)))
+          fail("messages in order: wrong bytes");
+      if (sent > 0 && transfers.messageBytes() != std::map<uint32_t, uint64_t>{{next, sent}})
+        fail("messages in order: wrong count of bytes");
+    }
+  }
+
+  void controls() {
+    const uint32_t ranks = control.size(), self = control.rank();
     std::vector<std::string> all;
     Status status = control.gather(std::string(self * 1000, static_cast<char>('a' + self)), all);
     if (!status.ok() || all.size() != (self == 0 ? ranks : 0))

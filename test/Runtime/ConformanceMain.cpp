@@ -1,6 +1,6 @@
-// Runs the conformance suite:  communicator-conformance local|late|any:SEED|mpi AXISxAXIS... [DEVICE]
-// `late` and `any` are local on a queue of its own, so that every call returns before its transfer is
-// complete; see TestCommunicators.h.
+// Runs the conformance suite:  communicator-conformance local|late|any:SEED|mpi|nccl|nccl:ordered
+// AXISxAXIS... [DEVICE] `late` and `any` are local on a queue of its own, so that every call returns before
+// its transfer is complete; see TestCommunicators.h.
 #include "Conformance.h"
 #include "TestCommunicators.h"
 
@@ -18,11 +18,13 @@ using namespace colossal::runtime;
 
 int main(int argc, char **argv) {
   if (argc != 3 && argc != 4) {
-    std::fprintf(stderr, "usage: %s local|late|any:SEED|mpi AXISxAXIS... [DEVICE]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s local|late|any:SEED|mpi|nccl|nccl:ordered AXISxAXIS... [DEVICE]\n",
+                 argv[0]);
     return 2;
   }
   const std::string kind = argv[1], kindOfDevice = argc == 4 ? argv[3] : "cpu";
-  const bool wraps = kind != "mpi" && wrapTransfers(kind);
+  const bool ordered = kind == "nccl:ordered";
+  const bool wraps = !ordered && kind != "mpi" && kind != "nccl" && wrapTransfers(kind);
   std::vector<uint32_t> axes;
   uint32_t ranks = 1;
   for (const char *at = argv[2]; *at;) {
@@ -33,12 +35,12 @@ int main(int argc, char **argv) {
   }
   Abort abort;
   abort.timeout = std::chrono::seconds(60);
-  std::vector<Communicator> handles;
   std::unique_ptr<Driver> driver;
   std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Communicator> handles; // they use the devices to their ends
   Status status = openDriver(kindOfDevice, driver);
   if (status.ok())
-    status = openCommunicators(wraps ? "local" : kind, ranks, 50, abort, handles);
+    status = openCommunicators(wraps ? "local" : ordered ? "nccl" : kind, ranks, 50, abort, handles, ordered);
   for (size_t i = 0; status.ok() && i < handles.size(); ++i) {
     devices.emplace_back();
     status = driver->createDevice({1, 50, false}, abort, devices.back());
@@ -55,7 +57,10 @@ int main(int argc, char **argv) {
       Device &device = *devices[i];
       std::unique_ptr<Queue> queue = device.createQueue(wraps);
       handles[i].transfers = reachDevice(std::move(handles[i].transfers), device);
-      problems[i] = runConformance(handles[i], device, *queue, axes, checks[i]);
+      if (Status attached = handles[i].transfers->attach(device, {queue.get()}); !attached.ok())
+        problems[i] = attached.describe();
+      else
+        problems[i] = runConformance(handles[i], device, *queue, axes, checks[i]);
       if (!problems[i].empty())
         abort.raise({Code::RankFailed, problems[i]});
     });

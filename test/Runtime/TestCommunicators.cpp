@@ -25,6 +25,10 @@ public:
   ReductionOrder reductionOrder() const override { return inner->reductionOrder(); }
   Reach reach() const override { return inner->reach(); }
   uint64_t shortAllReduce() const override { return inner->shortAllReduce(); }
+  bool tellsMessagesApart() const override { return inner->tellsMessagesApart(); }
+  Status attach(Device &device, const std::vector<Queue *> &messageQueues) override {
+    return inner->attach(device, messageQueues);
+  }
   Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
                      std::shared_ptr<Group> &group) override {
     return inner->createGroup(members, channel, group);

@@ -5,6 +5,7 @@
 
 #include "colossal/Plan/Dump.h"
 #include "colossal/Plan/OutputFile.h"
+#include "runtime/comm/Open.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/include/colossal-runtime.h"
 #include "runtime/io/Npy.h"
@@ -354,7 +355,7 @@ std::optional<unsigned> numberOf(const char *text) {
 /// so, once. The variables are those by which a launcher tells a process its place: Open MPI's, those of PMI
 /// (MPICH, Intel MPI, Cray), MVAPICH's and Slurm's of a step (a batch script, which has others, is one
 /// process).
-void warnOfCopies() {
+void warnOfCopies(const Options &options) {
   struct Launcher {
     const char *size, *rank;
   };
@@ -366,6 +367,11 @@ void warnOfCopies() {
     const char *size = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
     if (numberOf(size).value_or(0) < 2)
       continue;
+    // A plan that cannot be opened is reported by who opens it.
+    if (plan::PlanFile file; options.communicator.empty() &&
+                             plan::PlanFile::open(options.plan, false, file).ok() &&
+                             defaultCommunicator(file.plan().target().device()) != "local")
+      return;
     if (numberOf(rank).value_or(0) == 0)
       std::cerr
           << std::string("colossal-run: warning: ") + size + " processes were started (" + launcher.size +
@@ -385,8 +391,8 @@ int run(const Options &options, uint64_t startAnonymous) {
       colossal_end_processes(session, exitCode);
     ::_exit(exitCode);
   };
-  if (options.communicator == "local")
-    warnOfCopies();
+  if (options.communicator.empty() || options.communicator == "local")
+    warnOfCopies(options);
   try {
     const auto begin = std::chrono::steady_clock::now();
     call(colossal_open(options.plan.c_str(), &options.session, &session));

@@ -65,11 +65,13 @@ struct Seeds {
 /// The plan, what it is given and what it is compared with.
 void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
   app.add_option("PLAN", options.plan, "The plan file")->required();
-  app.add_option(
-         "--comm", options.communicator,
-         "How ranks talk: local (threads of this process) or mpi (one process a rank, under mpirun or srun)")
-      ->check(CLI::IsMember({"local", "mpi"}))
-      ->capture_default_str();
+  app.add_option("--comm", options.communicator,
+                 "How ranks talk: local (threads of this process), mpi (one process a rank, under mpirun or "
+                 "srun), or nccl\n"
+                 "(one process a rank, each with a GPU, under torchrun, mpirun or srun). Default: nccl for a "
+                 "plan for GPUs\n"
+                 "in one of several processes, else local")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option(
          "--input", options.inputs,
          "Inputs: FILE.npz (all arrays of it), NAME=FILE.npy, or NAME=FILE.pb (TensorProto); repeatable")
@@ -123,6 +125,9 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
   app.add_flag("--eager", options.session.eager,
                "Enqueue each instruction in every run, also where a device could replay a recording");
+  app.add_flag(
+      "--ordered", options.session.ordered,
+      "Add up among ranks in their order, with the bits of --comm local, where NCCL has an order of its own");
   app.add_flag_callback(
          "--devices",
          [&options, &app] {
@@ -167,7 +172,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     return false;
   }
   options.session.size = sizeof options.session;
-  options.session.communicator = options.communicator.c_str();
+  options.session.communicator = options.communicator.empty() ? nullptr : options.communicator.c_str();
   options.session.weights = options.weights.empty() ? nullptr : options.weights.c_str();
   options.session.timeout_seconds = timeout;
   options.session.trace = !options.trace.empty();

@@ -1,0 +1,243 @@
+// Connections, groups and messages of one process.
+#include "runtime/comm/nccl/Nccl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace colossal::runtime {
+
+//===----------------------------------------------------------------------===//
+// Connections
+//===----------------------------------------------------------------------===//
+
+NcclConnections::NcclConnections(const NcclLibrary &library, Abort &abort)
+    : library(library), abort(abort), watcher([this] { watch(); }) {}
+
+NcclConnections::~NcclConnections() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  watcher.join();
+  for (nccl::Comm communicator : all)
+    if (!aborted)
+      (void)(abort.raised() ? library->ncclCommAbort(communicator) : library->ncclCommDestroy(communicator));
+}
+
+Status NcclConnections::create(const nccl::UniqueId &id, uint32_t size, uint32_t rank, nccl::Comm &made) {
+  nccl::Config config;
+  config.blocking = 0;
+  COLOSSAL_NCCL_CALL(library, nullptr, ncclCommInitRankConfig, &made, static_cast<int>(size), id,
+                     static_cast<int>(rank), &config);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    all.push_back(made);
+  }
+  return await(made);
+}
+
+Status NcclConnections::await(nccl::Comm communicator) const {
+  const auto begin = std::chrono::steady_clock::now();
+  for (unsigned asked = 0;; ++asked) {
+    nccl::Result result = nccl::Success;
+    COLOSSAL_NCCL_CALL(library, communicator, ncclCommGetAsyncError, communicator, &result);
+    if (result != nccl::InProgress)
+      return library.check(result, "NCCL", communicator);
+    if (abort.raised())
+      return abort.status();
+    if (std::chrono::steady_clock::now() - begin > abort.timeout)
+      return {Code::Timeout, "NCCL has not come to its peers within the time allowed"};
+    if (asked > 1000)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void NcclConnections::watch() {
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!stopping && !aborted) {
+    changed.wait_for(lock, std::chrono::milliseconds(20));
+    for (nccl::Comm communicator : all) {
+      nccl::Result result = nccl::Success;
+      if (!abort.raised() && library->ncclCommGetAsyncError(communicator, &result) == nccl::Success)
+        if (Status status = library.check(result, "NCCL", communicator); !status.ok())
+          abort.raise(std::move(status));
+    }
+    if (!abort.raised() || stopping)
+      continue;
+    // What waits on streams for peers that will not come ends by this, or it hangs here as it did there.
+    aborted = true;
+    const std::list<nccl::Comm> ending = all;
+    lock.unlock();
+    for (nccl::Comm communicator : ending)
+      (void)library->ncclCommAbort(communicator);
+    lock.lock();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class NcclTransfers : public Transfers {
+public:
+  NcclTransfers(const NcclLibrary &library, bool ordered, Control &control, Store &store, Abort &abort)
+      : connections(std::make_unique<NcclConnections>(library, abort)), library(library), ordered(ordered),
+        control(control), store(store) {}
+  ~NcclTransfers() override {
+    if (device)
+      (void)device->makeCurrent();
+    connections.reset();
+  }
+
+  ReductionOrder reductionOrder() const override {
+    return ordered ? ReductionOrder::GroupMembers : ReductionOrder::Native;
+  }
+  Reach reach() const override { return Reach::Device; }
+  bool tellsMessagesApart() const override { return false; }
+
+  Status attach(Device &theDevice, const std::vector<Queue *> &messageQueues) override {
+    device = dynamic_cast<CudaDevice *>(&theDevice);
+    if (!device)
+      return {Code::InvalidArgument,
+              "communicator 'nccl' connects NVIDIA's GPUs, and the plan's device is '" +
+                  theDevice.describe().name + "'"};
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
+    COLOSSAL_RETURN_IF_ERROR(kernels.load(*device));
+    if (control.size() == 1)
+      return {};
+    for (size_t channel = 0; channel < messageQueues.size(); ++channel) {
+      std::vector<uint32_t> everyone(control.size());
+      for (uint32_t rank = 0; rank < control.size(); ++rank)
+        everyone[rank] = rank;
+      nccl::Comm made = nullptr;
+      COLOSSAL_RETURN_IF_ERROR(connect("messages " + std::to_string(channel), everyone, made));
+      if (messageQueues[channel])
+        messages[messageQueues[channel]] = made;
+    }
+    return {};
+  }
+
+  Status createGroup(const std::vector<uint32_t> &members, uint32_t channel,
+                     std::shared_ptr<Group> &group) override {
+    auto made = std::make_shared<NcclGroup>();
+    made->members = members;
+    made->self =
+        static_cast<uint32_t>(std::find(members.begin(), members.end(), control.rank()) - members.begin());
+    std::string name = "group " + std::to_string(channel);
+    for (uint32_t member : members)
+      name += " " + std::to_string(member);
+    if (members.size() > 1)
+      COLOSSAL_RETURN_IF_ERROR(connect(name, members, made->communicator));
+    std::shared_ptr<NcclStaging> &staging = stagings[channel];
+    if (!staging)
+      staging = std::make_shared<NcclStaging>();
+    made->staging = staging;
+    group = std::move(made);
+    return {};
+  }
+
+  Status reserve(const std::shared_ptr<const CollectiveCall> &call, Queue &queue) override {
+    NcclStaging &staging = *static_cast<NcclGroup *>(call->group)->staging;
+    const uint64_t bytes = ncclStagingOf(*call, ordered);
+    if (bytes == 0 || (staging.memory && staging.memory->bytes() >= bytes))
+      return {};
+    COLOSSAL_RETURN_IF_ERROR(queue.synchronize()); // it may be in use
+    return device->allocate(bytes, 256, staging.memory);
+  }
+
+  Status reserveSlots(uint32_t, uint64_t, Queue &) override { return {}; } // sends wait for their receivers
+
+  Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
+    COLOSSAL_RETURN_IF_ERROR(reserve(call, queue));
+    return enqueueNccl(*call, ordered, *connections, kernels, static_cast<CudaQueue &>(queue));
+  }
+
+  Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t, Queue &queue) override {
+    nccl::Comm communicator = nullptr;
+    COLOSSAL_RETURN_IF_ERROR(findMessages(peer, queue, communicator));
+    if (bytes == 0)
+      return {};
+    sent[peer] += bytes;
+    COLOSSAL_NCCL_CALL(library, communicator, ncclSend, data, bytes, nccl::Uint8, static_cast<int>(peer),
+                       communicator, static_cast<CudaQueue &>(queue).handle());
+    return connections->await(communicator);
+  }
+
+  Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t, Queue &queue) override {
+    nccl::Comm communicator = nullptr;
+    COLOSSAL_RETURN_IF_ERROR(findMessages(peer, queue, communicator));
+    if (bytes == 0)
+      return {};
+    COLOSSAL_NCCL_CALL(library, communicator, ncclRecv, data, bytes, nccl::Uint8, static_cast<int>(peer),
+                       communicator, static_cast<CudaQueue &>(queue).handle());
+    return connections->await(communicator);
+  }
+
+  uint64_t stagingBytes() const override {
+    uint64_t bytes = 0;
+    for (const auto &[channel, staging] : stagings)
+      bytes += staging->memory ? staging->memory->bytes() : 0;
+    return bytes;
+  }
+
+  std::map<uint32_t, uint64_t> messageBytes() const override { return sent; }
+
+private:
+  /// A communicator of `members`, whose first gives the others its id. Several of one name are told apart by
+  /// how many there were.
+  Status connect(const std::string &name, const std::vector<uint32_t> &members, nccl::Comm &made) {
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
+    const std::string key = "nccl " + name + " #" + std::to_string(serials[name]++);
+    nccl::UniqueId id = {};
+    if (members[0] == control.rank()) {
+      COLOSSAL_NCCL_CALL(library, nullptr, ncclGetUniqueId, &id);
+      COLOSSAL_RETURN_IF_ERROR(store.set(key, std::string(id.internal, sizeof id.internal)));
+    } else {
+      std::string text;
+      COLOSSAL_RETURN_IF_ERROR(store.get(key, text));
+      if (text.size() != sizeof id.internal)
+        return {Code::RankFailed, "rank " + std::to_string(members[0]) + " gave no id of NCCL's for " + name};
+      std::memcpy(id.internal, text.data(), text.size());
+    }
+    const auto self =
+        static_cast<uint32_t>(std::find(members.begin(), members.end(), control.rank()) - members.begin());
+    return connections->create(id, static_cast<uint32_t>(members.size()), self, made);
+  }
+
+  Status findMessages(uint32_t peer, Queue &queue, nccl::Comm &communicator) const {
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
+    if (peer == control.rank())
+      return {Code::Unsupported, "a message of a rank to itself, which NCCL does not carry"};
+    auto found = messages.find(&queue);
+    if (found == messages.end())
+      return {Code::Internal, "a message on a queue that was not said to have any"};
+    communicator = found->second;
+    return {};
+  }
+
+  std::unique_ptr<NcclConnections> connections;
+  const NcclLibrary &library;
+  const bool ordered;
+  Control &control;
+  Store &store;
+  CudaDevice *device = nullptr;
+  NcclKernels kernels;
+  std::map<std::string, unsigned> serials;
+  std::map<Queue *, nccl::Comm> messages;
+  std::map<uint32_t, std::shared_ptr<NcclStaging>> stagings; // by channel
+  std::map<uint32_t, uint64_t> sent;                         // to whom
+};
+
+} // namespace
+
+std::unique_ptr<Transfers> createNcclTransfers(const NcclLibrary &library, bool ordered, Control &control,
+                                               Store &store, Abort &abort) {
+  return std::make_unique<NcclTransfers>(library, ordered, control, store, abort);
+}
+
+} // namespace colossal::runtime
