@@ -1,7 +1,6 @@
 //===- Model.cpp - a module as a layout problem -----------------------------===//
 #include "Model.h"
 
-#include "DeferredSums.h"
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Stages.h"
@@ -19,49 +18,6 @@ using namespace colossal::layout;
 
 static RankedTensorType getTensor(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-double Model::getLocalBytes(ShardingAttr sharding, Type element) const {
-  double bytes = getElementBytes(element);
-  for (int64_t size : sharding.getLocalShape(mesh))
-    bytes *= size;
-  return bytes;
-}
-
-/// A layout as numbers, by which layouts of one tensor are put in an order that is the same for all ops.
-static SmallVector<int64_t, 16> spell(ShardingAttr layout) {
-  SmallVector<int64_t, 16> words;
-  for (DimShardingAttr dim : layout.getDims()) {
-    for (FactorShardAttr factor : dim.getFactors()) {
-      words.push_back(factor.getSize());
-      llvm::append_range(words, factor.getAxes());
-      words.push_back(-1);
-    }
-    words.push_back(-2);
-  }
-  llvm::append_range(words, layout.getPartialAxes());
-  words.push_back(static_cast<int64_t>(layout.getPartialKind()));
-  return words;
-}
-
-CandidateLayouts layout::makeCandidateLayouts(MLIRContext *context, ArrayRef<ShardingAttr> layouts) {
-  llvm::DenseMap<Attribute, int32_t> numbers;
-  std::vector<std::pair<SmallVector<int64_t, 16>, Attribute>> order;
-  for (ShardingAttr layout : layouts)
-    if (numbers.try_emplace(layout, 0).second)
-      order.push_back({spell(layout), layout});
-  // In one order, whatever that of the candidates: so ops that take and give the same layouts share tables.
-  llvm::sort(order, [](const auto &a, const auto &b) { return a.first < b.first; });
-  SmallVector<Attribute> distinct;
-  for (auto &[words, layout] : order) {
-    numbers[layout] = static_cast<int32_t>(distinct.size());
-    distinct.push_back(layout);
-  }
-  auto classes = std::make_shared<search::Classes>();
-  for (ShardingAttr layout : layouts)
-    classes->of.push_back(numbers[layout]);
-  classes->count = static_cast<int32_t>(distinct.size());
-  return {ArrayAttr::get(context, distinct), std::move(classes)};
 }
 
 static SmallVector<ShardingAttr> getLayouts(ArrayAttr distinct) {
@@ -88,7 +44,7 @@ void Model::numberSteps() {
         last = std::max(last, steps[&op] + 1);
         // What all turns of the loop read is needed to its end.
         Operation *maker = operand.getDefiningOp();
-        if (batchOf.contains(&op) && maker && !batchOf.contains(maker))
+        if (builder.isInLoop(&op) && maker && !builder.isInLoop(maker))
           last = end;
         if (isView(&op)) // users of a view use what it shows; they were seen before, as this goes backwards
           last = std::max(last, lastUse[op.getResult(0)]);
@@ -100,21 +56,6 @@ void Model::numberSteps() {
 //===----------------------------------------------------------------------===//
 // The loop axis
 //===----------------------------------------------------------------------===//
-
-LogicalResult Model::readLoop() {
-  if (mesh.getLoopAxis() < 0)
-    return success();
-  for (auto &[function, refinement] : refinements)
-    for (Operation &op : function.front().without_terminator()) {
-      FailureOr<Assignment> given = getAssignment(&op, refinement->get(&op).rule, mesh);
-      if (failed(given))
-        return failure();
-      for (auto [f, axes] : llvm::enumerate(*given))
-        if (llvm::is_contained(axes, static_cast<unsigned>(mesh.getLoopAxis())))
-          batchOf[&op] = f;
-    }
-  return success();
-}
 
 void Model::keepLoop(std::vector<ShardingAttr> &layouts, std::optional<LoopPlace> place, bool isWhole) const {
   llvm::SetVector<ShardingAttr> kept;
@@ -160,7 +101,7 @@ int Model::addNode(NodeInfo info, std::vector<search::Candidate> candidates) {
 
 std::string Model::getProgramName(StringRef name, func::FuncOp function) const {
   std::string text = name.str();
-  if (function && refinements.size() >= 2)
+  if (function && functions.size() >= 2)
     text += ("@" + function.getName()).str();
   if (std::optional<int64_t> stage = getStage(module))
     text += "@stage" + std::to_string(*stage);
@@ -181,198 +122,10 @@ static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::st
   }
 }
 
-/// What bringing the windows of an operand takes: the elements that its neighbours' shards hold.
-double Model::getExchangeSeconds(const FactorRule &rule, const Assignment &assignment, unsigned operand,
-                                 ShardingAttr sharding, RankedTensorType type) const {
-  double seconds = 0;
-  for (auto [d, dim] : llvm::enumerate(rule.operands[operand])) {
-    if (dim.size() != 1 || rule.factors[dim.front()].operandSize < 0 || assignment[dim.front()].empty())
-      continue;
-    const Factor &factor = rule.factors[dim.front()];
-    double chunk = getLocalSize(factor.operandSize, assignment[dim.front()], mesh);
-    double window =
-        (getLocalSize(factor.size, assignment[dim.front()], mesh) - 1.0) * factor.stride + factor.window;
-    double slab = getLocalBytes(sharding, type.getElementType()) / chunk;
-    seconds += costs.getExchangeSeconds(std::max(window - chunk, 1.0) * slab, assignment[dim.front()]);
-  }
-  return seconds;
-}
-
-SmallVector<Model::Exchange, 2> Model::getStatistics(const FactorRule &rule,
-                                                     const Assignment &assignment) const {
-  Exchange exchange;
-  for (auto [factor, split] : llvm::zip_equal(rule.factors, assignment))
-    if (factor.staged)
-      llvm::append_range(exchange.axes, split);
-  if (exchange.axes.empty())
-    return {};
-  for (unsigned axis : exchange.axes)
-    exchange.ranks *= mesh.getAxisSize(axis);
-  double rows = 1;
-  for (const DimFactors &dim : rule.operands.front())
-    for (unsigned f : dim)
-      if (!rule.factors[f].staged)
-        rows *= static_cast<double>(getLocalSize(rule.factors[f].size, assignment[f], mesh));
-  SmallVector<Exchange, 2> exchanges;
-  for (const Statistic &statistic : rule.statistics) {
-    exchange.kind = statistic.isGathered ? MoveKind::AllGather : MoveKind::AllReduce;
-    exchange.bytes =
-        rows * statistic.bytes * (statistic.isGathered ? static_cast<double>(exchange.ranks) : 1);
-    exchanges.push_back(exchange);
-  }
-  return exchanges;
-}
-
-OpChoices Model::makeChoices(Operation *op, Candidates candidates) const {
-  const FactorRule &rule = getRule(op).rule;
-  OpChoices choices;
-  choices.isWhole = candidates.isWhole;
-  choices.resultBytes.resize(op->getNumResults());
-  SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
-  for (const Assignment &assignment : candidates.assignments) {
-    double operandBytes = 0, resultBytes = 0, exchange = 0;
-    for (const Exchange &statistics : getStatistics(rule, assignment))
-      exchange += costs.getMoveSeconds(statistics.kind, statistics.bytes, statistics.axes);
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      auto type = dyn_cast<RankedTensorType>(operand.getType());
-      if (!type)
-        continue;
-      wants[i].push_back(getOperandSharding(op, i, rule, assignment));
-      operandBytes += getLocalBytes(wants[i].back(), type.getElementType());
-      exchange += getExchangeSeconds(rule, assignment, i, wants[i].back(), type);
-    }
-    for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      haves[i].push_back(getResultSharding(op, i, rule, assignment));
-      double local = getLocalBytes(haves[i].back(), getTensor(result).getElementType());
-      resultBytes += local;
-      choices.resultBytes[i].push_back(static_cast<int64_t>(local));
-    }
-    choices.seconds.push_back(
-        static_cast<double>(getTimes(op)) *
-        (exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes)));
-  }
-  for (auto &list : haves)
-    choices.haves.push_back(makeCandidateLayouts(op->getContext(), list));
-  for (auto &list : wants)
-    choices.wants.push_back(makeCandidateLayouts(op->getContext(), list));
-  choices.assignments = std::move(candidates.assignments);
-  return choices;
-}
-
-Model::RuleKey Model::getRuleKey(Operation *op) const {
-  auto batch = batchOf.find(op);
-  return {&getRule(op), batch == batchOf.end() ? -1 : static_cast<int>(batch->second), deferring.contains(op),
-          recipe ? recipe->getKey(op) : std::vector<int>()};
-}
-
-FactorRule Model::getTurnRule(const RuleKey &key) const {
-  FactorRule rule = std::get<0>(key)->rule;
-  if (int batch = std::get<1>(key); batch >= 0) {
-    int64_t &rows = rule.factors[batch].size;
-    rows = static_cast<int64_t>(llvm::divideCeil(rows, mesh.getNumTurns()));
-  }
-  return rule;
-}
-
-/// Layouts that are enumerated of one op, and sums of two costs that all kinds of ops together may take, each
-/// its number of layouts cubed: what it takes to leave an op out between two others.
-static constexpr size_t kMostEnumerated = 1024;
-static constexpr double kMostSums = 8e8;
-
-void Model::enumerateCandidates() {
-  for (auto &[function, refinement] : refinements)
-    for (Operation &op : function.front().without_terminator()) {
-      if (isa<ParameterOp>(op))
-        continue;
-      auto [at, isNew] = candidatesOfRule.try_emplace(getRuleKey(&op));
-      if (!isNew)
-        continue;
-      FactorRule rule = getTurnRule(at->first); // ranks divide what a turn does
-      CandidateLimits limits;
-      limits.carriesSums = deferring.contains(&op);
-      // A recipe may ask for those that are not the plainest.
-      limits.most = recipe ? Recipe::kMostCandidates : kMostEnumerated;
-      Candidates &candidates = at->second = enumerateAssignments(rule, mesh, limits);
-      if (recipe)
-        candidates.isAsAsked = recipe->narrow(&op, rule, candidates.assignments);
-    }
-  auto countSums = [&](size_t most) {
-    double sums = 0;
-    for (const auto &[key, candidates] : candidatesOfRule)
-      sums += std::pow(static_cast<double>(std::min(candidates.assignments.size(), most)), 3);
-    return sums;
-  };
-  size_t most = kMostEnumerated;
-  while (most > 64 && countSums(most) > kMostSums)
-    most -= most / 16;
-  // Also with a recipe: ops of which it asks nothing have all of theirs.
-  if (most < kMostEnumerated || recipe)
-    for (auto &[key, candidates] : candidatesOfRule)
-      keepPlainest(candidates, getTurnRule(key), mesh, most);
-}
-
-void Model::addLoopAxis(Operation *op, Assignment &assignment) const {
-  if (auto batch = batchOf.find(op); batch != batchOf.end())
-    assignment[batch->second].insert(assignment[batch->second].begin(),
-                                     static_cast<unsigned>(mesh.getLoopAxis()));
-}
-
-std::shared_ptr<const OpChoices> Model::getChoices(Operation *op, StringRef name, std::vector<Pin> &pins) {
-  const RefinedRule &refined = getRule(op);
-  std::shared_ptr<const OpChoices> &free = choicesOfRule[getRuleKey(op)];
-  if (!free) {
-    Candidates candidates = std::move(candidatesOfRule[getRuleKey(op)]);
-    if (recipe && !candidates.isAsAsked && recipe->isAnchor(op))
-      emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
-                                << "' asks: some axis does not fit its sizes, and the search decides";
-    for (Assignment &assignment : candidates.assignments)
-      addLoopAxis(op, assignment);
-    free = std::make_shared<OpChoices>(makeChoices(op, std::move(candidates)));
-  }
-  if (pins.empty())
-    return free;
-  std::vector<std::string> names = getNames(op->getLoc());
-  names.push_back(name.str());
-  names.push_back(getProgramName(name, op->getParentOfType<func::FuncOp>()));
-  std::optional<Assignment> pinned;
-  ShardingAttr pinnedResult;
-  const Pin *resultPin = nullptr;
-  for (Pin &pin : pins) {
-    if (!pin.matches(names))
-      continue;
-    if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
-      pin.isUsed = true;
-      pinned = asked;
-      addLoopAxis(op, *pinned);
-      pinnedResult = {};
-    } else if (op->getNumResults() > 0) {
-      if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
-        pinnedResult = asked;
-        resultPin = &pin;
-      }
-    }
-  }
-  if (!pinned && !pinnedResult)
-    return free;
-  std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;
-  if (pinnedResult) {
-    llvm::erase_if(fitting, [&](const Assignment &assignment) {
-      return dropLoop(getResultSharding(op, 0, refined.rule, assignment), mesh) != pinnedResult;
-    });
-    if (fitting.empty()) {
-      emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
-                              << "' cannot be met: no layout of this op "
-                              << "gives " << printSharding(pinnedResult, mesh);
-      return nullptr;
-    }
-    resultPin->isUsed = true;
-  }
-  return std::make_shared<OpChoices>(makeChoices(op, {std::move(fitting)}));
-}
-
 LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
   NodeInfo info;
-  info.choices = getChoices(op, name, pins);
+  info.choices =
+      builder.getChoices(op, name, getProgramName(name, op->getParentOfType<func::FuncOp>()), pins);
   if (!info.choices)
     return failure();
   const OpChoices &choices = *info.choices;
@@ -488,7 +241,7 @@ void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layo
 int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish, int64_t parts) {
   std::vector<search::Candidate> candidates;
   for (ShardingAttr layout : info.layouts) {
-    int64_t bytes = getLocalBytes(layout, type.getElementType());
+    int64_t bytes = getLocalBytes(layout, type.getElementType(), mesh);
     if (findLoop(layout, mesh))
       bytes *= parts;
     candidates.push_back({0, {{begin, finish, bytes}}});
@@ -552,7 +305,7 @@ LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins)
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
     info.layouts = getDemands(argument, {});
     if (recipe)
-      if (auto asked = recipe->getLayouts(argument, *refinements.find(function)->second))
+      if (auto asked = recipe->getLayouts(argument, builder.getRefinement(function)))
         info.layouts = std::move(*asked);
     RankedTensorType type = getTensor(argument);
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
@@ -648,7 +401,8 @@ void Model::addParameterUse(const Transfer &transfer, int64_t step) {
     info.layouts.push_back(layout);
     ofUse->of.push_back(static_cast<int32_t>(i % asked.size()));
     if (i >= asked.size())
-      candidate.memory.push_back({step, step + 1, static_cast<int64_t>(getLocalBytes(layout, element))});
+      candidate.memory.push_back(
+          {step, step + 1, static_cast<int64_t>(getLocalBytes(layout, element, mesh))});
   }
   ofUse->count = static_cast<int32_t>(asked.size());
   auto toCopy = std::make_shared<search::CostTable>(), toUse = std::make_shared<search::CostTable>();
@@ -687,17 +441,14 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     for (Operation &op : function.front().without_terminator())
       if (!isa<ShardingRuleOpInterface>(op))
         return op.emitOpError() << "has no sharding rule, so that no layout can be searched for it";
-    refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
-    deferring.insert_range(findDeferringOps(function, *refinements.back().second));
-    if (recipe)
-      recipe->read(function, *refinements.back().second);
+    builder.add(function);
+    functions.push_back(function);
   }
-  if (failed(readLoop()))
+  if (failed(builder.enumerate()))
     return failure();
-  enumerateCandidates();
   numberSteps();
   problem.memoryLimit = memoryLimit;
-  for (auto &[function, refinement] : refinements) {
+  for (func::FuncOp function : functions) {
     llvm::DenseMap<Operation *, std::string> names = getUniqueNames(function);
     for (Operation &op : function.front().without_terminator())
       if (!isa<ParameterOp>(op) && failed(addOp(&op, names[&op], pins)))
@@ -705,10 +456,10 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   }
   if (failed(addParameters(pins)))
     return failure();
-  for (auto &[function, refinement] : refinements)
+  for (func::FuncOp function : functions)
     if (failed(addArguments(function, pins)) || failed(addResults(function, pins)))
       return failure();
-  for (auto &[function, refinement] : refinements)
+  for (func::FuncOp function : functions)
     addTransfers(function);
   // Uses of one value whose candidates ask for the same layouts mostly choose the same, and then share one
   // transfer.

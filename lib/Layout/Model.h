@@ -7,10 +7,7 @@
 #ifndef COLOSSAL_LIB_LAYOUT_MODEL_H
 #define COLOSSAL_LIB_LAYOUT_MODEL_H
 
-#include "Candidates.h"
-#include "Costs.h"
-#include "Pins.h"
-#include "Recipe.h"
+#include "OpChoices.h"
 
 #include "colossal/Search/Problem.h"
 #include "dialects/Dist/Loop.h"
@@ -20,27 +17,6 @@
 #include <optional>
 
 namespace colossal::layout {
-
-/// The layouts of a tensor that the candidates of a node make: those that differ, and which one each
-/// candidate has. Candidates that differ in factors which the tensor lacks share one.
-struct CandidateLayouts {
-  mlir::ArrayAttr distinct; ///< ShardingAttr, each once
-  std::shared_ptr<const search::Classes> classes;
-
-  dist::ShardingAttr operator[](int32_t candidate) const {
-    return llvm::cast<dist::ShardingAttr>(distinct[classes->of[candidate]]);
-  }
-};
-CandidateLayouts makeCandidateLayouts(mlir::MLIRContext *context, llvm::ArrayRef<dist::ShardingAttr> layouts);
-
-/// The candidates of an op, which all ops of one refined rule share, and what they mean for its tensors.
-struct OpChoices {
-  std::vector<dist::Assignment> assignments;
-  bool isWhole = true;                              ///< no assignment is left out
-  std::vector<double> seconds;                      ///< per assignment: computing and exchanging windows
-  llvm::SmallVector<CandidateLayouts> wants, haves; ///< per operand (result)
-  std::vector<std::vector<int64_t>> resultBytes;    ///< per result and assignment, of one rank's shard
-};
 
 /// What a node of the problem is in the module.
 struct NodeInfo {
@@ -75,7 +51,8 @@ public:
             [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
               return costs.getMoveSeconds(kind, bytes, axes);
             },
-            costs.areAxesAlike()) {}
+            costs.areAxesAlike()),
+        builder(mesh, costs, this->recipe) {}
 
   /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
   /// cannot be met.
@@ -93,25 +70,10 @@ public:
   const std::vector<Transfer> &getTransfers() const { return transfers; }
   /// Ops that have more layouts than were looked at.
   unsigned countCutOps() const;
-  const dist::RefinedRule &getRule(mlir::Operation *op) const {
-    return refinements.find(op->getParentOfType<mlir::func::FuncOp>())->second->get(op);
-  }
-  /// What the ranks of an op exchange between its stages.
-  struct Exchange {
-    dist::MoveKind kind = dist::MoveKind::AllReduce;
-    double bytes = 0; ///< as in dist::Move
-    llvm::SmallVector<unsigned, 2> axes;
-    int64_t ranks = 1;
-  };
-  llvm::SmallVector<Exchange, 2> getStatistics(const dist::FactorRule &rule,
-                                               const dist::Assignment &assignment) const;
-  /// How often an op runs in a run of its program: in each turn of the loop, or once.
-  int64_t getTimes(mlir::Operation *op) const { return batchOf.contains(op) ? mesh.getNumTurns() : 1; }
+  const OpChoicesBuilder &getBuilder() const { return builder; }
   dist::Resharder &getResharder() { return resharder; }
   dist::MeshAttr getMesh() const { return mesh; }
   const cost::Machine &getMachine() const { return costs.getMachine(); }
-  /// Bytes of one rank's shard.
-  double getLocalBytes(dist::ShardingAttr sharding, mlir::Type element) const;
 
 private:
   mlir::ModuleOp module;
@@ -122,7 +84,8 @@ private:
   dist::Resharder resharder;
   std::vector<NodeInfo> nodes;
   std::vector<Transfer> transfers;
-  llvm::MapVector<mlir::func::FuncOp, std::unique_ptr<dist::RefinementAnalysis>> refinements;
+  OpChoicesBuilder builder;
+  llvm::SmallVector<mlir::func::FuncOp> functions;
   struct Source {
     int node = -1;
     CandidateLayouts layouts;
@@ -130,17 +93,6 @@ private:
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  /// What the choices of an op depend on without pins: its rule, the factor that the loop axis stands on (-1:
-  /// none), whether sums are carried, and what the recipe sees in it.
-  using RuleKey = std::tuple<const dist::RefinedRule *, int, bool, std::vector<int>>;
-  RuleKey getRuleKey(mlir::Operation *op) const;
-  /// The rule of what a turn of the loop does.
-  dist::FactorRule getTurnRule(const RuleKey &key) const;
-  std::map<RuleKey, Candidates> candidatesOfRule; ///< until choices are made of them
-  std::map<RuleKey, std::shared_ptr<const OpChoices>> choicesOfRule;
-  llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
-  /// Ops of which each turn of the mesh's loop does a part, and the factor that the loop axis stands on.
-  llvm::DenseMap<mlir::Operation *, unsigned> batchOf;
   std::map<std::tuple<const void *, const void *, unsigned, unsigned, bool>,
            std::shared_ptr<const search::CostTable>>
       tables;
@@ -149,11 +101,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> lastUse;
   int64_t end = 0;
 
-  /// Reads where earlier passes have put the loop axis of the mesh.
-  mlir::LogicalResult readLoop();
   void numberSteps();
-  /// All layouts of all ops, or, where these are more than a search should take, as many of each.
-  void enumerateCandidates();
   /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
   /// without it. `isWhole`: those that are no boxes of the tensor go, too.
   void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place,
@@ -163,15 +111,6 @@ private:
   mlir::LogicalResult keepLoop(NodeInfo &info, mlir::DictionaryAttr attributes, mlir::Location loc) const;
   /// How many turns' parts of an argument or result with these attributes a rank holds at once.
   int64_t countParts(mlir::DictionaryAttr attributes) const;
-  double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
-                            unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
-  /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
-  void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
-  OpChoices makeChoices(mlir::Operation *op, Candidates candidates) const;
-  /// The choices among the layouts of `op` that pins leave; null, with a diagnostic, where a pin cannot be
-  /// met.
-  std::shared_ptr<const OpChoices> getChoices(mlir::Operation *op, llvm::StringRef name,
-                                              std::vector<Pin> &pins);
   mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
   mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);

@@ -1,10 +1,10 @@
 //===- OpPrices.cpp - what ops take, before any layout is chosen ------------===//
 #include "colossal/Layout/OpPrices.h"
 
-#include "Candidates.h"
-#include "Costs.h"
+#include "OpChoices.h"
 #include "colossal/Cost/CostModel.h"
 #include "colossal/Partition/Refinement.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include <limits>
 
@@ -12,13 +12,6 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
-
-static double getLocalBytes(ShardingAttr sharding, Type type, MeshAttr mesh) {
-  double bytes = getElementBytes(cast<RankedTensorType>(type).getElementType());
-  for (int64_t size : sharding.getLocalShape(mesh))
-    bytes *= static_cast<double>(size);
-  return bytes;
-}
 
 /// Of an op; the plainest, which are as fast as any.
 static constexpr size_t kMostPriced = 256;
@@ -32,9 +25,11 @@ static double priceFastest(Operation *op, const FactorRule &rule, MeshAttr mesh,
     double operands = 0, results = 0;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
       if (isa<RankedTensorType>(operand.getType()))
-        operands += getLocalBytes(getOperandSharding(op, i, rule, assignment), operand.getType(), mesh);
+        operands += getLocalBytes(getOperandSharding(op, i, rule, assignment),
+                                  getElementTypeOrSelf(operand.getType()), mesh);
     for (auto [i, result] : llvm::enumerate(op->getResults()))
-      results += getLocalBytes(getResultSharding(op, i, rule, assignment), result.getType(), mesh);
+      results += getLocalBytes(getResultSharding(op, i, rule, assignment),
+                               getElementTypeOrSelf(result.getType()), mesh);
     least = std::min(least, costs.getOpSeconds(op, rule, assignment, operands, results));
   }
   return least;

@@ -45,7 +45,7 @@ static std::string getPattern(StringRef name) {
 
 static std::string printLayout(const Model &model, const NodeInfo &node, int32_t candidate) {
   if (node.kind == NodeInfo::Kind::Op)
-    return printAssignment(model.getRule(node.ops.front()), node.choices->assignments[candidate],
+    return printAssignment(model.getBuilder().getRule(node.ops.front()), node.choices->assignments[candidate],
                            model.getMesh());
   return printSharding(node.layouts[candidate], model.getMesh());
 }
@@ -120,11 +120,42 @@ std::string layout::describeMemory(const Model &model, const search::Assignment 
   return text;
 }
 
-void layout::describe(Model &model, const search::Solution &solution, LayoutReport &report) {
-  const search::Assignment &chosen = solution.assignment;
+namespace {
+
+/// Fills a report of one answer, node by node.
+class Describer {
+public:
+  Describer(Model &model, const search::Assignment &chosen, LayoutReport &report)
+      : model(model), chosen(chosen), report(report) {}
+
+  void addTransfers();
+  void addNode(int number);
+  void summarize(const search::Solution &solution);
+
+private:
+  /// A collective that is run once, in the report's sums and at the line of node `number`.
+  void addCollective(const std::string &kind, double sent, int64_t times, int number) {
+    auto &[count, bytes] = report.collectives[kind];
+    count += times;
+    sent *= static_cast<double>(times);
+    bytes += sent;
+    moves[number] += ", " + kind + " " + printBytes(sent);
+  }
+  void addStatistics(int number);
+  void printPrediction(const search::Solution &solution);
+
+  Model &model;
+  const search::Assignment &chosen;
+  LayoutReport &report;
   double compute = 0, communication = 0;
+  std::map<int, std::string> moves;                     ///< by node, what its operands need
+  std::vector<std::pair<std::string, unsigned>> blocks; ///< lines in order, and how often they stand
+  llvm::StringMap<size_t> blockOf;
+};
+
+/// What brings values to their users; one transfer serves all that ask for the same layout.
+void Describer::addTransfers() {
   std::set<std::tuple<void *, const void *>> seen;
-  std::map<int, std::string> moves; // by user, what its operands need
   for (const Transfer &transfer : model.getTransfers()) {
     ShardingAttr have = transfer.have[chosen[transfer.from]];
     ShardingAttr want = transfer.want[chosen[transfer.to]];
@@ -138,70 +169,58 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
     Value value = transfer.value;
     auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
     report.predictedByFunction[function.getName().str()] += path->cost;
-    for (const Move &move : path->moves) {
-      double sent = getSentBytes(move.kind, move.bytes, move.ranks) * static_cast<double>(move.times);
-      if (!isCollective(move.kind))
-        continue;
-      auto &[count, bytes] = report.collectives[stringify(move.kind).str()];
-      count += move.times;
-      bytes += sent;
-      moves[transfer.to] += ", " + stringify(move.kind).str() + " " + printBytes(sent);
-    }
+    for (const Move &move : path->moves)
+      if (isCollective(move.kind))
+        addCollective(stringify(move.kind).str(), getSentBytes(move.kind, move.bytes, move.ranks), move.times,
+                      transfer.to);
   }
-  std::vector<std::pair<std::string, unsigned>> blocks; // lines in order, and how often they stand
-  llvm::StringMap<size_t> blockOf;
-  for (auto [i, node] : llvm::enumerate(model.getNodes())) {
-    int32_t candidate = chosen[i];
-    compute += node.getSeconds(candidate);
-    if (!node.ops.empty())
-      report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] +=
-          node.getSeconds(candidate);
-    if (node.kind == NodeInfo::Kind::Copy)
-      continue;
-    if (node.kind == NodeInfo::Kind::Op) {
-      Operation *op = node.ops.front();
-      double sent = 0;
-      for (const Model::Exchange &exchange :
-           model.getStatistics(model.getRule(op).rule, node.choices->assignments[candidate]))
-        sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks) *
-                static_cast<double>(model.getTimes(op));
-      if (sent > 0) {
-        auto &[count, bytes] = report.collectives["statistics"];
-        count += model.getTimes(op);
-        bytes += sent;
-        moves[static_cast<int>(i)] += ", statistics " + printBytes(sent);
-      }
-    }
-    std::string layout = printLayout(model, node, candidate);
-    std::string name = model.getProgramName(node.name, node.function);
-    report.pins += escapeName(name) + "=" + layout + "\n";
-    std::string line = getKindName(node).str() + " '" + name + "': " + layout;
-    if (node.getSeconds(candidate) > 0)
-      line += ", " + printSeconds(node.getSeconds(candidate));
-    report.explanation += line + moves[i] + "\n";
-    report.chosen.push_back({getKindName(node).str(), name, layout, node.getSeconds(candidate),
-                             StringRef(moves[i]).ltrim(", ").str()});
-    // The summary names what works: ops that do more than move and add, and all that communicates.
-    bool isHeavy = node.kind == NodeInfo::Kind::Op && node.getSeconds(candidate) > 0 &&
-                   cast<dist::ShardingRuleOpInterface>(node.ops.front()).isHeavy();
-    if (isHeavy || !moves[i].empty()) {
-      std::string block =
-          "  " + getKindName(node).str() + " " + getPattern(node.name) + ": " + layout + moves[i];
-      auto [it, isNew] = blockOf.try_emplace(block, blocks.size());
-      if (isNew)
-        blocks.push_back({block, 0});
-      ++blocks[it->second].second;
-    }
-  }
-  report.predictedSeconds = compute + communication;
+}
+
+/// What the ranks of an op exchange between its stages.
+void Describer::addStatistics(int number) {
+  const NodeInfo &node = model.getNodes()[number];
+  double sent = 0;
+  for (const Exchange &exchange : model.getBuilder().getStatistics(
+           model.getBuilder().getRule(node.ops.front()).rule, node.choices->assignments[chosen[number]]))
+    sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks);
+  if (sent > 0)
+    addCollective("statistics", sent, model.getBuilder().getTimes(node.ops.front()), number);
+}
+
+void Describer::addNode(int number) {
+  const NodeInfo &node = model.getNodes()[number];
+  int32_t candidate = chosen[number];
+  double seconds = node.getSeconds(candidate);
+  compute += seconds;
+  if (!node.ops.empty())
+    report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] += seconds;
+  if (node.kind == NodeInfo::Kind::Copy)
+    return;
+  if (node.kind == NodeInfo::Kind::Op)
+    addStatistics(number);
+  const std::string layout = printLayout(model, node, candidate), kind = getKindName(node).str(),
+                    name = model.getProgramName(node.name, node.function), &needs = moves[number];
+  report.pins += escapeName(name) + "=" + layout + "\n";
+  std::string line = kind + " '" + name + "': " + layout;
+  if (seconds > 0)
+    line += ", " + printSeconds(seconds);
+  report.explanation += line + needs + "\n";
+  report.chosen.push_back({kind, name, layout, seconds, StringRef(needs).ltrim(", ").str()});
+  // The summary names what works: ops that do more than move and add, and all that communicates.
+  bool isHeavy = node.kind == NodeInfo::Kind::Op && seconds > 0 &&
+                 cast<dist::ShardingRuleOpInterface>(node.ops.front()).isHeavy();
+  if (!isHeavy && needs.empty())
+    return;
+  std::string block = "  " + kind + " " + getPattern(node.name) + ": " + layout + needs;
+  auto [it, isNew] = blockOf.try_emplace(block, blocks.size());
+  if (isNew)
+    blocks.push_back({block, 0});
+  ++blocks[it->second].second;
+}
+
+void Describer::printPrediction(const search::Solution &solution) {
   std::string &out = report.summary;
-  for (auto &[line, count] : blocks)
-    out += line + (count > 1 ? " (" + std::to_string(count) + " times)" : "") + "\n";
-  out += "memory per rank, as searched: " + printMemory(measureMemory(model, chosen)) + "\n";
-  out += "bytes sent per rank:";
-  for (auto &[kind, use] : report.collectives)
-    out += " " + kind + " " + printBytes(use.bytes) + " in " + std::to_string(use.count) + ";";
-  out += report.collectives.empty() ? " none\n" : "\n";
+  report.predictedSeconds = compute + communication;
   const std::string foreign = describeForeignTimes(model.getMachine());
   if (!foreign.empty()) {
     out += foreign + "\n";
@@ -217,10 +236,32 @@ void layout::describe(Model &model, const search::Solution &solution, LayoutRepo
                .str();
   }
   out += "\n";
+}
+
+void Describer::summarize(const search::Solution &solution) {
+  std::string &out = report.summary;
+  for (auto &[line, count] : blocks)
+    out += line + (count > 1 ? " (" + std::to_string(count) + " times)" : "") + "\n";
+  out += "memory per rank, as searched: " + printMemory(measureMemory(model, chosen)) + "\n";
+  out += "bytes sent per rank:";
+  for (auto &[kind, use] : report.collectives)
+    out += " " + kind + " " + printBytes(use.bytes) + " in " + std::to_string(use.count) + ";";
+  out += report.collectives.empty() ? " none\n" : "\n";
+  printPrediction(solution);
   if (unsigned cut = model.countCutOps())
     out += llvm::formatv(
                "{0} ops have more layouts on this mesh than were searched (those that put the axes on few "
                "factors, in the mesh's order); pins reach the others\n",
                cut)
                .str();
+}
+
+} // namespace
+
+void layout::describe(Model &model, const search::Solution &solution, LayoutReport &report) {
+  Describer describer(model, solution.assignment, report);
+  describer.addTransfers();
+  for (int node = 0; node < static_cast<int>(model.getNodes().size()); ++node)
+    describer.addNode(node);
+  describer.summarize(solution);
 }

@@ -1,0 +1,277 @@
+//===- OpChoices.cpp - the layouts that ops may have ------------------------===//
+#include "OpChoices.h"
+
+#include "DeferredSums.h"
+#include "Names.h"
+#include "dialects/Colossal/Colossal.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+static RankedTensorType getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+double layout::getLocalBytes(ShardingAttr sharding, Type element, MeshAttr mesh) {
+  double bytes = getElementBytes(element);
+  for (int64_t size : sharding.getLocalShape(mesh))
+    bytes *= size;
+  return bytes;
+}
+
+/// A layout as numbers, by which layouts of one tensor are put in an order that is the same for all ops.
+static SmallVector<int64_t, 16> spell(ShardingAttr layout) {
+  SmallVector<int64_t, 16> words;
+  for (DimShardingAttr dim : layout.getDims()) {
+    for (FactorShardAttr factor : dim.getFactors()) {
+      words.push_back(factor.getSize());
+      llvm::append_range(words, factor.getAxes());
+      words.push_back(-1);
+    }
+    words.push_back(-2);
+  }
+  llvm::append_range(words, layout.getPartialAxes());
+  words.push_back(static_cast<int64_t>(layout.getPartialKind()));
+  return words;
+}
+
+CandidateLayouts layout::makeCandidateLayouts(MLIRContext *context, ArrayRef<ShardingAttr> layouts) {
+  llvm::DenseMap<Attribute, int32_t> numbers;
+  std::vector<std::pair<SmallVector<int64_t, 16>, Attribute>> order;
+  for (ShardingAttr layout : layouts)
+    if (numbers.try_emplace(layout, 0).second)
+      order.push_back({spell(layout), layout});
+  // In one order, whatever that of the candidates: so ops that take and give the same layouts share tables.
+  llvm::sort(order, [](const auto &a, const auto &b) { return a.first < b.first; });
+  SmallVector<Attribute> distinct;
+  for (auto &[words, layout] : order) {
+    numbers[layout] = static_cast<int32_t>(distinct.size());
+    distinct.push_back(layout);
+  }
+  auto classes = std::make_shared<search::Classes>();
+  for (ShardingAttr layout : layouts)
+    classes->of.push_back(numbers[layout]);
+  classes->count = static_cast<int32_t>(distinct.size());
+  return {ArrayAttr::get(context, distinct), std::move(classes)};
+}
+
+LogicalResult OpChoicesBuilder::readLoop() {
+  if (mesh.getLoopAxis() < 0)
+    return success();
+  for (auto &[function, refinement] : refinements)
+    for (Operation &op : function.front().without_terminator()) {
+      FailureOr<Assignment> given = getAssignment(&op, refinement->get(&op).rule, mesh);
+      if (failed(given))
+        return failure();
+      for (auto [f, axes] : llvm::enumerate(*given))
+        if (llvm::is_contained(axes, static_cast<unsigned>(mesh.getLoopAxis())))
+          batchOf[&op] = f;
+    }
+  return success();
+}
+
+void OpChoicesBuilder::add(func::FuncOp function) {
+  refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
+  deferring.insert_range(findDeferringOps(function, getRefinement(function)));
+  if (recipe)
+    recipe->read(function, getRefinement(function));
+}
+
+/// What bringing the windows of an operand takes: the elements that its neighbours' shards hold.
+double OpChoicesBuilder::getExchangeSeconds(const FactorRule &rule, const Assignment &assignment,
+                                            unsigned operand, ShardingAttr sharding,
+                                            RankedTensorType type) const {
+  double seconds = 0;
+  for (auto [d, dim] : llvm::enumerate(rule.operands[operand])) {
+    if (dim.size() != 1 || rule.factors[dim.front()].operandSize < 0 || assignment[dim.front()].empty())
+      continue;
+    const Factor &factor = rule.factors[dim.front()];
+    double chunk = getLocalSize(factor.operandSize, assignment[dim.front()], mesh);
+    double window =
+        (getLocalSize(factor.size, assignment[dim.front()], mesh) - 1.0) * factor.stride + factor.window;
+    double slab = getLocalBytes(sharding, type.getElementType(), mesh) / chunk;
+    seconds += costs.getExchangeSeconds(std::max(window - chunk, 1.0) * slab, assignment[dim.front()]);
+  }
+  return seconds;
+}
+
+SmallVector<Exchange, 2> OpChoicesBuilder::getStatistics(const FactorRule &rule,
+                                                         const Assignment &assignment) const {
+  Exchange exchange;
+  for (auto [factor, split] : llvm::zip_equal(rule.factors, assignment))
+    if (factor.staged)
+      llvm::append_range(exchange.axes, split);
+  if (exchange.axes.empty())
+    return {};
+  for (unsigned axis : exchange.axes)
+    exchange.ranks *= mesh.getAxisSize(axis);
+  double rows = 1;
+  for (const DimFactors &dim : rule.operands.front())
+    for (unsigned f : dim)
+      if (!rule.factors[f].staged)
+        rows *= static_cast<double>(getLocalSize(rule.factors[f].size, assignment[f], mesh));
+  SmallVector<Exchange, 2> exchanges;
+  for (const Statistic &statistic : rule.statistics) {
+    exchange.kind = statistic.isGathered ? MoveKind::AllGather : MoveKind::AllReduce;
+    exchange.bytes =
+        rows * statistic.bytes * (statistic.isGathered ? static_cast<double>(exchange.ranks) : 1);
+    exchanges.push_back(exchange);
+  }
+  return exchanges;
+}
+
+OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) const {
+  const FactorRule &rule = getRule(op).rule;
+  OpChoices choices;
+  choices.isWhole = candidates.isWhole;
+  choices.resultBytes.resize(op->getNumResults());
+  SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
+  for (const Assignment &assignment : candidates.assignments) {
+    double operandBytes = 0, resultBytes = 0, exchange = 0;
+    for (const Exchange &statistics : getStatistics(rule, assignment))
+      exchange += costs.getMoveSeconds(statistics.kind, statistics.bytes, statistics.axes);
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      if (!type)
+        continue;
+      wants[i].push_back(getOperandSharding(op, i, rule, assignment));
+      operandBytes += getLocalBytes(wants[i].back(), type.getElementType(), mesh);
+      exchange += getExchangeSeconds(rule, assignment, i, wants[i].back(), type);
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      haves[i].push_back(getResultSharding(op, i, rule, assignment));
+      double local = getLocalBytes(haves[i].back(), getTensor(result).getElementType(), mesh);
+      resultBytes += local;
+      choices.resultBytes[i].push_back(static_cast<int64_t>(local));
+    }
+    choices.seconds.push_back(
+        static_cast<double>(getTimes(op)) *
+        (exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes)));
+  }
+  for (auto &list : haves)
+    choices.haves.push_back(makeCandidateLayouts(op->getContext(), list));
+  for (auto &list : wants)
+    choices.wants.push_back(makeCandidateLayouts(op->getContext(), list));
+  choices.assignments = std::move(candidates.assignments);
+  return choices;
+}
+
+OpChoicesBuilder::RuleKey OpChoicesBuilder::getRuleKey(Operation *op) const {
+  auto batch = batchOf.find(op);
+  return {&getRule(op), batch == batchOf.end() ? -1 : static_cast<int>(batch->second), deferring.contains(op),
+          recipe ? recipe->getKey(op) : std::vector<int>()};
+}
+
+FactorRule OpChoicesBuilder::getTurnRule(const RuleKey &key) const {
+  FactorRule rule = std::get<0>(key)->rule;
+  if (int batch = std::get<1>(key); batch >= 0) {
+    int64_t &rows = rule.factors[batch].size;
+    rows = static_cast<int64_t>(llvm::divideCeil(rows, mesh.getNumTurns()));
+  }
+  return rule;
+}
+
+/// Layouts that are enumerated of one op, and sums of two costs that all kinds of ops together may take, each
+/// its number of layouts cubed: what it takes to leave an op out between two others.
+static constexpr size_t kMostEnumerated = 1024;
+static constexpr double kMostSums = 8e8;
+
+LogicalResult OpChoicesBuilder::enumerate() {
+  if (failed(readLoop()))
+    return failure();
+  for (auto &[function, refinement] : refinements)
+    for (Operation &op : function.front().without_terminator()) {
+      if (isa<ParameterOp>(op))
+        continue;
+      auto [at, isNew] = candidatesOfRule.try_emplace(getRuleKey(&op));
+      if (!isNew)
+        continue;
+      FactorRule rule = getTurnRule(at->first); // ranks divide what a turn does
+      CandidateLimits limits;
+      limits.carriesSums = deferring.contains(&op);
+      // A recipe may ask for those that are not the plainest.
+      limits.most = recipe ? Recipe::kMostCandidates : kMostEnumerated;
+      Candidates &candidates = at->second = enumerateAssignments(rule, mesh, limits);
+      if (recipe)
+        candidates.isAsAsked = recipe->narrow(&op, rule, candidates.assignments);
+    }
+  auto countSums = [&](size_t most) {
+    double sums = 0;
+    for (const auto &[key, candidates] : candidatesOfRule)
+      sums += std::pow(static_cast<double>(std::min(candidates.assignments.size(), most)), 3);
+    return sums;
+  };
+  size_t most = kMostEnumerated;
+  while (most > 64 && countSums(most) > kMostSums)
+    most -= most / 16;
+  // Also with a recipe: ops of which it asks nothing have all of theirs.
+  if (most < kMostEnumerated || recipe)
+    for (auto &[key, candidates] : candidatesOfRule)
+      keepPlainest(candidates, getTurnRule(key), mesh, most);
+  return success();
+}
+
+void OpChoicesBuilder::addLoopAxis(Operation *op, Assignment &assignment) const {
+  if (auto batch = batchOf.find(op); batch != batchOf.end())
+    assignment[batch->second].insert(assignment[batch->second].begin(),
+                                     static_cast<unsigned>(mesh.getLoopAxis()));
+}
+
+std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
+                                                              StringRef programName, std::vector<Pin> &pins) {
+  const RefinedRule &refined = getRule(op);
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[getRuleKey(op)];
+  if (!free) {
+    Candidates candidates = std::move(candidatesOfRule[getRuleKey(op)]);
+    if (recipe && !candidates.isAsAsked && recipe->isAnchor(op))
+      emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
+                                << "' asks: some axis does not fit its sizes, and the search decides";
+    for (Assignment &assignment : candidates.assignments)
+      addLoopAxis(op, assignment);
+    free = std::make_shared<OpChoices>(makeChoices(op, std::move(candidates)));
+  }
+  if (pins.empty())
+    return free;
+  std::vector<std::string> names = getNames(op->getLoc());
+  names.push_back(name.str());
+  names.push_back(programName.str());
+  std::optional<Assignment> pinned;
+  ShardingAttr pinnedResult;
+  const Pin *resultPin = nullptr;
+  for (Pin &pin : pins) {
+    if (!pin.matches(names))
+      continue;
+    if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
+      pin.isUsed = true;
+      pinned = asked;
+      addLoopAxis(op, *pinned);
+      pinnedResult = {};
+    } else if (op->getNumResults() > 0) {
+      if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
+        pinnedResult = asked;
+        resultPin = &pin;
+      }
+    }
+  }
+  if (!pinned && !pinnedResult)
+    return free;
+  std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;
+  if (pinnedResult) {
+    llvm::erase_if(fitting, [&](const Assignment &assignment) {
+      return dropLoop(getResultSharding(op, 0, refined.rule, assignment), mesh) != pinnedResult;
+    });
+    if (fitting.empty()) {
+      emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
+                              << "' cannot be met: no layout of this op "
+                              << "gives " << printSharding(pinnedResult, mesh);
+      return nullptr;
+    }
+    resultPin->isUsed = true;
+  }
+  return std::make_shared<OpChoices>(makeChoices(op, {std::move(fitting)}));
+}
