@@ -8,7 +8,6 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -18,10 +17,6 @@ using namespace colossal::layout;
 
 static RankedTensorType getTensor(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-static SmallVector<ShardingAttr> getLayouts(ArrayAttr distinct) {
-  return llvm::map_to_vector(distinct, [](Attribute layout) { return cast<ShardingAttr>(layout); });
 }
 
 /// Work-free ops of one operand are views: their result lies in the operand's memory.
@@ -347,7 +342,10 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1,
                              countParts(attributes));
-    transfers.push_back({value, sources[value].node, node, sources[value].layouts, want, false});
+    const Source &source = sources[value];
+    transfers.push_back({value, source.node, node, source.layouts, want,
+                         moves.getRows(source.layouts.distinct, {}), source.layouts.classes, false, node,
+                         source.node, source.layouts});
   }
   return success();
 }
@@ -356,69 +354,150 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
 // Edges
 //===----------------------------------------------------------------------===//
 
-search::CostTable Model::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
-                                      unsigned elementBytes, unsigned sharers, bool isParameter) {
-  constexpr double kDiscouraged = 100; // taken only where nothing else fits
-  std::vector<double> seconds = resharder.getCosts(froms, tos, elementBytes);
-  search::CostTable moves;
-  moves.reserve(seconds.size());
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
-    double cost = seconds[i];
-    if (recipe && !isParameter && from != to && !std::isinf(cost) &&
-        !recipe->allows(*resharder.find(from, to, elementBytes)))
-      cost *= kDiscouraged;
-    moves.push_back(std::isinf(cost) ? search::kForbidden : search::costFromSeconds(cost / sharers));
-  }
-  return moves;
-}
+/// Copies of less than this part of the limit are left to the reserve of what the search does not see.
+static constexpr int64_t kSmallCopyDivisor = 256;
 
-std::shared_ptr<const search::CostTable> Model::getTable(const Transfer &transfer, unsigned sharers) {
-  unsigned elementBytes = getElementBytes(getTensor(transfer.value).getElementType());
-  ArrayAttr have = transfer.have.distinct, want = transfer.want.distinct;
-  auto &table = tables[{have.getAsOpaquePointer(), want.getAsOpaquePointer(), elementBytes, sharers,
-                        transfer.isParameter}];
-  if (!table)
-    table = std::make_shared<search::CostTable>(
-        getMoveCosts(getLayouts(have), getLayouts(want), elementBytes, sharers, transfer.isParameter));
-  return table;
-}
-
-/// With a memory limit, the copy of a parameter that a use brings in another layout than the stored one
-/// counts while it lives. The copy is a node of its own between parameter and user: in the stored layout at
-/// no cost, or copied.
-void Model::addParameterUse(const Transfer &transfer, int64_t step) {
+bool Model::countsCopies(const Transfer &transfer, ArrayAttr layouts) const {
   Type element = getTensor(transfer.value).getElementType();
-  SmallVector<ShardingAttr> stored = getLayouts(transfer.have.distinct),
-                            asked = getLayouts(transfer.want.distinct);
+  return memoryLimit && llvm::any_of(layouts, [&](Attribute layout) {
+           return getLocalBytes(cast<ShardingAttr>(layout), element, mesh) >
+                  static_cast<double>(*memoryLimit / kSmallCopyDivisor);
+         });
+}
+
+std::pair<int64_t, int64_t> Model::getUseLife(int node, Value value) const {
+  if (nodes[node].kind == NodeInfo::Kind::Result) {
+    func::FuncOp function = nodes[node].function;
+    int64_t step = steps.lookup(function.front().getTerminator());
+    return {step, step + 1};
+  }
+  Operation *user = nodes[node].ops.front(), *maker = value.getDefiningOp();
+  int64_t step = steps.lookup(user);
+  // What all turns of the loop read is needed to its end.
+  if (builder.isInLoop(user) && !(maker && builder.isInLoop(maker)))
+    return {step, end};
+  // What a view shows lies in its operand.
+  return {step, isView(user) ? std::max(step + 1, lastUse.lookup(user->getResult(0))) : step + 1};
+}
+
+Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRows> asked, NodeInfo::Kind kind,
+                        int64_t begin, int64_t finish) {
+  Type element = getTensor(transfer.value).getElementType();
+  bool isCounted = countsCopies(transfer, asked->layouts);
+  unsigned bytes = getElementBytes(element);
+  SmallVector<ShardingAttr> layouts = getLayouts(asked->layouts);
   NodeInfo info;
-  info.kind = NodeInfo::Kind::Copy;
-  info.name = nodes[transfer.from].name;
-  std::vector<search::Candidate> candidates(2 * asked.size());
-  auto ofUse = std::make_shared<search::Classes>();
-  for (auto [i, candidate] : llvm::enumerate(candidates)) {
-    ShardingAttr layout = asked[i % asked.size()];
-    info.layouts.push_back(layout);
-    ofUse->of.push_back(static_cast<int32_t>(i % asked.size()));
-    if (i >= asked.size())
-      candidate.memory.push_back(
-          {step, step + 1, static_cast<int64_t>(getLocalBytes(layout, element, mesh))});
-  }
-  ofUse->count = static_cast<int32_t>(asked.size());
-  auto toCopy = std::make_shared<search::CostTable>(), toUse = std::make_shared<search::CostTable>();
-  search::CostTable moves = getMoveCosts(stored, asked, getElementBytes(element), 1, true);
-  for (auto [i, have] : llvm::enumerate(stored)) {
-    for (ShardingAttr layout : asked)
-      toCopy->push_back(have == layout ? 0 : search::kForbidden);
-    for (auto [j, layout] : llvm::enumerate(asked))
-      toCopy->push_back(have == layout ? search::kForbidden : moves[i * asked.size() + j]);
-  }
-  for (ShardingAttr layout : asked)
-    for (ShardingAttr want : asked)
-      toUse->push_back(layout == want ? 0 : search::kForbidden);
+  info.kind = kind;
+  info.name = nodes[transfer.maker].name;
+  info.value = transfer.value;
+  std::vector<search::Candidate> candidates;
+  auto layoutOf = std::make_shared<search::Classes>(), rowOf = std::make_shared<search::Classes>();
+  auto add = [&](int32_t row, int64_t counted) {
+    int32_t layout = asked->places[row].first;
+    info.layouts.push_back(layouts[layout]);
+    layoutOf->of.push_back(layout);
+    rowOf->of.push_back(row);
+    candidates.emplace_back();
+    if (counted > 0)
+      candidates.back().memory.push_back({begin, finish, counted});
+  };
+  // As it is there, for nothing; then, where that makes a difference, copied.
+  if (isCounted)
+    for (int32_t row = 0; row < static_cast<int32_t>(layouts.size()); ++row)
+      add(row, 0);
+  for (auto [row, places] : llvm::enumerate(asked->places))
+    add(static_cast<int32_t>(row),
+        isCounted ? static_cast<int64_t>(getLocalBytes(layouts[places.first], element, mesh)) : 0);
+  layoutOf->count = static_cast<int32_t>(layouts.size());
+  rowOf->count = static_cast<int32_t>(asked->places.size());
   int node = addNode(std::move(info), std::move(candidates));
-  problem.addEdge(transfer.from, node, toCopy, transfer.have.classes);
-  problem.addEdge(node, transfer.to, toUse, ofUse, transfer.want.classes);
+  problem.addEdge(transfer.from, node,
+                  moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.isParameter, isCounted),
+                  transfer.rowOf);
+  Transfer given = transfer;
+  given.from = node;
+  given.have = {asked->layouts, std::move(layoutOf)};
+  given.rows = std::move(asked);
+  given.rowOf = std::move(rowOf);
+  return given;
+}
+
+void Model::addUse(const Transfer &transfer) {
+  // An output is written where it is wanted.
+  if (countsCopies(transfer, transfer.want.distinct) && nodes[transfer.to].kind == NodeInfo::Kind::Op) {
+    auto [begin, finish] = getUseLife(transfer.to, transfer.value);
+    Transfer given =
+        addCopy(transfer, moves.getRows(transfer.want.distinct, {}), NodeInfo::Kind::Copy, begin, finish);
+    size_t count = transfer.want.distinct.size();
+    auto same = std::make_shared<search::CostTable>(count * count, search::kForbidden);
+    for (size_t i = 0; i < count; ++i)
+      (*same)[i * count + i] = 0;
+    problem.addEdge(given.from, transfer.to, same, given.rowOf, transfer.want.classes);
+    return;
+  }
+  std::shared_ptr<const search::CostTable> table =
+      moves.getTable(*transfer.rows, transfer.want.distinct,
+                     getElementBytes(getTensor(transfer.value).getElementType()), transfer.isParameter);
+  if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
+    problem.addEdge(transfer.from, transfer.to, table, transfer.rowOf, transfer.want.classes);
+}
+
+/// Rows of a shared value, beyond which its users are taken to go by way of what they share even where it was
+/// made as they want it: that costs more than it will in the program.
+static constexpr size_t kMostSharedRows = 400;
+
+void Model::shareUses() {
+  llvm::MapVector<Value, SmallVector<size_t, 2>> usesOf;
+  for (auto [i, transfer] : llvm::enumerate(transfers))
+    usesOf[transfer.value].push_back(i);
+  std::vector<Transfer> all;
+  for (auto &[value, uses] : usesOf) {
+    const Transfer &first = transfers[uses.front()];
+    // In whatever layout one of them asks for, or as it is made.
+    SmallVector<ShardingAttr> layouts;
+    for (Attribute layout : first.have.distinct)
+      if (!cast<ShardingAttr>(layout).isPartial())
+        layouts.push_back(cast<ShardingAttr>(layout));
+    int64_t begin = std::numeric_limits<int64_t>::max(), finish = 0;
+    for (size_t use : uses) {
+      llvm::append_range(layouts, getLayouts(transfers[use].want.distinct));
+      auto [from, to] = getUseLife(transfers[use].to, value);
+      begin = std::min(begin, from);
+      finish = std::max(finish, to);
+    }
+    CandidateLayouts known = makeCandidateLayouts(mesh.getContext(), layouts);
+    if (uses.size() == 1 || known.distinct.size() == 1) {
+      for (size_t use : uses)
+        all.push_back(transfers[use]);
+      continue;
+    }
+    // What some use may want as it is made.
+    SmallVector<Attribute> made;
+    for (Attribute layout : first.have.distinct)
+      if (llvm::any_of(uses,
+                       [&](size_t use) { return llvm::is_contained(transfers[use].want.distinct, layout); }))
+        made.push_back(layout);
+    if (made.size() * known.distinct.size() > kMostSharedRows)
+      made.clear();
+    Transfer given = addCopy(first, moves.getRows(known.distinct, ArrayAttr::get(mesh.getContext(), made)),
+                             NodeInfo::Kind::Shared, begin, finish);
+    Transfer shared = first;
+    shared.to = given.from;
+    shared.want = given.have;
+    all.push_back(shared);
+    for (size_t use : uses) {
+      Transfer own = transfers[use];
+      own.from = given.from;
+      own.have = given.have;
+      own.rows = given.rows;
+      own.rowOf = given.rowOf;
+      all.push_back(own);
+    }
+  }
+  transfers = std::move(all);
+  for (const Transfer &transfer : transfers)
+    if (nodes[transfer.to].kind != NodeInfo::Kind::Shared)
+      addUse(transfer);
 }
 
 void Model::addTransfers(func::FuncOp function) {
@@ -428,9 +507,11 @@ void Model::addTransfers(func::FuncOp function) {
       continue;
     for (auto [i, operand] : llvm::enumerate(op.getOperands()))
       if (auto source = sources.find(operand); source != sources.end())
-        transfers.push_back({operand, source->second.node, found->second, source->second.layouts,
-                             choicesOf.lookup(&op)->wants[i],
-                             static_cast<bool>(operand.getDefiningOp<ParameterOp>())});
+        transfers.push_back(
+            {operand, source->second.node, found->second, source->second.layouts,
+             choicesOf.lookup(&op)->wants[i], moves.getRows(source->second.layouts.distinct, {}),
+             source->second.layouts.classes, static_cast<bool>(operand.getDefiningOp<ParameterOp>()),
+             found->second, source->second.node, source->second.layouts});
   }
 }
 
@@ -461,29 +542,17 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       return failure();
   for (func::FuncOp function : functions)
     addTransfers(function);
-  // Uses of one value whose candidates ask for the same layouts mostly choose the same, and then share one
-  // transfer.
-  using Use = std::tuple<void *, const void *, std::vector<int32_t>>;
-  std::map<Use, unsigned> sharers;
-  auto getUse = [](const Transfer &transfer) {
-    return Use(transfer.value.getAsOpaquePointer(), transfer.want.distinct.getAsOpaquePointer(),
-               transfer.want.classes->of);
-  };
-  for (const Transfer &transfer : transfers)
-    ++sharers[getUse(transfer)];
-  for (const Transfer &transfer : transfers) {
-    if (transfer.isParameter && memoryLimit) {
-      addParameterUse(transfer, steps[nodes[transfer.to].ops.front()]);
-      continue;
-    }
-    auto table = getTable(transfer, sharers[getUse(transfer)]);
-    if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
-      problem.addEdge(transfer.from, transfer.to, table, transfer.have.classes, transfer.want.classes);
-  }
+  shareUses();
   return success();
 }
 
 void Model::apply(const search::Assignment &chosen) {
+  for (func::FuncOp function : functions) { // what an earlier search may have left
+    for (Operation &op : function.front())
+      op.removeAttr(kSharedAttrName);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.removeArgAttr(i, kSharedAttrName);
+  }
   std::map<std::pair<const OpChoices *, int32_t>, Attribute> written;
   for (auto [i, node] : llvm::enumerate(nodes)) {
     int32_t candidate = chosen[i];
@@ -506,7 +575,14 @@ void Model::apply(const search::Assignment &chosen) {
     case NodeInfo::Kind::Result:
       node.function.setResultAttr(node.index, kShardingAttrName, node.layouts[candidate]);
       break;
-    case NodeInfo::Kind::Copy: break;
+    case NodeInfo::Kind::Copy:
+    case NodeInfo::Kind::Shared: break;
     }
   }
+  for (const Transfer &transfer : transfers)
+    if (nodes[transfer.to].kind == NodeInfo::Kind::Shared) {
+      ShardingAttr layout = transfer.want[chosen[transfer.to]];
+      if (layout != transfer.made[chosen[transfer.maker]])
+        setSharedLayout(transfer.value, layout);
+    }
 }

@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_LIB_LAYOUT_MODEL_H
 #define COLOSSAL_LIB_LAYOUT_MODEL_H
 
+#include "MoveTables.h"
 #include "OpChoices.h"
 
 #include "colossal/Search/Problem.h"
@@ -20,7 +21,8 @@ namespace colossal::layout {
 
 /// What a node of the problem is in the module.
 struct NodeInfo {
-  enum class Kind { Op, Parameter, Argument, Result, Copy };
+  /// Copy: one that one use brings in; Shared: the layout in which all uses of a value find it.
+  enum class Kind { Op, Parameter, Argument, Result, Copy, Shared };
   Kind kind = Kind::Op;
   std::string name;
   mlir::func::FuncOp function;                 ///< not of parameters, which functions may share
@@ -28,17 +30,24 @@ struct NodeInfo {
   unsigned index = 0;                          ///< of the argument or result
   std::shared_ptr<const OpChoices> choices;    ///< of an op
   std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
+  mlir::Value value;                           ///< that is shared
   double getSeconds(int32_t candidate) const {
     return choices ? choices->seconds[candidate] : 0;
   } ///< computing
 };
 
-/// Where an operand comes from and what its user may ask for.
+/// A value on its way from where it is made, or shared, to a use, or to where it is shared.
 struct Transfer {
   mlir::Value value;
   int from = 0, to = 0; ///< nodes
   CandidateLayouts have, want;
+  /// Of what is given: the rows, and that of each candidate of `from`.
+  std::shared_ptr<const GivenRows> rows;
+  std::shared_ptr<const search::Classes> rowOf;
   bool isParameter = false;
+  int shownAt = 0;       ///< the node whose operand needs it
+  int maker = 0;         ///< the node that makes the value
+  CandidateLayouts made; ///< its layouts
 };
 
 class Model {
@@ -46,13 +55,7 @@ public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
         std::optional<Recipe> recipe = {})
       : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), recipe(std::move(recipe)),
-        resharder(
-            mesh,
-            [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
-              return costs.getMoveSeconds(kind, bytes, axes);
-            },
-            costs.areAxesAlike()),
-        builder(mesh, costs, this->recipe) {}
+        moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {}
 
   /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
   /// cannot be met.
@@ -71,7 +74,7 @@ public:
   /// Ops that have more layouts than were looked at.
   unsigned countCutOps() const;
   const OpChoicesBuilder &getBuilder() const { return builder; }
-  dist::Resharder &getResharder() { return resharder; }
+  dist::Resharder &getResharder() { return moves.getResharder(); }
   dist::MeshAttr getMesh() const { return mesh; }
   const cost::Machine &getMachine() const { return costs.getMachine(); }
 
@@ -81,7 +84,7 @@ private:
   const Costs &costs;
   std::optional<int64_t> memoryLimit;
   std::optional<Recipe> recipe;
-  dist::Resharder resharder;
+  MoveTables moves;
   std::vector<NodeInfo> nodes;
   std::vector<Transfer> transfers;
   OpChoicesBuilder builder;
@@ -93,9 +96,6 @@ private:
   llvm::DenseMap<mlir::Value, Source> sources;
   llvm::DenseMap<mlir::Operation *, int> opNodes;
   llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  std::map<std::tuple<const void *, const void *, unsigned, unsigned, bool>,
-           std::shared_ptr<const search::CostTable>>
-      tables;
   /// First time step of each op; the step after the last use of each value.
   llvm::DenseMap<mlir::Operation *, int64_t> steps;
   llvm::DenseMap<mlir::Value, int64_t> lastUse;
@@ -116,7 +116,19 @@ private:
   mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
   mlir::LogicalResult addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
   void addTransfers(mlir::func::FuncOp function);
-  void addParameterUse(const Transfer &transfer, int64_t step);
+  /// A value that several uses read is brought to one layout first, by a node of its own, and from there to
+  /// each of them that does not take it as it is made: so they pay once for what they share, and the bound is
+  /// that of what is priced.
+  void shareUses();
+  /// Adds a node for a copy of a value, in the layout of a row of `asked`, and the edge to it. With a memory
+  /// limit, and where the copy is not small beside it, the copy counts over [begin, finish), unless it is in
+  /// a layout that is there. Returns what it gives: a transfer from it.
+  Transfer addCopy(const Transfer &transfer, std::shared_ptr<const GivenRows> asked, NodeInfo::Kind kind,
+                   int64_t begin, int64_t finish);
+  void addUse(const Transfer &transfer);
+  bool countsCopies(const Transfer &transfer, mlir::ArrayAttr layouts) const;
+  /// When a node reads what is brought to it, and until when that must stay.
+  std::pair<int64_t, int64_t> getUseLife(int node, mlir::Value value) const;
   /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once, and
   /// each also with those axes of `spread` that it does not use laid onto the largest dimensions.
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values,
@@ -127,13 +139,6 @@ private:
   /// `parts`: that lie side by side, of what turns of the loop have a part of.
   int addTensorNode(NodeInfo info, mlir::RankedTensorType type, int64_t begin, int64_t end,
                     int64_t parts = 1);
-  /// What bringing a tensor from each of some layouts to each of others costs each of `sharers` that need the
-  /// same; row-major.
-  search::CostTable getMoveCosts(llvm::ArrayRef<dist::ShardingAttr> froms,
-                                 llvm::ArrayRef<dist::ShardingAttr> tos, unsigned elementBytes,
-                                 unsigned sharers, bool isParameter);
-  /// Costs of all distinct layouts of both ends.
-  std::shared_ptr<const search::CostTable> getTable(const Transfer &transfer, unsigned sharers);
 };
 
 } // namespace colossal::layout

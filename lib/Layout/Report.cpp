@@ -56,7 +56,8 @@ static StringRef getKindName(const NodeInfo &node) {
   case NodeInfo::Kind::Parameter: return "parameter";
   case NodeInfo::Kind::Argument: return "input";
   case NodeInfo::Kind::Result: return "output";
-  case NodeInfo::Kind::Copy: return "copy";
+  case NodeInfo::Kind::Copy:
+  case NodeInfo::Kind::Shared: return "copy";
   }
   return "";
 }
@@ -96,7 +97,8 @@ static Memory measureMemory(const Model &model, const search::Assignment &chosen
         break;
       case NodeInfo::Kind::Argument:
       case NodeInfo::Kind::Result: memory.boundary += use.bytes; break;
-      case NodeInfo::Kind::Copy: memory.copies += use.bytes; break;
+      case NodeInfo::Kind::Copy:
+      case NodeInfo::Kind::Shared: memory.copies += use.bytes; break;
       }
     }
   llvm::stable_sort(memory.largest, [](const auto &a, const auto &b) { return a.first > b.first; });
@@ -107,7 +109,7 @@ static std::string printMemory(const Memory &memory) {
   std::string text = "weights " + printBytes(memory.weights) + ", activations " +
                      printBytes(memory.activations) + ", inputs and outputs " + printBytes(memory.boundary);
   if (memory.copies)
-    text += ", gathered parameters " + printBytes(memory.copies);
+    text += ", copies in other layouts " + printBytes(memory.copies);
   return text;
 }
 
@@ -159,7 +161,9 @@ void Describer::addTransfers() {
   for (const Transfer &transfer : model.getTransfers()) {
     ShardingAttr have = transfer.have[chosen[transfer.from]];
     ShardingAttr want = transfer.want[chosen[transfer.to]];
-    if (have == want || !seen.insert({transfer.value.getAsOpaquePointer(), want.getAsOpaquePointer()}).second)
+    // What is made as it is wanted is taken as it is, and equal copies are one.
+    if (have == want || want == transfer.made[chosen[transfer.maker]] ||
+        !seen.insert({transfer.value.getAsOpaquePointer(), want.getAsOpaquePointer()}).second)
       continue;
     Type element = cast<RankedTensorType>(transfer.value.getType()).getElementType();
     const ReshardPath *path = model.getResharder().find(have, want, getElementBytes(element));
@@ -172,7 +176,7 @@ void Describer::addTransfers() {
     for (const Move &move : path->moves)
       if (isCollective(move.kind))
         addCollective(stringify(move.kind).str(), getSentBytes(move.kind, move.bytes, move.ranks), move.times,
-                      transfer.to);
+                      transfer.shownAt);
   }
 }
 
@@ -194,7 +198,7 @@ void Describer::addNode(int number) {
   compute += seconds;
   if (!node.ops.empty())
     report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] += seconds;
-  if (node.kind == NodeInfo::Kind::Copy)
+  if (node.kind == NodeInfo::Kind::Copy || node.kind == NodeInfo::Kind::Shared)
     return;
   if (node.kind == NodeInfo::Kind::Op)
     addStatistics(number);

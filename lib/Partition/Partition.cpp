@@ -23,6 +23,7 @@ struct Local {
   Value value;
   ShardingAttr sharding;
   bool isZeroPadded = false; ///< its padding, if any, holds 0
+  ShardingAttr shared = {};  ///< getSharedLayout of the global one
 };
 
 bool isUneven(int64_t size, ArrayRef<unsigned> axes, MeshAttr mesh) {
@@ -212,6 +213,34 @@ void colossal::dist::setAssignment(Operation *op, const Assignment &assignment) 
   op->setAttr(kAssignmentAttrName, ArrayAttr::get(op->getContext(), entries));
 }
 
+ShardingAttr colossal::dist::getSharedLayout(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return function ? function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), kSharedAttrName)
+                    : ShardingAttr();
+  }
+  auto result = cast<OpResult>(value);
+  auto layouts = result.getOwner()->getAttrOfType<ArrayAttr>(kSharedAttrName);
+  if (!layouts || layouts.size() != result.getOwner()->getNumResults())
+    return {};
+  return dyn_cast<ShardingAttr>(layouts[result.getResultNumber()]);
+}
+
+void colossal::dist::setSharedLayout(Value value, ShardingAttr layout) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    cast<func::FuncOp>(argument.getOwner()->getParentOp())
+        .setArgAttr(argument.getArgNumber(), kSharedAttrName, layout);
+    return;
+  }
+  auto result = cast<OpResult>(value);
+  Operation *op = result.getOwner();
+  SmallVector<Attribute> layouts(op->getNumResults(), UnitAttr::get(op->getContext()));
+  if (auto known = op->getAttrOfType<ArrayAttr>(kSharedAttrName); known && known.size() == layouts.size())
+    llvm::copy(known, layouts.begin());
+  layouts[result.getResultNumber()] = layout;
+  op->setAttr(kSharedAttrName, ArrayAttr::get(op->getContext(), layouts));
+}
+
 ShardingAttr colossal::dist::getOperandSharding(Operation *op, unsigned operand, const FactorRule &rule,
                                                 const Assignment &assignment) {
   ShardingAttr sharding =
@@ -267,18 +296,26 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
   const Local &local = locals.find(global)->second;
   if (local.sharding == wanted)
     return local.value;
-  Value &known = resharded[{global, wanted}];
-  if (known)
+  if (Value known = resharded.lookup({global, wanted}))
     return known;
   Type element = cast<RankedTensorType>(global.getType()).getElementType();
-  const ReshardPath *path = resharder.find(local.sharding, wanted, getElementBytes(element));
+  // By way of the layout that its uses share, if that leads there.
+  Value from = local.value;
+  ShardingAttr have = local.sharding;
+  if (local.shared && local.shared != have && local.shared != wanted &&
+      resharder.find(local.shared, wanted, getElementBytes(element))) {
+    FailureOr<Value> shared = bring(global, local.shared, user);
+    if (failed(shared))
+      return failure();
+    from = *shared;
+    have = local.shared;
+  }
+  const ReshardPath *path = resharder.find(have, wanted, getElementBytes(element));
   if (!path) {
-    user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of "
-                        << local.sharding;
+    user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of " << have;
     return failure();
   }
-  known = emitReshard(builder, global.getLoc(), local.value, *path);
-  return known;
+  return resharded[{global, wanted}] = emitReshard(builder, global.getLoc(), from, *path);
 }
 
 LogicalResult OpContext::prepareOperands() {
@@ -414,6 +451,9 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
       return failure();
     stored = *checked;
   }
+  // It speaks of the global values, so the local op shall not have it.
+  SmallVector<ShardingAttr> shared = llvm::map_to_vector(op->getResults(), getSharedLayout);
+  op->removeAttr(kSharedAttrName);
   OpContext context(*this, op, refined, *assignment, stored);
   if (failed(context.prepareOperands()))
     return failure();
@@ -426,7 +466,7 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
     if (value.getType() != getLocalType(global.getType(), sharding))
       return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout "
                                << sharding << " asks for " << getLocalType(global.getType(), sharding);
-    locals[global] = {value, sharding, isa<ParameterOp>(op)};
+    locals[global] = {value, sharding, isa<ParameterOp>(op), shared[i]};
   }
   return success();
 }
@@ -450,7 +490,9 @@ LogicalResult FunctionPartitioner::run() {
     if (failed(sharding))
       return failure();
     argumentTypes.push_back(getLocalType(argument.getType(), *sharding));
-    locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding, false};
+    locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding, false,
+                        getSharedLayout(argument)};
+    function.removeArgAttr(i, kSharedAttrName);
     function.setArgAttr(i, kShardingAttrName, *sharding);
   }
   for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {

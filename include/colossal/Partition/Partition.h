@@ -24,6 +24,13 @@ MeshAttr getMesh(mlir::ModuleOp module);
 mlir::FailureOr<Assignment> getAssignment(mlir::Operation *op, const FactorRule &rule, MeshAttr mesh);
 void setAssignment(mlir::Operation *op, const Assignment &assignment);
 
+/// The layout that a value is brought to first where several ops use it in other layouts than it is made in,
+/// each going on from there: an attribute `dist.shared` of its op, an array with an entry for each result
+/// (unit where there is none), or of the argument. Null where there is none.
+ShardingAttr getSharedLayout(mlir::Value value);
+void setSharedLayout(mlir::Value value, ShardingAttr layout);
+inline constexpr llvm::StringLiteral kSharedAttrName = "dist.shared";
+
 /// What layout an assignment makes of a tensor of `op`. Results are partial over the axes on reduction
 /// factors.
 ShardingAttr getOperandSharding(mlir::Operation *op, unsigned operand, const FactorRule &rule,

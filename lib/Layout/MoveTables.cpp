@@ -1,0 +1,91 @@
+//===- MoveTables.cpp - what it costs to bring values to their users --------===//
+#include "MoveTables.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::layout;
+
+SmallVector<ShardingAttr> layout::getLayouts(ArrayAttr distinct) {
+  return llvm::map_to_vector(distinct, [](Attribute layout) { return cast<ShardingAttr>(layout); });
+}
+
+search::CostTable MoveTables::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
+                                           unsigned elementBytes, bool isParameter) {
+  constexpr double kDiscouraged = 100; // taken only where nothing else fits
+  std::vector<double> seconds = resharder.getCosts(froms, tos, elementBytes);
+  search::CostTable moves;
+  moves.reserve(seconds.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
+    double cost = seconds[i];
+    if (recipe && !isParameter && from != to && !std::isinf(cost) &&
+        !recipe->allows(*resharder.find(from, to, elementBytes)))
+      cost *= kDiscouraged;
+    moves.push_back(std::isinf(cost) ? search::kForbidden : search::costFromSeconds(cost));
+  }
+  return moves;
+}
+
+std::shared_ptr<const GivenRows> MoveTables::getRows(ArrayAttr layouts, ArrayAttr made) {
+  std::shared_ptr<const GivenRows> &known =
+      knownRows[{layouts.getAsOpaquePointer(), made ? made.getAsOpaquePointer() : nullptr}];
+  if (known)
+    return known;
+  auto rows = std::make_shared<GivenRows>();
+  rows->layouts = layouts;
+  rows->made = made ? made : ArrayAttr::get(mesh.getContext(), {});
+  for (int32_t l = 0; l < static_cast<int32_t>(layouts.size()); ++l)
+    rows->places.push_back({l, -1});
+  for (auto [m, as] : llvm::enumerate(rows->made))
+    for (auto [l, layout] : llvm::enumerate(layouts))
+      if (layout != as)
+        rows->places.push_back({static_cast<int32_t>(l), static_cast<int32_t>(m)});
+  return known = rows;
+}
+
+std::shared_ptr<const search::CostTable> MoveTables::getTable(const GivenRows &rows, ArrayAttr want,
+                                                              unsigned elementBytes, bool isParameter) {
+  auto &table = tables[{&rows, want.getAsOpaquePointer(), elementBytes, isParameter}];
+  if (table)
+    return table;
+  if (rows.made.empty())
+    return table = std::make_shared<search::CostTable>(
+               getMoveCosts(getLayouts(rows.layouts), getLayouts(want), elementBytes, isParameter));
+  std::shared_ptr<const search::CostTable> moves =
+      getTable(*getRows(rows.layouts, {}), want, elementBytes, isParameter);
+  auto all = std::make_shared<search::CostTable>();
+  for (auto [layout, made] : rows.places)
+    for (auto [w, wanted] : llvm::enumerate(want))
+      all->push_back(made >= 0 && rows.made[made] == wanted ? 0 : (*moves)[layout * want.size() + w]);
+  return table = all;
+}
+
+std::shared_ptr<const search::CostTable> MoveTables::getCopyTable(const GivenRows &rows,
+                                                                  const GivenRows &asked,
+                                                                  unsigned elementBytes, bool isParameter,
+                                                                  bool isCounted) {
+  auto &table = copyTables[{&rows, &asked, elementBytes, isParameter, isCounted}];
+  if (table)
+    return table;
+  std::shared_ptr<const search::CostTable> moves = getTable(rows, asked.layouts, elementBytes, isParameter);
+  size_t count = asked.layouts.size();
+  auto all = std::make_shared<search::CostTable>();
+  for (size_t r = 0; r < rows.places.size(); ++r) {
+    const std::pair<int32_t, int32_t> row = rows.places[r];
+    Attribute have = rows.layouts[row.first];
+    auto isThere = [&](size_t l) {
+      return have == asked.layouts[l] || (row.second >= 0 && rows.made[row.second] == asked.layouts[l]);
+    };
+    if (isCounted)
+      for (size_t l = 0; l < count; ++l)
+        all->push_back(isThere(l) ? 0 : search::kForbidden);
+    for (auto [layout, made] : asked.places) {
+      bool isOut = (isCounted && isThere(layout)) || (made >= 0 && asked.made[made] != have);
+      all->push_back(isOut ? search::kForbidden : (*moves)[r * count + layout]);
+    }
+  }
+  return table = all;
+}
