@@ -1,9 +1,8 @@
 //===- PlanPrice.cpp - seconds of a scheduled program -----------------------===//
 #include "PlanPrice.h"
 
-#include "colossal/Cost/CostModel.h"
-#include "colossal/Cost/HostCost.h"
 #include "colossal/Cost/MeshGroups.h"
+#include "colossal/Cost/Pricing.h"
 #include "colossal/Layout/CostTypes.h"
 #include "colossal/Plan/Emit.h"
 #include "colossal/Schedule/Schedule.h"
@@ -25,56 +24,46 @@ double product(ArrayRef<int64_t> sizes) {
   return all;
 }
 
-class Pricing {
+class InstructionPricing {
 public:
-  Pricing(dist::MeshAttr mesh, int64_t ranks, int64_t working, const cost::Machine &machine)
-      : mesh(mesh), ranks(ranks), network(machine), device(network) {
-    if (machine.host)
-      host.emplace(machine, static_cast<int>(ranks), static_cast<int>(working));
-  }
+  InstructionPricing(dist::MeshAttr mesh, int64_t ranks, int64_t working, const cost::Machine &machine)
+      : mesh(mesh), ranks(ranks), rank(cost::makePricing(machine, ranks, working)) {}
 
   double price(plan::LaunchOp op) const;
   double price(plan::ConvolutionOp op) const;
   double price(plan::CollectiveOp op) const;
   double price(plan::CopyOp op) const {
-    return seconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
+    return rank->kernelSeconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
   }
 
   /// From a stage to the next: so far apart lie the ranks, and as many stages may send at once.
   double price(plan::SendOp op) const {
     auto all = static_cast<int>(ranks), stride = static_cast<int>(mesh.getNumRanks());
-    return network.seconds(cost::Collective::Permute, static_cast<double>(op.getSrc().getBytes()),
-                           {std::max(2, all / stride), stride, all});
+    return rank->network().seconds(cost::Collective::Permute, static_cast<double>(op.getSrc().getBytes()),
+                                   {std::max(2, all / stride), stride, all});
   }
 
 private:
   std::vector<cost::Group> groupsOf(ArrayRef<int64_t> axes) const;
-  /// A kernel of `work` with `operations` on single elements, in so many tiles: on the host's cores where the
-  /// machine has them measured, otherwise on a device of its own, as the search prices it.
-  double seconds(const cost::OpWork &work, double operations, double tiles) const {
-    return host ? host->kernelSeconds(work, operations, tiles) : device.seconds(work);
-  }
 
   dist::MeshAttr mesh;
   int64_t ranks;
-  std::optional<cost::HostCost> host;
-  cost::CostModel network;
-  cost::OperationCost device;
+  std::shared_ptr<const cost::Pricing> rank;
 };
 
-double Pricing::price(plan::LaunchOp op) const {
+double InstructionPricing::price(plan::LaunchOp op) const {
   double bytes = 0;
   for (Attribute buffer : op.getBuffers())
     bytes += static_cast<double>(cast<plan::BufferAttr>(buffer).getBytes());
   double tiles = static_cast<double>(op.getTiles());
   auto work = op->getAttrOfType<DictionaryAttr>(schedule::kWorkAttrName);
   if (!work)
-    return seconds(cost::streaming(bytes), 0, tiles);
+    return rank->kernelSeconds(cost::streaming(bytes), 0, tiles);
   StringRef kind = work.getAs<StringAttr>("kind").getValue();
   ArrayRef<int64_t> sizes = work.getAs<DenseI64ArrayAttr>("sizes").asArrayRef();
   double elements = static_cast<double>(work.getAs<IntegerAttr>("operations").getInt());
   if (kind == "elements")
-    return seconds(cost::streaming(bytes), elements, tiles);
+    return rank->kernelSeconds(cost::streaming(bytes), elements, tiles);
   cost::OpWork shape =
       cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
                         static_cast<double>(sizes[2]), static_cast<double>(sizes[3]), cost::DataType::F32);
@@ -82,10 +71,10 @@ double Pricing::price(plan::LaunchOp op) const {
     shape.kind = cost::OpKind::FusedAttention;
   else if (kind == "convolution")
     shape.kind = cost::OpKind::Convolution;
-  return seconds(shape, elements, tiles);
+  return rank->kernelSeconds(shape, elements, tiles);
 }
 
-double Pricing::price(plan::ConvolutionOp op) const {
+double InstructionPricing::price(plan::ConvolutionOp op) const {
   // N C spatial, O C/group spatial.
   ArrayRef<int64_t> output = op.getOutput(), weight = op.getWeight();
   double group = static_cast<double>(op.getGroup());
@@ -93,15 +82,15 @@ double Pricing::price(plan::ConvolutionOp op) const {
                                         static_cast<double>(output[1]) / group, product(weight.drop_front()),
                                         layout::getCostType(op.getElementType()));
   work.kind = cost::OpKind::Convolution;
-  return host ? host->seconds(work) : device.seconds(work);
+  return rank->kernelSeconds(work);
 }
 
-std::vector<cost::Group> Pricing::groupsOf(ArrayRef<int64_t> axes) const {
+std::vector<cost::Group> InstructionPricing::groupsOf(ArrayRef<int64_t> axes) const {
   SmallVector<int64_t> sizes = mesh.getRankSizes();
   return cost::groupsOf({sizes.begin(), sizes.end()}, {axes.begin(), axes.end()});
 }
 
-double Pricing::price(plan::CollectiveOp op) const {
+double InstructionPricing::price(plan::CollectiveOp op) const {
   double element = std::max(1.0, op.getElementType().getIntOrFloatBitWidth() / 8.0);
   double block = product(op.getSizes()) * element;
   std::vector<cost::Group> groups = groupsOf(op.getAxes());
@@ -109,7 +98,7 @@ double Pricing::price(plan::CollectiveOp op) const {
   for (const cost::Group &group : groups)
     size *= group.size;
   auto seconds = [&](cost::Collective kind, double bytes) {
-    return cost::secondsOver(network, kind, bytes, groups);
+    return cost::secondsOver(rank->network(), kind, bytes, groups);
   };
   switch (op.getKind()) {
   case plan::CollectiveKind::AllReduce: return seconds(cost::Collective::AllReduce, block);
@@ -131,7 +120,7 @@ double Pricing::price(plan::CollectiveOp op) const {
 
 PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks, int64_t working,
                     const cost::Machine &machine) {
-  Pricing pricing(mesh, ranks, working, machine);
+  InstructionPricing pricing(mesh, ranks, working, machine);
   PlanPrice price;
   Builder builder(program.getContext());
   bool isBehindLoop = false; // where turns are left

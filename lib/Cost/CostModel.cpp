@@ -1,4 +1,4 @@
-// Roofline and collectives.
+// Collectives.
 #include "colossal/Cost/CostModel.h"
 
 #include "colossal/Plan/Volume.h"
@@ -31,13 +31,6 @@ struct CostModel::GraphCache {
 
 CostModel::CostModel(Machine machine)
     : description(std::move(machine)), graphs(std::make_shared<GraphCache>()) {}
-
-double CostModel::seconds(const Work &work) const {
-  const Device &device = description.device;
-  double compute = work.flops / (device.flops(work.type) * device.computeEfficiency);
-  double memory = work.bytes / (device.memoryBandwidth * device.memoryEfficiency);
-  return std::max(compute, memory) + work.launches * device.launchSeconds;
-}
 
 double CostModel::bytesMoved(Collective kind, double bytes, int size) {
   using plan::meanSentBytes, plan::Pattern;

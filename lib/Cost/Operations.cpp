@@ -29,6 +29,9 @@ constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 1
 
 /// Loading a tile's edges costs as much as this many rows and columns of it.
 constexpr double kTileLoad = 4;
+/// The part of the shorter of computing and memory traffic that the longer does not hide, where nothing is
+/// known of a device's tiles.
+constexpr double kOverlapLoss = 0.25;
 
 /// Rate of attention on the diagonal of a causal mask over that on whole blocks: for heads 128 wide and 16k
 /// keys FlashAttention-2 reaches 335 TFLOP/s with a mask and 370 without (Shah et al., 2024, forward speed on
@@ -68,14 +71,21 @@ OpWork streaming(double bytes, double launches) {
 OperationCost::OperationCost(const CostModel &model, double hostLaunchSeconds) : cost(model) {
   const FittedConstants &fitted = model.machine().fitted;
   hostLaunch = hostLaunchSeconds < 0 ? fitted["host_launch_seconds"] : hostLaunchSeconds;
-  gemmEfficiency = fitted["gemm_efficiency"];
+  // What was fitted takes the place of the description's own.
+  auto efficiency = [&](const char *name, double described) {
+    return fitted.stated().count(name) ? fitted[name] : described;
+  };
+  gemmEfficiency = efficiency("gemm_efficiency", model.machine().device.computeEfficiency);
   gemmFill = fitted["gemm_fill"];
   unalignedEfficiency = fitted["unaligned_efficiency"];
-  attentionEfficiency = fitted["attention_efficiency"];
+  // Of a device about whose tiles nothing is known, attention is work like other.
+  attentionEfficiency = model.machine().device.computeUnits > 0
+                            ? fitted["attention_efficiency"]
+                            : efficiency("attention_efficiency", model.machine().device.computeEfficiency);
   nativeAttention = fitted["native_attention_efficiency"];
   if (nativeAttention <= 0)
     nativeAttention = attentionEfficiency;
-  streamingEfficiency = fitted["streaming_efficiency"];
+  streamingEfficiency = efficiency("streaming_efficiency", model.machine().device.memoryEfficiency);
   kernelSeconds = model.machine().device.launchSeconds;
 }
 
@@ -83,6 +93,8 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
   const Device &device = cost.machine().device;
   double rate = device.flops(op.type) * gemmEfficiency;
   double units = device.computeUnits;
+  if (units <= 0) // work divides evenly
+    return op.flops() / rate;
   double fill =
       gemmFill * device.flops(op.type) / std::max(device.flops(DataType::F16), device.flops(DataType::BF16));
   double best = 0;
@@ -128,7 +140,9 @@ double OperationCost::seconds(const OpWork &op) const {
     // Half of the blocks on a mask's diagonal is computed, as much as the mask leaves out; they are slower.
     compute =
         op.flops() * (1 + (1 - op.fraction) / op.fraction * (1 / kDiagonalRate - 1)) / attentionRate(op);
-  return std::max(memory, compute) + op.launches * kernelSeconds;
+  // Where tiles are not known, neither is how well they hide what they read.
+  double exposed = device.computeUnits > 0 ? 0 : kOverlapLoss * std::min(memory, compute);
+  return std::max(memory, compute) + exposed + op.launches * kernelSeconds;
 }
 
 double OperationCost::seconds(const CollectiveWork &work) const {

@@ -25,20 +25,10 @@ cost::DataType layout::getCostType(Type element) {
 }
 
 Costs::Costs(cost::Machine machine, MeshAttr mesh, int64_t ranks)
-    : model(std::move(machine)), mesh(mesh), ranks(ranks) {
-  if (model.machine().host)
-    host.emplace(model.machine(), static_cast<int>(ranks));
-}
+    : pricing(cost::makePricing(machine, ranks)), mesh(mesh), ranks(ranks) {}
 
 int64_t Costs::getMemoryBytes() const {
-  return model.machine().memoryOfRank(ranks);
-}
-
-double Costs::getRoofline(double flops, double bytes, Type element, int launches) const {
-  cost::DataType type = getCostType(element);
-  double computing = model.seconds({flops, 0, type, 0}), moving = model.seconds({0, bytes, type, 0});
-  return std::max(computing, moving) + kOverlapLoss * std::min(computing, moving) +
-         model.seconds({0, 0, type, launches});
+  return getMachine().memoryOfRank(ranks);
 }
 
 /// Operations per element read or written from which on an op is bound by computing: attention has some
@@ -73,6 +63,7 @@ static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const As
     return work;
   }
   work.kind = cost::OpKind::Contraction;
+  work.bytes = operandBytes + resultBytes;
   work.m = work.n = work.k = 1;
   for (auto [f, factor] : llvm::enumerate(rule.factors)) {
     double size = factor.size > 0 && !assignment[f].empty() ? getLocalSize(factor.size, assignment[f], mesh)
@@ -117,21 +108,16 @@ double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignme
   double flops = ruled.getFlops();
   if (flops <= 0)
     return 0;
-  Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
-  double share = getLocalShare(rule, assignment, mesh);
-  bool heavy = ruled.isHeavy();
-  if (heavy)
-    flops *= getLastShare(rule, assignment, mesh);
-  if (!host)
-    return getRoofline(flops * share, (heavy ? operandBytes : 0) + resultBytes, element, heavy ? 1 : 0);
-  if (!heavy)
-    return host->fusedSeconds(flops * share);
-  return host->seconds(describeWork(op, rule, assignment, mesh, flops, operandBytes, resultBytes));
+  if (!ruled.isHeavy())
+    return pricing->fusedSeconds(flops * getLocalShare(rule, assignment, mesh), resultBytes);
+  flops *= getLastShare(rule, assignment, mesh);
+  return pricing->kernelSeconds(describeWork(op, rule, assignment, mesh, flops, operandBytes, resultBytes));
 }
 
 double Costs::getCollectiveSeconds(cost::Collective kind, double bytes, ArrayRef<unsigned> axes) const {
   SmallVector<int64_t> sizes = mesh.getRankSizes();
-  return cost::secondsOver(model, kind, bytes, cost::groupsOf({sizes.begin(), sizes.end()}, axes.vec()));
+  return cost::secondsOver(pricing->network(), kind, bytes,
+                           cost::groupsOf({sizes.begin(), sizes.end()}, axes.vec()));
 }
 
 double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axes) const {
@@ -142,15 +128,14 @@ double Costs::getMoveSeconds(MoveKind kind, double bytes, ArrayRef<unsigned> axe
   case MoveKind::AllToAll: return getCollectiveSeconds(cost::Collective::AllToAll, bytes, axes);
   case MoveKind::Slice:
   case MoveKind::KeepFirst: // read and written once, mostly by the kernel that uses it
-    return host ? host->seconds(cost::streaming(bytes, 0))
-                : model.seconds({0, bytes, cost::DataType::F32, 0});
+    return pricing->kernelSeconds(cost::streaming(bytes, 0));
   case MoveKind::LoopSlice: return 0;
   }
   return 0;
 }
 
 bool Costs::areAxesAlike() const {
-  return model.machine().areRanksAlike(mesh.getNumRanks());
+  return getMachine().areRanksAlike(mesh.getNumRanks());
 }
 
 double Costs::getExchangeSeconds(double bytes, ArrayRef<unsigned> axes) const {

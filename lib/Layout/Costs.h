@@ -6,11 +6,11 @@
 #ifndef COLOSSAL_LIB_LAYOUT_COSTS_H
 #define COLOSSAL_LIB_LAYOUT_COSTS_H
 
-#include "colossal/Cost/HostCost.h"
+#include "colossal/Cost/Pricing.h"
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Dist/FactorRule.h"
 
-#include <optional>
+#include <memory>
 
 namespace colossal::layout {
 
@@ -18,15 +18,13 @@ class Costs {
 public:
   /// `ranks`: all that share the machine, those of other stages too.
   Costs(cost::Machine machine, dist::MeshAttr mesh, int64_t ranks);
-  const cost::Machine &getMachine() const { return model.machine(); }
+  const cost::Machine &getMachine() const { return pricing->machine(); }
 
   /// Seconds that one rank needs for its part of `op`, whose rule is split as `assignment` says; `bytes` are
-  /// those of its local operands and results. Ranks that share a host's cores are priced by the shapes of
-  /// what they compute (colossal/Cost/HostCost.h). Elsewhere a kernel overlaps computing and memory traffic
-  /// in part only: the roofline, plus kOverlapLoss of the lower roof.
+  /// those of its local operands and results. What is no more than moved and added is fused into another
+  /// kernel.
   double getOpSeconds(mlir::Operation *op, const dist::FactorRule &rule, const dist::Assignment &assignment,
                       double operandBytes, double resultBytes) const;
-  static constexpr double kOverlapLoss = 0.25;
   /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering. Axes
   /// that do not lie next to each other are priced one after the other, each by the links that it crosses.
   double getMoveSeconds(dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
@@ -38,12 +36,9 @@ public:
   int64_t getMemoryBytes() const;
 
 private:
-  cost::CostModel model;
+  std::shared_ptr<const cost::Pricing> pricing;
   dist::MeshAttr mesh;
   int64_t ranks;
-  std::optional<cost::HostCost> host;
-
-  double getRoofline(double flops, double bytes, mlir::Type element, int launches) const;
 
   double getCollectiveSeconds(cost::Collective kind, double bytes, llvm::ArrayRef<unsigned> axes) const;
 };

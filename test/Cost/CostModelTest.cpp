@@ -1,5 +1,5 @@
 // The cost model against formulas worked by hand on a machine with round numbers.
-#include "colossal/Cost/CostModel.h"
+#include "colossal/Cost/Pricing.h"
 
 #include <gtest/gtest.h>
 
@@ -27,11 +27,33 @@ Machine roundMachine() {
   return machine;
 }
 
-TEST(CostModel, RooflineTakesTheSlowerSide) {
-  CostModel model(roundMachine());
-  EXPECT_DOUBLE_EQ(model.seconds(Work{1000, 100, DataType::F32, 1}), 2.5);
-  EXPECT_DOUBLE_EQ(model.seconds(Work{1000, 100, DataType::F16, 0}), 1.0);
-  EXPECT_DOUBLE_EQ(model.seconds(Work{1000, 0, DataType::BF16, 0}), 2.0) << "no rate of its own: that of f32";
+TEST(Pricing, WhatWasFittedTakesThePlaceOfWhatIsDescribed) {
+  Machine machine = roundMachine();
+  machine.device.computeUnits = 16;
+  auto seconds = [&](const OpWork &op) { return makePricing(machine, 2)->kernelSeconds(op); };
+  EXPECT_DOUBLE_EQ(seconds(streaming(100, 0)), 1.0);
+  EXPECT_DOUBLE_EQ(seconds(streaming(100, 1)), 1.5);
+  double product = seconds(contraction(1, 4096, 4096, 4096, DataType::F16));
+  machine.fitted.set("gemm_efficiency", 0.25);
+  EXPECT_NEAR(seconds(contraction(1, 4096, 4096, 4096, DataType::F16)), 2 * product, 1e-3 * product);
+  machine.fitted.set("streaming_efficiency", 0.5);
+  EXPECT_DOUBLE_EQ(seconds(streaming(100, 0)), 100 / machine.device.memoryBandwidth / 0.5);
+}
+
+TEST(Pricing, RanksThatShareAHostAreSlowerThanOnDevicesOfTheirOwn) {
+  Machine machine = loadMachine("cpu").machine;
+  machine.host = Host();
+  machine.host->cores = 4;
+  machine.host->memoryBandwidth = machine.host->cacheBandwidth = 2e10;
+  machine.host->elementSeconds = 1e-10;
+  OpWork product = contraction(1, 1024, 1024, 1024, DataType::F32);
+  double alone = makePricing(machine, 1)->kernelSeconds(product);
+  EXPECT_GT(makePricing(machine, 8)->kernelSeconds(product), 2 * alone);
+  EXPECT_GT(makePricing(machine, 1)->fusedSeconds(1e6, 0), 0) << "a host computes what it fuses";
+  machine.host.reset();
+  EXPECT_DOUBLE_EQ(makePricing(machine, 1)->kernelSeconds(product),
+                   makePricing(machine, 64)->kernelSeconds(product));
+  EXPECT_EQ(makePricing(machine, 1)->fusedSeconds(1e6, 0), 0) << "a device waits for what it writes";
 }
 
 TEST(CostModel, CollectivesInsideOneLevel) {

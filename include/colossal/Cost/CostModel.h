@@ -1,5 +1,5 @@
-// Seconds for work on a machine: a roofline for computation, latency and bandwidth for collectives. No IR:
-// the caller states operations and bytes.
+// Seconds of messages on a machine's network: latency and bandwidth, level by level. Pricing.h has those of
+// kernels, too. No IR: the caller states bytes.
 #ifndef COLOSSAL_COST_COSTMODEL_H
 #define COLOSSAL_COST_COSTMODEL_H
 
@@ -8,16 +8,6 @@
 #include <memory>
 
 namespace colossal::cost {
-
-/// One kernel's work on one device.
-struct Work {
-  double flops = 0;
-  /// Bytes read and written in main memory.
-  double bytes = 0;
-  DataType type = DataType::F32;
-  /// Kernels launched; 0 for what is fused into another kernel.
-  int launches = 1;
-};
 
 enum class Collective {
   AllReduce,     ///< bytes: of the tensor on each device
@@ -44,10 +34,6 @@ class CostModel {
 public:
   explicit CostModel(Machine machine);
   const Machine &machine() const { return description; }
-
-  /// Roofline (Williams, Waterman and Patterson, 2009): the larger of computing and moving bytes, at the
-  /// device's efficiencies, plus the launches.
-  double seconds(const Work &work) const;
 
   /// Seconds of one collective: the only entry point for the time of communication, inside a node and between
   /// nodes.

@@ -110,7 +110,9 @@ public:
   /// the device's compute units in whole waves. A tile of m x n over k takes 2 m n (k + fill) / (peak /
   /// units) operations' time, divided by gemm_efficiency and by 1 / (1 + load/m + load/n). `fill` is a time
   /// that does not depend on the type, counted in elements of k at the rate of 16-bit types: twice as many
-  /// where the rate is twice theirs. Not below the time of its bytes.
+  /// where the rate is twice theirs. Not below the time of its bytes. Where a machine does not state its
+  /// compute units, work divides evenly instead, and a quarter of the shorter of computing and bytes comes on
+  /// top of the longer.
   double seconds(const OpWork &op) const;
   ListTime seconds(const OpList &list) const;
   double seconds(const CollectiveWork &work) const;
