@@ -2,7 +2,7 @@
 #include "colossal/FactorGraph/Reader.h"
 
 #include "UnitCut.h"
-#include "colossal/Layout/OpNames.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Outline/Origins.h"
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
-using layout::getNames;
+using outline::getNames;
 using outline::Origin;
 
 namespace {

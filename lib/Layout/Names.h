@@ -6,13 +6,17 @@
 #ifndef COLOSSAL_LIB_LAYOUT_NAMES_H
 #define COLOSSAL_LIB_LAYOUT_NAMES_H
 
-#include "colossal/Layout/OpNames.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Refinement.h"
 
 #include <string>
 #include <vector>
 
 namespace colossal::layout {
+
+using outline::escapeName;
+using outline::getNames;
+using outline::getUniqueNames;
 
 /// A name for each refined factor, in the order of `refined.rule`: the role; role0, role1, ... where the op
 /// has several of that role; "d0", "d1", ... for factors without one. A factor of several parts has ".0",

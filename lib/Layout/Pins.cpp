@@ -156,7 +156,7 @@ std::optional<Pin> layout::parsePin(const std::string &text, MeshAttr mesh, std:
   }
   Pin pin;
   pin.text = text;
-  std::optional<NamePattern> name = NamePattern::parse(text.substr(0, equals), error);
+  std::optional<outline::NamePattern> name = outline::NamePattern::parse(text.substr(0, equals), error);
   if (!name) {
     error = "pin '" + (equals > 1000 ? text.substr(0, 40) + "..." : text) + "': " + error;
     return std::nullopt;

@@ -6,7 +6,7 @@
 #ifndef COLOSSAL_LIB_LAYOUT_PINS_H
 #define COLOSSAL_LIB_LAYOUT_PINS_H
 
-#include "colossal/Layout/OpNames.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Refinement.h"
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace colossal::layout {
 struct Pin {
   enum class Form { Factors, Dims, Replicated };
   std::string text; ///< as given, for messages
-  NamePattern name;
+  outline::NamePattern name;
   Form form = Form::Replicated;
   /// Form::Factors: factor names and the axes on each.
   std::vector<std::pair<std::string, llvm::SmallVector<unsigned, 2>>> factors;

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/CutStages.h"
 
-#include "colossal/Layout/OpNames.h"
 #include "colossal/Layout/OpPrices.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/StageCut.h"
@@ -78,7 +78,7 @@ namespace {
 
 struct StagePin {
   std::string text;
-  layout::NamePattern name;
+  outline::NamePattern name;
   int stage = 0;
   bool isUsed = false;
 };
@@ -115,7 +115,7 @@ struct Weights {
 class Chain {
 public:
   Chain(func::FuncOp function, int stages)
-      : function(function), stages(stages), names(layout::getUniqueNames(function)) {}
+      : function(function), stages(stages), names(outline::getUniqueNames(function)) {}
 
   LogicalResult read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ranks, const cost::Machine &machine,
                      bool isOneOfMany, Weights &weights);
@@ -193,7 +193,7 @@ LogicalResult Chain::bound(std::vector<StagePin> &pins, bool isOneOfMany) {
   for (Operation &op : function.front().without_terminator()) {
     Bounds &own = bounds[&op];
     own.greatest = stages - 1;
-    std::vector<std::string> all = layout::getNames(op.getLoc());
+    std::vector<std::string> all = outline::getNames(op.getLoc());
     all.push_back(names[&op]);
     if (isOneOfMany)
       all.push_back((names[&op] + "@" + function.getName()).str());
@@ -317,7 +317,7 @@ CutProblem Chain::makeProblem(const Weights &weights) const {
 
 /// The ONNX name of the tensor that a value is, or of what makes it.
 static std::string getTensorName(Value value, const Chain &chain) {
-  std::vector<std::string> names = layout::getNames(value.getLoc());
+  std::vector<std::string> names = outline::getNames(value.getLoc());
   return names.empty() ? chain.names.lookup(value.getDefiningOp()) : names.back();
 }
 
@@ -508,7 +508,7 @@ static FailureOr<std::vector<StagePin>> parsePins(ModuleOp module, ArrayRef<std:
     if (!layout.consume_front(kPinPrefix) || layout.getAsInteger(10, stage))
       return emitError(module.getLoc()) << "pin '" << text << "' is not of the form REGEX=stage:K", failure();
     std::string error;
-    std::optional<layout::NamePattern> name = layout::NamePattern::parse(expression.str(), error);
+    std::optional<outline::NamePattern> name = outline::NamePattern::parse(expression.str(), error);
     if (!name)
       return emitError(module.getLoc()) << "pin '" << text << "': " << error, failure();
     pins.push_back({text, std::move(*name), stage});
@@ -660,7 +660,7 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
       if (chains.size() > 1)
         name += ("@" + chain.function.getName()).str();
       report.pins +=
-          layout::escapeName(name) + "=" + kPinPrefix.str() + std::to_string(chain.stageOf[op]) + "\n";
+          outline::escapeName(name) + "=" + kPinPrefix.str() + std::to_string(chain.stageOf[op]) + "\n";
     }
   }
   if (mesh.getLoopAxis() >= 0)

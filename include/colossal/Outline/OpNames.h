@@ -3,8 +3,8 @@
 // Ops go by the ONNX names in their locations; options name them by regular expressions over these.
 //
 //===----------------------------------------------------------------------===//
-#ifndef COLOSSAL_LAYOUT_OPNAMES_H
-#define COLOSSAL_LAYOUT_OPNAMES_H
+#ifndef COLOSSAL_OUTLINE_OPNAMES_H
+#define COLOSSAL_OUTLINE_OPNAMES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace colossal::layout {
+namespace colossal::outline {
 
 /// All ONNX names (nodes, then tensors) in a location, each once.
 std::vector<std::string> getNames(mlir::Location location);
@@ -41,6 +41,6 @@ private:
 /// `name` as a regular expression that matches nothing else.
 std::string escapeName(llvm::StringRef name);
 
-} // namespace colossal::layout
+} // namespace colossal::outline
 
-#endif // COLOSSAL_LAYOUT_OPNAMES_H
+#endif // COLOSSAL_OUTLINE_OPNAMES_H

@@ -1,11 +1,11 @@
 //===- OpNames.cpp - what people call ops -----------------------------------===//
-#include "colossal/Layout/OpNames.h"
+#include "colossal/Outline/OpNames.h"
 
 #include "dialects/Colossal/Colossal.h"
 
 using namespace mlir;
 using namespace colossal;
-using namespace colossal::layout;
+using namespace colossal::outline;
 
 static void collectNames(Location location, std::vector<std::string> &names) {
   if (auto name = dyn_cast<NameLoc>(location)) {
@@ -21,13 +21,13 @@ static void collectNames(Location location, std::vector<std::string> &names) {
   }
 }
 
-std::vector<std::string> layout::getNames(Location location) {
+std::vector<std::string> outline::getNames(Location location) {
   std::vector<std::string> names;
   collectNames(location, names);
   return names;
 }
 
-llvm::DenseMap<Operation *, std::string> layout::getUniqueNames(func::FuncOp function) {
+llvm::DenseMap<Operation *, std::string> outline::getUniqueNames(func::FuncOp function) {
   llvm::DenseMap<Operation *, std::string> unique;
   llvm::StringMap<unsigned> seen;
   for (Operation &op : function.getOps()) {
@@ -91,7 +91,7 @@ bool NamePattern::matches(ArrayRef<std::string> names) const {
   });
 }
 
-std::string layout::escapeName(StringRef name) {
+std::string outline::escapeName(StringRef name) {
   std::string escaped;
   for (char c : name) {
     if (kSpecial.contains(c))
