@@ -100,8 +100,7 @@ double OperationCost::contractionSeconds(const OpWork &op) const {
   double best = 0;
   for (const Tile &tile : kTiles) {
     double tiles = op.batch * std::ceil(op.m / tile.m) * std::ceil(op.n / tile.n) * op.fraction;
-    if (units > 0)
-      tiles = std::ceil(tiles / units) * units;
+    tiles = std::ceil(tiles / units) * units;
     double work = tiles * 2 * tile.m * tile.n * (op.k + fill);
     double seconds = work / rate * (1 + kTileLoad / tile.m + kTileLoad / tile.n);
     if (best == 0 || seconds < best)

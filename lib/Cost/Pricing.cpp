@@ -14,6 +14,7 @@ public:
       : Pricing(machine), operations(model, machine.device.launchSeconds) {}
   double kernelSeconds(const OpWork &op, double, double) const override { return operations.seconds(op); }
   double fusedSeconds(double, double bytes) const override { return operations.seconds(streaming(bytes, 0)); }
+  double launchSeconds() const override { return machine().device.launchSeconds; }
 
 private:
   OperationCost operations;
@@ -34,6 +35,17 @@ private:
 };
 
 } // namespace
+
+ListTime Pricing::seconds(const OpList &list) const {
+  ListTime time;
+  for (const OpWork &op : list.ops) {
+    time.compute += kernelSeconds(op);
+    time.launch += op.launches * launchSeconds();
+  }
+  for (const CollectiveWork &work : list.collectives)
+    time.collective += seconds(work);
+  return time;
+}
 
 std::shared_ptr<const Pricing> makePricing(const Machine &machine, std::int64_t ranks, std::int64_t working) {
   if (machine.host)

@@ -6,6 +6,7 @@
 #include "colossal/Search/Solver.h"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <sstream>
 
@@ -39,8 +40,8 @@ std::string toString(const Boundary &boundary) {
 }
 
 struct BlockPlanner::Layouts {
-  Layouts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTypes &types)
-      : graph(graph), types(types), operations(machine, machine.machine().device.launchSeconds) {
+  Layouts(const FactorGraph &graph, const cost::Pricing &pricing, const TrainingTypes &types)
+      : graph(graph), types(types), pricing(pricing) {
     for (const UnitKind &kind : graph.kinds)
       kinds.push_back(std::make_unique<KindInfo>(kind));
   }
@@ -68,8 +69,7 @@ struct BlockPlanner::Layouts {
 
   /// What is known on one set of axes.
   struct OnAxes {
-    OnAxes(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
-        : resharder(operations, axes) {}
+    OnAxes(const cost::Pricing &pricing, const std::vector<TensorAxis> &axes) : resharder(pricing, axes) {}
     Resharder resharder;
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
     std::map<int, Options> options; ///< by kind, without pins
@@ -82,11 +82,11 @@ struct BlockPlanner::Layouts {
     std::lock_guard<std::mutex> lock(mutex);
     auto &entry = byAxes[key];
     if (!entry)
-      entry = std::make_unique<OnAxes>(operations, axes);
+      entry = std::make_unique<OnAxes>(pricing, axes);
     return *entry;
   }
   UnitLayouts unit(const UnitQuery &query) {
-    return UnitLayouts(*kinds[query.kind], types, operations, on(query.axes).resharder, query);
+    return UnitLayouts(*kinds[query.kind], types, pricing, on(query.axes).resharder, query);
   }
 
   std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
@@ -94,16 +94,15 @@ struct BlockPlanner::Layouts {
 
   const FactorGraph &graph;
   TrainingTypes types;
-  cost::OperationCost operations;
+  const cost::Pricing &pricing;
   std::vector<std::unique_ptr<KindInfo>> kinds;
   std::mutex mutex; ///< of byAxes
   std::map<AxesKey, std::unique_ptr<OnAxes>> byAxes;
   std::vector<double> leastSeconds; ///< by kind
 };
 
-BlockPlanner::BlockPlanner(const FactorGraph &graph, const cost::CostModel &machine,
-                           const TrainingTypes &types)
-    : layouts(std::make_unique<Layouts>(graph, machine, types)) {
+BlockPlanner::BlockPlanner(const FactorGraph &graph, const cost::Pricing &pricing, const TrainingTypes &types)
+    : layouts(std::make_unique<Layouts>(graph, pricing, types)) {
   for (const UnitKind &kind : graph.kinds)
     layouts->leastSeconds.push_back(layouts->leastDeviceSeconds(kind));
 }
@@ -287,11 +286,15 @@ double BlockPlanner::leastDeviceSeconds(int kind) const {
 
 double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {
   // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least
-  // that.
+  // that. On a host depth has its price, and what is small lies in a cache.
   constexpr double kLarge = 1 << 20;
-  cost::OpWork large = cost::contraction(1, kLarge, kLarge, kLarge, types.compute);
-  double perFlop = operations.seconds(large) / large.flops();
-  double perByte = operations.seconds(cost::streaming(1e15, 0)) / 1e15;
+  double perFlop = std::numeric_limits<double>::infinity(), perByte = perFlop;
+  for (double depth = 64; depth <= kLarge; depth *= 2) {
+    cost::OpWork large = cost::contraction(1, kLarge, kLarge, depth, types.compute);
+    perFlop = std::min(perFlop, pricing.kernelSeconds(large) / large.flops());
+  }
+  for (double bytes = 1e3; bytes <= 1e15; bytes *= 1e3)
+    perByte = std::min(perByte, pricing.kernelSeconds(cost::streaming(bytes, 0)) / bytes);
   double seconds = 0;
   for (const Operation &op : kind.operations) {
     double flops = 1, moved = 0;

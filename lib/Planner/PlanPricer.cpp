@@ -16,7 +16,8 @@ namespace colossal::planner {
 struct PlanPricer::Parts {
   Parts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
       : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
-        blocks(graph, machine, types), costs(graph, machine, types) {
+        pricing(cost::makePricing(machine.machine(), task.devices)), blocks(graph, *pricing, types),
+        costs(graph, machine, types) {
     limit = task.memoryBytes > 0 ? task.memoryBytes
                                  : static_cast<double>(machine.machine().memoryOfRank(task.devices)) -
                                        machine.machine().fitted["reserved_bytes"];
@@ -32,6 +33,7 @@ struct PlanPricer::Parts {
   const cost::CostModel &machine;
   TrainingTask task;
   TrainingTypes types;
+  std::shared_ptr<const cost::Pricing> pricing;
   BlockPlanner blocks;
   StageCosts costs;
   double limit; ///< bytes

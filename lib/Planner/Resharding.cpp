@@ -120,7 +120,7 @@ std::optional<Move> Resharder::search(double bytes, const Placement &from, const
           work = {cost::Collective::AllGather, local * axes[a].size, axes[a].group, 1};
         else
           work = {cost::Collective::AllToAll, local, axes[a].group, 1};
-        double total = seconds[state] + (work ? operations.seconds(*work) : 0);
+        double total = seconds[state] + (work ? pricing.seconds(*work) : 0);
         if (total < seconds[reached]) {
           seconds[reached] = total;
           before[reached] = state;

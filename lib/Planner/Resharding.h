@@ -27,8 +27,8 @@ struct Move {
 /// over what the others leave on a rank. Dijkstra over the at most 3^axes states.
 class Resharder {
 public:
-  Resharder(const cost::OperationCost &operations, const std::vector<TensorAxis> &axes)
-      : operations(operations), axes(axes) {}
+  Resharder(const cost::Pricing &pricing, const std::vector<TensorAxis> &axes)
+      : pricing(pricing), axes(axes) {}
 
   /// `bytes`: of the whole tensor. Null where `to` is partial on an axis on which `from` is not.
   const Move *find(double bytes, const Placement &from, const Placement &to) const;
@@ -39,7 +39,7 @@ public:
 private:
   std::optional<Move> search(double bytes, const Placement &from, const Placement &to) const;
 
-  const cost::OperationCost &operations;
+  const cost::Pricing &pricing;
   std::vector<TensorAxis> axes;
   /// A search asks for the same few thousand moves millions of times: a table that is probed place after
   /// place, of moves that stay where they are.

@@ -374,14 +374,10 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList
   return seconds;
 }
 
-static double total(const cost::OperationCost &operations, const cost::OpList &list) {
-  return operations.seconds(list).total();
-}
-
 double UnitLayouts::opSeconds(int op, const Choice &choice) const {
   Passes work = passes(op, choice);
-  double forward = total(operations, work.forward);
-  double seconds = forward + total(operations, work.backward) + total(operations, work.weights);
+  double forward = pricing.seconds(work.forward).total();
+  double seconds = forward + pricing.seconds(work.backward).total() + pricing.seconds(work.weights).total();
   const Operation &operation = kind.operations[op];
   if (query.recompute == Recompute::Full ||
       (query.recompute == Recompute::Selective && operation.kind == Operation::Streaming))
@@ -545,8 +541,8 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
 /// Seconds and bytes of what the ledger holds.
 void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
   // The host launches the whole backward pass in one go.
-  cost::ListTime forward = operations.seconds(ledger.forward), inputs = operations.seconds(ledger.backward),
-                 again = operations.seconds(ledger.recompute), gradients = operations.seconds(ledger.weights);
+  cost::ListTime forward = pricing.seconds(ledger.forward), inputs = pricing.seconds(ledger.backward),
+                 again = pricing.seconds(ledger.recompute), gradients = pricing.seconds(ledger.weights);
   double compute = inputs.compute + again.compute + gradients.compute;
   double launch = inputs.launch + again.launch + gradients.launch;
   double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
@@ -555,7 +551,7 @@ void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
   cost.weightGradient = gradients.compute * stretch;
   cost.collective = forward.collective + inputs.collective;
   cost.forwardCollective = forward.collective;
-  cost.stepReduction = operations.seconds(ledger.step).collective;
+  cost.stepReduction = pricing.seconds(ledger.step).collective;
   auto bytesMoved = [](const cost::CollectiveWork &work) {
     return cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
   };
@@ -564,7 +560,7 @@ void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
   for (const auto *list : {&ledger.forward, &ledger.backward})
     for (const cost::CollectiveWork &work : list->collectives) {
       cost.bytesByCollective[cost::toString(work.kind)] += bytesMoved(work);
-      cost.secondsByCollective[cost::toString(work.kind)] += operations.seconds(work);
+      cost.secondsByCollective[cost::toString(work.kind)] += pricing.seconds(work);
     }
 }
 

@@ -53,10 +53,9 @@ struct ValueLayout {
 
 class UnitLayouts {
 public:
-  UnitLayouts(const KindInfo &info, const TrainingTypes &types, const cost::OperationCost &operations,
+  UnitLayouts(const KindInfo &info, const TrainingTypes &types, const cost::Pricing &pricing,
               const Resharder &resharder, const UnitQuery &query)
-      : info(info), kind(info.kind), types(types), operations(operations), resharder(resharder),
-        query(query) {}
+      : info(info), kind(info.kind), types(types), pricing(pricing), resharder(resharder), query(query) {}
 
   /// Every way to put the axes onto an operation's factors, unsplit first.
   std::vector<Choice> choices(int op) const;
@@ -117,7 +116,7 @@ private:
   const KindInfo &info;
   const UnitKind &kind;
   const TrainingTypes &types;
-  const cost::OperationCost &operations;
+  const cost::Pricing &pricing;
   const Resharder &resharder;
   const UnitQuery &query;
 };

@@ -9,8 +9,8 @@ using namespace colossal::planner;
 
 namespace {
 
-cost::CostModel machine() {
-  return cost::CostModel(cost::loadMachine("a100-80-sxm").machine);
+std::shared_ptr<const cost::Pricing> device() {
+  return cost::makePricing(cost::loadMachine("a100-80-sxm").machine, 8);
 }
 
 UnitQuery query(int kind, int ranks, Boundary boundary, double microbatch = 2) {
@@ -30,8 +30,8 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
   TransformerSizes sizes;
   FactorGraph graph = makeTransformer(sizes);
   ASSERT_EQ(validate(graph), "");
-  cost::CostModel model = machine();
-  BlockPlanner planner(graph, model, TrainingTypes());
+  auto pricing = device();
+  BlockPlanner planner(graph, *pricing, TrainingTypes());
   int ranks = 4;
   double stream = 2 * 2 * sizes.sequence * sizes.hidden; // bytes of the residual stream, microbatch 2
   double part = stream * (ranks - 1) / ranks;
@@ -71,8 +71,8 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
 
 TEST(Unit, RecomputeKeepsLess) {
   FactorGraph graph = makeTransformer({});
-  cost::CostModel model = machine();
-  BlockPlanner planner(graph, model, TrainingTypes());
+  auto pricing = device();
+  BlockPlanner planner(graph, *pricing, TrainingTypes());
   UnitQuery asked = query(1, 4, {std::nullopt});
   std::string error;
   auto layout = planner.solve(asked);
@@ -115,8 +115,8 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
   sizes.sequence = 512;
   sizes.vocabulary = 8192;
   FactorGraph graph = makeTransformer(sizes);
-  cost::CostModel model = machine();
-  BlockPlanner planner(graph, model, TrainingTypes());
+  auto pricing = device();
+  BlockPlanner planner(graph, *pricing, TrainingTypes());
   for (int kind : {0, 2})
     for (int ranks : {2, 8})
       for (const Boundary &boundary : planner.boundaries(query(kind, ranks, {}).axes)) {
@@ -142,8 +142,8 @@ TEST(Unit, SolverFindsTheBestOfAllLayouts) {
 
 TEST(Unit, LayoutsThatMakeNoSenseAreRefused) {
   FactorGraph graph = makeTransformer({});
-  cost::CostModel model = machine();
-  BlockPlanner planner(graph, model, TrainingTypes());
+  auto pricing = device();
+  BlockPlanner planner(graph, *pricing, TrainingTypes());
   UnitQuery asked = query(1, 4, {std::nullopt});
   auto error = [&](const std::map<std::string, std::string> &text) {
     std::string said;
@@ -163,8 +163,7 @@ TEST(Unit, CausalAttentionOverASplitSequenceWaitsForTheLastRank) {
   sizes.hidden = 1024;
   sizes.heads = 8;
   sizes.sequence = 8192;
-  cost::CostModel model = machine();
-  cost::OperationCost operations(model, model.machine().device.launchSeconds);
+  auto pricing = device();
   TrainingTypes types;
   for (int ranks : {2, 4}) {
     double seconds[2]; // without a mask, and with it
@@ -173,7 +172,7 @@ TEST(Unit, CausalAttentionOverASplitSequenceWaitsForTheLastRank) {
       for (UnitKind &kind : graph.kinds)
         for (Operation &op : kind.operations)
           op.causal = causal;
-      BlockPlanner planner(graph, model, types);
+      BlockPlanner planner(graph, *pricing, types);
       UnitQuery asked = query(1, ranks, {});
       asked.axes.front().isContext = true;
       for (const Boundary &boundary : planner.boundaries(asked.axes))
@@ -192,11 +191,32 @@ TEST(Unit, CausalAttentionOverASplitSequenceWaitsForTheLastRank) {
     attention.m = sizes.sequence / ranks;
     attention.n = sizes.sequence;
     attention.k = sizes.hidden / sizes.heads;
-    double all = operations.seconds(attention);
+    double all = pricing->kernelSeconds(attention);
     // The last of r ranks sees the keys of all tokens but half of its own r-th part.
     attention.fraction = 1 - 0.5 / ranks;
-    EXPECT_NEAR(seconds[0] - seconds[1], all - operations.seconds(attention), 1e-6 * all) << ranks;
+    EXPECT_NEAR(seconds[0] - seconds[1], all - pricing->kernelSeconds(attention), 1e-6 * all) << ranks;
   }
+}
+
+TEST(Unit, RanksOfAHostArePricedAsItsCores) {
+  FactorGraph graph = makeTransformer({});
+  cost::Machine machine = cost::loadMachine("cpu").machine;
+  machine.host = cost::Host();
+  machine.host->cores = 4;
+  machine.host->memoryBandwidth = machine.host->cacheBandwidth = 2e10;
+  machine.host->elementSeconds = 1e-10;
+  auto price = [&](int ranks) {
+    auto pricing = cost::makePricing(machine, ranks);
+    BlockPlanner planner(graph, *pricing, *trainingTypes("f32"));
+    UnitQuery asked = query(1, 1, {std::nullopt});
+    std::string error;
+    auto layout = planner.solve(asked);
+    UnitCost cost = planner.price(asked, *layout, error);
+    EXPECT_GE(cost.forward + cost.backward + cost.weightGradient, planner.leastDeviceSeconds(1));
+    return cost.forward;
+  };
+  // Ranks beyond the cores take turns.
+  EXPECT_GT(price(16), 2 * price(4));
 }
 
 } // namespace

@@ -24,6 +24,15 @@ public:
   /// fused into.
   virtual double fusedSeconds(double operations, double bytes) const = 0;
 
+  /// What the host takes for each launch beside the kernels; 0 where kernelSeconds() has it.
+  virtual double launchSeconds() const { return 0; }
+
+  /// Seconds of what runs in one go, and of the collectives in it.
+  ListTime seconds(const OpList &list) const;
+  double seconds(const CollectiveWork &work) const {
+    return work.count * model.seconds(work.kind, work.bytes, work.group);
+  }
+
   /// Seconds of messages.
   const CostModel &network() const { return model; }
   const Machine &machine() const { return model.machine(); }

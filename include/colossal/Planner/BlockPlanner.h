@@ -5,6 +5,7 @@
 #ifndef COLOSSAL_PLANNER_BLOCKPLANNER_H
 #define COLOSSAL_PLANNER_BLOCKPLANNER_H
 
+#include "colossal/Cost/Pricing.h"
 #include "colossal/Cost/StepCost.h"
 #include "colossal/FactorGraph/FactorGraph.h"
 
@@ -86,7 +87,8 @@ using cost::UnitCost;
 /// Threads may share a planner if they ask about different axes.
 class BlockPlanner {
 public:
-  BlockPlanner(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTypes &types);
+  /// All must outlive this.
+  BlockPlanner(const FactorGraph &graph, const cost::Pricing &pricing, const TrainingTypes &types);
   ~BlockPlanner();
 
   /// Layouts of the boundary worth trying on these axes: every place of the residual stream that the inputs
