@@ -2,8 +2,9 @@
 #include "Resharding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <limits>
+#include <functional>
 
 namespace colossal::planner {
 
@@ -63,72 +64,85 @@ const Move *Resharder::find(double bytes, const Placement &from, const Placement
   return move;
 }
 
+std::vector<cost::CollectiveWork> Resharder::getWork(cost::MoveKind kind, double bytes,
+                                                     const cost::AxisList &over) const {
+  std::vector<cost::CollectiveWork> work;
+  auto add = [&](cost::Collective collective, bool shrinks) {
+    std::vector<unsigned> order(over.begin(), over.end());
+    std::sort(order.begin(), order.end(), std::greater<>());
+    for (unsigned axis : order) {
+      const cost::Group &group = axes[axis].group;
+      if (!work.empty() && work.back().group.stride * work.back().group.size == group.stride)
+        work.back().group.size *= group.size;
+      else
+        work.push_back({collective, 0, group, 1});
+    }
+    for (cost::CollectiveWork &one : work) {
+      one.bytes = bytes;
+      bytes /= shrinks ? one.group.size : 1;
+    }
+  };
+  switch (kind) {
+  case cost::MoveKind::AllGather: add(cost::Collective::AllGather, true); break;
+  case cost::MoveKind::AllReduce: add(cost::Collective::AllReduce, true); break;
+  case cost::MoveKind::ReduceScatter: add(cost::Collective::ReduceScatter, true); break;
+  case cost::MoveKind::AllToAll: add(cost::Collective::AllToAll, false); break;
+  case cost::MoveKind::Slice:
+  case cost::MoveKind::KeepFirst:
+  case cost::MoveKind::LoopSlice: break;
+  }
+  return work;
+}
+
 std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to) const {
-  const int count = static_cast<int>(axes.size());
-  for (int a = 0; a < count; ++a)
+  const std::size_t count = axes.size();
+  for (std::size_t a = 0; a < count; ++a)
     if (to[a] == kPartial && from[a] != kPartial)
       return std::nullopt;
-  // States count in base 3: each axis has its old code, is whole, or has its new code.
-  int states = 1;
-  for (int a = 0; a < count; ++a)
-    states *= 3;
-  auto decode = [&](int state) {
-    Placement placement{};
-    for (int a = 0; a < count; ++a, state /= 3)
-      placement[a] = state % 3 == 0 ? from[a] : state % 3 == 1 ? kWhole : to[a];
-    return placement;
-  };
-  std::vector<double> seconds(states, std::numeric_limits<double>::infinity());
-  std::vector<int> before(states, -1);
-  std::vector<std::optional<cost::CollectiveWork>> step(states);
-  std::vector<bool> done(states, false);
-  seconds[0] = 0;
-  for (;;) {
-    int state = -1;
-    for (int s = 0; s < states; ++s)
-      if (!done[s] && seconds[s] < std::numeric_limits<double>::infinity() &&
-          (state < 0 || seconds[s] < seconds[state]))
-        state = s;
-    if (state < 0)
-      return std::nullopt;
-    done[state] = true;
-    Placement at = decode(state);
-    if (at == to) {
-      Move move;
-      move.seconds = seconds[state];
-      for (int s = state; before[s] >= 0; s = before[s])
-        if (step[s])
-          move.collectives.insert(move.collectives.begin(), *step[s]);
-      return move;
-    }
-    double local = bytes * share(at);
-    int weight = 1;
-    for (int a = 0; a < count; ++a, weight *= 3) {
-      int digit = state / weight % 3;
-      for (int target = digit + 1; target < 3; ++target) {
-        Code next = target == 1 ? kWhole : to[a];
-        int reached = state + (target - digit) * weight;
-        std::optional<cost::CollectiveWork> work;
-        if (next == at[a] || (at[a] == kWhole && next > 0))
-          work = std::nullopt;
-        else if (next == kPartial)
-          continue;
-        else if (at[a] == kPartial)
-          work = {next == kWhole ? cost::Collective::AllReduce : cost::Collective::ReduceScatter, local,
-                  axes[a].group, 1};
-        else if (next == kWhole)
-          work = {cost::Collective::AllGather, local * axes[a].size, axes[a].group, 1};
-        else
-          work = {cost::Collective::AllToAll, local, axes[a].group, 1};
-        double total = seconds[state] + (work ? pricing.seconds(*work) : 0);
-        if (total < seconds[reached]) {
-          seconds[reached] = total;
-          before[reached] = state;
-          step[reached] = work;
-        }
-      }
-    }
+  // Each place is as large as all axes together, so that any of them divide it.
+  std::vector<std::int64_t> sizes;
+  std::int64_t all = 1;
+  for (const TensorAxis &axis : axes) {
+    sizes.push_back(axis.size);
+    all *= axis.size;
   }
+  std::vector<Code> codes;
+  std::vector<cost::PlacementSearch::Place> places;
+  auto encode = [&](const Placement &placement) {
+    cost::Placement encoded;
+    for (std::size_t a = 0; a < count; ++a) {
+      const Code code = placement[a];
+      if (code == kPartial)
+        encoded.setPartial(static_cast<unsigned>(a));
+      if (code <= kWhole)
+        continue;
+      auto at = static_cast<std::size_t>(std::find(codes.begin(), codes.end(), code) - codes.begin());
+      if (at == codes.size()) {
+        codes.push_back(code);
+        places.push_back({all, static_cast<unsigned>(at)}); // dimensions of their own
+        bytes /= static_cast<double>(all);
+      }
+      auto depth = std::count(placement.begin(), placement.begin() + static_cast<std::ptrdiff_t>(a), code);
+      encoded.put(static_cast<unsigned>(a), static_cast<unsigned>(at), static_cast<unsigned>(depth));
+    }
+    return encoded;
+  };
+  const cost::Placement start = encode(from), goal = encode(to);
+  const cost::PlacementCost price = [this](cost::MoveKind kind, double local, const cost::AxisList &over) {
+    double seconds = 0;
+    for (const cost::CollectiveWork &work : getWork(kind, local, over))
+      seconds += pricing.seconds(work);
+    return seconds;
+  };
+  cost::PlacementSearch search(std::move(places), std::move(sizes), goal, bytes, price);
+  Move move;
+  move.seconds = search.run(start);
+  if (std::isinf(move.seconds))
+    return std::nullopt;
+  for (const cost::PlacementSearch::Step &step : search.getSteps())
+    for (const cost::CollectiveWork &work : getWork(step.kind, step.bytes, step.axes))
+      move.collectives.push_back(work);
+  return move;
 }
 
 } // namespace colossal::planner

@@ -1,7 +1,8 @@
-// Moving one tensor from one placement to another over a few axes, in the cheapest order.
+// Moving one tensor from one placement to another over a few axes, at the least cost.
 #ifndef COLOSSAL_PLANNER_RESHARDING_H
 #define COLOSSAL_PLANNER_RESHARDING_H
 
+#include "colossal/Cost/PlacementSearch.h"
 #include "colossal/Planner/BlockPlanner.h"
 
 #include <deque>
@@ -20,11 +21,8 @@ struct Move {
   std::vector<cost::CollectiveWork> collectives;
 };
 
-/// Finds moves on one set of axes, and remembers them.
-///
-/// An axis goes from its code to the wanted one directly (all-gather, all-reduce, reduce-scatter, all-to-all,
-/// or a slice, which costs nothing), or by way of whole; axes move one after the other, in any order, each
-/// over what the others leave on a rank. Dijkstra over the at most 3^axes states.
+/// Moves on one set of axes, found by cost::PlacementSearch and remembered. Axes on one place follow each
+/// other in the mesh's order; each divides what it splits; a slice costs nothing.
 class Resharder {
 public:
   Resharder(const cost::Pricing &pricing, const std::vector<TensorAxis> &axes)
@@ -38,6 +36,10 @@ public:
 
 private:
   std::optional<Move> search(double bytes, const Placement &from, const Placement &to) const;
+  /// What a move is made of: a collective for each group of axes that lie next to each other, innermost
+  /// first.
+  std::vector<cost::CollectiveWork> getWork(cost::MoveKind kind, double bytes,
+                                            const cost::AxisList &over) const;
 
   const cost::Pricing &pricing;
   std::vector<TensorAxis> axes;

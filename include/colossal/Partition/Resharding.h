@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_PARTITION_RESHARDING_H
 #define COLOSSAL_PARTITION_RESHARDING_H
 
+#include "colossal/Cost/PlacementSearch.h"
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -20,14 +21,8 @@
 
 namespace colossal::dist {
 
-/// Slice, KeepFirst and LoopSlice move nothing between ranks. KeepFirst makes a whole value the addend of a
-/// partial sum: kept on the ranks whose coordinates on the axes are 0, zero elsewhere. LoopSlice takes the
-/// part that a turn of the mesh's loop works on, which is a view.
-enum class MoveKind { AllGather, AllReduce, ReduceScatter, AllToAll, Slice, KeepFirst, LoopSlice };
-/// Do ranks send anything in it?
-inline bool isCollective(MoveKind kind) {
-  return kind != MoveKind::Slice && kind != MoveKind::KeepFirst && kind != MoveKind::LoopSlice;
-}
+using cost::isCollective;
+using cost::MoveKind;
 llvm::StringRef stringify(MoveKind kind);
 
 /// One step, over a group of ranks that differ in `axes` only (ranked row-major over them, in their order).
@@ -64,18 +59,10 @@ using CollectiveCost = std::function<double(MoveKind kind, double bytes, llvm::A
 /// colossal/Plan/Volume.h. A slice and keep-first send nothing.
 double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 
-/// Finds and remembers paths on one mesh. The states of a search are the placements of axes on the factors
-/// that both layouts can be seen as (evenly split factors are digits: n ranks on f elements are n:(axis) x f
-/// / n). Each step gathers, reduces, or brings one axis to where the target wants it:
-///  1. all-gather takes the innermost axis off a factor (or the axes of adjacent, fully split factors at
-///  once);
-///  2. slice puts an unused axis onto the factor where the target has it next;
-///  3. all-to-all does both for one axis;
-///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a factor as slice would;
-///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
-/// Where the two layouts of a dimension have no common factors (an axis would have to be cut in two, or an
-/// uneven factor), the dimension is gathered first. Dijkstra's algorithm; states are few, as meshes have few
-/// axes.
+/// Finds and remembers paths on one mesh. The states of a search (colossal/Cost/PlacementSearch.h) are the
+/// placements of axes on the factors that both layouts can be seen as (evenly split factors are digits: n
+/// ranks on f elements are n:(axis) x f / n). Where the two layouts of a dimension have no common factors (an
+/// axis would have to be cut in two, or an uneven factor), the dimension is gathered first.
 ///
 /// Layouts over a loop axis (Loop.h) are those of a turn's part: it is brought from one to the other in each
 /// turn, as a tensor of its own. What is the same in all turns is sliced first. What a turn made stays in the

@@ -1,0 +1,93 @@
+// Cheapest collectives between placements against paths worked by hand, with bytes sent as their cost.
+#include "colossal/Cost/PlacementSearch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+using namespace colossal::cost;
+
+namespace {
+
+/// A tensor of two places, 24 and 16 elements, on axes of 2, 4 and 2 ranks.
+struct Search {
+  static double sent(MoveKind kind, double bytes, const AxisList &axes) {
+    const double sizes[] = {2, 4, 2};
+    double ranks = 1;
+    for (unsigned axis : axes)
+      ranks *= sizes[axis];
+    double part = bytes * (ranks - 1) / ranks;
+    return !isCollective(kind) ? 1e-3 : kind == MoveKind::AllReduce ? 2 * part : part;
+  }
+  const PlacementCost cost = sent;
+
+  /// The steps as "kind axes bytes", and their cost.
+  std::pair<std::string, double> find(const Placement &from, const Placement &to) const {
+    static const char *const names[] = {"gather", "reduce", "scatter", "exchange", "slice", "first", "turn"};
+    PlacementSearch search({{24, 0}, {16, 1}}, {2, 4, 2}, to, 1, cost);
+    double least = search.run(from);
+    std::string text;
+    for (const PlacementSearch::Step &step : search.getSteps()) {
+      text += (text.empty() ? "" : ", ") + std::string(names[static_cast<int>(step.kind)]) + " ";
+      for (unsigned axis : step.axes)
+        text += std::to_string(axis);
+      text += " " + std::to_string(static_cast<int>(step.bytes));
+    }
+    return {text, least};
+  }
+};
+
+/// "0:1 1:20": axis 1 on place 0, axis 2 and inside of it axis 0 on place 1; "p:1": a sum over axis 1.
+Placement place(const std::string &text) {
+  Placement placement;
+  for (std::size_t i = 0; i < text.size(); i += text[i] == ' ') {
+    char where = text[i];
+    unsigned depth = 0;
+    for (i += 2; i < text.size() && text[i] != ' '; ++i)
+      if (unsigned axis = static_cast<unsigned>(text[i] - '0'); where == 'p')
+        placement.setPartial(axis);
+      else
+        placement.put(axis, static_cast<unsigned>(where - '0'), depth++);
+  }
+  return placement;
+}
+
+using Found = std::pair<std::string, double>;
+
+TEST(PlacementSearch, StepsAreThoseOfTheLiterature) {
+  Search search;
+  EXPECT_EQ(search.find(place("0:1"), place("0:1")), Found("", 0));
+  EXPECT_EQ(search.find(place("0:1"), place("")), Found("gather 1 384", 288));
+  EXPECT_EQ(search.find(place(""), place("0:1")), Found("slice 1 96", 1e-3));
+  EXPECT_EQ(search.find(place("0:1"), place("1:1")), Found("exchange 1 96", 72));
+  EXPECT_EQ(search.find(place("p:1"), place("1:1")), Found("scatter 1 384", 288));
+  EXPECT_EQ(search.find(place("p:1"), place("")), Found("reduce 1 384", 576));
+  // Sums over two axes end in one all-reduce of both.
+  EXPECT_EQ(search.find(place("p:02"), place("")), Found("reduce 02 384", 576));
+}
+
+TEST(PlacementSearch, AnAxisLeavesAPlaceBeforeThoseOutsideOfIt) {
+  Search search;
+  // Axis 0 lies inside of axis 2, so it goes at once; axis 2 only once axis 0 has left.
+  EXPECT_EQ(search.find(place("0:20"), place("0:2 1:0")).first, "exchange 0 96");
+  auto [text, sent] = search.find(place("0:20"), place("0:0 1:2"));
+  EXPECT_EQ(text, "gather 0 192, exchange 2 192, slice 0 96");
+  EXPECT_DOUBLE_EQ(sent, 96 + 96 + 1e-3);
+  // Another order of the same axes is another placement.
+  EXPECT_GT(search.find(place("0:20"), place("0:02")).second, 0);
+}
+
+TEST(PlacementSearch, PartsRoundUpAxisByAxis) {
+  PlacementCost cost = Search::sent;
+  PlacementSearch search({{5, 0}}, {2, 4, 2}, place(""), 4, cost);
+  EXPECT_DOUBLE_EQ(search.run(place("0:02")), 6 + 10); // 2, then 3, then all 5 elements of 4 bytes
+}
+
+TEST(PlacementSearch, ASumIsMadeOfAWholeValueOnly) {
+  Search search;
+  EXPECT_EQ(search.find(place(""), place("p:1")).first, "first 1 384");
+  EXPECT_EQ(search.find(place("0:1"), place("p:1")).first, "gather 1 384, first 1 384");
+}
+
+} // namespace
