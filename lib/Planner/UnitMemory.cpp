@@ -4,8 +4,34 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace colossal::planner {
+
+/// The most that an operation brings in of values that lie otherwise than it takes them, while the backward
+/// pass runs it: what was gathered is gathered again, and is whole while the operation reads it.
+double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const {
+  double most = 0;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    std::set<std::pair<int, Placement>> copies;
+    double held = 0;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Use &use = op.operands[o];
+      if (kind.tensors[use.tensor].kind != Tensor::Activation ||
+          !(use.saved || query.recompute == Recompute::Full))
+        continue;
+      const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
+      const double part = resharder.share(taken);
+      // What is cut out of what lies there is read where it lies.
+      if (taken != lies[use.tensor] && part >= resharder.share(lies[use.tensor]) &&
+          copies.insert({use.tensor, taken}).second)
+        held += bytes(use.tensor) * part;
+    }
+    most = std::max(most, held);
+  }
+  return most;
+}
 
 /// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
@@ -104,6 +130,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.savedBytes = input;
     cost.weightSavedBytes = input;
   }
+  cost.transientBytes += broughtIn(layout, lies);
 }
 
 } // namespace colossal::planner

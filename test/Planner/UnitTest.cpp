@@ -55,6 +55,8 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["all-gather"], (2 + 2 + 2) * part);
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["reduce-scatter"], (2 + 2) * part);
       EXPECT_EQ(cost.bytesByCollective.count("all-reduce"), 0u);
+      // What a contraction gathers is whole while its weight's gradient is computed.
+      EXPECT_DOUBLE_EQ(cost.transientBytes, stream);
     } else {
       // Two all-reduces forward and two backward (Shoeybi et al., 2019, section 3).
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["all-reduce"], 4 * 2 * part);
