@@ -48,12 +48,17 @@ void findLives(UnitKind &kind) {
   int count = static_cast<int>(kind.operations.size());
   for (Tensor &tensor : kind.tensors)
     tensor.begin = tensor.end = 0;
+  std::vector<bool> isInLoop(kind.tensors.size(), false);
   for (int i = 0; i < count; ++i) {
-    for (const Use &use : kind.operations[i].operands)
-      kind.tensors[use.tensor].end = i + 1;
-    for (const Use &use : kind.operations[i].results) {
+    const Operation &op = kind.operations[i];
+    for (const Use &use : op.operands) {
+      int &end = kind.tensors[use.tensor].end;
+      end = op.repeated && !isInLoop[use.tensor] ? count : std::max(end, i + 1);
+    }
+    for (const Use &use : op.results) {
       kind.tensors[use.tensor].begin = i;
       kind.tensors[use.tensor].end = std::max(kind.tensors[use.tensor].end, i + 1);
+      isInLoop[use.tensor] = op.repeated;
     }
   }
   for (int output : kind.outputs)

@@ -17,6 +17,75 @@ using namespace colossal::dist;
 using outline::getNames;
 using outline::Origin;
 
+//===----------------------------------------------------------------------===//
+// Operations, as any search sees them
+//===----------------------------------------------------------------------===//
+
+static factors::Factor::Kind getKind(FactorKind kind) {
+  switch (kind) {
+  case FactorKind::Parallel: return factors::Factor::Parallel;
+  case FactorKind::Reduction: return factors::Factor::Reduction;
+  case FactorKind::Whole: return factors::Factor::Whole;
+  case FactorKind::Joined: return factors::Factor::Joined;
+  case FactorKind::Carried: return factors::Factor::Carried;
+  }
+  llvm_unreachable("unknown kind of factor");
+}
+
+/// A factor as it stands.
+static factors::Factor describe(const dist::Factor &given) {
+  factors::Factor factor;
+  factor.size = std::max<double>(1, static_cast<double>(given.size));
+  factor.kind = getKind(given.kind);
+  factor.role = given.role.str();
+  factor.indexed = given.indexed;
+  factor.staged = given.staged;
+  if (given.operandSize >= 0)
+    factor.window = factors::Window{static_cast<double>(given.operandSize), static_cast<double>(given.stride),
+                                    static_cast<double>(given.window)};
+  return factor;
+}
+
+static void addPlaces(const TensorFactors &dims, const std::vector<factors::Factor> &all, factors::Use &use) {
+  for (auto [d, dim] : llvm::enumerate(dims)) {
+    double inner = 1;
+    for (unsigned f : llvm::reverse(dim)) {
+      use.places.push_back({static_cast<int>(f), static_cast<int>(d), inner});
+      inner *= all[f].size;
+    }
+  }
+}
+
+static factors::Operation::Kind getKind(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
+  case KernelKind::Contraction:
+  case KernelKind::Convolution: return factors::Operation::Contraction;
+  case KernelKind::Attention: return factors::Operation::Attention;
+  // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
+  case KernelKind::Movement:
+    if (!cast<GradientOpInterface>(op).isOperandSaved(0))
+      return factors::Operation::View;
+    return factors::Operation::Streaming;
+  default: return factors::Operation::Streaming;
+  }
+}
+
+/// A tensor as it stands.
+static factors::Tensor describe(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  factors::Tensor tensor;
+  tensor.elements = std::max<double>(1, static_cast<double>(type.getNumElements()));
+  tensor.perSequence = false;
+  tensor.isFloat = isa<FloatType>(type.getElementType());
+  tensor.bytes = getElementBytes(type.getElementType());
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Units of a model, for any batch
+//===----------------------------------------------------------------------===//
+
 namespace {
 
 /// Both imports of one model, walked in lockstep.
@@ -119,12 +188,10 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
     return emitError(value.getLoc()) << "a tensor grows from " << type << " to " << other.getType()
                                      << " between batches of " << fewBatch << " and " << manyBatch
                                      << ", not in proportion: the model mixes sequences";
-  factors::Tensor tensor;
+  factors::Tensor tensor = describe(value);
   tensor.name = names.empty() ? "" : names.back();
   tensor.elements = std::max(1.0, elements->size);
   tensor.perSequence = elements->perSequence;
-  tensor.isFloat = isa<FloatType>(type.getElementType());
-  tensor.bytes = getElementBytes(type.getElementType());
   Origin origin = origins.lookup(value);
   tensor.kind = origin.isStream()                      ? factors::Tensor::Activation
                 : origin.parameter && isTrained(value) ? factors::Tensor::Parameter
@@ -141,32 +208,6 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
   return static_cast<int>(kind.tensors.size() - 1);
 }
 
-factors::Factor::Kind getKind(FactorKind kind) {
-  switch (kind) {
-  case FactorKind::Parallel: return factors::Factor::Parallel;
-  case FactorKind::Reduction: return factors::Factor::Reduction;
-  case FactorKind::Whole: return factors::Factor::Whole;
-  case FactorKind::Joined: return factors::Factor::Joined;
-  case FactorKind::Carried: return factors::Factor::Carried;
-  }
-  llvm_unreachable("unknown kind of factor");
-}
-
-factors::Operation::Kind getKind(Operation *op) {
-  auto kernel = dyn_cast<KernelOpInterface>(op);
-  switch (kernel ? kernel.getKernelKind() : KernelKind::Element) {
-  case KernelKind::Contraction:
-  case KernelKind::Convolution: return factors::Operation::Contraction;
-  case KernelKind::Attention: return factors::Operation::Attention;
-  // What moves elements of one operand, and reads none for its gradient, is taken as a view by kernels.
-  case KernelKind::Movement:
-    if (!cast<GradientOpInterface>(op).isOperandSaved(0))
-      return factors::Operation::View;
-    return factors::Operation::Streaming;
-  default: return factors::Operation::Streaming;
-  }
-}
-
 LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind &kind,
                               factors::Operation &built) {
   const RefinedRule &refined = fewRules.get(op), &refinedOther = manyRules.get(other);
@@ -181,27 +222,11 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
       return emitError(op->getLoc()) << "a dimension of '" << op->getName() << "' grows from " << a.size
                                      << " to " << b.size << " between batches of " << fewBatch << " and "
                                      << manyBatch << ", not in proportion";
-    factors::Factor factor;
+    factors::Factor factor = describe(a);
     factor.size = std::max(1.0, size->size);
     factor.perSequence = size->perSequence;
-    factor.kind = getKind(a.kind);
-    factor.role = a.role.str();
-    factor.indexed = a.indexed;
-    factor.staged = a.staged;
-    if (a.operandSize >= 0)
-      factor.window = factors::Window{static_cast<double>(a.operandSize), static_cast<double>(a.stride),
-                                      static_cast<double>(a.window)};
     built.factors.push_back(std::move(factor));
   }
-  auto addPlaces = [&](const TensorFactors &dims, factors::Use &use) {
-    for (auto [d, dim] : llvm::enumerate(dims)) {
-      double inner = 1;
-      for (unsigned f : llvm::reverse(dim)) {
-        use.places.push_back({static_cast<int>(f), static_cast<int>(d), inner});
-        inner *= built.factors[f].size;
-      }
-    }
-  };
   auto gradient = cast<GradientOpInterface>(op);
   bool readsSome = false; // an indexed factor of an operand: only the rows that indices name are read
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -216,7 +241,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
       use.gradientFlops = gradient.getGradientFlops(i) / fewBatch;
       use.saved = gradient.isOperandSaved(i);
     }
-    addPlaces(rule.operands[i], use);
+    addPlaces(rule.operands[i], built.factors, use);
     for (const factors::FactorPosition &place : use.places)
       readsSome |=
           rule.factors[place.factor].indexed && rule.factors[place.factor].kind == FactorKind::Reduction;
@@ -231,7 +256,7 @@ LogicalResult Reader::addUses(Operation *op, Operation *other, factors::UnitKind
     factors::Use use;
     use.tensor = *tensor;
     use.saved = gradient.isResultSaved(i);
-    addPlaces(rule.results[i], use);
+    addPlaces(rule.results[i], built.factors, use);
     built.results.push_back(std::move(use));
   }
   return success();
@@ -256,6 +281,7 @@ LogicalResult Reader::buildOp(int at, factors::UnitKind &kind) {
     built.name += "#" + std::to_string(same + 1);
   built.kind = getKind(op);
   built.flops = cast<ShardingRuleOpInterface>(op).getFlops() / fewBatch;
+  built.heavy = cast<ShardingRuleOpInterface>(op).isHeavy();
   // Attention that must know where its queries stand: what lies behind them is masked.
   built.causal = built.kind == factors::Operation::Attention &&
                  llvm::any_of(fewRules.get(op).own.factors, [](const Factor &f) { return f.indexed; });
@@ -471,4 +497,86 @@ std::optional<factors::Reading> Reader::run() {
 std::optional<factors::Reading> factors::readFactorGraph(func::FuncOp few, int64_t fewBatch,
                                                          func::FuncOp many, int64_t manyBatch) {
   return Reader(few, fewBatch, many, manyBatch).run();
+}
+
+//===----------------------------------------------------------------------===//
+// A program as it stands
+//===----------------------------------------------------------------------===//
+
+factors::Operation factors::readOperation(mlir::Operation *op, const FactorRule &rule) {
+  auto ruled = cast<ShardingRuleOpInterface>(op);
+  factors::Operation built;
+  built.flops = ruled.getFlops();
+  built.heavy = ruled.isHeavy();
+  built.kind = getKind(op);
+  if (op->getNumOperands() == 1 && op->getNumResults() == 1 && built.flops == 0)
+    built.kind = factors::Operation::View;
+  else if (built.kind == factors::Operation::View)
+    built.kind = factors::Operation::Streaming;
+  for (const dist::Factor &factor : rule.factors)
+    built.factors.push_back(describe(factor));
+  int number = 0;
+  auto add = [&](TypeRange types, ArrayRef<TensorFactors> places, std::vector<factors::Use> &uses) {
+    for (auto [i, type] : llvm::enumerate(types)) {
+      factors::Use use;
+      use.tensor = number++;
+      if (!isa<RankedTensorType>(type))
+        continue;
+      addPlaces(places[i], built.factors, use);
+      uses.push_back(std::move(use));
+    }
+  };
+  add(op->getOperandTypes(), rule.operands, built.operands);
+  add(op->getResultTypes(), rule.results, built.results);
+  return built;
+}
+
+factors::Reading factors::readProgram(func::FuncOp function, const RefinementAnalysis &rules,
+                                      const std::function<bool(mlir::Operation *)> &isRepeated,
+                                      std::map<std::string, int> &parameters) {
+  factors::Reading reading;
+  factors::UnitKind &kind = reading.graph.kinds.emplace_back();
+  reading.graph.units.push_back(0);
+  std::vector<int> &ids = reading.graph.ids.emplace_back();
+  kind.name = reading.graph.name = function.getName().str();
+  llvm::DenseMap<Value, int> numbers;
+  auto add = [&](Value value, factors::Tensor::Kind as) -> factors::Tensor & {
+    numbers[value] = static_cast<int>(kind.tensors.size());
+    kind.tensors.push_back(describe(value));
+    kind.tensors.back().kind = as;
+    return kind.tensors.back();
+  };
+  for (BlockArgument argument : function.getArguments()) {
+    add(argument, factors::Tensor::Given);
+    kind.inputs.push_back(numbers[argument]);
+  }
+  for (mlir::Operation &op : function.front().without_terminator()) {
+    const int id = static_cast<int>(reading.operations.size());
+    reading.operations.push_back(&op);
+    if (auto parameter = dyn_cast<ParameterOp>(op)) {
+      factors::Tensor &tensor = add(parameter, factors::Tensor::Parameter);
+      tensor.name = parameter.getName().str();
+      tensor.stored = tensor.elements;
+      tensor.shared = parameters.try_emplace(tensor.name, static_cast<int>(parameters.size())).first->second;
+      tensor.id = id;
+      continue;
+    }
+    factors::Operation built = readOperation(&op, rules.get(&op).rule);
+    std::vector<std::string> names = getNames(op.getLoc());
+    built.name = names.empty() ? op.getName().getStringRef().str() : names.front();
+    built.repeated = isRepeated(&op);
+    for (factors::Use &use : built.operands)
+      use.tensor = numbers.lookup(op.getOperand(static_cast<unsigned>(use.tensor)));
+    for (factors::Use &use : built.results) {
+      Value result = op.getResult(static_cast<unsigned>(use.tensor) - op.getNumOperands());
+      add(result, factors::Tensor::Activation).name = built.name;
+      use.tensor = numbers[result];
+    }
+    kind.operations.push_back(std::move(built));
+    ids.push_back(id);
+  }
+  for (Value value : function.front().getTerminator()->getOperands())
+    kind.outputs.push_back(numbers.lookup(value));
+  factors::findLives(kind);
+  return reading;
 }

@@ -103,11 +103,3 @@ layout::Candidates layout::enumerateAssignments(const FactorRule &rule, MeshAttr
   }
   return candidates;
 }
-
-double layout::getLocalShare(const FactorRule &rule, const Assignment &assignment, MeshAttr mesh) {
-  double share = 1.0;
-  for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
-    if (!axes.empty() && factor.size > 0)
-      share *= static_cast<double>(getLocalSize(factor.size, axes, mesh)) / factor.size;
-  return share;
-}

@@ -37,9 +37,6 @@ Candidates enumerateAssignments(const dist::FactorRule &rule, dist::MeshAttr mes
 /// mesh's order, of these those on the largest factors, so that neighbours keep matching layouts.
 void keepPlainest(Candidates &candidates, const dist::FactorRule &rule, dist::MeshAttr mesh, size_t most);
 
-/// The share of an op's work that one rank does: the product of local over global sizes of its split factors.
-double getLocalShare(const dist::FactorRule &rule, const dist::Assignment &assignment, dist::MeshAttr mesh);
-
 } // namespace colossal::layout
 
 #endif // COLOSSAL_LIB_LAYOUT_CANDIDATES_H

@@ -1,7 +1,6 @@
 //===- Costs.cpp - seconds of ops and collectives on a mesh -----------------===//
 #include "Costs.h"
 
-#include "Candidates.h"
 #include "colossal/Cost/MeshGroups.h"
 #include "colossal/Layout/CostTypes.h"
 
@@ -35,24 +34,39 @@ int64_t Costs::getMemoryBytes() const {
 /// hundreds, pooling and normalization a few.
 static constexpr double kComputeBound = 16;
 
+static double getLocalSize(const factors::Factor &factor, ArrayRef<unsigned> axes, MeshAttr mesh) {
+  return static_cast<double>(dist::getLocalSize(static_cast<int64_t>(factor.size), axes, mesh));
+}
+
+/// The share of an op's work that one rank does: the product of local over global sizes of its split factors.
+static double getLocalShare(const factors::Operation &op, const Assignment &assignment, MeshAttr mesh) {
+  double share = 1;
+  for (auto [factor, axes] : llvm::zip_equal(op.factors, assignment))
+    if (!axes.empty())
+      share *= getLocalSize(factor, axes, mesh) / factor.size;
+  return share;
+}
+
+static bool holds(const factors::Use &use, size_t factor) {
+  return llvm::any_of(use.places, [&](const factors::FactorPosition &place) {
+    return place.factor == static_cast<int>(factor);
+  });
+}
+
 /// A heavy op in the cost model's terms, which follow from where its factors stand: m in the first operand
 /// and the result, n in the second and the result, batch in all, k in no result. An op is a contraction if
 /// each point of its factors' product is one multiply and add, and a convolution if it has windows as well.
-static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const Assignment &assignment,
+static cost::OpWork describeWork(const factors::Operation &op, Type element, const Assignment &assignment,
                                  MeshAttr mesh, double flops, double operandBytes, double resultBytes) {
-  auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  double all = 2, elementBytes = getElementBytes(result.getElementType());
-  for (const Factor &factor : rule.factors)
+  double all = 2;
+  for (const factors::Factor &factor : op.factors)
     all *= factor.size;
   cost::OpWork work;
-  work.type = getCostType(result.getElementType());
+  work.type = getCostType(element);
   bool isProduct =
-      rule.operands.size() >= 2 && !rule.operands[1].empty() && std::abs(flops - all) < 1e-3 * all;
-  auto holds = [](const TensorFactors &tensor, unsigned factor) {
-    return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-  };
-  double share = getLocalShare(rule, assignment, mesh),
-         elements = (operandBytes + resultBytes) / elementBytes;
+      op.operands.size() >= 2 && !op.operands[1].places.empty() && std::abs(flops - all) < 1e-3 * all;
+  double share = getLocalShare(op, assignment, mesh),
+         elements = (operandBytes + resultBytes) / getElementBytes(element);
   if (!isProduct) {
     work.kind =
         flops * share > kComputeBound * elements ? cost::OpKind::FusedAttention : cost::OpKind::Streaming;
@@ -65,13 +79,13 @@ static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const As
   work.kind = cost::OpKind::Contraction;
   work.bytes = operandBytes + resultBytes;
   work.m = work.n = work.k = 1;
-  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
-    double size = factor.size > 0 && !assignment[f].empty() ? getLocalSize(factor.size, assignment[f], mesh)
-                                                            : static_cast<double>(factor.size);
-    bool first = holds(rule.operands[0], f), second = holds(rule.operands[1], f),
-         out = holds(rule.results[0], f);
-    (!out ? work.k : first && second ? work.batch : first ? work.m : work.n) *= size;
-    if (factor.operandSize >= 0)
+  for (auto [f, factor] : llvm::enumerate(op.factors)) {
+    bool first = holds(op.operands[0], f), second = holds(op.operands[1], f), out = holds(op.results[0], f);
+    (!out              ? work.k
+     : first && second ? work.batch
+     : first           ? work.m
+                       : work.n) *= getLocalSize(factor, assignment[f], mesh);
+    if (factor.window)
       work.kind = cost::OpKind::Convolution;
   }
   return work;
@@ -79,20 +93,17 @@ static cost::OpWork describeWork(Operation *op, const FactorRule &rule, const As
 
 /// Work of the last rank over the average one's. A mask that hides what lies behind an element (causal
 /// attention) leaves rank i of n contiguous parts (2 i + 1) / n of the average, and all wait for the last.
-static double getLastShare(const FactorRule &rule, const Assignment &assignment, MeshAttr mesh) {
-  if (rule.operands.empty() || rule.results.empty())
+static double getLastShare(const factors::Operation &op, const Assignment &assignment, MeshAttr mesh) {
+  if (op.operands.empty() || op.results.empty())
     return 1;
-  auto holds = [](const TensorFactors &tensor, unsigned factor) {
-    return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-  };
   double share = 1;
-  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
-    if (!factor.indexed || !holds(rule.operands[0], f) || !holds(rule.results[0], f))
+  for (auto [f, factor] : llvm::enumerate(op.factors)) {
+    if (!factor.indexed || !holds(op.operands[0], f) || !holds(op.results[0], f))
       continue;
     // As many elements are looked at as look: with more, all ranks see most of them.
     bool isSquare = false;
-    for (auto [k, other] : llvm::enumerate(rule.factors))
-      isSquare |= k != f && other.size == factor.size && !holds(rule.results[0], k);
+    for (auto [k, other] : llvm::enumerate(op.factors))
+      isSquare |= k != f && other.size == factor.size && !holds(op.results[0], k);
     double parts = 1;
     for (unsigned axis : assignment[f])
       parts *= static_cast<double>(mesh.getAxisSize(axis));
@@ -102,16 +113,15 @@ static double getLastShare(const FactorRule &rule, const Assignment &assignment,
   return share;
 }
 
-double Costs::getOpSeconds(Operation *op, const FactorRule &rule, const Assignment &assignment,
+double Costs::getOpSeconds(const factors::Operation &op, Type element, const Assignment &assignment,
                            double operandBytes, double resultBytes) const {
-  auto ruled = cast<ShardingRuleOpInterface>(op);
-  double flops = ruled.getFlops();
-  if (flops <= 0)
+  if (op.flops <= 0)
     return 0;
-  if (!ruled.isHeavy())
-    return pricing->fusedSeconds(flops * getLocalShare(rule, assignment, mesh), resultBytes);
-  flops *= getLastShare(rule, assignment, mesh);
-  return pricing->kernelSeconds(describeWork(op, rule, assignment, mesh, flops, operandBytes, resultBytes));
+  if (!op.heavy)
+    return pricing->fusedSeconds(op.flops * getLocalShare(op, assignment, mesh), resultBytes);
+  const double flops = op.flops * getLastShare(op, assignment, mesh);
+  return pricing->kernelSeconds(
+      describeWork(op, element, assignment, mesh, flops, operandBytes, resultBytes));
 }
 
 double Costs::getCollectiveSeconds(cost::Collective kind, double bytes, ArrayRef<unsigned> axes) const {

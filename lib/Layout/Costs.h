@@ -7,6 +7,7 @@
 #define COLOSSAL_LIB_LAYOUT_COSTS_H
 
 #include "colossal/Cost/Pricing.h"
+#include "colossal/FactorGraph/FactorGraph.h"
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Dist/FactorRule.h"
 
@@ -20,10 +21,10 @@ public:
   Costs(cost::Machine machine, dist::MeshAttr mesh, int64_t ranks);
   const cost::Machine &getMachine() const { return pricing->machine(); }
 
-  /// Seconds that one rank needs for its part of `op`, whose rule is split as `assignment` says; `bytes` are
-  /// those of its local operands and results. What is no more than moved and added is fused into another
-  /// kernel.
-  double getOpSeconds(mlir::Operation *op, const dist::FactorRule &rule, const dist::Assignment &assignment,
+  /// Seconds that one rank needs for its part of `op`, whose factors are split as `assignment` says, with
+  /// results of this type; `bytes` are those of its local operands and results. What is no more than moved
+  /// and added is fused into another kernel.
+  double getOpSeconds(const factors::Operation &op, mlir::Type element, const dist::Assignment &assignment,
                       double operandBytes, double resultBytes) const;
   /// Seconds of a move; `bytes` as in dist::Move. Ranks are devices in the machine's numbering. Axes
   /// that do not lie next to each other are priced one after the other, each by the links that it crosses.

@@ -19,32 +19,29 @@ static RankedTensorType getTensor(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Work-free ops of one operand are views: their result lies in the operand's memory.
-static bool isView(Operation *op) {
-  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
-  return ruled && op->getNumOperands() == 1 && op->getNumResults() == 1 && ruled.getFlops() == 0;
+/// The operands of an op that are tensors, as a factor graph numbers them.
+static SmallVector<unsigned, 4> getTensorOperands(Operation *op) {
+  SmallVector<unsigned, 4> numbers;
+  for (auto [i, type] : llvm::enumerate(op->getOperandTypes()))
+    if (isa<RankedTensorType>(type))
+      numbers.push_back(i);
+  return numbers;
 }
 
-//===----------------------------------------------------------------------===//
-// Time
-//===----------------------------------------------------------------------===//
-
-void Model::numberSteps() {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    for (Operation &op : function.front())
-      steps[&op] = end++;
-    for (Operation &op : llvm::reverse(function.front())) {
-      for (Value operand : op.getOperands()) {
-        int64_t &last = lastUse[operand];
-        last = std::max(last, steps[&op] + 1);
-        // What all turns of the loop read is needed to its end.
-        Operation *maker = operand.getDefiningOp();
-        if (builder.isInLoop(&op) && maker && !builder.isInLoop(maker))
-          last = end;
-        if (isView(&op)) // users of a view use what it shows; they were seen before, as this goes backwards
-          last = std::max(last, lastUse[op.getResult(0)]);
-      }
-    }
+void Model::addPrograms() {
+  for (func::FuncOp function : functions) {
+    Program program;
+    program.function = function;
+    program.reading = &builder.getProgram(function);
+    program.begin = end;
+    const factors::UnitKind &kind = program.kind();
+    program.sources.resize(kind.tensors.size());
+    program.readers.resize(kind.tensors.size());
+    for (auto [i, op] : llvm::enumerate(kind.operations))
+      for (auto [u, use] : llvm::enumerate(op.operands))
+        program.readers[use.tensor].push_back({static_cast<int>(i), static_cast<int>(u)});
+    end = program.lastStep() + 1;
+    programs.push_back(std::move(program));
   }
 }
 
@@ -117,34 +114,36 @@ static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::st
   }
 }
 
-LogicalResult Model::addOp(Operation *op, StringRef name, std::vector<Pin> &pins) {
+LogicalResult Model::addOp(int number, int operation, StringRef name, std::vector<Pin> &pins) {
+  Program &program = programs[number];
+  const factors::UnitKind &kind = program.kind();
+  const factors::Operation &described = kind.operations[operation];
+  Operation *op = program.getOp(operation);
   NodeInfo info;
-  info.choices =
-      builder.getChoices(op, name, getProgramName(name, op->getParentOfType<func::FuncOp>()), pins);
+  info.choices = builder.getChoices(op, name, getProgramName(name, program.function), pins);
   if (!info.choices)
     return failure();
   const OpChoices &choices = *info.choices;
   info.name = name.str();
-  info.function = op->getParentOfType<func::FuncOp>();
+  info.function = program.function;
   info.ops = {op};
+  info.program = number;
+  info.operation = operation;
   std::vector<search::Candidate> candidates(choices.assignments.size());
   for (auto [candidate, seconds] : llvm::zip_equal(candidates, choices.seconds))
     candidate.cost = search::costFromSeconds(seconds);
-  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+  for (auto [i, result] : llvm::enumerate(described.results)) {
     // A returned value is written where outputs lie, which its Result node counts.
-    bool isReturned =
-        llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
-    if (isView(op) || isReturned)
+    if (described.kind == factors::Operation::View || llvm::is_contained(kind.outputs, result.tensor))
       continue;
-    int64_t begin = steps[op], end = std::max(lastUse[result], begin + 1);
+    const factors::Tensor &tensor = kind.tensors[result.tensor];
     for (auto [candidate, bytes] : llvm::zip_equal(candidates, choices.resultBytes[i]))
-      candidate.memory.push_back({begin, end, bytes});
+      candidate.memory.push_back({program.begin + tensor.begin, program.begin + tensor.end, bytes});
   }
-  choicesOf[op] = &choices;
   int node = addNode(std::move(info), std::move(candidates));
-  opNodes[op] = node;
-  for (auto [i, result] : llvm::enumerate(op->getResults()))
-    sources[result] = {node, choices.haves[i]};
+  program.nodes.push_back(node);
+  for (auto [i, result] : llvm::enumerate(described.results))
+    program.sources[result.tensor] = {node, choices.haves[i]};
   return success();
 }
 
@@ -202,15 +201,18 @@ static ShardingAttr spreadUnusedAxes(ShardingAttr layout, MeshAttr mesh, ArrayRe
   return ShardingAttr::get(mesh.getContext(), attrs, {}, ReductionKind::Sum);
 }
 
-std::vector<ShardingAttr> Model::getDemands(ArrayRef<Value> values, ArrayRef<unsigned> spread) const {
+std::vector<ShardingAttr> Model::getDemands(ArrayRef<TensorOf> tensors, RankedTensorType type,
+                                            ArrayRef<unsigned> spread) const {
   llvm::SetVector<ShardingAttr> layouts;
-  layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), getTensor(values.front()).getShape()));
-  for (Value value : values)
-    for (OpOperand &use : value.getUses())
-      if (auto found = choicesOf.find(use.getOwner()); found != choicesOf.end())
-        for (Attribute want : found->second->wants[use.getOperandNumber()].distinct)
-          if (auto layout = cast<ShardingAttr>(want); !layout.isPartial())
-            layouts.insert(layout);
+  layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
+  for (auto [program, tensor] : tensors)
+    for (const Program::Reader &reader : llvm::reverse(program->readers[tensor])) {
+      const NodeInfo &node = nodes[program->nodes[reader.operation]];
+      unsigned operand = getTensorOperands(node.ops.front())[reader.use];
+      for (Attribute want : node.choices->wants[operand].distinct)
+        if (auto layout = cast<ShardingAttr>(want); !layout.isPartial())
+          layouts.insert(layout);
+    }
   if (!spread.empty())
     for (ShardingAttr layout : std::vector<ShardingAttr>(layouts.begin(), layouts.end()))
       layouts.insert(spreadUnusedAxes(layout, mesh, spread, recipe.has_value()));
@@ -245,41 +247,44 @@ int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, in
 }
 
 LogicalResult Model::addParameters(std::vector<Pin> &pins) {
-  llvm::MapVector<StringRef, SmallVector<ParameterOp, 1>> byName;
-  for (auto function : module.getOps<func::FuncOp>())
-    for (auto parameter : function.getOps<ParameterOp>())
-      byName[parameter.getName()].push_back(parameter);
-  for (auto &[name, ops] : byName) {
+  llvm::MapVector<int, SmallVector<TensorOf, 1>> byNumber;
+  for (const Program &program : programs)
+    for (auto [t, tensor] : llvm::enumerate(program.kind().tensors))
+      if (tensor.kind == factors::Tensor::Parameter)
+        byNumber[tensor.shared].push_back({&program, static_cast<int>(t)});
+  for (auto &[number, tensors] : byNumber) {
     NodeInfo info;
     info.kind = NodeInfo::Kind::Parameter;
-    info.name = name.str();
     SmallVector<Value> values;
-    for (ParameterOp op : ops) {
-      if (op.getType() != ops.front().getType())
-        return emitError(op.getLoc()) << "parameter '" << name << "' has type " << op.getType()
-                                      << " here and " << ops.front().getType() << " elsewhere";
+    for (auto [program, tensor] : tensors) {
+      auto op = cast<ParameterOp>(program->reading->operations[program->kind().tensors[tensor].id]);
+      if (info.ops.empty())
+        info.name = op.getName().str();
+      else if (op.getType() != values.front().getType())
+        return emitError(op.getLoc()) << "parameter '" << info.name << "' has type " << op.getType()
+                                      << " here and " << values.front().getType() << " elsewhere";
       info.ops.push_back(op);
       values.push_back(op.getResult());
     }
-    auto type = cast<RankedTensorType>(ops.front().getType());
+    RankedTensorType type = getTensor(values.front());
     SmallVector<unsigned> spread;
     if (recipe)
       spread = recipe->getStoredAxes();
     else if (memoryLimit)
       llvm::append_range(spread,
                          llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
-    info.layouts = getDemands(values, spread);
+    info.layouts = getDemands(tensors, type, spread);
     keepLoop(info.layouts, std::nullopt); // a parameter is the same in all turns
     narrowStored(values, info.layouts);
     std::vector<std::string> names{info.name, getProgramName(info.name, {})};
-    if (auto aliases = ops.front().getAliasesAttr())
+    if (auto aliases = cast<ParameterOp>(info.ops.front()).getAliasesAttr())
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).str());
     applyTensorPins(info.layouts, names, type, pins);
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node = addTensorNode(std::move(info), type, 0, end);
-    for (Value value : values)
-      sources[value] = {node, layouts};
+    for (auto [program, tensor] : tensors)
+      programs[program - programs.data()].sources[tensor] = {node, layouts};
   }
   return success();
 }
@@ -291,14 +296,16 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
-LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins) {
+LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
+  func::FuncOp function = program.function;
   for (BlockArgument argument : function.getArguments()) {
+    const int tensor = program.kind().inputs[argument.getArgNumber()];
     NodeInfo info;
     info.kind = NodeInfo::Kind::Argument;
     info.function = function;
     info.index = argument.getArgNumber();
     info.name = getBoundaryName(function.getArgAttr(info.index, "colossal.name"), "argument", info.index);
-    info.layouts = getDemands(argument, {});
+    info.layouts = getDemands(TensorOf{&program, tensor}, getTensor(argument), {});
     if (recipe)
       if (auto asked = recipe->getLayouts(argument, builder.getRefinement(function)))
         info.layouts = std::move(*asked);
@@ -308,17 +315,17 @@ LogicalResult Model::addArguments(func::FuncOp function, std::vector<Pin> &pins)
     if (failed(keepLoop(info, attributes, argument.getLoc())))
       return failure();
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
-    Block &body = function.front();
-    sources[argument] = {addTensorNode(std::move(info), type, steps[&body.front()],
-                                       steps[body.getTerminator()] + 1, countParts(attributes)),
-                         layouts};
+    program.sources[tensor] = {
+        addTensorNode(std::move(info), type, program.begin, program.lastStep() + 1, countParts(attributes)),
+        layouts};
   }
   return success();
 }
 
-LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
-  Operation *terminator = function.front().getTerminator();
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
+  func::FuncOp function = program.function;
+  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
+    const Source &source = program.sources[program.kind().outputs[i]];
     NodeInfo info;
     info.kind = NodeInfo::Kind::Result;
     info.function = function;
@@ -328,7 +335,7 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     // Whatever the producer offers, without its partial sums: the runtime takes outputs as they lie.
     llvm::SetVector<ShardingAttr> layouts;
     layouts.insert(ShardingAttr::getReplicated(mesh.getContext(), type.getShape()));
-    for (Attribute have : sources[value].layouts.distinct) {
+    for (Attribute have : source.layouts.distinct) {
       auto sharding = cast<ShardingAttr>(have);
       layouts.insert(sharding.withoutPartial());
       if (sharding.isPartial()) // or reduced and split at once
@@ -340,12 +347,9 @@ LogicalResult Model::addResults(func::FuncOp function, std::vector<Pin> &pins) {
     if (failed(keepLoop(info, attributes, value.getLoc())))
       return failure();
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
-    int node = addTensorNode(std::move(info), type, steps[&function.front().front()], steps[terminator] + 1,
-                             countParts(attributes));
-    const Source &source = sources[value];
-    transfers.push_back({value, source.node, node, source.layouts, want,
-                         moves.getRows(source.layouts.distinct, {}), source.layouts.classes, false, node,
-                         source.node, source.layouts});
+    int node =
+        addTensorNode(std::move(info), type, program.begin, program.lastStep() + 1, countParts(attributes));
+    transfers.push_back(makeTransfer(value, source, node, want, false));
   }
   return success();
 }
@@ -365,19 +369,24 @@ bool Model::countsCopies(const Transfer &transfer, ArrayAttr layouts) const {
          });
 }
 
-std::pair<int64_t, int64_t> Model::getUseLife(int node, Value value) const {
-  if (nodes[node].kind == NodeInfo::Kind::Result) {
-    func::FuncOp function = nodes[node].function;
-    int64_t step = steps.lookup(function.front().getTerminator());
-    return {step, step + 1};
+std::pair<int64_t, int64_t> Model::getUseLife(const Transfer &transfer) const {
+  const NodeInfo &reader = nodes[transfer.to];
+  if (reader.kind == NodeInfo::Kind::Result) {
+    auto program =
+        llvm::find_if(programs, [&](const Program &known) { return known.function == reader.function; });
+    return {program->lastStep(), program->lastStep() + 1};
   }
-  Operation *user = nodes[node].ops.front(), *maker = value.getDefiningOp();
-  int64_t step = steps.lookup(user);
+  const Program &program = programs[reader.program];
+  const factors::Operation &op = program.kind().operations[reader.operation];
+  const int64_t step = program.stepOf(reader.operation);
   // What all turns of the loop read is needed to its end.
-  if (builder.isInLoop(user) && !(maker && builder.isInLoop(maker)))
-    return {step, end};
+  if (op.repeated && !transfer.madeInLoop)
+    return {step, program.lastStep()};
   // What a view shows lies in its operand.
-  return {step, isView(user) ? std::max(step + 1, lastUse.lookup(user->getResult(0))) : step + 1};
+  int64_t finish = step + 1;
+  if (op.kind == factors::Operation::View)
+    finish = std::max(finish, program.begin + program.kind().tensors[op.results.front().tensor].end);
+  return {step, finish};
 }
 
 Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRows> asked, NodeInfo::Kind kind,
@@ -425,7 +434,7 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
 void Model::addUse(const Transfer &transfer) {
   // An output is written where it is wanted.
   if (countsCopies(transfer, transfer.want.distinct) && nodes[transfer.to].kind == NodeInfo::Kind::Op) {
-    auto [begin, finish] = getUseLife(transfer.to, transfer.value);
+    auto [begin, finish] = getUseLife(transfer);
     Transfer given =
         addCopy(transfer, moves.getRows(transfer.want.distinct, {}), NodeInfo::Kind::Copy, begin, finish);
     size_t count = transfer.want.distinct.size();
@@ -461,7 +470,7 @@ void Model::shareUses() {
     int64_t begin = std::numeric_limits<int64_t>::max(), finish = 0;
     for (size_t use : uses) {
       llvm::append_range(layouts, getLayouts(transfers[use].want.distinct));
-      auto [from, to] = getUseLife(transfers[use].to, value);
+      auto [from, to] = getUseLife(transfers[use]);
       begin = std::min(begin, from);
       finish = std::max(finish, to);
     }
@@ -500,18 +509,32 @@ void Model::shareUses() {
       addUse(transfer);
 }
 
-void Model::addTransfers(func::FuncOp function) {
-  for (Operation &op : function.front().without_terminator()) {
-    auto found = opNodes.find(&op);
-    if (found == opNodes.end())
-      continue;
-    for (auto [i, operand] : llvm::enumerate(op.getOperands()))
-      if (auto source = sources.find(operand); source != sources.end())
-        transfers.push_back(
-            {operand, source->second.node, found->second, source->second.layouts,
-             choicesOf.lookup(&op)->wants[i], moves.getRows(source->second.layouts.distinct, {}),
-             source->second.layouts.classes, static_cast<bool>(operand.getDefiningOp<ParameterOp>()),
-             found->second, source->second.node, source->second.layouts});
+Transfer Model::makeTransfer(Value value, const Source &source, int to, const CandidateLayouts &want,
+                             bool isParameter) {
+  Transfer transfer;
+  transfer.value = value;
+  transfer.from = transfer.maker = source.node;
+  transfer.to = transfer.shownAt = to;
+  transfer.have = transfer.made = source.layouts;
+  transfer.want = want;
+  transfer.rows = moves.getRows(source.layouts.distinct, {});
+  transfer.rowOf = source.layouts.classes;
+  transfer.isParameter = isParameter;
+  const NodeInfo &maker = nodes[source.node];
+  transfer.madeInLoop =
+      maker.program >= 0 && programs[maker.program].kind().operations[maker.operation].repeated;
+  return transfer;
+}
+
+void Model::addTransfers(const Program &program) {
+  const factors::UnitKind &kind = program.kind();
+  for (auto [i, op] : llvm::enumerate(kind.operations)) {
+    const NodeInfo &node = nodes[program.nodes[i]];
+    SmallVector<unsigned, 4> operands = getTensorOperands(node.ops.front());
+    for (auto [use, number] : llvm::zip_equal(op.operands, operands))
+      transfers.push_back(makeTransfer(node.ops.front()->getOperand(number), program.sources[use.tensor],
+                                       program.nodes[i], node.choices->wants[number],
+                                       kind.tensors[use.tensor].kind == factors::Tensor::Parameter));
   }
 }
 
@@ -527,21 +550,21 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
   }
   if (failed(builder.enumerate()))
     return failure();
-  numberSteps();
+  addPrograms();
   problem.memoryLimit = memoryLimit;
-  for (func::FuncOp function : functions) {
-    llvm::DenseMap<Operation *, std::string> names = getUniqueNames(function);
-    for (Operation &op : function.front().without_terminator())
-      if (!isa<ParameterOp>(op) && failed(addOp(&op, names[&op], pins)))
+  for (int p = 0; p < static_cast<int>(programs.size()); ++p) {
+    llvm::DenseMap<Operation *, std::string> names = getUniqueNames(programs[p].function);
+    for (int i = 0; i < static_cast<int>(programs[p].kind().operations.size()); ++i)
+      if (failed(addOp(p, i, names[programs[p].getOp(i)], pins)))
         return failure();
   }
   if (failed(addParameters(pins)))
     return failure();
-  for (func::FuncOp function : functions)
-    if (failed(addArguments(function, pins)) || failed(addResults(function, pins)))
+  for (Program &program : programs)
+    if (failed(addArguments(program, pins)) || failed(addResults(program, pins)))
       return failure();
-  for (func::FuncOp function : functions)
-    addTransfers(function);
+  for (const Program &program : programs)
+    addTransfers(program);
   shareUses();
   return success();
 }

@@ -1,7 +1,9 @@
 //===- Model.h - a module as a layout problem -------------------------------===//
 //
 // One node for each op, parameter, function argument and result; candidates are layouts; edges carry what it
-// costs to bring a value from where it is made to where it is used.
+// costs to bring a value from where it is made to where it is used. What ops there are, who reads what, how
+// long it lives and what it takes comes from the factor graphs of the functions; the IR is asked for what
+// layouts mean to an op, and takes the answer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_LAYOUT_MODEL_H
@@ -28,6 +30,7 @@ struct NodeInfo {
   mlir::func::FuncOp function;                 ///< not of parameters, which functions may share
   llvm::SmallVector<mlir::Operation *, 1> ops; ///< the op, or all parameter ops of one name
   unsigned index = 0;                          ///< of the argument or result
+  int program = -1, operation = -1;            ///< of an op: its place in the factor graphs
   std::shared_ptr<const OpChoices> choices;    ///< of an op
   std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
   mlir::Value value;                           ///< that is shared
@@ -45,9 +48,10 @@ struct Transfer {
   std::shared_ptr<const GivenRows> rows;
   std::shared_ptr<const search::Classes> rowOf;
   bool isParameter = false;
-  int shownAt = 0;       ///< the node whose operand needs it
-  int maker = 0;         ///< the node that makes the value
-  CandidateLayouts made; ///< its layouts
+  bool madeInLoop = false; ///< each turn makes a part
+  int shownAt = 0;         ///< the node whose operand needs it
+  int maker = 0;           ///< the node that makes the value
+  CandidateLayouts made;   ///< its layouts
 };
 
 class Model {
@@ -93,15 +97,30 @@ private:
     int node = -1;
     CandidateLayouts layouts;
   };
-  llvm::DenseMap<mlir::Value, Source> sources;
-  llvm::DenseMap<mlir::Operation *, int> opNodes;
-  llvm::DenseMap<mlir::Operation *, const OpChoices *> choicesOf;
-  /// First time step of each op; the step after the last use of each value.
-  llvm::DenseMap<mlir::Operation *, int64_t> steps;
-  llvm::DenseMap<mlir::Value, int64_t> lastUse;
-  int64_t end = 0;
+  /// A function, and its tensors by their numbers in the factor graph. Its operations, and then its
+  /// terminator, take a step of time each.
+  struct Program {
+    mlir::func::FuncOp function;
+    const factors::Reading *reading = nullptr;
+    int64_t begin = 0;           ///< step of the first operation
+    std::vector<int> nodes;      ///< by operation
+    std::vector<Source> sources; ///< by tensor
+    struct Reader {
+      int operation, use;
+    };
+    std::vector<llvm::SmallVector<Reader, 2>> readers; ///< by tensor
 
-  void numberSteps();
+    const factors::UnitKind &kind() const { return reading->graph.kinds.front(); }
+    mlir::Operation *getOp(int operation) const {
+      return reading->operations[reading->graph.ids.front()[operation]];
+    }
+    int64_t stepOf(int operation) const { return begin + operation; }
+    int64_t lastStep() const { return begin + static_cast<int64_t>(kind().operations.size()); }
+  };
+  std::vector<Program> programs;
+  int64_t end = 0; ///< of all programs' time
+
+  void addPrograms();
   /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
   /// without it. `isWhole`: those that are no boxes of the tensor go, too.
   void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place,
@@ -111,11 +130,13 @@ private:
   mlir::LogicalResult keepLoop(NodeInfo &info, mlir::DictionaryAttr attributes, mlir::Location loc) const;
   /// How many turns' parts of an argument or result with these attributes a rank holds at once.
   int64_t countParts(mlir::DictionaryAttr attributes) const;
-  mlir::LogicalResult addOp(mlir::Operation *op, llvm::StringRef name, std::vector<Pin> &pins);
+  mlir::LogicalResult addOp(int program, int operation, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
-  mlir::LogicalResult addArguments(mlir::func::FuncOp function, std::vector<Pin> &pins);
-  mlir::LogicalResult addResults(mlir::func::FuncOp function, std::vector<Pin> &pins);
-  void addTransfers(mlir::func::FuncOp function);
+  mlir::LogicalResult addArguments(Program &program, std::vector<Pin> &pins);
+  mlir::LogicalResult addResults(Program &program, std::vector<Pin> &pins);
+  void addTransfers(const Program &program);
+  Transfer makeTransfer(mlir::Value value, const Source &source, int to, const CandidateLayouts &want,
+                        bool isParameter);
   /// A value that several uses read is brought to one layout first, by a node of its own, and from there to
   /// each of them that does not take it as it is made: so they pay once for what they share, and the bound is
   /// that of what is priced.
@@ -128,10 +149,11 @@ private:
   void addUse(const Transfer &transfer);
   bool countsCopies(const Transfer &transfer, mlir::ArrayAttr layouts) const;
   /// When a node reads what is brought to it, and until when that must stay.
-  std::pair<int64_t, int64_t> getUseLife(int node, mlir::Value value) const;
-  /// Layouts that users of `values` (all the same tensor) ask for, the replicated one first, each once, and
+  std::pair<int64_t, int64_t> getUseLife(const Transfer &transfer) const;
+  /// Layouts that readers of `tensors` (all of one type) ask for, the replicated one first, each once, and
   /// each also with those axes of `spread` that it does not use laid onto the largest dimensions.
-  std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<mlir::Value> values,
+  using TensorOf = std::pair<const Program *, int>; ///< a tensor's number in a program
+  std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<TensorOf> tensors, mlir::RankedTensorType type,
                                              llvm::ArrayRef<unsigned> spread) const;
   /// Leaves those of `layouts` over as many axes as the recipe stores the weights of contractions over.
   void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;

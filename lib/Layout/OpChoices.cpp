@@ -75,6 +75,16 @@ LogicalResult OpChoicesBuilder::readLoop() {
   return success();
 }
 
+void OpChoicesBuilder::readPrograms() {
+  std::map<std::string, int> parameters;
+  for (auto &[function, refinement] : refinements)
+    programs[function] = factors::readProgram(
+        function, *refinement, [this](Operation *op) { return isInLoop(op); }, parameters);
+  for (auto &[function, program] : programs)
+    for (auto [operation, id] : llvm::zip_equal(program.graph.kinds[0].operations, program.graph.ids[0]))
+      described[program.operations[id]] = &operation;
+}
+
 void OpChoicesBuilder::add(func::FuncOp function) {
   refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
   deferring.insert_range(findDeferringOps(function, getRefinement(function)));
@@ -127,6 +137,7 @@ SmallVector<Exchange, 2> OpChoicesBuilder::getStatistics(const FactorRule &rule,
 
 OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) const {
   const FactorRule &rule = getRule(op).rule;
+  const Type element = getTensor(op->getResult(0)).getElementType();
   OpChoices choices;
   choices.isWhole = candidates.isWhole;
   choices.resultBytes.resize(op->getNumResults());
@@ -149,9 +160,9 @@ OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) co
       resultBytes += local;
       choices.resultBytes[i].push_back(static_cast<int64_t>(local));
     }
-    choices.seconds.push_back(
-        static_cast<double>(getTimes(op)) *
-        (exchange + costs.getOpSeconds(op, rule, assignment, operandBytes, resultBytes)));
+    choices.seconds.push_back(static_cast<double>(getTimes(op)) *
+                              (exchange + costs.getOpSeconds(*described.lookup(op), element, assignment,
+                                                             operandBytes, resultBytes)));
   }
   for (auto &list : haves)
     choices.haves.push_back(makeCandidateLayouts(op->getContext(), list));
@@ -184,6 +195,7 @@ static constexpr double kMostSums = 8e8;
 LogicalResult OpChoicesBuilder::enumerate() {
   if (failed(readLoop()))
     return failure();
+  readPrograms();
   for (auto &[function, refinement] : refinements)
     for (Operation &op : function.front().without_terminator()) {
       if (isa<ParameterOp>(op))

@@ -12,6 +12,7 @@
 #include "Pins.h"
 #include "Recipe.h"
 
+#include "colossal/FactorGraph/Reader.h"
 #include "colossal/Search/Problem.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/MapVector.h"
@@ -74,6 +75,10 @@ public:
   const dist::RefinementAnalysis &getRefinement(mlir::func::FuncOp function) const {
     return *refinements.find(function)->second;
   }
+  /// What `function` is to searches; after enumerate(), which reads it.
+  const factors::Reading &getProgram(mlir::func::FuncOp function) const {
+    return programs.find(function)->second;
+  }
   const dist::RefinedRule &getRule(mlir::Operation *op) const {
     return getRefinement(op->getParentOfType<mlir::func::FuncOp>()).get(op);
   }
@@ -103,6 +108,9 @@ private:
 
   /// Reads where earlier passes have put the loop axis of the mesh.
   mlir::LogicalResult readLoop();
+  void readPrograms();
+  llvm::MapVector<mlir::func::FuncOp, factors::Reading> programs;
+  llvm::DenseMap<mlir::Operation *, const factors::Operation *> described; ///< in `programs`
   /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
   void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,

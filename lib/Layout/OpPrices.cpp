@@ -3,6 +3,7 @@
 
 #include "OpChoices.h"
 #include "colossal/Cost/CostModel.h"
+#include "colossal/FactorGraph/Reader.h"
 #include "colossal/Partition/Refinement.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -17,6 +18,8 @@ using namespace colossal::layout;
 static constexpr size_t kMostPriced = 256;
 
 static double priceFastest(Operation *op, const FactorRule &rule, MeshAttr mesh, const Costs &costs) {
+  const factors::Operation described = factors::readOperation(op, rule);
+  const Type element = getElementTypeOrSelf(op->getResult(0).getType());
   double least = std::numeric_limits<double>::infinity();
   CandidateLimits limits;
   limits.most = kMostPriced;
@@ -30,7 +33,7 @@ static double priceFastest(Operation *op, const FactorRule &rule, MeshAttr mesh,
     for (auto [i, result] : llvm::enumerate(op->getResults()))
       results += getLocalBytes(getResultSharding(op, i, rule, assignment),
                                getElementTypeOrSelf(result.getType()), mesh);
-    least = std::min(least, costs.getOpSeconds(op, rule, assignment, operands, results));
+    least = std::min(least, costs.getOpSeconds(described, element, assignment, operands, results));
   }
   return least;
 }

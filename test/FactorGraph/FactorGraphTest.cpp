@@ -58,6 +58,16 @@ TEST(FactorGraph, TensorsLiveFromTheirMakerToTheirLastReader) {
   EXPECT_EQ(life(0), std::pair(0, 4));
 }
 
+TEST(FactorGraph, WhatAllTurnsReadLivesToTheEnd) {
+  UnitKind kind = block();
+  kind.operations[1].repeated = kind.operations[2].repeated = true;
+  findLives(kind);
+  auto end = [&](int tensor) { return kind.tensors[tensor].end; };
+  EXPECT_EQ(end(1), 4) << "read by a product that each turn does";
+  EXPECT_EQ(end(2), 4);
+  EXPECT_EQ(end(5), 3) << "made in the loop, so anew in each turn";
+}
+
 TEST(FactorGraph, ValidationNamesWhatIsWrong) {
   FactorGraph graph;
   EXPECT_EQ(validate(graph), "units: there are none");

@@ -1,5 +1,6 @@
 // What the reader makes of IR: kinds of unit, sizes that grow with the batch, and numbers that lead back.
 #include "colossal/FactorGraph/Reader.h"
+#include "colossal/Partition/Refinement.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -95,6 +96,42 @@ TEST_F(FactorGraphReader, BlocksAreOneKindAndNumbersLeadBack) {
   EXPECT_EQ(graph.kinds[2].operations.back().name, "loss");
   EXPECT_EQ(graph.ids.back().back(), -1);
   EXPECT_GE(graph.ids.back().front(), 0);
+}
+
+TEST_F(FactorGraphReader, AProgramIsOneUnitAsItStands) {
+  few = parse(model(2, 2, true));
+  ASSERT_TRUE(few);
+  dist::RefinementAnalysis rules(function(*few));
+  std::map<std::string, int> parameters;
+  Reading reading = readProgram(function(*few), rules, [](mlir::Operation *) { return false; }, parameters);
+  EXPECT_EQ(validate(reading.graph), "");
+  ASSERT_EQ(reading.graph.kinds.size(), 1u);
+  const UnitKind &kind = reading.graph.kinds[0];
+  EXPECT_EQ(parameters.size(), 7u);
+  ASSERT_EQ(kind.inputs.size(), 1u);
+  ASSERT_EQ(kind.outputs.size(), 1u);
+  EXPECT_EQ(kind.tensors[kind.inputs[0]].elements, 2 * 8 * 16);
+  ASSERT_EQ(kind.operations.size(), 13u);
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    mlir::Operation *op = reading.operations[reading.graph.ids[0][i]];
+    EXPECT_EQ(mlir::cast<mlir::NameLoc>(op->getLoc()).getName(), kind.operations[i].name);
+    EXPECT_EQ(kind.operations[i].heavy, kind.operations[i].kind == Operation::Contraction);
+  }
+  const Operation &up = kind.operations[1];
+  EXPECT_EQ(up.name, "u0");
+  EXPECT_DOUBLE_EQ(up.flops, 2 * 2 * 8 * 16 * 64);
+  const Tensor &weight = kind.tensors[up.operands[1].tensor];
+  EXPECT_EQ(weight.kind, Tensor::Parameter);
+  EXPECT_EQ(weight.shared, parameters["wu0"]);
+  EXPECT_TRUE(mlir::isa<ParameterOp>(reading.operations[weight.id]));
+  const Tensor &stream = kind.tensors[up.operands[0].tensor];
+  EXPECT_EQ(stream.begin, 0);
+  EXPECT_EQ(stream.end, 7) << "it is added behind both products";
+  // A second program has the same parameters.
+  many = parse(model(3, 2, true));
+  dist::RefinementAnalysis others(function(*many));
+  readProgram(function(*many), others, [](mlir::Operation *) { return false; }, parameters);
+  EXPECT_EQ(parameters.size(), 7u);
 }
 
 TEST_F(FactorGraphReader, SizesAreOfOneSequence) {

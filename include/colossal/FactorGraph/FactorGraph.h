@@ -1,8 +1,9 @@
-// A model as the joint search sees it (the layout search still makes its problem from the IR): a sequence of
-// units (embedding, blocks, head), each of a kind that is described once, with operations whose dimensions
-// are factors that mesh axes may lie on, and tensors that live from the operation that makes them to the last
-// that reads them. No IR: Reader.h fills it from a module, tests by hand. Operations of the IR that it was
-// read from have a number, so what a search finds leads back to them.
+// A model as searches see it: a sequence of units, each of a kind that is described once, with operations
+// whose dimensions are factors that mesh axes may lie on, and tensors that live from the operation that makes
+// them to the last that reads them. To the joint search units are the embedding, blocks and the head, for any
+// batch; to the layout search a program is one unit, as it stands. No IR: Reader.h fills it from a module,
+// tests by hand. Operations of the IR that it was read from have a number, so what a search finds leads back
+// to them.
 #ifndef COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
 #define COLOSSAL_FACTORGRAPH_FACTORGRAPH_H
 
@@ -72,7 +73,9 @@ struct Operation {
   std::vector<Use> operands, results;
   double flops = 0; ///< forward, for one sequence
   bool causal = false;
-  bool light = false; ///< a Streaming operation fused into the one before it: no kernel of its own
+  bool light = false;    ///< a Streaming operation fused into the one before it: no kernel of its own
+  bool heavy = false;    ///< computes more than it moves, so that its own work counts
+  bool repeated = false; ///< each turn of a loop over microbatches does a part of it
 };
 
 struct Tensor {
@@ -91,6 +94,8 @@ struct Tensor {
   double stored = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
   int shared = -1;
+  /// Of a parameter: its number in what the graph was read from; -1: none.
+  int id = -1;
   /// The operations [begin, end) of its unit during which it is there, as `findLives` tells.
   int begin = 0, end = 0;
 };
@@ -109,7 +114,8 @@ struct UnitKind {
 };
 
 /// Fills in the lives of a kind's tensors: from the operation that makes one, or the first, to behind the
-/// last that uses it, or the end. What a view shows is the memory of its operand, which lives as long.
+/// last that uses it, or the end. What a view shows is the memory of its operand, which lives as long; what
+/// all turns of a loop read lives to the end.
 void findLives(UnitKind &kind);
 
 struct FactorGraph {

@@ -1,12 +1,15 @@
-// The one reader of factor graphs: operations of the IR become factors, work and bytes, repeated blocks
-// become one kind of unit.
+// The one reader of factor graphs: operations of the IR become factors, work and bytes. For the joint search
+// repeated blocks become one kind of unit; for the layout search a function is one unit.
 #ifndef COLOSSAL_FACTORGRAPH_READER_H
 #define COLOSSAL_FACTORGRAPH_READER_H
 
 #include "colossal/FactorGraph/FactorGraph.h"
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mlir {
@@ -15,6 +18,10 @@ namespace func {
 class FuncOp;
 } // namespace func
 } // namespace mlir
+namespace colossal::dist {
+struct FactorRule;
+class RefinementAnalysis;
+} // namespace colossal::dist
 
 namespace colossal::factors {
 
@@ -32,6 +39,17 @@ struct Reading {
 /// its loss; other outputs are taken to be, or to lead to, the loss.
 std::optional<Reading> readFactorGraph(mlir::func::FuncOp few, std::int64_t fewBatch, mlir::func::FuncOp many,
                                        std::int64_t manyBatch);
+
+/// `function` as it stands: all of its operations but parameters in one unit, with their sizes, work and
+/// bytes; its arguments are the unit's inputs, what it returns are the outputs. Only what does no work at all
+/// is taken for a view. `isRepeated`: is a part of this operation done in each turn of a loop? `parameters`
+/// numbers those of one name, over all functions that are read.
+Reading readProgram(mlir::func::FuncOp function, const dist::RefinementAnalysis &rules,
+                    const std::function<bool(mlir::Operation *)> &isRepeated,
+                    std::map<std::string, int> &parameters);
+
+/// One operation of it. Its tensors are numbered operands first, in their order, then results.
+Operation readOperation(mlir::Operation *op, const dist::FactorRule &rule);
 
 } // namespace colossal::factors
 
