@@ -201,7 +201,9 @@ static CollectiveCost remember(CollectiveCost cost) {
   };
   struct Hash {
     size_t operator()(const Move &move) const {
-      return llvm::hash_combine(llvm::bit_cast<uint64_t>(move.bytes), move.axes, static_cast<int>(move.kind));
+      uint64_t mixed = llvm::bit_cast<uint64_t>(move.bytes) * 0xff51afd7ed558ccd ^
+                       (move.axes << 3 ^ static_cast<uint64_t>(move.kind)) * 0x9e3779b97f4a7c15;
+      return mixed ^ mixed >> 32;
     }
   };
   constexpr unsigned kBits = 4; // of an axis, of which there are at most 16
@@ -232,6 +234,16 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
              isLoop(renamed.index()) == isLoop(renamed.value());
     });
   };
+  for (unsigned axis : order) {
+    auto isLike = [&](unsigned other) {
+      const int64_t loop = mesh.getLoopAxis();
+      return axesAreAlike && mesh.getAxisSize(other) == mesh.getAxisSize(axis) &&
+             static_cast<int64_t>(axis) != loop && static_cast<int64_t>(other) != loop;
+    };
+    firstAlike.push_back(
+        *llvm::find_if(order, [&](unsigned other) { return other == axis || isLike(other); }));
+    hasAlikeAxes |= firstAlike.back() != axis;
+  }
   while (axesAreAlike && order.size() <= 6 && std::next_permutation(order.begin(), order.end()))
     if (isSameSize(order))
       renamings.push_back(order);
@@ -462,33 +474,24 @@ unsigned Resharder::getId(const std::vector<int64_t> &words) {
   if (!isNew)
     return id;
   wordsOf.push_back(&it->first); // map nodes stay where they are
-  renamedIds.emplace_back();
-  std::vector<unsigned> ids;
-  for (ArrayRef<unsigned> names : renamings) {
-    std::vector<int64_t> renamed;
-    for (size_t i = 0; i < words.size();) {
-      if (words[i] == kEndOfRun) {
-        renamed.push_back(words[i++]);
-        continue;
-      }
-      SmallVector<unsigned, 2> before, after;
-      int64_t size = readWords(words, i, before, after);
-      for (SmallVector<unsigned, 2> *axes : {&before, &after})
-        for (unsigned &axis : *axes)
-          axis = names[axis];
-      appendWords(renamed, size, before, after);
+  ChangeShape &shape = shapes.emplace_back();
+  std::vector<int64_t> erased;
+  for (size_t i = 0; i < words.size();) {
+    if (words[i] == kEndOfRun) {
+      erased.push_back(words[i++]);
+      continue;
     }
-    ids.push_back(getId(renamed)); // known words are renamed already: this ends
+    SmallVector<unsigned, 2> before, after;
+    int64_t size = readWords(words, i, before, after);
+    for (SmallVector<unsigned, 2> *axes : {&before, &after})
+      for (unsigned &axis : *axes) {
+        shape.axes.push_back(axis);
+        axis = firstAlike[axis];
+      }
+    appendWords(erased, size, before, after);
   }
-  renamedIds[id] = std::move(ids);
+  shape.number = numberOfShape.try_emplace(std::move(erased), numberOfShape.size()).first->second;
   return id;
-}
-
-static uint32_t renameMask(uint32_t mask, ArrayRef<unsigned> names) {
-  uint32_t renamed = 0;
-  for (auto [axis, name] : llvm::enumerate(names))
-    renamed |= (mask >> axis & 1) << name;
-  return renamed;
 }
 
 bool Resharder::Key::add(uint32_t id) {
@@ -506,10 +509,6 @@ bool Resharder::Key::operator==(const Key &other) const {
          ids == other.ids;
 }
 
-bool Resharder::Key::operator<(const Key &other) const {
-  return std::tie(ids, fromPartial, toPartial) < std::tie(other.ids, other.fromPartial, other.toPartial);
-}
-
 size_t Resharder::KeyHash::operator()(const Key &key) const {
   uint64_t hash =
       key.bytes ^ (static_cast<uint64_t>(key.fromPartial) << 32 | key.toPartial) * 0xff51afd7ed558ccd;
@@ -518,19 +517,79 @@ size_t Resharder::KeyHash::operator()(const Key &key) const {
   return hash ^ hash >> 32;
 }
 
-Resharder::Key Resharder::rename(const Key &key) const {
-  Key least = key;
-  for (auto [r, names] : llvm::enumerate(renamings)) {
-    Key renamed;
-    for (unsigned i = 0; i < key.count; ++i)
-      renamed.add(renamedIds[key.ids[i]][r]);
-    renamed.fromPartial = renameMask(key.fromPartial, names);
-    renamed.toPartial = renameMask(key.toPartial, names);
-    renamed.bytes = key.bytes;
-    if (renamed < least)
-      least = renamed;
+/// The names that a walk over a change gives to the axes that it meets, among those that are alike.
+class Resharder::Renaming {
+public:
+  explicit Renaming(ArrayRef<unsigned> firstAlike) : firstAlike(firstAlike), names(firstAlike.size(), -1) {}
+  unsigned operator[](unsigned axis) {
+    if (names[axis] >= 0)
+      return static_cast<unsigned>(names[axis]);
+    unsigned name = firstAlike[axis];
+    while (taken >> name & 1 || firstAlike[name] != firstAlike[axis])
+      ++name;
+    taken |= 1u << name;
+    names[axis] = static_cast<int>(name);
+    return name;
   }
-  return least;
+
+private:
+  ArrayRef<unsigned> firstAlike;
+  SmallVector<int, 16> names;
+  uint32_t taken = 0;
+};
+
+unsigned Resharder::rename(unsigned id, Renaming &names) {
+  constexpr unsigned kBits = 5, kMostPacked = 7; // of an axis; beside the change
+  const ChangeShape &shape = shapes[id];
+  uint64_t packed = 0;
+  for (unsigned axis : shape.axes)
+    packed = packed << kBits | names[axis];
+  packed |= static_cast<uint64_t>(id) << (kBits * kMostPacked);
+  const bool isPacked = shape.axes.size() <= kMostPacked;
+  if (isPacked)
+    if (auto known = renamedIds.find(packed); known != renamedIds.end())
+      return known->second;
+  std::vector<int64_t> words;
+  ArrayRef<int64_t> old = *wordsOf[id];
+  for (size_t i = 0; i < old.size();) {
+    if (old[i] == kEndOfRun) {
+      words.push_back(old[i++]);
+      continue;
+    }
+    SmallVector<unsigned, 2> before, after;
+    int64_t size = readWords(old, i, before, after);
+    for (SmallVector<unsigned, 2> *axes : {&before, &after})
+      for (unsigned &axis : *axes)
+        axis = names[axis];
+    appendWords(words, size, before, after);
+  }
+  const unsigned renamed = getId(words); // may move `shape`
+  if (isPacked)
+    renamedIds[packed] = renamed;
+  return renamed;
+}
+
+Resharder::Key Resharder::rename(const Key &key) {
+  SmallVector<unsigned, Key::kMost> order(ArrayRef(key.ids).take_front(key.count));
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) { return shapes[a].number < shapes[b].number; });
+  Renaming names(firstAlike);
+  for (unsigned id : order)
+    for (unsigned axis : shapes[id].axes)
+      names[axis];
+  Key renamed;
+  renamed.bytes = key.bytes;
+  for (unsigned id : order)
+    renamed.add(rename(id, names));
+  // Sums that stay, those that end, those that begin.
+  for (uint32_t axes :
+       {key.fromPartial & key.toPartial, key.fromPartial & ~key.toPartial, key.toPartial & ~key.fromPartial})
+    for (unsigned axis = 0; axis < firstAlike.size(); ++axis)
+      if (axes >> axis & 1) {
+        const uint32_t name = 1u << names[axis];
+        renamed.fromPartial |= key.fromPartial >> axis & 1 ? name : 0;
+        renamed.toPartial |= key.toPartial >> axis & 1 ? name : 0;
+      }
+  return renamed;
 }
 
 ArrayRef<ShardingAttr> Resharder::getRenamed(ShardingAttr layout) {
@@ -621,12 +680,13 @@ double Resharder::getCost(const Key &key) {
   double &own = known->second; // stays where it is
   if (!isNew)
     return own;
-  if (renamings.empty())
+  if (!hasAlikeAxes)
     return own = search(key);
-  auto [least, isFirst] = costs.try_emplace(rename(key));
-  if (isFirst || &least->second == &own)
-    least->second = search(key);
-  return own = least->second;
+  const Key plain = rename(key);
+  auto [like, isFirst] = costs.try_emplace(plain);
+  if (isFirst || &like->second == &own)
+    like->second = search(plain);
+  return own = like->second;
 }
 
 double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, ArrayRef<DimShardingAttr> to,

@@ -52,7 +52,7 @@ ShardingAttr drawLayout(MeshAttr mesh, std::mt19937 &random) {
 TEST_F(Harness, CostsAreThoseOfThePaths) {
   std::mt19937 random(5);
   for (const auto &sizes :
-       std::vector<std::vector<int64_t>>{{2}, {3}, {2, 3}, {2, 4}, {2, 2, 2}, {3, 2, 2}}) {
+       std::vector<std::vector<int64_t>>{{2}, {3}, {2, 3}, {2, 4}, {2, 2, 2}, {3, 2, 2}, {2, 2, 2, 2, 2}}) {
     MeshAttr mesh = makeMesh(context, sizes);
     std::vector<ShardingAttr> layouts;
     for (int i = 0; i < 60; ++i)
@@ -98,6 +98,33 @@ TEST_F(Harness, CostsAreThoseOfThePaths) {
 }
 
 // A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
+TEST_F(Harness, PairsThatDifferInNamesOfAlikeAxesAreSearchedOnce) {
+  MeshAttr mesh = makeMesh(context, {2, 2, 2, 2, 2, 2});
+  std::set<unsigned> asked;
+  Resharder resharder(
+      mesh,
+      [&](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+        asked.insert(axes.begin(), axes.end());
+        return bytes * static_cast<double>(axes.size()) * (1 + static_cast<int>(kind));
+      },
+      true);
+  auto split = [&](unsigned rows, unsigned columns) {
+    auto dim = [&](const unsigned &axis) { return makeDimSharding(&context, {{64, ArrayRef(axis)}}); };
+    return ShardingAttr::get(&context, {dim(rows), dim(columns)}, {}, ReductionKind::Sum);
+  };
+  std::vector<ShardingAttr> layouts;
+  for (unsigned a = 0; a < 6; ++a)
+    for (unsigned b = 0; b < 6; ++b)
+      if (a != b)
+        layouts.push_back(split(a, b));
+  std::vector<double> costs = resharder.getCosts(layouts, layouts, 4);
+  // Two layouts speak of four axes at most.
+  EXPECT_LE(asked.size(), 4u);
+  for (size_t i = 0; i < layouts.size(); ++i)
+    for (size_t j = 0; j < layouts.size(); ++j)
+      EXPECT_DOUBLE_EQ(costs[i * layouts.size() + j], costs[j * layouts.size() + i]);
+}
+
 TEST_F(Harness, OnlySumsAreMadeOfWholes) {
   MeshAttr mesh = makeMesh(context, {2, 2});
   auto layout = [&](ArrayRef<unsigned> partial, ReductionKind kind) {

@@ -113,13 +113,15 @@ private:
     /// Dimensions are in no order. False where there is no room.
     bool add(uint32_t id);
     bool operator==(const Key &other) const;
-    bool operator<(const Key &other) const;
   };
   struct KeyHash {
     size_t operator()(const Key &key) const;
   };
-  /// The least of the keys that renaming alike axes turns `key` into.
-  Key rename(const Key &key) const;
+  /// `key` with alike axes named in the order in which its changes, sorted by their shapes, speak of them:
+  /// one for most of those that differ in names only.
+  Key rename(const Key &key);
+  class Renaming;
+  unsigned rename(unsigned id, Renaming &names);
   double getCost(const Key &key);
   double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
                  llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
@@ -136,9 +138,19 @@ private:
   /// these, the number after and these; -1 ends a run of neighbours.
   std::vector<const std::vector<int64_t> *> wordsOf{nullptr};
   std::map<std::vector<int64_t>, unsigned> idOfWords;
-  /// Other orders of axes that cost the same; by id, what each of them turns a change into.
+  /// By axis the first that is like it: moves over either cost the same.
+  llvm::SmallVector<unsigned, 16> firstAlike;
+  bool hasAlikeAxes = false;
+  /// Of a change, by id: a number of its words without the names of alike axes, and the axes in their order.
+  struct ChangeShape {
+    unsigned number = 0;
+    llvm::SmallVector<unsigned, 4> axes;
+  };
+  std::vector<ChangeShape> shapes = std::vector<ChangeShape>(1);
+  std::map<std::vector<int64_t>, unsigned> numberOfShape;
+  std::unordered_map<uint64_t, unsigned> renamedIds; ///< by change and the names of its axes, in 5 bits each
+  /// Other orders of axes that cost the same, where they are few.
   std::vector<llvm::SmallVector<unsigned, 4>> renamings;
-  std::vector<std::vector<unsigned>> renamedIds{{}};
   llvm::DenseMap<ShardingAttr, std::vector<ShardingAttr>> renamedLayouts;
 };
 
