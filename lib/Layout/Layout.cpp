@@ -89,14 +89,25 @@ static FailureOr<Costs> makeCosts(ModuleOp module, const LayoutOptions &options)
   return Costs(options.machine, getMesh(module), ranks);
 }
 
+namespace {
+/// Of a pin, over all stages: whether it means something, and why not where it might have.
+struct PinUse {
+  bool isUsed = false;
+  std::string conflict;
+};
+} // namespace
+
 /// Fails, with a diagnostic for each, where pins mean nothing anywhere.
-static LogicalResult checkPinsUsed(ModuleOp module, const LayoutOptions &options,
-                                   const std::vector<bool> &isUsed) {
+static LogicalResult checkPinsUsed(ModuleOp module, const LayoutOptions &options, ArrayRef<PinUse> uses) {
   bool isMet = true;
-  for (auto [i, text] : llvm::enumerate(options.pins))
-    if (!isUsed[i]) {
-      emitError(module.getLoc()) << "pin '" << text << "' matches no op or tensor that can be laid out so";
+  for (auto [text, use] : llvm::zip_equal(options.pins, uses))
+    if (!use.isUsed) {
       isMet = false;
+      InFlightDiagnostic error = emitError(module.getLoc());
+      if (use.conflict.empty())
+        error << "pin '" << text << "' matches no op or tensor that can be laid out so";
+      else
+        error << use.conflict;
     }
   return success(isMet);
 }
@@ -110,8 +121,8 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
   });
 }
 
-/// Searches one stage, or a module without stages. `isUsed`: by pin, set where it means something here.
-static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, std::vector<bool> &isUsed,
+/// Searches one stage, or a module without stages. `uses`: by pin, of what it means here.
+static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, std::vector<PinUse> &uses,
                                  LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
   std::vector<Pin> pins;
@@ -139,9 +150,12 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
   Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(recipe));
   if (failed(model.build(pins)))
     return failure();
-  for (auto [i, pin] : llvm::enumerate(pins))
-    isUsed[i] = isUsed[i] || pin.isUsed;
-  if (getStage(module) == std::nullopt && failed(checkPinsUsed(module, options, isUsed)))
+  for (auto [pin, use] : llvm::zip_equal(pins, uses)) {
+    use.isUsed |= pin.isUsed;
+    if (!pin.conflict.empty())
+      use.conflict = pin.conflict;
+  }
+  if (getStage(module) == std::nullopt && failed(checkPinsUsed(module, options, uses)))
     return failure();
   search::Budget budget;
   budget.work = getWork(model.problem);
@@ -174,17 +188,17 @@ static void addStage(const LayoutReport &stage, const std::string &heading, Layo
 
 LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
   SmallVector<ModuleOp> stages = getStages(module);
-  std::vector<bool> isUsed(options.pins.size());
+  std::vector<PinUse> uses(options.pins.size());
   if (stages.front() == module)
-    return searchStage(module, options, isUsed, report);
+    return searchStage(module, options, uses, report);
   for (auto [s, stage] : llvm::enumerate(stages)) {
     LayoutReport own;
-    if (failed(searchStage(stage, options, isUsed, own))) {
+    if (failed(searchStage(stage, options, uses, own))) {
       report.givenBytes = own.givenBytes;
       report.neededBytes = own.neededBytes;
       return failure();
     }
     addStage(own, "stage " + std::to_string(s) + ":\n", report);
   }
-  return checkPinsUsed(module, options, isUsed);
+  return checkPinsUsed(module, options, uses);
 }

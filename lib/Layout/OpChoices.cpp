@@ -277,13 +277,20 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
     llvm::erase_if(fitting, [&](const Assignment &assignment) {
       return dropLoop(getResultSharding(op, 0, refined.rule, assignment), mesh) != pinnedResult;
     });
-    if (fitting.empty()) {
-      emitError(op->getLoc()) << "'" << name << "': pin '" << resultPin->text
-                              << "' cannot be met: no layout of this op "
-                              << "gives " << printSharding(pinnedResult, mesh);
+    resultPin->isUsed |= !fitting.empty();
+    const std::string conflict = "'" + name.str() + "': pin '" + resultPin->text +
+                                 "' cannot be met: no layout of this op gives " +
+                                 printSharding(pinnedResult, mesh);
+    if (fitting.empty() && !pinned) {
+      emitError(op->getLoc()) << conflict;
       return nullptr;
     }
-    resultPin->isUsed = true;
+    // Ops that were made of one node have its names and those of its tensors: what is said of this op goes
+    // before what may be said of a tensor that another of them makes.
+    if (fitting.empty()) {
+      resultPin->conflict = conflict;
+      fitting.push_back(*pinned);
+    }
   }
   return std::make_shared<OpChoices>(makeChoices(op, {std::move(fitting)}));
 }

@@ -29,6 +29,8 @@ struct Pin {
   };
   std::vector<std::vector<Part>> dims;
   mutable bool isUsed = false;
+  /// Why it does not hold for an op that another pin speaks of: an error, if it means nothing elsewhere.
+  mutable std::string conflict;
 
   bool matches(llvm::ArrayRef<std::string> names) const { return name.matches(names); }
   /// The sharding that a Dims or Replicated pin means for a tensor of `shape`; null where it does not fit.
