@@ -290,14 +290,14 @@ private:
   template <class Done>
   Status waitUntil(uint32_t peer, const char *what, Done done) {
     const Clock::time_point deadline = Clock::now() + world->abort.timeout;
-    for (;;) {
+    for (Patience patience(world->spins);;) {
       const uint32_t seen = world->delivered.load();
       {
         std::lock_guard<std::mutex> lock(world->mutex);
         if (done())
           return {};
       }
-      world->delivered.waitWhile(seen, world->spins, 20);
+      patience.waitWhile(world->delivered, seen, 20);
       if (world->abort.raised())
         return world->abort.status();
       if (Clock::now() > deadline)

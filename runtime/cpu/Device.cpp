@@ -38,8 +38,9 @@ public:
   }
   uint32_t lastAsked() const { return asked; }
   Status waitFor(uint32_t record) {
+    Patience patience(device.spins());
     for (uint32_t seen = done.load(); static_cast<int32_t>(seen - record) < 0; seen = done.load()) {
-      done.waitWhile(seen, device.spins(), 20);
+      patience.waitWhile(done, seen, 20);
       if (device.abort().raised())
         return device.abort().status();
     }
@@ -174,21 +175,21 @@ public:
     return hostTask([&own, record = own.lastAsked()] { return own.waitFor(record); });
   }
   Status synchronize() override {
-    for (;;) {
+    for (Patience patience(device.spins());;) {
       uint32_t seen = completed.load();
       {
         std::lock_guard<std::mutex> lock(mutex);
         if (pending == 0)
           return error;
       }
-      completed.waitWhile(seen, device.spins(), 20);
+      patience.waitWhile(completed, seen, 20);
     }
   }
   bool immediate() const override { return false; }
 
 private:
   void work() {
-    for (;;) {
+    for (Patience patience(device.spins());;) {
       uint32_t seen = submitted.load();
       std::function<Status()> task;
       bool run = true;
@@ -208,9 +209,10 @@ private:
         }
       }
       if (!task) {
-        submitted.waitWhile(seen, device.spins(), 100);
+        patience.waitWhile(submitted, seen, 100);
         continue;
       }
+      patience = Patience(device.spins());
       Status status = run ? task() : Status();
       {
         std::lock_guard<std::mutex> lock(mutex);

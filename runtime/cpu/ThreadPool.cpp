@@ -64,16 +64,18 @@ void ThreadPool::launch(int64_t first, uint32_t count) {
   open.store(number << 32 | count, std::memory_order_release);
   generation.increment();
   share(0);
+  Patience patience(spins);
   for (uint32_t left = undone.load(); left != 0; left = undone.load())
-    undone.waitWhile(left, spins, sleepMilliseconds);
+    patience.waitWhile(undone, left, sleepMilliseconds);
 }
 
 void ThreadPool::work(unsigned thread) {
   uint32_t seen = 0;
   for (;;) {
     uint32_t now = generation.load();
+    Patience patience(spins);
     while (now == seen) {
-      generation.waitWhile(seen, spins, sleepMilliseconds);
+      patience.waitWhile(generation, seen, sleepMilliseconds);
       now = generation.load();
     }
     seen = now;

@@ -30,7 +30,8 @@ RankThreads::~RankThreads() {
 void RankThreads::work(size_t index) {
   uint32_t seen = 0;
   for (;;) {
-    while (!generation.waitWhile(seen, spins, 1000)) {
+    Patience patience(spins);
+    while (!patience.waitWhile(generation, seen, 1000)) {
     }
     ++seen;
     if (stopping.load())
@@ -62,8 +63,9 @@ Status RankThreads::run(const std::function<Status(Rank &)> &work) {
   uint64_t progress = 0;
   Clock::time_point since = Clock::now(), abortedAt{};
   // A short spin catches small models; then the wait is a sleep that looks around now and then.
+  Patience patience(spins / 4);
   for (uint32_t done = finished.load(); done != all; done = finished.load()) {
-    if (finished.waitWhile(done, spins / 4, 20))
+    if (patience.waitWhile(finished, done, 20))
       continue;
     watch(progress, since);
     if (!shared.abort.raised())

@@ -38,7 +38,7 @@ public:
       wake();
   }
   /// Spins `spins` times, then sleeps at most `sleepMilliseconds`, until the word is no longer `seen`.
-  /// Returns whether it changed.
+  /// Returns whether it changed. Who has slept in vain and waits on need not spin again: see Patience.
   bool waitWhile(uint32_t seen, unsigned spins, unsigned sleepMilliseconds) {
     for (unsigned i = 0; i < spins; ++i) {
       if (load() != seen)
@@ -63,6 +63,24 @@ private:
   }
   std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> sleepers{0};
+};
+
+/// How often one who waits in turns looks again before he sleeps: `spins` times while what he waits for may
+/// come at once, no more when he has slept in vain. A thread that waits long for another rank thus takes
+/// nothing from those that compute on the same cores.
+class Patience {
+public:
+  explicit Patience(unsigned spins) : spins(spins) {}
+  /// One turn of waiting on `word`, as WaitWord::waitWhile.
+  bool waitWhile(WaitWord &word, uint32_t seen, unsigned sleepMilliseconds) {
+    const bool changed = word.waitWhile(seen, spins, sleepMilliseconds);
+    if (!changed)
+      spins = 0;
+    return changed;
+  }
+
+private:
+  unsigned spins;
 };
 
 } // namespace colossal::runtime
