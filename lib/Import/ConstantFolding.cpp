@@ -403,6 +403,8 @@ static std::optional<HostTensor> evaluate(Value value, ParameterReader reader, i
 }
 
 std::optional<HostTensor> evaluate(Value value, ParameterReader reader, int64_t limit) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return HostTensor::fromAttr(constant.getValue());
   llvm::DenseMap<Value, std::optional<HostTensor>> known;
   return evaluate(value, reader, limit, known);
 }

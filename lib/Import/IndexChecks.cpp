@@ -11,6 +11,8 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <optional>
+
 using namespace mlir;
 
 namespace colossal {
@@ -20,16 +22,33 @@ namespace {
 /// Constants of more elements than that are not looked at.
 constexpr int64_t kMostConstants = int64_t(1) << 20;
 
-/// Whether all elements of `indices` are known to be indices of a dimension of `size` elements.
-bool areWithin(Value indices, int64_t size, DataFlowSolver &solver) {
-  const auto *state = solver.lookupState<dataflow::IntegerValueRangeLattice>(indices);
-  if (!state || state->getValue().isUninitialized())
-    return false;
-  const ConstantIntRanges &range = state->getValue().getValue();
-  if (getElementTypeOrSelf(indices.getType()).isUnsignedInteger())
-    return range.umax().ult(size);
-  return range.smin().getSExtValue() >= -size && range.smax().getSExtValue() < size;
-}
+/// What integers a function computes may be; found where it is asked for first.
+class Ranges {
+public:
+  explicit Ranges(func::FuncOp function) : function(function) {}
+
+  /// Whether all elements of `indices` are known to be indices of a dimension of `size` elements.
+  FailureOr<bool> areWithin(Value indices, int64_t size) {
+    if (!solver) {
+      solver.emplace();
+      solver->load<dataflow::DeadCodeAnalysis>();
+      solver->load<dataflow::IntegerRangeAnalysis>();
+      if (failed(solver->initializeAndRun(function)))
+        return failure();
+    }
+    const auto *state = solver->lookupState<dataflow::IntegerValueRangeLattice>(indices);
+    if (!state || state->getValue().isUninitialized())
+      return false;
+    const ConstantIntRanges &range = state->getValue().getValue();
+    if (getElementTypeOrSelf(indices.getType()).isUnsignedInteger())
+      return range.umax().ult(size);
+    return range.smin().getSExtValue() >= -size && range.smax().getSExtValue() < size;
+  }
+
+private:
+  func::FuncOp function;
+  std::optional<DataFlowSolver> solver;
+};
 
 /// The argument whose elements these are, each at least once; null where they are computed.
 BlockArgument findArgument(Value value) {
@@ -87,11 +106,7 @@ LogicalResult checkConstant(IndexingOpInterface op) {
 } // namespace
 
 LogicalResult checkIndices(func::FuncOp function) {
-  DataFlowSolver solver;
-  solver.load<dataflow::DeadCodeAnalysis>();
-  solver.load<dataflow::IntegerRangeAnalysis>();
-  if (failed(solver.initializeAndRun(function)))
-    return failure();
+  Ranges ranges(function);
   llvm::DenseMap<Value, std::pair<int64_t, Operation *>> checks; // the least extent, and who asks for it
   SmallVector<Value> order;
   for (Operation &op : function.getBody().front()) {
@@ -100,14 +115,22 @@ LogicalResult checkIndices(func::FuncOp function) {
       continue;
     Value checked = indexing.getIndexOperand();
     const int64_t size = indexing.getIndexedSize();
-    if (areWithin(checked, size, solver))
-      continue;
     if (!dependsOnArgument(checked)) {
       if (failed(checkConstant(indexing)))
         return failure();
       continue;
     }
-    if (BlockArgument argument = findArgument(checked))
+    BlockArgument argument = findArgument(checked);
+    // What is given may be anything that its type can say.
+    const unsigned width = getElementTypeOrSelf(checked.getType()).getIntOrFloatBitWidth();
+    if (!argument || (width < 64 && size >= int64_t(1) << (width - 1))) {
+      FailureOr<bool> areWithin = ranges.areWithin(checked, size);
+      if (failed(areWithin))
+        return failure();
+      if (*areWithin)
+        continue;
+    }
+    if (argument)
       checked = argument;
     auto [known, isNew] = checks.try_emplace(checked, size, &op);
     if (isNew)

@@ -40,6 +40,12 @@ Location Importer::locationOf(const onnx::NodeProto &node) {
 }
 
 Location Importer::resolve(Location location) {
+  if (auto fused = dyn_cast<FusedLoc>(location)) {
+    SmallVector<Location> parts;
+    for (Location part : fused.getLocations())
+      parts.push_back(resolve(part));
+    return FusedLoc::get(parts, fused.getMetadata(), ctx);
+  }
   auto *node = OpaqueLoc::getUnderlyingLocationOrNull<const onnx::NodeProto *>(location);
   if (!node)
     return location;
@@ -47,19 +53,31 @@ Location Importer::resolve(Location location) {
   return makeOnnxLocation(ctx, getNodeName(*node), outputs);
 }
 
+void Importer::dropUnused() {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 void Importer::resolveLocations() {
   Location last = builder.getUnknownLoc(), resolved = last;
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front()))) {
-    if (isOpTriviallyDead(&op)) {
-      op.erase();
-      continue;
-    }
+  for (Operation &op : function.getBody().front()) {
     if (op.getLoc() != last) {
       last = op.getLoc();
       resolved = resolve(last);
     }
     op.setLoc(resolved);
   }
+}
+
+LogicalResult Importer::verifyModule(ModuleOp module) {
+  {
+    ScopedDiagnosticHandler quiet(ctx, [](Diagnostic &) { return success(); });
+    if (succeeded(verify(module)))
+      return success();
+  }
+  resolveLocations(); // so that messages have names
+  return verify(module);
 }
 
 Location Importer::modelLocation() {
@@ -422,11 +440,11 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
       builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(*results).getTypes()));
   for (int i = 0; i < graph.output_size(); ++i)
     function.setResultAttr(i, kOnnxNameAttr, builder.getStringAttr(graph.output(i).name()));
-  resolveLocations();
+  dropUnused();
   if (!texts.empty())
     module->getOperation()->setAttr(
         kTextsAttr, builder.getStrArrayAttr(SmallVector<StringRef>(texts.begin(), texts.end())));
-  if (failed(verify(*module)))
+  if (failed(verifyModule(*module)))
     return failure();
   return module;
 }

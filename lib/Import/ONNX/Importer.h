@@ -48,7 +48,11 @@ class Importer {
 public:
   Importer(mlir::MLIRContext *context, const ImportOptions &options, ModelFile &file);
 
+  /// Its ops have locations that stand for nodes of the file: most of them do not outlive what follows, and
+  /// making names takes longer than making ops. The importer, and what it was made of, must outlive them.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
+  /// Gives the ops of what `run` made, or of what became of them, the locations that OnnxNames.h describes.
+  void resolveLocations();
 
   mlir::MLIRContext *context() { return ctx; }
   /// Compile-time value of a tensor, parameters included.
@@ -94,11 +98,11 @@ private:
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
   mlir::Location locationOf(llvm::StringRef tensor);
-  /// Stands for the node while its ops are made, most of which (arithmetic of shapes) do not outlive the
-  /// walk; the node stays where it is until then.
+  /// Stands for the node, which stays where it is, until locations are resolved.
   mlir::Location locationOf(const onnx::NodeProto &node);
-  /// Drops what nothing uses, and gives all other ops the locations that OnnxNames.h describes.
-  void resolveLocations();
+  /// Of what was made, most of all of the arithmetic of shapes.
+  void dropUnused();
+  mlir::LogicalResult verifyModule(mlir::ModuleOp module);
   mlir::Location modelLocation();
 
   mlir::MLIRContext *ctx;
@@ -125,6 +129,7 @@ private:
     llvm::ArrayRef<uint8_t> bytes;
   };
   llvm::DenseMap<uint64_t, std::vector<KnownParameter>> parametersByHash;
+  llvm::DenseMap<mlir::Attribute, ConstantOp> constantOf; ///< by value, of the model's own constants
   std::map<std::pair<std::string, int64_t>, ParameterOp> parametersByPlace; ///< of files that are not there
   llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
   std::set<std::string> texts; ///< of the model's strings

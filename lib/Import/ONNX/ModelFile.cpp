@@ -208,19 +208,32 @@ private:
     out.push_back(char(value));
   }
 
+  /// The length of what was appended behind `at`, which there is room for, where it is not above what it was
+  /// made for: a longer way to write a number is one, too.
+  static void patchLength(size_t at, size_t room, std::string &out) {
+    std::string length;
+    writeVarint(out.size() - at - room, length);
+    while (length.size() < room) {
+      length.back() = char(length.back() | 0x80);
+      length.push_back(0);
+    }
+    out.replace(at, room, length);
+  }
+
   bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length,
                  std::string &out) {
     Message inner = getField(message, number);
     if (isRemark(message, number))
       return true;
     if (inner != Message::Other) {
-      std::string reduced;
-      reduced.reserve(std::min(length, kMostReserved));
-      if (!reduce(inner, at, at + length, reduced))
-        return false;
       writeVarint((uint64_t(number) << 3) | 2, out);
-      writeVarint(reduced.size(), out);
-      out += reduced;
+      // Messages get shorter, most of them.
+      const size_t place = out.size();
+      writeVarint(length, out);
+      const size_t room = out.size() - place;
+      if (!reduce(inner, at, at + length, out))
+        return false;
+      patchLength(place, room, out);
       return true;
     }
     // float_data 4, raw_data 9, double_data 10
@@ -251,6 +264,7 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
   model->folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
   ArrayRef<uint8_t> bytes = model->file->bytes();
   std::string reduced;
+  reduced.reserve(std::min<uint64_t>(bytes.size(), kMostReserved));
   if (!WireReducer(bytes, model->places).reduce(Message::Model, 0, bytes.size(), reduced))
     return fail("'%s' is not an ONNX model: its encoding is damaged", path.c_str());
   if (reduced.size() >= (uint64_t(1) << 31))

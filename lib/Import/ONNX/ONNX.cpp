@@ -19,11 +19,13 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
   if (!file)
     return emitError(FileLineColLoc::get(context, options.modelPath, 0, 0)) << toString(file.takeError());
   (*file)->setAllowMissing(options.allowMissingWeights);
-  auto module = onnx_import::Importer(context, options, **file).run();
+  onnx_import::Importer importer(context, options, **file);
+  auto module = importer.run();
   if (failed(module))
     return failure();
   if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
     return failure();
+  importer.resolveLocations();
   for (auto function : (*module)->getOps<func::FuncOp>())
     if (failed(checkStoredSizes(function)))
       return failure();

@@ -56,10 +56,15 @@ const OperatorTable &getOperatorTable() {
 const OperatorRow *findOperator(StringRef domain, StringRef name, int64_t version) {
   if (domain == "ai.onnx")
     domain = "";
-  for (const OperatorRow &row : getOperatorTable())
-    if (row.name == name && row.domain == domain && row.first <= version &&
-        (row.last == 0 || version <= row.last))
-      return &row;
+  const OperatorTable &table = getOperatorTable(); // sorted so
+  const auto key = std::tie(domain, name);
+  for (auto row = llvm::lower_bound(table, key,
+                                    [](const OperatorRow &row, const auto &key) {
+                                      return std::tie(row.domain, row.name) < key;
+                                    });
+       row != table.end() && std::tie(row->domain, row->name) == key; ++row)
+    if (row->first <= version && (row->last == 0 || version <= row->last))
+      return &*row;
   return nullptr;
 }
 

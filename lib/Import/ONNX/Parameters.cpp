@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
-#include "llvm/Support/xxhash.h"
+#include "llvm/ADT/Hashing.h"
 #include <cstring>
 
 using namespace mlir;
@@ -45,14 +45,12 @@ struct MatrixView {
 /// yet, which costs more than all else here; tensors that agree in these are compared, which ends at the
 /// first difference.
 uint64_t sample(const MatrixView &view, RankedTensorType type, ArrayRef<int64_t> shape) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << type.getElementType() << ':';
-  for (int64_t size : shape)
-    stream << size << 'x';
-  for (const uint8_t *element : {view.at(0, 0), view.at(view.rows - 1, view.columns - 1)})
-    text.append(reinterpret_cast<const char *>(element), view.width);
-  return llvm::xxh3_64bits(text);
+  auto hashElement = [&](int64_t row, int64_t column) {
+    const uint8_t *element = view.at(row, column);
+    return llvm::hash_combine_range(element, element + view.width);
+  };
+  return llvm::hash_combine(type.getElementType(), llvm::hash_combine_range(shape), hashElement(0, 0),
+                            hashElement(view.rows - 1, view.columns - 1));
 }
 
 bool isUniform(ArrayRef<uint8_t> bytes, int64_t width) {
@@ -188,7 +186,13 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     auto read = readTensor(ctx, tensor, *bytes);
     if (!read)
       return report(read.takeError());
+    // Of equal constants one is left once the model is normalized, and it has no name.
+    if (ConstantOp known = constantOf.lookup(*read)) {
+      known->setLoc(builder.getUnknownLoc());
+      return known.getResult();
+    }
     value = GraphBuilder(builder, locationOf(name)).constant(*read);
+    constantOf[*read] = value.getDefiningOp<ConstantOp>();
   }
   Operation *op = value.getDefiningOp();
   // A new op follows the last one; asking for the order of two ops would number the whole block again each

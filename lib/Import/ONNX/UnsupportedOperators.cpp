@@ -8,6 +8,8 @@
 
 #include "Importer.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -61,31 +63,43 @@ static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) 
 
 SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted) {
   // Of a name: a second one is an error of the model's, which its import tells.
-  llvm::StringMap<SmallVector<int, 1>> givers;
+  llvm::DenseMap<llvm::CachedHashStringRef, SmallVector<int, 1>> givers;
+  givers.reserve(nodes.size());
   for (auto [i, node] : llvm::enumerate(nodes))
     for (const std::string &output : node.output())
       if (!output.empty())
-        givers[output].push_back(i);
-  auto findGivers = [&](const llvm::StringSet<> &names) {
-    SmallVector<int, 4> found;
-    for (const auto &name : names)
-      if (auto it = givers.find(name.getKey()); it != givers.end())
-        llvm::append_range(found, it->second);
+        givers[llvm::CachedHashStringRef(output)].push_back(i);
+  using Places = SmallVector<int, 4>;
+  auto addGivers = [&](StringRef name, Places &found) {
+    if (auto it = givers.find(llvm::CachedHashStringRef(name)); it != givers.end())
+      llvm::append_range(found, it->second);
+  };
+  auto findGivers = [&](const onnx::NodeProto &node) {
+    Places found;
+    if (llvm::none_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); })) {
+      for (const std::string &input : node.input())
+        addGivers(input, found);
+    } else {
+      llvm::StringSet<> reads;
+      collectReads(node, reads);
+      for (const auto &name : reads)
+        addGivers(name.getKey(), found);
+    }
     llvm::sort(found);
     return found;
   };
   // Depth first from each needed node; what is needed is found first, so that the roots come in order.
-  std::vector<SmallVector<int, 4>> before(nodes.size());
+  std::vector<Places> before(nodes.size());
   llvm::BitVector needed(nodes.size()), seen(nodes.size());
-  SmallVector<int> work = SmallVector<int>(findGivers(wanted));
+  Places work;
+  for (const auto &name : wanted)
+    addGivers(name.getKey(), work);
   while (!work.empty()) {
     int i = work.pop_back_val();
     if (needed.test(i))
       continue;
     needed.set(i);
-    llvm::StringSet<> reads;
-    collectReads(nodes[i], reads);
-    before[i] = findGivers(reads);
+    before[i] = findGivers(nodes[i]);
     llvm::append_range(work, before[i]);
   }
   SmallVector<int> order;
