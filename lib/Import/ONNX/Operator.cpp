@@ -58,10 +58,9 @@ const OperatorRow *findOperator(StringRef domain, StringRef name, int64_t versio
     domain = "";
   const OperatorTable &table = getOperatorTable(); // sorted so
   const auto key = std::tie(domain, name);
-  for (auto row = llvm::lower_bound(table, key,
-                                    [](const OperatorRow &row, const auto &key) {
-                                      return std::tie(row.domain, row.name) < key;
-                                    });
+  for (auto row = llvm::lower_bound(
+           table, key,
+           [](const OperatorRow &row, const auto &key) { return std::tie(row.domain, row.name) < key; });
        row != table.end() && std::tie(row->domain, row->name) == key; ++row)
     if (row->first <= version && (row->last == 0 || version <= row->last))
       return &*row;
