@@ -287,13 +287,13 @@ double BlockPlanner::leastDeviceSeconds(int kind) const {
 double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {
   // What a contraction of unbounded size takes an operation, and a copy a byte: every size takes at least
   // that. On a host depth has its price, and what is small lies in a cache.
-  constexpr double kLarge = 1 << 20;
+  constexpr int64_t kLarge = 1 << 20, kMostBytes = 1'000'000'000'000'000;
   double perFlop = std::numeric_limits<double>::infinity(), perByte = perFlop;
-  for (double depth = 64; depth <= kLarge; depth *= 2) {
+  for (int64_t depth = 64; depth <= kLarge; depth *= 2) {
     cost::OpWork large = cost::contraction(1, kLarge, kLarge, depth, types.compute);
     perFlop = std::min(perFlop, pricing.kernelSeconds(large) / large.flops());
   }
-  for (double bytes = 1e3; bytes <= 1e15; bytes *= 1e3)
+  for (int64_t bytes = 1000; bytes <= kMostBytes; bytes *= 1000)
     perByte = std::min(perByte, pricing.kernelSeconds(cost::streaming(bytes, 0)) / bytes);
   double seconds = 0;
   for (const Operation &op : kind.operations) {
