@@ -67,10 +67,14 @@ Status openNccl(uint32_t ranks, bool ordered, Abort &abort, Communicator &commun
                      ? "no launcher's variables say which of several processes this is (torchrun, "
                        "mpirun, srun, or COLOSSAL_RANK and COLOSSAL_SIZE)"
                      : launch.by + " started " + std::to_string(launch.size))};
-  const NcclLibrary *library = nullptr;
-  COLOSSAL_RETURN_IF_ERROR(NcclLibrary::open(library));
   std::unique_ptr<TcpControl> control;
   COLOSSAL_RETURN_IF_ERROR(createTcpControl(launch, abort, control));
+  // Only now, so that the others need not wait for one that lacks it.
+  const NcclLibrary *library = nullptr;
+  if (Status status = NcclLibrary::open(library); !status.ok()) {
+    abort.raise(status);
+    return status;
+  }
   communicator.transfers = createNcclTransfers(*library, ordered, *control, *control, abort);
   communicator.control = std::move(control);
   return {};

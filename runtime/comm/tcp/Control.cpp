@@ -58,15 +58,15 @@ public:
       : self(launch.rank), count(launch.size), aborted(abort), peers(count), gathered(count), heard(count) {}
 
   ~Implementation() override {
-    // Nobody is gone who has said so.
+    // Nobody is gone who has said so; where something went wrong, the others are to learn it.
     {
       std::unique_lock<std::mutex> lock(mutex);
       leaving = true;
     }
     if (self != 0) {
-      if (peers[0])
+      if (peers[0] && !aborted.raised())
         (void)peers[0]->send({Goodbye, self, 0, ""});
-    } else {
+    } else if (!threads.empty()) {
       // The others speak through this process until they are done.
       std::unique_lock<std::mutex> lock(mutex);
       changed.wait_for(lock, std::chrono::seconds(aborted.raised() ? 1 : 30),
