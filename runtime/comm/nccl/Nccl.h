@@ -13,12 +13,18 @@
 namespace colossal::runtime {
 
 /// Communicators of NCCL, made without blocking, watched, and aborted when the run is: a thread of its own
-/// asks for errors that come late. Made and used by one thread.
+/// asks for errors that come late. Who calls one, another thread than that, holds a Use.
 class NcclConnections {
 public:
   NcclConnections(const NcclLibrary &library, Abort &abort);
   ~NcclConnections();
 
+  /// While it lives no communicator is aborted, which would take it away under its caller.
+  using Use = std::unique_lock<std::mutex>;
+  /// Fails where they have been aborted.
+  Status use(Use &use);
+
+  // With a Use:
   /// One of `size` members, who all call this with one id. The calling thread has the GPU's context.
   Status create(const nccl::UniqueId &id, uint32_t size, uint32_t rank, nccl::Comm &made);
   /// Returns when the communicator is ready for its next call.

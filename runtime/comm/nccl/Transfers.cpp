@@ -31,11 +31,13 @@ Status NcclConnections::create(const nccl::UniqueId &id, uint32_t size, uint32_t
   config.blocking = 0;
   COLOSSAL_NCCL_CALL(library, nullptr, ncclCommInitRankConfig, &made, static_cast<int>(size), id,
                      static_cast<int>(rank), &config);
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    all.push_back(made);
-  }
+  all.push_back(made);
   return await(made);
+}
+
+Status NcclConnections::use(Use &use) {
+  use = Use(mutex);
+  return aborted ? abort.status() : Status();
 }
 
 Status NcclConnections::await(nccl::Comm communicator) const {
@@ -60,9 +62,14 @@ void NcclConnections::watch() {
     changed.wait_for(lock, std::chrono::milliseconds(20));
     for (nccl::Comm communicator : all) {
       nccl::Result result = nccl::Success;
-      if (!abort.raised() && library->ncclCommGetAsyncError(communicator, &result) == nccl::Success)
-        if (Status status = library.check(result, "NCCL", communicator); !status.ok())
-          abort.raise(std::move(status));
+      if (abort.raised())
+        break;
+      Status status = library.check(library->ncclCommGetAsyncError(communicator, &result),
+                                    "ncclCommGetAsyncError", communicator);
+      if (status.ok())
+        status = library.check(result, "NCCL", communicator);
+      if (!status.ok())
+        abort.raise(std::move(status));
     }
     if (!abort.raised() || stopping)
       continue;
@@ -154,6 +161,8 @@ public:
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
     COLOSSAL_RETURN_IF_ERROR(reserve(call, queue));
+    NcclConnections::Use use;
+    COLOSSAL_RETURN_IF_ERROR(connections->use(use));
     return enqueueNccl(*call, ordered, *connections, kernels, static_cast<CudaQueue &>(queue));
   }
 
@@ -163,6 +172,8 @@ public:
     if (bytes == 0)
       return {};
     sent[peer] += bytes;
+    NcclConnections::Use use;
+    COLOSSAL_RETURN_IF_ERROR(connections->use(use));
     COLOSSAL_NCCL_CALL(library, communicator, ncclSend, data, bytes, nccl::Uint8, static_cast<int>(peer),
                        communicator, static_cast<CudaQueue &>(queue).handle());
     return connections->await(communicator);
@@ -173,6 +184,8 @@ public:
     COLOSSAL_RETURN_IF_ERROR(findMessages(peer, queue, communicator));
     if (bytes == 0)
       return {};
+    NcclConnections::Use use;
+    COLOSSAL_RETURN_IF_ERROR(connections->use(use));
     COLOSSAL_NCCL_CALL(library, communicator, ncclRecv, data, bytes, nccl::Uint8, static_cast<int>(peer),
                        communicator, static_cast<CudaQueue &>(queue).handle());
     return connections->await(communicator);
@@ -206,6 +219,8 @@ private:
     }
     const auto self =
         static_cast<uint32_t>(std::find(members.begin(), members.end(), control.rank()) - members.begin());
+    NcclConnections::Use use;
+    COLOSSAL_RETURN_IF_ERROR(connections->use(use));
     return connections->create(id, static_cast<uint32_t>(members.size()), self, made);
   }
 
