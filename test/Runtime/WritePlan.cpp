@@ -56,7 +56,7 @@ int writePlain(const std::string &file) {
 
 int writeStages(const std::string &file, bool waits) {
   PlanBuilder builder;
-  const uint32_t scale = builder.kernel("scale", 2, 3), hang = builder.kernel("hang", 0, 2);
+  const uint32_t scale = builder.kernel("scale", 2, 3), hang = waits ? builder.kernel("hang", 0, 2) : 0;
   auto bind = [](plan::Binding &binding, const char *name) {
     binding.set_name(name);
     binding.set_type(plan::F32);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Plans for GPUs in several processes over NCCL, all of them stand-ins: that they run, what is said where they cannot, and that all
-processes end when one is killed or stopped.
+processes end when one is killed, stopped or late, or when any function of NCCL fails in one.
 
     nccl_faults.py --build BUILD SCRATCH
 """
@@ -15,6 +15,12 @@ import subprocess
 import sys
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Whose failure changes nothing that is computed: what is given back at the end, and words.
+CLEANING = {"ncclCommDestroy", "ncclCommFinalize", "ncclCommAbort", "ncclGetErrorString", "ncclGetLastError"}
+# Of which these plans have none.
+UNUSED = {"ncclReduceScatter", "ncclBroadcast"}
+SYSTEM_ERROR = 2
 bad = []
 
 
@@ -150,6 +156,24 @@ def check_faults(arguments, ranks):
         expect("rank 1 stopped", run.end(30, without=(1,)), {6, 7}, "rank 1 does not answer", without=(1,))
 
 
+def check_calls(arguments, plans):
+    header = (ROOT / "runtime" / "comm" / "nccl" / "Abi.h").read_text()
+    symbols = re.findall(r"^  X\([^,]*, (nccl\w+),", header, re.M)
+    assert len(symbols) > 15, symbols
+    for symbol in symbols:
+        named = False
+        for plan, options in plans:
+            fails = lambda rank: f"{symbol}@1={SYSTEM_ERROR}" if rank == 1 or symbol == "ncclGetUniqueId" else ""
+            with Ranks(arguments, 4, [plan, "--random-inputs", "1", "--timeout", "20", *options], COLOSSAL_EMULATED_NCCL_FAIL=fails) as run:
+                results = run.end(60)
+            named = named or any(code in (5, 6) and symbol in said for code, said in results)
+            failed = any(code != 0 for code, _ in results)
+            expect(f"{symbol} fails, {plan.name}", results, {5, 6} if failed else {0})
+        if not named and symbol not in CLEANING | UNUSED:
+            bad.append(f"{symbol}: no plan needs it")
+    return len(symbols)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -159,11 +183,12 @@ def main():
     arguments.libraries = arguments.build / "lib" / "emulated"
     shutil.rmtree(arguments.scratch, ignore_errors=True)
     arguments.scratch.mkdir(parents=True)
-    ranks, plain = write_plan(arguments, "ranks"), write_plan(arguments, "plain", "plain")
-    check_runs(arguments, ranks, [ranks])
+    ranks, stages, plain = write_plan(arguments, "ranks"), write_plan(arguments, "stages", "stages"), write_plan(arguments, "plain", "plain")
+    check_runs(arguments, ranks, [ranks, stages])
     check_refusals(arguments, ranks, plain)
     check_faults(arguments, ranks)
-    print("\n".join(bad) if bad else "all as expected")
+    calls = check_calls(arguments, ((ranks, []), (ranks, ["--ordered"]), (stages, [])))
+    print("\n".join(bad) if bad else f"{calls} functions")
     return 1 if bad else 0
 
 

@@ -1,8 +1,11 @@
 // The entry points: what callers may do when, and groups.
 #include "Communicator.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -27,6 +30,22 @@ thread_local Result groupError = Success;
 std::mt19937_64 &random() {
   thread_local std::mt19937_64 generator(std::random_device{}());
   return generator;
+}
+
+/// What COLOSSAL_EMULATED_NCCL_FAIL wants of this call: "ncclSend@3=2,..." is error 2 at the third.
+Result plannedFailure(const char *symbol) {
+  static const char *const wanted = std::getenv("COLOSSAL_EMULATED_NCCL_FAIL");
+  if (!wanted)
+    return Success;
+  static std::mutex mutex;
+  static std::map<std::string, unsigned> calls;
+  std::lock_guard<std::mutex> lock(mutex);
+  const std::string call = std::string(symbol) + "@" + std::to_string(++calls[symbol]) + "=";
+  std::istringstream list(wanted);
+  for (std::string entry; std::getline(list, entry, ',');)
+    if (entry.compare(0, call.size(), call) == 0)
+      return static_cast<Result>(std::strtoul(entry.c_str() + call.size(), nullptr, 10));
+  return Success;
 }
 
 /// Whether the last call on a communicator has ended, as ncclCommGetAsyncError tells; who calls before has
@@ -96,11 +115,15 @@ Result post(Comm communicator, Stream stream, const Operation &operation) {
 } // namespace
 
 Result ncclGetVersion(int *version) {
+  if (const Result planned = plannedFailure("ncclGetVersion"))
+    return planned;
   *version = 22700;
   return Success;
 }
 
 Result ncclGetUniqueId(UniqueId *id) {
+  if (const Result planned = plannedFailure("ncclGetUniqueId"))
+    return planned;
   *id = {};
   const std::string text = "colossal-nccl-" + std::to_string(::getpid()) + "-" + std::to_string(random()());
   std::memcpy(id->internal, text.data(), text.size());
@@ -108,6 +131,8 @@ Result ncclGetUniqueId(UniqueId *id) {
 }
 
 Result ncclCommInitRankConfig(Comm *made, int size, UniqueId id, int rank, Config *config) {
+  if (const Result planned = plannedFailure("ncclCommInitRankConfig"))
+    return planned;
   if (!made || size < 1 || rank < 0 || rank >= size || std::strncmp(id.internal, "colossal-nccl-", 14) != 0)
     return InvalidArgument;
   if (config &&
@@ -140,14 +165,20 @@ static Result release(Comm communicator) {
 }
 
 Result ncclCommFinalize(Comm communicator) {
+  if (const Result planned = plannedFailure("ncclCommFinalize"))
+    return planned;
   return communicator ? Success : InvalidArgument;
 }
 
 Result ncclCommDestroy(Comm communicator) {
+  if (const Result planned = plannedFailure("ncclCommDestroy"))
+    return planned;
   return release(communicator);
 }
 
 Result ncclCommAbort(Comm communicator) {
+  if (const Result planned = plannedFailure("ncclCommAbort"))
+    return planned;
   if (!communicator)
     return InvalidArgument;
   State &state = *communicator->state;
@@ -160,6 +191,8 @@ Result ncclCommAbort(Comm communicator) {
 }
 
 Result ncclCommGetAsyncError(Comm communicator, Result *result) {
+  if (const Result planned = plannedFailure("ncclCommGetAsyncError"))
+    return planned;
   if (!communicator)
     return InvalidArgument;
   State &state = *communicator->state;
@@ -200,36 +233,52 @@ const char *ncclGetLastError(Comm communicator) {
 
 Result ncclAllReduce(const void *source, void *destination, size_t count, DataType type, RedOp op,
                      Comm communicator, Stream stream) {
+  if (const Result planned = plannedFailure("ncclAllReduce"))
+    return planned;
   return post(communicator, stream, {Kind::AllReduce, source, destination, count, type, op, 0});
 }
 Result ncclBroadcast(const void *source, void *destination, size_t count, DataType type, int root,
                      Comm communicator, Stream stream) {
+  if (const Result planned = plannedFailure("ncclBroadcast"))
+    return planned;
   return post(communicator, stream,
               {Kind::Broadcast, source, destination, count, type, Sum, static_cast<unsigned>(root)});
 }
 Result ncclAllGather(const void *source, void *destination, size_t count, DataType type, Comm communicator,
                      Stream stream) {
+  if (const Result planned = plannedFailure("ncclAllGather"))
+    return planned;
   return post(communicator, stream, {Kind::AllGather, source, destination, count, type, Sum, 0});
 }
 Result ncclReduceScatter(const void *source, void *destination, size_t count, DataType type, RedOp op,
                          Comm communicator, Stream stream) {
+  if (const Result planned = plannedFailure("ncclReduceScatter"))
+    return planned;
   return post(communicator, stream, {Kind::ReduceScatter, source, destination, count, type, op, 0});
 }
 Result ncclSend(const void *source, size_t count, DataType type, int peer, Comm communicator, Stream stream) {
+  if (const Result planned = plannedFailure("ncclSend"))
+    return planned;
   return post(communicator, stream,
               {Kind::Send, source, nullptr, count, type, Sum, static_cast<unsigned>(peer)});
 }
 Result ncclRecv(void *destination, size_t count, DataType type, int peer, Comm communicator, Stream stream) {
+  if (const Result planned = plannedFailure("ncclRecv"))
+    return planned;
   return post(communicator, stream,
               {Kind::Receive, nullptr, destination, count, type, Sum, static_cast<unsigned>(peer)});
 }
 
 Result ncclGroupStart() {
+  if (const Result planned = plannedFailure("ncclGroupStart"))
+    return planned;
   ++depth;
   return Success;
 }
 
 Result ncclGroupEnd() {
+  if (const Result planned = plannedFailure("ncclGroupEnd"))
+    return planned;
   if (depth == 0)
     return InvalidUsage;
   if (--depth > 0)
