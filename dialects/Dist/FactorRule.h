@@ -135,6 +135,9 @@ public:
   /// Global index of the first element of this rank's part of an indexed `factor`, an index value; a null
   /// Value where the factor is not split (the offset is 0).
   virtual mlir::Value getOffset(mlir::OpBuilder &builder, unsigned factor) = 0;
+  /// How many elements of this rank's part of an indexed `factor` are no padding, an index value; a null
+  /// Value where all are, on every rank.
+  virtual mlir::Value getValidCount(mlir::OpBuilder &builder, unsigned factor) = 0;
   /// The mesh axes that split any part of `factor`, outer first.
   virtual llvm::SmallVector<unsigned> axes(unsigned factor) const = 0;
   bool isSplit(unsigned factor) const { return !axes(factor).empty(); }

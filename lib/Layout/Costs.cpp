@@ -91,26 +91,32 @@ static cost::OpWork describeWork(const factors::Operation &op, Type element, con
   return work;
 }
 
-/// Work of the last rank over the average one's. A mask that hides what lies behind an element (causal
-/// attention) leaves rank i of n contiguous parts (2 i + 1) / n of the average, and all wait for the last.
-static double getLastShare(const factors::Operation &op, const Assignment &assignment, MeshAttr mesh) {
+/// Work of the busiest rank over the average one's. A mask that hides what lies behind an element (causal
+/// attention) leaves rank i of n contiguous parts of those that look (2 i + 1) / n of the average, and of
+/// those that are looked at as much to rank n - 1 - i; all wait for the busiest. No rank does more than
+/// without a mask.
+static double getBusiestShare(const factors::Operation &op, const Assignment &assignment, MeshAttr mesh) {
   if (op.operands.empty() || op.results.empty())
     return 1;
   double share = 1;
   for (auto [f, factor] : llvm::enumerate(op.factors)) {
-    if (!factor.indexed || !holds(op.operands[0], f) || !holds(op.results[0], f))
+    if (!factor.indexed)
       continue;
+    const bool looks = holds(op.operands[0], f) && holds(op.results[0], f);
     // As many elements are looked at as look: with more, all ranks see most of them.
     bool isSquare = false;
     for (auto [k, other] : llvm::enumerate(op.factors))
-      isSquare |= k != f && other.size == factor.size && !holds(op.results[0], k);
+      isSquare |=
+          k != f && other.size == factor.size &&
+          (looks ? !holds(op.results[0], k)
+                 : factor.staged && other.indexed && holds(op.operands[0], k) && holds(op.results[0], k));
     double parts = 1;
     for (unsigned axis : assignment[f])
       parts *= static_cast<double>(mesh.getAxisSize(axis));
     if (isSquare)
       share *= 2 - 1 / parts;
   }
-  return share;
+  return std::min(share, 2.0);
 }
 
 double Costs::getOpSeconds(const factors::Operation &op, Type element, const Assignment &assignment,
@@ -119,7 +125,7 @@ double Costs::getOpSeconds(const factors::Operation &op, Type element, const Ass
     return 0;
   if (!op.heavy)
     return pricing->fusedSeconds(op.flops * getLocalShare(op, assignment, mesh), resultBytes);
-  const double flops = op.flops * getLastShare(op, assignment, mesh);
+  const double flops = op.flops * getBusiestShare(op, assignment, mesh);
   return pricing->kernelSeconds(
       describeWork(op, element, assignment, mesh, flops, operandBytes, resultBytes));
 }

@@ -109,6 +109,7 @@ public:
     return stored ? stored : getResultSharding(op, i, refined.rule, assignment);
   }
   Value getOffset(OpBuilder &builder, unsigned factor) override;
+  Value getValidCount(OpBuilder &builder, unsigned factor) override;
   SmallVector<unsigned> axes(unsigned factor) const override {
     SmallVector<unsigned> all;
     for (unsigned part : refined.parts[factor])
@@ -139,6 +140,8 @@ private:
   ShardingAttr stored;
   SmallVector<Value> operands;
 
+  /// Elements of `factor` in `outer` elements of its outermost part.
+  Value countElements(OpBuilder &builder, Value outer, unsigned factor) const;
   static Value markStatistics(Value value) {
     value.getDefiningOp()->setAttr(kStatisticsAttrName, UnitAttr::get(value.getContext()));
     return value;
@@ -399,12 +402,25 @@ Value OpContext::getOffset(OpBuilder &builder, unsigned factor) {
   unsigned outermost = refined.parts[factor].front();
   if (assignment[outermost].empty())
     return {};
-  const Factor &part = refined.rule.factors[outermost];
-  Value start = getShardRange(builder, op->getLoc(), part.size, assignment[outermost], parent.mesh).start;
-  int64_t inner = refined.own.factors[factor].size / part.size;
+  int64_t size = refined.rule.factors[outermost].size;
+  Value start = getShardRange(builder, op->getLoc(), size, assignment[outermost], parent.mesh).start;
+  return countElements(builder, start, factor);
+}
+
+Value OpContext::getValidCount(OpBuilder &builder, unsigned factor) {
+  unsigned outermost = refined.parts[factor].front();
+  int64_t size = refined.rule.factors[outermost].size;
+  if (!isUneven(size, assignment[outermost], parent.mesh))
+    return {};
+  Value valid = getShardRange(builder, op->getLoc(), size, assignment[outermost], parent.mesh).valid;
+  return countElements(builder, valid, factor);
+}
+
+Value OpContext::countElements(OpBuilder &builder, Value outer, unsigned factor) const {
+  int64_t inner = refined.own.factors[factor].size / refined.rule.factors[refined.parts[factor].front()].size;
   if (inner == 1)
-    return start;
-  return arith::MulIOp::create(builder, op->getLoc(), start,
+    return outer;
+  return arith::MulIOp::create(builder, op->getLoc(), outer,
                                arith::ConstantIndexOp::create(builder, op->getLoc(), inner));
 }
 

@@ -45,9 +45,20 @@ protected:
     return spec;
   }
 
+  /// The kernel with its statistics, and without.
   template <typename T = float>
-  void check(const AttentionSpec &spec, std::vector<T> mask = {}, std::vector<uint8_t> booleans = {},
+  void check(AttentionSpec spec, std::vector<T> mask = {}, std::vector<uint8_t> booleans = {},
              std::vector<int64_t> params = {}, double tolerance = 3e-6, double magnitude = 1) {
+    checkOne<T>(spec, mask, booleans, params, tolerance, magnitude);
+    spec.statistics = true;
+    spec.statisticStrides = {spec.queryHeads * spec.queries, 1, spec.queryHeads};
+    checkOne<T>(spec, mask, booleans, params, tolerance, magnitude);
+  }
+
+  template <typename T>
+  void checkOne(const AttentionSpec &spec, std::vector<T> mask, std::vector<uint8_t> booleans,
+                std::vector<int64_t> params, double tolerance, double magnitude) {
+    using Accumulated = std::conditional_t<std::is_same_v<T, double>, double, float>;
     auto extent = [](const std::array<int64_t, 4> &strides, std::array<int64_t, 4> sizes) {
       int64_t last = 0;
       for (int i = 0; i < 4; ++i)
@@ -64,6 +75,8 @@ protected:
     std::vector<T> out(extent(spec.outStrides, {spec.batch, spec.queryHeads, spec.queries, spec.valueWidth}),
                        T(-77));
     std::vector<T> parts = out, expected = out;
+    std::vector<Accumulated> statistics(spec.batch * spec.queryHeads * spec.queries, -77),
+        logarithms = statistics;
 
     size_t param = 0;
     int64_t offset = spec.causalOffset;
@@ -97,6 +110,8 @@ protected:
           }
           for (double &score : scores)
             sum += score = largest == -infinity ? 0 : std::exp(score - largest);
+          logarithms[(b * spec.queries + i) * spec.queryHeads + h] =
+              static_cast<Accumulated>(sum == 0 ? -infinity : largest + std::log(sum));
           for (int64_t d = 0; d < spec.valueWidth; ++d) {
             double value = 0;
             for (int64_t j = 0; j < keyEnd; ++j)
@@ -114,9 +129,12 @@ protected:
       buffers.push_back(mask.data());
     if (spec.mask == AttentionSpec::Mask::Boolean)
       buffers.push_back(booleans.data());
+    const size_t output = buffers.size();
     buffers.push_back(out.data());
+    if (spec.statistics)
+      buffers.push_back(statistics.data());
     kernel.run(buffers, params);
-    buffers.back() = parts.data();
+    buffers[output] = parts.data();
     kernel.run(buffers, params, 3);
     int64_t wrong = 0;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -126,6 +144,13 @@ protected:
       same |= std::isnan(double(out[i])) && std::isnan(double(expected[i]));
       if (!same && ++wrong <= 5)
         ADD_FAILURE() << "at " << i << ": " << double(out[i]) << " instead of " << double(expected[i]);
+    }
+    for (size_t i = 0; spec.statistics && i < statistics.size(); ++i) {
+      if (statistics[i] != logarithms[i] &&
+          !(std::fabs(statistics[i] - logarithms[i]) <=
+            tolerance * std::max(1.0, std::fabs(double(logarithms[i])))) &&
+          ++wrong <= 5)
+        ADD_FAILURE() << "statistic " << i << ": " << statistics[i] << " instead of " << logarithms[i];
     }
     EXPECT_EQ(wrong, 0);
   }
@@ -222,6 +247,22 @@ TEST_F(AttentionTest, BooleanMaskAndEmptyRows) {
         mask[i] = 0;
       check(spec, {}, mask);
     }
+}
+
+TEST_F(AttentionTest, RowsThatSeeNothingUnderACausalMask) {
+  for (auto empty : {AttentionSpec::EmptyRow::Zero, AttentionSpec::EmptyRow::NaN}) {
+    AttentionSpec spec = dense(2, 2, 2, 5, 5, 4, 4);
+    spec.causal = true;
+    spec.causalOffset = -2;
+    spec.emptyRow = empty;
+    check(spec);
+    spec.mask = AttentionSpec::Mask::Boolean;
+    spec.maskStrides = {0, 0, 5, 1};
+    std::vector<uint8_t> mask(25);
+    for (size_t i = 0; i < mask.size(); ++i)
+      mask[i] = i % 5 > 1;
+    check(spec, {}, mask);
+  }
 }
 
 TEST_F(AttentionTest, SoftcapAndLargeScores) {

@@ -21,23 +21,29 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<4x6xi32>, tensor<6x3xi32>) -> "
      "tensor<4x3xi32>",
      "tensor<4x3xi32>"},
-    // Attention: batch, heads, sequence.
-    {"attention", "batch heads sequence",
+    // Attention: batch, heads, sequence, keys.
+    {"attention", "batch heads sequence keys",
      "%q: tensor<2x4x6x4xf32>, %k: tensor<2x4x6x4xf32>, %v: tensor<2x4x6x3xf32>",
      "colossal.attention(%q, %k, %v) {scale = 0.5 : f64} : (tensor<2x4x6x4xf32>, tensor<2x4x6x4xf32>, "
      "tensor<2x4x6x3xf32>) -> tensor<2x4x6x3xf32>",
      "tensor<2x4x6x3xf32>"},
-    {"attention.causal", "batch heads group sequence",
+    {"attention.causal", "batch heads group sequence keys",
      "%q: tensor<2x6x5x4xf32>, %k: tensor<2x3x7x4xf32>, %v: tensor<2x3x7x4xf32>",
      "colossal.attention(%q, %k, %v) {scale = 0.5 : f64, causal = true, causal_offset = 2 : i64} : "
      "(tensor<2x6x5x4xf32>, tensor<2x3x7x4xf32>, tensor<2x3x7x4xf32>) -> tensor<2x6x5x4xf32>",
      "tensor<2x6x5x4xf32>"},
-    {"attention.mask", "batch heads sequence",
+    {"attention.mask", "batch heads sequence keys",
      "%q: tensor<2x2x4x4xf32>, %k: tensor<2x2x4x4xf32>, %v: tensor<2x2x4x4xf32>, %m: tensor<2x1x4x4xf32>",
      "colossal.attention(%q, %k, %v, mask %m) {scale = 1.0 : f64} : (tensor<2x2x4x4xf32>, "
      "tensor<2x2x4x4xf32>, "
      "tensor<2x2x4x4xf32>, tensor<2x1x4x4xf32>) -> tensor<2x2x4x4xf32>",
      "tensor<2x2x4x4xf32>"},
+    {"attention.empty", "batch heads sequence keys",
+     "%q: tensor<2x2x5x4xf32>, %k: tensor<2x2x5x4xf32>, %v: tensor<2x2x5x4xf32>, %m: tensor<5x5xi1>",
+     "colossal.attention(%q, %k, %v, mask %m) {scale = 1.0 : f64, causal = true, causal_offset = -2 : i64, "
+     "guard = true} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<5x5xi1>) -> "
+     "tensor<2x2x5x4xf32>",
+     "tensor<2x2x5x4xf32>"},
     {"rotary", "d0 d1 d2", "%a: tensor<2x3x4x8xf32>, %c: tensor<4x4xf32>, %s: tensor<4x4xf32>",
      "colossal.rotary(%a, %c, %s) : (tensor<2x3x4x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> "
      "tensor<2x3x4x8xf32>",

@@ -178,15 +178,19 @@ std::vector<int64_t> Interpreter::getGroup(int64_t rank, ArrayRef<int64_t> axes)
   return group;
 }
 
-/// Attention by its definition in Attention.td.
-static Tensor attend(AttentionOp op, ArrayRef<const Tensor *> operands) {
+/// Attention by its definition in Attention.td: the result, and the statistics where the op has them.
+static std::vector<Tensor> attend(AttentionOp op, ArrayRef<const Tensor *> operands) {
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2];
   unsigned next = 3;
   const Tensor *mask = op.getMask() ? operands[next++] : nullptr;
-  int64_t offset = op.getCausalOffset() + (op.getQueryOffset() ? operands[next++]->data.front() : 0);
+  auto offset = static_cast<int64_t>(op.getCausalOffset());
+  if (op.getQueryOffset())
+    offset += static_cast<int64_t>(operands[next++]->data.front());
   ArrayRef<int64_t> qs = q.type.getShape(), ks = k.type.getShape(), vs = v.type.getShape();
   int64_t keys = op.getKeyCount() ? operands[next]->data.front() : ks[2];
-  Tensor result{cast<RankedTensorType>(op.getType()), {}};
+  std::vector<Tensor> results;
+  for (Value value : op->getResults())
+    results.push_back({cast<RankedTensorType>(value.getType()), {}});
   double scale = op.getScale().convertToDouble();
   auto maskAt = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
     int64_t index[] = {b, h, i, j}, place = 0;
@@ -217,15 +221,18 @@ static Tensor attend(AttentionOp op, ArrayRef<const Tensor *> operands) {
         }
         for (double &weight : weights)
           sum += weight = std::exp(weight - greatest);
+        if (results.size() > 1)
+          results[1].data.push_back(greatest == -INFINITY ? greatest : greatest + std::log(sum));
+        const bool isEmpty = op.getGuard() && greatest == -INFINITY;
         for (int64_t d = 0; d < vs[3]; ++d) {
           double total = 0;
           for (int64_t j = 0; j < ks[2]; ++j)
             if (weights[j] != 0)
               total += weights[j] / sum * v.data[((b * vs[1] + kh) * vs[2] + j) * vs[3] + d];
-          result.data.push_back(total);
+          results[0].data.push_back(isEmpty ? 0 : total);
         }
       }
-  return result;
+  return results;
 }
 
 void Interpreter::runElements(Operation &op, int64_t rank) {
@@ -237,8 +244,8 @@ void Interpreter::runElements(Operation &op, int64_t rank) {
       operands.push_back(toAttribute(values[rank][operand], op.getContext()));
   }
   if (auto attention = dyn_cast<AttentionOp>(op)) {
-    Tensor result = attend(attention, tensors);
-    values[rank][attention.getResult()] = result;
+    for (auto [value, result] : llvm::zip_equal(op.getResults(), attend(attention, tensors)))
+      values[rank][value] = result;
     return;
   }
   for (OpResult result : op.getResults()) {

@@ -46,6 +46,9 @@ public:
   SmallVector<int64_t> localResultShape(unsigned i) const override { return real.localResultShape(i); }
   ShardingAttr resultSharding(unsigned i) const override { return real.resultSharding(i); }
   Value getOffset(OpBuilder &, unsigned) override { return {}; }
+  Value getValidCount(OpBuilder &builder, unsigned factor) override {
+    return real.getValidCount(builder, factor);
+  }
   SmallVector<unsigned> axes(unsigned factor) const override { return real.axes(factor); }
   Value reduceStatistic(OpBuilder &builder, Value part, ReductionKind reduction) override {
     return real.reduceStatistic(builder, part, reduction);

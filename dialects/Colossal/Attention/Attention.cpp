@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/StagedOps.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -33,6 +34,13 @@ LogicalResult AttentionOp::verify() {
       failed(verifyShape(*this, getValue(), {q[0], k[1], k[2], v[3]}, "value", "C2")) ||
       failed(verifyShape(*this, getResult(), {q[0], q[1], q[2], v[3]}, "result", "C2")))
     return failure();
+  if (Value statistics = getStatistics()) {
+    if (failed(verifyShape(*this, statistics, {q[0], q[1], q[2], 1}, "statistics", "C2")))
+      return failure();
+    if (Type inner = computeType(elementTypeOf(getQuery())); elementTypeOf(statistics) != inner)
+      return emitOpError() << "the statistics must be of " << inner << ", but are " << statistics.getType()
+                           << " (C4)";
+  }
   if (!getMask())
     return success();
   Type type = elementTypeOf(getMask());
@@ -88,6 +96,16 @@ FactorRule AttentionOp::getFactorRule() {
   rule.add(q[3], FactorKind::Whole);
   rule.add(v[3], FactorKind::Whole);
   rule.factors[F::query].indexed = getCausal();
+  // The parts' results join by their statistics, which are then no result of the op.
+  if (!getStatistics()) {
+    Factor &keys = rule.factors[F::key];
+    keys.kind = FactorKind::Reduction;
+    keys.staged = keys.indexed = true; // what is padding is hidden by the number of real keys
+    // A row is a vector of `query`, the rule's an element of it: the greatest logarithm, and the sum of
+    // weights.
+    double bytes = computeType(elementTypeOf(getQuery())).getIntOrFloatBitWidth() / 8.0;
+    rule.statistics.assign(2, {bytes / static_cast<double>(std::max<int64_t>(1, q[3]))});
+  }
   rule.operands.push_back({{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::depth}});
   rule.operands.push_back({{F::batch}, {F::keyHeads}, {F::key}, {F::depth}});
   rule.operands.push_back({{F::batch}, {F::keyHeads}, {F::key}, {F::valueDepth}});
@@ -104,23 +122,68 @@ FactorRule AttentionOp::getFactorRule() {
   }
   rule.operands.resize(getNumOperands()); // index operands have no dimensions
   rule.results.push_back({{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::valueDepth}});
+  if (getStatistics())
+    rule.results.push_back({{F::batch}, {F::keyHeads, F::group}, {F::query}, {}});
   return rule;
 }
 
 FailureOr<SmallVector<Value>> AttentionOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  using F = AttentionFactors;
   unsigned next = 3;
   Value mask = getMask() ? context.operand(next++) : Value();
   Value queryOffset = getQueryOffset() ? context.operand(next++) : Value();
   Value keyCount = getKeyCount() ? context.operand(next++) : Value();
-  Value shard = getCausal() ? context.getOffset(builder, AttentionFactors::query) : Value();
-  if (shard)
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, getLoc(), value);
+  };
+  if (Value first = getCausal() ? context.getOffset(builder, F::query) : Value())
     queryOffset =
-        queryOffset ? arith::AddIOp::create(builder, getLoc(), queryOffset, shard).getResult() : shard;
-  auto type =
-      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  return SmallVector<Value>{AttentionOp::create(
-      builder, getLoc(), type, context.operand(0), context.operand(1), context.operand(2), mask, queryOffset,
-      keyCount, getScaleAttr(), getCausalAttr(), getCausalOffsetAttr(), getSoftcapAttr(), getGuardAttr())};
+        queryOffset ? arith::AddIOp::create(builder, getLoc(), queryOffset, first).getResult() : first;
+  const bool isStaged = context.isSplit(F::key);
+  if (isStaged) {
+    Value first = context.getOffset(builder, F::key), valid = context.getValidCount(builder, F::key);
+    if (!first)
+      first = constant(0);
+    if (getCausal())
+      queryOffset = arith::SubIOp::create(builder, getLoc(), queryOffset ? queryOffset : constant(0), first);
+    if (keyCount) {
+      Value left = arith::SubIOp::create(builder, getLoc(), keyCount, first);
+      left = arith::MinSIOp::create(builder, getLoc(), left,
+                                    valid ? valid : constant(context.localSize(F::key)));
+      valid = arith::MaxSIOp::create(builder, getLoc(), left, constant(0));
+    }
+    keyCount = valid;
+  }
+  SmallVector<int64_t> shape = context.localResultShape(0), rows(shape);
+  rows.back() = 1;
+  Type element = elementTypeOf(getResult());
+  auto type = RankedTensorType::get(shape, element);
+  Type statistics;
+  if (isStaged || getStatistics())
+    statistics = RankedTensorType::get(rows, computeType(element));
+  // Of a part of the keys a row may see none.
+  auto guard = isStaged ? builder.getBoolAttr(true) : getGuardAttr();
+  auto local = AttentionOp::create(
+      builder, getLoc(), type, statistics, context.operand(0), context.operand(1), context.operand(2), mask,
+      queryOffset, keyCount, getScaleAttr(), getCausalAttr(), getCausalOffsetAttr(), getSoftcapAttr(), guard);
+  if (!isStaged)
+    return SmallVector<Value>(local.getResults());
+
+  // Each part's share of the sum over all keys scales its result; the sum of these is left to who needs it.
+  StagedOps ops(builder, getLoc());
+  Value own = local.getStatistics();
+  Value greatest = context.reduceStatistic(builder, own, ReductionKind::Max);
+  Value lowest = ops.constant(-std::numeric_limits<double>::infinity(), greatest),
+        zero = ops.constant(0, greatest);
+  // Rows that see nothing at all have no greatest; their weights are zero.
+  Value shift = ops.select(ops.compare(ElementwiseKind::Equal, greatest, lowest), zero, greatest);
+  Value weight = ops.apply(ElementwiseKind::Exp, {ops.apply(ElementwiseKind::Sub, {own, shift})});
+  Value sum = context.reduceStatistic(builder, weight, ReductionKind::Sum);
+  Value share = ops.apply(ElementwiseKind::Div, {weight, sum});
+  if (getGuard())
+    share = ops.select(ops.compare(ElementwiseKind::Equal, sum, zero), zero, share);
+  Value result = ops.apply(ElementwiseKind::Mul, {ops.cast(local.getResult(), computeType(element)), share});
+  return SmallVector<Value>{ops.cast(result, element)};
 }
 
 double AttentionOp::getFlops() {
@@ -213,7 +276,7 @@ static Element emitScore(ElementEmitter &emitter, AttentionOp op, ArrayRef<Lane>
 /// Online softmax over the keys, for types and shapes that have no kernel of their own: O(keys * width) an
 /// element.
 Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type type = elementTypeOf(getResult()), inner = computeType(type), i64 = emitter.builder().getI64Type();
+  Type type = elementTypeOf(getQuery()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   ArrayRef<int64_t> key = shapeOf(getKey());
   Lane keyHead = emitter.floorDiv(index[1], shapeOf(getQuery())[1] / key[1]);
   double infinity = std::numeric_limits<double>::infinity();
@@ -244,6 +307,8 @@ Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
         Element shift = (greatest == low).select(greatest.like(0), greatest);
         Element keep = (maximum - shift).apply(MathFunction::Exp),
                 weight = (score - shift).apply(MathFunction::Exp);
+        if (result == 1)
+          return {carried(greatest.get()), carried((total * keep + weight).get()), state[2]};
         // What lies under a hidden key may be anything.
         Element value(
             emitter, emitter.load(getValue(), {index[0], keyHead, emitter.uniform(counter), index[3]}), type);
@@ -251,8 +316,10 @@ Value AttentionOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRe
         return {carried(greatest.get()), carried((total * keep + weight).get()),
                 carried((sum * keep + term).get())};
       });
-  Element maximum(emitter, sums[0], inner),
-      y = Element(emitter, sums[2], inner) / Element(emitter, sums[1], inner);
+  Element maximum(emitter, sums[0], inner), total(emitter, sums[1], inner);
+  if (result == 1)
+    return (maximum + total.apply(MathFunction::Log)).get();
+  Element y = Element(emitter, sums[2], inner) / total;
   if (getGuard())
     y = (maximum == maximum.like(-infinity)).select(y.like(0), y);
   return y.to(type).get();

@@ -12,20 +12,26 @@ def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], 
 
     `query_offset` (index) is the global index of the first local query; `key_count` (index), how many keys are real.
 
+    `statistics`, where asked for, is the logarithm of each row's sum of exponentials, B x Hq x Sq x 1 (-inf where no key is
+    visible): with it, results over parts of the keys join to the result over all (Dao et al., FlashAttention, 2022), and a
+    backward pass computes the weights again.
+
     - (C1) query, key, value and result have rank 4 and one float element type;
     - (C2) shapes are as above, Hq a multiple of Hk;
-    - (C3) the mask is of floats or i1 and broadcasts to B x Hq x Sq x Sk.
+    - (C3) the mask is of floats or i1 and broadcasts to B x Hq x Sq x Sk;
+    - (C4) the statistics are f64 where the query is, and f32 otherwise.
   }];
   let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key, AnyRankedTensor:$value,
                        Optional<AnyRankedTensor>:$mask, Optional<Index>:$query_offset, Optional<Index>:$key_count,
                        F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$causal_offset, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        DefaultValuedAttr<BoolAttr, "false">:$guard);
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$statistics);
   let assemblyFormat = [{
     `(` $query `,` $key `,` $value (`,` `mask` $mask^)? (`query_offset` $query_offset^)?
     (`key_count` $key_count^)? `)` attr-dict
     `:` `(` type($query) `,` type($key) `,` type($value) (`,` type($mask)^)? `)` `->` type($result)
+    (`,` type($statistics)^)?
   }];
 }
 

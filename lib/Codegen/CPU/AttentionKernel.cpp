@@ -28,7 +28,10 @@ public:
     SmallVector<BufferSpec> buffers(3, BufferSpec{spec.type, {}, {}});
     if (spec.mask != AttentionSpec::Mask::None)
       buffers.push_back({maskElement(), {}, {}});
+    outputBuffer = buffers.size();
     buffers.push_back({spec.type, {}, {}});
+    if (spec.statistics)
+      buffers.push_back({acc, {}, {}});
     unsigned params = unsigned(spec.causal && spec.causalOffsetParam) + unsigned(spec.validKeysParam);
     KernelFunction kernel(context, buffers, params, scratchBytes);
     function = &kernel;
@@ -61,6 +64,7 @@ public:
     result.buffers = buffers.size();
     result.params = params;
     result.module = kernel.take();
+    function = nullptr;
     return result;
   }
 
@@ -482,7 +486,6 @@ private:
   }
 
   void emitResult(Scope &scope, const Tile &tile) {
-    unsigned buffer = function->bufferCount() - 1;
     loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
       OpBuilder &b = scope.b;
       Location loc = scope.loc;
@@ -490,8 +493,15 @@ private:
       auto [head, query] = queryOf(scope, tile, memory.add(tile.firstRow, row));
       const std::array<int64_t, 4> &strides = spec.outStrides;
       Value offset = memory.linearize({tile.batch, head, query}, {strides[0], strides[1], strides[2]});
-      Value destination = memory.address(function->pointer(buffer), spec.type, offset);
+      Value destination = memory.address(function->pointer(outputBuffer), spec.type, offset);
       Value sum = memory.load(at(scope, sumScratch, row), acc, 1);
+      if (spec.statistics) {
+        const std::array<int64_t, 3> &own = spec.statisticStrides;
+        Value place = memory.linearize({tile.batch, head, query}, {own[0], own[1], own[2]});
+        Value maximum = memory.load(at(scope, maximumScratch, row), acc, 1);
+        Value logarithm = arith::AddFOp::create(b, loc, maximum, scope.math.log(sum));
+        memory.store(logarithm, memory.address(function->pointer(outputBuffer + 1), acc, place));
+      }
       Value factor = arith::DivFOp::create(b, loc, memory.constantLike(acc, 1.0), sum);
       if (spec.emptyRow == AttentionSpec::EmptyRow::Zero) {
         Value zero = memory.zero(acc, 1);
@@ -529,6 +539,7 @@ private:
   int64_t lanes, keyBlock, group, rows, heads, rowStep, blockRows, rowBlocks, valueVectors, valueRow,
       queryRow, tiles;
   bool dots, packValues;
+  unsigned outputBuffer = 0;
   int64_t queryPlace, scorePlace, outputPlace, maximumPlace, sumPlace, scalePlace, keyPlace, valuePlace,
       scratchBytes;
   Value offset, keyEnd;

@@ -267,9 +267,10 @@ struct RecogniseAttention : OpRewritePattern<ContractOp> {
       return failure();
     Mask mask = makeMask(scores, q[2], k[2], heads, compute, b);
     auto type = RankedTensorType::get({q[0], q[1], q[2], w[3]}, compute);
-    Value result = AttentionOp::create(rewriter, b.loc(), type, query, key, value, mask.value, Value(),
-                                       Value(), APFloat(scores.scale), mask.causal, uint64_t(mask.offset),
-                                       APFloat(scores.softcap), softmax.getGuard());
+    Value result = AttentionOp::create(rewriter, b.loc(), type, Type(), query, key, value, mask.value,
+                                       Value(), Value(), APFloat(scores.scale), mask.causal,
+                                       uint64_t(mask.offset), APFloat(scores.softcap), softmax.getGuard())
+                       .getResult();
     rewriter.replaceOp(op, b.reshape(b.cast(result, element), GraphBuilder::shapeOf(op.getResult())));
     return success();
   }

@@ -9,6 +9,8 @@ func.func @attention(%q: tensor<1x4x3x8xf32>, %k: tensor<1x2x5x8xf32>, %m: tenso
   %0 = colossal.attention(%q, %k, %k) {scale = 0.5 : f64} : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x4x3x8xf32>
   // CHECK: colossal.attention(%{{.*}}, %{{.*}}, %{{.*}}, mask %{{.*}}query_offset %{{.*}}key_count %{{.*}}) {causal = true, causal_offset = 2 : i64, guard = true, scale = 5.000000e-01 : f64, softcap = 3.000000e+00 : f64}
   %1 = colossal.attention(%q, %k, %k, mask %m query_offset %o key_count %o) {scale = 0.5 : f64, causal = true, causal_offset = 2 : i64, softcap = 3.0 : f64, guard = true} : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<3x5xi1>) -> tensor<1x4x3x8xf32>
+  // CHECK: colossal.attention({{.*}}) -> tensor<1x4x3x8xf32>, tensor<1x4x3x1xf32>
+  %2:2 = colossal.attention(%q, %k, %k) {scale = 0.5 : f64} : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x4x3x8xf32>, tensor<1x4x3x1xf32>
   return
 }
 

@@ -4,8 +4,8 @@
 // FlashAttention-2 (Dao 2023), algorithm 1: one block of queries per tile, key blocks in order, so that
 // results do not depend on threads.
 //
-// Buffers: Q, K, V, [mask], output, then the scratch. Params: [query offset], [valid keys], in this order
-// where asked.
+// Buffers: Q, K, V, [mask], output, [statistics], then the scratch. Params: [query offset], [valid keys], in
+// this order where asked.
 #ifndef COLOSSAL_CODEGEN_CPU_ATTENTIONKERNEL_H
 #define COLOSSAL_CODEGEN_CPU_ATTENTIONKERNEL_H
 
@@ -44,6 +44,10 @@ struct AttentionSpec {
   /// ONNX.
   enum class EmptyRow { Zero, NaN };
   EmptyRow emptyRow = EmptyRow::NaN;
+
+  /// Whether it also gives the logarithm of each row's sum of exponentials, f64 where `type` is, else f32.
+  bool statistics = false;
+  std::array<int64_t, 3> statisticStrides{}; // over [batch, query head, query]
 };
 
 /// A spec that it cannot serve is an error that says why.

@@ -22,7 +22,8 @@ static KernelKey keyOf(const AttentionSpec &spec) {
   key.add(spec.scale).add(int64_t(spec.softcap.has_value())).add(spec.softcap.value_or(0.0));
   key.add(int64_t(spec.causal)).add(int64_t(spec.causalOffsetParam)).add(spec.causalOffset);
   key.add(static_cast<int64_t>(spec.mask)).add(spec.maskType).add(int64_t(spec.validKeysParam));
-  return key.add(static_cast<int64_t>(spec.emptyRow));
+  key.add(static_cast<int64_t>(spec.emptyRow));
+  return spec.statistics ? key.add(ArrayRef<int64_t>(spec.statisticStrides)) : key;
 }
 
 /// All of the spec but where operands and result lie.
@@ -44,6 +45,7 @@ static AttentionSpec describe(AttentionOp op) {
   spec.causalOffset = op.getCausalOffset();
   spec.causalOffsetParam = op.getCausal() && op.getQueryOffset();
   spec.validKeysParam = static_cast<bool>(op.getKeyCount());
+  spec.statistics = static_cast<bool>(op.getStatistics());
   spec.emptyRow = op.getGuard() ? AttentionSpec::EmptyRow::Zero : AttentionSpec::EmptyRow::NaN;
   if (Value mask = op.getMask()) {
     spec.maskType = elementTypeOf(mask);
@@ -102,23 +104,30 @@ static FailureOr<bool> tryAttention(const CpuTarget &target, LoweringContext &co
     accesses.push_back(context.accessOf(*lies, type, false));
   }
   accesses.push_back(context.accessOf(out, tensorOf(op.getResult()), true));
+  if (Value statistics = op.getStatistics()) {
+    View lies = context.allocate(statistics);
+    std::copy_n(lies.strides.begin(), 3, spec.statisticStrides.begin());
+    accesses.push_back(context.accessOf(lies, tensorOf(statistics), true));
+  }
   const CachedKernel *kernel = context.getKernel(keyOf(spec), "attention", problem, [&] {
     return generateAttention(*context.mlirContext(), target.processor(), spec);
   });
   if (!kernel) {
-    context.eraseView(op.getResult());
+    for (Value result : op->getResults())
+      context.eraseView(result);
     return false;
   }
   Work work{Work::Kind::Attention, spec.batch * spec.queryHeads, spec.queries, spec.keys,
             (spec.width + spec.valueWidth) / 2};
-  context.launch(*kernel, accesses, 1, scalars, op.getLoc(), work);
+  context.launch(*kernel, accesses, op->getNumResults(), scalars, op.getLoc(), work);
   return true;
 }
 
 LogicalResult cpu::lowerAttention(const CpuTarget &target, LoweringContext &context, FusionGroup &group) {
   auto op = cast<AttentionOp>(group.routine);
   if (tensorOf(op.getResult()).getNumElements() == 0) {
-    context.allocate(op.getResult());
+    for (Value result : op->getResults())
+      context.allocate(result);
     return success();
   }
   std::string problem;

@@ -136,8 +136,9 @@ LogicalResult importAttention(Node &n) {
     a.mask = n.b.cast(a.mask, n.element(0));
   Value result =
       AttentionOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get({q[0], q[1], q[2], v[3]}, n.element(0)),
-                          a.query, a.key, a.value, a.mask, Value(), Value(), APFloat(a.scale), a.causal,
-                          uint64_t(a.offset), APFloat(a.softcap), false);
+                          Type(), a.query, a.key, a.value, a.mask, Value(), Value(), APFloat(a.scale),
+                          a.causal, uint64_t(a.offset), APFloat(a.softcap), false)
+          .getResult();
   if (n.wants(3))
     n.give(3, makeScores(n, a, n.intAttr("qk_matmul_output_mode", 0)));
   if (n.rank(0) == 3)

@@ -41,6 +41,22 @@ func.func @attention_c2_2(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x5xf32>) {
 
 // -----
 
+func.func @attention_c2_statistics(%q: tensor<1x2x3x4xf32>) {
+  // expected-error@+1 {{statistics must have shape [1, 2, 3, 1], but is 'tensor<1x2x3xf32>' (C2)}}
+  %r:2 = colossal.attention(%q, %q, %q) {scale = 1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>, tensor<1x2x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<1x2x3x4xbf16>) {
+  // expected-error@+1 {{the statistics must be of 'f32', but are 'tensor<1x2x3x1xbf16>' (C4)}}
+  %r:2 = colossal.attention(%q, %q, %q) {scale = 1.0 : f64} : (tensor<1x2x3x4xbf16>, tensor<1x2x3x4xbf16>, tensor<1x2x3x4xbf16>) -> tensor<1x2x3x4xbf16>, tensor<1x2x3x1xbf16>
+  return
+}
+
+// -----
+
 func.func @attention_c3(%q: tensor<1x2x3x4xf32>, %m: tensor<3x5xf32>) {
   // expected-error@+1 {{mask does not broadcast to [1, 2, 3, 3]: it is 'tensor<3x5xf32>' (C3)}}
   %r = colossal.attention(%q, %q, %q, mask %m) {scale = 1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<3x5xf32>) -> tensor<1x2x3x4xf32>
