@@ -97,7 +97,7 @@ def check(trace, stages, parts, orders):
 
 def run(stages, parts, binaries, folder, inputs, want):
     plan, trace = folder / "model.cplan", folder / "trace.json"
-    code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "-q", "--json", "-o", plan,
+    code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "--machine", "host", "-q", "--json", "-o", plan,
                       *(["--microbatches", parts] if parts > 1 else []))
     if code:
         return [f"exit {code}: {text}"]
