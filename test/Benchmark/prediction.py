@@ -6,14 +6,13 @@
 Calibrates the machine (unless a machine file is given), compiles real-size models for each number of ranks with it, and
 runs the plans in rounds that alternate over all of them, so that what else the machine does meets every one. Printed are
 the least time of all runs and the least of the rounds' medians; the error is against the second. Memory is what the
-compiler's summary says of a rank against what the runtime counts. With --keep, the machine file and plans stay in a folder,
+compiler says of a rank, less the staging between processes, against what the runtime counts. With --keep, the machine file and plans stay in a folder,
 and those that it holds already are used as they are. Exits with 1 where a time is off by more than 15 %, or a byte of
 memory.
 """
 import argparse
 import json
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -42,13 +41,14 @@ def prepare(arguments, folder):
         model = exported(name, arguments.cache)
         inputs_file = sorted(model.glob("batch1*/inputs.npz"))[0]
         for ranks in arguments.ranks:
-            plan, summary = folder / f"{name}-{ranks}.cplan", folder / f"{name}-{ranks}.summary"
+            plan, summary = folder / f"{name}-{ranks}.cplan", folder / f"{name}-{ranks}.json"
             if not plan.exists() or not summary.exists():
                 command = [arguments.build / "bin/colossal-compile", model / "model.onnx", "--mesh", str(ranks), *bindings(model / "model.onnx", np.load(inputs_file)),
-                           "--machine", machine, "-o", plan]
+                           "--machine", machine, "--json", "-o", plan]
                 summary.write_text(subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout)
-            said = re.search(r"memory of the plan, per rank: .*\((\d+) bytes\)", summary.read_text())
-            rows.append({"name": name, "ranks": ranks, "plan": plan, "inputs": inputs_file, "bytes": int(said.group(1)), "min": [], "median": []})
+            memory = json.loads(summary.read_text())["memory"]
+            planned = memory["total"] - memory["staging"]  # ranks that are threads stage nothing
+            rows.append({"name": name, "ranks": ranks, "plan": plan, "inputs": inputs_file, "bytes": planned, "min": [], "median": []})
     return rows
 
 
