@@ -80,6 +80,7 @@ struct colossal_session {
   std::atomic<bool> busy{false}; // a call that changes the session, or reads what such calls change
   std::vector<ProgramDescription> programs;
   Tensors inputs, outputs;
+  SourcedInputs sourced;
   std::map<std::string, std::vector<colossal_string>> strings; // of `outputs`, as the caller sees them
   const ProgramDescription *last = nullptr;                    // of the last run that succeeded
   bool collected = false;                                      // `outputs` are those of the last run
@@ -96,6 +97,9 @@ struct colossal_session {
 
   /// The program that the inputs fit; converts those whose file format lacks the type.
   Status select(const ProgramDescription *&program) {
+    if (!sourced.empty())
+      return {Code::InvalidArgument, "inputs have sources: which program is to run must be said, by "
+                                     "colossal_run_program"};
     int index = 0;
     COLOSSAL_RETURN_IF_ERROR(session->select(inputs, index));
     for (const ProgramDescription &candidate : programs)
@@ -103,9 +107,35 @@ struct colossal_session {
         program = &candidate;
     return {};
   }
+
+  /// Runs a program, which the inputs fit.
+  Status run(const ProgramDescription &program, unsigned times) {
+    outputs.clear();
+    collected = false, last = nullptr;
+    const uint64_t before = session->collectiveBytes();
+    COLOSSAL_RETURN_IF_ERROR(session->run(program.index, inputs, &seconds, times, sourced));
+    collectiveBytes = (session->collectiveBytes() - before) / times;
+    last = &program;
+    return {};
+  }
 };
 
 namespace {
+
+/// The caller's function as a source.
+class CallerSource : public InputSource {
+public:
+  CallerSource(colossal_read_elements function, void *user) : function(function), user(user) {}
+  Status read(uint64_t first, uint64_t count, std::byte *elements) const override {
+    const int failed = function(user, first, count, elements);
+    return failed == 0 ? Status()
+                       : Status(Code::Io, "the source of an input failed with " + std::to_string(failed));
+  }
+
+private:
+  colossal_read_elements function;
+  void *user;
+};
 
 /// The sessions that are open. A handle that is none of them (closed, or never a session) is an error and not
 /// a crash, and one that another thread closes lives until the calls on it have ended.
@@ -288,7 +318,7 @@ colossal_status colossal_open(const char *plan, const colossal_options *given, c
     const plan::Plan &opened = made->session->plan();
     for (int i = 0; i < opened.programs_size(); ++i) {
       const plan::Program &program = opened.programs(i);
-      if (program.role() == plan::Program::LOAD)
+      if (program.role() != plan::Program::INFER && program.role() != plan::Program::STEP)
         continue;
       made->programs.push_back({i,
                                 program.name(),
@@ -377,6 +407,29 @@ colossal_status colossal_set_input(colossal_session *session, const char *name, 
       tensor.bytes.assign(bytes, bytes + elements * plan::elementBytes(tensor.type));
     }
     own.inputs[name] = std::move(tensor);
+    own.sourced.erase(name);
+    return {};
+  });
+}
+
+colossal_status colossal_set_input_source(colossal_session *session, const char *name, colossal_type type,
+                                          size_t rank, const uint64_t *shape, colossal_read_elements read,
+                                          void *user) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    SourcedInput input;
+    input.type = static_cast<plan::DataType>(type);
+    if (!name || !read || (rank != 0 && !shape) || rank > mostDimensions ||
+        plan::elementBytes(input.type) == 0 || input.type == plan::STRING)
+      return {Code::InvalidArgument,
+              "a source of an input needs a name, a type other than strings, a shape of "
+              "at most 64 dimensions and a function"};
+    input.shape.assign(shape, shape + rank);
+    uint64_t elements;
+    if (!tensorElements(input.type, input.shape, elements))
+      return {Code::InvalidArgument, std::string("input '") + name + "' is too large"};
+    input.source = std::make_shared<CallerSource>(read, user);
+    own.sourced[name] = std::move(input);
+    own.inputs.erase(name);
     return {};
   });
 }
@@ -384,6 +437,7 @@ colossal_status colossal_set_input(colossal_session *session, const char *name, 
 colossal_status colossal_clear_inputs(colossal_session *session) {
   return withSession(session, [&](colossal_session &own) -> Status {
     own.inputs.clear();
+    own.sourced.clear();
     return {};
   });
 }
@@ -403,6 +457,7 @@ colossal_status colossal_set_random_input(colossal_session *session, size_t prog
     tensor.bytes.resize(elements * plan::elementBytes(tensor.type));
     RandomValues::inputs(seed, input.name, tensor.type).fill(0, elements, tensor.bytes.data());
     own.inputs[input.name] = std::move(tensor);
+    own.sourced.erase(input.name);
     return {};
   });
 }
@@ -426,18 +481,39 @@ colossal_status colossal_run_many(colossal_session *session, size_t runs, size_t
     if (runs < 1 || runs > UINT32_MAX)
       return {Code::InvalidArgument,
               "colossal_run_many takes 1 to 2^32 - 1 runs, not " + std::to_string(runs)};
-    own.outputs.clear();
-    own.collected = false, own.last = nullptr;
+    own.last = nullptr;
     const ProgramDescription *selected = nullptr;
     COLOSSAL_RETURN_IF_ERROR(own.select(selected));
-    const uint64_t before = own.session->collectiveBytes();
-    COLOSSAL_RETURN_IF_ERROR(
-        own.session->run(selected->index, own.inputs, &own.seconds, static_cast<unsigned>(runs)));
-    own.collectiveBytes = (own.session->collectiveBytes() - before) / runs;
-    own.last = selected;
+    COLOSSAL_RETURN_IF_ERROR(own.run(*selected, static_cast<unsigned>(runs)));
     if (program)
       *program = static_cast<size_t>(selected - own.programs.data());
     return {};
+  });
+}
+
+colossal_status colossal_find_program(const colossal_session *session, const char *name, size_t *program) {
+  return guarded([&]() -> Status {
+    std::shared_ptr<colossal_session> found = openSessions().find(session);
+    if (!found)
+      return noSession();
+    if (!name || !program)
+      return {Code::InvalidArgument, "colossal_find_program needs a name and a place for the program"};
+    int index = 0;
+    COLOSSAL_RETURN_IF_ERROR(found->session->find(name, index));
+    for (*program = 0; found->programs[*program].index != index;)
+      ++*program;
+    return {};
+  });
+}
+
+colossal_status colossal_run_program(colossal_session *session, size_t program) {
+  return withSession(session, [&](colossal_session &own) -> Status {
+    const auto description = findProgram(session, program);
+    if (!description)
+      return {Code::InvalidArgument, lastError};
+    own.last = nullptr;
+    COLOSSAL_RETURN_IF_ERROR(own.session->accept(description->index, own.inputs, own.sourced));
+    return own.run(*description, 1);
   });
 }
 

@@ -46,7 +46,8 @@ Status checkRange(const plan::Binding &binding, const void *elements, size_t byt
     } else {
       std::memcpy(&value, static_cast<const char *>(elements) + at, size);
     }
-    if (value < range.least() || value > range.greatest())
+    const bool also = std::find(range.also().begin(), range.also().end(), value) != range.also().end();
+    if ((value < range.least() || value > range.greatest()) && !also)
       return {Code::InvalidArgument,
               "'" + range.user() + "' takes indices from " + std::to_string(range.least()) + " to " +
                   std::to_string(range.greatest()) + ", and one is " + std::to_string(value)};
@@ -62,6 +63,11 @@ unsigned localProcesses() {
       if (unsigned count = static_cast<unsigned>(std::strtoul(value, nullptr, 10)))
         return count;
   return 1;
+}
+
+/// Whether a program is one of those that callers run; the others load, save and restore.
+bool isForCallers(const plan::Program &program) {
+  return program.role() == plan::Program::INFER || program.role() == plan::Program::STEP;
 }
 
 const char *lifeName(plan::Arena::Life life) {
@@ -88,8 +94,10 @@ Status packShard(Rank &rank, const plan::BoundShard &shard, const ResolvedBox &b
       });
 }
 
-/// Why `inputs` are not those of `program`. What fits after a change of type is put into `converted`.
-Status fits(const plan::Program &program, plan::ByteView data, const Tensors &inputs, Tensors &converted) {
+/// Why `inputs` are not those of `program`. What fits after a change of type is put into `converted`. With
+/// `sourced` (may be null) there may be inputs that the program does not take.
+Status fits(const plan::Program &program, plan::ByteView data, const Tensors &inputs,
+            const SourcedInputs *sourced, Tensors &converted) {
   std::string problems;
   auto problem = [&](const std::string &text) { problems += (problems.empty() ? "" : "; ") + text; };
   auto check = [&](const auto &expected, const Tensor &given) {
@@ -108,7 +116,13 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
   };
   for (const plan::Binding &binding : program.inputs()) {
     auto given = inputs.find(binding.name());
-    if (given == inputs.end()) {
+    if (sourced && sourced->count(binding.name())) {
+      const SourcedInput &input = sourced->at(binding.name());
+      if (std::vector<uint64_t> shape(binding.shape().begin(), binding.shape().end());
+          input.type != binding.type() || input.shape != shape)
+        problem("input '" + binding.name() + "' must be " + describeType(binding.type(), shape) +
+                ", and its source gives " + describeType(input.type, input.shape));
+    } else if (given == inputs.end()) {
       problem("input '" + binding.name() + "' is missing");
     } else if (check(binding, given->second) && binding.has_range()) {
       const Tensor &tensor = converted.count(binding.name()) ? converted[binding.name()] : given->second;
@@ -121,6 +135,8 @@ Status fits(const plan::Program &program, plan::ByteView data, const Tensors &in
     if (findNamed(program.inputs(), name))
       continue;
     const plan::FixedInput *fixed = findNamed(program.fixed_inputs(), name);
+    if (!fixed && sourced)
+      continue;
     if (!fixed)
       problem("there is no input '" + name + "'");
     else if (check(*fixed, tensor) && fixed->bytes() != 0 &&
@@ -153,7 +169,7 @@ struct Session::Core {
   Status comparePlans(Control &control) const;
   /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
   Status learn(const plan::Program *program, const Tensors &inputs);
-  Status scatter(int program, const Tensors &inputs, Rank &rank);
+  Status scatter(int program, const Tensors &inputs, const SourcedInputs &sourced, Rank &rank);
   /// Collects texts of processes with one rank each; watched as a run is, so that one that never gives its
   /// own is named.
   Status gather(const std::string &mine, std::vector<std::string> &all) {
@@ -320,10 +336,10 @@ Status Session::select(Tensors &inputs, int &selected) const {
   std::string reasons;
   for (int program = 0; program < plan().programs_size(); ++program) {
     const plan::Program &candidate = plan().programs(program);
-    if (candidate.role() == plan::Program::LOAD)
+    if (!isForCallers(candidate))
       continue;
     Tensors converted;
-    Status status = fits(candidate, core->shared.data, inputs, converted);
+    Status status = fits(candidate, core->shared.data, inputs, nullptr, converted);
     if (status.ok()) {
       for (auto &[name, tensor] : converted)
         inputs[name] = std::move(tensor);
@@ -334,6 +350,41 @@ Status Session::select(Tensors &inputs, int &selected) const {
                describeInputs(candidate);
   }
   return {Code::InvalidArgument, "the inputs fit no program of the plan" + reasons};
+}
+
+Status Session::find(const std::string &name, int &found) const {
+  std::string names;
+  for (int program = 0; program < plan().programs_size(); ++program) {
+    const plan::Program &candidate = plan().programs(program);
+    if (!isForCallers(candidate))
+      continue;
+    if (candidate.name() == name) {
+      found = program;
+      return {};
+    }
+    names += (names.empty() ? "'" : ", '") + candidate.name() + "'";
+  }
+  return {Code::NotFound,
+          "the plan has no program '" + name + "', it has " + (names.empty() ? "none" : names)};
+}
+
+Status Session::accept(int program, Tensors &inputs, const SourcedInputs &sourced) const {
+  Tensors converted;
+  const plan::Program &wanted = plan().programs(program);
+  if (Status status = fits(wanted, core->shared.data, inputs, &sourced, converted); !status.ok())
+    return {status.code(),
+            "program '" + wanted.name() + "': " + status.message() + ". It takes\n" + describeInputs(wanted)};
+  for (auto &[name, tensor] : converted)
+    inputs[name] = std::move(tensor);
+  return {};
+}
+
+Status Session::onEachRank(const std::function<Status(Rank &)> &job) {
+  return core->rankThreads->run(job);
+}
+
+const std::vector<plan::StageView> &Session::stages() const {
+  return core->shared.stages;
 }
 
 Status Session::Core::learn(const plan::Program *program, const Tensors &inputs) {
@@ -348,16 +399,46 @@ Status Session::Core::learn(const plan::Program *program, const Tensors &inputs)
   for (const std::string &text : file.plan().texts())
     COLOSSAL_RETURN_IF_ERROR(add(text));
   for (int i = 0; program && i < program->inputs_size(); ++i)
-    if (program->inputs(i).type() == plan::STRING)
+    if (program->inputs(i).type() == plan::STRING && inputs.count(program->inputs(i).name()))
       for (const std::string &text : inputs.at(program->inputs(i).name()).texts)
         COLOSSAL_RETURN_IF_ERROR(add(text));
   return {};
 }
 
-Status Session::Core::scatter(int program, const Tensors &inputs, Rank &rank) {
+/// Fills a part of a shard from what gives its elements, and sees that indices are in their range.
+Status fillFrom(const SourcedInput &input, const plan::Binding &binding, const ResolvedBox &box,
+                ShardPart part, std::byte *shard) {
+  const uint64_t size = plan::elementBytes(binding.type());
+  if (box.padded())
+    std::memset(shard, 0, (part.end - part.begin) * size);
+  Status status;
+  box.forRows(part, [&](uint64_t from, uint64_t to, uint64_t, uint64_t length) {
+    if (!status.ok())
+      return;
+    std::byte *row = shard + to * size;
+    status = input.source->read(from, length, row);
+    if (!status.ok() || !binding.has_range() || checkRange(binding, row, length * size).ok())
+      return;
+    for (uint64_t e = 0; e < length && status.ok(); ++e)
+      if (Status wrong = checkRange(binding, row + e * size, size); !wrong.ok())
+        status = {wrong.code(), "input '" + binding.name() + "', " + input.source->origin(from + e) + ": " +
+                                    wrong.message()};
+  });
+  return status;
+}
+
+Status Session::Core::scatter(int program, const Tensors &inputs, const SourcedInputs &sourced, Rank &rank) {
   for (const plan::BoundShard &shard : rank.ownStage().inputs(program)) {
     ResolvedBox box;
     COLOSSAL_RETURN_IF_ERROR(ResolvedBox::resolve(*shard.box, rank.ownMeshPosition(), nullptr, box));
+    if (auto input = sourced.find(shard.binding->name()); input != sourced.end()) {
+      const uint64_t size = plan::elementBytes(shard.binding->type());
+      COLOSSAL_RETURN_IF_ERROR(
+          rank.write(*shard.buffer, box.localBytes(size), [&](std::byte *host, uint64_t begin, uint64_t end) {
+            return fillFrom(input->second, *shard.binding, box, {begin / size, end / size}, host);
+          }));
+      continue;
+    }
     const std::byte *tensor = inputs.at(shard.binding->name()).bytes.data();
     const uint64_t size = plan::elementBytes(shard.binding->type());
     COLOSSAL_RETURN_IF_ERROR(
@@ -381,20 +462,21 @@ Status Session::Core::checkComputed(int program) {
   return {};
 }
 
-Status Session::run(int program, const Tensors &inputs, double *seconds, unsigned times) {
+Status Session::run(int program, const Tensors &inputs, double *seconds, unsigned times,
+                    const SourcedInputs &sourced) {
   COLOSSAL_RETURN_IF_ERROR(core->learn(&plan().programs(program), inputs));
   const uint32_t first = core->shared.runs + 1;
   core->shared.runs += times;
   Clock::time_point begin, end;
   Status status = core->rankThreads->run([&](Rank &rank) {
-    COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, rank));
+    COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, sourced, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     rank.leftBarrier();
     if (&rank == core->ranks[0].get())
       begin = Clock::now();
     for (unsigned run = 0; run < times; ++run) {
       if (run > 0)
-        COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, rank));
+        COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, sourced, rank));
       COLOSSAL_RETURN_IF_ERROR(rank.run(program, first + run));
     }
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());

@@ -57,6 +57,25 @@ struct RankTraffic {
   uint64_t planned = 0; ///< by the closed formulas of docs/PlanFormat.md
 };
 
+/// Gives the elements of an input that lies nowhere as a whole. Ranks ask for those that they hold, each in
+/// its own thread.
+class InputSource {
+public:
+  virtual ~InputSource() = default;
+  /// Puts elements [first, first + count) of the dense, row-major tensor at `elements`, in the type of the
+  /// program's input.
+  virtual Status read(uint64_t first, uint64_t count, std::byte *elements) const = 0;
+  /// Where an element comes from, for messages: "sample 7 of labels.npy".
+  virtual std::string origin(uint64_t element) const { return "element " + std::to_string(element); }
+};
+/// An input with a source: its global shape, and where its elements come from.
+struct SourcedInput {
+  plan::DataType type = plan::F32;
+  std::vector<uint64_t> shape;
+  std::shared_ptr<const InputSource> source;
+};
+using SourcedInputs = std::map<std::string, SourcedInput>;
+
 class Session {
 public:
   /// After a failure with ranks in other processes `session` is set nevertheless, and good for one thing:
@@ -79,10 +98,18 @@ public:
   /// be equal. Where none fits, the message lists what each program takes. Converts types that the file
   /// formats lack.
   Status select(Tensors &inputs, int &program) const;
+  /// The program of that name; NotFound, with the names that there are. No program is found that loads, saves
+  /// or restores.
+  Status find(const std::string &name, int &program) const;
+  /// Whether the inputs that a program takes are among those given, with their types and shapes; others may
+  /// be given too. Converts types that the file formats lack.
+  Status accept(int program, Tensors &inputs, const SourcedInputs &sourced) const;
   /// Runs a program `times` times; a rank begins with the next run when it has ended one, so that stages of a
   /// pipeline work on several. `seconds` (optional) is the time from all ranks' start of the first to all
   /// ranks' end of the last, without scattering the first one's inputs.
-  Status run(int program, const Tensors &inputs, double *seconds = nullptr, unsigned times = 1);
+  /// `sourced` has the inputs that `inputs` lacks.
+  Status run(int program, const Tensors &inputs, double *seconds = nullptr, unsigned times = 1,
+             const SourcedInputs &sourced = {});
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   Status outputs(int program, Tensors &outputs);
 
@@ -100,6 +127,10 @@ public:
   Status timeline(Timeline &timeline);
   uint64_t arenaBytes() const;      ///< of the rank that has most, as planned
   uint64_t collectiveBytes() const; ///< sent by this process's first rank since load
+  /// Runs `job` for every rank of this process, on its thread, between runs; watched as a run is.
+  Status onEachRank(const std::function<Status(Rank &)> &job);
+  /// Of all ranks of the plan.
+  const std::vector<plan::StageView> &stages() const;
   /// Ends the ranks of other processes too, after an error here. Does not return if there are any.
   void terminateOthers(int exitCode);
 

@@ -139,6 +139,14 @@ COLOSSAL_API colossal_status colossal_output(const colossal_session *session, si
 COLOSSAL_API colossal_status colossal_set_input(colossal_session *session, const char *name,
                                                 colossal_type type, size_t rank, const uint64_t *shape,
                                                 const void *data);
+/* Puts elements [first, first + count) of an input, dense, row-major, at `elements`; not 0: it failed. */
+typedef int (*colossal_read_elements)(void *user, uint64_t first, uint64_t count, void *elements);
+/* An input whose elements are read at each run, by every rank those that it holds: `read` is called from the
+ * ranks' threads at the same time, and only while a call of this thread runs a program. */
+COLOSSAL_API colossal_status colossal_set_input_source(colossal_session *session, const char *name,
+                                                       colossal_type type, size_t rank, const uint64_t *shape,
+                                                       colossal_read_elements read, void *user);
+/* Of both kinds. */
 COLOSSAL_API colossal_status colossal_clear_inputs(colossal_session *session);
 /* Sets an input of a program to values that depend on `seed` and its name only: normal floats, integers of 0
  * and 1. */
@@ -154,6 +162,13 @@ COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *pro
  * ended one, whatever the others do, so that stages of a pipeline work on several runs at once. Outputs are
  * those of the last; `seconds` of the statistics is the time of all. */
 COLOSSAL_API colossal_status colossal_run_many(colossal_session *session, size_t runs, size_t *program);
+
+/* The program of a name; COLOSSAL_NOT_FOUND where there is none. From any thread. */
+COLOSSAL_API colossal_status colossal_find_program(const colossal_session *session, const char *name,
+                                                   size_t *program);
+/* Runs a program once, whatever other programs the inputs would fit. Inputs that are set and that it does not
+ * take may be there. */
+COLOSSAL_API colossal_status colossal_run_program(colossal_session *session, size_t program);
 
 /* An output of the last run; `data` belongs to the session and is valid until the next run. The first call
  * after a run collects all outputs from the ranks: with mpi every process makes it, rank 0 gets the data and

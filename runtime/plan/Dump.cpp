@@ -55,6 +55,7 @@ private:
     return text + ")";
   }
   void tables();
+  void training();
   void arenaLines();
   void binding(const char *role, const Binding &b, const Box *box, const BufferRef *buffer);
   void stageText(int index);
@@ -123,6 +124,29 @@ void Dumper::tables() {
   for (int i = 0; i < plan.kernels_size(); ++i)
     out << "kernel " << i << ": " << plan.kernels(i).symbol() << " of module " << plan.kernels(i).module()
         << ", " << plan.kernels(i).buffers() << " buffers, " << plan.kernels(i).params() << " parameters\n";
+  training();
+}
+
+void Dumper::training() {
+  for (int i = 0; i < plan.states_size(); ++i) {
+    const State &state = plan.states(i);
+    out << "state " << i << " '" << state.name() << "': " << lower(State::Kind_Name(state.kind()));
+    if (!state.slot().empty())
+      out << ' ' << state.slot() << " of";
+    if (!state.parameter().empty())
+      out << " '" << state.parameter() << "'";
+    for (int t = 0; t < state.tied_size(); ++t)
+      out << (t ? ", '" : " tied with '") << state.tied(t) << "'";
+    out << '\n';
+  }
+  if (!plan.has_training())
+    return;
+  const Training &training = plan.training();
+  out << "training by " << training.optimizer() << ", loss " << training.loss() << ", "
+      << training.global_batch() << " samples a step" << (training.skips_overflow() ? ", skips overflow" : "")
+      << ", step values " << list(training.step_values()) << '\n';
+  for (const Training::Sample &sample : training.samples())
+    out << "data '" << sample.input() << "'" << (sample.batched() ? "" : ", the same in every step") << '\n';
 }
 
 void Dumper::binding(const char *role, const Binding &b, const Box *held, const BufferRef *buffer) {
@@ -130,7 +154,8 @@ void Dumper::binding(const char *role, const Binding &b, const Box *held, const 
   if (held)
     out << " = " << ref(*buffer) << ' ' << box(*held);
   if (b.has_range())
-    out << " in [" << b.range().least() << ", " << b.range().greatest() << "] for '" << b.range().user()
+    out << " in [" << b.range().least() << ", " << b.range().greatest() << "]"
+        << (b.range().also_size() ? " or " + list(b.range().also()) : "") << " for '" << b.range().user()
         << "'";
   out << '\n';
 }

@@ -43,6 +43,8 @@ public:
   Status checkTables();
   /// `index` is that of one of the plan's programs.
   Status checkProgram(int index);
+  /// After all programs: states, what saves and restores them, and what trains them.
+  Status checkStates();
 
 private:
   // Tables.cpp
@@ -51,13 +53,19 @@ private:
   Status checkParameters();
   Status checkCode();
   /// What all ranks have in common of a binding.
-  static Status checkBinding(const plan::Binding &binding, bool isCheck);
+  Status checkBinding(const plan::Binding &binding, bool isCheck) const;
   /// What the ranks of the current stage hold of it.
   Status checkShard(const plan::BoundShard &shard, bool output);
   /// Whether the ranks of all stages together hold each element of an output once.
   Status checkHeldOnce(int program, const plan::Binding &output);
   Status checkBindings(int index);
   Status checkOrderOf(int program);
+
+  // States.cpp
+  /// Whether the bindings of a program that saves or restores are the states, and lie in arenas that keep
+  /// them.
+  Status checkStateBindings(int program, const google::protobuf::RepeatedPtrField<plan::Binding> &bindings);
+  Status checkTraining() const;
 
   // Instructions.cpp
   /// What stands around an instruction: the program or function, the repeats and predicates that it is in.

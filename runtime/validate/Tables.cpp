@@ -184,13 +184,15 @@ Status Checker::checkCode() {
   return {};
 }
 
-Status Checker::checkBinding(const plan::Binding &binding, bool isCheck) {
+Status Checker::checkBinding(const plan::Binding &binding, bool isCheck) const {
   if (plan::elementBytes(binding.type()) == 0)
     return invalid("its type is not valid");
   if (isCheck && !binding.has_range())
     return invalid("it has no range");
   if (binding.has_range() && binding.type() != plan::I32 && binding.type() != plan::I64)
     return invalid("it has a range, and is no index");
+  if (binding.range().also_size() > 0)
+    return needVersion(3, "indices beside a range");
   return {};
 }
 
@@ -324,7 +326,7 @@ Status Checker::checkBindings(int index) {
 
 Status Checker::checkProgram(int index) {
   const plan::Program &program = plan.programs(index);
-  if (program.role() < plan::Program::LOAD || program.role() > plan::Program::STEP)
+  if (program.role() < plan::Program::LOAD || program.role() > plan::Program::RESTORE)
     return invalid("program '" + program.name() + "': unknown role");
   COLOSSAL_RETURN_IF_ERROR(checkBindings(index));
   events = program.events();
@@ -396,7 +398,7 @@ Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView 
   }
   if (loads != 1)
     return invalid("there are " + std::to_string(loads) + " load programs; there must be one");
-  return {};
+  return checker.checkStates();
 }
 
 } // namespace colossal::runtime

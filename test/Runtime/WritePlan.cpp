@@ -1,5 +1,5 @@
 // Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE
-// [hang|crash|plain|stages|waits]
+// [hang|crash|plain|stages|waits|train [A B]]
 //
 // On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
 // a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
@@ -8,9 +8,13 @@
 //
 // With stages, two of two ranks: x[8] is doubled on the one, and goes to the other, which adds its rank's
 // number. With waits, the first rank never comes to sending it.
+//
+// With train, the plan of TrainingPlan.h on a mesh of A times B (1 1).
 #include "PlanBuilder.h"
+#include "TrainingPlan.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -46,6 +50,18 @@ int writePlain(const std::string &file) {
                  {constant(2), constant(0), constant(48)}, 3);
   builder.infer().mutable_body(2)->set_queue(1);
   builder.infer().mutable_body(2)->add_waits(1);
+  Status status = builder.validate();
+  if (status.ok())
+    status = builder.write(file);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+int writeTraining(const std::string &file, uint32_t a, uint32_t b) {
+  const size_t slash = file.rfind('/');
+  writeTrainingWeights(slash == std::string::npos ? "." : file.substr(0, slash));
+  PlanBuilder builder = trainingPlan(a, b);
   Status status = builder.validate();
   if (status.ok())
     status = builder.write(file);
@@ -126,12 +142,15 @@ int writeStages(const std::string &file, bool waits) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|stages|waits]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|stages|waits|train [A B]]\n", argv[0]);
     return 2;
   }
   const std::string what = argc > 2 ? argv[2] : "";
   if (what == "plain")
     return writePlain(argv[1]);
+  if (what == "train")
+    return writeTraining(argv[1], argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : 1,
+                         argc > 4 ? static_cast<uint32_t>(std::atoi(argv[4])) : 1);
   if (what == "stages" || what == "waits")
     return writeStages(argv[1], what == "waits");
   PlanBuilder builder({2, 2});

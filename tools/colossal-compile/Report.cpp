@@ -74,7 +74,7 @@ static json describeBindings(const Bindings &bindings) {
 static json describePrograms(const CompileResult &result) {
   json list = json::array();
   for (const plan::Program &program : result.plan.programs()) {
-    if (program.role() == plan::Program::LOAD)
+    if (program.role() != plan::Program::INFER && program.role() != plan::Program::STEP)
       continue;
     json entry = {{"name", program.name()},
                   {"inputs", describeBindings(program.inputs())},

@@ -142,7 +142,7 @@ nlohmann::json inventoryJson() {
 std::string bindingsText(const plan::Plan &plan) {
   std::string text;
   for (const plan::Program &program : plan.programs()) {
-    if (program.role() == plan::Program::LOAD)
+    if (program.role() != plan::Program::INFER && program.role() != plan::Program::STEP)
       continue;
     text += "program '" + program.name() + "' takes\n" + describeInputs(program) + "and gives\n";
     for (const plan::Binding &binding : program.outputs())
@@ -165,7 +165,7 @@ static nlohmann::json describe(const Bindings &bindings) {
 nlohmann::json bindingsJson(const plan::Plan &plan) {
   nlohmann::json programs = nlohmann::json::array();
   for (const plan::Program &program : plan.programs())
-    if (program.role() != plan::Program::LOAD)
+    if (program.role() == plan::Program::INFER || program.role() == plan::Program::STEP)
       programs.push_back({{"name", program.name()},
                           {"inputs", describe(program.inputs())},
                           {"fixed_inputs", describe(program.fixed_inputs())},
