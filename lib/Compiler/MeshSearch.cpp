@@ -14,9 +14,9 @@ namespace colossal {
 static constexpr const char *kStageAxis = "stage";
 /// Of how many meshes with one axis less an axis is split, from the third axis on.
 static constexpr size_t kSplit = 4;
-/// Axes that are always tried; beyond them, one more as long as the last one made the best mesh better by at
+/// Beyond MeshSpace::sureAxes there is one more axis as long as the last one made the best mesh better by at
 /// least kGain.
-static constexpr size_t kSureAxes = 3, kMostAxes = 6;
+static constexpr size_t kMostAxes = 6;
 static constexpr double kGain = 0.005;
 
 using Sizes = std::vector<int64_t>;
@@ -248,7 +248,7 @@ static std::vector<TriedMesh> searchAxes(const MeshSpace &space, Objective objec
     bool helps = !best || !best->isPossible ||
                  (now.isPossible && (!fits(now) || !fits(*best) ||
                                      rateOf(now, objective) > (1 + kGain) * rateOf(*best, objective)));
-    if (axes >= kSureAxes && !helps)
+    if (axes >= space.sureAxes && !helps)
       break;
     if (!best || isBetter(now, *best, objective))
       best = now;
@@ -303,9 +303,10 @@ private:
 
 /// `axes` with names, behind an axis of stages.
 static MeshAxes putIntoStages(MeshAxes axes, int64_t stages, const MeshAxes &fixed) {
-  std::vector<std::string> names = nameFreeAxes(fixed, axes.size(),
-                                                axes.size() == 1 ? std::vector<std::string>{"model", "data"}
-                                                                 : std::vector<std::string>{"data", "model"});
+  std::vector<std::string> names =
+      nameFreeAxes(fixed, axes.size(),
+                   axes.size() == 1 ? std::vector<std::string>{"model", "data"}
+                                    : std::vector<std::string>{"data", "model", "x", "y", "z"});
   size_t next = 0;
   for (MeshAxis &axis : axes)
     if (axis.name.empty())
@@ -383,6 +384,7 @@ std::vector<TriedMesh> PipelineSearch::run() {
   for (int64_t stages : counts) {
     MeshSpace inner = space;
     inner.devices /= stages;
+    inner.sureAxes = 2;
     inner.trials = std::max<unsigned>(1, space.trials / static_cast<unsigned>(counts.size()));
     searchStages(stages, inner, /*isNamed=*/false);
   }

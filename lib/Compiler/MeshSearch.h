@@ -32,6 +32,7 @@ struct MeshSpace {
   /// `stage`. Their order matters.
   std::optional<unsigned> recipeAxes;
   unsigned trials = 32; ///< meshes without stages that may be tried, and as many with stages
+  size_t sureAxes = 3;  ///< so many axes are tried, and more as long as the last one made a difference
   /// Stages that are tried, unless an axis `stage` is fixed: at most so many.
   int64_t mostStages = 1;
   /// Rows of the batch that microbatches may share; 1: it is not cut.
@@ -49,7 +50,7 @@ using TryMesh = std::function<TriedMesh(const std::string &mesh, int64_t microba
 ///   axes as long as the last ones made a difference; with a layout of the papers, all meshes that it can be
 ///   on, those of the most even sizes first.
 /// - Then stages: every number of them that divides the devices that are left, with meshes for each stage in
-///   the same way.
+///   the same way, of two axes, and more where the second made a difference.
 /// - Where one run is to be short, stages work on microbatches, first four for each stage, or a row in each:
 ///   of the best mesh of each number of stages more and fewer are tried, as long as that helps. Where runs
 ///   overlap, they need none.

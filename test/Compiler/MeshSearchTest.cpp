@@ -115,6 +115,11 @@ TEST(MeshSearch, Stages) {
   EXPECT_EQ(tryPipelines(of(8), Objective::Latency, 0),
             (Meshes{"8", "2x4", "2x2x2", "stage=2,model=4", "stage=2,data=2,model=2", "stage=4,model=2",
                     "stage=8"}));
+  Meshes tried = tryPipelines(of(16), Objective::Latency, 0);
+  EXPECT_EQ(std::count(tried.begin(), tried.end(), "2x2x4"), 1);
+  EXPECT_EQ(std::count(tried.begin(), tried.end(), "stage=2,data=2,model=4"), 1);
+  EXPECT_EQ(std::count(tried.begin(), tried.end(), "stage=2,data=2,model=2,x=2"), 0)
+      << "the second axis did not help";
   EXPECT_EQ(tryPipelines(of(4, {{"model", 2}}), Objective::Latency, 0),
             (Meshes{"data=2,model=2", "stage=2,model=2"}));
   EXPECT_EQ(tryPipelines(of(4, {{"stage", 1}}), Objective::Latency, 0),
