@@ -4,6 +4,7 @@
 #include "PlanPrice.h"
 #include "StageTimes.h"
 #include "colossal/Cost/Evidence.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Emit.h"
 #include "colossal/Plan/Stages.h"
@@ -186,7 +187,7 @@ LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileRe
   emit.report.set_model_path(options.import.modelPath);
   emit.report.set_command_line(options.commandLine);
   emit.report.set_machine(cost::printMachine(options.layout.machine));
-  emit.report.set_layouts(result.layout.pins);
+  emit.report.set_layouts(outline::joinPins(result.layout.pins));
   if (failed(predictPrograms(module, options, result)) ||
       failed(plan::emitPlan(module, emit, result.plan, result.data)))
     return failure();

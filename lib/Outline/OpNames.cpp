@@ -2,6 +2,9 @@
 #include "colossal/Outline/OpNames.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -99,4 +102,92 @@ std::string outline::escapeName(StringRef name) {
     escaped += c;
   }
   return escaped;
+}
+
+namespace {
+/// An expression that a name may share with others: `before`, a number, `after`; or, without a number,
+/// `before` alone.
+struct Shared {
+  std::string before, after;
+  StringRef number;
+};
+} // namespace
+
+/// What the name, an expression that matches nothing else, may share with names that differ by their numbers:
+/// with those that differ by any first, then with those that differ by one.
+static SmallVector<Shared, 4> getShared(StringRef name) {
+  SmallVector<Shared, 4> shared(1);
+  for (size_t at = 0; at < name.size();) {
+    const bool isNumber = llvm::isDigit(name[at]);
+    StringRef part = name.drop_front(at).take_while([&](char c) { return llvm::isDigit(c) == isNumber; });
+    shared.front().before += isNumber ? "\\d+" : part;
+    if (isNumber)
+      shared.push_back({name.take_front(at).str(), name.drop_front(at + part.size()).str(), part});
+    at += part.size();
+  }
+  return shared;
+}
+
+std::string outline::joinPins(StringRef pins) {
+  /// Lines that differ by what an expression leaves open.
+  struct Group {
+    Shared shared;
+    llvm::SmallMapVector<StringRef, SmallVector<size_t, 4>, 2> linesOf; ///< by layout
+  };
+  SmallVector<StringRef> lines;
+  pins.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  llvm::StringMap<Group> groups;
+  std::vector<SmallVector<Group *, 4>> groupsOf;
+  for (auto [i, line] : llvm::enumerate(lines)) {
+    auto [name, layout] = line.rsplit('=');
+    SmallVector<Group *, 4> &own = groupsOf.emplace_back();
+    for (Shared &shared : getShared(name)) {
+      Group &group = groups[shared.before + '\n' + shared.after];
+      group.linesOf[layout].push_back(i);
+      group.shared = std::move(shared);
+      own.push_back(&group);
+    }
+  }
+  std::string joined;
+  std::vector<bool> isWritten(lines.size());
+  for (auto [i, line] : llvm::enumerate(lines)) {
+    if (isWritten[i])
+      continue;
+    StringRef layout = line.rsplit('=').second;
+    // Any number, where all names that the expression matches have this layout; or else these numbers.
+    Group *best = nullptr;
+    for (Group *group : groupsOf[i])
+      if (const bool isAny = group->linesOf.size() == 1; group->linesOf[layout].size() > 1) {
+        if (isAny) {
+          best = group;
+          break;
+        }
+        if (!group->shared.number.empty() &&
+            (!best || group->linesOf[layout].size() > best->linesOf[layout].size()))
+          best = group;
+      }
+    if (!best) {
+      joined += (line + "\n").str();
+      continue;
+    }
+    const bool isAny = best->linesOf.size() == 1, hasNumber = !best->shared.number.empty();
+    auto write = [&](const std::string &number) {
+      joined += best->shared.before + number + best->shared.after + "=" + layout.str() + "\n";
+    };
+    if (isAny)
+      write(hasNumber ? "\\d+" : "");
+    std::string numbers;
+    for (size_t other : best->linesOf[layout]) {
+      isWritten[other] = true;
+      if (isAny)
+        continue;
+      StringRef number = lines[other].drop_front(best->shared.before.size()).take_while(llvm::isDigit);
+      numbers += (numbers.empty() ? "(" : "|") + number.str();
+      if (numbers.size() > kLongestExpression / 2 || other == best->linesOf[layout].back()) {
+        write(numbers + ")");
+        numbers.clear();
+      }
+    }
+  }
+  return joined;
 }

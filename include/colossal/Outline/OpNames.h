@@ -41,6 +41,11 @@ private:
 /// `name` as a regular expression that matches nothing else.
 std::string escapeName(llvm::StringRef name);
 
+/// The same pins in fewer lines: names that differ by their numbers only, as those of layers do, become one
+/// expression, "/h\.\d+/MatMul=n:x", where all of them have one layout. `pins`: REGEX=LAYOUT, one a line,
+/// each for one name.
+std::string joinPins(llvm::StringRef pins);
+
 } // namespace colossal::outline
 
 #endif // COLOSSAL_OUTLINE_OPNAMES_H
