@@ -37,9 +37,9 @@ def Plan_BufferAttr : AttrDef<Plan_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "bytes of an arena";
   let description = [{
-    `#plan.buffer<@activations[128, 4096]>`: 4096 bytes at offset 128. In repeats, it may move: with
+    `#plan.buffer<@activations[128, 4096]>`: 4096 bytes at offset 128. In repeats and functions, it may move: with
     `#plan.buffer<@io[0, 512] by [0, 512]>` by 512 bytes in each turn of the inner one of two repeats. Strides belong to the
-    counters of the repeats around it, the outermost first; what is left out is 0.
+    arguments of the function around it, then to the counters of the repeats, the outermost first; what is left out is 0.
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$arena, "uint64_t":$offset, "uint64_t":$bytes,
                         OptionalArrayRefParameter<"int64_t">:$strides);
@@ -232,9 +232,12 @@ def Plan_CopyOp : Plan_Op<"copy"> {
 def Plan_LoadParameterOp : Plan_Op<"load_parameter", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "reads this rank's box of a parameter; padding becomes zero";
   let description = [{
+    With `strides`, which belong to what those of a buffer belong to, it is that many parameters further in the plan's table.
+
     - (C1) `parameter` is a `plan.parameter` of the module, and `sharding` is of its shape.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$dst);
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$dst,
+                       OptionalAttr<DenseI64ArrayAttr>:$strides);
   let assemblyFormat = "$parameter $sharding `->` $dst attr-dict";
 }
 
@@ -271,6 +274,38 @@ def Plan_RepeatOp : Plan_Op<"repeat", [NoTerminator, SingleBlock]> {
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$count attr-dict-with-keyword $body";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+def Plan_FunctionOp : Plan_Op<"function", [Symbol, NoTerminator, SingleBlock, IsolatedFromAbove]> {
+  let summary = "instructions that programs call";
+  let description = [{
+    The body's arguments are numbers, which buffers move with and index arithmetic may use. Its instructions see nothing else
+    of the caller.
+
+    - (C1) the body's arguments are of type index, and at most 64;
+    - (C2) the body calls no function.
+
+    Example: `plan.function @layer { ^bb0(%layer: index): plan.copy #plan.buffer<@weights[0, 64] by [4096]> -> ... }`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs the instructions of a function";
+  let description = [{
+    `names` are what the names of the callee's instructions leave open (Call.names in the plan format).
+
+    - (C1) `callee` is a `plan.function` of the module, and takes as many arguments as are given.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Index>:$arguments, OptionalAttr<StrArrayAttr>:$names);
+  let assemblyFormat = "$callee `(` $arguments `)` (`names` $names^)? attr-dict";
 }
 
 #endif // COLOSSAL_DIALECTS_PLAN_PLANDIALECT_TD

@@ -156,6 +156,27 @@ LogicalResult RepeatOp::verify() {
   return success();
 }
 
+LogicalResult FunctionOp::verify() {
+  Block &body = getBody().front();
+  if (body.getNumArguments() > 64 ||
+      !llvm::all_of(body.getArgumentTypes(), [](Type type) { return type.isIndex(); }))
+    return emitOpError("takes ") << body.getNumArguments()
+                                 << " arguments, expected at most 64, of type index (C1)";
+  WalkResult result = getBody().walk([](CallOp) { return WalkResult::interrupt(); });
+  return result.wasInterrupted() ? emitOpError("calls a function (C2)") : success();
+}
+
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto callee = symbols.lookupNearestSymbolFrom<FunctionOp>(*this, getCalleeAttr());
+  if (!callee)
+    return emitOpError("names function @") << getCallee() << ", which the module does not have (C1)";
+  unsigned takes = callee.getBody().getNumArguments();
+  if (takes != getArguments().size())
+    return emitOpError("gives ") << getArguments().size() << " arguments to @" << getCallee()
+                                 << ", which takes " << takes << " (C1)";
+  return success();
+}
+
 LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
   if (!parameter)

@@ -40,8 +40,10 @@ static PlanMemory measureStage(const plan::StageView &stage, unsigned threads) {
   uint64_t scratch = 0;
   for (int program = 0; program < plan.programs_size(); ++program)
     scratch = std::max(scratch, largestScratch(stage.body(program)));
-  for (const plan::Function &function : plan.functions())
-    scratch = std::max(scratch, largestScratch(function.body()));
+  const std::vector<bool> called = stage.functions();
+  for (int function = 0; function < plan.functions_size(); ++function)
+    if (called[static_cast<size_t>(function)])
+      scratch = std::max(scratch, largestScratch(plan.functions(function).body()));
   memory.scratch = llvm::alignTo(scratch, kScratchAlignment) * threads;
   memory.staging = plan.staging_bytes();
   memory.messages = plan::waitingBytes(stage);

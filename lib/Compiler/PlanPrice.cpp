@@ -118,46 +118,67 @@ double InstructionPricing::price(plan::CollectiveOp op) const {
 
 } // namespace
 
+/// Prices the instructions of `body`, each of which gets its seconds as an attribute; a call takes what its
+/// function does, which `functions` knows once it has been priced.
+static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, SymbolTable &symbols,
+                           llvm::DenseMap<Operation *, PlanPrice> &functions) {
+  PlanPrice price;
+  Builder builder(body.getParentOp()->getContext());
+  bool isInLoop = false; // or behind one, where turns are left
+  for (Operation &op : body) {
+    PlanPrice own;
+    isInLoop |= isa<plan::RepeatOp>(op);
+    int64_t times = 1;
+    double *sum = &own.computing;
+    if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+      *sum = pricing.price(launch);
+    } else if (auto convolution = dyn_cast<plan::ConvolutionOp>(op)) {
+      *sum = pricing.price(convolution);
+    } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
+      *(sum = &own.communicating) = pricing.price(collective);
+    } else if (auto send = dyn_cast<plan::SendOp>(op)) {
+      *(sum = &own.communicating) = own.sending = pricing.price(send);
+    } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
+      *(sum = &own.moving) = pricing.price(copy);
+    } else if (auto repeat = dyn_cast<plan::RepeatOp>(op)) {
+      own = priceBody(repeat.getBody().front(), pricing, symbols, functions);
+      times = static_cast<int64_t>(repeat.getCount());
+      sum = nullptr;
+    } else if (auto call = dyn_cast<plan::CallOp>(op)) {
+      Operation *function = symbols.lookup(call.getCallee());
+      auto known = functions.find(function);
+      if (known == functions.end())
+        known =
+            functions
+                .try_emplace(function, priceBody(function->getRegion(0).front(), pricing, symbols, functions))
+                .first;
+      own = known->second;
+      sum = nullptr;
+    } else {
+      continue;
+    }
+    if (sum) {
+      own.instructions = 1;
+      op.setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(*sum));
+    }
+    const auto turns = static_cast<double>(times);
+    price.computing += own.computing * turns;
+    price.moving += own.moving * turns;
+    price.communicating += own.communicating * turns;
+    price.sending += own.sending * turns;
+    price.looping += isInLoop ? own.total() * turns : own.looping;
+    price.loopSending += isInLoop ? own.sending * turns : own.loopSending;
+    price.instructions += own.instructions * times;
+  }
+  return price;
+}
+
 PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks, int64_t working,
                     const cost::Machine &machine) {
-  InstructionPricing pricing(mesh, ranks, working, machine);
-  PlanPrice price;
-  Builder builder(program.getContext());
-  bool isBehindLoop = false; // where turns are left
-  program.getBody().walk([&](Operation *op) {
-    double *sum = &price.computing, seconds = 0;
-    isBehindLoop |= isa<plan::RepeatOp>(op); // visited after what is in it
-    const bool isSend = isa<plan::SendOp>(op);
-    if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
-      seconds = pricing.price(launch);
-    } else if (auto convolution = dyn_cast<plan::ConvolutionOp>(op)) {
-      seconds = pricing.price(convolution);
-    } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
-      seconds = pricing.price(collective);
-      sum = &price.communicating;
-    } else if (auto send = dyn_cast<plan::SendOp>(op)) {
-      seconds = pricing.price(send);
-      sum = &price.communicating;
-    } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
-      seconds = pricing.price(copy);
-      sum = &price.moving;
-    } else {
-      return;
-    }
-    int64_t times = 1;
-    for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
-         repeat = repeat->getParentOfType<plan::RepeatOp>())
-      times *= static_cast<int64_t>(repeat.getCount());
-    const double all = seconds * static_cast<double>(times);
-    const bool isInLoop = isBehindLoop || op->getParentOfType<plan::RepeatOp>();
-    *sum += all;
-    price.sending += isSend ? all : 0;
-    price.looping += isInLoop ? all : 0;
-    price.loopSending += isInLoop && isSend ? all : 0;
-    price.instructions += times;
-    op->setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(seconds));
-  });
-  return price;
+  SymbolTable symbols(program->getParentOfType<ModuleOp>());
+  llvm::DenseMap<Operation *, PlanPrice> functions;
+  return priceBody(program.getBody().front(), InstructionPricing(mesh, ranks, working, machine), symbols,
+                   functions);
 }
 
 std::string PlanPrice::describe(double seconds) const {

@@ -121,36 +121,88 @@ std::string checkPartitioned(Operation *op, SymbolTableCollection &) {
   return checkTypes(op);
 }
 
-/// Whether a buffer of `op` lies in its arena.
-std::string checkBuffer(Operation *op, plan::BufferAttr buffer, SymbolTableCollection &symbols) {
+/// What an argument or a counter may be.
+struct Range {
+  int64_t least = 0, greatest = 0;
+};
+
+/// Of an operand of a call: a constant, or the counter of a repeat.
+Range getRange(Value operand) {
+  if (auto constant = operand.getDefiningOp<arith::ConstantOp>())
+    if (auto integer = dyn_cast<IntegerAttr>(constant.getValue()))
+      return {integer.getInt(), integer.getInt()};
+  if (auto argument = dyn_cast<BlockArgument>(operand))
+    if (auto repeat = dyn_cast<plan::RepeatOp>(argument.getOwner()->getParentOp()))
+      return {0, static_cast<int64_t>(repeat.getCount()) - 1};
+  return {};
+}
+
+/// Of the arguments of a function, over all calls.
+SmallVector<Range> getRanges(plan::FunctionOp function) {
+  SmallVector<Range> ranges(function.getBody().getNumArguments());
+  bool isFirst = true;
+  function->getParentOp()->walk([&](plan::CallOp call) {
+    if (call.getCallee() != function.getSymName() || call.getArguments().size() != ranges.size())
+      return;
+    for (auto [range, argument] : llvm::zip_equal(ranges, call.getArguments())) {
+      Range own = getRange(argument);
+      range = isFirst ? own : Range{std::min(range.least, own.least), std::max(range.greatest, own.greatest)};
+    }
+    isFirst = false;
+  });
+  return ranges;
+}
+
+/// Whether a buffer of `op` lies in its arena, whatever its strides belong to.
+std::string checkBuffer(Operation *op, plan::BufferAttr buffer, ArrayRef<Range> values,
+                        SymbolTableCollection &symbols) {
   auto arena = symbols.lookupNearestSymbolFrom<plan::ArenaOp>(op, buffer.getArena());
   std::string name = "@" + buffer.getArena().getValue().str();
   if (!arena)
     return "names arena " + name + ", which the module does not have";
-  // In the turns of the repeats around it, outermost first.
-  SmallVector<int64_t> counts;
-  for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
-       repeat = repeat->getParentOfType<plan::RepeatOp>())
-    counts.insert(counts.begin(), static_cast<int64_t>(repeat.getCount()));
   ArrayRef<int64_t> strides = buffer.getStrides();
-  if (strides.size() > counts.size())
-    return "has a buffer with " + std::to_string(strides.size()) + " strides in " +
-           std::to_string(counts.size()) + " repeats";
+  if (strides.size() > values.size())
+    return "has a buffer with " + std::to_string(strides.size()) + " strides, and sees " +
+           std::to_string(values.size()) + " arguments and counters";
   const uint64_t size = arena.getBytes();
   int64_t lowest = 0, highest = 0; // that it moves by
   bool isFar = false;
-  for (auto [stride, count] : llvm::zip(strides, counts)) {
-    int64_t move = 0;
-    isFar |= llvm::MulOverflow(stride, count - 1, move) != 0 || std::abs(move) > static_cast<int64_t>(size);
-    (move < 0 ? lowest : highest) += isFar ? 0 : move;
+  for (auto [stride, value] : llvm::zip(strides, values)) {
+    int64_t moves[2] = {};
+    isFar |= llvm::MulOverflow(stride, value.least, moves[0]) != 0 ||
+             llvm::MulOverflow(stride, value.greatest, moves[1]) != 0 ||
+             std::abs(moves[0]) > static_cast<int64_t>(size) ||
+             std::abs(moves[1]) > static_cast<int64_t>(size);
+    lowest += isFar ? 0 : std::min(moves[0], moves[1]);
+    highest += isFar ? 0 : std::max(moves[0], moves[1]);
   }
-  if (isFar || buffer.getOffset() > size || buffer.getBytes() > size - buffer.getOffset() ||
-      highest > static_cast<int64_t>(size - buffer.getOffset() - buffer.getBytes()) ||
-      -lowest > static_cast<int64_t>(buffer.getOffset()))
+  const auto offset = static_cast<int64_t>(buffer.getOffset());
+  if (isFar || buffer.getOffset() > size || buffer.getBytes() > size || offset + lowest < 0 ||
+      offset + highest > static_cast<int64_t>(size - buffer.getBytes()))
     return "has " + std::to_string(buffer.getBytes()) + " bytes at " + std::to_string(buffer.getOffset()) +
            " of arena " + name + ", which has " + std::to_string(size) +
-           (strides.empty() ? "" : ", in some turn");
+           (strides.empty() ? "" : ", in some turn or call");
   return "";
+}
+
+/// Whether the buffers of an instruction lie in their arenas; `values`: of the function that it stands in.
+std::string checkBuffers(Operation *op, ArrayRef<Range> values, SymbolTableCollection &symbols) {
+  SmallVector<Range> all;
+  for (auto repeat = op->getParentOfType<plan::RepeatOp>(); repeat;
+       repeat = repeat->getParentOfType<plan::RepeatOp>())
+    all.insert(all.begin(), Range{0, static_cast<int64_t>(repeat.getCount()) - 1});
+  all.insert(all.begin(), values.begin(), values.end());
+  std::string problem;
+  auto check = [&](Attribute attribute) {
+    if (auto buffer = dyn_cast<plan::BufferAttr>(attribute); buffer && problem.empty())
+      problem = checkBuffer(op, buffer, all, symbols);
+  };
+  for (NamedAttribute attribute : op->getAttrs()) {
+    check(attribute.getValue());
+    if (auto many = dyn_cast<ArrayAttr>(attribute.getValue()))
+      llvm::for_each(many, check);
+  }
+  return problem;
 }
 
 /// Programs of instructions over arenas, and index arithmetic between them.
@@ -171,13 +223,18 @@ std::string checkScheduled(Operation *op, SymbolTableCollection &symbols) {
     return "";
   if (!isa<plan::PlanDialect>(op->getDialect()))
     return "is no instruction";
+  if (op->getParentOfType<plan::FunctionOp>())
+    return ""; // seen with the function
+  auto function = dyn_cast<plan::FunctionOp>(op);
+  if (!function)
+    return checkBuffers(op, {}, symbols);
+  SmallVector<Range> values = getRanges(function);
   std::string problem;
-  for (NamedAttribute attribute : op->getAttrs())
-    attribute.getValue().walk([&](plan::BufferAttr buffer) {
-      if (problem.empty())
-        problem = checkBuffer(op, buffer, symbols);
-    });
-  return problem;
+  function.getBody().walk([&](Operation *instruction) {
+    if (problem.empty() && isa<plan::PlanDialect>(instruction->getDialect()))
+      problem = checkBuffers(instruction, values, symbols);
+  });
+  return problem.empty() ? "" : "holds an instruction that " + problem;
 }
 
 struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {

@@ -11,6 +11,7 @@
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Plan/InstructionNames.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -24,37 +25,6 @@ using namespace colossal;
 
 namespace colossal::plan {
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-/// The ONNX names in a location, comma-separated.
-void collectNames(Location loc, SmallVectorImpl<StringRef> &names) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (!llvm::is_contained(names, name.getName().getValue()))
-      names.push_back(name.getName().getValue());
-    collectNames(name.getChildLoc(), names);
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location child : fused.getLocations())
-      collectNames(child, names);
-  }
-}
-
-/// The names of operators in a location, in order: of what has no node (parameters), the tensor's.
-void collectOperators(Location loc, SmallVectorImpl<StringRef> &names) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
-    StringRef node = name.getName().getValue();
-    auto tensor = dyn_cast<NameLoc>(name.getChildLoc());
-    if ((node.empty() || node == "-") && tensor)
-      node = tensor.getName().getValue();
-    if (!node.empty() && !llvm::is_contained(names, node))
-      names.push_back(node);
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location child : fused.getLocations())
-      collectOperators(child, names);
-  }
-}
 
 //===----------------------------------------------------------------------===//
 // Expressions
@@ -88,22 +58,22 @@ Expr makeBinary(Expr::Op op, Expr lhs, Expr rhs) {
   return expr;
 }
 
-/// The number that the counter of `repeat` has in expressions: how many repeats are around it.
-unsigned countRepeatsAround(RepeatOp repeat) {
-  unsigned count = 0;
-  for (auto outer = repeat->getParentOfType<RepeatOp>(); outer; outer = outer->getParentOfType<RepeatOp>())
-    ++count;
-  return count;
+/// The number that `value`, an argument of a function or the counter of a repeat, has in expressions.
+unsigned getNumber(BlockArgument value) {
+  unsigned number = value.getArgNumber();
+  for (Operation *around = value.getOwner()->getParentOp()->getParentOp(); isa<RepeatOp, FunctionOp>(around);
+       around = around->getParentOp())
+    number += around->getRegion(0).getNumArguments();
+  return number;
 }
 
 FailureOr<Expr> makeExpr(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op) {
-    auto repeat = dyn_cast<RepeatOp>(value.getParentRegion()->getParentOp());
-    if (!repeat)
+    if (!isa<RepeatOp, FunctionOp>(value.getParentRegion()->getParentOp()))
       return failure();
     Expr expr;
-    expr.set_counter(countRepeatsAround(repeat));
+    expr.set_counter(getNumber(cast<BlockArgument>(value)));
     return expr;
   }
   if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
@@ -210,7 +180,7 @@ public:
 
 private:
   LogicalResult emitParameter(ParameterOp op);
-  /// Arenas, parameters and kernels of the module or stage.
+  /// Arenas, parameters, kernels and functions of the module or stage.
   LogicalResult emitDeclarations(ModuleOp stage, google::protobuf::RepeatedPtrField<Arena> &into);
   LogicalResult emitProgram(ProgramOp op);
   LogicalResult emitStages(MutableArrayRef<ModuleOp> stages);
@@ -224,6 +194,8 @@ private:
   LogicalResult countBytes(ProgramOp op, Program &program);
   LogicalResult emitInstruction(Operation *op, Instruction &out, Program &program);
   LogicalResult emitRepeat(RepeatOp op, Repeat &out, Program &program);
+  LogicalResult emitCall(CallOp op, Call &out);
+  LogicalResult emitFunction(FunctionOp op);
   LogicalResult emitCollective(CollectiveOp op, Collective &out);
   void emitMesh(Mesh &out);
   void emitHeader(ProgramOp op, Program &out);
@@ -247,7 +219,8 @@ private:
   Plan &plan;
   std::string &data;
   dist::MeshAttr mesh;
-  llvm::StringMap<unsigned> arenas, parameters; ///< of the stage, by symbol
+  llvm::StringMap<unsigned> arenas, parameters, functions; ///< of the stage, by symbol
+  std::map<std::string, unsigned> functionOf;              ///< by text, as stages may share one
   llvm::StringMap<unsigned> kernels, files, parameterOfName;
   llvm::StringMap<uint64_t> constants; ///< bytes -> offset
 };
@@ -445,12 +418,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     out.set_signals(signal.getInt());
     program.set_events(std::max<uint32_t>(program.events(), signal.getInt()));
   }
-  SmallVector<StringRef> names;
-  collectNames(op->getLoc(), names);
-  out.set_source(llvm::join(names, ","));
-  SmallVector<StringRef> operators;
-  collectOperators(op->getLoc(), operators);
-  for (StringRef name : operators)
+  out.set_source(llvm::join(getNames(op), ","));
+  for (StringRef name : getOperators(op))
     out.add_operators(name.str());
   if (auto seconds = op->getAttrOfType<FloatAttr>(kSecondsAttrName))
     out.set_predicted_seconds(seconds.getValueAsDouble());
@@ -496,6 +465,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
              << load.getParameter() << ", which the module does not have";
     Copy &copy = *out.mutable_copy();
     copy.mutable_parameter()->set_parameter(parameter->second);
+    if (auto strides = load.getStrides())
+      copy.mutable_parameter()->mutable_strides()->Add(strides->begin(), strides->end());
     if (failed(fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box())))
       return op->emitOpError("has layout ") << load.getSharding() << ", which is no box of the tensor";
     return emitBuffer(load.getDst(), *copy.mutable_dst(), op);
@@ -526,6 +497,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
   }
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return emitRepeat(repeat, *out.mutable_repeat(), program);
+  if (auto call = dyn_cast<CallOp>(op))
+    return emitCall(call, *out.mutable_call());
   return op->emitOpError("is not an instruction of a plan");
 }
 
@@ -539,6 +512,39 @@ LogicalResult Emitter::emitRepeat(RepeatOp op, Repeat &out, Program &program) {
   for (Operation &item : op.getBody().front())
     if (!isArithmetic(item) && failed(emitInstruction(&item, *out.add_body(), program)))
       return failure();
+  return success();
+}
+
+LogicalResult Emitter::emitCall(CallOp op, Call &out) {
+  auto function = functions.find(op.getCallee());
+  if (function == functions.end())
+    return op.emitOpError("names function @") << op.getCallee() << ", which the module does not have";
+  out.set_function(function->second);
+  for (Value argument : op.getArguments()) {
+    FailureOr<Expr> expr = makeExpr(argument);
+    if (failed(expr))
+      return failure();
+    *out.add_arguments() = std::move(*expr);
+  }
+  if (ArrayAttr names = op.getNamesAttr())
+    for (StringRef name : names.getAsValueRange<StringAttr>())
+      out.add_names(name.str());
+  return success();
+}
+
+LogicalResult Emitter::emitFunction(FunctionOp op) {
+  Function out;
+  out.set_name(op.getSymName().str());
+  out.set_arguments(op.getBody().getNumArguments());
+  Program own; // of its events; it has none
+  for (Operation &item : op.getBody().front())
+    if (!isArithmetic(item) && failed(emitInstruction(&item, *out.add_body(), own)))
+      return failure();
+  auto [known, isNew] = functionOf.try_emplace(out.SerializeAsString(), plan.functions_size());
+  functions[op.getSymName()] = known->second;
+  if (isNew)
+    *plan.add_functions() = std::move(out);
+  plan.set_version(2); // the first whose functions take arguments
   return success();
 }
 
@@ -620,6 +626,10 @@ LogicalResult Emitter::emitDeclarations(ModuleOp stage, google::protobuf::Repeat
     out.set_buffers(op.getBuffers());
     out.set_params(op.getParams());
   }
+  functions.clear();
+  for (FunctionOp op : stage.getOps<FunctionOp>())
+    if (failed(emitFunction(op)))
+      return failure();
   return success();
 }
 

@@ -46,7 +46,8 @@ LogicalResult LoweringContext::loadInto(Value value, unsigned storage) {
                        false,
                        loc,
                        [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
-                         return plan::LoadParameterOp::create(b, loc, reference, sharding, buffers[0]);
+                         return plan::LoadParameterOp::create(b, loc, reference, sharding, buffers[0],
+                                                              DenseI64ArrayAttr());
                        },
                        {}});
     return success();

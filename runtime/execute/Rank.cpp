@@ -35,17 +35,18 @@ void forInstructions(const plan::StageView &stage, Visit visit) {
 }
 
 std::string findIn(const google::protobuf::RepeatedPtrField<plan::Instruction> &body,
-                   const std::string &owner, const std::string &prefix, const plan::Instruction *wanted) {
+                   const std::string &owner, const std::string &prefix, const plan::Instruction *wanted,
+                   const plan::Call *call = nullptr) {
   for (int i = 0; i < body.size(); ++i) {
     const plan::Instruction &instruction = body.Get(i);
     std::string path = prefix + std::to_string(i);
     if (&instruction == wanted)
-      return describeInstruction(owner, path, instruction);
+      return describeInstruction(owner, path, instruction, call);
     std::string found;
     if (instruction.has_repeat())
-      found = findIn(instruction.repeat().body(), owner, path + ".", wanted);
+      found = findIn(instruction.repeat().body(), owner, path + ".", wanted, call);
     else if (instruction.has_predicate())
-      found = findIn(instruction.predicate().body(), owner, path + ".", wanted);
+      found = findIn(instruction.predicate().body(), owner, path + ".", wanted, call);
     if (!found.empty())
       return found;
   }
@@ -64,7 +65,8 @@ std::string stagesWith(const plan::Plan &plan, int text) {
 
 } // namespace
 
-std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction) {
+std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction,
+                              const plan::Call *call) {
   if (!instruction)
     return {};
   for (const plan::Program &program : plan.programs())
@@ -79,7 +81,8 @@ std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *i
           !found.empty())
         return found;
   for (const plan::Function &function : plan.functions())
-    if (std::string found = findIn(function.body(), "function '" + function.name() + "'", "", instruction);
+    if (std::string found =
+            findIn(function.body(), "function '" + function.name() + "'", "", instruction, call);
         !found.empty())
       return found;
   return {};
@@ -268,7 +271,7 @@ Status Rank::run(int program, uint32_t number) {
                  .withInstruction(locateInstruction(plan, current()));
   for (const LateSpan &span : lateSpans)
     if (status.ok())
-      span.trace->add(span.instruction, span.begin, span.end, span.peer);
+      span.trace->add(span.instruction, span.call, span.begin, span.end, span.peer);
   lateSpans.clear();
   position.store(nullptr, std::memory_order_relaxed);
   for (std::atomic<uint64_t> &mark : marks)
@@ -354,17 +357,17 @@ Status Rank::executeInstruction(ResolvedInstruction &resolved, Frame frame) {
     peer = -1;
     begin = traceClock();
     if (!queue.immediate()) {
-      late = &lateSpans.emplace_back(LateSpan{&trace, &origin, 0, 0, -1});
+      late = &lateSpans.emplace_back(LateSpan{&trace, &origin, frame.call, 0, 0, -1});
       COLOSSAL_RETURN_IF_ERROR(queue.stamp(late->begin));
     }
   }
   if (Status status = executeKind(resolved, frame, queue); __builtin_expect(!status.ok(), 0))
-    return std::move(status).withInstruction(locateInstruction(plan, &origin));
+    return std::move(status).withInstruction(locateInstruction(plan, &origin, frame.call));
   if (late) {
     late->peer = peer;
     COLOSSAL_RETURN_IF_ERROR(queue.stamp(late->end));
   } else if (traced) {
-    trace.add(&origin, begin, traceClock(), peer);
+    trace.add(&origin, frame.call, begin, traceClock(), peer);
   }
   return resolved.signals ? queue.record(*resolved.signals) : Status();
 }
@@ -410,8 +413,8 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
     const plan::Call &call = origin.call();
     Body &function = *functions[call.function()];
     if (call.arguments_size() == 0)
-      return execute(function, frame);
-    const Frame inner = {frame.values + frame.size, static_cast<uint32_t>(call.arguments_size())};
+      return execute(function, {frame.values, frame.size, &call});
+    const Frame inner = {frame.values + frame.size, static_cast<uint32_t>(call.arguments_size()), &call};
     for (int a = 0; a < call.arguments_size(); ++a)
       COLOSSAL_RETURN_IF_ERROR(
           plan::evaluateExpr(call.arguments(a), meshPosition, frame.values, inner.values[a]));
@@ -421,7 +424,7 @@ Status Rank::executeKind(ResolvedInstruction &resolved, Frame frame, Queue &queu
     int64_t &counter = frame.values[frame.size];
     for (uint64_t i = 0; i < origin.repeat().count(); ++i) {
       counter = static_cast<int64_t>(i);
-      COLOSSAL_RETURN_IF_ERROR(execute(*resolved.body, {frame.values, frame.size + 1}));
+      COLOSSAL_RETURN_IF_ERROR(execute(*resolved.body, {frame.values, frame.size + 1, frame.call}));
     }
     return {};
   }

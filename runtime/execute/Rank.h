@@ -100,6 +100,7 @@ private:
   struct Frame {
     int64_t *values;
     uint32_t size;
+    const plan::Call *call = nullptr; ///< that runs the function; null in a program
   };
 
   Status resolve(const google::protobuf::RepeatedPtrField<plan::Instruction> &instructions, Body &body);
@@ -167,6 +168,7 @@ private:
   struct LateSpan {
     Trace *trace;
     const plan::Instruction *instruction;
+    const plan::Call *call; ///< of the function that it stands in
     int64_t begin, end;
     int32_t peer;
   };
@@ -184,8 +186,10 @@ private:
   std::atomic<uint64_t> marks[plan::queueCount] = {};
 };
 
-/// Where an instruction stands in the plan, in words; searched by address.
-std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction);
+/// Where an instruction stands in the plan, in words; searched by address. `call`: of the function that it
+/// stands in, whose names it then has.
+std::string locateInstruction(const plan::Plan &plan, const plan::Instruction *instruction,
+                              const plan::Call *call = nullptr);
 
 /// What the calling thread's rank is doing, for a handler of fatal signals; -1 and null outside runs.
 struct CrashContext {

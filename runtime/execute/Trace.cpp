@@ -3,6 +3,7 @@
 #include "runtime/execute/Trace.h"
 
 #include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Names.h"
 #include "colossal/Plan/Traffic.h"
 #include "runtime/validate/Validate.h"
 
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace colossal::runtime {
@@ -25,33 +27,48 @@ using plan::Status;
 
 /// A span on its way to the root.
 struct Packed {
-  uint32_t instruction, run;
+  uint32_t site, run;
   int32_t peer;
   uint32_t queue;
   int64_t begin, end;
 };
 
-void collect(const google::protobuf::RepeatedPtrField<plan::Instruction> &body,
-             std::vector<const plan::Instruction *> &all) {
-  for (const plan::Instruction &instruction : body) {
-    all.push_back(&instruction);
-    collect(instruction.repeat().body(), all);
-    collect(instruction.predicate().body(), all);
-  }
-}
+/// Puts all places where instructions run in an order that every process gives them.
+class SiteCollector {
+public:
+  explicit SiteCollector(const plan::Plan &plan) : plan(plan) {}
 
-/// All instructions in an order that every process gives them.
-std::vector<const plan::Instruction *> allInstructions(const plan::Plan &plan) {
-  std::vector<const plan::Instruction *> all;
-  for (const plan::Program &program : plan.programs())
-    collect(program.body(), all);
-  for (const plan::StageText &text : plan.stage_texts())
-    for (const plan::StageProgram &program : text.programs())
-      collect(program.body(), all);
-  for (const plan::Function &function : plan.functions())
-    collect(function.body(), all);
-  return all;
-}
+  std::vector<Site> run() {
+    for (const plan::Program &program : plan.programs())
+      collect(program.body(), nullptr);
+    for (const plan::StageText &text : plan.stage_texts())
+      for (const plan::StageProgram &program : text.programs())
+        collect(program.body(), nullptr);
+    return std::move(sites);
+  }
+
+private:
+  void collect(const plan::InstructionList &body, const plan::Call *call) {
+    for (const plan::Instruction &instruction : body) {
+      sites.push_back({&instruction, call});
+      collect(instruction.repeat().body(), call);
+      collect(instruction.predicate().body(), call);
+      // A function that is called in several places makes its own calls once.
+      if (instruction.has_call() && calls.insert(&instruction.call()).second)
+        collect(plan.functions(static_cast<int>(instruction.call().function())).body(), &instruction.call());
+    }
+  }
+
+  const plan::Plan &plan;
+  std::vector<Site> sites;
+  std::set<const plan::Call *> calls;
+};
+
+struct SiteHash {
+  size_t operator()(const std::pair<const plan::Instruction *, const plan::Call *> &site) const {
+    return std::hash<const void *>()(site.first) * 31 + std::hash<const void *>()(site.second);
+  }
+};
 
 /// Which machine's clock a process reads.
 std::string clockName() {
@@ -71,15 +88,29 @@ std::string kernelOf(const plan::Plan &plan, const plan::Instruction &instructio
   return instruction.has_library() ? instruction.library().routine() : std::string();
 }
 
+/// A text of the instruction's names in one of its places.
+std::string fill(const std::string &text, const Site &site) {
+  return site.call ? plan::fillNames(text, site.call->names()) : text;
+}
+
+std::vector<std::string> operatorsOf(const Site &site) {
+  std::vector<std::string> names;
+  for (const std::string &name : site.instruction->operators())
+    if (std::string filled = fill(name, site); !filled.empty())
+      names.push_back(std::move(filled));
+  return names;
+}
+
 /// Names of operators; of several the first with how many more. Plans of before have `source` only.
-std::string nameOf(const plan::Plan &plan, const plan::Instruction &instruction) {
+std::string nameOf(const plan::Plan &plan, const Site &site) {
+  const plan::Instruction &instruction = *site.instruction;
   std::string name;
-  if (instruction.operators_size() > 0) {
-    name = instruction.operators(0);
-    if (instruction.operators_size() > 1)
-      name += " + " + std::to_string(instruction.operators_size() - 1) + " more";
+  if (const std::vector<std::string> operators = operatorsOf(site); !operators.empty()) {
+    name = operators.front();
+    if (operators.size() > 1)
+      name += " + " + std::to_string(operators.size() - 1) + " more";
   } else if (!instruction.source().empty()) {
-    name = instruction.source().substr(0, instruction.source().find(','));
+    name = fill(instruction.source().substr(0, instruction.source().find(',')), site);
   }
   if (instruction.has_collective()) {
     const std::string kind = plan::collectiveName(instruction.collective().kind());
@@ -126,9 +157,9 @@ void Trace::beginRun(uint32_t run) {
 }
 
 std::string Timeline::pack(const plan::Plan &plan, const Trace *const *queues, size_t count, int64_t start) {
-  std::unordered_map<const plan::Instruction *, uint32_t> index;
-  for (const plan::Instruction *instruction : allInstructions(plan))
-    index.emplace(instruction, static_cast<uint32_t>(index.size()));
+  std::unordered_map<std::pair<const plan::Instruction *, const plan::Call *>, uint32_t, SiteHash> index;
+  for (const Site &site : SiteCollector(plan).run())
+    index.emplace(std::pair(site.instruction, site.call), static_cast<uint32_t>(index.size()));
   Header header;
   const std::string clock = clockName();
   std::memcpy(header.clock, clock.data(), clock.size());
@@ -136,7 +167,8 @@ std::string Timeline::pack(const plan::Plan &plan, const Trace *const *queues, s
   std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
   for (uint32_t queue = 0; queue < count; ++queue)
     for (const Trace::Span &span : queues[queue]->recorded()) {
-      const Packed packed = {index.at(span.instruction), span.run, span.peer, queue, span.begin, span.end};
+      const Packed packed = {
+          index.at({span.instruction, span.call}), span.run, span.peer, queue, span.begin, span.end};
       bytes.append(reinterpret_cast<const char *>(&packed), sizeof packed);
     }
   return bytes;
@@ -144,7 +176,7 @@ std::string Timeline::pack(const plan::Plan &plan, const Trace *const *queues, s
 
 Status Timeline::unpack(const plan::Plan &plan, const std::vector<std::string> &ranks, Timeline &timeline) {
   timeline.plan = &plan;
-  timeline.instructions = allInstructions(plan);
+  timeline.sites = SiteCollector(plan).run();
   timeline.spans.assign(ranks.size(), {});
   std::vector<Header> headers(ranks.size());
   bool oneClock = true;
@@ -162,12 +194,11 @@ Status Timeline::unpack(const plan::Plan &plan, const std::vector<std::string> &
     for (size_t at = sizeof(Header); at + sizeof(Packed) <= ranks[rank].size(); at += sizeof(Packed)) {
       Packed packed;
       std::memcpy(&packed, ranks[rank].data() + at, sizeof packed);
-      if (packed.instruction >= timeline.instructions.size())
+      if (packed.site >= timeline.sites.size())
         return {plan::Code::Internal, "a trace of another plan"};
-      timeline.spans[rank].push_back({packed.instruction, packed.run,
-                                      times[{packed.run, packed.instruction}]++, packed.peer, packed.queue,
-                                      packed.begin - zero, packed.end - zero, packed.begin - zero,
-                                      static_cast<uint32_t>(rank)});
+      timeline.spans[rank].push_back({packed.site, packed.run, times[{packed.run, packed.site}]++,
+                                      packed.peer, packed.queue, packed.begin - zero, packed.end - zero,
+                                      packed.begin - zero, static_cast<uint32_t>(rank)});
       first = std::min(first, packed.begin - zero);
     }
   }
@@ -181,25 +212,25 @@ Status Timeline::unpack(const plan::Plan &plan, const std::vector<std::string> &
 /// Finds who took part in each collective and message, and when the last of them came.
 void Timeline::arrive() {
   const std::vector<plan::StageView> stages = plan::stagesOf(*plan);
-  // Run, instruction, occurrence, and the group's first member, or the message's two ends.
+  // Run, site, occurrence, and the group's first member, or the message's two ends.
   using Key = std::array<uint32_t, 5>;
   std::map<Key, std::pair<int64_t, uint32_t>> latest;       // when, and who
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> groups; // instruction and rank to the first member
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> groups; // site and rank to the first member
   auto keyOf = [&](const Span &span, uint32_t rank) {
-    auto [group, isNew] = groups.try_emplace({span.instruction, rank}, rank);
+    auto [group, isNew] = groups.try_emplace({span.site, rank}, rank);
     if (isNew) {
-      const plan::Collective &collective = instructions[span.instruction]->collective();
+      const plan::Collective &collective = sites[span.site].instruction->collective();
       group->second =
           plan::stageOf(stages, rank).members({collective.axes().begin(), collective.axes().end()}, rank)[0];
     }
-    return Key{span.run, span.instruction, span.occurrence, group->second, 0};
+    return Key{span.run, span.site, span.occurrence, group->second, 0};
   };
   // The n-th receive of a tag from a sender takes its n-th message.
   std::map<Key, uint32_t> sentSoFar, receivedSoFar;
   std::map<Key, std::pair<int64_t, uint32_t>> sent;
   for (uint32_t rank = 0; rank < spans.size(); ++rank)
     for (const Span &span : spans[rank]) {
-      const plan::Instruction &instruction = *instructions[span.instruction];
+      const plan::Instruction &instruction = *sites[span.site].instruction;
       if (instruction.has_collective()) {
         auto [entry, isNew] = latest.try_emplace(keyOf(span, rank), span.begin, rank);
         if (!isNew)
@@ -213,7 +244,7 @@ void Timeline::arrive() {
     }
   for (uint32_t rank = 0; rank < spans.size(); ++rank)
     for (Span &span : spans[rank]) {
-      const plan::Instruction &instruction = *instructions[span.instruction];
+      const plan::Instruction &instruction = *sites[span.site].instruction;
       std::pair<int64_t, uint32_t> last = {span.begin, rank};
       if (instruction.has_collective()) {
         last = latest.at(keyOf(span, rank));
@@ -277,15 +308,15 @@ struct Described {
   std::string head, arguments;
 };
 
-Described describe(const plan::Plan &plan, const plan::Instruction &instruction) {
-  json arguments = {{"from", instruction.source()}, {"bytes", bytesTouched(instruction)}};
-  arguments["operators"] =
-      json(std::vector<std::string>(instruction.operators().begin(), instruction.operators().end()));
+Described describe(const plan::Plan &plan, const Site &site) {
+  const plan::Instruction &instruction = *site.instruction;
+  json arguments = {{"from", fill(instruction.source(), site)}, {"bytes", bytesTouched(instruction)}};
+  arguments["operators"] = json(operatorsOf(site));
   if (std::string kernel = kernelOf(plan, instruction); !kernel.empty())
     arguments["kernel"] = kernel;
   if (instruction.predicted_seconds() > 0)
     arguments["predicted_us"] = instruction.predicted_seconds() * 1e6;
-  Described described = {"\"name\":" + jsonText(nameOf(plan, instruction)) +
+  Described described = {"\"name\":" + jsonText(nameOf(plan, site)) +
                              ",\"cat\":" + jsonText(instructionKind(instruction)),
                          jsonText(arguments)};
   described.arguments.pop_back(); // more follows
@@ -331,13 +362,13 @@ std::string Timeline::events() const {
     const plan::StageView &stage = plan::stageOf(stages, rank);
     writer.nameTracks(rank, stage.suffix());
     std::map<uint32_t, std::pair<int64_t, int64_t>> runs;
-    std::unordered_map<uint32_t, std::string> traffic; // by instruction
+    std::unordered_map<uint32_t, std::string> traffic; // by site
     for (const Span &span : spans[rank]) {
-      const plan::Instruction &instruction = *instructions[span.instruction];
-      auto [text, isNew] = described.try_emplace(span.instruction);
+      const plan::Instruction &instruction = *sites[span.site].instruction;
+      auto [text, isNew] = described.try_emplace(span.site);
       if (isNew)
-        text->second = describe(*plan, instruction);
-      auto [sent, isFirst] = traffic.try_emplace(span.instruction);
+        text->second = describe(*plan, sites[span.site]);
+      auto [sent, isFirst] = traffic.try_emplace(span.site);
       if (isFirst && instruction.has_collective())
         sent->second = describeTraffic(stage, instruction.collective(), rank);
       writeSpan(writer, rank, span, text->second, sent->second,
@@ -353,11 +384,11 @@ std::string Timeline::events() const {
 }
 
 std::vector<Timeline::Row> Timeline::profile() const {
-  std::vector<Row> rows(instructions.size());
+  std::vector<Row> rows(sites.size());
   std::vector<uint32_t> runs;
   for (const std::vector<Span> &own : spans)
     for (const Span &span : own) {
-      Row &row = rows[span.instruction];
+      Row &row = rows[span.site];
       row.executions += 1;
       row.waiting += static_cast<double>(span.arrived - span.begin) * 1e-9;
       row.seconds += static_cast<double>(span.end - span.arrived) * 1e-9;
@@ -372,11 +403,11 @@ std::vector<Timeline::Row> Timeline::profile() const {
     Row &row = rows[i];
     if (row.executions == 0)
       continue;
-    row.kind = instructionKind(*instructions[i]);
-    row.name = nameOf(*plan, *instructions[i]);
-    row.kernel = kernelOf(*plan, *instructions[i]);
+    row.kind = instructionKind(*sites[i].instruction);
+    row.name = nameOf(*plan, sites[i]);
+    row.kernel = kernelOf(*plan, *sites[i].instruction);
     row.executions /= samples, row.seconds /= samples, row.waiting /= samples;
-    row.predicted = instructions[i]->predicted_seconds() * row.executions;
+    row.predicted = sites[i].instruction->predicted_seconds() * row.executions;
     ran.push_back(std::move(row));
   }
   std::stable_sort(ran.begin(), ran.end(), [](const Row &a, const Row &b) { return a.seconds > b.seconds; });

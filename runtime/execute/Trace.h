@@ -25,6 +25,7 @@ class Trace {
 public:
   struct Span {
     const plan::Instruction *instruction;
+    const plan::Call *call; ///< of the function that it stands in; null in a program
     int64_t begin, end;
     uint32_t run; ///< counted from 1 since recording began
     int32_t peer; ///< of a message; -1 where there is none
@@ -32,9 +33,10 @@ public:
 
   /// Of many runs the last are kept: a viewer does not show more than `limit` spans.
   void beginRun(uint32_t run);
-  void add(const plan::Instruction *instruction, int64_t begin, int64_t end, int32_t peer) {
+  void add(const plan::Instruction *instruction, const plan::Call *call, int64_t begin, int64_t end,
+           int32_t peer) {
     if (spans.size() < 2 * limit) // a repeat may be long
-      spans.push_back({instruction, begin, end, current, peer});
+      spans.push_back({instruction, call, begin, end, current, peer});
   }
   void clear() { spans.clear(); }
   const std::vector<Span> &recorded() const { return spans; }
@@ -45,11 +47,17 @@ private:
   uint32_t current = 0;
 };
 
+/// Where an instruction runs: in a program, or in a function as one call runs it.
+struct Site {
+  const plan::Instruction *instruction;
+  const plan::Call *call; ///< null in a program
+};
+
 /// The spans of all ranks on one axis of time.
 class Timeline {
 public:
   struct Span {
-    uint32_t instruction;     ///< index in instructions()
+    uint32_t site;            ///< index in sites
     uint32_t run, occurrence; ///< the how manieth time that its rank executed it in that run
     int32_t peer;
     uint32_t queue;
@@ -70,7 +78,7 @@ public:
   /// those that waited for it, and from senders to receivers.
   std::string events() const;
 
-  /// One instruction over the runs, averages of all ranks.
+  /// One instruction over the runs, in one place that it runs in, averages of all ranks.
   struct Row {
     std::string name, kind, kernel;  ///< as in the trace; the kernel is empty for what is none
     double executions = 0;           ///< in a run
@@ -83,7 +91,7 @@ public:
 private:
   void arrive();
   const plan::Plan *plan = nullptr;
-  std::vector<const plan::Instruction *> instructions;
+  std::vector<Site> sites;
   std::vector<std::vector<Span>> spans; // by rank, in order of time on each queue
 };
 

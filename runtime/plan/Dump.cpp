@@ -243,7 +243,10 @@ std::string Dumper::call(const Call &c) const {
                                     : std::to_string(c.function()));
   for (int a = 0; a < c.arguments_size(); ++a)
     text += (a ? ", " : "(") + expr(c.arguments(a));
-  return c.arguments_size() ? text + ")" : text;
+  text += c.arguments_size() ? ")" : "";
+  for (int n = 0; n < c.names_size(); ++n)
+    text += (n ? ", '" : " names '") + c.names(n) + "'";
+  return text;
 }
 
 void Dumper::instruction(const Instruction &i, const std::string &path, int depth) {

@@ -70,8 +70,9 @@ private:
   // Instructions.cpp
   /// What stands around an instruction: the program or function, the repeats and predicates that it is in.
   struct Scope {
-    std::string owner;  // "program 'infer'"
-    std::string prefix; // "3.", inside an instruction's body
+    std::string owner;                // "program 'infer'"
+    std::string prefix;               // "3.", inside an instruction's body
+    const plan::Call *call = nullptr; // of the function
     Environment environment;
     bool predicated = false;
     bool loading = false;

@@ -2,6 +2,7 @@
 #include "runtime/validate/Checker.h"
 
 #include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Names.h"
 
 #include <algorithm>
 
@@ -35,10 +36,10 @@ std::string instructionKind(const plan::Instruction &instruction) {
 }
 
 std::string describeInstruction(const std::string &owner, const std::string &path,
-                                const plan::Instruction &instruction) {
+                                const plan::Instruction &instruction, const plan::Call *call) {
   std::string text = owner + ", instruction " + path + " (" + instructionKind(instruction);
   if (!instruction.source().empty())
-    text += "; from " + instruction.source();
+    text += "; from " + (call ? plan::fillNames(instruction.source(), call->names()) : instruction.source());
   return text + ")";
 }
 
@@ -47,7 +48,8 @@ Status Checker::walk(const google::protobuf::RepeatedPtrField<plan::Instruction>
     std::string path = scope.prefix + std::to_string(i);
     Status status = checkInstruction(body.Get(i), scope, path);
     if (!status.ok())
-      return std::move(status).withInstruction(describeInstruction(scope.owner, path, body.Get(i)));
+      return std::move(status).withInstruction(
+          describeInstruction(scope.owner, path, body.Get(i), scope.call));
   }
   return {};
 }
@@ -134,6 +136,7 @@ Status Checker::checkCall(const plan::Call &call, const Scope &scope) {
   if (!visited[scope.predicated].insert({call.function(), inner.environment.signature()}).second)
     return {};
   expectSignals(function.body());
+  inner.call = &call;
   inner.owner = "function '" + function.name() + "'" + stage->suffix();
   inner.prefix.clear();
   inner.function = call.function() + 1;

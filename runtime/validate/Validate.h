@@ -26,9 +26,9 @@ Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView 
                     bool messagesInOrder = false);
 
 /// How a program's instruction is named in messages: "program 'infer', instruction 3.1 (launch; from
-/// /layer0/Add)".
+/// /layer0/Add)". `call`: of the function that it stands in, where that is known.
 std::string describeInstruction(const std::string &owner, const std::string &path,
-                                const plan::Instruction &instruction);
+                                const plan::Instruction &instruction, const plan::Call *call = nullptr);
 /// "launch", "all_reduce", ...
 std::string instructionKind(const plan::Instruction &instruction);
 

@@ -82,13 +82,17 @@ PlanBuilder moving() {
   plan::Function &shifted = *builder.plan.add_functions();
   shifted.set_name("g");
   shifted.set_arguments(2);
-  plan::Copy &there = *shifted.add_body()->mutable_copy();
+  plan::Instruction &named = *shifted.add_body();
+  named.set_source("/h.{0}/Copy,/h.{0+1}/in");
+  named.add_operators("/h.{0}/Copy");
+  plan::Copy &there = *named.mutable_copy();
   *there.mutable_buffer() = builder.buffer(1, 512, 32, {32, 1});
   *there.mutable_dst() = builder.buffer(1, 768, 32, {32});
   plan::Repeat &layers = *builder.add("/layers").mutable_repeat();
   layers.set_count(2);
   plan::Call &call = *layers.add_body()->mutable_call();
   call.set_function(1);
+  call.add_names("7");
   *call.add_arguments() = counter(0);
   *call.add_arguments() = binary(plan::Expr::MUL, coordinate(1), constant(16));
   plan::Predicate &predicate = *builder.add("/if").mutable_predicate();

@@ -198,6 +198,53 @@ TEST(Traffic, StagingIsBoundedAndCoversAPiece) {
   EXPECT_EQ(plan::stagingOf(C::ALL_GATHER, 1000, 4, 4).bytes, 20000u);
 }
 
+TEST(Timeline, WhatAFunctionRunsHasTheNamesOfItsCalls) {
+  PlanBuilder builder;
+  plan::Function &layer = *builder.plan.add_functions();
+  layer.set_name("layer");
+  layer.set_arguments(1);
+  plan::Instruction &copy = *layer.add_body();
+  copy.set_source("/h.{0}/Copy,/h.{0+1}/in");
+  copy.add_operators("/h.{0}/Copy");
+  copy.add_operators("{1}");
+  copy.set_predicted_seconds(1e-6);
+  *copy.mutable_copy()->mutable_buffer() = builder.buffer(PlanBuilder::activations, 0, 64, {64});
+  *copy.mutable_copy()->mutable_dst() = builder.buffer(PlanBuilder::activations, 1024, 64);
+  for (const char *number : {"9", "10"}) {
+    plan::Call &call = *builder.add("").mutable_call();
+    *call.add_arguments() = constant(2);
+    call.add_names(number);
+    call.add_names(*number == '9' ? "" : "/extra");
+  }
+  plan::Repeat &repeat = *builder.add("").mutable_repeat(); // the same call in each turn
+  repeat.set_count(3);
+  plan::Call &call = *repeat.add_body()->mutable_call();
+  *call.add_arguments() = counter(0);
+  call.add_names("11");
+  builder.plan.set_version(2);
+  SessionOptions options;
+  options.trace = true;
+  std::unique_ptr<Session> session;
+  ASSERT_TRUE(builder.open(session, options).ok());
+  ASSERT_TRUE(session->run(1, {}).ok());
+  Timeline timeline;
+  ASSERT_TRUE(session->timeline(timeline).ok());
+  std::map<std::string, double> executions;
+  for (const Timeline::Row &row : timeline.profile()) {
+    executions[row.name] = row.executions;
+    EXPECT_DOUBLE_EQ(row.predicted, 1e-6 * row.executions);
+  }
+  EXPECT_EQ(executions, (std::map<std::string, double>{
+                            {"/h.9/Copy", 1}, {"/h.10/Copy + 1 more", 1}, {"/h.11/Copy + 1 more", 3}}));
+  std::set<std::string> sources;
+  const nlohmann::json trace = nlohmann::json::parse(timeline.events());
+  for (const nlohmann::json &event : trace["traceEvents"])
+    if (event["ph"] == "X" && event["cat"] == "copy")
+      sources.insert(event["args"]["from"].get<std::string>());
+  EXPECT_EQ(sources,
+            (std::set<std::string>{"/h.9/Copy,/h.10/in", "/h.10/Copy,/h.11/in", "/h.11/Copy,/h.12/in"}));
+}
+
 TEST(Timeline, SlicesAreNamedByOperatorsAndTellWaitingFromMoving) {
   PlanBuilder builder({2});
   plan::Instruction &instruction = builder.add("/layer/MatMul,/layer/Add");

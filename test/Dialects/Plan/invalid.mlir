@@ -212,3 +212,46 @@ module {
     }) : () -> ()
   }
 }
+
+// -----
+
+module {
+  // expected-error@+1 {{takes 1 arguments, expected at most 64, of type index (C1)}}
+  "plan.function"() <{sym_name = "f"}> ({
+  ^bb0(%layer: i64):
+  }) : () -> ()
+}
+
+// -----
+
+module {
+  plan.function @g {
+  ^bb0:
+  }
+  // expected-error@+1 {{calls a function (C2)}}
+  plan.function @f {
+  ^bb0:
+    plan.call @g()
+  }
+}
+
+// -----
+
+module {
+  plan.program @main infer {
+    // expected-error@+1 {{names function @f, which the module does not have (C1)}}
+    plan.call @f()
+  }
+}
+
+// -----
+
+module {
+  plan.function @f {
+  ^bb0(%layer: index):
+  }
+  plan.program @main infer {
+    // expected-error@+1 {{gives 0 arguments to @f, which takes 1 (C1)}}
+    plan.call @f()
+  }
+}

@@ -11,6 +11,19 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
   plan.parameter @w "layer.weight" : tensor<4x8xf32> {file = "", offset = 64 : i64, bytes = 128 : i64}
   // CHECK: plan.kernel @add buffers 3 params 1
   plan.kernel @add buffers 3 params 1
+  // CHECK: plan.function @layer {
+  // CHECK-NEXT: ^bb0(%{{.*}}: index, %{{.*}}: index):
+  plan.function @layer {
+  ^bb0(%layer: index, %place: index):
+    // CHECK-NEXT: plan.load_parameter @w <[4], [8]> -> <@weights[0, 128] by[128]> {strides = array<i64: 1>}
+    plan.load_parameter @w <[4], [8]> -> <@weights[0, 128] by [128]> {strides = array<i64: 1>}
+    // CHECK-NEXT: plan.repeat 2 {
+    plan.repeat 2 {
+    ^bb0(%turn: index):
+      // CHECK: plan.copy <@activations[0, 64] by[0, 64, 128]> -> <@io[64, 64]>
+      plan.copy <@activations[0, 64] by [0, 64, 128]> -> <@io[64, 64]>
+    }
+  }
   // CHECK: plan.program @load load
   plan.program @load load {
     // CHECK: plan.load_parameter @w <[4:(0)], [8]> -> <@weights[0, 64]>
@@ -58,6 +71,10 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
         plan.launch @add(%turn) [#plan.buffer<@activations[0, 64] by [0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>] writes 1 tiles 4
       }
     }
+    // CHECK: plan.call @layer(%[[X]], %[[X]])
+    plan.call @layer(%x, %x)
+    // CHECK: plan.call @layer(%[[X]], %[[X]]) names ["0", "attn"]
+    plan.call @layer(%x, %x) names ["0", "attn"]
     // CHECK: plan.convolution
     // CHECK-SAME: : f32
     plan.convolution [#plan.buffer<@activations[0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>, #plan.buffer<@activations[128, 64]>] : f32 {input = array<i64: 1, 2, 4>, weight = array<i64: 2, 2, 1>, output = array<i64: 1, 2, 4>, input_strides = array<i64: 8, 4, 1>, output_strides = array<i64: 8, 4, 1>, strides = array<i64: 1>, dilations = array<i64: 1>, pads_begin = array<i64: 0>, pads_end = array<i64: 0>, group = 1 : i64, bias = false, residual = false, activation = "", transposed = false, algorithm = "direct"}
