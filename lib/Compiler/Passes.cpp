@@ -52,6 +52,7 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
       break;
     case Phase::Schedule:
       manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->code : nullptr));
+      manager.addPass(schedule::createOutlineProgramsPass());
       break;
     case Phase::Import:
     case Phase::Plan: llvm_unreachable("translations, not passes");

@@ -54,6 +54,7 @@ std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, Generat
 }
 
 void registerPasses(TargetResolver resolve) {
+  registerPass(createOutlineProgramsPass);
   registerPass([resolve = std::move(resolve)]() -> std::unique_ptr<Pass> {
     return std::make_unique<ScheduleProgramsPass>(resolve);
   });

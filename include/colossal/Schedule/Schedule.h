@@ -44,11 +44,13 @@ mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &optio
 /// The same as a pass. The code goes into `code`, which must outlive the pass, and is dropped where it is
 /// null.
 std::unique_ptr<mlir::Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code);
+/// `--colossal-outline-programs`: see Passes.td.
+std::unique_ptr<mlir::Pass> createOutlineProgramsPass();
 /// Finds the target that a pass's text names, KIND[:PROCESSOR] and the processor where it is apart
 /// (codegen::createTarget).
 using TargetResolver = std::function<llvm::Expected<std::shared_ptr<const codegen::Target>>(
     llvm::StringRef name, llvm::StringRef processor)>;
-/// Registers `--colossal-schedule`, whose text names its target.
+/// Registers both; the text of `--colossal-schedule` names its target.
 void registerPasses(TargetResolver resolve);
 
 } // namespace colossal::schedule
