@@ -52,6 +52,12 @@ double getFill(PaddingFill fill) {
   return 0.0;
 }
 
+/// How an op lies by its rule and assignment, which layers have in common.
+struct OpLayout {
+  Assignment assignment;
+  SmallVector<ShardingAttr, 4> operands, results; ///< found where they are asked for first
+};
+
 /// Partitions one function.
 class FunctionPartitioner {
 public:
@@ -70,6 +76,7 @@ private:
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   IRMapping scalars;
+  DenseMap<std::pair<const RefinedRule *, Attribute>, std::unique_ptr<OpLayout>> layouts;
 
   /// The layout `given` (replicated where it is null) of an argument, result or parameter; `emitError` begins
   /// a message.
@@ -81,6 +88,7 @@ private:
   }
   /// The local value of `global` in the layout `wanted`. Equal requests share one value.
   FailureOr<Value> bring(Value global, ShardingAttr wanted, Operation *user);
+  FailureOr<OpLayout *> getLayout(Operation *op, const RefinedRule &refined);
   LogicalResult partitionOp(ShardingRuleOpInterface op);
 };
 
@@ -88,9 +96,10 @@ private:
 class OpContext : public LocalContext {
 public:
   /// `stored`: the layout that the op, a parameter, was given outright; null otherwise.
-  OpContext(FunctionPartitioner &parent, Operation *op, const RefinedRule &refined, Assignment assignment,
+  OpContext(FunctionPartitioner &parent, Operation *op, const RefinedRule &refined, OpLayout &layout,
             ShardingAttr stored)
-      : parent(parent), op(op), refined(refined), assignment(std::move(assignment)), stored(stored) {}
+      : parent(parent), op(op), refined(refined), layout(layout), assignment(layout.assignment),
+        stored(stored) {}
   LogicalResult prepareOperands();
 
   const FactorRule &rule() const override { return refined.own; }
@@ -106,7 +115,11 @@ public:
     return resultSharding(i).getLocalShape(parent.mesh);
   }
   ShardingAttr resultSharding(unsigned i) const override {
-    return stored ? stored : getResultSharding(op, i, refined.rule, assignment);
+    if (stored)
+      return stored;
+    if (!layout.results[i])
+      layout.results[i] = getResultSharding(op, i, refined.rule, assignment);
+    return layout.results[i];
   }
   Value getOffset(OpBuilder &builder, unsigned factor) override;
   Value getValidCount(OpBuilder &builder, unsigned factor) override;
@@ -136,7 +149,8 @@ private:
   FunctionPartitioner &parent;
   Operation *op;
   const RefinedRule &refined;
-  Assignment assignment;
+  OpLayout &layout;
+  const Assignment &assignment;
   ShardingAttr stored;
   SmallVector<Value> operands;
 
@@ -327,7 +341,9 @@ LogicalResult OpContext::prepareOperands() {
       operands.push_back(parent.scalars.lookup(global));
       continue;
     }
-    FailureOr<Value> value = parent.bring(global, getOperandSharding(op, i, refined.rule, assignment), op);
+    if (!layout.operands[i])
+      layout.operands[i] = getOperandSharding(op, i, refined.rule, assignment);
+    FailureOr<Value> value = parent.bring(global, layout.operands[i], op);
     if (failed(value))
       return failure();
     const Local &local = parent.locals.find(global)->second;
@@ -454,10 +470,24 @@ FunctionPartitioner::getBoundarySharding(Attribute given, Type type,
   return sharding;
 }
 
+FailureOr<OpLayout *> FunctionPartitioner::getLayout(Operation *op, const RefinedRule &refined) {
+  std::unique_ptr<OpLayout> &known = layouts[{&refined, op->getAttr(kAssignmentAttrName)}];
+  if (!known) {
+    FailureOr<Assignment> assignment = getAssignment(op, refined.rule, mesh);
+    if (failed(assignment))
+      return failure();
+    known = std::make_unique<OpLayout>();
+    known->assignment = std::move(*assignment);
+    known->operands.resize(refined.rule.operands.size());
+    known->results.resize(refined.rule.results.size());
+  }
+  return known.get();
+}
+
 LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   const RefinedRule &refined = refinement.get(op);
-  FailureOr<Assignment> assignment = getAssignment(op, refined.rule, mesh);
-  if (failed(assignment))
+  FailureOr<OpLayout *> layout = getLayout(op, refined);
+  if (failed(layout))
     return failure();
   ShardingAttr stored;
   if (Attribute given = op->getAttr(kShardingAttrName); given && isa<ParameterOp>(op)) {
@@ -470,7 +500,7 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   // It speaks of the global values, so the local op shall not have it.
   SmallVector<ShardingAttr> shared = llvm::map_to_vector(op->getResults(), getSharedLayout);
   op->removeAttr(kSharedAttrName);
-  OpContext context(*this, op, refined, *assignment, stored);
+  OpContext context(*this, op, refined, **layout, stored);
   if (failed(context.prepareOperands()))
     return failure();
   FailureOr<SmallVector<Value>> results = op.buildLocal(builder, context);
