@@ -220,7 +220,6 @@ private:
   std::string &data;
   dist::MeshAttr mesh;
   llvm::StringMap<unsigned> arenas, parameters, functions; ///< of the stage, by symbol
-  std::map<std::string, unsigned> functionOf;              ///< by text, as stages may share one
   llvm::StringMap<unsigned> kernels, files, parameterOfName;
   llvm::StringMap<uint64_t> constants; ///< bytes -> offset
 };
@@ -540,10 +539,8 @@ LogicalResult Emitter::emitFunction(FunctionOp op) {
   for (Operation &item : op.getBody().front())
     if (!isArithmetic(item) && failed(emitInstruction(&item, *out.add_body(), own)))
       return failure();
-  auto [known, isNew] = functionOf.try_emplace(out.SerializeAsString(), plan.functions_size());
-  functions[op.getSymName()] = known->second;
-  if (isNew)
-    *plan.add_functions() = std::move(out);
+  functions[op.getSymName()] = plan.functions_size();
+  *plan.add_functions() = std::move(out);
   plan.set_version(2); // the first whose functions take arguments
   return success();
 }

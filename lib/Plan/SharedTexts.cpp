@@ -1,7 +1,8 @@
 //===- SharedTexts.cpp - one text for stages that are equal -----------------===//
 //
-// A text is compared without what may differ (the stage's copy of its parameters' numbers, its peers'
-// numbers, its names), which is kept in lists in the order of its instructions.
+// A text is compared together with the functions that it calls, and without what may differ (the stage's copy
+// of its parameters' numbers, its peers' numbers, its names), which is kept in lists in the order of its
+// instructions.
 //
 //===----------------------------------------------------------------------===//
 #include "SharedTexts.h"
@@ -9,9 +10,12 @@
 #include "colossal/Plan/Stages.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace colossal::plan {
 
@@ -32,6 +36,51 @@ void forInstructions(Body &body, const Visit &visit) {
         forInstructions(*instruction.mutable_predicate()->mutable_body(), visit);
     }
   }
+}
+
+/// What a stage runs.
+struct StageCode {
+  StageText text;
+  std::vector<Function> functions; ///< each before those that it calls; calls name indices of these
+};
+
+/// Calls `visit` with all instructions of a stage: of its programs, then of its functions.
+template <class Code, class Visit>
+void forCode(Code &code, const Visit &visit) {
+  if constexpr (std::is_const_v<Code>) {
+    for (const StageProgram &program : code.text.programs())
+      forInstructions(program.body(), visit);
+    for (const Function &function : code.functions)
+      forInstructions(function.body(), visit);
+  } else {
+    for (StageProgram &program : *code.text.mutable_programs())
+      forInstructions(*program.mutable_body(), visit);
+    for (Function &function : code.functions)
+      forInstructions(*function.mutable_body(), visit);
+  }
+}
+
+/// `text` and its own copies of those of the plan's functions that it calls.
+StageCode takeFunctions(const Plan &plan, StageText text) {
+  StageCode code{std::move(text), {}};
+  std::set<uint32_t> called; // calls go to greater numbers
+  auto note = [&](const Instruction &instruction) {
+    if (instruction.has_call())
+      called.insert(instruction.call().function());
+  };
+  forCode(std::as_const(code), note);
+  for (auto next = called.begin(); next != called.end(); ++next)
+    forInstructions(plan.functions(static_cast<int>(*next)).body(), note);
+  std::map<uint32_t, uint32_t> numbers;
+  for (uint32_t function : called) {
+    numbers.try_emplace(function, static_cast<uint32_t>(numbers.size()));
+    code.functions.push_back(plan.functions(static_cast<int>(function)));
+  }
+  forCode(code, [&](Instruction &instruction) {
+    if (instruction.has_call())
+      instruction.mutable_call()->set_function(numbers.at(instruction.call().function()));
+  });
+  return code;
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,7 +144,10 @@ Expr *peerOf(Instruction &instruction) {
 
 class Sharing {
 public:
-  Sharing(Plan &plan, std::vector<StageText> texts) : plan(plan), texts(std::move(texts)) {}
+  Sharing(Plan &plan, std::vector<StageText> texts) : plan(plan) {
+    for (StageText &text : texts)
+      codes.push_back(takeFunctions(plan, std::move(text)));
+  }
   void run();
 
 private:
@@ -112,13 +164,14 @@ private:
   std::vector<uint32_t> listParameters(size_t stage) const;
   void renumberParameters();
   bool areAlike(const Group &group) const;
-  StageText join(const Group &group);
-  void joinPeers(const Group &group, StageText &text) const;
-  void joinNames(const Group &group, StageText &text) const;
-  void joinParameters(const Group &group, StageText &text);
+  StageCode join(const Group &group) const;
+  void joinPeers(const Group &group, StageCode &code) const;
+  void joinNames(const Group &group, StageCode &code) const;
+  void joinParameters(const Group &group, StageCode &code) const;
+  void write(const std::vector<Group> &groups, std::vector<StageCode> joined);
 
   Plan &plan;
-  std::vector<StageText> texts;
+  std::vector<StageCode> codes;          ///< by stage
   std::vector<int64_t> firstRank, ranks; ///< by stage
 };
 
@@ -154,49 +207,59 @@ bool Sharing::renumberTags() {
   using Ends = std::tuple<int, size_t, size_t>; // program, sender, receiver
   std::map<Ends, std::map<uint32_t, uint32_t>> numbers;
   bool isKnown = true;
-  std::vector<StageText> renumbered = texts;
+  std::vector<StageCode> renumbered = codes;
   for (const bool sends : {true, false})
-    for (size_t s = 0; s < texts.size(); ++s)
-      for (int p = 0; p < texts[s].programs_size(); ++p)
-        forInstructions(*renumbered[s].mutable_programs(p)->mutable_body(), [&](Instruction &instruction) {
-          if (sends ? !instruction.has_send() : !instruction.has_recv())
-            return;
-          const std::optional<size_t> other = findPeer(s, *peerOf(instruction));
-          isKnown &= other.has_value();
-          if (!other)
-            return;
-          auto &known = numbers[sends ? Ends(p, s, *other) : Ends(p, *other, s)];
-          const uint32_t tag = sends ? instruction.send().tag() : instruction.recv().tag();
-          const uint32_t number = known.try_emplace(tag, static_cast<uint32_t>(known.size())).first->second;
-          sends ? instruction.mutable_send()->set_tag(number) : instruction.mutable_recv()->set_tag(number);
-        });
+    for (size_t s = 0; s < codes.size(); ++s)
+      for (int p = 0; p < codes[s].text.programs_size(); ++p)
+        forInstructions(*renumbered[s].text.mutable_programs(p)->mutable_body(),
+                        [&](Instruction &instruction) {
+                          if (sends ? !instruction.has_send() : !instruction.has_recv())
+                            return;
+                          const std::optional<size_t> other = findPeer(s, *peerOf(instruction));
+                          isKnown &= other.has_value();
+                          if (!other)
+                            return;
+                          auto &known = numbers[sends ? Ends(p, s, *other) : Ends(p, *other, s)];
+                          const uint32_t tag = sends ? instruction.send().tag() : instruction.recv().tag();
+                          const uint32_t number =
+                              known.try_emplace(tag, static_cast<uint32_t>(known.size())).first->second;
+                          sends ? instruction.mutable_send()->set_tag(number)
+                                : instruction.mutable_recv()->set_tag(number);
+                        });
   if (isKnown)
-    texts = std::move(renumbered);
+    codes = std::move(renumbered);
   return isKnown;
 }
 
 std::string Sharing::reduce(size_t stage) const {
-  StageText text = texts[stage];
-  for (StageProgram &program : *text.mutable_programs())
-    forInstructions(*program.mutable_body(), [&](Instruction &instruction) {
-      if (Expr *peer = peerOf(instruction))
-        *peer = shift(*peer, -firstRank[stage]);
-      if (instruction.copy().has_parameter())
-        instruction.mutable_copy()->mutable_parameter()->clear_parameter();
-      instruction.clear_source();
-      for (std::string &name : *instruction.mutable_operators())
-        name.clear(); // so many there are
-    });
-  return plan.stages(static_cast<int>(stage)).mesh().SerializeAsString() + text.SerializeAsString();
+  StageCode code = codes[stage];
+  forCode(code, [&](Instruction &instruction) {
+    if (Expr *peer = peerOf(instruction))
+      *peer = shift(*peer, -firstRank[stage]);
+    if (instruction.copy().has_parameter())
+      instruction.mutable_copy()->mutable_parameter()->clear_parameter();
+    instruction.clear_source();
+    for (std::string &name : *instruction.mutable_operators())
+      name.clear(); // so many there are
+    if (instruction.has_call())
+      instruction.mutable_call()->clear_names();
+  });
+  Plan reduced;
+  *reduced.mutable_mesh() = plan.stages(static_cast<int>(stage)).mesh();
+  *reduced.add_stage_texts() = std::move(code.text);
+  for (Function &function : code.functions) {
+    function.clear_name();
+    *reduced.add_functions() = std::move(function);
+  }
+  return reduced.SerializeAsString();
 }
 
 std::vector<uint32_t> Sharing::listParameters(size_t stage) const {
   std::vector<uint32_t> list;
-  for (const StageProgram &program : texts[stage].programs())
-    forInstructions(program.body(), [&](const Instruction &instruction) {
-      if (instruction.copy().has_parameter())
-        list.push_back(instruction.copy().parameter().parameter());
-    });
+  forCode(codes[stage], [&](const Instruction &instruction) {
+    if (instruction.copy().has_parameter())
+      list.push_back(instruction.copy().parameter().parameter());
+  });
   return list;
 }
 
@@ -230,7 +293,7 @@ bool Sharing::areAlike(const Group &group) const {
 std::vector<Sharing::Group> Sharing::findGroups() const {
   std::map<std::string, std::vector<Group>> byText;
   std::vector<std::pair<std::string, size_t>> order;
-  for (size_t s = 0; s < texts.size(); ++s) {
+  for (size_t s = 0; s < codes.size(); ++s) {
     std::vector<Group> &groups = byText[reduce(s)];
     if (!groups.empty()) {
       Group longer = groups.back();
@@ -251,7 +314,7 @@ std::vector<Sharing::Group> Sharing::findGroups() const {
 
 void Sharing::renumberParameters() {
   // Who counts on the order of parameters keeps it.
-  bool isCounted = plan.functions_size() > 0;
+  bool isCounted = false;
   std::vector<int64_t> numbers(static_cast<size_t>(plan.parameters_size()), -1);
   std::vector<uint32_t> order;
   auto add = [&](uint32_t parameter) {
@@ -260,13 +323,12 @@ void Sharing::renumberParameters() {
       order.push_back(parameter);
     }
   };
-  for (size_t s = 0; s < texts.size(); ++s)
-    for (const StageProgram &program : texts[s].programs())
-      forInstructions(program.body(), [&](const Instruction &instruction) {
-        isCounted |= instruction.copy().parameter().strides_size() > 0;
-        if (instruction.copy().has_parameter())
-          add(instruction.copy().parameter().parameter());
-      });
+  for (const StageCode &code : codes)
+    forCode(code, [&](const Instruction &instruction) {
+      isCounted |= instruction.copy().parameter().strides_size() > 0;
+      if (instruction.copy().has_parameter())
+        add(instruction.copy().parameter().parameter());
+    });
   if (isCounted)
     return;
   for (uint32_t parameter = 0; parameter < numbers.size(); ++parameter)
@@ -274,27 +336,25 @@ void Sharing::renumberParameters() {
   const google::protobuf::RepeatedPtrField<Parameter> before = plan.parameters();
   for (size_t i = 0; i < order.size(); ++i)
     *plan.mutable_parameters(static_cast<int>(i)) = before.Get(static_cast<int>(order[i]));
-  for (StageText &text : texts)
-    for (StageProgram &program : *text.mutable_programs())
-      forInstructions(*program.mutable_body(), [&](Instruction &instruction) {
-        if (instruction.copy().has_parameter()) {
-          Copy::FromParameter &from = *instruction.mutable_copy()->mutable_parameter();
-          from.set_parameter(static_cast<uint32_t>(numbers[from.parameter()]));
-        }
-      });
+  for (StageCode &code : codes)
+    forCode(code, [&](Instruction &instruction) {
+      if (instruction.copy().has_parameter()) {
+        Copy::FromParameter &from = *instruction.mutable_copy()->mutable_parameter();
+        from.set_parameter(static_cast<uint32_t>(numbers[from.parameter()]));
+      }
+    });
 }
 
-void Sharing::joinPeers(const Group &group, StageText &text) const {
+void Sharing::joinPeers(const Group &group, StageCode &code) const {
   const auto step = static_cast<int64_t>(group[1] - group[0]);
   const int64_t distance = (firstRank[group[1]] - firstRank[group[0]]) / step;
   Expr stage;
   stage.set_own(Expr::STAGE);
   const Expr moved = makeBinary(Expr::MUL, stage, makeConstant(distance));
-  for (StageProgram &program : *text.mutable_programs())
-    forInstructions(*program.mutable_body(), [&](Instruction &instruction) {
-      if (Expr *peer = peerOf(instruction))
-        *peer = shift(*peer, -distance * static_cast<int64_t>(group[0]), {moved});
-    });
+  forCode(code, [&](Instruction &instruction) {
+    if (Expr *peer = peerOf(instruction))
+      *peer = shift(*peer, -distance * static_cast<int64_t>(group[0]), {moved});
+  });
 }
 
 /// joinNames of lists of names, between commas.
@@ -319,110 +379,231 @@ static std::string joinLists(const std::vector<std::string> &lists) {
   return text;
 }
 
-void Sharing::joinNames(const Group &group, StageText &text) const {
+void Sharing::joinNames(const Group &group, StageCode &code) const {
   std::vector<std::vector<const Instruction *>> all;
   for (size_t stage : group) {
     all.emplace_back();
-    for (const StageProgram &program : texts[stage].programs())
-      forInstructions(program.body(),
-                      [&](const Instruction &instruction) { all.back().push_back(&instruction); });
+    forCode(codes[stage], [&](const Instruction &instruction) { all.back().push_back(&instruction); });
   }
   size_t next = 0;
-  for (StageProgram &program : *text.mutable_programs())
-    forInstructions(*program.mutable_body(), [&](Instruction &instruction) {
-      std::vector<std::string> names;
-      for (const auto &list : all)
-        names.push_back(list[next]->source());
-      instruction.set_source(joinLists(names));
-      for (int i = 0; i < instruction.operators_size(); ++i) {
-        for (size_t s = 0; s < all.size(); ++s)
-          names[s] = all[s][next]->operators(i);
-        instruction.set_operators(i, plan::joinNames(names));
-      }
-      ++next;
-    });
+  forCode(code, [&](Instruction &instruction) {
+    std::vector<std::string> names;
+    size_t gaps = std::numeric_limits<size_t>::max(); // that all of them fill
+    for (const auto &list : all) {
+      names.push_back(list[next]->source());
+      gaps = std::min(gaps, static_cast<size_t>(list[next]->call().names_size()));
+    }
+    instruction.set_source(joinLists(names));
+    for (int i = 0; i < instruction.operators_size(); ++i) {
+      for (size_t s = 0; s < all.size(); ++s)
+        names[s] = all[s][next]->operators(i);
+      instruction.set_operators(i, plan::joinNames(names));
+    }
+    for (int i = 0; i < static_cast<int>(gaps); ++i) {
+      for (size_t s = 0; s < all.size(); ++s)
+        names[s] = all[s][next]->call().names(i);
+      instruction.mutable_call()->set_names(i, plan::joinNames(names));
+    }
+    ++next;
+  });
 }
 
-/// Programs that load parameters become calls of functions that are told how far the stage is from the first.
-void Sharing::joinParameters(const Group &group, StageText &text) {
+/// What loads parameters is told how far the stage is from the first: functions by an argument more, and
+/// programs become calls of functions that are.
+void Sharing::joinParameters(const Group &group, StageCode &code) const {
   const auto step = static_cast<int64_t>(group[1] - group[0]);
   const std::vector<uint32_t> own = listParameters(group[0]), others = listParameters(group[1]);
   size_t next = 0;
-  for (int p = 0; p < text.programs_size(); ++p) {
-    StageProgram &program = *text.mutable_programs(p);
-    bool differs = false;
-    forInstructions(*program.mutable_body(), [&](Instruction &instruction) {
+  // Moves the parameters of a body by value `number`; says whether there are any.
+  auto moveParameters = [&](auto &body, uint32_t number) {
+    bool moves = false;
+    forInstructions(body, [&](Instruction &instruction) {
       if (!instruction.copy().has_parameter())
         return;
       const int64_t distance = (static_cast<int64_t>(others[next]) - own[next]) / step;
       ++next;
-      if (distance != 0)
-        instruction.mutable_copy()->mutable_parameter()->add_strides(distance);
-      differs |= distance != 0;
+      if (distance == 0)
+        return;
+      auto &strides = *instruction.mutable_copy()->mutable_parameter()->mutable_strides();
+      strides.Resize(static_cast<int>(number) + 1, 0);
+      strides.Set(static_cast<int>(number), distance);
+      moves = true;
     });
-    if (!differs)
+    return moves;
+  };
+  auto callsMoved = [](const auto &body, const std::vector<bool> &moved) {
+    bool calls = false;
+    forInstructions(body, [&](const Instruction &instruction) {
+      calls |= instruction.has_call() && moved[instruction.call().function()];
+    });
+    return calls;
+  };
+  auto tell = [](auto &body, const std::vector<bool> &moved, const Expr &distance) {
+    forInstructions(body, [&](Instruction &instruction) {
+      if (instruction.has_call() && moved[instruction.call().function()])
+        *instruction.mutable_call()->add_arguments() = distance;
+    });
+  };
+  auto makeValue = [](uint32_t number) {
+    Expr value;
+    value.set_counter(number);
+    return value;
+  };
+  std::vector<bool> programMoves;
+  for (StageProgram &program : *code.text.mutable_programs())
+    programMoves.push_back(moveParameters(*program.mutable_body(), 0));
+  std::vector<bool> moved;
+  for (Function &function : code.functions)
+    moved.push_back(moveParameters(*function.mutable_body(), function.arguments()));
+  for (size_t f = moved.size(); f-- > 0;) {
+    Function &function = code.functions[f];
+    moved[f] = moved[f] || callsMoved(std::as_const(function).body(), moved);
+    if (!moved[f])
       continue;
-    Function &function = *plan.add_functions();
-    std::string names;
-    for (size_t stage : group)
-      names += (names.empty() ? "" : ", ") + std::to_string(stage);
-    function.set_name(plan.programs(p).name() + " of stages " + names);
+    tell(*function.mutable_body(), moved, makeValue(function.arguments()));
+    function.set_arguments(function.arguments() + 1);
+  }
+  Expr stage;
+  stage.set_own(Expr::STAGE);
+  const Expr distance = shift(stage, -static_cast<int64_t>(group[0]));
+  std::vector<Function> loads;
+  for (int p = 0; p < code.text.programs_size(); ++p) {
+    StageProgram &program = *code.text.mutable_programs(p);
+    if (!programMoves[static_cast<size_t>(p)]) {
+      tell(*program.mutable_body(), moved, distance);
+      continue;
+    }
+    Function &function = loads.emplace_back();
+    function.set_name(plan.programs(p).name());
     function.set_arguments(1);
     function.mutable_body()->Swap(program.mutable_body());
-    Call &call = *program.add_body()->mutable_call();
-    call.set_function(static_cast<uint32_t>(plan.functions_size() - 1));
-    Expr stage;
-    stage.set_own(Expr::STAGE);
-    *call.add_arguments() = shift(stage, -static_cast<int64_t>(group[0]));
+    tell(*function.mutable_body(), moved, makeValue(0));
+    program.add_body();
   }
+  // They come before what they call.
+  const auto added = static_cast<uint32_t>(loads.size());
+  code.functions.insert(code.functions.begin(), loads.begin(), loads.end());
+  forCode(code, [&](Instruction &instruction) {
+    if (instruction.has_call())
+      instruction.mutable_call()->set_function(instruction.call().function() + added);
+  });
+  uint32_t load = 0;
+  for (int p = 0; p < code.text.programs_size(); ++p)
+    if (programMoves[static_cast<size_t>(p)]) {
+      Call &call = *code.text.mutable_programs(p)->mutable_body(0)->mutable_call();
+      call.set_function(load++);
+      *call.add_arguments() = distance;
+    }
 }
 
-StageText Sharing::join(const Group &group) {
-  StageText text = texts[group[0]];
+StageCode Sharing::join(const Group &group) const {
+  StageCode code = codes[group[0]];
   if (group.size() == 1)
-    return text;
-  joinNames(group, text);
-  joinPeers(group, text);
-  joinParameters(group, text);
-  return text;
+    return code;
+  joinNames(group, code);
+  joinPeers(group, code);
+  joinParameters(group, code);
+  return code;
 }
 
-/// Whether parameters are copied only by what a function with an argument can stand for: nothing nested.
-static bool canBeCalled(const StageText &text) {
-  for (const StageProgram &program : text.programs()) {
+/// Whether parameters are copied only by what a function with an argument can stand for (in repeats, an
+/// argument more would be another number for each counter), and messages stand in programs.
+static bool canBeCalled(const StageCode &code) {
+  bool can = true;
+  auto check = [&](const InstructionList &body) {
     bool loads = false, nests = false;
-    forInstructions(program.body(), [&](const Instruction &instruction) {
+    forInstructions(body, [&](const Instruction &instruction) {
       loads |= instruction.copy().has_parameter();
-      nests |= instruction.has_repeat() || instruction.has_predicate() || instruction.has_call() ||
-               instruction.copy().parameter().strides_size() > 0;
+      nests |= instruction.has_repeat() || instruction.has_predicate();
     });
-    if (loads && nests)
-      return false;
+    can &= !loads || !nests;
+  };
+  for (const StageProgram &program : code.text.programs())
+    check(program.body());
+  for (const Function &function : code.functions) {
+    check(function.body());
+    forInstructions(function.body(), [&](const Instruction &instruction) {
+      can &= !instruction.has_send() && !instruction.has_recv();
+    });
   }
-  return true;
+  return can;
+}
+
+/// Writes the texts and their functions, equal ones once.
+void Sharing::write(const std::vector<Group> &groups, std::vector<StageCode> joined) {
+  struct Known {
+    Function function;
+    std::set<size_t> stages;
+  };
+  std::vector<Known> known; // backwards, so that what is called is known before its callers
+  std::map<std::string, uint32_t> numbers;
+  auto renumber = [](auto &body, const std::vector<uint32_t> &numberOf) {
+    forInstructions(body, [&](Instruction &instruction) {
+      if (instruction.has_call())
+        instruction.mutable_call()->set_function(numberOf[instruction.call().function()]);
+    });
+  };
+  for (size_t g = groups.size(); g-- > 0;) {
+    StageCode &code = joined[g];
+    std::vector<uint32_t> numberOf(code.functions.size());
+    for (size_t f = code.functions.size(); f-- > 0;) {
+      Function &function = code.functions[f];
+      renumber(*function.mutable_body(), numberOf);
+      std::string name;
+      name.swap(*function.mutable_name());
+      const auto [entry, isNew] =
+          numbers.try_emplace(function.SerializeAsString(), static_cast<uint32_t>(known.size()));
+      numberOf[f] = entry->second;
+      if (isNew) {
+        function.set_name(name);
+        known.push_back({std::move(function), {}});
+      }
+      known[entry->second].stages.insert(groups[g].begin(), groups[g].end());
+    }
+    for (StageProgram &program : *code.text.mutable_programs())
+      renumber(*program.mutable_body(), numberOf);
+  }
+  std::vector<uint32_t> forwards;
+  for (size_t i = 0; i < known.size(); ++i)
+    forwards.push_back(static_cast<uint32_t>(known.size() - 1 - i));
+  plan.clear_functions();
+  for (size_t i = known.size(); i-- > 0;) {
+    Function &function = *plan.add_functions() = std::move(known[i].function);
+    renumber(*function.mutable_body(), forwards);
+    std::string names;
+    for (size_t stage : known[i].stages)
+      names += (names.empty() ? "" : ", ") + std::to_string(stage);
+    function.set_name(function.name() + (known[i].stages.size() > 1 ? " of stages " : " of stage ") + names);
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (StageProgram &program : *joined[g].text.mutable_programs())
+      renumber(*program.mutable_body(), forwards);
+    for (size_t stage : groups[g])
+      plan.mutable_stages(static_cast<int>(stage))->set_text(static_cast<uint32_t>(g));
+    *plan.add_stage_texts() = std::move(joined[g].text);
+  }
 }
 
 void Sharing::run() {
   placeRanks();
-  const std::vector<StageText> before = texts;
+  const std::vector<StageCode> before = codes;
   const google::protobuf::RepeatedPtrField<Parameter> parameters = plan.parameters();
   std::vector<Group> groups;
-  if (std::all_of(texts.begin(), texts.end(), canBeCalled) && renumberTags()) {
+  if (std::all_of(codes.begin(), codes.end(), canBeCalled) && renumberTags()) {
     renumberParameters();
     groups = findGroups();
   }
-  if (groups.empty() || groups.size() == texts.size()) { // nothing is shared
-    texts = before;
+  if (groups.empty() || groups.size() == codes.size()) { // nothing is shared
+    codes = before;
     *plan.mutable_parameters() = parameters;
     groups.clear();
-    for (size_t s = 0; s < texts.size(); ++s)
+    for (size_t s = 0; s < codes.size(); ++s)
       groups.push_back({s});
   }
-  for (const Group &group : groups) {
-    for (size_t stage : group)
-      plan.mutable_stages(static_cast<int>(stage))->set_text(static_cast<uint32_t>(plan.stage_texts_size()));
-    *plan.add_stage_texts() = join(group);
-  }
+  std::vector<StageCode> joined;
+  for (const Group &group : groups)
+    joined.push_back(join(group));
+  write(groups, std::move(joined));
 }
 
 void shareTexts(Plan &plan, std::vector<StageText> texts) {

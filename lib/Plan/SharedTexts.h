@@ -12,15 +12,16 @@ namespace colossal::plan {
 /// other parameters, and with peers at the same distance, share one:
 ///
 /// - a peer is what it is for the first of them, moved by the distance between their ranks times that of
-/// their
-///   numbers;
+///   their numbers;
 /// - parameters are renumbered in the order in which stages load them, so that those of equal places lie at
-///   equal distances, and the load program is a function that is called with the stage's distance from the
-///   first;
+///   equal distances (where functions count on their order it is left as it is), and the load program is a
+///   function that is called with the stage's distance from the first, which it passes on to what it calls;
 /// - tags of messages are numbered anew between each two stages;
 /// - names of operators that differ are joined: of 'h.3.attn' and 'h.6.attn' it is 'h.{3,6}.attn'.
 ///
-/// Where no two are equal nothing but the texts is changed.
+/// The plan's functions, each of one stage, become those of the texts: they are compared with the texts that
+/// call them, equal ones are written once, and their names say whose they are ('block0 of stages 1, 2').
+/// Where no two stages are equal nothing else is changed.
 void shareTexts(Plan &plan, std::vector<StageText> texts);
 
 /// One name of several: what all begin and end with once, and between braces what differs; the name itself

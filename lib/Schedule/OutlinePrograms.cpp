@@ -67,7 +67,7 @@ struct Item {
 
 class Outliner {
 public:
-  /// A parameter, and its place in the plan's table.
+  /// By symbol: a parameter, and its place in the plan's table.
   using Parameters = llvm::StringMap<std::pair<plan::ParameterOp, int64_t>>;
 
   /// A function saves at least `least` instructions.
@@ -120,8 +120,9 @@ unsigned Outliner::describeIndex(Value value) {
 
 Item Outliner::describe(Operation *op) {
   Item item{op, kBarrier, {}};
-  // Events belong to one instruction of a program each.
-  if (isa<plan::RepeatOp, plan::CallOp>(op) || op->hasAttr("waits") || op->hasAttr("signals"))
+  // Events belong to one instruction of a program each, and messages to the border of a stage.
+  if (isa<plan::RepeatOp, plan::CallOp, plan::SendOp, plan::RecvOp>(op) || op->hasAttr("waits") ||
+      op->hasAttr("signals"))
     return item;
   std::vector<uint64_t> key{getWord(op->getName().getAsOpaquePointer())};
   auto addBuffer = [&](plan::BufferAttr buffer) {
@@ -340,13 +341,17 @@ struct OutlineProgramsPass : impl::OutlineProgramsBase<OutlineProgramsPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    // Texts of stages are compared as they are, and one is written for all that are equal.
-    if (dist::getStages(module).front() != module)
-      return;
-    Outliner::Parameters parameters;
-    for (auto [place, parameter] : llvm::enumerate(module.getOps<plan::ParameterOp>()))
-      parameters[parameter.getSymName()] = {parameter, static_cast<int64_t>(place)};
-    Outliner(module, parameters, least).run();
+    // The table is that of all stages, and holds what several of them load where the first of them has it.
+    llvm::StringMap<int64_t> placeOf;
+    for (ModuleOp stage : dist::getStages(module)) {
+      Outliner::Parameters parameters;
+      for (auto parameter : stage.getOps<plan::ParameterOp>()) {
+        const int64_t place =
+            placeOf.try_emplace(parameter.getName(), static_cast<int64_t>(placeOf.size())).first->second;
+        parameters[parameter.getSymName()] = {parameter, place};
+      }
+      Outliner(stage, parameters, least).run();
+    }
   }
 };
 } // namespace

@@ -1,6 +1,7 @@
 // Gaps in names.
 #include "colossal/Plan/Names.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace colossal::plan {
@@ -12,6 +13,15 @@ bool parse(const std::string &text, size_t begin, size_t end, Number &number) {
   const char *first = text.data() + begin, *last = text.data() + end;
   const auto [stopped, error] = std::from_chars(first, last, number);
   return begin < end && error == std::errc() && stopped == last;
+}
+
+/// Appends the number that text[begin, end) is and `more`; false where it is none.
+bool addNumber(const std::string &text, size_t begin, size_t end, int64_t more, std::string &filled) {
+  int64_t number, sum;
+  if (!parse(text, begin, end, number) || __builtin_add_overflow(number, more, &sum))
+    return false;
+  filled += std::to_string(sum);
+  return true;
 }
 
 /// What stands for text[open, close], which begins and ends with braces; false where that is no gap.
@@ -26,11 +36,20 @@ bool fill(const std::string &text, size_t open, size_t close,
     filled += name;
     return true;
   }
-  int64_t number, more, sum;
-  if (!parse(text, sign + (text[sign] == '+' ? 1 : 0), close, more) || !parse(name, 0, name.size(), number) ||
-      __builtin_add_overflow(number, more, &sum))
+  int64_t more;
+  if (!parse(text, sign + (text[sign] == '+' ? 1 : 0), close, more))
     return false;
-  filled += std::to_string(sum);
+  if (name.size() < 2 || name.front() != '{' || name.back() != '}')
+    return addNumber(name, 0, name.size(), more, filled);
+  std::string list;
+  for (size_t begin = 1; begin < name.size();) {
+    const size_t end = std::min(name.find(',', begin), name.size() - 1);
+    list += list.empty() ? '{' : ',';
+    if (!addNumber(name, begin, end, more, list))
+      return false;
+    begin = end + 1;
+  }
+  filled += list + '}';
   return true;
 }
 

@@ -80,4 +80,12 @@ TEST(NameTemplates, WhatCannotBeFilledStays) {
   EXPECT_EQ(fill("{{0}}"), "{7}");
 }
 
+TEST(NameTemplates, NumbersOfStagesThatShareATextGrowEach) {
+  google::protobuf::RepeatedPtrField<std::string> names;
+  *names.Add() = "{3,16}";
+  *names.Add() = "{a,b}";
+  EXPECT_EQ(colossal::plan::fillNames("/h.{0}/up, /h.{0+2}/ln, {0-16}, {1+1}", names),
+            "/h.{3,16}/up, /h.{5,18}/ln, {-13,0}, {1+1}");
+}
+
 } // namespace

@@ -28,8 +28,8 @@ def OutlinePrograms : Pass<"colossal-outline-programs", "::mlir::ModuleOp"> {
     The layers of a model are instructions that differ by places and names only: where their weights lie, which parameters they
     load. Each sequence of such instructions becomes a `plan.function`, and stands as calls where it stood. What differs by the same
     steps from call to call is one argument, which buffers move by with strides. Calls carry the names of the places that they
-    stand for. What runs, in which order and where, stays as it is. Instructions with events stay where they are, and so do those of
-    pipeline stages, whose equal texts are one already.
+    stand for. What runs, in which order and where, stays as it is. Instructions with events stay where they are, and so do messages
+    between stages; each stage has functions of its own.
   }];
   let options = [
     Option<"least", "least", "int64_t", "8", "How many instructions a function saves at least, calls counted as one each">
