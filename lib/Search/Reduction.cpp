@@ -71,6 +71,7 @@ void Reduction::Graph::forgetTables() {
   splits.clear();
   followMaps.clear();
   dead.clear();
+  compared.clear();
   minimised.clear();
   edges = {};
   queue = {};

@@ -126,6 +126,9 @@ private:
   /// follower: entry per row, the one allowed column, or empty where some row allows several.
   const std::vector<int> &uniqueColumns(const TablePtr &table);
   void follow(int leader, int follower, int edge, const std::vector<int> &map);
+  /// Of the candidates of node i, those of use beside the others; those of layers that are alike are found
+  /// once.
+  std::vector<int> findUndominated(int i);
   bool minimise2(int i);
   TablePtr combine(const Between &node);
   /// `table` and classes of its rows, by candidate, without the rows that no candidate has.
@@ -137,6 +140,13 @@ private:
   std::unordered_map<const Table *, TablePtr> transposes;
   std::unordered_map<const Table *, Split> splits;
   std::unordered_map<const Table *, std::vector<int>> followMaps, dead;
+  /// A node without memory that was compared: its costs, what it has on its edges, and what was kept.
+  struct Compared {
+    std::vector<double> cost;
+    std::vector<View> views;
+    std::vector<int> kept;
+  };
+  std::unordered_map<std::uint64_t, std::vector<Compared>> compared;
   struct Minimised {
     std::shared_ptr<const Between> node;
     TablePtr result;

@@ -252,11 +252,9 @@ bool Reduction::Graph::mergeFollower(int i) {
   return changed;
 }
 
-bool Reduction::Graph::dropDominated(int i) {
+std::vector<int> Reduction::Graph::findUndominated(int i) {
   Node &node = nodes[i];
   int count = static_cast<int>(node.cost.size());
-  if (count < 2)
-    return false;
   std::vector<View> views;
   double work = 0;
   for (int e : node.edges) {
@@ -284,10 +282,9 @@ bool Reduction::Graph::dropDominated(int i) {
     return slack >= 0 && holdsNoMore(node.pieces[l], node.pieces[k]);
   };
   std::vector<char> gone(count, 0);
-  bool any = false;
   auto compare = [&](int k, int l) {
     if (k != l && !gone[k] && !gone[l] && isBeaten(k, l))
-      gone[k] = any = true;
+      gone[k] = 1;
   };
   if (work * count * count <= 2e6) {
     for (int k = 0; k < count; ++k)
@@ -307,12 +304,40 @@ bool Reduction::Graph::dropDominated(int i) {
         for (int l : list)
           compare(k, l);
   }
-  if (!any)
-    return false;
   std::vector<int> kept;
   for (int k = 0; k < count; ++k)
     if (!gone[k])
       kept.push_back(k);
+  return kept;
+}
+
+bool Reduction::Graph::dropDominated(int i) {
+  const std::size_t count = nodes[i].cost.size();
+  if (count < 2)
+    return false;
+  std::vector<int> kept;
+  if (holdsMemory(i)) {
+    kept = findUndominated(i);
+  } else {
+    std::uint64_t key = XXH64(nodes[i].cost.data(), count * sizeof(double), 0);
+    std::vector<View> views;
+    for (int e : nodes[i].edges) {
+      views.push_back(facing(e, i));
+      key = key * 31 + reinterpret_cast<std::uintptr_t>(views.back().table.get());
+    }
+    std::vector<Compared> &alike = compared[key];
+    auto isSame = [&](const Compared &known) {
+      return known.cost == nodes[i].cost &&
+             std::equal(known.views.begin(), known.views.end(), views.begin(), views.end(),
+                        [](const View &a, const View &b) { return a.table == b.table && a.mine == b.mine; });
+    };
+    auto known = std::find_if(alike.begin(), alike.end(), isSame);
+    if (known == alike.end())
+      known = alike.insert(alike.end(), {nodes[i].cost, std::move(views), findUndominated(i)});
+    kept = known->kept;
+  }
+  if (kept.size() == count)
+    return false;
   keepOnly(i, kept);
   return true;
 }
