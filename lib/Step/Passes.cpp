@@ -1,7 +1,9 @@
 //===- Passes.cpp - steps of a program as passes ----------------------------===//
 #include "colossal/Cost/MachineChoice.h"
+#include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "dialects/Dist/Stages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -18,6 +20,8 @@ namespace colossal::step {
 namespace {
 struct PropagateBatchPass : impl::PropagateBatchBase<PropagateBatchPass> {
   void runOnOperation() override {
+    if (dist::getMesh(getOperation()).getLoopAxis() < 0)
+      return markAllAnalysesPreserved(); // there is nothing to do, and nothing to verify
     if (failed(propagateBatch(getOperation())))
       signalPassFailure();
   }
@@ -48,6 +52,8 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
       return signalPassFailure();
     if (into)
       *into = std::move(report);
+    if (dist::getStages(getOperation()).front() == getOperation()) // nothing was cut
+      markAllAnalysesPreserved();
   }
 
   std::optional<StepOptions> given;
@@ -56,6 +62,8 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
 
 struct PlanTransfersPass : impl::PlanTransfersBase<PlanTransfersPass> {
   void runOnOperation() override {
+    if (dist::getStages(getOperation()).front() == getOperation())
+      return markAllAnalysesPreserved();
     if (failed(planTransfers(getOperation())))
       signalPassFailure();
   }
