@@ -459,36 +459,58 @@ void Model::shareUses() {
   llvm::MapVector<Value, SmallVector<size_t, 2>> usesOf;
   for (auto [i, transfer] : llvm::enumerate(transfers))
     usesOf[transfer.value].push_back(i);
-  std::vector<Transfer> all;
-  for (auto &[value, uses] : usesOf) {
-    const Transfer &first = transfers[uses.front()];
+  /// What values may be brought to that are made and wanted in the same layouts, as those of layers are, and
+  /// the layouts in which they are made that some use may want.
+  struct Choice {
+    CandidateLayouts layouts;
+    ArrayAttr made;
+  };
+  llvm::DenseMap<Attribute, Choice> choiceOf;
+  auto choose = [&](ArrayAttr have, ArrayRef<Attribute> wants) {
+    Choice choice;
     // In whatever layout one of them asks for, or as it is made.
     SmallVector<ShardingAttr> layouts;
-    for (Attribute layout : first.have.distinct)
+    for (Attribute layout : have)
       if (!cast<ShardingAttr>(layout).isPartial())
         layouts.push_back(cast<ShardingAttr>(layout));
+    SmallVector<Attribute> made;
+    for (Attribute want : wants)
+      llvm::append_range(layouts, getLayouts(cast<ArrayAttr>(want)));
+    for (Attribute layout : have)
+      if (llvm::any_of(wants,
+                       [&](Attribute want) { return llvm::is_contained(cast<ArrayAttr>(want), layout); }))
+        made.push_back(layout);
+    choice.layouts = makeCandidateLayouts(mesh.getContext(), layouts);
+    if (made.size() * choice.layouts.distinct.size() > kMostSharedRows)
+      made.clear();
+    choice.made = ArrayAttr::get(mesh.getContext(), made);
+    return choice;
+  };
+  std::vector<Transfer> all;
+  for (auto &[value, uses] : usesOf) {
+    if (uses.size() == 1) {
+      all.push_back(transfers[uses.front()]);
+      continue;
+    }
+    const Transfer &first = transfers[uses.front()];
+    SmallVector<Attribute> key{first.have.distinct};
     int64_t begin = std::numeric_limits<int64_t>::max(), finish = 0;
     for (size_t use : uses) {
-      llvm::append_range(layouts, getLayouts(transfers[use].want.distinct));
+      key.push_back(transfers[use].want.distinct);
       auto [from, to] = getUseLife(transfers[use]);
       begin = std::min(begin, from);
       finish = std::max(finish, to);
     }
-    CandidateLayouts known = makeCandidateLayouts(mesh.getContext(), layouts);
-    if (uses.size() == 1 || known.distinct.size() == 1) {
+    auto [known, isNew] = choiceOf.try_emplace(ArrayAttr::get(mesh.getContext(), key));
+    if (isNew)
+      known->second = choose(first.have.distinct, ArrayRef(key).drop_front());
+    const Choice &choice = known->second;
+    if (choice.layouts.distinct.size() == 1) {
       for (size_t use : uses)
         all.push_back(transfers[use]);
       continue;
     }
-    // What some use may want as it is made.
-    SmallVector<Attribute> made;
-    for (Attribute layout : first.have.distinct)
-      if (llvm::any_of(uses,
-                       [&](size_t use) { return llvm::is_contained(transfers[use].want.distinct, layout); }))
-        made.push_back(layout);
-    if (made.size() * known.distinct.size() > kMostSharedRows)
-      made.clear();
-    Transfer given = addCopy(first, moves.getRows(known.distinct, ArrayAttr::get(mesh.getContext(), made)),
+    Transfer given = addCopy(first, moves.getRows(choice.layouts.distinct, choice.made),
                              NodeInfo::Kind::Shared, begin, finish);
     Transfer shared = first;
     shared.to = given.from;

@@ -144,6 +144,16 @@ private:
     moves[number] += ", " + kind + " " + printBytes(sent);
   }
   void addStatistics(int number);
+  /// printLayout of what is chosen for a node; layers have most layouts in common.
+  const std::string &print(const NodeInfo &node, int32_t candidate) {
+    const bool isOp = node.kind == NodeInfo::Kind::Op;
+    std::string &text =
+        printed[isOp ? std::pair<const void *, int32_t>(node.choices.get(), candidate)
+                     : std::pair<const void *, int32_t>(node.layouts[candidate].getAsOpaquePointer(), -1)];
+    if (text.empty())
+      text = printLayout(model, node, candidate);
+    return text;
+  }
   void printPrediction(const search::Solution &solution);
 
   Model &model;
@@ -153,6 +163,7 @@ private:
   std::map<int, std::string> moves;                     ///< by node, what its operands need
   std::vector<std::pair<std::string, unsigned>> blocks; ///< lines in order, and how often they stand
   llvm::StringMap<size_t> blockOf;
+  std::map<std::pair<const void *, int32_t>, std::string> printed;
 };
 
 /// What brings values to their users; one transfer serves all that ask for the same layout.
@@ -202,7 +213,7 @@ void Describer::addNode(int number) {
     return;
   if (node.kind == NodeInfo::Kind::Op)
     addStatistics(number);
-  const std::string layout = printLayout(model, node, candidate), kind = getKindName(node).str(),
+  const std::string &layout = print(node, candidate), kind = getKindName(node).str(),
                     name = model.getProgramName(node.name, node.function), &needs = moves[number];
   report.pins += escapeName(name) + "=" + layout + "\n";
   std::string line = kind + " '" + name + "': " + layout;
