@@ -28,6 +28,30 @@ static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &
   return applyPatternsGreedily(module, std::move(patterns), config);
 }
 
+/// apply, where nothing is left to fold: begins at the ops that some pattern begins at. What these change is
+/// looked at as usual.
+static LogicalResult applyAtRoots(ModuleOp module, void (*populate)(RewritePatternSet &)) {
+  RewritePatternSet list(module.getContext());
+  populate(list);
+  FrozenRewritePatternSet patterns(std::move(list));
+  GreedyRewriteConfig config;
+  config.enableFolding(true);
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  const auto &ofRoot = patterns.getOpSpecificNativePatterns();
+  bool isChanged = true;
+  for (int64_t i = 0; isChanged && i < config.getMaxIterations(); ++i) {
+    SmallVector<Operation *> roots;
+    module.walk([&](Operation *op) {
+      if (ofRoot.contains(op->getName()))
+        roots.push_back(op);
+    });
+    std::reverse(roots.begin(), roots.end()); // the last is looked at first
+    if (failed(applyOpPatternsGreedily(roots, patterns, config, &isChanged)))
+      return failure();
+  }
+  return success(!isChanged);
+}
+
 /// Removes what nothing uses (apply does that) and what is computed twice.
 LogicalResult normalizeModel(ModuleOp module) {
   if (failed(apply(module, populateNormalizePatterns)))
@@ -38,9 +62,11 @@ LogicalResult normalizeModel(ModuleOp module) {
 
 LogicalResult recognisePatterns(ModuleOp module) {
   for (auto populate : {populateActivationPatterns, populateNormalizationPatterns, populateRotaryPatterns,
-                        populateAttentionPatterns, populateNormalizePatterns})
-    if (failed(apply(module, populate)))
+                        populateAttentionPatterns})
+    if (failed(applyAtRoots(module, populate)))
       return failure();
+  if (failed(apply(module, populateNormalizePatterns)))
+    return failure();
   simplify(module);
   return success();
 }
