@@ -194,6 +194,24 @@ def Plan_ConvolutionOp : Plan_Op<"convolution"> {
   let hasVerifier = 1;
 }
 
+def Plan_ContractionOp : Plan_Op<"contraction"> {
+  let summary = "contraction of matrices by the device's library";
+  let description = [{
+    Buffers: A, B, [bias], workspace, C. `sizes` are batch, m, n and k; strides are of elements, from matrix to matrix, row to
+    row and column to column.
+
+    - (C1) four buffers, and one more with `bias`;
+    - (C2) four sizes of at least 1, and three strides for each of A, B and C;
+    - (C3) of a matrix's last two strides one is 1, and the other at least its extent along the first;
+    - (C4) the columns of C have stride 1 with `bias`.
+  }];
+  let arguments = (ins Plan_BufferArrayAttr:$buffers, TypeAttr:$element_type, TypeAttr:$result_type, StrAttr:$compute,
+                       DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
+                       DenseI64ArrayAttr:$c_strides, BoolAttr:$bias, StrAttr:$activation);
+  let assemblyFormat = "$buffers `:` $element_type `->` $result_type attr-dict";
+  let hasVerifier = 1;
+}
+
 def Plan_CollectiveOp : Plan_Op<"collective"> {
   let summary = "moves bytes between the ranks that differ only in `axes`";
   let description = [{

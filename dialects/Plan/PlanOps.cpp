@@ -115,6 +115,29 @@ LogicalResult ConvolutionOp::verify() {
   return success();
 }
 
+LogicalResult ContractionOp::verify() {
+  const size_t expected = 4 + (getBias() ? 1 : 0);
+  if (getBuffers().size() != expected)
+    return emitOpError("has ") << getBuffers().size() << " buffers, expected " << expected << " (C1)";
+  ArrayRef<int64_t> sizes = getSizes();
+  if (sizes.size() != 4 || llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
+    return emitOpError("has sizes [") << sizes << "], expected batch, m, n and k of at least 1 (C2)";
+  const std::tuple<const char *, ArrayRef<int64_t>, int64_t, int64_t> matrices[] = {
+      {"A", getAStrides(), sizes[1], sizes[3]},
+      {"B", getBStrides(), sizes[3], sizes[2]},
+      {"C", getCStrides(), sizes[1], sizes[2]}};
+  for (auto [name, strides, rows, columns] : matrices) {
+    if (strides.size() != 3)
+      return emitOpError("has strides [") << strides << "] of " << name << ", expected three (C2)";
+    if (!(strides[1] == 1 && strides[2] >= rows) && !(strides[2] == 1 && strides[1] >= columns))
+      return emitOpError("has strides [") << strides << "] of " << name << ", a matrix of " << rows << " x "
+                                          << columns << ", expected rows or columns without gaps (C3)";
+  }
+  if (getBias() && getCStrides()[2] != 1)
+    return emitOpError("has a bias, and strides [") << getCStrides() << "] of C (C4)";
+  return success();
+}
+
 LogicalResult CollectiveOp::verify() {
   ArrayRef<int64_t> axes = getAxes();
   if (axes.empty())

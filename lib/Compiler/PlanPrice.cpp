@@ -31,6 +31,7 @@ public:
 
   double price(plan::LaunchOp op) const;
   double price(plan::ConvolutionOp op) const;
+  double price(plan::ContractionOp op) const;
   double price(plan::CollectiveOp op) const;
   double price(plan::CopyOp op) const {
     return rank->kernelSeconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
@@ -85,6 +86,13 @@ double InstructionPricing::price(plan::ConvolutionOp op) const {
   return rank->kernelSeconds(work);
 }
 
+double InstructionPricing::price(plan::ContractionOp op) const {
+  ArrayRef<int64_t> sizes = op.getSizes();
+  return rank->kernelSeconds(cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
+                                               static_cast<double>(sizes[2]), static_cast<double>(sizes[3]),
+                                               layout::getCostType(op.getElementType())));
+}
+
 std::vector<cost::Group> InstructionPricing::groupsOf(ArrayRef<int64_t> axes) const {
   SmallVector<int64_t> sizes = mesh.getRankSizes();
   return cost::groupsOf({sizes.begin(), sizes.end()}, {axes.begin(), axes.end()});
@@ -134,6 +142,8 @@ static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, Symbo
       *sum = pricing.price(launch);
     } else if (auto convolution = dyn_cast<plan::ConvolutionOp>(op)) {
       *sum = pricing.price(convolution);
+    } else if (auto contraction = dyn_cast<plan::ContractionOp>(op)) {
+      *sum = pricing.price(contraction);
     } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
       *(sum = &own.communicating) = pricing.price(collective);
     } else if (auto send = dyn_cast<plan::SendOp>(op)) {

@@ -210,6 +210,7 @@ private:
     return success(succeeded(describeBinding(op, out)) && succeeded(placeBinding(op, out)));
   }
   void emitConvolution(ConvolutionOp op, LibraryCall &out);
+  void emitContraction(ContractionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
   FailureOr<unsigned> addFile(StringRef path, Operation *op);
@@ -360,6 +361,26 @@ void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
   out.set_writes(op.getPack() ? 1 : 2); // the packed weight; the scratchpad and the output
 }
 
+void Emitter::emitContraction(ContractionOp op, LibraryCall &out) {
+  out.set_routine("contraction");
+  Contraction &contraction = *out.mutable_contraction();
+  contraction.set_type(*getDataType(op.getElementType()));
+  contraction.set_result_type(*getDataType(op.getResultType()));
+  contraction.set_compute(op.getCompute().str());
+  ArrayRef<int64_t> sizes = op.getSizes();
+  contraction.set_batch(sizes[0]);
+  contraction.set_m(sizes[1]);
+  contraction.set_n(sizes[2]);
+  contraction.set_k(sizes[3]);
+  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
+  fill(contraction.mutable_a_strides(), op.getAStrides());
+  fill(contraction.mutable_b_strides(), op.getBStrides());
+  fill(contraction.mutable_c_strides(), op.getCStrides());
+  contraction.set_bias(op.getBias());
+  contraction.set_activation(op.getActivation().str());
+  out.set_writes(2); // the workspace and C
+}
+
 LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out) {
   out.set_kind(static_cast<Collective::Kind>(op.getKind()));
   for (int64_t axis : op.getAxes())
@@ -448,6 +469,14 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
   if (auto conv = dyn_cast<ConvolutionOp>(op)) {
     emitConvolution(conv, *out.mutable_library());
     for (Attribute buffer : conv.getBuffers())
+      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
+        return failure();
+    return success();
+  }
+  if (auto contraction = dyn_cast<ContractionOp>(op)) {
+    plan.set_version(std::max(plan.version(), 2u)); // the first that has contractions
+    emitContraction(contraction, *out.mutable_library());
+    for (Attribute buffer : contraction.getBuffers())
       if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
         return failure();
     return success();

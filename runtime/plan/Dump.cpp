@@ -181,11 +181,23 @@ std::string Dumper::launch(const Launch &l) const {
   return l.tile_scratch() ? text + " scratch " + std::to_string(l.tile_scratch()) : text;
 }
 
+static std::string describe(const Contraction &c) {
+  std::string text = std::string(dataTypeName(c.type())) + " " + std::to_string(c.batch()) + " x [" +
+                     std::to_string(c.m()) + "," + std::to_string(c.k()) + "] by [" + std::to_string(c.k()) +
+                     "," + std::to_string(c.n()) + "] -> " + dataTypeName(c.result_type()) + " in " +
+                     c.compute() + " strides " + list(c.a_strides()) + list(c.b_strides()) +
+                     list(c.c_strides());
+  text += c.bias() ? " bias" : "";
+  return c.activation().empty() ? text : text + " " + c.activation();
+}
+
 std::string Dumper::library(const LibraryCall &l) const {
   const Convolution &c = l.convolution();
   std::string text = l.routine() + "(";
   for (int i = 0; i < l.buffers_size(); ++i)
     text += (i ? ", " : "") + ref(l.buffers(i));
+  if (l.has_contraction())
+    return text + ") " + describe(l.contraction());
   text += ") " + std::string(dataTypeName(c.type())) + list(c.input()) + " by " + list(c.weight()) + " -> " +
           list(c.output()) + " strides " + list(c.strides()) + " dilations " + list(c.dilations()) +
           " pads " + list(c.pads_begin()) + list(c.pads_end()) + " group " + std::to_string(c.group());

@@ -87,6 +87,13 @@ private:
   Status checkCall(const plan::Call &call, const Scope &scope);
   Status checkLaunch(const plan::Launch &launch, const Scope &scope);
   Status checkLibrary(const plan::LibraryCall &call, const Scope &scope);
+  /// What a routine's buffers must be: their least bytes (0 of opaque ones, whose sizes are the library's and
+  /// checked at load), and what their places are multiples of. The last `writes` are written.
+  struct RoutineBuffer {
+    uint64_t least = 0, alignment = 4;
+  };
+  static Status describeRoutine(const plan::LibraryCall &call, std::vector<RoutineBuffer> &buffers,
+                                uint32_t &writes);
   Status checkCopy(const plan::Copy &copy, const Scope &scope);
   Status checkParameterIndex(const plan::Copy::FromParameter &from, const Scope &scope);
   Status checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope, bool written);
@@ -134,6 +141,12 @@ struct ConvolutionBytes {
   uint64_t input, weight, bias, output;
 };
 Status checkConvolution(const plan::Convolution &convolution, ConvolutionBytes &bytes);
+
+/// The same of a contraction.
+struct ContractionBytes {
+  uint64_t a, b, bias, c;
+};
+Status checkContraction(const plan::Contraction &contraction, ContractionBytes &bytes);
 
 } // namespace colossal::runtime
 

@@ -94,7 +94,10 @@ Status Checker::checkKind(const plan::Instruction &instruction, const Scope &sco
     COLOSSAL_RETURN_IF_ERROR(needVersion(2, "three queues"));
   switch (instruction.kind_case()) {
   case I::kLaunch: return checkLaunch(instruction.launch(), scope);
-  case I::kLibrary: return checkLibrary(instruction.library(), scope);
+  case I::kLibrary:
+    if (instruction.library().has_contraction())
+      COLOSSAL_RETURN_IF_ERROR(needVersion(2, "contractions by a library"));
+    return checkLibrary(instruction.library(), scope);
   case I::kCollective: return checkCollective(instruction.collective(), scope);
   case I::kSend: return checkPeer(instruction.send().src(), instruction.send().peer(), scope, false);
   case I::kRecv: return checkPeer(instruction.recv().dst(), instruction.recv().peer(), scope, true);
@@ -190,35 +193,54 @@ Status Checker::checkLaunch(const plan::Launch &launch, const Scope &scope) {
   return {};
 }
 
-Status Checker::checkLibrary(const plan::LibraryCall &call, const Scope &scope) {
+Status Checker::describeRoutine(const plan::LibraryCall &call, std::vector<RoutineBuffer> &buffers,
+                                uint32_t &writes) {
+  writes = 2;
+  if (call.routine() == "contraction") {
+    const plan::Contraction &contraction = call.contraction();
+    ContractionBytes bytes;
+    COLOSSAL_RETURN_IF_ERROR(checkContraction(contraction, bytes));
+    const uint64_t size = plan::elementBytes(contraction.type()),
+                   resultSize = plan::elementBytes(contraction.result_type());
+    buffers = {{bytes.a, size}, {bytes.b, size}};
+    if (contraction.bias())
+      buffers.push_back({bytes.bias, resultSize});
+    buffers.insert(buffers.end(), {{0, 4}, {bytes.c, resultSize}});
+    return {};
+  }
   if (call.routine() != "convolution" && call.routine() != "convolution.pack")
     return {Code::Unsupported, "this runtime has no library routine '" + call.routine() + "'"};
   ConvolutionBytes bytes;
   COLOSSAL_RETURN_IF_ERROR(checkConvolution(call.convolution(), bytes));
-  std::vector<uint64_t> least;
-  uint32_t writes = 1;
-  if (call.routine() == "convolution") {
-    least = {bytes.input,
-             0}; // the packed weight's and the scratchpad's sizes are the library's, checked at load
-    if (call.convolution().bias())
-      least.push_back(bytes.bias);
-    least.insert(least.end(), {0, bytes.output});
-    writes = 2;
-  } else {
-    least = {bytes.weight, 0};
+  if (call.routine() == "convolution.pack") {
+    writes = 1;
+    buffers = {{bytes.weight, 4}, {0, 4}};
+    return {};
   }
-  if (static_cast<size_t>(call.buffers_size()) != least.size() || call.writes() != writes)
-    return invalid("routine '" + call.routine() + "' takes " + std::to_string(least.size()) +
+  buffers = {{bytes.input, 4}, {0, 4}};
+  if (call.convolution().bias())
+    buffers.push_back({bytes.bias, 4});
+  buffers.insert(buffers.end(), {{0, 4}, {bytes.output, 4}});
+  return {};
+}
+
+Status Checker::checkLibrary(const plan::LibraryCall &call, const Scope &scope) {
+  std::vector<RoutineBuffer> expected;
+  uint32_t writes = 0;
+  COLOSSAL_RETURN_IF_ERROR(describeRoutine(call, expected, writes));
+  if (static_cast<size_t>(call.buffers_size()) != expected.size() || call.writes() != writes)
+    return invalid("routine '" + call.routine() + "' takes " + std::to_string(expected.size()) +
                    " buffers and writes " + std::to_string(writes) + ", and is given " +
                    std::to_string(call.buffers_size()) + " and " + std::to_string(call.writes()));
   const int firstWritten = call.buffers_size() - static_cast<int>(writes);
   for (int i = 0; i < call.buffers_size(); ++i) {
+    const RoutineBuffer &needed = expected[static_cast<size_t>(i)];
     COLOSSAL_RETURN_IF_ERROR(
         checkRef(call.buffers(i), "buffer " + std::to_string(i), scope, i >= firstWritten));
-    if (call.buffers(i).bytes() < least[i])
+    if (call.buffers(i).bytes() < needed.least)
       return invalid("buffer " + std::to_string(i) + " has " + std::to_string(call.buffers(i).bytes()) +
-                     " bytes and needs " + std::to_string(least[i]));
-    if (!isAligned(call.buffers(i), 4, scope))
+                     " bytes and needs " + std::to_string(needed.least));
+    if (!isAligned(call.buffers(i), needed.alignment, scope))
       return invalid("buffer " + std::to_string(i) + " is not aligned");
     for (int other = 0; other < i && i >= firstWritten; ++other)
       if (overlap(call.buffers(i), call.buffers(other), scope))

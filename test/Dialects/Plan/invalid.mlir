@@ -116,6 +116,41 @@ plan.program @main infer {
 // -----
 
 plan.program @main infer {
+  // expected-error@+1 {{has 5 buffers, expected 4 (C1)}}
+  plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 4, 2, 3>, a_strides = array<i64: 0, 3, 1>, b_strides = array<i64: 0, 2, 1>, c_strides = array<i64: 0, 2, 1>, bias = false, activation = ""}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has sizes [1, 0, 2, 3], expected batch, m, n and k of at least 1 (C2)}}
+  plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 0, 2, 3>, a_strides = array<i64: 0, 3, 1>, b_strides = array<i64: 0, 2, 1>, c_strides = array<i64: 0, 2, 1>, bias = false, activation = ""}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has strides [2, 1] of B, expected three (C2)}}
+  plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 4, 2, 3>, a_strides = array<i64: 0, 3, 1>, b_strides = array<i64: 2, 1>, c_strides = array<i64: 0, 2, 1>, bias = false, activation = ""}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has strides [0, 2, 1] of A, a matrix of 4 x 3, expected rows or columns without gaps (C3)}}
+  plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 4, 2, 3>, a_strides = array<i64: 0, 2, 1>, b_strides = array<i64: 0, 2, 1>, c_strides = array<i64: 0, 2, 1>, bias = false, activation = ""}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has a bias, and strides [0, 1, 4] of C (C4)}}
+  plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 4, 2, 3>, a_strides = array<i64: 0, 3, 1>, b_strides = array<i64: 0, 2, 1>, c_strides = array<i64: 0, 1, 4>, bias = true, activation = ""}
+}
+
+// -----
+
+plan.program @main infer {
   // expected-error@+1 {{needs at least one mesh axis (C1)}}
   plan.collective all_gather() [] <@a[0, 64]> -> <@a[64, 64]> : f32 {sizes = array<i64: 16>, src_strides = array<i64: 1>, dst_strides = array<i64: 1>}
 }
