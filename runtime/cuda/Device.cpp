@@ -114,6 +114,7 @@ CudaDevice::~CudaDevice() {
   if (!context || !makeCurrent().ok())
     return;
   scratch.reset();
+  contractions.reset();
   if (scratchFree)
     (void)library->cuEventDestroy_v2(scratchFree);
   RegisteredPages &all = registeredPages();
@@ -213,8 +214,13 @@ Status CudaDevice::loadImage(plan::ByteView code, std::shared_ptr<Image> &image)
   return images->load(library, gpu, code, image);
 }
 
-Status CudaDevice::createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &) {
-  return {Code::Unsupported, "the device 'cuda' has no library routine '" + call.routine() + "'"};
+Status CudaDevice::createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) {
+  if (!call.has_contraction())
+    return {Code::Unsupported, "the device 'cuda' has no library routine '" + call.routine() + "'"};
+  COLOSSAL_RETURN_IF_ERROR(makeCurrent());
+  if (!contractions)
+    COLOSSAL_RETURN_IF_ERROR(Contractions::create(library, gpu, contractions));
+  return contractions->createRoutine(call, routine);
 }
 
 Status CudaDevice::waitForScratch(cuda::Stream stream) {

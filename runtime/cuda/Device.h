@@ -3,6 +3,7 @@
 #define COLOSSAL_RUNTIME_CUDA_DEVICE_H
 
 #include "runtime/cuda/Image.h"
+#include "runtime/cuda/cublaslt/Contractions.h"
 #include "runtime/device/Registry.h"
 
 namespace colossal::runtime {
@@ -56,6 +57,7 @@ private:
   std::shared_ptr<CudaImageCache> images;
   cuda::Context context = nullptr;
   std::map<uintptr_t, cuda::DevicePointer> pages; // of words, by host address
+  std::unique_ptr<Contractions> contractions; // once a routine asked for them; routines end before
   std::unique_ptr<Allocation> scratch;
   uint64_t scratchStride = 0, scratchBlocks = 0;
   cuda::Event scratchFree = nullptr;

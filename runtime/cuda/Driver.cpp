@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Gpu.h"
+#include "runtime/cuda/cublaslt/Library.h"
 
 #include <cstdlib>
 
@@ -64,6 +65,11 @@ public:
         inventory.found.push_back(gpu.describe() + ", " + std::to_string(gpu.memory >> 20) + " MiB, " +
                                   std::to_string(gpu.multiprocessors) + " multiprocessors");
     }
+    const CublasLtLibrary *contractions = nullptr;
+    if (Status status = CublasLtLibrary::open(*library, contractions); status.ok())
+      inventory.versions.push_back({"cuBLASLt", contractions->version()});
+    else
+      inventory.missing.push_back(status.message());
     if (library->deviceCount() == 0)
       inventory.missing.push_back("the driver finds no GPU");
     return inventory;

@@ -23,6 +23,8 @@ public:
   const cuda::Functions *operator->() const { return &functions; }
   /// Newest CUDA that the driver knows: "13.0".
   std::string version() const;
+  /// The same as a number: 13000.
+  int versionNumber() const { return number; }
   int deviceCount() const { return count; }
   /// Whether what was opened stands in for a driver (test/Emulation/driver).
   bool emulated() const { return emulatedInstructions != nullptr; }

@@ -1,6 +1,7 @@
 // Streams, events and host tasks.
 #include "runtime/cuda/Queue.h"
 
+#include "runtime/cuda/Routine.h"
 #include "runtime/execute/Wait.h"
 
 #include <chrono>
@@ -96,8 +97,9 @@ Status CudaQueue::launch(const KernelLaunch &launch) {
   return device.launch(launch, stream);
 }
 
-Status CudaQueue::call(Routine &, void *const *, uint32_t) {
-  return {Code::Internal, "a GPU's queue was given a routine, and there are none"};
+Status CudaQueue::call(Routine &routine, void *const *buffers, uint32_t count) {
+  COLOSSAL_RETURN_IF_ERROR(device.makeCurrent());
+  return static_cast<CudaRoutine &>(routine).enqueue(stream, buffers, count, recording);
 }
 
 Status CudaQueue::copy(void *destination, const void *source, uint64_t bytes) {

@@ -1,10 +1,12 @@
 // Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE
-// [hang|crash|plain|stages|waits|train [A B]]
+// [hang|crash|plain|contraction|stages|waits|train [A B]]
 //
 // On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
 // a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
 //
 // With plain, one rank alone computes y[48] = 2 (3 x + 1) on two queues, without collectives.
+//
+// With contraction, one rank computes c[8,16] = relu(a[8,64] b[64,16] + bias[16]) by the device's library.
 //
 // With stages, two of two ranks: x[8] is doubled on the one, and goes to the other, which adds its rank's
 // number. With waits, the first rank never comes to sending it.
@@ -50,6 +52,50 @@ int writePlain(const std::string &file) {
                  {constant(2), constant(0), constant(48)}, 3);
   builder.infer().mutable_body(2)->set_queue(1);
   builder.infer().mutable_body(2)->add_waits(1);
+  Status status = builder.validate();
+  if (status.ok())
+    status = builder.write(file);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+int writeContraction(const std::string &file) {
+  PlanBuilder builder;
+  plan::LibraryCall &call = *builder.add("/matmul/MatMul").mutable_library();
+  call.set_routine("contraction");
+  plan::Contraction &c = *call.mutable_contraction();
+  c.set_type(plan::F32);
+  c.set_result_type(plan::F32);
+  c.set_compute("f32");
+  c.set_batch(1);
+  c.set_m(8);
+  c.set_n(16);
+  c.set_k(64);
+  for (uint64_t stride : {0, 64, 1})
+    c.add_a_strides(stride);
+  for (uint64_t stride : {0, 16, 1})
+    c.add_b_strides(stride);
+  for (uint64_t stride : {0, 16, 1})
+    c.add_c_strides(stride);
+  c.set_bias(true);
+  c.set_activation("relu");
+  uint64_t offset = 0;
+  auto place = [&](const char *name, uint64_t elements) {
+    const uint64_t at = offset;
+    offset += 8192;
+    if (std::strcmp(name, "c") == 0)
+      builder.output(name, plan::F32, {elements}, builder.box({elements}), at);
+    else
+      builder.input(name, plan::F32, {elements}, builder.box({elements}), at);
+    return builder.buffer(PlanBuilder::io, at, elements * 4);
+  };
+  *call.add_buffers() = place("a", 512);
+  *call.add_buffers() = place("b", 1024);
+  *call.add_buffers() = place("bias", 16);
+  *call.add_buffers() = builder.buffer(PlanBuilder::activations, 0, 4096);
+  *call.add_buffers() = place("c", 128);
+  call.set_writes(2);
   Status status = builder.validate();
   if (status.ok())
     status = builder.write(file);
@@ -142,12 +188,14 @@ int writeStages(const std::string &file, bool waits) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|stages|waits|train [A B]]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|contraction|stages|waits|train [A B]]\n", argv[0]);
     return 2;
   }
   const std::string what = argc > 2 ? argv[2] : "";
   if (what == "plain")
     return writePlain(argv[1]);
+  if (what == "contraction")
+    return writeContraction(argv[1]);
   if (what == "train")
     return writeTraining(argv[1], argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : 1,
                          argc > 4 ? static_cast<uint32_t>(std::atoi(argv[4])) : 1);

@@ -19,6 +19,7 @@ expect() {
 
 COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/plain.cplan" plain
 COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/ranks.cplan"
+COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/contraction.cplan" contraction
 run=$build/bin/colossal-run
 
 # Without a driver: what is missing, and nothing else goes wrong. Where there is one, this is not tried.
@@ -67,4 +68,20 @@ code=0
 timeout 20 $emulated 2 sh -c '[ $RANK = 1 ] && exit 7; sleep 60' || code=$?
 [ $code = 7 ] || fail "a process that fails: exit $code"
 
-"$python" "$here/cuda_faults.py" --build "$build" "$scratch/plain.cplan" "$scratch/ranks.cplan"
+# Without cuBLASLt: plans that do without it run, and the others say what to install.
+mkdir -p "$scratch/driver"
+ln -sf "$build"/lib/emulated/libcuda.so.1 "$scratch/driver/"
+if ! ldconfig -p 2>/dev/null | grep -q 'libcublasLt\.so'; then
+  LD_LIBRARY_PATH=$scratch/driver "$run" "$scratch/plain.cplan" --random-inputs 1 > /dev/null
+  code=0
+  LD_LIBRARY_PATH=$scratch/driver "$run" "$scratch/contraction.cplan" --random-inputs 1 2> "$scratch/library.txt" || code=$?
+  [ $code = 5 ] || fail "without cuBLASLt: exit $code"
+  expect 'cuBLASLt cannot be opened: libcublasLt.so.13' "$scratch/library.txt"
+  expect "install NVIDIA's cuBLAS" "$scratch/library.txt"
+  LD_LIBRARY_PATH=$scratch/driver "$run" --devices > "$scratch/devices.txt"
+  expect 'missing: cuBLASLt cannot be opened' "$scratch/devices.txt"
+fi
+$emulated 1 "$run" --devices > "$scratch/devices.txt"
+expect 'cuBLASLt: 13.0.0' "$scratch/devices.txt"
+
+"$python" "$here/cuda_faults.py" --build "$build" "$scratch/plain.cplan" "$scratch/ranks.cplan" "$scratch/contraction.cplan"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the first call of each of the driver's functions fail, in runs of some plans on an emulated GPU. A run has to end soon
+"""Makes the first call of each function of the driver and of cuBLASLt fail, in runs of some plans on an emulated GPU. A run has to end soon
 with an error that names the call; where the plan does without it, or it only cleans up, as if nothing had been. Each
 function that does more than clean up has to be called by one of the plans.
 
@@ -13,12 +13,15 @@ import subprocess
 import sys
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2]
+LIBRARIES = {"runtime/cuda/Abi.h": (r"^  X\((cu\w+),", "COLOSSAL_EMULATED_GPU_FAIL", 1),  # invalid value
+             "runtime/cuda/cublaslt/Abi.h": (r"^  X\(Result, (cublas\w+),", "COLOSSAL_EMULATED_CUBLASLT_FAIL", 14)}  # internal error
 # Whose failure changes nothing that is computed, and after which the run goes on: what is given back at the end, and words.
 CLEANING = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload", "cuStreamDestroy_v2", "cuEventDestroy_v2",
-            "cuGraphExecDestroy", "cuGraphDestroy", "cuDevicePrimaryCtxRelease_v2", "cuGetErrorName", "cuGetErrorString"}
-# Called after an error only, or to end, or by what these plans have not (the zeros of a permutation over NCCL).
-UNUSED = {"cuMemGetInfo_v2", "cuStreamSynchronize", "cuMemsetD8Async"}
-INVALID_VALUE = 1
+            "cuGraphExecDestroy", "cuGraphDestroy", "cuDevicePrimaryCtxRelease_v2", "cuGetErrorName", "cuGetErrorString",
+            "cublasLtDestroy", "cublasLtMatmulDescDestroy", "cublasLtMatrixLayoutDestroy", "cublasLtMatmulPreferenceDestroy"}
+# Called after an error only, or to end, or by what these plans have not (the zeros of a permutation over NCCL), or for what
+# was timed before (and then the library's advice is taken instead).
+UNUSED = {"cuMemGetInfo_v2", "cuStreamSynchronize", "cuMemsetD8Async", "cublasLtMatmulAlgoCheck"}
 
 
 def main():
@@ -26,16 +29,18 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("plans", nargs="+")
     arguments = parser.parse_args()
-    header = (TOOLS / "runtime" / "cuda" / "Abi.h").read_text()
-    symbols = re.findall(r"^  X\((cu\w+),", header, re.M)
-    assert len(symbols) > 40, symbols
+    symbols = []
+    for header, (pattern, variable, error) in LIBRARIES.items():
+        found = re.findall(pattern, (TOOLS / header).read_text(), re.M)
+        assert len(found) > 10, found
+        symbols += [(symbol, variable, error) for symbol in found]
     bad = []
-    for symbol in symbols:
+    for symbol, variable, error in symbols:
         named = False
         for plan in arguments.plans:
             run = [str(TOOLS / "tools" / "on-emulated-gpus"), "--build", str(arguments.build), "1",
                    str(arguments.build / "bin" / "colossal-run"), plan, "--random-inputs", "1", "--benchmark", "3", "--warm-up", "0", "--json"]
-            environment = dict(os.environ, COLOSSAL_EMULATED_GPU_FAIL=f"{symbol}@1={INVALID_VALUE}")
+            environment = dict(os.environ, **{variable: f"{symbol}@1={error}"})
             try:
                 done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
             except subprocess.TimeoutExpired:
