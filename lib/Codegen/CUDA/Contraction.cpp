@@ -1,6 +1,7 @@
 // Tiles of 64 x 32, four by four sums to a thread, eight steps of k in shared memory at a time.
 #include "Contraction.h"
 
+#include "LibraryContraction.h"
 #include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -280,6 +281,11 @@ kernel::GeneratedKernel nvidia::generateContraction(MLIRContext &context, const 
 LogicalResult nvidia::lowerContraction(const BlockTeam &team, schedule::LoweringContext &context,
                                        schedule::FusionGroup &group) {
   auto op = dyn_cast<ContractOp>(group.routine);
+  if (op && isOfLibrary(op)) {
+    auto called = callLibrary(context, group);
+    if (failed(called) || *called)
+      return success(succeeded(called));
+  }
   auto computes = [](Type type) { return !isNarrow(type) && !type.isInteger(1) && type.isIntOrFloat(); };
   if (!op || group.ops.size() != 1 || schedule::tensorOf(op.getResult()).getNumElements() == 0 ||
       schedule::tensorOf(op.getLhs()).getNumElements() == 0 || !computes(elementTypeOf(op.getLhs())) ||

@@ -1,4 +1,5 @@
-// Contractions on GPUs without a library: a block computes a tile of the result, for any types and strides.
+// Contractions on GPUs: by the library, or where it lacks types or strides by a kernel whose blocks compute a
+// tile of the result each.
 #ifndef COLOSSAL_LIB_CODEGEN_CUDA_CONTRACTION_H
 #define COLOSSAL_LIB_CODEGEN_CUDA_CONTRACTION_H
 
@@ -25,7 +26,8 @@ struct ContractionShape {
 kernel::GeneratedKernel generateContraction(mlir::MLIRContext &context, const BlockTeam &team,
                                             const ContractionShape &shape);
 
-/// A group of a colossal.contract; others are handed back to be computed by element code.
+/// A group of a colossal.contract; what neither the library nor the kernel takes is handed back to be
+/// computed by element code.
 mlir::LogicalResult lowerContraction(const BlockTeam &team, schedule::LoweringContext &context,
                                      schedule::FusionGroup &group);
 

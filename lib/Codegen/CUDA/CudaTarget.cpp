@@ -2,6 +2,7 @@
 #include "CudaTarget.h"
 
 #include "Contraction.h"
+#include "LibraryContraction.h"
 #include "PtxCompiler.h"
 
 #include "colossal/Schedule/LoweringTable.h"
@@ -39,6 +40,16 @@ private:
 };
 
 } // namespace
+
+codegen::Epilogue CudaTarget::epilogueOf(Operation *routine) const {
+  auto contraction = dyn_cast<ContractOp>(routine);
+  return contraction && isOfLibrary(contraction) ? codegen::Epilogue::Listed : codegen::Epilogue::None;
+}
+
+bool CudaTarget::fitsEpilogue(Operation *routine, ArrayRef<Operation *> ops) const {
+  auto contraction = dyn_cast<ContractOp>(routine);
+  return contraction && fitsLibrary(contraction, ops);
+}
 
 void CudaTarget::registerLowerings(schedule::LoweringTable &table) const {
   table.set(schedule::GroupKind::Contraction,

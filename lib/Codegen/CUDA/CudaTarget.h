@@ -1,8 +1,8 @@
 //===- CudaTarget.h - the target `cuda` -------------------------------------===//
 //
 // The neutral generators with the threads of a block as their team compute everything but contractions, which
-// have a kernel of their own; convolutions and attention by their element code. Plans hold PTX, and a cubin
-// where an assembler is.
+// the vendor's library computes, or where it cannot a kernel of their own; convolutions and attention by
+// their element code. Plans hold PTX, and a cubin where an assembler is.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H
@@ -22,8 +22,9 @@ public:
   llvm::StringRef name() const override { return "cuda"; }
   std::string spelling() const override { return "cuda:" + chip.name; }
   void prepare(mlir::func::FuncOp) const override {}
-  codegen::Epilogue epilogueOf(mlir::Operation *) const override { return codegen::Epilogue::None; }
-  bool fitsEpilogue(mlir::Operation *, llvm::ArrayRef<mlir::Operation *>) const override { return false; }
+  /// What the library does on a contraction's result.
+  codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
+  bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const override;
   unsigned maxGroupSize() const override { return 48; }
   /// What the driver aligns its own allocations to.
   int64_t alignment() const override { return 256; }
