@@ -9,11 +9,11 @@ llvm::Expected<std::shared_ptr<const codegen::Target>> codegen::createTarget(llv
                                                                              llvm::StringRef processor) {
   auto [kind, named] = name.split(':');
   if ((kind != "cpu" && kind != "cuda") || name.ends_with(":"))
-    return llvm::createStringError(
-        "unknown target '" + name.str() +
-        "'; known are cpu, for this host, cpu:NAME, LLVM's name of a processor, "
-        "such as cpu:x86-64-v3, and cuda:NAME, a generation of NVIDIA's GPUs, such "
-        "as cuda:sm_90");
+    return llvm::createStringError("unknown target '" + name.str() +
+                                   "'; known are cpu, for this host, cpu:NAME, LLVM's name of a processor, "
+                                   "such as cpu:x86-64-v3, cuda, for NVIDIA's GPUs of several generations, "
+                                   "and cuda:NAME, for one, such as "
+                                   "cuda:sm_90");
   if (!named.empty() && !processor.empty())
     return llvm::createStringError("target '" + name.str() + "' names a processor already; leave '" +
                                    processor.str() + "' out");
@@ -21,11 +21,11 @@ llvm::Expected<std::shared_ptr<const codegen::Target>> codegen::createTarget(llv
     named = processor;
   if (kind == "cuda") {
     if (named.empty())
-      return llvm::createStringError("target 'cuda' needs a generation of GPUs: cuda:sm_90");
+      return std::make_shared<const nvidia::CudaTarget>(nvidia::Chip::all());
     llvm::Expected<nvidia::Chip> chip = nvidia::Chip::create(named);
     if (!chip)
       return chip.takeError();
-    return std::make_shared<const nvidia::CudaTarget>(std::move(*chip));
+    return std::make_shared<const nvidia::CudaTarget>(std::vector{std::move(*chip)});
   }
   llvm::Expected<cpu::Processor> found = cpu::Processor::create(named.empty() ? "host" : named);
   if (!found)
@@ -37,8 +37,9 @@ std::vector<std::string> codegen::listTargets() {
   std::vector<std::string> names{"cpu"};
   for (const std::string &processor : cpu::Processor::getNames())
     names.push_back("cpu:" + processor);
-  for (const std::string &chip : nvidia::Chip::names())
-    names.push_back("cuda:" + chip);
+  names.push_back("cuda");
+  for (const nvidia::Chip &chip : nvidia::Chip::all())
+    names.push_back("cuda:" + chip.name);
   return names;
 }
 

@@ -146,6 +146,21 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
   return success();
 }
 
+/// "kernels: for sm_80 (cubin, PTX), sm_90 (cubin, PTX)", and what to know of them.
+static std::string describeImages(const codegen::GeneratedCode &code) {
+  std::string text;
+  StringRef last;
+  for (const codegen::CodeImage &image : code.images) {
+    const char *format = image.format == codegen::CodeImage::Format::Cubin ? "cubin"
+                         : image.format == codegen::CodeImage::Format::Ptx ? "PTX"
+                                                                           : "ELF";
+    text += image.architecture == last ? ", " : last.empty() ? "" : "), ";
+    text += image.architecture == last ? format : image.architecture + " (" + format;
+    last = image.architecture;
+  }
+  return "kernels: for " + text + ")" + (code.note.empty() ? "" : "; " + code.note) + "\n";
+}
+
 /// Puts the images of all kernels into the plan's code section, as its one module.
 static void addImages(CompileResult &result) {
   const std::vector<codegen::CodeImage> &images = result.code.images;
@@ -173,6 +188,8 @@ static void addImages(CompileResult &result) {
     }
     result.images += image.bytes;
   }
+  if (!isHosts)
+    result.layout.summary += describeImages(result.code);
 }
 
 LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {

@@ -36,11 +36,12 @@ protected:
     ASSERT_TRUE(tried.op);
     llvm::Expected<kernel::GeneratedKernel> generated = tried.generate(team);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
-    nvidia::PtxCompiler compiler(chip, 0);
+    nvidia::PtxCompiler compiler({chip}, 0);
     const std::string symbol = compiler.add(*generated->module, "team");
     EXPECT_EQ(compiler.add(*generated->module, "again"), symbol);
-    llvm::Expected<std::string> ptx = compiler.finish();
-    ASSERT_TRUE(bool(ptx)) << llvm::toString(ptx.takeError());
+    llvm::Expected<std::vector<std::string>> texts = compiler.finish();
+    ASSERT_TRUE(bool(texts)) << llvm::toString(texts.takeError());
+    const std::string *ptx = &texts->front();
     ptx::Module::Diagnostics refused;
     std::unique_ptr<ptx::Module> module = ptx::Module::load(*ptx, refused);
     for (const ptx::Module::Diagnostic &diagnostic : refused)

@@ -42,6 +42,7 @@ struct GeneratedCode {
   std::string triple, cpu;           ///< LLVM's
   std::vector<std::string> features; ///< that the processor must have
   size_t kernels = 0;
+  std::string note = {}; ///< what the user should know of the images; mostly empty
 };
 
 /// Kernels on their way to the images of a plan. They are compiled while others are still generated.

@@ -20,9 +20,9 @@ llvm::Expected<Chip> Chip::create(llvm::StringRef name) {
   return llvm::createStringError("no GPU is known as '" + name.str() + "'; known are " + known);
 }
 
-std::vector<std::string> Chip::names() {
-  std::vector<std::string> names;
+std::vector<Chip> Chip::all() {
+  std::vector<Chip> chips;
   for (const Row &row : rows)
-    names.push_back(row.name);
-  return names;
+    chips.push_back({row.name, row.feature});
+  return chips;
 }

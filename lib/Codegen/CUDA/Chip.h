@@ -15,7 +15,8 @@ struct Chip {
   std::string feature; ///< LLVM's name of the oldest PTX that knows it: "+ptx80"
 
   static llvm::Expected<Chip> create(llvm::StringRef name);
-  static std::vector<std::string> names();
+  /// All that are known, the oldest first.
+  static std::vector<Chip> all();
 };
 
 constexpr llvm::StringLiteral triple = "nvptx64-nvidia-cuda";

@@ -4,8 +4,11 @@
 #include "Contraction.h"
 #include "LibraryContraction.h"
 #include "PtxCompiler.h"
+#include "Toolkit.h"
 
 #include "colossal/Schedule/LoweringTable.h"
+
+#include <future>
 
 using namespace mlir;
 using namespace colossal;
@@ -15,29 +18,48 @@ namespace {
 
 class CudaImages final : public codegen::ImageBuilder {
 public:
-  CudaImages(const Chip &chip, unsigned threads) : chip(chip), compiler(chip, threads) {}
+  CudaImages(const std::vector<Chip> &chips, unsigned threads) : chips(chips), compiler(chips, threads) {}
 
   std::string add(ModuleOp module, StringRef name) override { return compiler.add(module, name); }
-  llvm::Expected<codegen::GeneratedCode> finish() override {
-    llvm::Expected<std::string> ptx = compiler.finish();
-    if (!ptx)
-      return ptx.takeError();
-    codegen::GeneratedCode code{{}, nvidia::triple.str(), chip.name, {}, compiler.kernels()};
-    if (ptx->empty())
-      return code;
-    llvm::Expected<std::string> cubin = assemble(*ptx, chip);
-    if (!cubin)
-      return cubin.takeError();
-    if (!cubin->empty())
-      code.images.push_back({codegen::CodeImage::Format::Cubin, chip.name, std::move(*cubin)});
-    code.images.push_back({codegen::CodeImage::Format::Ptx, chip.name, *ptx + '\0'});
-    return code;
-  }
+  llvm::Expected<codegen::GeneratedCode> finish() override;
 
 private:
-  const Chip chip;
+  const std::vector<Chip> chips;
   PtxCompiler compiler;
 };
+
+llvm::Expected<codegen::GeneratedCode> CudaImages::finish() {
+  llvm::Expected<std::vector<std::string>> texts = compiler.finish();
+  if (!texts)
+    return texts.takeError();
+  codegen::GeneratedCode code{{}, nvidia::triple.str(), "", {}, compiler.kernels(), ""};
+  for (const Chip &chip : chips)
+    code.cpu += (code.cpu.empty() ? "" : ", ") + chip.name;
+  if (compiler.kernels() == 0)
+    return code;
+  std::vector<std::future<llvm::Expected<std::string>>> cubins;
+  for (auto [chip, text] : llvm::zip_equal(chips, *texts))
+    cubins.push_back(
+        std::async(std::launch::async, [&chip = chip, &text = text] { return assemble(text, chip); }));
+  llvm::Error error = llvm::Error::success();
+  for (auto [chip, text, assembled] : llvm::zip_equal(chips, *texts, cubins)) {
+    llvm::Expected<std::string> cubin = assembled.get();
+    if (!cubin) {
+      error = llvm::joinErrors(std::move(error), cubin.takeError());
+      continue;
+    }
+    if (cubin->empty())
+      code.note =
+          std::string("PTX alone, which the driver compiles when the plan is opened: no ptxas is found; ") +
+          installToolkit;
+    else
+      code.images.push_back({codegen::CodeImage::Format::Cubin, chip.name, std::move(*cubin)});
+    code.images.push_back({codegen::CodeImage::Format::Ptx, chip.name, text + '\0'});
+  }
+  if (error)
+    return error;
+  return code;
+}
 
 } // namespace
 
@@ -61,5 +83,5 @@ void CudaTarget::registerLowerings(schedule::LoweringTable &table) const {
 std::unique_ptr<codegen::ImageBuilder> CudaTarget::createImages(MLIRContext &context,
                                                                 unsigned threads) const {
   loadKernelDialects(context);
-  return std::make_unique<CudaImages>(chip, threads);
+  return std::make_unique<CudaImages>(chips, threads);
 }

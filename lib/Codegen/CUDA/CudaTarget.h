@@ -17,10 +17,11 @@ namespace colossal::nvidia {
 
 class CudaTarget final : public codegen::Target {
 public:
-  explicit CudaTarget(Chip chip) : chip(std::move(chip)) {}
+  /// For one generation of GPUs, or for several: then plans hold images for each.
+  explicit CudaTarget(std::vector<Chip> chips) : chips(std::move(chips)) {}
 
   llvm::StringRef name() const override { return "cuda"; }
-  std::string spelling() const override { return "cuda:" + chip.name; }
+  std::string spelling() const override { return chips.size() == 1 ? "cuda:" + chips[0].name : "cuda"; }
   void prepare(mlir::func::FuncOp) const override {}
   /// What the library does on a contraction's result.
   codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
@@ -41,7 +42,7 @@ public:
                                                       unsigned threads) const override;
 
 private:
-  Chip chip;
+  std::vector<Chip> chips;
   BlockTeam block{128};
 };
 

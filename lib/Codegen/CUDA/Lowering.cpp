@@ -2,6 +2,7 @@
 #include "PtxCompiler.h"
 
 #include "BlockTeam.h"
+#include "Toolkit.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -29,9 +30,6 @@
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
@@ -109,19 +107,6 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine(const Chip &chip) {
       target, chip.name, chip.feature, options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
-/// Where a toolkit has libdevice; empty if none is found.
-std::string findLibdevice() {
-  std::vector<std::string> roots;
-  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (auto root = llvm::sys::Process::GetEnv(variable))
-      roots.push_back(*root);
-  roots.push_back("/usr/local/cuda");
-  for (const std::string &root : roots)
-    if (std::string path = root + "/nvvm/libdevice/libdevice.10.bc"; llvm::sys::fs::exists(path))
-      return path;
-  return {};
-}
-
 /// Brings in what the module calls of libdevice.
 llvm::Error linkLibdevice(llvm::Module &module) {
   std::string needed;
@@ -132,9 +117,8 @@ llvm::Error linkLibdevice(llvm::Module &module) {
     return llvm::Error::success();
   const std::string path = findLibdevice();
   if (path.empty())
-    return llvm::createStringError(
-        "it needs libdevice (" + needed +
-        "), which is part of the CUDA toolkit: install it, or say by CUDA_HOME where it is");
+    return llvm::createStringError("it needs libdevice (" + needed +
+                                   "), which is part of the CUDA toolkit: " + installToolkit);
   llvm::SMDiagnostic diagnostic;
   std::unique_ptr<llvm::Module> library = llvm::parseIRFile(path, diagnostic, module.getContext());
   if (!library)

@@ -2,6 +2,7 @@
 #include "PtxCompiler.h"
 
 #include "BlockTeam.h"
+#include "Toolkit.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
@@ -38,19 +39,24 @@ llvm::Expected<std::string> compileBytecode(StringRef bytecode, const Chip &chip
 
 struct PtxCompiler::Implementation {
   struct Job {
-    std::string bytecode, symbol, text, error;
+    std::string bytecode, symbol, error;
+    std::vector<std::string> texts; // by chip
   };
   void run(Job &job) {
     if (stopping)
       return;
-    if (llvm::Expected<std::string> text = compileBytecode(job.bytecode, chip, job.symbol))
-      job.text = std::move(*text);
-    else
-      job.error = llvm::toString(text.takeError());
+    for (const Chip &chip : chips) {
+      llvm::Expected<std::string> text = compileBytecode(job.bytecode, chip, job.symbol);
+      if (!text) {
+        job.error = llvm::toString(text.takeError());
+        break;
+      }
+      job.texts.push_back(std::move(*text));
+    }
     std::string().swap(job.bytecode);
   }
 
-  Chip chip;
+  std::vector<Chip> chips;
   std::map<std::string, std::string> symbols; // digest of the content -> symbol
   std::deque<Job> jobs;
   std::atomic<bool> stopping = false; // what waits is not compiled any more
@@ -58,8 +64,9 @@ struct PtxCompiler::Implementation {
       pool; // null: all on the caller's thread; ends before what its tasks use
 };
 
-PtxCompiler::PtxCompiler(Chip chip, unsigned threads) : implementation(std::make_unique<Implementation>()) {
-  implementation->chip = std::move(chip);
+PtxCompiler::PtxCompiler(std::vector<Chip> chips, unsigned threads)
+    : implementation(std::make_unique<Implementation>()) {
+  implementation->chips = std::move(chips);
   if (threads)
     implementation->pool = std::make_unique<llvm::StdThreadPool>(llvm::hardware_concurrency(threads));
 }
@@ -78,7 +85,8 @@ std::string PtxCompiler::add(ModuleOp module, StringRef name) {
   llvm::raw_string_ostream stream(bytecode);
   (void)writeBytecodeToFile(module, stream); // fails for versions that are asked for only
   llvm::SHA256 hash;
-  hash.update(state.chip.name);
+  for (const Chip &chip : state.chips)
+    hash.update(chip.name);
   hash.update(bytecode);
   const std::string digest = llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
   std::string symbol;
@@ -96,7 +104,7 @@ std::string PtxCompiler::add(ModuleOp module, StringRef name) {
     if (succeeded(verify(module)))
       invalid.clear();
   }
-  state.jobs.push_back({std::move(bytecode), known->second, "", ""});
+  state.jobs.push_back({std::move(bytecode), known->second, "", {}});
   Implementation::Job &job = state.jobs.back();
   if (!invalid.empty())
     job.error = "kernel " + job.symbol + " is invalid: " + invalid;
@@ -107,30 +115,31 @@ std::string PtxCompiler::add(ModuleOp module, StringRef name) {
   return known->second;
 }
 
-llvm::Expected<std::string> PtxCompiler::finish() {
+llvm::Expected<std::vector<std::string>> PtxCompiler::finish() {
   Implementation &state = *implementation;
   if (state.pool)
     state.pool->wait();
-  std::map<std::string, const std::string *> texts;
+  std::map<std::string, const Implementation::Job *> jobs;
   std::string errors;
   for (const Implementation::Job &job : state.jobs) {
     if (!job.error.empty())
       errors += (errors.empty() ? "" : "\n") + job.error;
-    texts[job.symbol] = &job.text;
+    jobs[job.symbol] = &job;
   }
   if (!errors.empty())
     return llvm::createStringError(errors);
-  std::string all = texts.empty() ? "" : ptxHeader(state.chip);
-  for (const auto &[symbol, text] : texts)
-    all += *text;
+  std::vector<std::string> all;
+  for (auto [i, chip] : llvm::enumerate(state.chips)) {
+    std::string &text = all.emplace_back(jobs.empty() ? "" : ptxHeader(chip));
+    for (const auto &[symbol, job] : jobs)
+      text += job->texts[i];
+  }
   return all;
 }
 
 llvm::Expected<std::string> colossal::nvidia::assemble(StringRef ptx, const Chip &chip) {
-  auto program = llvm::sys::findProgramByName("ptxas");
-  if (!program)
-    program = llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"});
-  if (!program)
+  const std::string program = findAssembler();
+  if (program.empty())
     return std::string();
   llvm::SmallString<128> source, object, words;
   for (auto [path, ending] :
@@ -148,17 +157,16 @@ llvm::Expected<std::string> colossal::nvidia::assemble(StringRef ptx, const Chip
       return llvm::createStringError("kernels cannot be written to " + source.str().str() + " for ptxas");
   }
   const std::string architecture = "-arch=" + chip.name;
-  const StringRef arguments[] = {*program, architecture, source, "-o", object};
+  const StringRef arguments[] = {program, architecture, source, "-o", object};
   const std::optional<StringRef> redirects[] = {std::nullopt, StringRef(words), StringRef(words)};
-  const int code = llvm::sys::ExecuteAndWait(*program, arguments, std::nullopt, redirects);
+  const int code = llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects);
   if (code != 0) {
     auto said = llvm::MemoryBuffer::getFile(words);
     return llvm::createStringError(
-        *program + " refuses the kernels: " + (said ? (*said)->getBuffer().substr(0, 2000).str() : ""));
+        program + " refuses the kernels: " + (said ? (*said)->getBuffer().substr(0, 2000).str() : ""));
   }
   auto bytes = llvm::MemoryBuffer::getFile(object, /*IsText=*/false);
   if (!bytes)
-    return llvm::createStringError("what " + *program +
-                                   " made cannot be read: " + bytes.getError().message());
+    return llvm::createStringError("what " + program + " made cannot be read: " + bytes.getError().message());
   return (*bytes)->getBuffer().str();
 }
