@@ -3,6 +3,7 @@
 #include "TeamCase.h"
 
 #include "Ptx.h"
+#include "lib/Codegen/CUDA/Attention.h"
 #include "lib/Codegen/CUDA/BlockTeam.h"
 #include "lib/Codegen/CUDA/PtxCompiler.h"
 
@@ -34,7 +35,9 @@ protected:
     nvidia::BlockTeam team(GetParam().threads);
     TeamCase tried(context, text);
     ASSERT_TRUE(tried.op);
-    llvm::Expected<kernel::GeneratedKernel> generated = tried.generate(team);
+    auto attention = dyn_cast<AttentionOp>(tried.op);
+    llvm::Expected<kernel::GeneratedKernel> generated =
+        attention ? generateAttention(team, attention) : tried.generate(team);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
     nvidia::PtxCompiler compiler({chip}, 0);
     const std::string symbol = compiler.add(*generated->module, "team");
@@ -85,6 +88,29 @@ protected:
     tried.expectFolded();
   }
 
+  /// By the kernel of its own, of tensors that lie dense.
+  kernel::GeneratedKernel generateAttention(const nvidia::BlockTeam &team, AttentionOp op) {
+    nvidia::AttentionSpec spec = nvidia::describeAttention(op);
+    EXPECT_TRUE(nvidia::hasKernel(spec));
+    auto dense = [](Value value) {
+      ArrayRef<int64_t> shape = shapeOf(value);
+      std::array<int64_t, 4> strides = {};
+      int64_t stride = 1;
+      for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {
+        strides[4 - shape.size() + d] = shape[d] == 1 ? 0 : stride;
+        stride *= shape[d];
+      }
+      return strides;
+    };
+    spec.q = dense(op.getQuery()), spec.k = dense(op.getKey()), spec.v = dense(op.getValue());
+    spec.out = dense(op.getResult());
+    if (op.getMask())
+      spec.mask = dense(op.getMask());
+    if (op.getStatistics())
+      spec.statistics = dense(op.getStatistics());
+    return nvidia::generateAttention(context, team, spec);
+  }
+
   MLIRContext context;
 };
 
@@ -117,6 +143,36 @@ TEST_P(BlockTeams, CombineRows) {
 TEST_P(BlockTeams, ComputeRowsSideBySide) {
   check("(%0: tensor<5x70xf32>) | colossal.reduce max %0 over [0] : tensor<5x70xf32> -> tensor<70xf32>");
   check("(%0: tensor<5x70xf32>) | colossal.softmax %0 {axis = 0 : i64} : tensor<5x70xf32>");
+}
+
+TEST_P(BlockTeams, Attend) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  // More and fewer queries and keys than a tile, widths that its threads do not divide.
+  check("(%0: tensor<2x3x20x16xf32>, %1: tensor<2x3x37x16xf32>, %2: tensor<2x3x37x12xf32>) | "
+        "colossal.attention(%0, %1, %2) {scale = 2.5e-1 : f64} : (tensor<2x3x20x16xf32>, "
+        "tensor<2x3x37x16xf32>, "
+        "tensor<2x3x37x12xf32>) -> tensor<2x3x20x12xf32>");
+  check("(%0: tensor<1x4x5x6xf32>, %1: tensor<1x2x5x6xf32>, %2: tensor<1x2x5x9xf32>) | "
+        "colossal.attention(%0, %1, %2) {scale = 4.0e-1 : f64, causal = true} : (tensor<1x4x5x6xf32>, "
+        "tensor<1x2x5x6xf32>, tensor<1x2x5x9xf32>) -> tensor<1x4x5x9xf32>");
+  check("(%0: tensor<1x1x40x8xf32>, %1: tensor<1x1x70x8xf32>, %2: tensor<1x1x70x8xf32>) | "
+        "colossal.attention(%0, %1, %2) {scale = 4.0e-1 : f64, causal = true, causal_offset = 30 : i64} : "
+        "(tensor<1x1x40x8xf32>, tensor<1x1x70x8xf32>, tensor<1x1x70x8xf32>) -> tensor<1x1x40x8xf32>");
+  // Rows that see nothing.
+  check("(%0: tensor<1x1x20x8xf32>, %1: tensor<1x1x9x8xf32>, %2: tensor<1x1x9x8xf32>) | "
+        "colossal.attention(%0, %1, %2) {scale = 1.0 : f64, causal = true, causal_offset = -12 : i64, guard "
+        "= true} : "
+        "(tensor<1x1x20x8xf32>, tensor<1x1x9x8xf32>, tensor<1x1x9x8xf32>) -> tensor<1x1x20x8xf32>");
+  check("(%0: tensor<1x2x7x8xf32>, %1: tensor<1x2x9x8xf32>, %2: tensor<1x2x9x8xf32>, %3: tensor<7x9xf32>) | "
+        "colossal.attention(%0, %1, %2, mask %3) {scale = 3.0e-1 : f64, softcap = 2.0 : f64} : "
+        "(tensor<1x2x7x8xf32>, "
+        "tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<7x9xf32>) -> tensor<1x2x7x8xf32>");
+  check(
+      "(%0: tensor<1x2x7x200xf32>, %1: tensor<1x1x40x200xf32>, %2: tensor<1x1x40x136xf32>, %3: "
+      "tensor<1x1x1x40xi1>) | colossal.attention(%0, %1, %2, mask %3) {scale = 7.0e-2 : f64, guard = true} : "
+      "(tensor<1x2x7x200xf32>, tensor<1x1x40x200xf32>, tensor<1x1x40x136xf32>, tensor<1x1x1x40xi1>) -> "
+      "tensor<1x2x7x136xf32>");
 }
 
 TEST_P(BlockTeams, WalkTilesAlone) {

@@ -1,6 +1,7 @@
 //===- CudaTarget.cpp - the target `cuda` -----------------------------------===//
 #include "CudaTarget.h"
 
+#include "Attention.h"
 #include "Contraction.h"
 #include "LibraryContraction.h"
 #include "PtxCompiler.h"
@@ -77,6 +78,10 @@ void CudaTarget::registerLowerings(schedule::LoweringTable &table) const {
   table.set(schedule::GroupKind::Contraction,
             [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {
               return lowerContraction(block, context, group);
+            });
+  table.set(schedule::GroupKind::Attention,
+            [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {
+              return lowerAttention(block, context, group);
             });
 }
 

@@ -1,0 +1,44 @@
+// Attention on GPUs in one pass over the keys, without their scores in memory.
+#ifndef COLOSSAL_LIB_CODEGEN_CUDA_ATTENTION_H
+#define COLOSSAL_LIB_CODEGEN_CUDA_ATTENTION_H
+
+#include "BlockTeam.h"
+
+#include "colossal/Schedule/LoweringContext.h"
+
+#include <array>
+
+namespace colossal::nvidia {
+
+/// What a colossal.attention computes, and where its tensors lie: strides in elements, 0 where they
+/// broadcast.
+struct AttentionSpec {
+  mlir::Type type; ///< f32, f16 or bf16; computed in f32
+  int64_t batch = 1, queryHeads = 1, keyHeads = 1, queries = 1, keys = 1, width = 1, valueWidth = 1;
+  std::array<int64_t, 4> q = {}, k = {}, v = {}, out = {}, mask = {}, statistics = {};
+  mlir::Type maskType;           ///< null: no mask
+  double scale = 1, softcap = 0; ///< softcap 0: none
+  bool causal = false, guard = false;
+  bool hasStatistics = false;
+  int64_t causalOffset = 0;
+  bool hasOffset = false, hasCount = false; ///< runtime parameters: the query offset, then the number of keys
+};
+
+/// All of it but where the tensors lie.
+AttentionSpec describeAttention(AttentionOp op);
+/// Whether there is a kernel for it: the types, and rows that fit shared memory.
+bool hasKernel(const AttentionSpec &spec);
+
+/// Buffers: query, key, value, [mask], result, [statistics]. A block takes sixteen queries and walks the keys
+/// in tiles (Dao et al., FlashAttention, 2022); keys that none of its queries sees are left out. `team` has
+/// 128 threads.
+kernel::GeneratedKernel generateAttention(mlir::MLIRContext &context, const BlockTeam &team,
+                                          const AttentionSpec &spec);
+
+/// A group of a colossal.attention; what has no kernel is handed back to be computed by element code.
+mlir::LogicalResult lowerAttention(const BlockTeam &team, schedule::LoweringContext &context,
+                                   schedule::FusionGroup &group);
+
+} // namespace colossal::nvidia
+
+#endif // COLOSSAL_LIB_CODEGEN_CUDA_ATTENTION_H
