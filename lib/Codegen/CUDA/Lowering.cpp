@@ -49,6 +49,10 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace {
 
+/// Threads of a kernel that are to fit a multiprocessor at a time, so that some compute while others wait for memory:
+/// it may take 128 registers for each. The assembler is held to it, and test/Device/kernels.py looks.
+constexpr int64_t residentThreads = 512;
+
 /// Functions that GPUs have no instruction for become calls of libdevice.
 struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallLibdevice)
@@ -199,6 +203,8 @@ llvm::Expected<std::string> nvidia::compileKernel(ModuleOp module, const Chip &c
   entry->setName(symbol);
   entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
   entry->addFnAttr("nvvm.maxntid", std::to_string(threads));
+  if (threads > 1)
+    entry->addFnAttr("nvvm.minctasm", std::to_string(std::max<int64_t>(1, residentThreads / threads)));
   for (llvm::Function &function : *translated)
     if (!function.isDeclaration() && &function != entry) {
       function.removeFnAttr(llvm::Attribute::NoInline);

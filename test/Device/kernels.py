@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Assembles every kernel of models for each generation of GPUs that plans are made for, and reads what the assembler says.
+
+    kernels.py --build build                      all given models, sm_80, sm_90 and sm_100
+    kernels.py --build build --models gpt2 mlp    a selection
+    kernels.py --build build --table kernels.md   and a table: registers, shared memory and blocks of each kernel
+
+A kernel fails that spills registers, has a stack, or of which fewer blocks fit a multiprocessor than it says itself
+(.minnctapersm). Without ptxas nothing is tried: exit code 77.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "EndToEnd"))
+import run  # noqa: E402
+
+MODELS = ROOT / "test" / "Models"
+CHIPS = ("sm_80", "sm_90", "sm_100")
+# Of a multiprocessor of these generations (CUDA C++ Programming Guide, "Compute Capabilities"): registers, which a warp takes
+# in pieces of 256, threads, blocks, and bytes of shared memory, of which a block takes 1024 besides its own.
+REGISTERS, PIECE, THREADS, BLOCKS, BLOCK_EXTRA = 65536, 256, 2048, 32, 1024
+SHARED = {"sm_80": 164 << 10, "sm_90": 228 << 10, "sm_100": 228 << 10}
+
+Kernel = collections.namedtuple("Kernel", "name chip registers shared stack spills threads promised blocks")
+
+
+def find_ptxas():
+    places = [os.path.join(os.environ[name], "bin", "ptxas") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    places += [shutil.which("ptxas"), "/usr/local/cuda/bin/ptxas"]
+    places += [str(path) for path in ROOT.glob(".venv/lib/python3*/site-packages/nvidia/cu13/bin/ptxas")]
+    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+
+
+def blocks_of(chip, threads, registers, shared):
+    warps = (threads + 31) // 32
+    of_warp = (registers * 32 + PIECE - 1) // PIECE * PIECE
+    return min(BLOCKS, THREADS // (32 * warps), REGISTERS // (of_warp * warps) if of_warp else BLOCKS, SHARED[chip] // (shared + BLOCK_EXTRA))
+
+
+def assemble(ptxas, text, chip, folder):
+    """All kernels of the PTX file `text`, as ptxas -v describes them."""
+    done = subprocess.run([ptxas, "-v", f"-arch={chip}", str(text), "-o", str(folder / "out.cubin")], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"ptxas refuses {text.name} for {chip}: {done.stderr.strip()[:1000]}")
+    says = {}  # by kernel: threads, blocks
+    for name, body in re.findall(r"\.entry (\S+?)\((.*?)\n\{", text.read_text(), re.S):
+        threads = re.search(r"\.maxntid (\d+)", body)
+        promised = re.search(r"\.minnctapersm (\d+)", body)
+        says[name] = (int(threads[1]) if threads else 1024, int(promised[1]) if promised else 1)
+    kernels = []
+    pieces = re.split(r"Compiling entry function '(\S+)' for '\S+'", done.stderr)
+    for name, piece in zip(pieces[1::2], pieces[2::2]):
+        stack, stores, loads = map(int, re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", piece).groups())
+        registers = int(re.search(r"Used (\d+) registers", piece)[1])
+        shared = re.search(r"(\d+) bytes smem", piece)
+        threads, promised = says[name]
+        kernels.append(Kernel(name, chip, registers, int(shared[1]) if shared else 0, stack, stores + loads, threads, promised,
+                              blocks_of(chip, threads, registers, int(shared[1]) if shared else 0)))
+    if {kernel.name for kernel in kernels} != set(says):
+        raise RuntimeError(f"{text.name}: ptxas spoke of {len(kernels)} kernels, and there are {len(says)}")
+    return kernels
+
+
+def faults_of(kernel):
+    if kernel.spills:
+        yield f"spills {kernel.spills} bytes"
+    if kernel.stack:
+        yield f"has a stack of {kernel.stack} bytes"
+    if kernel.blocks < kernel.promised:
+        yield f"fits a multiprocessor {kernel.blocks} times ({kernel.registers} registers, {kernel.shared} bytes shared), and says {kernel.promised}"
+
+
+def compile_model(build, model, folder):
+    """Puts the images of a plan of the model into `folder`."""
+    cases = run.cases_of(MODELS, model)
+    inputs = np.load(MODELS / model / cases[min(1, len(cases) - 1)] / "inputs.npz")
+    plan = folder / "model.cplan"
+    subprocess.run([str(build / "bin" / "colossal-compile"), str(MODELS / model / "model.onnx"), "--target", "cuda", "-q",
+                    *run.bindings(model, inputs, MODELS), "-o", str(plan)], check=True)
+    subprocess.run([str(build / "bin" / "extract-images"), str(plan), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--models", nargs="*", default=sorted(path.parent.name for path in MODELS.glob("*/model.onnx")))
+    parser.add_argument("--table", type=pathlib.Path)
+    arguments = parser.parse_args()
+    ptxas = find_ptxas()
+    if not ptxas:
+        print("no ptxas is found: nothing was assembled")
+        return 77
+    seen, bad = {}, []
+    for model in arguments.models:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            compile_model(arguments.build, model, folder)
+            for chip in CHIPS:
+                for kernel in assemble(ptxas, folder / f"{chip}.ptx", chip, folder):
+                    seen[kernel.name, chip] = kernel
+                    bad += [f"{model}: {kernel.name} for {chip} {fault}" for fault in faults_of(kernel)]
+    if arguments.table:
+        rows = ["| kernel | chip | registers | shared | blocks |", "|---|---|---|---|---|"]
+        rows += [f"| {k.name} | {k.chip} | {k.registers} | {k.shared} | {k.blocks} |" for k in sorted(seen.values())]
+        arguments.table.write_text("\n".join(rows) + "\n")
+    if bad:
+        print("\n".join(sorted(set(bad))))
+        return 1
+    least = min((kernel.blocks * kernel.threads for kernel in seen.values()), default=0)
+    print(f"{len(arguments.models)} models: {len(seen)} kernels assembled, without spills or stacks; at least {least} threads of each fit a multiprocessor")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
