@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
-#include "dialects/Colossal/StagedOps.h"
+#include "dialects/Colossal/OpComposer.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -170,7 +170,7 @@ FailureOr<SmallVector<Value>> AttentionOp::buildLocal(OpBuilder &builder, LocalC
     return SmallVector<Value>(local.getResults());
 
   // Each part's share of the sum over all keys scales its result; the sum of these is left to who needs it.
-  StagedOps ops(builder, getLoc());
+  OpComposer ops(builder, getLoc());
   Value own = local.getStatistics();
   Value greatest = context.reduceStatistic(builder, own, ReductionKind::Max);
   Value lowest = ops.constant(-std::numeric_limits<double>::infinity(), greatest),

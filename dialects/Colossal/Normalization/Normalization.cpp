@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
-#include "dialects/Colossal/StagedOps.h"
+#include "dialects/Colossal/OpComposer.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -67,7 +67,7 @@ FactorRule NormalizeOp::getFactorRule() {
 FailureOr<SmallVector<Value>> NormalizeOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   if (context.stagedAxes().empty())
     return cloneWithLocalTypes(*this, builder, context);
-  StagedOps ops(builder, getLoc());
+  OpComposer ops(builder, getLoc());
   Type inner = computeType(elementTypeOf(getInput()));
   SmallVector<int64_t> axes;
   int64_t count = 1;
@@ -111,7 +111,7 @@ FactorRule SoftmaxOp::getFactorRule() {
 FailureOr<SmallVector<Value>> SoftmaxOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   if (context.stagedAxes().empty())
     return cloneWithLocalTypes(*this, builder, context);
-  StagedOps ops(builder, getLoc());
+  OpComposer ops(builder, getLoc());
   SmallVector<int64_t> axes{static_cast<int64_t>(getAxis())};
   Value input = ops.cast(context.operand(0), computeType(elementTypeOf(getInput())));
   Value maximum =

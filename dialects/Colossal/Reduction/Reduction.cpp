@@ -7,8 +7,8 @@
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/IntegerRanges.h"
 #include "dialects/Colossal/NarrowTypes.h"
+#include "dialects/Colossal/OpComposer.h"
 #include "dialects/Colossal/Reduction/Accumulate.h"
-#include "dialects/Colossal/StagedOps.h"
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -202,7 +202,7 @@ FactorRule ArgReduceOp::getFactorRule() {
 FailureOr<SmallVector<Value>> ArgReduceOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   if (context.stagedAxes().empty())
     return cloneWithLocalTypes(*this, builder, context);
-  StagedOps ops(builder, getLoc());
+  OpComposer ops(builder, getLoc());
   int64_t axis = getAxis();
   Type indexType = elementTypeOf(getResult());
   auto arg = [&](Value from) -> Value {
@@ -248,7 +248,7 @@ FactorRule TopKOp::getFactorRule() {
 FailureOr<SmallVector<Value>> TopKOp::buildLocal(OpBuilder &builder, LocalContext &context) {
   if (context.stagedAxes().empty())
     return cloneWithLocalTypes(*this, builder, context);
-  StagedOps ops(builder, getLoc());
+  OpComposer ops(builder, getLoc());
   int64_t axis = getAxis(), k = shapeOf(getValues())[axis];
   auto select = [&](Value from, int64_t count) {
     SmallVector<int64_t> shape(shapeOf(from));
