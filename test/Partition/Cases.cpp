@@ -165,6 +165,14 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.scatter_nd add %w[%i], %u : tensor<5x6xf32>, tensor<3x1xi64>, tensor<3x6xf32> -> "
      "tensor<5x6xf32>",
      "tensor<5x6xf32>"},
+    {"segment_sum", "vocabulary positions0 positions1 d0 partial",
+     "%u: tensor<2x3x4xf32>, %i: tensor<2x3xi64><11>",
+     "colossal.segment_sum %u by %i {axis = 0 : i64} : tensor<2x3x4xf32>, tensor<2x3xi64> -> "
+     "tensor<11x4xf32>",
+     "tensor<11x4xf32>"},
+    {"segment_sum.inner", "vocabulary positions d0 d1 partial", "%u: tensor<3x7x2xf32>, %i: tensor<7xi64><8>",
+     "colossal.segment_sum %u by %i {axis = 1 : i64} : tensor<3x7x2xf32>, tensor<7xi64> -> tensor<3x8x2xf32>",
+     "tensor<3x8x2xf32>"},
     // Convolutions: batch, channels in and out, groups, height and width.
     {"conv", "batch channels in_channels height width",
      "%a: tensor<2x4x6x5xf32>, %w: tensor<3x4x3x3xf32>, %b: tensor<3xf32>",
@@ -210,6 +218,16 @@ const std::vector<Case> colossal::test::cases = {
      "array<i64: 1, 1>, pads = "
      "array<i64: 1, 1, 1, 1>} : tensor<2x3x6x6xf32> -> tensor<2x3x6x6xf32>",
      "tensor<2x3x6x6xf32>"},
+    {"pool_gradient.max", "batch channels partial", "%g: tensor<2x3x4x4xf32>, %a: tensor<2x3x8x7xf32>",
+     "colossal.pool_gradient max %g of %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations "
+     "= "
+     "array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>} : tensor<2x3x4x4xf32>, tensor<2x3x8x7xf32> -> "
+     "tensor<2x3x8x7xf32>",
+     "tensor<2x3x8x7xf32>"},
+    {"pool_gradient.average", "batch channels partial", "%g: tensor<2x3x5x4xf32>",
+     "colossal.pool_gradient average %g {kernel = array<i64: 3, 2>, strides = array<i64: 1, 2>, dilations = "
+     "array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 1>} : tensor<2x3x5x4xf32> -> tensor<2x3x5x8xf32>",
+     "tensor<2x3x5x8xf32>"},
     {"roi_max_pool", "channels regions", "%a: tensor<2x3x5x6xf32>, %r: tensor<5x5xf32>",
      "colossal.roi_max_pool(%a, %r) {scale = 1.5 : f64} : (tensor<2x3x5x6xf32>, tensor<5x5xf32>) -> "
      "tensor<5x3x2x3xf32>",

@@ -92,3 +92,18 @@ def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd",
     `:` type($data) `,` type($indices) `,` type($updates) `->` type($result)
   }];
 }
+
+def Colossal_SegmentSumOp : Colossal_Op<"segment_sum", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], ["buildLocal", "getFlops"], [], [],
+                                        ["getKernelKind"]> {
+  let summary = "sums of slices with equal indices: the transpose of gather";
+  let description = [{
+    result[a.., s, b..] is the sum of updates[a.., i.., b..] over all i with indices[i..] = s, with a before `axis` and b after
+    the indices. Where no index points, it is 0. Indices outside of [0, size) add nothing.
+
+    - (C1) indices are signed integers; `axis` is a dimension of the result;
+    - (C2) the updates' shape is as above, their element type the result's.
+  }];
+  let arguments = (ins AnyRankedTensor:$updates, AnyRankedTensor:$indices, I64Attr:$axis);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$updates `by` $indices attr-dict `:` type($updates) `,` type($indices) `->` type($result)";
+}

@@ -25,6 +25,24 @@ def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"], [], ["
   let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type(results)";
 }
 
+def Colossal_PoolGradientOp : Colossal_Op<"pool_gradient", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], ["getFlops"], [], [],
+                                          ["getKernelKind"]> {
+  let summary = "the gradient of a pool's input";
+  let description = [{
+    For each window of `pool` with the same attributes, the `gradient` of its result: for `max` where the greatest element of
+    the window in `input` lies (the first of equal ones), for `average` divided over the elements that the average counts.
+
+    - (C1) `kind` is max, with the input, or average, without;
+    - (C2) kernel, strides, dilations: one per spatial dimension, positive; pads: two;
+    - (C3) gradient and result have one batch, channels, rank and element type, of floats; the input the result's type.
+  }];
+  let arguments = (ins Colossal_PoolKindAttr:$kind, AnyRankedTensor:$gradient, Optional<AnyRankedTensor>:$input,
+                       DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
+                       DenseI64ArrayAttr:$pads, DefaultValuedAttr<BoolAttr, "false">:$count_include_pad);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $gradient (`of` $input^)? attr-dict `:` type($gradient) (`,` type($input)^)? `->` type($result)";
+}
+
 def Colossal_ResizeOp : Colossal_Op<"resize", [], [], [], ["isElementCostly"]> {
   let summary = "resampling (ONNX Resize)";
   let description = [{

@@ -66,6 +66,8 @@ func.func @indexing(%d: tensor<4x5xf32>, %i: tensor<2x2xi64>, %u: tensor<2x2xf32
   %4 = colossal.scatter_elements add %d[%i], %u {axis = 0 : i64} : tensor<4x5xf32>, tensor<2x2xi64>, tensor<2x2xf32> -> tensor<4x5xf32>
   // CHECK: colossal.scatter_nd none %{{.*}}[%{{.*}}], %{{.*}} :
   %5 = colossal.scatter_nd none %d[%i], %v : tensor<4x5xf32>, tensor<2x2xi64>, tensor<2xf32> -> tensor<4x5xf32>
+  // CHECK: colossal.segment_sum %{{.*}} by %{{.*}} {axis = 0 : i64}
+  %6 = colossal.segment_sum %1 by %i {axis = 0 : i64} : tensor<2x2x5xf32>, tensor<2x2xi64> -> tensor<4x5xf32>
   return
 }
 
@@ -115,6 +117,10 @@ func.func @pooling(%x: tensor<1x4x8xf32>, %image: tensor<1x4x8x8xf32>, %regions:
   %2 = colossal.resize %x {mode = "linear", coordinates = "half_pixel", nearest = "floor", scales = array<f64: 1.0, 1.0, 2.0>, cubic_coeff = -0.75 : f64, exclude_outside = false, antialias = false, extrapolation = 0.0 : f64} : tensor<1x4x8xf32> -> tensor<1x4x16xf32>
   // CHECK: colossal.roi_max_pool(%{{.*}}, %{{.*}}) {scale = 5.000000e-01 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
   %3 = colossal.roi_max_pool(%image, %regions) {scale = 0.5 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
+  // CHECK: colossal.pool_gradient average %{{.*}} {{.*}} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
+  %4 = colossal.pool_gradient average %0 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>, count_include_pad = true} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
+  // CHECK: colossal.pool_gradient max %{{.*}} of %{{.*}} {{.*}} : tensor<1x4x4xf32>, tensor<1x4x8xf32> -> tensor<1x4x8xf32>
+  %5 = colossal.pool_gradient max %0 of %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32>, tensor<1x4x8xf32> -> tensor<1x4x8xf32>
   return
 }
 

@@ -102,3 +102,27 @@ func.func @scatter_nd_c2(%d: tensor<4x5xf32>, %i: tensor<2x1xi64>, %u: tensor<2x
   %r = colossal.scatter_nd none %d[%i], %u : tensor<4x5xf32>, tensor<2x1xi64>, tensor<2x5xf32> -> tensor<4x6xf32>
   return
 }
+
+// -----
+
+func.func @segment_sum_c1(%u: tensor<3x5xf32>, %i: tensor<3xui8>) {
+  // expected-error@+1 {{indices must be signed, but are 'tensor<3xui8>' (C1)}}
+  %r = colossal.segment_sum %u by %i {axis = 0 : i64} : tensor<3x5xf32>, tensor<3xui8> -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @segment_sum_c2(%u: tensor<3x5xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{updates must have shape [2, 5], but is 'tensor<3x5xf32>' (C2)}}
+  %r = colossal.segment_sum %u by %i {axis = 0 : i64} : tensor<3x5xf32>, tensor<2xi64> -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @segment_sum_c2_2(%u: tensor<3xi1>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{has no meaning for booleans (C2)}}
+  %r = colossal.segment_sum %u by %i {axis = 0 : i64} : tensor<3xi1>, tensor<3xi64> -> tensor<4xi1>
+  return
+}

@@ -134,3 +134,27 @@ func.func @roi_max_pool_c3_2(%x: tensor<1x4x8x8xi8>, %r: tensor<3x5xi8>) {
   %y = colossal.roi_max_pool(%x, %r) {scale = 1.0 : f64} : (tensor<1x4x8x8xi8>, tensor<3x5xi8>) -> tensor<3x4x2x2xi8>
   return
 }
+
+// -----
+
+func.func @pool_gradient_c1(%g: tensor<1x4x4xf32>) {
+  // expected-error@+1 {{max without the input is no pool that has a gradient of this kind (C1)}}
+  %y = colossal.pool_gradient max %g {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @pool_gradient_c2(%g: tensor<1x4x4xf32>) {
+  // expected-error@+1 {{kernel, strides and dilations must be positive (C2)}}
+  %y = colossal.pool_gradient average %g {kernel = array<i64: 2>, strides = array<i64: 0>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @pool_gradient_c3(%g: tensor<1x4x4xf32>) {
+  // expected-error@+1 {{batch or channels differ: 'tensor<1x4x4xf32>' to 'tensor<1x3x8xf32>' (C3)}}
+  %y = colossal.pool_gradient average %g {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32> -> tensor<1x3x8xf32>
+  return
+}

@@ -1,0 +1,257 @@
+//===- PoolGradient.cpp -----------------------------------------------------===//
+//
+// The gradient of max and average pools: windows pass on what they got. All that is known about the op stands
+// here, but its own gradient.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Reduction/Accumulate.h"
+#include "dialects/Colossal/Verification.h"
+#include "dialects/Colossal/Window.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+
+LogicalResult PoolGradientOp::verify() {
+  ArrayRef<int64_t> result = shapeOf(getResult());
+  if (failed(verifyTensors(*this)))
+    return failure();
+  const bool isMax = getKind() == PoolKind::Max;
+  if ((!isMax && getKind() != PoolKind::Average) || isMax != static_cast<bool>(getInput()))
+    return emitOpError() << stringifyPoolKind(getKind()) << (getInput() ? " with" : " without")
+                         << " the input is no pool that has a gradient of this kind (C1)";
+  if (result.size() < 3)
+    return emitOpError() << "needs a spatial dimension, but the result is " << getType() << " (C2)";
+  const size_t spatial = result.size() - 2;
+  if (failed(verifyCount(*this, getKernel().size(), spatial, "kernel", "C2")) ||
+      failed(verifyCount(*this, getStrides().size(), spatial, "strides", "C2")) ||
+      failed(verifyCount(*this, getDilations().size(), spatial, "dilations", "C2")) ||
+      failed(verifyCount(*this, getPads().size(), 2 * spatial, "pads", "C2")))
+    return failure();
+  auto isPositive = [](int64_t x) { return x > 0; };
+  if (!llvm::all_of(getKernel(), isPositive) || !llvm::all_of(getStrides(), isPositive) ||
+      !llvm::all_of(getDilations(), isPositive))
+    return emitOpError("kernel, strides and dilations must be positive (C2)");
+  if (failed(verifyRank(*this, getGradient(), result.size(), "gradient", "C3")))
+    return failure();
+  if (shapeOf(getGradient()).take_front(2) != result.take_front(2) ||
+      (getInput() && getInput().getType() != getType()))
+    return emitOpError() << "batch or channels differ: " << getGradient().getType() << " to " << getType()
+                         << " (C3)";
+  if (failed(verifyFloats(*this, getResult(), "C3")))
+    return failure();
+  return verifySameElements(*this, getGradient(), getResult(), "C3");
+}
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+FactorRule PoolGradientOp::getFactorRule() {
+  FactorRule rule;
+  ArrayRef<int64_t> windows = shapeOf(getGradient()), result = shapeOf(getResult());
+  unsigned batch = rule.add(result[0], FactorKind::Parallel, "batch");
+  unsigned channels = rule.add(result[1], FactorKind::Parallel, "channels");
+  TensorFactors from = {{batch}, {channels}}, to = from;
+  for (size_t d = 2; d < result.size(); ++d) {
+    from.push_back({rule.add(windows[d], FactorKind::Whole)});
+    to.push_back({rule.add(result[d], FactorKind::Whole)});
+  }
+  rule.operands.push_back(from);
+  if (getInput())
+    rule.operands.push_back(to);
+  rule.results.push_back(to);
+  rule.addCarried(0u);
+  return rule;
+}
+
+double PoolGradientOp::getFlops() {
+  double flops = static_cast<double>(cast<RankedTensorType>(getGradient().getType()).getNumElements());
+  for (int64_t size : getKernel())
+    flops *= static_cast<double>(size);
+  return flops;
+}
+
+KernelKind PoolGradientOp::getKernelKind() {
+  return KernelKind::Tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Emission
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Reads an element of the input, which lies in it.
+using Read = function_ref<Value(ArrayRef<Lane>)>;
+
+/// One window: the taps of the place `window` (spatial only) in the plane of `plane` (batch and channel).
+class Window {
+public:
+  Window(PoolGradientOp op, ElementEmitter &emitter, ArrayRef<Lane> plane, ArrayRef<Lane> window, Read read)
+      : op(op), emitter(emitter), i64(emitter.builder().getI64Type()), plane(plane), window(window),
+        read(read) {}
+
+  /// The spatial index under a tap.
+  SmallVector<Lane> at(ArrayRef<Value> counters) {
+    SmallVector<Lane> places;
+    for (unsigned d = 0; d < counters.size(); ++d) {
+      Lane tap = emitter.mul(emitter.uniform(counters[d]), op.getDilations()[d]);
+      Lane first =
+          emitter.add(emitter.mul(window[d], op.getStrides()[d]), emitter.constant(-op.getPads()[d]));
+      places.push_back(emitter.add(first, tap));
+    }
+    return places;
+  }
+  /// Whether that lies in the input, or in its padding as well.
+  Element isInside(ArrayRef<Lane> places, bool inPadding = false) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult()).drop_front(2);
+    Type boolean = emitter.builder().getI1Type();
+    Element all(emitter, emitter.scalar(boolean, 1), boolean);
+    for (unsigned d = 0; d < places.size(); ++d) {
+      int64_t low = inPadding ? -op.getPads()[d] : 0;
+      int64_t high = shape[d] + (inPadding ? op.getPads()[places.size() + d] : 0);
+      all = all & Element(emitter, emitter.inRange(places[d], low, high), boolean);
+    }
+    return all;
+  }
+  Element number(int64_t value) { return {emitter, emitter.scalar(i64, static_cast<double>(value)), i64}; }
+  /// Row-major in the plane.
+  Element numberOf(ArrayRef<Lane> places) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult()).drop_front(2);
+    Lane linear = emitter.constant(0);
+    for (unsigned d = 0; d < places.size(); ++d)
+      linear = emitter.add(emitter.mul(linear, shape[d]), places[d]);
+    return {emitter, emitter.toValue(linear, i64), i64};
+  }
+  /// numberOf the first greatest element; -1 where the window has none.
+  Element findGreatest(ArrayRef<Lane> like) {
+    Type type = elementTypeOf(op.getResult()), inner = computeType(type);
+    auto carried = [&](Value value) { return carriedLike(emitter, value, like); };
+    Value lowest = carried(emitter.scalar(inner, lowestOf(inner))), none = carried(number(-1).get());
+    auto found =
+        overWindow(emitter, op.getKernel(), {lowest, none}, [&](ArrayRef<Value> counters, ValueRange acc) {
+          SmallVector<Lane> places = at(counters), index(plane);
+          Element inside = isInside(places);
+          llvm::append_range(index, clamped(places));
+          Element best(emitter, acc[0], inner), place(emitter, acc[1], i64);
+          Element x = Element(emitter, read(index), type).to(inner);
+          Element isNaN = x != x, isFirst = place == place.like(-1), isGreater = best < x;
+          Element better = inside & (isGreater | isFirst | isNaN);
+          Element next = numberOf(places);
+          return SmallVector<Value>{carried(better.select(x, best).get()),
+                                    carried(better.select(next, place).get())};
+        });
+    return {emitter, found[1], i64};
+  }
+  /// How many elements the average counts, at least 1.
+  Element countElements(ArrayRef<Lane> like) {
+    Type inner = computeType(elementTypeOf(op.getResult()));
+    auto carried = [&](Value value) { return carriedLike(emitter, value, like); };
+    Value zero = carried(emitter.scalar(inner, 0));
+    auto count = overWindow(emitter, op.getKernel(), {zero}, [&](ArrayRef<Value> counters, ValueRange acc) {
+      Element one = isInside(at(counters), op.getCountIncludePad()).to(inner);
+      return SmallVector<Value>{carried((Element(emitter, acc[0], inner) + one).get())};
+    });
+    Element total(emitter, count[0], inner);
+    return total.max(total.like(1));
+  }
+
+private:
+  SmallVector<Lane> clamped(ArrayRef<Lane> places) {
+    SmallVector<Lane> lanes;
+    for (auto [place, size] : llvm::zip_equal(places, shapeOf(op.getResult()).drop_front(2))) {
+      Element x(emitter, emitter.toValue(place, i64), i64), least = x.like(0);
+      lanes.push_back(emitter.fromValue(x.max(least).min(x.like(static_cast<double>(size - 1))).get()));
+    }
+    return lanes;
+  }
+
+  PoolGradientOp op;
+  ElementEmitter &emitter;
+  Type i64;
+  ArrayRef<Lane> plane, window;
+  Read read;
+};
+} // namespace
+
+/// The sum over all windows: for types and targets that take elements one by one.
+Value PoolGradientOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  Type type = elementTypeOf(getResult()), inner = computeType(type);
+  ArrayRef<int64_t> windows = shapeOf(getGradient()).drop_front(2);
+  ArrayRef<Lane> plane = index.take_front(2), own = index.drop_front(2);
+  auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
+  auto sum = overWindow(
+      emitter, windows, carried(emitter.scalar(inner, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
+        SmallVector<Lane> place, from(plane);
+        for (Value counter : counters)
+          place.push_back(emitter.uniform(counter));
+        llvm::append_range(from, place);
+        auto read = [&](ArrayRef<Lane> at) { return emitter.load(getInput(), at); };
+        Window window(*this, emitter, plane, place, read);
+        Element g = Element(emitter, emitter.load(getGradient(), from), type).to(inner);
+        Element old(emitter, acc[0], inner), mine = window.numberOf(own);
+        if (getKind() == PoolKind::Max) {
+          Element isMine = window.findGreatest(index) == mine;
+          return SmallVector<Value>{carried(isMine.select(old + g, old).get())};
+        }
+        // How often the window's taps meet this element: once at most.
+        Element share = g / window.countElements(index);
+        auto met =
+            overWindow(emitter, getKernel(), carried(window.number(0).get()),
+                       [&](ArrayRef<Value> taps, ValueRange seen) {
+                         SmallVector<Lane> at = window.at(taps);
+                         Element here = window.isInside(at);
+                         Element isMine = here & (window.numberOf(at) == mine);
+                         Element before(emitter, seen[0], window.number(0).elementType());
+                         return SmallVector<Value>{carried(isMine.select(before.like(1), before).get())};
+                       });
+        Element isMet(emitter, met[0], window.number(0).elementType());
+        return SmallVector<Value>{carried((isMet == isMet.like(1)).select(old + share, old).get())};
+      });
+  return Element(emitter, sum[0], inner).to(type).get();
+}
+
+// Windows of one plane may meet.
+TilePlan PoolGradientOp::getTiles() {
+  return {SmallVector<int64_t>(shapeOf(getResult()).take_front(2)), 0};
+}
+
+void PoolGradientOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
+  ElementEmitter &e = tiles.elements();
+  Type type = elementTypeOf(getResult()), inner = computeType(type);
+  ArrayRef<int64_t> plane = shapeOf(getResult()).drop_front(2);
+  SmallVector<Lane> index(tile);
+  tiles.forEach(plane, index, [&] { tiles.write(e.scalar(type, 0), getResult(), index); });
+  auto addAt = [&](ArrayRef<Lane> to, Element value) {
+    Element old = Element(e, tiles.read(getResult(), to), type).to(inner);
+    tiles.write((old + value).to(type).get(), getResult(), to);
+  };
+  tiles.forEach(shapeOf(getGradient()).drop_front(2), index, [&] {
+    auto read = [&](ArrayRef<Lane> at) { return tiles.read(getInput(), at); };
+    Window window(*this, e, tile, ArrayRef(index).drop_front(2), read);
+    Element g = Element(e, tiles.read(getGradient(), index), type).to(inner);
+    if (getKind() == PoolKind::Max) {
+      Element greatest = window.findGreatest({});
+      tiles.when((greatest.like(-1) < greatest).get(), [&] {
+        SmallVector<Lane> to(tile);
+        llvm::append_range(to, delinearize(e, e.fromValue(greatest.get()), plane));
+        addAt(to, g);
+      });
+      return;
+    }
+    Element share = g / window.countElements({});
+    SmallVector<Lane> taps;
+    tiles.forEach(getKernel(), taps, [&] {
+      SmallVector<Value> counters;
+      for (const Lane &tap : taps)
+        counters.push_back(e.toValue(tap, e.builder().getI64Type()));
+      SmallVector<Lane> at = window.at(counters);
+      tiles.when(window.isInside(at).get(), [&] {
+        SmallVector<Lane> to(tile);
+        llvm::append_range(to, at);
+        addAt(to, share);
+      });
+    });
+  });
+}
