@@ -1,7 +1,7 @@
 //===- Colossal.h - the model dialect ---------------------------------------===//
 //
-// Ops of a model. Each family of ops has a folder here with its ODS and one .cpp that holds all that is known
-// about it: verification, folding, sharding rule, emission.
+// Ops of a model. Each family of ops has a folder here with its ODS, one .cpp that holds what is known about
+// it (verification, folding, sharding rule, emission), and one with its gradients.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_COLOSSAL_COLOSSAL_H
@@ -13,6 +13,10 @@
 #include "dialects/Colossal/TileEmitter.h"
 #include "dialects/Dist/FactorRule.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
+
+namespace colossal {
+class GradientBuilder;
+} // namespace colossal
 
 #include "dialects/Colossal/ColossalDialect.h.inc"
 #include "dialects/Colossal/ColossalEnums.h.inc"

@@ -19,8 +19,8 @@ def Colossal_Dialect : Dialect {
     booleans. Of narrow types (f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f8E8M0FNU, f4E2M1FN, i4, ui4, i2, ui2), elements
     are moved and converted, but nothing is computed in them; each is a byte in memory. Strings are si64, the 64-bit
     digests of their texts: moved, and compared for equality. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
-    split) and the element emission interface (what code computes it). Locations hold the ONNX names of the nodes and
-    tensors that an op came from.
+    split), the element emission interface (what code computes it) and the differentiable interface (its gradient). Locations hold
+    the ONNX names of the nodes and tensors that an op came from.
 
     - (C0) of every op: its tensors are ranked and static, of those element types. Constraints of one op follow in its
       description, as C1, C2, ...; its verifier names the one that is broken.
@@ -38,7 +38,7 @@ class Colossal_Enum<string name, string summary, list<I32EnumAttrCase> cases> : 
 }
 class Colossal_EnumAttr<EnumAttrInfo info, string mnemonic> : EnumAttr<Colossal_Dialect, info, mnemonic>;
 
-// Every op of the model: pure, with a sharding rule and code for its elements. `ownSharding` names the methods of the
+// Every op of the model: pure, with a sharding rule, code for its elements, and a gradient. `ownSharding` names the methods of the
 // sharding rule interface whose defaults the op replaces, `ownGradient`, `ownEmission` and `ownKernel` those of the others.
 class Colossal_Op<string mnemonic, list<Trait> traits = [], list<string> ownSharding = [], list<string> ownGradient = [],
                   list<string> ownEmission = [], list<string> ownKernel = []>
@@ -46,6 +46,7 @@ class Colossal_Op<string mnemonic, list<Trait> traits = [], list<string> ownShar
     Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ownSharding>,
     DeclareOpInterfaceMethods<ElementEmissionOpInterface, ownEmission>,
     DeclareOpInterfaceMethods<KernelOpInterface, ownKernel>,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<GradientOpInterface, ownGradient>])> {
   let hasVerifier = 1;
 }

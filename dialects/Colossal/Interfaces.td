@@ -28,6 +28,21 @@ def ElementEmissionOpInterface : OpInterface<"ElementEmissionOpInterface"> {
   ];
 }
 
+def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::colossal";
+  let description = [{
+    The gradient of an op, as ordinary ops under ordinary factor rules, so that layouts, partial sums, padding, fusion and cost
+    come from what exists.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds what computes the gradients of those operands that `gradient` wants, given those of the results
+      (see GradientBuilder.h). Adds nothing for operands on which the results depend in steps only (comparisons, roundings,
+      indices). Fails after an error at the op where it has no gradient.
+    }], "::llvm::LogicalResult", "buildGradient", (ins "::colossal::GradientBuilder &":$gradient)>
+  ];
+}
+
 def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   let cppNamespace = "::colossal";
   let description = [{
