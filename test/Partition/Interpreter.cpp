@@ -191,7 +191,7 @@ static std::vector<Tensor> attend(AttentionOp op, ArrayRef<const Tensor *> opera
   std::vector<Tensor> results;
   for (Value value : op->getResults())
     results.push_back({cast<RankedTensorType>(value.getType()), {}});
-  double scale = op.getScale().convertToDouble();
+  double scale = op.getScale().convertToDouble(), cap = op.getSoftcap().convertToDouble();
   auto maskAt = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
     int64_t index[] = {b, h, i, j}, place = 0;
     ArrayRef<int64_t> shape = mask->type.getShape();
@@ -211,6 +211,8 @@ static std::vector<Tensor> attend(AttentionOp op, ArrayRef<const Tensor *> opera
             score += q.data[((b * qs[1] + h) * qs[2] + i) * qs[3] + d] *
                      k.data[((b * ks[1] + kh) * ks[2] + j) * ks[3] + d];
           score *= scale;
+          if (cap != 0)
+            score = cap * std::tanh(score / cap);
           if (mask)
             score = mask->type.getElementType().isInteger(1) ? (maskAt(b, h, i, j) != 0 ? score : -INFINITY)
                                                              : score + maskAt(b, h, i, j);
