@@ -49,8 +49,8 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace {
 
-/// Threads of a kernel that are to fit a multiprocessor at a time, so that some compute while others wait for memory:
-/// it may take 128 registers for each. The assembler is held to it, and test/Device/kernels.py looks.
+/// Threads of a kernel that are to fit a multiprocessor at a time, so that some compute while others wait for
+/// memory: it may take 128 registers for each. The assembler is held to it, and test/Device/kernels.py looks.
 constexpr int64_t residentThreads = 512;
 
 /// Functions that GPUs have no instruction for become calls of libdevice.
