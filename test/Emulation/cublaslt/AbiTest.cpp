@@ -1,28 +1,14 @@
 // Our declarations of cuBLASLt's functions and values against the vendor's header. All of it is seen when
 // this is compiled.
 #include "runtime/cuda/cublaslt/Abi.h"
+#include "test/Emulation/AbiComparison.h"
 
 #include <cublasLt.h>
 
-#include <type_traits>
-
 namespace colossal::cublaslt {
 
-/// Whether two functions take arguments of the same sizes, in registers of the same kind.
-template <class Ours, class Theirs>
-struct SameArguments : std::false_type {};
-template <class A, class... Ours, class B, class... Theirs>
-struct SameArguments<A (*)(Ours...), B (*)(Theirs...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(Ours) != sizeof...(Theirs))
-      return false;
-    else
-      return sizeof(A) == sizeof(B) && ((sizeof(Ours) == sizeof(Theirs)) && ...) &&
-             ((std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>) && ...);
-  }();
-};
 #define COLOSSAL_CUBLASLT_COMPARE(type, symbol, arguments)                                                   \
-  static_assert(SameArguments<decltype(Functions::symbol), decltype(&::symbol)>::value, #symbol);
+  static_assert(emulation::sameFunction<type arguments, decltype(::symbol)>, #symbol);
 COLOSSAL_CUBLASLT(COLOSSAL_CUBLASLT_COMPARE)
 
 #define COLOSSAL_CUBLASLT_VALUE(ours, theirs)                                                                \

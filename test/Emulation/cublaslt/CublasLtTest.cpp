@@ -1,13 +1,13 @@
 // The stand-in for cuBLASLt, called as the runtime calls the library: products of all layouts and types
 // against sums of doubles, and that it refuses what the library refuses, each next to a twin that it takes.
 #include "runtime/cuda/cublaslt/Abi.h"
+#include "test/Emulation/Resolve.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <dlfcn.h>
-#include <functional>
 #include <vector>
 
 using namespace colossal;
@@ -15,26 +15,13 @@ using namespace colossal::cublaslt;
 
 namespace {
 
-template <class Table>
-void resolve(const char *path, const std::function<void(void *)> &each) {
-  void *handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  ASSERT_TRUE(handle) << ::dlerror();
-  each(handle);
-}
-
 const cuda::Functions &driver() {
   static const cuda::Functions functions = [] {
     cuda::Functions found;
-    resolve<cuda::Functions>(COLOSSAL_EMULATED_DRIVER, [&](void *handle) {
-#define COLOSSAL_RESOLVE(symbol, arguments)                                                                  \
-  {                                                                                                          \
-    void *address = ::dlsym(handle, #symbol);                                                                \
-    EXPECT_TRUE(address) << #symbol;                                                                         \
-    std::memcpy(&found.symbol, &address, sizeof address);                                                    \
-  }
-      COLOSSAL_CUDA_DRIVER(COLOSSAL_RESOLVE)
+    void *handle = emulation::open(COLOSSAL_EMULATED_DRIVER);
+#define COLOSSAL_RESOLVE(symbol, arguments) emulation::resolve(handle, #symbol, found.symbol);
+    COLOSSAL_CUDA_DRIVER(COLOSSAL_RESOLVE)
 #undef COLOSSAL_RESOLVE
-    });
     return found;
   }();
   return functions;
@@ -44,16 +31,10 @@ const Functions &library() {
   static const Functions functions = [] {
     driver();
     Functions found;
-    resolve<Functions>(COLOSSAL_EMULATED_CUBLASLT, [&](void *handle) {
-#define COLOSSAL_RESOLVE(type, symbol, arguments)                                                            \
-  {                                                                                                          \
-    void *address = ::dlsym(handle, #symbol);                                                                \
-    EXPECT_TRUE(address) << #symbol;                                                                         \
-    std::memcpy(&found.symbol, &address, sizeof address);                                                    \
-  }
-      COLOSSAL_CUBLASLT(COLOSSAL_RESOLVE)
+    void *handle = emulation::open(COLOSSAL_EMULATED_CUBLASLT);
+#define COLOSSAL_RESOLVE(type, symbol, arguments) emulation::resolve(handle, #symbol, found.symbol);
+    COLOSSAL_CUBLASLT(COLOSSAL_RESOLVE)
 #undef COLOSSAL_RESOLVE
-    });
     return found;
   }();
   return functions;

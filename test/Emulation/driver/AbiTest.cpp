@@ -1,48 +1,9 @@
 // The runtime's declarations of the driver's ABI against the vendor's header: functions argument by argument,
 // and the values of enumerations. All of it is seen when this is compiled.
 #include "runtime/cuda/Abi.h"
+#include "test/Emulation/AbiComparison.h"
 
 #include <cuda.h>
-
-#include <type_traits>
-
-namespace {
-
-using namespace colossal;
-
-/// Whether a value of either type is passed in the same way: handles and pointers are pointers, enumerations
-/// integers.
-template <class A, class B>
-constexpr bool samePassing =
-    sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-    (std::is_integral_v<A> || std::is_enum_v<A>) == (std::is_integral_v<B> || std::is_enum_v<B>);
-template <class A, class B>
-constexpr bool sameArgument = samePassing<A, B>;
-/// What pointers point to has the same size, where both say it; handles hide it.
-template <class A, class B>
-constexpr bool sameArgument<A *, B *> = [] {
-  if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>)
-    return sameArgument<A, B>;
-  else if constexpr (std::is_function_v<A> || std::is_function_v<B>)
-    return std::is_same_v<A, B>;
-  else if constexpr (std::is_integral_v<A> || std::is_enum_v<A> || std::is_floating_point_v<A>)
-    return samePassing<std::remove_const_t<A>, std::remove_const_t<B>> &&
-           std::is_const_v<A> == std::is_const_v<B>;
-  else
-    return std::is_void_v<A> == std::is_void_v<B> && std::is_const_v<A> == std::is_const_v<B>;
-}();
-
-template <class A, class B>
-constexpr bool sameFunction = false;
-template <class RA, class... A, class RB, class... B>
-constexpr bool sameFunction<RA(A...), RB(B...)> = [] {
-  if constexpr (sizeof...(A) != sizeof...(B))
-    return false;
-  else
-    return samePassing<RA, RB> && (sameArgument<A, B> && ...);
-}();
-
-} // namespace
 
 namespace colossal::cuda {
 
@@ -54,11 +15,9 @@ namespace colossal::cuda {
 #define COLOSSAL_HEADER_NAME_cuEventElapsedTime cuEventElapsedTime
 #endif
 
-template <class A, class B>
-constexpr bool isSame = sameFunction<A, B>;
-
 #define COLOSSAL_CUDA_COMPARE(symbol, arguments)                                                             \
-  static_assert(isSame<Result arguments, decltype(::symbol)>, #symbol " is declared otherwise");
+  static_assert(emulation::sameFunction<Result arguments, decltype(::symbol)>,                               \
+                #symbol " is declared otherwise");
 // All but that one.
 #define cuEventElapsedTime COLOSSAL_HEADER_NAME_cuEventElapsedTime
 COLOSSAL_CUDA_DRIVER(COLOSSAL_CUDA_COMPARE)

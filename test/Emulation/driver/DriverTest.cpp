@@ -1,6 +1,7 @@
 // The stand-in for the driver, called as the runtime calls a driver: what it does, and that it catches what
 // it is there to catch, each fault next to a twin without it.
 #include "runtime/cuda/Abi.h"
+#include "test/Emulation/Resolve.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -21,14 +21,8 @@ namespace {
 const Functions &driver() {
   static const Functions functions = [] {
     Functions found;
-    void *handle = ::dlopen(COLOSSAL_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    EXPECT_TRUE(handle) << ::dlerror();
-#define COLOSSAL_RESOLVE(symbol, arguments)                                                                  \
-  {                                                                                                          \
-    void *address = ::dlsym(handle, #symbol);                                                                \
-    EXPECT_TRUE(address) << #symbol;                                                                         \
-    std::memcpy(&found.symbol, &address, sizeof address);                                                    \
-  }
+    void *handle = emulation::open(COLOSSAL_EMULATED_DRIVER);
+#define COLOSSAL_RESOLVE(symbol, arguments) emulation::resolve(handle, #symbol, found.symbol);
     COLOSSAL_CUDA_DRIVER(COLOSSAL_RESOLVE)
     return found;
   }();

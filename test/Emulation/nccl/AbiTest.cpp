@@ -1,26 +1,13 @@
 // Our declarations of NCCL's functions and values against the vendor's header.
 #include "runtime/comm/nccl/Abi.h"
+#include "test/Emulation/AbiComparison.h"
 
 #include <nccl.h>
 
 namespace colossal::nccl {
 
-/// Whether two functions take arguments of the same sizes, in registers of the same kind.
-template <class Ours, class Theirs>
-struct SameArguments : std::false_type {};
-template <class A, class... Ours, class B, class... Theirs>
-struct SameArguments<A (*)(Ours...), B (*)(Theirs...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(Ours) != sizeof...(Theirs))
-      return false;
-    else
-      return sizeof(A) == sizeof(B) && ((sizeof(Ours) == sizeof(Theirs)) && ...) &&
-             ((std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>) && ...) &&
-             ((std::is_class_v<Ours> == std::is_class_v<Theirs>) && ...);
-  }();
-};
 #define COLOSSAL_NCCL_COMPARE(type, symbol, arguments)                                                       \
-  static_assert(SameArguments<decltype(Functions::symbol), decltype(&::symbol)>::value, #symbol);
+  static_assert(emulation::sameFunction<type arguments, decltype(::symbol)>, #symbol);
 COLOSSAL_NCCL(COLOSSAL_NCCL_COMPARE)
 
 #define COLOSSAL_NCCL_VALUE(ours, theirs)                                                                    \

@@ -1,13 +1,13 @@
 // The stand-in for NCCL, called as the runtime calls NCCL, by members that are threads of one process: its
 // rules, and that it catches who breaks them. What collectives compute is for communicator-conformance.
 #include "runtime/comm/nccl/Abi.h"
+#include "test/Emulation/Resolve.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -20,14 +20,8 @@ const cuda::Functions &driver() {
   static const cuda::Functions functions = [] {
     cuda::Functions found;
     // By its name, as the stand-in for NCCL asks for it.
-    void *handle = ::dlopen(COLOSSAL_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    EXPECT_TRUE(handle) << ::dlerror();
-#define COLOSSAL_RESOLVE(symbol, arguments)                                                                  \
-  {                                                                                                          \
-    void *address = ::dlsym(handle, #symbol);                                                                \
-    EXPECT_TRUE(address) << #symbol;                                                                         \
-    std::memcpy(&found.symbol, &address, sizeof address);                                                    \
-  }
+    void *handle = emulation::open(COLOSSAL_EMULATED_DRIVER);
+#define COLOSSAL_RESOLVE(symbol, arguments) emulation::resolve(handle, #symbol, found.symbol);
     COLOSSAL_CUDA_DRIVER(COLOSSAL_RESOLVE)
 #undef COLOSSAL_RESOLVE
     return found;
@@ -39,14 +33,8 @@ const nccl::Functions &library() {
   static const nccl::Functions functions = [] {
     driver();
     nccl::Functions found;
-    void *handle = ::dlopen(COLOSSAL_EMULATED_NCCL, RTLD_NOW | RTLD_LOCAL);
-    EXPECT_TRUE(handle) << ::dlerror();
-#define COLOSSAL_RESOLVE(type, symbol, arguments)                                                            \
-  {                                                                                                          \
-    void *address = ::dlsym(handle, #symbol);                                                                \
-    EXPECT_TRUE(address) << #symbol;                                                                         \
-    std::memcpy(&found.symbol, &address, sizeof address);                                                    \
-  }
+    void *handle = emulation::open(COLOSSAL_EMULATED_NCCL);
+#define COLOSSAL_RESOLVE(type, symbol, arguments) emulation::resolve(handle, #symbol, found.symbol);
     COLOSSAL_NCCL(COLOSSAL_RESOLVE)
 #undef COLOSSAL_RESOLVE
     return found;
