@@ -151,7 +151,7 @@ onnx::GraphProto loadOriginal(const fs::path &folder, const NodeTest &test) {
 
 /// Compiles to `path`; returns the error, empty on success.
 std::string compileTest(const fs::path &folder, const NodeTest &test, const std::vector<BoundInput> &bound,
-                        const std::string &mesh, const std::string &path) {
+                        const RunOptions &run, const std::string &path) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
@@ -169,8 +169,8 @@ std::string compileTest(const fs::path &folder, const NodeTest &test, const std:
   for (const BoundInput &input : bound)
     if (auto file = test.inputFiles.find(input.input); file != test.inputFiles.end())
       options.import.values[input.input].file = file->second;
-  options.mesh = mesh;
-  auto target = codegen::createTarget("cpu");
+  options.mesh = run.mesh;
+  auto target = codegen::createTarget(run.target);
   if (!target)
     return llvm::toString(target.takeError());
   options.schedule.target = *target;
@@ -279,7 +279,7 @@ static Result runWithFullReason(const std::string &folder, const RunOptions &opt
   }
   std::string path = options.scratch + "/" + fs::path(folder).filename().string() + ".cplan";
   auto [binding, bound] = findShapingInputs(test.model.graph(), loadOriginal(folder, test));
-  if (std::string error = compileTest(folder, test, bound, options.mesh, path); !error.empty()) {
+  if (std::string error = compileTest(folder, test, bound, options, path); !error.empty()) {
     result.reason = error;
     return result;
   }

@@ -31,7 +31,8 @@ struct Result {
 
 struct RunOptions {
   std::string mesh = "1";
-  std::string scratch; ///< a folder for the plan file
+  std::string target = "cpu"; ///< as createTarget takes it; its device has to be there
+  std::string scratch;        ///< a folder for the plan file
 };
 
 /// Compiles and runs the test in `folder`. Inputs are run-time inputs, but for those that only shape the

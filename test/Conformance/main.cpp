@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Arguments {
-  std::string tests, expected, report, mesh = "1";
+  std::string tests, expected, report, mesh = "1", target = "cpu";
   std::vector<std::string> names;
   unsigned workers = std::max(1u, std::thread::hardware_concurrency()), seconds = 120;
   std::pair<unsigned, unsigned> part{1, 1};
@@ -107,6 +107,7 @@ int run(const Arguments &arguments) {
   }
   RunOptions options;
   options.mesh = arguments.mesh;
+  options.target = arguments.target;
   options.scratch = (fs::temp_directory_path() / ("conformance-" + std::to_string(::getpid()))).string();
   std::map<std::string, Result> results = runAll(folders, options, arguments.workers, arguments.seconds);
   fs::remove_all(options.scratch);
@@ -162,6 +163,9 @@ int main(int argc, char **argv) {
   app.add_flag("--update", arguments.update, "write the list instead of comparing with it");
   app.add_option("--report", arguments.report, "write counts and reasons as Markdown");
   app.add_option("--mesh", arguments.mesh, "mesh to compile for")->capture_default_str();
+  app.add_option("--target", arguments.target,
+                 "what to compile for; under tools/on-emulated-gpus cuda:sm_90, say")
+      ->capture_default_str();
   app.add_option("--workers", arguments.workers)->capture_default_str();
   app.add_option("--seconds", arguments.seconds, "limit for one test")->capture_default_str();
   app.add_option("--part", arguments.part, "only part I of N equal parts of the tests, I from 1")

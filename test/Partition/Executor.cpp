@@ -101,8 +101,14 @@ static std::string findWrongImage(const CompileResult &compiled) {
   return "";
 }
 
+/// What COLOSSAL_TEST_TARGET says, whose device has to be there; else this host.
+static std::shared_ptr<const codegen::Target> createTestTarget() {
+  const char *name = std::getenv("COLOSSAL_TEST_TARGET");
+  return llvm::cantFail(codegen::createTarget(name ? name : "cpu"));
+}
+
 Executor::Executor(std::shared_ptr<const codegen::Target> wanted)
-    : target(wanted ? std::move(wanted) : llvm::cantFail(codegen::createTarget("cpu"))) {
+    : target(wanted ? std::move(wanted) : createTestTarget()) {
   std::string name = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
   folder = ::mkdtemp(name.data()) ? name : "";
 }
