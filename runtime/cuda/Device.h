@@ -57,7 +57,7 @@ private:
   std::shared_ptr<CudaImageCache> images;
   cuda::Context context = nullptr;
   std::map<uintptr_t, cuda::DevicePointer> pages; // of words, by host address
-  std::unique_ptr<Contractions> contractions; // once a routine asked for them; routines end before
+  std::unique_ptr<Contractions> contractions;     // once a routine asked for them; routines end before
   std::unique_ptr<Allocation> scratch;
   uint64_t scratchStride = 0, scratchBlocks = 0;
   cuda::Event scratchFree = nullptr;
