@@ -1,7 +1,7 @@
 // Writes the images of a plan's kernels to files:  extract-images PLAN FOLDER
 //
-// FOLDER/sm_90.cubin, FOLDER/sm_90.ptx and so on; prints their names, one a line. What a GPU's assembler, or a
-// disassembler, is to look at.
+// FOLDER/sm_90.cubin, FOLDER/sm_90.ptx and so on; prints their names, one a line. What a GPU's assembler, or
+// a disassembler, is to look at.
 #include "colossal/Plan/Container.h"
 
 #include <cstdio>
