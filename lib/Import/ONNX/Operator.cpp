@@ -53,17 +53,26 @@ const OperatorTable &getOperatorTable() {
   return table;
 }
 
+/// The rows of each operator's name, as they stand in the table.
+static const llvm::StringMap<SmallVector<const OperatorRow *, 2>> &getRowsOfNames() {
+  static const auto rows = [] {
+    llvm::StringMap<SmallVector<const OperatorRow *, 2>> rows;
+    for (const OperatorRow &row : getOperatorTable())
+      rows[row.name].push_back(&row);
+    return rows;
+  }();
+  return rows;
+}
+
 const OperatorRow *findOperator(StringRef domain, StringRef name, int64_t version) {
   if (domain == "ai.onnx")
     domain = "";
-  const OperatorTable &table = getOperatorTable(); // sorted so
-  const auto key = std::tie(domain, name);
-  for (auto row = llvm::lower_bound(
-           table, key,
-           [](const OperatorRow &row, const auto &key) { return std::tie(row.domain, row.name) < key; });
-       row != table.end() && std::tie(row->domain, row->name) == key; ++row)
-    if (row->first <= version && (row->last == 0 || version <= row->last))
-      return &*row;
+  auto rows = getRowsOfNames().find(name);
+  if (rows == getRowsOfNames().end())
+    return nullptr;
+  for (const OperatorRow *row : rows->second)
+    if (row->domain == domain && row->first <= version && (row->last == 0 || version <= row->last))
+      return row;
   return nullptr;
 }
 

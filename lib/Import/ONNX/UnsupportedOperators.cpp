@@ -62,17 +62,24 @@ static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) 
 }
 
 SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted) {
-  // Of a name: a second one is an error of the model's, which its import tells.
-  llvm::DenseMap<llvm::CachedHashStringRef, SmallVector<int, 1>> givers;
+  // Of a name, the first, and others: these are an error of the model's, which its import tells.
+  llvm::DenseMap<llvm::CachedHashStringRef, int> givers;
+  llvm::DenseMap<llvm::CachedHashStringRef, SmallVector<int>> others;
   givers.reserve(nodes.size());
   for (auto [i, node] : llvm::enumerate(nodes))
     for (const std::string &output : node.output())
       if (!output.empty())
-        givers[llvm::CachedHashStringRef(output)].push_back(i);
+        if (llvm::CachedHashStringRef name(output); !givers.try_emplace(name, i).second)
+          others[name].push_back(i);
   using Places = SmallVector<int, 4>;
   auto addGivers = [&](StringRef name, Places &found) {
-    if (auto it = givers.find(llvm::CachedHashStringRef(name)); it != givers.end())
-      llvm::append_range(found, it->second);
+    llvm::CachedHashStringRef key(name);
+    auto giver = givers.find(key);
+    if (giver == givers.end())
+      return;
+    found.push_back(giver->second);
+    if (!others.empty())
+      llvm::append_range(found, others.lookup(key));
   };
   auto findGivers = [&](const onnx::NodeProto &node) {
     Places found;
