@@ -4,7 +4,7 @@
     test/Benchmark/compile_time.py [--cache DIR]
 
 Each model is compiled three times, the models in turn; the shortest time counts. Limits: GPT-2 small in 15 s and 2 GiB; 96 equal layers
-in at most twice the time of 12, with as many bytes of kernels, as many instructions beside calls, and a plan of at most twice the bytes.
+in at most 1.3 times the time of 12, with as many bytes of kernels, as many instructions beside calls, and a plan of at most twice the bytes.
 """
 import argparse
 import pathlib
@@ -19,6 +19,8 @@ from real_models import ROOT, compile_plan, exported
 
 
 STACK_MESHES = ("1", "4", "2x2", "8")
+# Of 96 equal layers against 12.
+MOST_TIME, MOST_PLAN = 1.3, 2.0
 
 
 def measure_plan(build, plan):
@@ -57,10 +59,14 @@ def main():
         few, many = rows["stack-12", mesh], rows["stack-96", mesh]
         print(f"96 layers against 12 on mesh {mesh}: {many[0] / few[0]:.2f} times the time, {many[2] / few[2]:.3f} times the code, "
               f"{many[3] - few[3]} instructions more beside calls, {many[5] / few[5]:.2f} times the plan")
-        if many[0] > 2 * few[0] or many[2] != few[2]:
-            failed.append(f"96 layers on mesh {mesh} take more than twice the time of 12, or other code")
-        if many[3] != few[3] or many[5] > 2 * few[5]:
-            failed.append(f"96 layers on mesh {mesh} take other instructions than 12, or more than twice the bytes of their plan")
+        if many[0] > MOST_TIME * few[0]:
+            failed.append(f"96 layers on mesh {mesh} take more than {MOST_TIME} times the time of 12")
+        if many[2] != few[2]:
+            failed.append(f"96 layers on mesh {mesh} have other code than 12")
+        if many[3] != few[3]:
+            failed.append(f"96 layers on mesh {mesh} take other instructions than 12, beside calls")
+        if many[5] > MOST_PLAN * few[5]:
+            failed.append(f"the plan of 96 layers on mesh {mesh} has more than {MOST_PLAN} times the bytes of that of 12")
     print("\n".join(failed) or "within the limits")
     return 1 if failed else 0
 
