@@ -120,9 +120,10 @@ unsigned Outliner::describeIndex(Value value) {
 
 Item Outliner::describe(Operation *op) {
   Item item{op, kBarrier, {}};
-  // Events belong to one instruction of a program each, and messages to the border of a stage.
-  if (isa<plan::RepeatOp, plan::CallOp, plan::SendOp, plan::RecvOp>(op) || op->hasAttr("waits") ||
-      op->hasAttr("signals"))
+  // Events belong to one instruction of a program each, messages to the border of a stage; and instructions
+  // are compared by attributes and operands, not by what stands inside of them.
+  if (isa<plan::CallOp, plan::SendOp, plan::RecvOp>(op) || op->getNumRegions() > 0 ||
+      op->getNumResults() > 0 || op->hasAttr("waits") || op->hasAttr("signals"))
     return item;
   std::vector<uint64_t> key{getWord(op->getName().getAsOpaquePointer())};
   auto addBuffer = [&](plan::BufferAttr buffer) {
