@@ -65,8 +65,13 @@ def Plan_Life : Plan_Enum<"Life", "how long an arena's contents live", [
   I32EnumAttrCase<"Workspace", 5, "workspace">]>;
 def Plan_LifeAttr : EnumAttr<Plan_Dialect, Plan_Life, "life">;
 def Plan_Role : Plan_Enum<"Role", "when a program runs", [
-  I32EnumAttrCase<"Load", 1, "load">, I32EnumAttrCase<"Infer", 2, "infer">, I32EnumAttrCase<"Step", 3, "step">]>;
+  I32EnumAttrCase<"Load", 1, "load">, I32EnumAttrCase<"Infer", 2, "infer">, I32EnumAttrCase<"Step", 3, "step">,
+  I32EnumAttrCase<"Save", 4, "save">, I32EnumAttrCase<"Restore", 5, "restore">]>;
 def Plan_RoleAttr : EnumAttr<Plan_Dialect, Plan_Role, "role">;
+def Plan_StateKind : Plan_Enum<"StateKind", "what a state is", [
+  I32EnumAttrCase<"Parameter", 1, "parameter">, I32EnumAttrCase<"Slot", 2, "slot">,
+  I32EnumAttrCase<"Statistic", 3, "statistic">]>;
+def Plan_StateKindAttr : EnumAttr<Plan_Dialect, Plan_StateKind, "state_kind">;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", "what a collective does", [
   I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
   I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
@@ -102,6 +107,21 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let hasVerifier = 1;
 }
 
+def Plan_StateOp : Plan_Op<"state"> {
+  let summary = "a tensor that persists from run to run and changes";
+  let description = [{
+    Where it lies say the bindings of that name of the programs `save` and `restore`, which have all states in the order
+    in which they are declared. A slot is what an optimizer keeps of the parameter `parameter` of the model's file, which
+    has further names in `tied`.
+
+    - (C1) its name is not empty, and a slot, and nothing else, says which one it is.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_StateKindAttr:$kind, StrAttr:$parameter, OptionalAttr<StrAttr>:$slot,
+                       OptionalAttr<StrArrayAttr>:$tied);
+  let assemblyFormat = "$kind $name `of` $parameter (`slot` $slot^)? (`tied` $tied^)? attr-dict";
+  let hasVerifier = 1;
+}
+
 def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
   let summary = "a function of the machine-code image; its symbol there is the op's";
   let description = [{
@@ -114,6 +134,10 @@ def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
 
 def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
   let summary = "instructions that run together: the load program, or one binding of the model's dimensions";
+  let description = [{
+    `save` and `restore` have no instructions: the outputs of the one and the inputs of the other are all states, as they
+    lie in an arena of life `state`.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_RoleAttr:$role, OptionalAttr<DictionaryAttr>:$dimensions,
                        OptionalAttr<F64Attr>:$predicted_seconds);
   let regions = (region SizedRegion<1>:$body);
@@ -124,10 +148,10 @@ def Plan_InputOp : Plan_Op<"input", [HasParent<"ProgramOp">]> {
   let summary = "a tensor that the caller gives: global type, and each rank's shard of it";
   let description = [{
     `range` is the least and the greatest value that an element may have, where `range_user`, an ONNX name, takes the
-    elements as indices.
+    elements as indices; what follows these are values that it may have, too.
 
     - (C1) `type` is a ranked tensor of static shape, and `sharding` is of that shape;
-    - (C2) `range`, where given, is two numbers in ascending order.
+    - (C2) `range`, where given, begins with two numbers in ascending order.
   }];
   let arguments = (ins StrAttr:$name, TypeAttr:$type, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$buffer,
                        OptionalAttr<DenseI64ArrayAttr>:$range, OptionalAttr<StrAttr>:$range_user);

@@ -44,6 +44,15 @@ LogicalResult ParameterOp::verify() {
   return success();
 }
 
+LogicalResult StateOp::verify() {
+  if (getName().empty())
+    return emitOpError("has no name (C1)");
+  if (getSlot().has_value() != (getKind() == StateKind::Slot))
+    return emitOpError("is a ") << stringifyStateKind(getKind())
+                                << (getSlot() ? " and names a slot (C1)" : " and names none (C1)");
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   auto buffers = static_cast<int64_t>(getBuffers()), params = static_cast<int64_t>(getParams());
   if (buffers < 1 || params < 0)
@@ -57,7 +66,7 @@ static LogicalResult verifyBinding(Op op) {
   if (failed(tensor) || failed(verifyShape(op, *tensor, op.getSharding())))
     return failure();
   if (std::optional<ArrayRef<int64_t>> range = op.getRange())
-    if (range->size() != 2 || (*range)[0] > (*range)[1])
+    if (range->size() < 2 || (*range)[0] > (*range)[1])
       return op.emitOpError("has range [") << *range << "], expected a least and a greatest value (C2)";
   return success();
 }

@@ -134,7 +134,9 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
   if (stages.front() != module)
     result.stages.resize(stages.size());
   for (auto program : ModuleOp(stages.front()).getOps<plan::ProgramOp>()) {
-    if (program.getRole() == plan::Role::Load || foreign)
+    // What has no instructions takes no time.
+    const bool runs = program.getRole() == plan::Role::Infer || program.getRole() == plan::Role::Step;
+    if (!runs || foreign)
       continue;
     SmallVector<plan::ProgramOp> parts;
     for (ModuleOp stage : stages)

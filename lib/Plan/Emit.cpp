@@ -8,6 +8,7 @@
 
 #include "Elements.h"
 #include "SharedTexts.h"
+#include "States.h"
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Dist/Stages.h"
@@ -250,6 +251,18 @@ FailureOr<std::pair<uint64_t, uint64_t>> Emitter::addData(ElementsAttr value, Op
   return std::pair<uint64_t, uint64_t>(entry->second, bytes->size());
 }
 
+/// A file's path as a plan has it: relative to the plan where the file lies beside or below it, so that both
+/// can move together.
+static std::string getStoredPath(StringRef real, StringRef planPath) {
+  SmallString<256> folder;
+  StringRef parent = llvm::sys::path::parent_path(planPath);
+  llvm::sys::fs::real_path(parent.empty() ? StringRef(".") : parent, folder);
+  if (!folder.ends_with("/"))
+    folder += "/";
+  real.consume_front(folder);
+  return real.str();
+}
+
 FailureOr<unsigned> Emitter::addFile(StringRef path, Operation *op) {
   auto [entry, isNew] = files.try_emplace(path, plan.files_size());
   if (!isNew)
@@ -263,16 +276,8 @@ FailureOr<unsigned> Emitter::addFile(StringRef path, Operation *op) {
   uint64_t bytes = 0;
   if (llvm::sys::fs::real_path(full, real) || llvm::sys::fs::file_size(real, bytes))
     return op->emitOpError("reads weights from '") << full << "', which cannot be opened";
-  // Relative to the plan where the model lies beside or below it, so that both can move together.
-  SmallString<256> folder;
-  StringRef parent = llvm::sys::path::parent_path(options.planPath);
-  llvm::sys::fs::real_path(parent.empty() ? StringRef(".") : parent, folder);
-  if (!folder.ends_with("/"))
-    folder += "/";
-  StringRef stored = real;
-  stored.consume_front(folder);
   WeightFile &file = *plan.add_files();
-  file.set_path(stored.str());
+  file.set_path(getStoredPath(real, options.planPath));
   file.set_bytes(bytes);
   return entry->second;
 }
@@ -320,10 +325,12 @@ LogicalResult Emitter::describeBinding(Op op, Binding &out) {
   for (int64_t size : tensor.getShape())
     out.add_shape(size);
   if (std::optional<ArrayRef<int64_t>> range = op.getRange()) {
-    if (range->size() != 2)
+    if (range->size() < 2)
       return op->emitOpError("has a range of ") << range->size() << " numbers";
     out.mutable_range()->set_least((*range)[0]);
     out.mutable_range()->set_greatest((*range)[1]);
+    for (int64_t also : range->drop_front(2))
+      out.mutable_range()->add_also(also);
     out.mutable_range()->set_user(op.getRangeUser().value_or("").str());
   }
   return success();
@@ -798,6 +805,9 @@ LogicalResult Emitter::run() {
       if (failed(emitProgram(op)))
         return failure();
   }
+  SmallString<256> model;
+  llvm::sys::fs::real_path(options.modelPath, model);
+  addStates(module, stages, getStoredPath(model, options.planPath), plan);
   uint64_t staging = 0;
   for (uint64_t bytes : stagingByQueue(plan))
     staging += bytes;
