@@ -4,6 +4,7 @@
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Dist/State.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
@@ -296,9 +297,75 @@ static std::string getBoundaryName(Attribute name, StringRef what, unsigned inde
   return (what + std::to_string(index)).str();
 }
 
+/// Leaves those of `layouts` that use as many of the axes of `stored` as any does, and none of `replicated`.
+static void keepStored(std::vector<ShardingAttr> &layouts, ArrayRef<int64_t> stored,
+                       ArrayRef<int64_t> replicated) {
+  auto getMask = [](ArrayRef<int64_t> axes) {
+    uint32_t mask = 0;
+    for (int64_t axis : axes)
+      mask |= 1u << axis;
+    return mask;
+  };
+  auto getUse = [&](ShardingAttr layout) { return llvm::popcount(getUsedAxes(layout) & getMask(stored)); };
+  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUsedAxes(layout) & getMask(replicated); });
+  int most = 0;
+  for (ShardingAttr layout : layouts)
+    most = std::max(most, getUse(layout));
+  llvm::erase_if(layouts, [&](ShardingAttr layout) { return getUse(layout) < most; });
+}
+
+LogicalResult Model::addStates(std::vector<Pin> &pins) {
+  llvm::MapVector<StringAttr, SmallVector<std::pair<Program *, unsigned>, 2>> uses;
+  for (Program &program : programs)
+    for (unsigned i = 0; i < program.function.getNumArguments(); ++i)
+      if (auto name = program.function.getArgAttrOfType<StringAttr>(i, kStateAttrName))
+        uses[name].push_back({&program, i});
+  SmallVector<unsigned> spread =
+      llvm::to_vector(llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
+  for (auto &[name, users] : uses) {
+    NodeInfo info;
+    info.kind = NodeInfo::Kind::State;
+    info.name = name.str();
+    SmallVector<TensorOf, 2> tensors;
+    std::vector<std::string> names{info.name, getProgramName(info.name, {})};
+    func::FuncOp first = users.front().first->function;
+    const unsigned number = users.front().second;
+    RankedTensorType type = getTensor(first.getArgument(number));
+    for (auto [program, index] : users) {
+      if (program->function.getArgument(index).getType() != type)
+        return program->function.emitError() << "state '" << info.name << "' has type " << type << " and "
+                                             << program->function.getArgument(index).getType();
+      tensors.push_back({program, program->kind().inputs[index]});
+      info.arguments.push_back({program->function, index});
+      for (unsigned i = 0; i < program->function.getNumResults(); ++i)
+        if (program->function.getResultAttr(i, kStateAttrName) == name)
+          info.results.push_back({program->function, i});
+    }
+    info.layouts = getDemands(tensors, type, spread);
+    keepLoop(info.layouts, std::nullopt); // it is the same in all turns
+    auto getAxes = [&](StringRef attribute) {
+      auto axes = first.getArgAttrOfType<DenseI64ArrayAttr>(number, attribute);
+      return axes ? axes.asArrayRef() : ArrayRef<int64_t>();
+    };
+    keepStored(info.layouts, getAxes(kStoredOverAttrName), getAxes(kReplicatedOverAttrName));
+    if (auto known = first.getArgAttrOfType<DictionaryAttr>(number, kStateInfoAttrName))
+      if (auto tied = known.getAs<ArrayAttr>("tied"))
+        for (auto other : tied.getAsRange<StringAttr>())
+          names.push_back(other.str());
+    applyTensorPins(info.layouts, names, type, pins);
+    CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
+    stateNodes[name] = addTensorNode(std::move(info), type, 0, end);
+    for (auto [program, tensor] : tensors)
+      programs[program - programs.data()].sources[tensor] = {stateNodes[name], layouts};
+  }
+  return success();
+}
+
 LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
   func::FuncOp function = program.function;
   for (BlockArgument argument : function.getArguments()) {
+    if (function.getArgAttr(argument.getArgNumber(), kStateAttrName))
+      continue;
     const int tensor = program.kind().inputs[argument.getArgNumber()];
     NodeInfo info;
     info.kind = NodeInfo::Kind::Argument;
@@ -326,6 +393,13 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
   func::FuncOp function = program.function;
   for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
     const Source &source = program.sources[program.kind().outputs[i]];
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, kStateAttrName)) {
+      const int node = stateNodes.lookup(name);
+      if (source.node != node)
+        transfers.push_back(makeTransfer(
+            value, source, node, makeCandidateLayouts(mesh.getContext(), nodes[node].layouts), false));
+      continue;
+    }
     NodeInfo info;
     info.kind = NodeInfo::Kind::Result;
     info.function = function;
@@ -338,8 +412,11 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
     for (Attribute have : source.layouts.distinct) {
       auto sharding = cast<ShardingAttr>(have);
       layouts.insert(sharding.withoutPartial());
-      if (sharding.isPartial()) // or reduced and split at once
-        layouts.insert(spreadUnusedAxes(sharding.withoutPartial(), mesh, sharding.getPartialAxes()));
+      SmallVector<unsigned> partial(sharding.getPartialAxes());
+      llvm::erase_if(partial,
+                     [&](unsigned axis) { return static_cast<int64_t>(axis) == mesh.getLoopAxis(); });
+      if (!partial.empty()) // or reduced and split at once
+        layouts.insert(spreadUnusedAxes(sharding.withoutPartial(), mesh, partial));
     }
     info.layouts.assign(layouts.begin(), layouts.end());
     applyTensorPins(info.layouts, {info.name, getProgramName(info.name, function)}, type, pins);
@@ -371,9 +448,10 @@ bool Model::countsCopies(const Transfer &transfer, ArrayAttr layouts) const {
 
 std::pair<int64_t, int64_t> Model::getUseLife(const Transfer &transfer) const {
   const NodeInfo &reader = nodes[transfer.to];
-  if (reader.kind == NodeInfo::Kind::Result) {
-    auto program =
-        llvm::find_if(programs, [&](const Program &known) { return known.function == reader.function; });
+  if (reader.kind == NodeInfo::Kind::Result || reader.kind == NodeInfo::Kind::State) {
+    Value value = transfer.value;
+    auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
+    auto program = llvm::find_if(programs, [&](const Program &known) { return known.function == function; });
     return {program->lastStep(), program->lastStep() + 1};
   }
   const Program &program = programs[reader.program];
@@ -580,7 +658,7 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       if (failed(addOp(p, i, names[programs[p].getOp(i)], pins)))
         return failure();
   }
-  if (failed(addParameters(pins)))
+  if (failed(addParameters(pins)) || failed(addStates(pins)))
     return failure();
   for (Program &program : programs)
     if (failed(addArguments(program, pins)) || failed(addResults(program, pins)))
@@ -613,6 +691,12 @@ void Model::apply(const search::Assignment &chosen) {
     case NodeInfo::Kind::Parameter:
       for (Operation *op : node.ops)
         op->setAttr(kShardingAttrName, node.layouts[candidate]);
+      break;
+    case NodeInfo::Kind::State:
+      for (auto [function, index] : node.arguments)
+        function.setArgAttr(index, kShardingAttrName, node.layouts[candidate]);
+      for (auto [function, index] : node.results)
+        function.setResultAttr(index, kShardingAttrName, node.layouts[candidate]);
       break;
     case NodeInfo::Kind::Argument:
       node.function.setArgAttr(node.index, kShardingAttrName, node.layouts[candidate]);

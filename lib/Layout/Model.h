@@ -15,6 +15,7 @@
 #include "colossal/Search/Problem.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <map>
 #include <optional>
@@ -23,17 +24,20 @@ namespace colossal::layout {
 
 /// What a node of the problem is in the module.
 struct NodeInfo {
-  /// Copy: one that one use brings in; Shared: the layout in which all uses of a value find it.
-  enum class Kind { Op, Parameter, Argument, Result, Copy, Shared };
+  /// State: what lies alike in all functions, as their argument and result (dialects/Dist/State.h); Copy: one
+  /// that one use brings in; Shared: the layout in which all uses of a value find it.
+  enum class Kind { Op, Parameter, State, Argument, Result, Copy, Shared };
   Kind kind = Kind::Op;
   std::string name;
   mlir::func::FuncOp function;                 ///< not of parameters, which functions may share
   llvm::SmallVector<mlir::Operation *, 1> ops; ///< the op, or all parameter ops of one name
   unsigned index = 0;                          ///< of the argument or result
-  int program = -1, operation = -1;            ///< of an op: its place in the factor graphs
-  std::shared_ptr<const OpChoices> choices;    ///< of an op
-  std::vector<dist::ShardingAttr> layouts;     ///< per candidate of the other kinds
-  mlir::Value value;                           ///< that is shared
+  /// Of a state: the functions that have it, and the numbers of its arguments and results.
+  llvm::SmallVector<std::pair<mlir::func::FuncOp, unsigned>, 1> arguments, results;
+  int program = -1, operation = -1;         ///< of an op: its place in the factor graphs
+  std::shared_ptr<const OpChoices> choices; ///< of an op
+  std::vector<dist::ShardingAttr> layouts;  ///< per candidate of the other kinds
+  mlir::Value value;                        ///< that is shared
   double getSeconds(int32_t candidate) const {
     return choices ? choices->seconds[candidate] : 0;
   } ///< computing
@@ -118,7 +122,8 @@ private:
     int64_t lastStep() const { return begin + static_cast<int64_t>(kind().operations.size()); }
   };
   std::vector<Program> programs;
-  int64_t end = 0; ///< of all programs' time
+  int64_t end = 0;                 ///< of all programs' time
+  llvm::StringMap<int> stateNodes; ///< by name
 
   void addPrograms();
   /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
@@ -132,6 +137,7 @@ private:
   int64_t countParts(mlir::DictionaryAttr attributes) const;
   mlir::LogicalResult addOp(int program, int operation, llvm::StringRef name, std::vector<Pin> &pins);
   mlir::LogicalResult addParameters(std::vector<Pin> &pins);
+  mlir::LogicalResult addStates(std::vector<Pin> &pins);
   mlir::LogicalResult addArguments(Program &program, std::vector<Pin> &pins);
   mlir::LogicalResult addResults(Program &program, std::vector<Pin> &pins);
   void addTransfers(const Program &program);

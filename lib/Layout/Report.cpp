@@ -54,6 +54,7 @@ static StringRef getKindName(const NodeInfo &node) {
   switch (node.kind) {
   case NodeInfo::Kind::Op: return node.ops.front()->getName().stripDialect();
   case NodeInfo::Kind::Parameter: return "parameter";
+  case NodeInfo::Kind::State: return "state";
   case NodeInfo::Kind::Argument: return "input";
   case NodeInfo::Kind::Result: return "output";
   case NodeInfo::Kind::Copy:
@@ -92,6 +93,7 @@ static Memory measureMemory(const Model &model, const search::Assignment &chosen
       switch (model.getNodes()[i].kind) {
       case NodeInfo::Kind::Op: memory.activations += use.bytes; break;
       case NodeInfo::Kind::Parameter:
+      case NodeInfo::Kind::State:
         memory.weights += use.bytes;
         memory.largest.push_back({use.bytes, model.getNodes()[i].name});
         break;
@@ -185,7 +187,7 @@ void Describer::addTransfers() {
     auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
     report.predictedByFunction[function.getName().str()] += path->cost;
     for (const Move &move : path->moves)
-      if (isCollective(move.kind))
+      if (isCollective(move.kind) && move.ranks > 1) // what turns add up goes nowhere
         addCollective(stringify(move.kind).str(), getSentBytes(move.kind, move.bytes, move.ranks), move.times,
                       transfer.shownAt);
   }
