@@ -49,14 +49,18 @@ static constexpr int64_t kRounds = 3;
 
 /// Whether both touch bytes that one of them writes.
 bool Ordering::conflict(const Instance &a, const Instance &b) const {
+  // States are told apart by their storages alone; weights are only read, but for the load program, which has
+  // one queue.
   auto getBegin = [&](const Instance &instance, const Access &access) {
-    return program.storages[access.storage].offset + access.offset + access.turn * instance.round;
+    return (access.storage < kWeightBase ? program.storages[access.storage].offset : 0) + access.offset +
+           access.turn * instance.round;
+  };
+  auto mayMeet = [&](unsigned x, unsigned y) {
+    return x < kWeightBase && y < kWeightBase ? program.storages[x].life == program.storages[y].life : x == y;
   };
   for (const Access &x : a.instruction->accesses)
     for (const Access &y : b.instruction->accesses) {
-      // Weights are only read, but for the load program, which has one queue.
-      if ((!x.writes && !y.writes) || x.storage >= kWeightBase || y.storage >= kWeightBase ||
-          program.storages[x.storage].life != program.storages[y.storage].life)
+      if ((!x.writes && !y.writes) || !mayMeet(x.storage, y.storage))
         continue;
       const int64_t begin = getBegin(a, x), other = getBegin(b, y);
       if (begin < other + y.bytes && other < begin + x.bytes)
@@ -111,8 +115,9 @@ void Ordering::run() {
   for (int64_t round = 0; round < std::min(program.getRounds(), kRounds); ++round)
     for (Instruction &instruction : program.body)
       visit({&instruction, round});
-  for (Instruction &instruction : program.rest)
-    visit({&instruction, 0});
+  for (auto *instructions : {&program.rest, &program.after})
+    for (Instruction &instruction : *instructions)
+      visit({&instruction, 0});
 }
 
 void colossal::schedule::orderQueues(Program &program) {

@@ -10,6 +10,8 @@
 #include "Prepare.h"
 
 #include "dialects/Dist/Loop.h"
+#include "dialects/Dist/State.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -42,7 +44,8 @@ LogicalResult LoweringContext::lowerGroup(FusionGroup &group) {
   const size_t before = instructions().size();
   // Every op has element code: what has no lowering of its own is computed by loops.
   const Lowering *lowering = state.shared.lowerings.find(kindOf(group));
-  if (failed(lowering ? (*lowering)(*this, group) : lowerSeparately(group)))
+  if (failed(lowering ? (*lowering)(*this, group) : lowerSeparately(group)) ||
+      failed(settleAccumulations(group)))
     return failure();
   // What was fused keeps its names: messages and traces speak of all of it.
   for (Instruction &instruction : llvm::MutableArrayRef(instructions()).drop_front(before)) {
@@ -144,7 +147,9 @@ public:
 
 private:
   LogicalResult prepareOps();
-  void findTurnOps();
+  LogicalResult findTurnOps();
+  /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
+  LogicalResult bindAccumulations();
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
   /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is. What all turns share
   /// of another stage's values is received.
@@ -161,7 +166,8 @@ private:
   FunctionState state;
   llvm::DenseMap<Value, unsigned> scattered;   ///< storages of inputs whose turns' parts are no runs
   llvm::DenseSet<unsigned> bound;              ///< storages of outputs
-  std::vector<std::optional<Binding>> outputs; ///< by result; none where it is sent
+  std::vector<std::optional<Binding>> outputs; ///< by result; none where it is sent, or a state
+  SmallVector<std::pair<Value, StringAttr>> newStates;
 };
 } // namespace colossal::schedule
 
@@ -181,10 +187,16 @@ LogicalResult FunctionLowering::prepareOps() {
   return success();
 }
 
+/// What turns make, added up: an all-reduce over the loop's axis.
+static bool isAccumulation(Operation *op, int64_t loopAxis) {
+  auto reduce = dyn_cast<shard::AllReduceOp>(op);
+  return reduce && reduce.getGridAxes().size() == 1 && reduce.getGridAxes().front() == loopAxis;
+}
+
 /// Index values that are made of the loop's counter make what they enter differ from turn to turn, too.
-void FunctionLowering::findTurnOps() {
+LogicalResult FunctionLowering::findTurnOps() {
   if (!state.mesh || state.mesh.getLoopAxis() < 0)
-    return;
+    return success();
   state.program.turns = state.mesh.getNumTurns();
   state.program.loopAxis = state.mesh.getLoopAxis();
   for (BlockArgument argument : state.function.getArguments()) {
@@ -199,7 +211,45 @@ void FunctionLowering::findTurnOps() {
         (coordinate && static_cast<int64_t>(coordinate.getAxis()) == state.program.loopAxis) ||
         llvm::any_of(op.getOperands(), [&](Value operand) { return state.isOfTurn(operand); }))
       state.turnOps.insert(&op);
+    if (isAccumulation(&op, state.program.loopAxis))
+      state.accumulations[&op] = {};
+    const bool isBehind = llvm::any_of(op.getOperands(), [&](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return def && (state.opsBehind.contains(def) || state.accumulations.contains(def));
+    });
+    if (isBehind)
+      state.opsBehind.insert(&op);
+    if (isBehind && state.turnOps.contains(&op) && !op.hasTrait<OpTrait::IsTerminator>())
+      return op.emitOpError("is a part of each turn of the loop, and needs what all of them add up");
   }
+  return success();
+}
+
+LogicalResult FunctionLowering::bindAccumulations() {
+  Block &body = state.function.front();
+  SmallVector<Operation *> sums;
+  for (Operation &op : body)
+    if (state.accumulations.contains(&op))
+      sums.push_back(&op);
+  for (Operation *op : sums) {
+    RankedTensorType type = tensorOf(op->getResult(0));
+    BlockArgument old = body.addArgument(type, op->getLoc());
+    OpBuilder b(op);
+    Operation *sum = ElementwiseOp::create(b, op->getLoc(), type, ElementwiseKind::Add,
+                                           ValueRange{op->getOperand(0), old}, DenseF64ArrayAttr());
+    op->getResult(0).replaceAllUsesWith(sum->getResult(0));
+    state.accumulations.erase(op);
+    state.turnOps.erase(op);
+    op->erase();
+    state.accumulations[sum] = old;
+    state.turnOps.insert(sum);
+    View place{state.run.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};
+    state.run.setView(old, place);
+    auto flat = RankedTensorType::get({type.getNumElements()}, type.getElementType());
+    if (failed(state.run.fillZero(View{place.storage, 0, {1}}, flat, sum->getLoc())))
+      return failure();
+  }
+  return success();
 }
 
 Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes,
@@ -226,6 +276,11 @@ Binding FunctionLowering::bind(DictionaryAttr attributes, Value value, unsigned 
 LogicalResult FunctionLowering::bindInputs() {
   for (BlockArgument argument : state.function.getArguments()) {
     unsigned number = argument.getArgNumber();
+    if (state.function.getArgAttr(number, dist::kStateAttrName)) {
+      if (failed(state.run.bindState(argument)))
+        return failure();
+      continue;
+    }
     if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
       if (!state.turnArguments.contains(argument) &&
           failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
@@ -285,6 +340,10 @@ LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
         type, state.function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttrName), state.mesh);
     if (parts.has_value() != ofTurns)
       continue;
+    if (auto name = state.function.getResultAttrOfType<StringAttr>(i, dist::kStateAttrName)) {
+      newStates.push_back({value, name});
+      continue;
+    }
     if (auto messages = state.function.getResultAttrOfType<ArrayAttr>(i, dist::kMessagesAttrName)) {
       if (failed(lowerSends(state.run, value, messages, dist::getRankMesh(state.mesh))))
         return failure();
@@ -327,21 +386,32 @@ LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
 FailureOr<Program> FunctionLowering::run() {
   if (failed(prepareOps()))
     return failure();
-  findTurnOps();
-  if (failed(bindInputs()))
+  if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
     return failure();
-  SmallVector<Operation *> ops, turnOps;
+  SmallVector<Operation *> ops, turnOps, opsBehind;
   for (Operation &op : state.function.getBody().front())
     if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&
         !state.run.isLoadable(op.getResult(0)))
-      (state.turnOps.contains(&op) ? turnOps : ops).push_back(&op);
-  if (failed(state.run.lowerOps(ops, true)) || failed(bindOutputs(false)))
+      (state.turnOps.contains(&op)     ? turnOps
+       : state.opsBehind.contains(&op) ? opsBehind
+                                       : ops)
+          .push_back(&op);
+  const bool accumulates = !state.accumulations.empty();
+  if (failed(state.run.lowerOps(ops, true)) || (!accumulates && failed(bindOutputs(false))))
     return failure();
   if (state.program.turns > 1) {
     state.isInLoop = true;
     if (failed(gatherTurnInputs()) || failed(state.run.lowerOps(turnOps, true)) || failed(bindOutputs(true)))
       return failure();
+    state.isInLoop = false;
   }
+  state.isBehind = accumulates;
+  if (accumulates && (failed(state.run.lowerOps(opsBehind, true)) || failed(bindOutputs(false))))
+    return failure();
+  // When nothing reads the old values any more.
+  for (auto [value, name] : newStates)
+    if (failed(state.run.storeState(value, name)))
+      return failure();
   for (std::optional<Binding> &output : outputs)
     if (output)
       state.program.outputs.push_back(std::move(*output));

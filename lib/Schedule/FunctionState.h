@@ -33,10 +33,16 @@ struct FunctionState {
   llvm::DenseSet<mlir::Operation *> turnOps;
   llvm::DenseSet<mlir::Value> turnArguments;
   bool isInLoop = false; ///< instructions made now are the loop's
+  bool isBehind = false; ///< instructions made now stand behind the loop
+  /// Sums that turns add up: additions of what a turn makes to what is there (the second operand), by an
+  /// argument that the function did not have. What reads them, and what depends on that, stands behind the
+  /// loop.
+  llvm::DenseMap<mlir::Operation *, mlir::BlockArgument> accumulations;
+  llvm::DenseSet<mlir::Operation *> opsBehind;
   unsigned hoisting = 0; ///< but for these: what a turn needs and all share
   bool isOfTurn(mlir::Value value) const {
     mlir::Operation *op = value.getDefiningOp();
-    return op ? turnOps.contains(op) : turnArguments.contains(value);
+    return op ? turnOps.contains(op) && !accumulations.contains(op) : turnArguments.contains(value);
   }
 };
 

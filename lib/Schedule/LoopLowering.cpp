@@ -83,9 +83,25 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
   std::optional<unsigned> taken = takenInput(group, *extracted, {});
   if (taken)
     spec.inputs[*taken].noalias = false;
+  SmallVector<int64_t> updated; // inputs that are overwritten
+  if (taken)
+    updated.push_back(*taken);
   for (Value output : outputs) {
-    places.push_back(taken ? views[output] = extracted->inputs[*taken] : allocate(output, /*inside=*/true));
-    spec.outputs.push_back({places.back().strides, !taken});
+    std::optional<View> place = findStatePlace(group, *extracted, output);
+    if (place) {
+      for (auto [i, view] : llvm::enumerate(extracted->inputs))
+        if (view.storage == place->storage) {
+          spec.inputs[i].noalias = false;
+          updated.push_back(static_cast<int64_t>(i));
+        }
+      views[output] = *place;
+    } else {
+      place = taken ? views[output] = extracted->inputs[*taken] : allocate(output, /*inside=*/true);
+    }
+    places.push_back(*place);
+    spec.outputs.push_back({places.back().strides, llvm::none_of(updated, [&](int64_t input) {
+                              return extracted->inputs[input].storage == places.back().storage;
+                            })});
   }
   KernelKey key(KernelKey::Kind::Loops);
   key.add(extracted->function);
@@ -121,8 +137,7 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
     accesses.push_back(accessOf(view, tensorOf(output), true));
   Work work;
   work.operations = countOperations(group.ops);
-  launch(*kernel, accesses, outputs.size(), extracted->scalars, group.ops.back()->getLoc(), work,
-         taken ? SmallVector<int64_t>{*taken} : SmallVector<int64_t>());
+  launch(*kernel, accesses, outputs.size(), extracted->scalars, group.ops.back()->getLoc(), work, updated);
   return success();
 }
 

@@ -4,6 +4,7 @@
 
 #include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Dist/State.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MD5.h"
@@ -92,6 +93,8 @@ std::string LoweringContext::keyOf(Value value) {
 }
 
 std::vector<Instruction> &LoweringContext::instructions() {
+  if (!loads && state.isBehind)
+    return program.after;
   return !loads && state.isInLoop && !state.hoisting ? program.body : program.instructions;
 }
 
@@ -203,9 +206,10 @@ View LoweringContext::allocate(Value value, bool inside) {
   View view;
   view.strides.assign(type.getRank(), 1);
   bool isOutput = false;
-  for (OpOperand &use : value.getUses()) // what goes to another stage is none
+  for (OpOperand &use : value.getUses()) // what goes to another stage is none, nor is a state
     isOutput |= isa<func::ReturnOp>(use.getOwner()) &&
-                !state.function.getResultAttr(use.getOperandNumber(), dist::kSendsAttrName);
+                !state.function.getResultAttr(use.getOperandNumber(), dist::kSendsAttrName) &&
+                !state.function.getResultAttr(use.getOperandNumber(), dist::kStateAttrName);
   std::optional<View> output;
   if (isOutput && !loads && state.returned.insert(value).second)
     output = allocateOutput(value);

@@ -7,6 +7,7 @@
 
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Dist/State.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <map>
@@ -15,13 +16,15 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-static constexpr llvm::StringLiteral kWeightsArena = "weights", kActivationsArena = "activations",
-                                     kIOArena = "io";
+static constexpr llvm::StringLiteral kWeightsArena = "weights", kStatesArena = "states",
+                                     kActivationsArena = "activations", kIOArena = "io";
 
-/// One behind the other; returns the bytes of all.
-static int64_t placeInOrder(std::vector<Storage> &storages, int64_t alignment) {
+/// Those of one life, one behind the other; returns the bytes of all.
+static int64_t placeInOrder(std::vector<Storage> &storages, Life life, int64_t alignment) {
   int64_t end = 0;
   for (Storage &storage : storages) {
+    if (storage.life != life)
+      continue;
     storage.offset = end;
     end = llvm::alignTo(end + storage.bytes, alignment);
   }
@@ -50,6 +53,11 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
       note(instruction, loop + instruction.moment);
       end = std::max(end, loop + instruction.moment + 1);
     }
+  const int64_t behind = end;
+  for (auto [i, instruction] : llvm::enumerate(program.after)) {
+    note(instruction, behind + static_cast<int64_t>(i));
+    end = std::max(end, behind + static_cast<int64_t>(i) + 1);
+  }
   for (auto [life, storage] : llvm::zip_equal(lifetimes, program.storages)) {
     if (life.first < 0)
       continue;
@@ -58,7 +66,7 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
     if (storage.outlivesTurn)
       life.first = std::min<int64_t>(life.first, loop);
     if (storage.outlivesTurn || isShared)
-      life.last = end - 1;
+      life.last = std::max(life.last, behind - 1);
   }
   std::vector<unsigned> dynamic;
   std::vector<Lifetime> alive;
@@ -135,11 +143,11 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
   Block *body = b.createBlock(&op.getBody());
   b.setInsertionPointToEnd(body);
   auto bufferOf = [&](unsigned id, int64_t offset, int64_t bytes, int64_t turn = 0) {
-    bool weight = id >= kWeightBase;
-    const Storage &storage = weight ? shared.weights[id - kWeightBase] : program.storages[id];
-    StringRef arena = weight                     ? StringRef(kWeightsArena)
-                      : storage.life == Life::IO ? StringRef(kIOArena)
-                                                 : StringRef(kActivationsArena);
+    const Storage &storage = id >= kWeightBase ? shared.weights[id - kWeightBase] : program.storages[id];
+    StringRef arena = storage.life == Life::Weights  ? StringRef(kWeightsArena)
+                      : storage.life == Life::States ? StringRef(kStatesArena)
+                      : storage.life == Life::IO     ? StringRef(kIOArena)
+                                                     : StringRef(kActivationsArena);
     return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset,
                                  bytes, turn ? ArrayRef<int64_t>(turn) : ArrayRef<int64_t>());
   };
@@ -206,12 +214,15 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
       number = arith::ConstantIndexOp::create(b, loc, instruction.turn);
     emit(instruction, ofRest, number);
   }
+  for (Instruction &instruction : program.after)
+    emit(instruction, mapping, Value());
 }
 
 /// Arenas for the storages of all programs, whose places are found here.
 static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   const int64_t alignment = shared.target.alignment();
-  int64_t weights = placeInOrder(shared.weights, alignment);
+  int64_t weights = placeInOrder(shared.weights, Life::Weights, alignment);
+  int64_t states = placeInOrder(shared.weights, Life::States, alignment);
   auto [activations, io] = placeStorages(shared.load, alignment);
   for (Program &program : programs) {
     doubleBuffer(program);
@@ -229,6 +240,8 @@ static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
         plan::LifeAttr::get(context, life), b.getI64IntegerAttr(bytes), b.getI64IntegerAttr(alignment));
   };
   arena(kWeightsArena, plan::Life::Weights, weights);
+  if (!shared.states.empty())
+    arena(kStatesArena, plan::Life::State, states);
   arena(kActivationsArena, plan::Life::Activations, activations);
   arena(kIOArena, plan::Life::IO, io);
 }
@@ -278,10 +291,13 @@ static LogicalResult scheduleStage(Shared &shared) {
     if (function.isExternal())
       continue;
     std::string name = function.getName().str();
-    emitProgram(programs[next++], shared, name == "load" ? "infer" : name, plan::Role::Infer,
+    auto role = function->getAttrOfType<StringAttr>(dist::kRoleAttrName);
+    emitProgram(programs[next++], shared, name == "load" ? "infer" : name,
+                role ? plan::symbolizeRole(role.getValue()).value_or(plan::Role::Infer) : plan::Role::Infer,
                 function->getAttrOfType<DictionaryAttr>("colossal.bound_dims"),
                 function->getAttrOfType<DictionaryAttr>("colossal.bound_inputs"), function.getLoc());
   }
+  emitStates(shared);
   for (func::FuncOp function : functions)
     function.erase();
   return success();
@@ -300,7 +316,7 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
     images = std::make_unique<NoImages>();
   KernelCache generated;
   for (ModuleOp stage : dist::getStages(module)) {
-    Shared shared{stage, options, target, *images, generated, {}, {}, {}, {}, {}, {}};
+    Shared shared{stage, options, target, *images, generated, {}, {}, {}, {}, {}, {}, {}, {}};
     if (failed(scheduleStage(shared)))
       return failure();
   }

@@ -11,7 +11,17 @@
 
 namespace colossal::schedule {
 
-/// The target and its kernels, and the storages of weights, by the text of what they hold.
+/// A state (dialects/Dist/State.h), and where it lies.
+struct StateEntry {
+  std::string name;
+  mlir::DictionaryAttr info;   ///< as dist::kStateInfoAttrName
+  mlir::RankedTensorType type; ///< global
+  dist::ShardingAttr sharding;
+  unsigned storage = 0;
+  int64_t bytes = 0; ///< of one rank's shard
+};
+
+/// The target and its kernels, and the storages of weights, by the text of what they hold, and of states.
 struct Shared {
   mlir::ModuleOp module;
   const ScheduleOptions &options;
@@ -24,6 +34,8 @@ struct Shared {
   llvm::StringMap<std::string> parameterSymbols;        ///< text of a parameter -> symbol
   llvm::StringMap<std::pair<int64_t, int64_t>> kernels; ///< symbol -> buffers, params
   Program load;
+  std::vector<StateEntry> states;
+  llvm::StringMap<unsigned> stateOf; ///< name -> index in `states`
 };
 
 /// Gives every storage of `program` (weights aside) its offset; returns the bytes needed of the activations
@@ -37,6 +49,10 @@ void emitProgram(Program &program, Shared &shared, llvm::StringRef name, plan::R
 /// Lowers one function of local tensors: appends its load instructions to `shared.load`, and returns its own
 /// program.
 mlir::FailureOr<Program> lowerFunction(mlir::func::FuncOp function, Shared &shared);
+
+/// Appends the states of all programs, and the programs that save and restore them; nothing where there are
+/// none.
+void emitStates(Shared &shared);
 
 mlir::LogicalResult lowerTiles(LoweringContext &context, FusionGroup &group);
 

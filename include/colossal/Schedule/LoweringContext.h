@@ -140,6 +140,20 @@ private:
   mlir::LogicalResult loadInto(mlir::Value value, unsigned storage);
   mlir::LogicalResult allocatePadded(mlir::Operation *op);
   std::optional<View> allocateInside(mlir::Value value);
+  /// Finds the place of the state that `argument` is; at its first use the load program fills it.
+  mlir::LogicalResult bindState(mlir::BlockArgument argument);
+  mlir::LogicalResult loadState(mlir::BlockArgument argument, mlir::DictionaryAttr info, const View &view);
+  /// The argument whose place a value takes: of the new value of a state the old one, of a sum of turns what
+  /// they have added up; null of others.
+  mlir::BlockArgument findReplaced(mlir::Value output);
+  /// What turns of the loop add up lies at one place, whichever kernel has made the sum.
+  mlir::LogicalResult settleAccumulations(const FusionGroup &group);
+  /// Where `output`, which a kernel of the group makes, may be written over the value that it replaces: that
+  /// place.
+  std::optional<View> findStatePlace(const FusionGroup &group, const ExtractedGroup &extracted,
+                                     mlir::Value output);
+  /// Copies the new value of a state to its place, unless it was made there.
+  mlir::LogicalResult storeState(mlir::Value value, llvm::StringRef name);
 
   FunctionState &state;
   Program &program;

@@ -17,7 +17,7 @@
 
 namespace colossal::schedule {
 
-enum class Life { Weights, Activations, IO };
+enum class Life { Weights, Activations, IO, States };
 
 struct Storage {
   Life life = Life::Activations;
@@ -75,19 +75,20 @@ struct Binding {
 };
 
 /// One program: the storages that live and die in it, and its instructions. Where it loops over microbatches,
-/// there are those before the loop, those of a round, which makes one turn or several, and those of turns
-/// that are left, after the loop.
+/// there are those before the loop, those of a round, which makes one turn or several, those of turns that
+/// are left, behind the loop, and those for which all turns must have ended.
 struct Program {
   std::vector<Storage> storages;
   std::vector<Instruction> instructions;
-  std::vector<Instruction> body, rest;
+  std::vector<Instruction> body, rest, after;
   int64_t turns = 1, loopAxis = -1;
   int64_t turnsOfRound = 1;
   int64_t getRounds() const { return turns / turnsOfRound; }
   std::vector<Binding> inputs, outputs;
 };
 
-/// Storages of all programs are numbered together: those of weights, which all share, from here on.
+/// Storages of all programs are numbered together: those of weights and states, which all share, from here
+/// on.
 constexpr unsigned kWeightBase = 1u << 30;
 
 } // namespace colossal::schedule

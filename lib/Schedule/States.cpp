@@ -1,0 +1,169 @@
+//===- States.cpp - where states lie, begin and change -----------------------===//
+//
+// A state has one place in the arena of states, which all programs share. It begins as zeros, or the load
+// program reads a parameter there. A kernel that makes the new value element by element writes it over the
+// old one, where nobody reads that any more; else the new value is copied there in the end.
+//
+//===----------------------------------------------------------------------===//
+#include "FunctionState.h"
+
+#include "dialects/Dist/State.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+/// The name of the state that a result of a function is, or none.
+static StringAttr getResultState(func::FuncOp function, unsigned result) {
+  return function.getResultAttrOfType<StringAttr>(result, dist::kStateAttrName);
+}
+
+/// Fills a state of `argument`'s type from the parameter that it begins as.
+LogicalResult LoweringContext::loadState(BlockArgument argument, DictionaryAttr info, const View &view) {
+  RankedTensorType type = tensorOf(argument);
+  auto source = info.getAs<DictionaryAttr>("source");
+  if (!source || type.getNumElements() == 0) // arenas begin as zeros
+    return success();
+  OpBuilder b = OpBuilder::atBlockBegin(&state.function.front());
+  auto parameter = ParameterOp::create(b, argument.getLoc(), type, source.getAs<StringAttr>("name"),
+                                       source.getAs<StringAttr>("file"), source.getAs<IntegerAttr>("offset"),
+                                       source.getAs<IntegerAttr>("bytes"), source.getAs<ElementsAttr>("data"),
+                                       ArrayAttr());
+  parameter->setAttr(dist::kShardingAttrName,
+                     state.function.getArgAttr(argument.getArgNumber(), dist::kShardingAttrName));
+  LogicalResult done = loadInto(parameter.getResult(), view.storage);
+  parameter.erase();
+  return done;
+}
+
+LogicalResult LoweringContext::bindState(BlockArgument argument) {
+  const unsigned number = argument.getArgNumber();
+  auto name = state.function.getArgAttrOfType<StringAttr>(number, dist::kStateAttrName);
+  auto info = state.function.getArgAttrOfType<DictionaryAttr>(number, dist::kStateInfoAttrName);
+  auto sharding = state.function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName);
+  if (!info)
+    return state.function.emitError() << "argument " << number << " is the state '" << name.getValue()
+                                      << "', of which nothing says what it is";
+  RankedTensorType type = tensorOf(argument);
+  if (!sharding)
+    sharding = dist::ShardingAttr::getReplicated(mlirContext(), type.getShape());
+  View view{0, 0, denseStrides(type.getShape())};
+  auto [entry, isNew] = state.shared.stateOf.try_emplace(name.getValue(), state.shared.states.size());
+  if (isNew) {
+    view.storage = newWeight(byteSize(type));
+    state.shared.weights.back().life = Life::States;
+    auto global = RankedTensorType::get(sharding.getGlobalShape(), type.getElementType());
+    state.shared.states.push_back({name.str(), info, global, sharding, view.storage, byteSize(type)});
+    if (failed(loadState(argument, info, view)))
+      return failure();
+  }
+  const StateEntry &known = state.shared.states[entry->second];
+  if (known.sharding != sharding || known.type.getElementType() != type.getElementType())
+    return state.function.emitError() << "state '" << name.getValue() << "' is a " << known.type
+                                      << " in layout " << known.sharding << " in one program and of "
+                                      << type.getElementType() << " in layout " << sharding << " in another";
+  view.storage = known.storage;
+  setView(argument, view);
+  return success();
+}
+
+/// Whether `op` is one of the group's and reads each element just before the kernel writes the one at the
+/// same place.
+static bool readsInPlace(Operation *op, const FusionGroup &group) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.readsAtOwnIndex() && group.aligned.lookup(op);
+}
+
+BlockArgument LoweringContext::findReplaced(Value output) {
+  if (auto sum = state.accumulations.find(output.getDefiningOp()); sum != state.accumulations.end())
+    return sum->second;
+  StringAttr name;
+  for (OpOperand &use : output.getUses())
+    if (isa<func::ReturnOp>(use.getOwner()) && !name)
+      name = getResultState(state.function, use.getOperandNumber());
+  if (name)
+    for (unsigned i = 0; i < state.function.getNumArguments(); ++i)
+      if (state.function.getArgAttr(i, dist::kStateAttrName) == name)
+        return state.function.getArgument(i);
+  return {};
+}
+
+LogicalResult LoweringContext::settleAccumulations(const FusionGroup &group) {
+  for (Operation *op : group.ops) {
+    auto sum = state.accumulations.find(op);
+    if (sum == state.accumulations.end())
+      continue;
+    const View place = views.lookup(sum->second);
+    auto made = viewOf(op->getResult(0));
+    if (failed(made))
+      return failure();
+    if (made->storage != place.storage &&
+        failed(copy(*made, tensorOf(op->getResult(0)), place, op->getLoc())))
+      return failure();
+    views[op->getResult(0)] = place;
+  }
+  return success();
+}
+
+std::optional<View> LoweringContext::findStatePlace(const FusionGroup &group, const ExtractedGroup &extracted,
+                                                    Value output) {
+  if (loads || !group.reduced.empty())
+    return std::nullopt;
+  BlockArgument argument = findReplaced(output);
+  if (!argument)
+    return std::nullopt;
+  const View place = views.lookup(argument);
+  // In another place or order, it cannot be seen which element is overwritten when.
+  for (const View &view : extracted.inputs)
+    if (view.storage == place.storage && (view.offset != place.offset || view.strides != place.strides))
+      return std::nullopt;
+  auto isRead = [&](auto self, Value value, bool moved) -> bool {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      if (isa<func::ReturnOp>(user)) // the old value, as something else
+        return false;
+      if (isMovement(user) && !llvm::is_contained(group.ops, user))
+        return self(self, user->getResult(0), true);
+      return llvm::is_contained(group.ops, user) ? !moved && readsInPlace(user, group)
+                                                 : state.done.contains(user);
+    });
+  };
+  if (!isRead(isRead, argument, false) || tensorOf(output) != tensorOf(argument))
+    return std::nullopt;
+  return place;
+}
+
+LogicalResult LoweringContext::storeState(Value value, StringRef name) {
+  const StateEntry &known = state.shared.states[state.shared.stateOf.lookup(name)];
+  RankedTensorType type = tensorOf(value);
+  if (type.getNumElements() == 0)
+    return success();
+  auto view = viewOf(value);
+  if (failed(view))
+    return failure();
+  const View place{known.storage, 0, denseStrides(type.getShape())};
+  if (view->storage == place.storage && view->offset == 0 && view->strides == place.strides)
+    return success();
+  return copy(*view, type, place, value.getLoc());
+}
+
+void schedule::emitStates(Shared &shared) {
+  if (shared.states.empty())
+    return;
+  MLIRContext *context = shared.module.getContext();
+  OpBuilder b = OpBuilder::atBlockEnd(shared.module.getBody());
+  for (const StateEntry &entry : shared.states) {
+    auto kind = entry.info.getAs<StringAttr>("kind");
+    std::optional<plan::StateKind> known = plan::symbolizeStateKind(kind ? kind.getValue() : "");
+    auto parameter = entry.info.getAs<StringAttr>("parameter");
+    plan::StateOp::create(b, shared.module.getLoc(), b.getStringAttr(entry.name),
+                          plan::StateKindAttr::get(context, known.value_or(plan::StateKind::Parameter)),
+                          parameter ? parameter : b.getStringAttr(entry.name),
+                          entry.info.getAs<StringAttr>("slot"), entry.info.getAs<ArrayAttr>("tied"));
+  }
+  Program save, restore;
+  for (const StateEntry &entry : shared.states)
+    for (auto *bindings : {&save.outputs, &restore.inputs})
+      bindings->push_back({entry.name, entry.type, entry.sharding, entry.storage, entry.bytes, {}, {}, {}});
+  emitProgram(save, shared, "save", plan::Role::Save, {}, {}, shared.module.getLoc());
+  emitProgram(restore, shared, "restore", plan::Role::Restore, {}, {}, shared.module.getLoc());
+}
