@@ -291,7 +291,7 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
     return answer(it->second);
   if (from.getGlobalShape() != to.getGlobalShape())
     return nullptr;
-  if (findLoop(from, mesh) || findLoop(to, mesh)) {
+  if (findLoop(from, mesh) || findLoop(to, mesh) || isAccumulated(from, to)) {
     it->second = findInLoop(from, to, elementBytes); // map nodes stay where they are
     return answer(it->second);
   }
@@ -329,6 +329,21 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
 // Layouts over a loop axis
 //===----------------------------------------------------------------------===//
 
+static bool isPartialOver(ShardingAttr layout, int64_t axis) {
+  return axis >= 0 && llvm::is_contained(layout.getPartialAxes(), static_cast<unsigned>(axis));
+}
+
+bool Resharder::isAccumulated(ShardingAttr from, ShardingAttr to) const {
+  return isPartialOver(from, mesh.getLoopAxis()) && !isPartialOver(to, mesh.getLoopAxis());
+}
+
+ShardingAttr Resharder::getAccumulated(ShardingAttr from) const {
+  SmallVector<unsigned> partial(from.getPartialAxes());
+  llvm::erase(partial, static_cast<unsigned>(mesh.getLoopAxis()));
+  return ShardingAttr::get(mesh.getContext(), from.getDims(), partial,
+                           partial.empty() ? ReductionKind::Sum : from.getPartialKind());
+}
+
 ShardingAttr Resharder::getSliced(ShardingAttr from, ShardingAttr to) const {
   std::optional<LoopPlace> place = findLoop(to, mesh);
   if (!place || findLoop(from, mesh))
@@ -360,6 +375,20 @@ std::optional<ReshardPath> Resharder::findInLoop(ShardingAttr from, ShardingAttr
     path.cost += part->cost * static_cast<double>(times);
     return true;
   };
+  if (isAccumulated(from, to)) {
+    // The sums that a rank's turns have made, before ranks add theirs: so that is done once.
+    if (from.getPartialKind() != ReductionKind::Sum || findLoop(to, mesh))
+      return std::nullopt;
+    Move move;
+    move.kind = MoveKind::AllReduce;
+    move.axes.push_back(static_cast<unsigned>(mesh.getLoopAxis()));
+    move.times = turns;
+    move.exposed = move.result = from.getLocalShape(mesh);
+    path.moves.push_back(move);
+    if (!append(find(getAccumulated(from), to, elementBytes), 1))
+      return std::nullopt;
+    return path;
+  }
   if (findLoop(from, mesh)) {
     if (!findLoop(to, mesh) || !areTurnsAlike(from, to, mesh) ||
         !append(find(getTurnSharding(from, mesh), getTurnSharding(to, mesh), elementBytes), turns))
@@ -403,6 +432,10 @@ std::optional<ReshardPath> Resharder::findInLoop(ShardingAttr from, ShardingAttr
 double Resharder::getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto turns = static_cast<double>(mesh.getNumTurns());
+  if (isAccumulated(from, to))
+    return from.getPartialKind() != ReductionKind::Sum || findLoop(to, mesh)
+               ? kNever
+               : getCost(getAccumulated(from), to, elementBytes);
   if (findLoop(from, mesh)) {
     if (!findLoop(to, mesh) || !areTurnsAlike(from, to, mesh))
       return kNever;
@@ -735,7 +768,7 @@ double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBy
     return 0;
   if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size())
     return std::numeric_limits<double>::infinity();
-  if (mesh.getLoopAxis() >= 0 && (findLoop(from, mesh) || findLoop(to, mesh)))
+  if (mesh.getLoopAxis() >= 0 && (findLoop(from, mesh) || findLoop(to, mesh) || isAccumulated(from, to)))
     return getCostInLoop(from, to, elementBytes);
   return getCost(from.getDims(), getPartialMask(from), to.getDims(), getPartialMask(to), elementBytes);
 }
@@ -745,6 +778,13 @@ std::vector<double> Resharder::getCosts(ArrayRef<ShardingAttr> froms, ArrayRef<S
   std::vector<double> all(froms.size() * tos.size(), -1);
   if (all.empty())
     return all;
+  auto isOverLoop = [&](ShardingAttr layout) { return isPartialOver(layout, mesh.getLoopAxis()); };
+  if (llvm::any_of(froms, isOverLoop)) {
+    for (auto [row, from] : llvm::enumerate(froms))
+      for (auto [column, to] : llvm::enumerate(tos))
+        all[row * tos.size() + column] = getCost(from, to, elementBytes);
+    return all;
+  }
   if (mesh.getLoopAxis() >= 0 &&
       (llvm::any_of(froms, [&](ShardingAttr from) { return findLoop(from, mesh); }) ||
        llvm::any_of(tos, [&](ShardingAttr to) { return findLoop(to, mesh); })))

@@ -13,6 +13,7 @@
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
+#include "dialects/Dist/State.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -42,13 +43,16 @@ class Propagation {
 public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
-        places(std::move(batch.places)) {}
+        places(std::move(batch.places)),
+        sums(function->getParentOfType<ModuleOp>()->hasAttr(kTrainingAttrName)) {}
   /// `isPart`: of a program that is cut into stages, so that it need not have any part of the batch.
   LogicalResult run(bool isPart);
 
 private:
   /// Carries the batch through `op`. What is wrong with that, or "".
   std::string visit(Operation *op);
+  /// Lays the loop axis onto a factor of `op`.
+  void assign(Operation *op, const FactorRule &rule, unsigned batch) const;
   /// The factor that has what `place` of the tensor `dims` is; none where the rule has no such one.
   std::optional<unsigned> findFactor(const FactorRule &rule, const TensorFactors &dims, BatchDim place) const;
   /// Why `factor` of a rule cannot be cut into microbatches, or "".
@@ -62,6 +66,10 @@ private:
   RefinementAnalysis refinement;
   llvm::DenseMap<Value, BatchDim> places;
   llvm::DenseSet<Value> unknown; ///< of ops that are refused, or depend on such ones
+  /// In a training step: sums over the rows of the batch, which are there when all turns have added theirs,
+  /// and what depends on them.
+  bool sums = false;
+  llvm::DenseSet<Value> totals;
 };
 } // namespace
 
@@ -126,6 +134,8 @@ std::optional<unsigned> Propagation::findFactor(const FactorRule &rule, const Te
 std::string Propagation::getObstacle(const Factor &factor) const {
   switch (factor.kind) {
   case FactorKind::Reduction:
+    if (sums && factor.reduction == ReductionKind::Sum && factor.size % turns == 0)
+      return "";
     return "combines the rows of the batch (" + stringifyReductionKind(factor.reduction).str() + ")";
   case FactorKind::Joined: return "selects among the rows of the batch";
   case FactorKind::Whole:
@@ -156,8 +166,19 @@ std::string Propagation::visit(Operation *op) {
       return "takes the batches of its operands for different dimensions";
     batch = found;
   }
+  const bool needsTotal =
+      llvm::any_of(op->getOperands(), [&](Value value) { return totals.contains(value); });
+  if (needsTotal && batch)
+    return "works on the rows of the batch with a sum over all of them";
+  if (needsTotal)
+    totals.insert(op->result_begin(), op->result_end());
   if (!batch)
     return "";
+  if (rule.factors[*batch].kind == FactorKind::Reduction && getObstacle(rule.factors[*batch]).empty()) {
+    totals.insert(op->result_begin(), op->result_end());
+    assign(op, rule, *batch);
+    return "";
+  }
   if (std::string obstacle = getObstacle(rule.factors[*batch]); !obstacle.empty())
     return obstacle;
   for (auto [result, dims] : llvm::zip_equal(op->getResults(), rule.results)) {
@@ -175,10 +196,14 @@ std::string Propagation::visit(Operation *op) {
     if (!isFound && !result.use_empty())
       return "gives a result without the rows of the batch";
   }
-  Assignment assignment(rule.factors.size());
-  assignment[*batch].push_back(static_cast<unsigned>(mesh.getLoopAxis()));
-  setAssignment(op, assignment);
+  assign(op, rule, *batch);
   return "";
+}
+
+void Propagation::assign(Operation *op, const FactorRule &rule, unsigned batch) const {
+  Assignment assignment(rule.factors.size());
+  assignment[batch].push_back(static_cast<unsigned>(mesh.getLoopAxis()));
+  setAssignment(op, assignment);
 }
 
 ShardingAttr Propagation::makeSharding(Value value, BatchDim place) const {
@@ -222,6 +247,8 @@ LogicalResult Propagation::run(bool isPart) {
       function.setResultAttr(i, kShardingAttrName, makeSharding(value, found->second));
       isReached = true;
     }
+  for (Value value : function.front().getTerminator()->getOperands())
+    isReached |= totals.contains(value);
   if (!isReached && !isPart)
     return emitError(function.getLoc())
            << "program '" << function.getName() << "' has no output that depends on the batch of an input";

@@ -66,7 +66,10 @@ double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 ///
 /// Layouts over a loop axis (Loop.h) are those of a turn's part: it is brought from one to the other in each
 /// turn, as a tensor of its own. What is the same in all turns is sliced first. What a turn made stays in the
-/// loop: there is no path from a layout over the loop axis to one without it, or with it elsewhere.
+/// loop: there is no path from a layout over the loop axis to one without it, or with it elsewhere. Only of
+/// sums over the turns, which are partial over the loop axis, something leaves it: they are added up, turn
+/// after turn, which an all-reduce over the loop axis stands for, and go on from there when the loop has
+/// ended.
 class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps. `axesAreAlike`: the cost of a group depends on the
@@ -98,6 +101,10 @@ private:
   double getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
   std::vector<double> getCostsInLoop(llvm::ArrayRef<ShardingAttr> froms, llvm::ArrayRef<ShardingAttr> tos,
                                      unsigned elementBytes);
+  /// Whether what each turn makes in layout `from` is to be added up for `to`.
+  bool isAccumulated(ShardingAttr from, ShardingAttr to) const;
+  /// `from` when that is done.
+  ShardingAttr getAccumulated(ShardingAttr from) const;
   /// `from` as it lies before a turn takes its part of it for `to`: whole where the loop axis goes. Null
   /// where that cannot be.
   ShardingAttr getSliced(ShardingAttr from, ShardingAttr to) const;
