@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
+#include "colossal/Import/ParameterRoles.h"
 
 #include "llvm/ADT/Hashing.h"
 #include <cstring>
@@ -182,6 +183,8 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
       data = *read;
     }
     value = importParameter(tensor, name, type, *bytes, data);
+    if (auto parameter = value.getDefiningOp<ParameterOp>(); parameter && !isInitializer)
+      parameter->setAttr(kConstantNodeAttr, builder.getUnitAttr());
   } else {
     auto read = readTensor(ctx, tensor, *bytes);
     if (!read)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Importer.h"
 #include "../Operator.h"
+#include "colossal/Import/ParameterRoles.h"
 
 #include "llvm/ADT/Sequence.h"
 
@@ -94,6 +95,18 @@ LogicalResult importInstanceNormalization(Node &n) {
   return normalizeGroups(n, n.rank(0) > 1 ? n.shape(0)[1] : 0, false);
 }
 
+/// A running statistic, told apart from parameters of equal contents that are trained.
+Value markStatistic(Node &n, Value value) {
+  auto parameter = value.getDefiningOp<ParameterOp>();
+  if (!parameter || parameter->hasAttr(kStatisticAttr))
+    return value;
+  OpBuilder::InsertionGuard guard(n.b.ops());
+  n.b.ops().setInsertionPointAfter(parameter);
+  Operation *copy = n.b.ops().clone(*parameter);
+  copy->setAttr(kStatisticAttr, n.b.ops().getUnitAttr());
+  return copy->getResult(0);
+}
+
 LogicalResult importBatchNormalization(Node &n) {
   if (failed(n.require(5)))
     return failure();
@@ -102,9 +115,10 @@ LogicalResult importBatchNormalization(Node &n) {
     if (GraphBuilder::typeOf(n.in(i)).getNumElements() != channels)
       return n.error() << "input " << i << " must have " << channels << " elements";
   double epsilon = n.floatAttr("epsilon", 1e-5f);
-  Value x = n.in(0), mean = n.in(3), variance = n.in(4);
+  Value x = n.in(0), mean = markStatistic(n, n.in(3)), variance = markStatistic(n, n.in(4));
   Type statistics = GraphBuilder::elementOf(variance);
   if (n.intAttr("training_mode", 0)) {
+    n.b.ops().getBlock()->getParentOp()->setAttr(kBatchStatisticsAttr, n.b.ops().getUnitAttr());
     double momentum = n.floatAttr("momentum", 0.9f);
     SmallVector<int64_t> axes = {0};
     for (int64_t d = 2; d < n.rank(0); ++d)
