@@ -7,6 +7,7 @@
 #include "MeshTrials.h"
 #include "PlanPhase.h"
 #include "StageTimes.h"
+#include "TrainingDoor.h"
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Cost/CostModel.h"
@@ -31,8 +32,8 @@ using namespace mlir;
 
 namespace colossal {
 
-static constexpr StringRef kPhaseNames[] = {"import",    "outline",  "step", "search",
-                                            "partition", "schedule", "plan"};
+static constexpr StringRef kPhaseNames[] = {"import", "differentiate", "outline",  "step",
+                                            "search", "partition",     "schedule", "plan"};
 
 std::optional<Phase> parsePhase(StringRef name) {
   for (auto [i, phase] : llvm::enumerate(kPhaseNames))
@@ -125,6 +126,7 @@ struct PhaseBegins : PassInstrumentation {
 
   void runBeforePass(Pass *pass, Operation *) override {
     auto phase = llvm::StringSwitch<std::optional<Phase>>(pass->getArgument())
+                     .Case("colossal-differentiate", Phase::Differentiate)
                      .Case("colossal-outline-blocks", Phase::Outline)
                      .Case("colossal-inline-blocks", Phase::Step)
                      .Case("colossal-search-layouts", Phase::Search)
@@ -290,8 +292,14 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return emitPlan(module, options, result);
 }
 
-LogicalResult compile(MLIRContext *context, const CompileOptions &options, Phase last,
-                      CompileResult &result) {
+LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase last, CompileResult &result) {
+  CompileOptions options = given;
+  if (options.training) {
+    FailureOr<CompileOptions> complete = completeTraining(context, given);
+    if (failed(complete))
+      return failure();
+    options = std::move(*complete);
+  }
   if (options.devices == 0 && failed(makeMesh(context, options)))
     return failure();
   FailureOr<Imported> imported = importModel(context, options, last);

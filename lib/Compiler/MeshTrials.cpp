@@ -56,12 +56,17 @@ static FailureOr<MeshSpace> getMeshSpace(const Imported &imported, const Compile
   if (!options.layout.recipe.empty())
     space.recipeAxes = layout::getRecipeAxes(options.layout.recipe);
   constexpr uint64_t kOperations = 20'000, kFewest = 8, kMost = 32;
-  space.trials = static_cast<unsigned>(
-      std::clamp(kOperations / std::max<uint64_t>(1, imported.time.operations), kFewest, kMost));
+  // A training step has so many times the operations of its model, about.
+  constexpr uint64_t kOfStep = 8;
+  const uint64_t operations = imported.time.operations * (options.training ? kOfStep : 1);
+  space.trials =
+      static_cast<unsigned>(std::clamp(kOperations / std::max<uint64_t>(1, operations), kFewest, kMost));
   constexpr int64_t kMostStages = 16;
-  space.mostStages = kMostStages;
+  space.mostStages = options.training ? 1 : kMostStages; // steps have no stages yet
   space.microbatches = options.microbatches;
-  if (options.microbatches == 0)
+  if (options.microbatches == 0 && options.training)
+    space.rows = options.training->globalBatch; // what cannot be cut is refused when it is tried
+  else if (options.microbatches == 0)
     space.rows = countRows(imported, microbatchObstacle);
   return space;
 }

@@ -35,6 +35,11 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
   for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
     auto phase = static_cast<Phase>(i);
     switch (phase) {
+    case Phase::Differentiate:
+      if (!options.training)
+        continue;
+      manager.addPass(training::createDifferentiatePass(*options.training));
+      break;
     case Phase::Outline: manager.addPass(outline::createOutlineBlocks()); break;
     case Phase::Step:
       manager.addPass(outline::createInlineBlocks());
@@ -74,9 +79,11 @@ std::vector<std::string> listPasses(const CompileOptions &options, Phase last) {
 
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<std::string> to{*this, "to",
-                         llvm::cl::desc("last phase: import, outline, step, search, partition, schedule"),
-                         llvm::cl::init("schedule")};
+  Option<std::string> to{
+      *this, "to",
+      llvm::cl::desc("last phase: import, differentiate, outline, step, search, partition, "
+                     "schedule"),
+      llvm::cl::init("schedule")};
 };
 } // namespace
 
@@ -98,7 +105,8 @@ void registerPhases(const CompileOptions &options, CompileResult *result) {
         std::optional<Phase> last = parsePhase(parsed.to);
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
-                       "' is not one of import, outline, step, search, partition, schedule");
+                       "' is not one of import, differentiate, outline, step, search, partition, "
+                       "schedule");
         manager.addPass(createVerifyPhasePass(Phase::Import));
         buildPhases(manager, options, Phase::Import, *last, result);
         return success();

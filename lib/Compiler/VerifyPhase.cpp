@@ -241,12 +241,14 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
   using VerifyPhaseBase::VerifyPhaseBase;
 
   void runOnOperation() override {
-    static constexpr Rule rules[] = {checkImported, checkOutlined,    checkStepped,
+    // What training makes of a model looks like one.
+    static constexpr Rule rules[] = {checkImported, checkImported,    checkOutlined, checkStepped,
                                      checkSearched, checkPartitioned, checkScheduled};
     std::optional<Phase> after = parsePhase(phase);
     if (!after || *after == Phase::Plan) {
-      getOperation().emitError() << "colossal-verify-phase: '" << phase.getValue()
-                                 << "' is not one of import, outline, step, search, partition, schedule";
+      getOperation().emitError()
+          << "colossal-verify-phase: '" << phase.getValue()
+          << "' is not one of import, differentiate, outline, step, search, partition, schedule";
       return signalPassFailure();
     }
     Rule rule = rules[static_cast<unsigned>(*after)];

@@ -25,6 +25,8 @@ Examples:
   colossal-compile gpt2.onnx --devices 8 --mesh model=2 --objective throughput --dim batch=4 --dim seq=128
   colossal-compile gpt2.onnx --mesh 4 --dim batch=1 --dim seq=128 --explain --as-pins
   colossal-compile gpt2.onnx --mesh 2 --dim batch=8 --dim seq=128 --microbatches 4 -o gpt2.cplan
+  colossal-compile gpt2.onnx --print-parameters
+  colossal-compile gpt2.onnx --training adamw --loss cross-entropy,logits=logits,shift=1 --global-batch 16 --dim seq=128 -o train.cplan
   colossal-compile llama.onnx --devices 64 --machine h100 --training adamw --global-batch 512 --dim seq=8192 --plan-only -o plan.json
   colossal-compile llama.onnx --devices 64 --mesh model=8,stage=2 --zero 1 --global-batch 512 --dim seq=8192 --plan-only
   colossal-compile llama.onnx --dim seq=8192 --plan-only --price plan.json
@@ -88,8 +90,9 @@ struct PassOptions {
 struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
-  std::string memory, machine, target = "cpu", processor, emit = "plan", training, precision, attention,
+  std::string memory, machine, target = "cpu", processor, emit = "plan", training, loss, precision, attention,
                                objective;
+  colossal::training::ParameterRules parameters;
   std::vector<std::string> prices;
 };
 
@@ -114,11 +117,49 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   colossal::CompileOptions &compile = options.compile;
   if (raw.objective == "throughput")
     compile.objective = colossal::Objective::Throughput;
-  if (options.planOnly || options.listOperators || options.printInputs || options.training.task.devices == 0)
+  if (options.planOnly || options.printsOnly() || options.training.task.devices == 0)
     return;
   if (std::string wrong = colossal::searchMesh(compile, options.training.task.devices, isMeshGiven);
       !wrong.empty())
     fail(wrong);
+}
+
+/// What a training step that is compiled needs.
+void interpretStep(const RawOptions &raw, Options &options) {
+  const colossal::planner::FixedParts &fixed = options.training.fixed;
+  colossal::training::TrainingOptions step;
+  step.optimizer = raw.training;
+  step.parameters = raw.parameters;
+  step.zero = fixed.zero;
+  step.globalBatch = static_cast<int64_t>(options.training.task.globalBatch);
+  std::string error;
+  if (!raw.loss.empty()) {
+    std::optional<colossal::training::Loss> loss = colossal::training::parseLoss(raw.loss, error);
+    if (!loss)
+      fail("--loss: " + error);
+    step.loss = *loss;
+  }
+  if (!options.printParameters) {
+    if (!colossal::training::isOptimizer(step.optimizer))
+      fail(raw.training.empty()
+               ? "--loss belongs to a training step: say with --training what updates the parameters (" +
+                     colossal::training::listOptimizers() + ")"
+               : "--training: '" + raw.training + "' is none of " + colossal::training::listOptimizers());
+    if (raw.loss.empty())
+      fail("--training compiles a training step: say with --loss what is minimized, as in "
+           "cross-entropy,logits=OUTPUT, or give --plan-only to plan one only");
+    if (step.globalBatch < 1)
+      fail("--training: --global-batch is missing (samples in a step)");
+    if (options.compile.objective == colossal::Objective::Throughput)
+      fail("--objective throughput does not go with --training: steps do not overlap");
+    if (!raw.precision.empty() && raw.precision != "f32")
+      fail("--precision " + raw.precision + " is planned (--plan-only), and not compiled yet; f32 is");
+    if (!fixed.recompute.empty() && fixed.recompute != "none")
+      fail("--recompute " + fixed.recompute + " is planned (--plan-only), and not compiled yet");
+    if (!fixed.schedule.empty() || fixed.chunks > 0)
+      fail("--pipeline-schedule and --chunks are planned (--plan-only), and not compiled yet");
+  }
+  options.compile.training = std::move(step);
 }
 
 /// What --plan-only needs.
@@ -131,15 +172,26 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     training.fixed.microbatches = 0;
     if (!training.batchDimension.empty() && options.compile.microbatches <= 1 && options.compile.devices == 0)
       fail("--batch-dim says what --microbatches, --devices and --plan-only cut: give one of them, too");
+    if (isPricing)
+      fail("--price prices a training plan: give --plan-only, too");
+    if (!raw.training.empty() || !raw.loss.empty() || options.printParameters) {
+      interpretStep(raw, options);
+      return;
+    }
     if (!training.fixed.text().empty())
       fail(training.fixed.text() +
-           " fixes a part of a training plan: give --plan-only, too (no code is made for "
-           "it yet)");
-    if (isPricing || !raw.training.empty() || training.task.globalBatch > 0)
-      fail("--training, --global-batch and --price plan a training step: give --plan-only, too "
-           "(no code is made for it yet)");
+           " fixes a part of a training step: give --training and --loss, or --plan-only, too");
+    if (training.task.globalBatch > 0)
+      fail("--global-batch is of a training step: give --training and --loss, or --plan-only, too");
+    for (const auto *rules : {&raw.parameters.train, &raw.parameters.freeze, &raw.parameters.noDecay,
+                              &raw.parameters.tie, &raw.parameters.untie})
+      if (!rules->empty())
+        fail("--train, --freeze, --no-decay, --tie and --untie say what is trained: give --training and "
+             "--loss, or --print-parameters, too");
     return;
   }
+  if (!raw.loss.empty())
+    fail("--loss does not go with --plan-only: plans are made for cross-entropy over the last dimension");
   if (!raw.objective.empty())
     fail("--objective does not go with --plan-only: a training step is planned for its time");
   if (!options.compile.layout.recipe.empty())
@@ -280,7 +332,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   for (const std::string &path : raw.pinFiles)
     readPins(path, compile.layout.pins);
   compile.layout.pins.insert(compile.layout.pins.end(), raw.pins.begin(), raw.pins.end());
-  if (!options.planOnly && !options.listOperators && !options.printInputs) {
+  if (!options.planOnly && !options.printsOnly()) {
     const std::string ofTarget = raw.machine.empty() ? colossal::codegen::machineOf(raw.target) : raw.machine;
     colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(ofTarget);
     if (!choice.error.empty())
@@ -289,7 +341,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     compile.layout.machineText = raw.machine;
     options.machineOrigin = std::move(choice.origin);
   }
-  if (!options.listOperators && !options.printInputs) {
+  if (!options.printsOnly()) {
     auto target = colossal::codegen::createTarget(raw.target, raw.processor);
     if (!target)
       fail((raw.processor.empty() ? "--target: " : "--target-cpu: ") + llvm::toString(target.takeError()));
@@ -298,7 +350,8 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
     fail("--emit: '" + raw.emit +
-         "' is not a phase; phases are import, outline, step, search, partition, schedule, plan");
+         "' is not a phase; phases are import, differentiate, outline, step, search, partition, schedule, "
+         "plan");
   options.last = *phase;
   checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
@@ -342,7 +395,7 @@ int checkFiles(const Options &options) {
   for (const std::string &path : {options.training.pricePath, options.training.otherPricePath})
     if (!path.empty())
       colossal::noteInput(path);
-  if (options.printInputs)
+  if (options.printsOnly())
     return -1;
   if (options.writesPlan() && colossal::isStandardOutput(options.output))
     return refuse(2,
@@ -454,6 +507,9 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
                "that --pins takes; a plan is written only with -o");
   app.add_flag("--print-inputs", options.printInputs,
                "list the model's inputs and what must be bound, and stop");
+  app.add_flag("--print-parameters", options.printParameters,
+               "list the model's parameters, which of them training would change and why not the others, and "
+               "stop");
   app.add_flag("--list-operators", options.listOperators, "list the supported ONNX operators, and stop");
   app.add_flag_callback(
       "--list-targets",
@@ -463,8 +519,10 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
         throw CLI::Success();
       },
       "list what --target takes, and stop");
-  app.add_option("--emit", raw.emit,
-                 "stop after a phase and print its IR: import, outline, step, search, partition, schedule");
+  app.add_option(
+      "--emit", raw.emit,
+      "stop after a phase and print its IR: import, differentiate, outline, step, search, partition, "
+      "schedule");
   app.add_option("--target", raw.target,
                  "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
                  "that LLVM calls so, such as cpu:x86-64-v3");
@@ -485,13 +543,28 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
   training.task.devices = 0;
   training.task.globalBatch = 0;
-  CLI::Option_group *group =
-      app.add_option_group("Training plans", "a step over many devices, from the model's file alone");
+  CLI::Option_group *group = app.add_option_group(
+      "Training", "a step that is compiled, or, with --plan-only, planned for many devices");
   group->add_flag("--plan-only", options.planOnly,
                   "plan a training step and write the plan as JSON; make no code");
-  group->add_option("--training", raw.training, "the optimizer whose state is kept: adam, adamw (default)");
-  group->add_option("--global-batch", training.task.globalBatch, "sequences in a step")
+  group->add_option("--training", raw.training,
+                    "compile a training step, with this optimizer: " + colossal::training::listOptimizers() +
+                        "; with --plan-only: adam, adamw (default)");
+  group->add_option("--loss", raw.loss,
+                    "what is minimized: cross-entropy,logits=OUTPUT[,labels=NAME][,shift=1][,tokens=NAME]"
+                    "[,ignore-index=-100][,label-smoothing=S]; mse, l1 or bce-with-logits with output=NAME; "
+                    "output=NAME, a loss that the model computes itself");
+  group->add_option("--global-batch", training.task.globalBatch, "samples in a step")
       ->check(CLI::Range(1.0, 1e9));
+  auto addRules = [&](const char *name, std::vector<std::string> &rules, const char *text) {
+    group->add_option(name, rules, text)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  addRules("--train", raw.parameters.train,
+           "REGEX of names: train these parameters, whatever they look like");
+  addRules("--freeze", raw.parameters.freeze, "REGEX of names: leave these parameters as they are");
+  addRules("--no-decay", raw.parameters.noDecay, "REGEX of names: these parameters do not decay");
+  addRules("--tie", raw.parameters.tie, "REGEX of names: these equal parameters are one");
+  addRules("--untie", raw.parameters.untie, "REGEX of names: what shares one of these has its own");
   group->add_option("--precision", raw.precision,
                     "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
                     "and moments; f32, tf32");

@@ -16,14 +16,16 @@ struct Options {
   colossal::Phase last = colossal::Phase::Plan;
   bool planOnly = false; ///< plan training, make no code
   colossal::PlanTrainingOptions training;
-  bool explain = false, asPins = false, printInputs = false, listOperators = false, quiet = false;
+  bool explain = false, asPins = false, printInputs = false, printParameters = false, listOperators = false,
+       quiet = false;
   bool json = false, verbose = false;
 
   /// Whether `output` will be a plan for the runtime.
   bool writesPlan() const {
-    return !planOnly && (asPins ? isOutputGiven : last == colossal::Phase::Plan) && !printInputs &&
-           !listOperators;
+    return !planOnly && (asPins ? isOutputGiven : last == colossal::Phase::Plan) && !printsOnly();
   }
+  /// Whether something is listed, and nothing is compiled.
+  bool printsOnly() const { return printInputs || printParameters || listOperators; }
 };
 
 /// Parses the command line. Returns -1 to go on, otherwise the exit code (help and version print and give 0).

@@ -32,6 +32,23 @@ std::string printInputsJson(const std::vector<ModelInput> &inputs) {
   return print({{"inputs", list}});
 }
 
+std::string printParametersJson(const std::vector<training::ParameterInfo> &parameters) {
+  json list = json::array();
+  for (const training::ParameterInfo &parameter : parameters) {
+    auto type = llvm::cast<mlir::RankedTensorType>(parameter.type);
+    std::string element;
+    llvm::raw_string_ostream(element) << type.getElementType();
+    list.push_back({{"name", parameter.name},
+                    {"type", element},
+                    {"shape", std::vector<int64_t>(type.getShape().begin(), type.getShape().end())},
+                    {"trained", parameter.isTrained},
+                    {"decays", parameter.isTrained && parameter.decays},
+                    {"tied", parameter.tied},
+                    {"why", parameter.why}});
+  }
+  return print({{"parameters", list}});
+}
+
 std::string printOperatorsJson(const std::vector<SupportedOperator> &operators) {
   json list = json::array();
   for (const SupportedOperator &op : operators)

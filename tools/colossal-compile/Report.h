@@ -21,6 +21,7 @@ std::string printInputsJson(const std::vector<colossal::ModelInput> &inputs);
 
 /// {"operators": [{"domain", "name", "first", "last"}]}: versions of the domain's operator set; `last` is
 /// null where it is still current.
+std::string printParametersJson(const std::vector<colossal::training::ParameterInfo> &parameters);
 std::string printOperatorsJson(const std::vector<colossal::SupportedOperator> &operators);
 
 /// {"pins": ["REGEX=LAYOUT", ...], "predicted_s", "gap", "phases"}: the layout as pins, and what the search

@@ -9,6 +9,7 @@
 #include "colossal/Output/OutputFile.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_os_ostream.h"
 #include <chrono>
@@ -67,6 +68,35 @@ static int printInputs(MLIRContext &context, const Options &options) {
             << "=..., or one of them with --dim " << open->name << "=VALUE)";
     out() << "\n";
   }
+  return 0;
+}
+
+static int printParameters(MLIRContext &context, const Options &options) {
+  FailureOr<std::vector<training::ParameterInfo>> parameters = listParameters(&context, options.compile);
+  if (failed(parameters))
+    return failureExitCode(1);
+  if (options.json) {
+    out() << printParametersJson(*parameters);
+    return 0;
+  }
+  int64_t trained = 0, elements = 0;
+  for (const training::ParameterInfo &parameter : *parameters) {
+    auto type = cast<RankedTensorType>(parameter.type);
+    out() << (parameter.isTrained ? "trained  " : "frozen   ") << parameter.name << " [";
+    llvm::interleaveComma(type.getShape(), out());
+    out() << "] " << type.getElementType();
+    if (parameter.isTrained && !parameter.decays)
+      out() << ", does not decay";
+    if (!parameter.tied.empty())
+      out() << ", tied to " << llvm::join(parameter.tied, ", ");
+    if (!parameter.why.empty())
+      out() << ": " << parameter.why;
+    out() << "\n";
+    trained += parameter.isTrained;
+    elements += parameter.isTrained ? type.getNumElements() : 0;
+  }
+  out() << trained << " of " << parameters->size() << " parameters are trained, " << elements
+        << " elements\n";
   return 0;
 }
 
@@ -202,6 +232,8 @@ static int run(Options &options) {
   });
   if (options.printInputs)
     return printInputs(context, options);
+  if (options.printParameters)
+    return printParameters(context, options);
   if (options.planOnly)
     return planTraining(context, options);
   if (!options.compile.mesh.empty()) {

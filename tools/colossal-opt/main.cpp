@@ -66,6 +66,18 @@ static cl::opt<std::string> recipe("layout",
                                    cl::cat(category));
 static cl::list<std::string> pins("pin", cl::desc("REGEX=LAYOUT, see docs/Layouts.md; REGEX=stage:K"),
                                   cl::cat(category));
+static cl::opt<std::string>
+    trainingOptimizer("training", cl::desc("make a training step, with this optimizer: sgd, adamw, ..."),
+                      cl::cat(category));
+static cl::opt<std::string>
+    lossText("loss", cl::desc("of --training: what is minimized, as colossal-compile takes it"),
+             cl::cat(category));
+static cl::opt<int64_t> globalBatch("global-batch", cl::desc("of --training: samples in a step"), cl::init(8),
+                                    cl::cat(category));
+static cl::opt<int> zero("zero", cl::desc("of --training: the ZeRO stage, 0 to 3"), cl::init(-1),
+                         cl::cat(category));
+static cl::list<std::string>
+    freeze("freeze", cl::desc("of --training: REGEX of parameters to leave as they are"), cl::cat(category));
 static cl::opt<bool>
     explain("explain",
             cl::desc("of --colossal-pipeline and --devices: print which mesh was chosen, what stands in "
@@ -90,7 +102,7 @@ static constexpr const char *kOverview = R"(Colossal's passes and phases, one by
   colossal-opt MODEL.onnx --pass-pipeline='builtin.module(colossal-pipeline{to=search},canonicalize)'
 
 reads an ONNX model or MLIR (a file, or standard input), runs the phases and passes that are named, in that order, and prints
-the module to standard output or to -o. Phases: import, outline, step, search, partition, schedule. Dimensions that nothing binds
+the module to standard output or to -o. Phases: import, differentiate, outline, step, search, partition, schedule. Dimensions that nothing binds
 are taken as 8. Options of MLIR and LLVM that are seldom needed here are under --help-hidden.
 
 Exit codes: 0 done; 1 a pass failed, or the input makes no sense; 2 wrong options, or an output that is read; 3 a file cannot
@@ -197,6 +209,19 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
                       "' is no .onnx file, for which a mesh could be searched; give --mesh");
     if (std::string wrong = searchMesh(options, devices, mesh.getNumOccurrences() > 0); !wrong.empty())
       return complain(wrong);
+  }
+  if (!trainingOptimizer.empty()) {
+    std::string error;
+    std::optional<training::Loss> loss = training::parseLoss(lossText, error);
+    if (!loss)
+      return complain("--loss: " + error);
+    options.training.emplace();
+    options.training->optimizer = trainingOptimizer;
+    options.training->loss = *loss;
+    options.training->globalBatch = globalBatch;
+    options.training->zero = zero;
+    options.training->parameters.freeze = freeze;
+    options.training->modelPath = path;
   }
   auto chosen = codegen::createTarget(target, processor);
   if (!chosen)

@@ -14,6 +14,7 @@
 #include "colossal/Plan/Plan.pb.h"
 #include "colossal/Schedule/Schedule.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Training/Training.h"
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -27,9 +28,10 @@
 namespace colossal {
 
 /// How far to go. Each phase includes those before it.
-enum class Phase { Import, Outline, Step, Search, Partition, Schedule, Plan };
+enum class Phase { Import, Differentiate, Outline, Step, Search, Partition, Schedule, Plan };
 
-/// "import", "outline", "step", "search", "partition", "schedule", "plan"; none for other names.
+/// "import", "differentiate", "outline", "step", "search", "partition", "schedule", "plan"; none for other
+/// names.
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 
@@ -57,6 +59,8 @@ struct CompileOptions {
   int64_t microbatches = 0;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
+  /// Given: a training step is made of the model, and compiled beside its evaluation.
+  std::optional<training::TrainingOptions> training;
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule; ///< its target must be given where a phase after partition runs
   /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is
@@ -159,6 +163,11 @@ void describeStages(CompileResult &result);
 
 /// Parses a size: "1073741824", "512MiB", "2GB", "1.5GiB". None where it is anything else, or not positive.
 std::optional<uint64_t> parseBytes(llvm::StringRef text);
+
+/// The parameters of the model, and what `options.training` would train of them, or training without any
+/// rules. Dimensions that are not bound do not matter. Fails with diagnostics.
+mlir::FailureOr<std::vector<training::ParameterInfo>> listParameters(mlir::MLIRContext *context,
+                                                                     const CompileOptions &options);
 
 /// Compiles up to and including `last`. Fails with diagnostics of the context.
 mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &options, Phase last,

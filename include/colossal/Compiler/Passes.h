@@ -2,6 +2,7 @@
 //
 // A phase is a few passes and one that verifies what they have promised:
 //
+//   differentiate  colossal-differentiate, where a training step is compiled
 //   outline     colossal-outline-blocks
 //   step        colossal-inline-blocks, colossal-propagate-batch, colossal-cut-stages
 //   search      colossal-search-layouts

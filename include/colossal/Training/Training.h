@@ -1,0 +1,87 @@
+//===- Training.h - from a model to a training step --------------------------===//
+//
+// Right after import: what is trained, the loss, its gradients and the update become ops of a function `step`
+// beside a function `evaluate`, whose parameters that are trained are states (dialects/Dist/State.h). From
+// there on they are programs like any others.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_TRAINING_TRAINING_H
+#define COLOSSAL_TRAINING_TRAINING_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace colossal::training {
+
+/// Inputs and outputs of the step beside the model's.
+inline constexpr llvm::StringLiteral kStepValuesInput = "colossal.step_values", kLossOutput = "colossal.loss",
+                                     kNormOutput = "colossal.grad_norm";
+
+/// What is minimized: a mean over all elements of the global batch that count.
+struct Loss {
+  enum Kind {
+    CrossEntropy, ///< of logits and classes
+    MeanSquare,   ///< of an output and a target
+    MeanAbsolute,
+    BinaryCrossEntropy, ///< of logits and targets in [0, 1]
+    Own                 ///< an output of the model, of one element
+  };
+  Kind kind = CrossEntropy;
+  std::string output; ///< the model's; empty: its first
+  std::string labels; ///< input of classes; empty: "labels", or none where the tokens are shifted
+  std::string tokens; ///< with `shift`: the input of classes; empty: "input_ids", or the only integer input
+  bool shift = false; ///< the class of a place is that of the next one, and the last place has none
+  int64_t ignored = -100; ///< the class of places that do not count
+  double smoothing = 0;
+  std::string text; ///< as it was asked for
+};
+
+/// Parses "cross-entropy,logits=NAME,shift=1" and the like (docs/Training.md). None, and what is wrong.
+std::optional<Loss> parseLoss(const std::string &text, std::string &error);
+
+/// Regular expressions over the names of parameters, which go before what is found out about them.
+struct ParameterRules {
+  std::vector<std::string> train, freeze, noDecay, tie, untie;
+};
+
+struct TrainingOptions {
+  std::string optimizer; ///< "adamw", ...; see isOptimizer
+  Loss loss;
+  int64_t globalBatch = 0; ///< samples of a step
+  ParameterRules parameters;
+  int zero = -1;         ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
+  std::string modelPath; ///< whose weights are looked at
+};
+
+bool isOptimizer(llvm::StringRef name);
+/// "sgd, adam, ...".
+std::string listOptimizers();
+
+/// A parameter of a model, and whether it is trained.
+struct ParameterInfo {
+  std::string name; ///< of the model's file; "NAME@NODE" of what several nodes read, each its own
+  mlir::Type type;
+  bool isTrained = false, decays = true;
+  std::vector<std::string> tied; ///< further names
+  std::string why;               ///< it is not trained, or tied, or apart
+};
+
+/// The parameters of the imported function in `module`, and what would be trained of them. Fails with a
+/// diagnostic.
+mlir::FailureOr<std::vector<ParameterInfo>> listParameters(mlir::ModuleOp module,
+                                                           const TrainingOptions &options);
+
+/// Replaces the one function of `module`, as imported, by `step` and `evaluate`. Reads the module's mesh
+/// where it has one. Fails with diagnostics.
+mlir::LogicalResult buildStep(mlir::ModuleOp module, const TrainingOptions &options);
+
+/// The same as a pass.
+std::unique_ptr<mlir::Pass> createDifferentiatePass(const TrainingOptions &options);
+
+} // namespace colossal::training
+
+#endif // COLOSSAL_TRAINING_TRAINING_H

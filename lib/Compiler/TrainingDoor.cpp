@@ -1,0 +1,98 @@
+//===- TrainingDoor.cpp - options of a training step, made whole --------------===//
+#include "TrainingDoor.h"
+
+#include "ImportPhase.h"
+
+using namespace mlir;
+
+namespace colossal {
+
+/// The size that an option gives the dimension called `name`; none: no option does.
+static std::optional<int64_t> findBound(const CompileOptions &options, const std::string &name) {
+  if (auto known = options.import.dims.find(name); known != options.import.dims.end())
+    return known->second;
+  for (const DimValues &dim : options.manyDims)
+    if (llvm::is_contained(dim.names, name) && dim.values.size() == 1)
+      return dim.values.front();
+  return std::nullopt;
+}
+
+static LogicalResult bindBatch(MLIRContext *context, CompileOptions &options) {
+  const int64_t batch = options.training->globalBatch;
+  Location loc = UnknownLoc::get(context);
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return failure();
+  // 'batch' stands for the first dimension where names are lost.
+  if (std::optional<int64_t> given = findBound(options, "batch"); given && *given != batch)
+    return emitError(loc) << "--dim batch=" << *given << " and --global-batch " << batch
+                          << " say two things of one batch; leave out --dim batch";
+  for (const ModelInput &input : *inputs) {
+    if (options.import.values.count(input.name))
+      continue;
+    if (auto shape = options.import.shapes.find(input.name); shape != options.import.shapes.end()) {
+      if (!shape->second.empty() && shape->second.front() != batch && shape->second.front() != 1)
+        return emitError(loc) << "--shape " << input.name << " has " << shape->second.front()
+                              << " samples, and --global-batch says " << batch;
+      continue;
+    }
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      const bool isBatch = options.batchDimension.empty() ? d == 0 : dim.name == options.batchDimension;
+      if (!isBatch || dim.size >= 0)
+        continue;
+      if (std::optional<int64_t> given = findBound(options, dim.name)) {
+        if (*given != batch && dim.name != "batch")
+          return emitError(loc) << "--dim " << dim.name << "=" << *given << ": that is the batch of input '"
+                                << input.name << "', and --global-batch says " << batch;
+        continue;
+      }
+      options.import.dims[dim.name] = batch;
+    }
+  }
+  return success();
+}
+
+FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOptions &options) {
+  CompileOptions complete = options;
+  complete.training->modelPath = options.import.modelPath;
+  Location loc = UnknownLoc::get(context);
+  auto refuse = [&](const Twine &what) -> FailureOr<CompileOptions> {
+    emitError(loc) << what << " does not go with --training yet";
+    return failure();
+  };
+  if (options.microbatches > 1 && options.training->globalBatch % options.microbatches != 0) {
+    emitError(loc) << "--microbatches " << options.microbatches << " do not divide the "
+                   << options.training->globalBatch << " samples of --global-batch";
+    return failure();
+  }
+  if (!options.mesh.empty()) {
+    FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
+    if (failed(mesh))
+      return failure();
+    if (int64_t axis = mesh->findAxis("stage"); axis >= 0 && mesh->getAxisSize(axis) > 1)
+      return refuse("a mesh with the axis 'stage'");
+  }
+  if (failed(bindBatch(context, complete)))
+    return failure();
+  return complete;
+}
+
+FailureOr<std::vector<training::ParameterInfo>> listParameters(MLIRContext *context,
+                                                               const CompileOptions &options) {
+  CompileOptions complete = options;
+  // Any size will do: what is trained does not depend on it.
+  constexpr int64_t kAssumedSize = 8;
+  complete.import.assumedSize = kAssumedSize;
+  if (!complete.training)
+    complete.training.emplace();
+  complete.training->modelPath = options.import.modelPath;
+  ScopedDiagnosticHandler handler(context, [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() == DiagnosticSeverity::Warning);
+  });
+  FailureOr<Imported> imported = importModel(context, complete, Phase::Import);
+  if (failed(imported))
+    return failure();
+  return training::listParameters(*imported->module, *complete.training);
+}
+
+} // namespace colossal

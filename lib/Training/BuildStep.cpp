@@ -1,0 +1,457 @@
+//===- BuildStep.cpp - from a model to its step and its evaluation -----------===//
+//
+// The imported function, with the loss at its end, becomes `evaluate`; a copy of it that gives the loss
+// alone, its gradients and the update become `step`. Both take the parameters that are trained as states.
+//
+// Gradients are those of a sum over the elements that count; what divides it is applied where they are used.
+// So parts of a batch, of microbatches or of ranks, add up to what the whole batch gives.
+//
+//===----------------------------------------------------------------------===//
+#include "LossOps.h"
+#include "Optimizers.h"
+#include "Parameters.h"
+
+#include "colossal/Autodiff/Differentiate.h"
+#include "colossal/Import/ONNX.h"
+#include "colossal/Import/ParameterRoles.h"
+#include "colossal/Step/PropagateBatch.h"
+#include "dialects/Dist/State.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::training;
+
+static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate",
+                               kCountedOutput = "colossal.counted", kClip = "clip";
+
+/// All that `roots` are computed from.
+static llvm::DenseSet<Operation *> findSlice(ArrayRef<Value> roots) {
+  llvm::DenseSet<Operation *> slice;
+  SmallVector<Value> work(roots);
+  while (!work.empty())
+    if (Operation *op = work.pop_back_val().getDefiningOp(); op && slice.insert(op).second)
+      llvm::append_range(work, op->getOperands());
+  return slice;
+}
+
+static FailureOr<func::FuncOp> findModel(ModuleOp module) {
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  if (functions.size() == 1 && !functions.front().isExternal())
+    return functions.front();
+  return emitError(module.getLoc()) << "a training step is made of one program, and there are "
+                                    << functions.size() << ": give every dimension one value";
+}
+
+namespace {
+
+/// A result of a function, with its attributes.
+struct Result {
+  Value value;
+  DictionaryAttr attributes;
+};
+
+class StepBuilder {
+public:
+  StepBuilder(ModuleOp module, const TrainingOptions &options)
+      : module(module), options(options), builder(module.getContext()) {}
+  LogicalResult run();
+
+private:
+  LogicalResult checkBatch();
+  LogicalResult findAxes();
+  void buildEvaluation();
+  void addStates();
+  LogicalResult buildUpdates();
+  void finishStep();
+  void describe();
+
+  DictionaryAttr named(StringRef name) {
+    return builder.getDictionaryAttr(builder.getNamedAttr(kOnnxNameAttr, builder.getStringAttr(name)));
+  }
+  DictionaryAttr stateNamed(StringRef name) {
+    return builder.getDictionaryAttr(builder.getNamedAttr(dist::kStateAttrName, builder.getStringAttr(name)));
+  }
+  DictionaryAttr describeParameter(const Classified &trained);
+  DictionaryAttr describeSlot(const Classified &trained, StringRef slot);
+  /// Adds an argument that is a state to `function`.
+  BlockArgument addState(func::FuncOp function, StringRef name, RankedTensorType type, DictionaryAttr info,
+                         ArrayRef<int64_t> storedOver, ArrayRef<int64_t> replicatedOver);
+  static void setResults(func::FuncOp function, ArrayRef<Result> results);
+  Location nameLoc(const Twine &name) { return NameLoc::get(builder.getStringAttr(name)); }
+  /// The mean of `loss`.
+  Value getMean(OpComposer &ops, const LossSum &loss) {
+    return loss.count ? ops.div(loss.sum, ops.cast(loss.count, elementTypeOf(loss.sum))) : loss.sum;
+  }
+
+  ModuleOp module;
+  const TrainingOptions &options;
+  OpBuilder builder;
+  std::unique_ptr<Optimizer> optimizer;
+  SmallVector<StringRef> stepValues;
+  SmallVector<int64_t> dataAxes; ///< of the mesh, that ZeRO goes over
+
+  func::FuncOp stepFunction, evaluate;
+  std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
+  LossSum loss;                    ///< of `step`
+  LossSum evaluated;
+  BlockArgument stepValuesArgument;
+  SmallVector<Value> parameters;                 ///< of `step`
+  std::vector<SmallVector<BlockArgument>> slots; ///< by parameter
+  std::vector<Result> results;                   ///< of `step`
+};
+
+} // namespace
+
+LogicalResult StepBuilder::checkBatch() {
+  bool isFound = false;
+  for (BlockArgument argument : evaluate.getArguments()) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
+    isFound |= !shape.empty() && shape.front() == options.globalBatch;
+    auto name = evaluate.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
+    const bool isOwn = name && (name.getValue() == "target" || name.getValue() == "labels");
+    if (isOwn && (shape.empty() || shape.front() != options.globalBatch))
+      return emitError(module.getLoc())
+             << "--loss: '" << name.getValue() << "' would be " << argument.getType()
+             << ", whose first dimension is not the " << options.globalBatch << " samples of --global-batch";
+  }
+  if (!isFound)
+    return emitError(module.getLoc()) << "--global-batch " << options.globalBatch
+                                      << ": no input has so many samples in its first dimension; is the "
+                                         "model exported with a fixed batch?";
+  return success();
+}
+
+LogicalResult StepBuilder::findAxes() {
+  auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  if (!mesh)
+    return success();
+  for (StringRef name : {"data", "context"})
+    if (int64_t axis = mesh.findAxis(name); axis >= 0)
+      dataAxes.push_back(axis);
+  if (options.zero > 0 && dataAxes.empty() && mesh.getNumRanks() > 1)
+    return emitError(module.getLoc())
+           << "--zero " << options.zero
+           << " goes over the axes 'data' and 'context', and the mesh has neither; "
+              "name them, as in --mesh data=2,model=2";
+  return success();
+}
+
+void StepBuilder::setResults(func::FuncOp function, ArrayRef<Result> results) {
+  Operation *terminator = function.front().getTerminator();
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (const Result &result : results) {
+    values.push_back(result.value);
+    types.push_back(result.value.getType());
+    attributes.push_back(result.attributes);
+  }
+  terminator->setOperands(values);
+  function.setFunctionType(
+      FunctionType::get(function.getContext(), function.front().getArgumentTypes(), types));
+  function.setAllResultAttrs(attributes);
+}
+
+DictionaryAttr StepBuilder::describeParameter(const Classified &trained) {
+  ParameterOp op = trained.op;
+  NamedAttrList source, info;
+  source.append("name", op.getNameAttr());
+  source.append("file", op.getFileAttr());
+  source.append("offset", op.getOffsetAttr());
+  source.append("bytes", op.getBytesAttr());
+  if (op.getDataAttr())
+    source.append("data", op.getDataAttr());
+  info.append("kind", builder.getStringAttr("parameter"));
+  info.append("parameter", op.getNameAttr());
+  info.append("source", source.getDictionary(builder.getContext()));
+  if (!trained.info.tied.empty())
+    info.append("tied", builder.getStrArrayAttr(
+                            SmallVector<StringRef>(trained.info.tied.begin(), trained.info.tied.end())));
+  return info.getDictionary(builder.getContext());
+}
+
+DictionaryAttr StepBuilder::describeSlot(const Classified &trained, StringRef slot) {
+  NamedAttrList info;
+  info.append("kind", builder.getStringAttr("slot"));
+  info.append("parameter", builder.getStringAttr(trained.info.name));
+  info.append("slot", builder.getStringAttr(slot));
+  return info.getDictionary(builder.getContext());
+}
+
+BlockArgument StepBuilder::addState(func::FuncOp function, StringRef name, RankedTensorType type,
+                                    DictionaryAttr info, ArrayRef<int64_t> storedOver,
+                                    ArrayRef<int64_t> replicatedOver) {
+  NamedAttrList attributes(stateNamed(name));
+  attributes.append(dist::kStateInfoAttrName, info);
+  if (!storedOver.empty())
+    attributes.append(dist::kStoredOverAttrName, builder.getDenseI64ArrayAttr(storedOver));
+  if (!replicatedOver.empty())
+    attributes.append(dist::kReplicatedOverAttrName, builder.getDenseI64ArrayAttr(replicatedOver));
+  const unsigned number = function.getNumArguments();
+  (void)function.insertArgument(number, type, attributes.getDictionary(builder.getContext()), nameLoc(name));
+  return function.getArgument(number);
+}
+
+/// Gives the loss and, behind it, what the model gives.
+void StepBuilder::buildEvaluation() {
+  OpBuilder b(evaluate.front().getTerminator());
+  OpComposer ops(b, nameLoc("loss"));
+  std::vector<Result> all{{getMean(ops, evaluated), named(kLossOutput)}};
+  if (evaluated.count)
+    all.push_back({evaluated.count, named(kCountedOutput)});
+  for (auto [i, value] : llvm::enumerate(evaluate.front().getTerminator()->getOperands())) {
+    DictionaryAttr attributes = evaluate.getResultAttrDict(i);
+    all.push_back({value, attributes ? attributes : builder.getDictionaryAttr({})});
+  }
+  setResults(evaluate, all);
+}
+
+void StepBuilder::addStates() {
+  const unsigned number = stepFunction.getNumArguments();
+  auto type = RankedTensorType::get({static_cast<int64_t>(stepValues.size())}, builder.getF64Type());
+  (void)stepFunction.insertArgument(number, type, named(kStepValuesInput), nameLoc(kStepValuesInput));
+  stepValuesArgument = stepFunction.getArgument(number);
+  // Stage 1 stores slots over the axes of the data, stage 3 parameters as well; what is not stored so lies
+  // whole on each of them.
+  const bool isAsked = options.zero >= 0;
+  ArrayRef<int64_t> none, axes(dataAxes);
+  const bool ofSlots = options.zero >= 1, ofParameters = options.zero >= 3;
+  for (Classified &each : trained) {
+    DictionaryAttr info = describeParameter(each);
+    auto add = [&](func::FuncOp function) {
+      return addState(function, each.info.name, cast<RankedTensorType>(each.info.type), info,
+                      isAsked && ofParameters ? axes : none, isAsked && !ofParameters ? axes : none);
+    };
+    parameters.push_back(add(stepFunction));
+    BlockArgument other = add(evaluate);
+    each.op.getResult().replaceAllUsesWith(other);
+  }
+  slots.resize(trained.size());
+  for (auto [each, own] : llvm::zip_equal(trained, slots))
+    for (const Slot &slot : optimizer->getSlots(cast<RankedTensorType>(each.info.type)))
+      own.push_back(addState(stepFunction, each.info.name + "#" + slot.name.str(),
+                             RankedTensorType::get(slot.shape, elementTypeOf(each.op.getResult())),
+                             describeSlot(each, slot.name), isAsked && ofSlots ? axes : none,
+                             isAsked && !ofSlots ? axes : none));
+}
+
+/// Sums scalars, few at a time, so that no kernel reads hundreds of them.
+static Value addAll(OpComposer &ops, SmallVector<Value> values) {
+  constexpr size_t kMost = 8;
+  while (values.size() > 1) {
+    SmallVector<Value> sums;
+    for (size_t i = 0; i < values.size(); i += kMost) {
+      ArrayRef<Value> part = ArrayRef(values).slice(i, std::min(kMost, values.size() - i));
+      sums.push_back(part.size() == 1 ? part.front() : ops.apply(ElementwiseKind::Add, part));
+    }
+    values = std::move(sums);
+  }
+  return values.front();
+}
+
+LogicalResult StepBuilder::buildUpdates() {
+  // What the step gives beside its update; the reverse pass leaves it, but may find it elsewhere.
+  OpBuilder b(stepFunction.front().getTerminator());
+  OpComposer ops(b, nameLoc("loss"));
+  std::vector<Result> checks;
+  for (auto [i, value] : llvm::enumerate(stepFunction.front().getTerminator()->getOperands()))
+    if (stepFunction.getResultAttr(i, kRangeAttr)) // indices that the model computes
+      checks.push_back({value, stepFunction.getResultAttrDict(i)});
+  results.push_back({getMean(ops, loss), named(kLossOutput)});
+  if (loss.count)
+    results.push_back({loss.count, named(kCountedOutput)});
+  llvm::append_range(results, checks);
+  setResults(stepFunction, results);
+  SmallVector<Value> gradients;
+  if (failed(differentiate(stepFunction, loss.sum, parameters, gradients)))
+    return failure();
+  Operation *terminator = stepFunction.front().getTerminator();
+  for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
+    result.value = value;
+  if (loss.count)
+    loss.count = results[1].value;
+  b.setInsertionPoint(terminator);
+
+  // The norm of all gradients, and what each is multiplied by.
+  OpComposer ofNorm(b, nameLoc("gradient norm"));
+  Type wide = b.getF32Type();
+  for (Value gradient : gradients)
+    if (elementTypeOf(gradient).isF64())
+      wide = b.getF64Type();
+  SmallVector<Value> squares;
+  for (Value gradient : gradients) {
+    Value square = ofNorm.cast(gradient, wide);
+    square = ofNorm.mul(square, square);
+    if (int64_t rank = cast<RankedTensorType>(gradient.getType()).getRank())
+      square = ofNorm.reshape(
+          ofNorm.reduce(ReduceKind::Sum, square, llvm::to_vector(llvm::seq<int64_t>(rank))), {});
+    squares.push_back(square);
+  }
+  Value norm = ofNorm.apply(ElementwiseKind::Sqrt, {addAll(ofNorm, squares)});
+  Value count = loss.count ? ofNorm.cast(loss.count, wide) : Value();
+  if (count)
+    norm = ofNorm.div(norm, count);
+  results.push_back({norm, named(kNormOutput)});
+  StepValues values(ofNorm, stepValuesArgument, stepValues);
+  Value scale = ofNorm.div(values.get(kClip, wide), ofNorm.shift(norm, 1e-6));
+  scale = ofNorm.apply(ElementwiseKind::Min, {scale, ofNorm.constant(1, scale)});
+  if (count)
+    scale = ofNorm.div(scale, count);
+
+  for (auto [each, parameter, gradient, own] : llvm::zip_equal(trained, parameters, gradients, slots)) {
+    OpComposer ofUpdate(b, nameLoc(each.info.name + "#update"));
+    Update update;
+    update.parameter = parameter;
+    update.gradient = ofUpdate.mul(gradient, ofUpdate.cast(scale, elementTypeOf(gradient)));
+    update.slots.assign(own.begin(), own.end());
+    update.decays = each.info.decays;
+    Updated updated = optimizer->update(ofUpdate, update, values);
+    results.push_back({updated.parameter, stateNamed(each.info.name)});
+    for (auto [slot, value] :
+         llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)), updated.slots))
+      results.push_back({value, stateNamed(each.info.name + "#" + slot.name.str())});
+  }
+  return success();
+}
+
+void StepBuilder::finishStep() {
+  setResults(stepFunction, results);
+  for (func::FuncOp function : {stepFunction, evaluate})
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (op.getNumResults() && op.use_empty() && isPure(&op))
+        op.erase();
+}
+
+void StepBuilder::describe() {
+  stepFunction->setAttr(dist::kRoleAttrName, builder.getStringAttr(kStepName));
+  SmallVector<Attribute> samples;
+  for (BlockArgument argument : stepFunction.getArguments()) {
+    auto name = stepFunction.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
+    if (!name || argument == stepValuesArgument)
+      continue;
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
+    const bool isBatched = !shape.empty() && shape.front() == options.globalBatch;
+    samples.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr("batched", builder.getBoolAttr(isBatched)),
+                                   builder.getNamedAttr("input", name)}));
+    // The model's inputs have the same numbers in both.
+    for (func::FuncOp function : {stepFunction, evaluate})
+      if (isBatched)
+        function.setArgAttr(argument.getArgNumber(), step::kBatchAttrName, builder.getI64IntegerAttr(0));
+  }
+  NamedAttrList training;
+  training.append("optimizer", builder.getStringAttr(options.optimizer));
+  training.append("step_values", builder.getStrArrayAttr(stepValues));
+  training.append("global_batch", builder.getI64IntegerAttr(options.globalBatch));
+  training.append("loss", builder.getStringAttr(options.loss.text));
+  training.append("samples", builder.getArrayAttr(samples));
+  module->setAttr(dist::kTrainingAttrName, training.getDictionary(builder.getContext()));
+}
+
+LogicalResult StepBuilder::run() {
+  optimizer = Optimizer::create(options.optimizer);
+  if (!optimizer)
+    return emitError(module.getLoc())
+           << "--training: '" << options.optimizer << "' is none of " << listOptimizers();
+  stepValues = optimizer->getStepValues();
+  stepValues.push_back(kClip);
+  FailureOr<func::FuncOp> model = findModel(module);
+  if (failed(model) || failed(findAxes()))
+    return failure();
+  evaluate = *model;
+  if (evaluate->hasAttr(kBatchStatisticsAttr))
+    emitWarning(module.getLoc())
+        << "batch normalizations take the statistics of each batch, in evaluation, too; their running "
+           "statistics stay as they are in the file";
+  FailureOr<LossSum> built = buildLoss(evaluate, options.loss);
+  if (failed(built) || failed(checkBatch()))
+    return failure();
+  evaluated = *built;
+  llvm::DenseSet<Operation *> reached = findSlice(evaluated.sum);
+  FailureOr<std::vector<Classified>> all = classify(evaluate, options.parameters, options.modelPath,
+                                                    [&](Operation *op) { return reached.contains(op); });
+  if (failed(all))
+    return failure();
+  for (Classified &each : *all) {
+    if (!each.info.isTrained)
+      continue;
+    Type element = cast<RankedTensorType>(each.info.type).getElementType();
+    if (!element.isF32() && !element.isF64())
+      return emitError(each.op.getLoc()) << "'" << each.info.name << "' is of " << element
+                                         << ": parameters of 16 bits are not trained yet";
+    trained.push_back(std::move(each));
+  }
+  if (trained.empty())
+    return emitError(module.getLoc()) << "the loss depends on no parameter that could be trained "
+                                         "(--print-parameters says why not on which)";
+  evaluate.setName(kEvaluateName);
+  IRMapping mapping;
+  OpBuilder b(evaluate);
+  stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
+  stepFunction.setName(kStepName);
+  loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value()};
+  SmallVector<Value> copies;
+  for (Classified &each : trained)
+    copies.push_back(mapping.lookup(each.op.getResult()));
+  buildEvaluation();
+  addStates();
+  for (auto [copy, parameter] : llvm::zip_equal(copies, parameters))
+    copy.replaceAllUsesWith(parameter);
+  if (failed(buildUpdates()))
+    return failure();
+  finishStep();
+  describe();
+  return success();
+}
+
+LogicalResult training::buildStep(ModuleOp module, const TrainingOptions &options) {
+  return StepBuilder(module, options).run();
+}
+
+FailureOr<std::vector<ParameterInfo>> training::listParameters(ModuleOp module,
+                                                               const TrainingOptions &options) {
+  FailureOr<func::FuncOp> model = findModel(module);
+  if (failed(model))
+    return failure();
+  SmallVector<Value> roots;
+  if (options.loss.text.empty()) {
+    llvm::append_range(roots, model->front().getTerminator()->getOperands());
+  } else {
+    FailureOr<unsigned> output = findLossOutput(*model, options.loss);
+    if (failed(output))
+      return failure();
+    roots.push_back(model->front().getTerminator()->getOperand(*output));
+  }
+  llvm::DenseSet<Operation *> reached = findSlice(roots);
+  FailureOr<std::vector<Classified>> all = classify(*model, options.parameters, options.modelPath,
+                                                    [&](Operation *op) { return reached.contains(op); });
+  if (failed(all))
+    return failure();
+  std::vector<ParameterInfo> infos;
+  for (Classified &each : *all)
+    infos.push_back(std::move(each.info));
+  return infos;
+}
+
+namespace {
+struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
+  explicit DifferentiatePass(const TrainingOptions &options) : training(options) {}
+  DifferentiatePass(const DifferentiatePass &other) : PassWrapper(other), training(other.training) {}
+
+  StringRef getArgument() const final { return "colossal-differentiate"; }
+  StringRef getDescription() const final { return "Make a model its training step and its evaluation"; }
+  void runOnOperation() override {
+    if (failed(buildStep(getOperation(), training)))
+      signalPassFailure();
+  }
+
+  TrainingOptions training;
+};
+} // namespace
+
+std::unique_ptr<Pass> training::createDifferentiatePass(const TrainingOptions &options) {
+  return std::make_unique<DifferentiatePass>(options);
+}

@@ -1,0 +1,50 @@
+//===- Contents.h - what stands in a parameter --------------------------------===//
+#ifndef COLOSSAL_LIB_TRAINING_CONTENTS_H
+#define COLOSSAL_LIB_TRAINING_CONTENTS_H
+
+#include "dialects/Colossal/Colossal.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace colossal::training {
+
+/// Elements of a parameter of floats, read where they lie.
+class Contents {
+public:
+  int64_t size() const { return count; }
+  double operator[](int64_t i) const;
+  /// All elements have the same bits.
+  bool isUniform() const;
+  /// Both have the same type and bits.
+  bool equals(const Contents &other) const;
+
+private:
+  friend class ContentsReader;
+  const char *data = nullptr;
+  int64_t count = 0;
+  mlir::Type element;
+  unsigned width = 0;
+};
+
+/// Reads parameters of one model; what it gives stays as long as it does.
+class ContentsReader {
+public:
+  explicit ContentsReader(std::string modelPath) : modelPath(std::move(modelPath)) {}
+  /// None where the file is not there (a model that is imported without its weights), or elements are no
+  /// floats of 16, 32 or 64 bits.
+  std::optional<Contents> read(ParameterOp op);
+
+private:
+  std::string modelPath;
+  std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> files;
+};
+
+/// What a tensor of these contents must be that nobody trains ("a mask", "cosines and sines", ...), or "".
+std::string describeFixedContents(const Contents &contents, llvm::ArrayRef<int64_t> shape);
+
+} // namespace colossal::training
+
+#endif // COLOSSAL_LIB_TRAINING_CONTENTS_H

@@ -1,0 +1,242 @@
+//===- LossOps.cpp - losses as ops --------------------------------------------===//
+//
+// Made of ops that split along any dimension: the logarithm of a softmax is staged, and the class of a place
+// is picked by comparing it with all of them, so that a vocabulary may be split over ranks and no part of the
+// logits need be brought together.
+//
+//===----------------------------------------------------------------------===//
+#include "LossOps.h"
+
+#include "colossal/Import/ONNX.h"
+#include "dialects/Colossal/OpComposer.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::training;
+
+static std::string listNames(func::FuncOp function, bool ofResults) {
+  std::vector<std::string> names;
+  const unsigned count = ofResults ? function.getNumResults() : function.getNumArguments();
+  for (unsigned i = 0; i < count; ++i)
+    if (auto name = ofResults ? function.getResultAttrOfType<StringAttr>(i, kOnnxNameAttr)
+                              : function.getArgAttrOfType<StringAttr>(i, kOnnxNameAttr))
+      names.push_back("'" + name.str() + "'");
+  return llvm::join(names, ", ");
+}
+
+FailureOr<unsigned> training::findLossOutput(func::FuncOp function, const Loss &loss) {
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, kOnnxNameAttr);
+        loss.output.empty() || (name && name.getValue() == loss.output))
+      return i;
+  emitError(function.getLoc()) << "--loss: the model has no output '" << loss.output << "'; it has "
+                               << listNames(function, true);
+  return failure();
+}
+
+namespace {
+class LossBuilder {
+public:
+  LossBuilder(func::FuncOp function, const Loss &loss, OpBuilder &builder)
+      : function(function), loss(loss), ops(builder, NameLoc::get(builder.getStringAttr("loss"))) {}
+  FailureOr<LossSum> run();
+
+private:
+  FailureOr<LossSum> buildCrossEntropy(Value logits);
+  FailureOr<LossSum> buildDifference(Value output);
+  /// The class of each place, of `shape`.
+  FailureOr<Value> findClasses(ArrayRef<int64_t> shape, int64_t classes);
+  /// The argument of the model called so; null where it has none.
+  BlockArgument findArgument(StringRef name);
+  FailureOr<BlockArgument> findTokens();
+  BlockArgument addArgument(StringRef name, RankedTensorType type);
+  /// The sum of all elements, a scalar.
+  Value sumAll(Value value);
+
+  func::FuncOp function;
+  const Loss &loss;
+  OpComposer ops;
+};
+} // namespace
+
+Value LossBuilder::sumAll(Value value) {
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(cast<RankedTensorType>(value.getType()).getRank()));
+  if (axes.empty())
+    return value;
+  return ops.reshape(ops.reduce(ReduceKind::Sum, value, axes), {});
+}
+
+BlockArgument LossBuilder::findArgument(StringRef name) {
+  for (BlockArgument argument : function.getArguments())
+    if (auto known = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kOnnxNameAttr);
+        known && known.getValue() == name)
+      return argument;
+  return {};
+}
+
+BlockArgument LossBuilder::addArgument(StringRef name, RankedTensorType type) {
+  const unsigned number = function.getNumArguments();
+  Builder b(function.getContext());
+  DictionaryAttr attributes = b.getDictionaryAttr(b.getNamedAttr(kOnnxNameAttr, b.getStringAttr(name)));
+  (void)function.insertArgument(number, type, attributes, NameLoc::get(b.getStringAttr(name)));
+  return function.getArgument(number);
+}
+
+FailureOr<BlockArgument> LossBuilder::findTokens() {
+  const std::string name = loss.tokens.empty() ? loss.labels : loss.tokens;
+  if (BlockArgument given = findArgument(name.empty() ? "input_ids" : name))
+    return given;
+  if (!name.empty())
+    return emitError(function.getLoc())
+           << "--loss: the model has no input '" << name << "'; it has " << listNames(function, false);
+  BlockArgument only;
+  for (BlockArgument argument : function.getArguments()) {
+    Type element = elementTypeOf(argument);
+    if (!element.isInteger() || element.isInteger(1))
+      continue;
+    if (only)
+      return emitError(function.getLoc())
+             << "--loss: shift=1 takes the classes of an input of tokens, and the model has several of "
+                "integers ("
+             << listNames(function, false) << "): name it with tokens=NAME";
+    only = argument;
+  }
+  if (!only)
+    return emitError(function.getLoc())
+           << "--loss: shift=1 takes the classes of an input of tokens, and the model has none of integers";
+  return only;
+}
+
+FailureOr<Value> LossBuilder::findClasses(ArrayRef<int64_t> shape, int64_t classes) {
+  auto type = RankedTensorType::get(shape, ops.builder.getI64Type());
+  BlockArgument given;
+  if (loss.shift) {
+    FailureOr<BlockArgument> tokens = findTokens();
+    if (failed(tokens))
+      return failure();
+    given = *tokens;
+  } else {
+    given = findArgument(loss.labels.empty() ? "labels" : loss.labels);
+  }
+  const bool isOwn = !given; // this loss alone reads it
+  if (isOwn)
+    given = addArgument(loss.labels.empty() ? "labels" : loss.labels, type);
+  auto found = cast<RankedTensorType>(given.getType());
+  StringAttr name = function.getArgAttrOfType<StringAttr>(given.getArgNumber(), kOnnxNameAttr);
+  if (found.getShape() != shape || !found.getElementType().isInteger() || found.getElementType().isInteger(1))
+    return emitError(function.getLoc())
+           << "--loss: '" << (name ? name.getValue() : "") << "' is " << found
+           << ", and the classes of logits '" << loss.output << "' are integers of shape " << type;
+  // What the runtime lets through. Tokens are checked where the model looks them up, too.
+  if (!function.getArgAttr(given.getArgNumber(), kRangeAttr)) {
+    SmallVector<int64_t> range{0, classes - 1};
+    if (!loss.shift)
+      range.push_back(loss.ignored);
+    function.setArgAttr(given.getArgNumber(), kRangeAttr, ops.builder.getDenseI64ArrayAttr(range));
+    function.setArgAttr(given.getArgNumber(), kRangeUserAttr, ops.builder.getStringAttr("loss"));
+  }
+  Value values = ops.cast(given, ops.builder.getI64Type());
+  if (!loss.shift)
+    return values;
+  const int64_t axis = found.getRank() - 1, places = shape.back();
+  SmallVector<int64_t> last(shape);
+  last.back() = 1;
+  Value none =
+      ops.fill(RankedTensorType::get(last, ops.builder.getI64Type()), static_cast<double>(loss.ignored));
+  if (places == 1)
+    return none;
+  return ops.concat({ops.slice(values, axis, 1, places - 1), none}, axis);
+}
+
+FailureOr<LossSum> LossBuilder::buildCrossEntropy(Value logits) {
+  auto type = cast<RankedTensorType>(logits.getType());
+  const int64_t rank = type.getRank();
+  if (rank < 2 || !isa<FloatType>(type.getElementType()))
+    return emitError(function.getLoc()) << "--loss: logits '" << loss.output << "' are " << type
+                                        << ", and cross-entropy takes floats with a dimension of classes";
+  if (type.getElementTypeBitWidth() < 32)
+    logits = ops.cast(logits, ops.builder.getF32Type());
+  // Images have their classes in the second dimension, as their channels; all else in the last.
+  const int64_t axis = rank >= 4 ? 1 : rank - 1, classes = type.getDimSize(axis);
+  SmallVector<int64_t> places(type.getShape());
+  places.erase(places.begin() + axis);
+  FailureOr<Value> labels = findClasses(places, classes);
+  if (failed(labels))
+    return failure();
+  Value logarithms = SoftmaxOp::create(ops.builder, ops.loc, logits.getType(), logits,
+                                       static_cast<uint64_t>(axis), /*log=*/true, /*guard=*/false);
+  SmallVector<int64_t> kept(type.getShape()), along(rank, 1);
+  kept[axis] = 1;
+  along[axis] = classes;
+  Value own = ops.reshape(*labels, kept);
+  Type narrow = ops.builder.getI32Type();
+  Value isOwn = ops.compare(ElementwiseKind::Equal, ops.cast(own, narrow), ops.iota(along, narrow, axis));
+  Value cost = ops.neg(ops.reduce(ReduceKind::Sum, ops.keepWhere(isOwn, logarithms), axis));
+  if (loss.smoothing > 0) {
+    Value even = ops.scale(ops.reduce(ReduceKind::Sum, logarithms, axis),
+                           -loss.smoothing / static_cast<double>(classes));
+    cost = ops.add(ops.scale(cost, 1 - loss.smoothing), even);
+  }
+  Value isIgnored = ops.compare(ElementwiseKind::Equal, own, static_cast<double>(loss.ignored));
+  Type element = elementTypeOf(logits);
+  Value ones = ops.fill(RankedTensorType::get(kept, element), 1);
+  return LossSum{sumAll(ops.dropWhere(isIgnored, cost)), sumAll(ops.dropWhere(isIgnored, ones))};
+}
+
+FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
+  auto type = cast<RankedTensorType>(output.getType());
+  if (!isa<FloatType>(type.getElementType()))
+    return emitError(function.getLoc())
+           << "--loss: output '" << loss.output << "' is " << type << ", which is not of floats";
+  if (type.getElementTypeBitWidth() < 32) {
+    output = ops.cast(output, ops.builder.getF32Type());
+    type = cast<RankedTensorType>(output.getType());
+  }
+  BlockArgument target = findArgument("target");
+  if (!target)
+    target = addArgument("target", type);
+  if (cast<RankedTensorType>(target.getType()).getShape() != type.getShape())
+    return emitError(function.getLoc()) << "--loss: input 'target' is " << target.getType() << " and output '"
+                                        << loss.output << "' " << type;
+  Value wanted = ops.cast(target, type.getElementType()), cost;
+  switch (loss.kind) {
+  case Loss::MeanSquare: {
+    Value difference = ops.sub(output, wanted);
+    cost = ops.mul(difference, difference);
+    break;
+  }
+  case Loss::MeanAbsolute: cost = ops.apply(ElementwiseKind::Abs, ops.sub(output, wanted)); break;
+  // -t log s(x) - (1 - t) log(1 - s(x)), with log s(x) = x - softplus(x) and log(1 - s(x)) = -softplus(x)
+  default: cost = ops.sub(ops.apply(ElementwiseKind::Softplus, output), ops.mul(output, wanted)); break;
+  }
+  Value count = ops.fill(RankedTensorType::get({}, type.getElementType()),
+                         static_cast<double>(std::max<int64_t>(1, type.getNumElements())));
+  return LossSum{sumAll(cost), count};
+}
+
+FailureOr<LossSum> LossBuilder::run() {
+  FailureOr<unsigned> number = findLossOutput(function, loss);
+  if (failed(number))
+    return failure();
+  Value output = function.front().getTerminator()->getOperand(*number);
+  switch (loss.kind) {
+  case Loss::CrossEntropy: return buildCrossEntropy(output);
+  case Loss::Own: {
+    auto type = cast<RankedTensorType>(output.getType());
+    if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
+      return emitError(function.getLoc())
+             << "--loss: output '" << loss.output << "' is " << type
+             << ", and a loss is one float; to train by an output, say how: cross-entropy,logits="
+             << loss.output << ", mse,output=" << loss.output << ", ...";
+    return LossSum{ops.reshape(output, {}), Value()};
+  }
+  default: return buildDifference(output);
+  }
+}
+
+FailureOr<LossSum> training::buildLoss(func::FuncOp function, const Loss &loss) {
+  OpBuilder builder(function.front().getTerminator());
+  return LossBuilder(function, loss, builder).run();
+}

@@ -1,0 +1,326 @@
+//===- Parameters.cpp - which parameters are trained --------------------------===//
+//
+// What a PyTorch user finds in parameters(). A file has more tensors of floats than these, and no word that
+// says which they are: constants of formulas, frequencies, tables of cosines and sines, masks, statistics.
+// They are known by what they are used for and by what stands in them. Names decide nothing but where a
+// buffer has one by which everybody calls it.
+//
+//===----------------------------------------------------------------------===//
+#include "Parameters.h"
+
+#include "Contents.h"
+#include "colossal/Import/ParameterRoles.h"
+#include "colossal/Outline/OpNames.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::training;
+using outline::NamePattern;
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The expressions of one option.
+class Patterns {
+public:
+  LogicalResult parse(StringRef name, ArrayRef<std::string> texts, Location loc) {
+    option = name;
+    for (const std::string &text : texts) {
+      std::string error;
+      std::optional<NamePattern> pattern = NamePattern::parse(text, error);
+      if (!pattern)
+        return emitError(loc) << option << " '" << text << "': " << error;
+      all.push_back({text, std::move(*pattern), false});
+    }
+    return success();
+  }
+  /// Whether one matches one of `names`.
+  bool match(ArrayRef<std::string> names) {
+    bool matches = false;
+    for (One &one : all)
+      if (one.pattern.matches(names))
+        matches = one.isUsed = true;
+    return matches;
+  }
+  /// Fails where one has matched nothing.
+  LogicalResult check(Location loc) const {
+    bool isUsed = true;
+    for (const One &one : all)
+      if (!one.isUsed) {
+        emitError(loc) << option << " '" << one.text
+                       << "' matches no parameter (--print-parameters lists them)";
+        isUsed = false;
+      }
+    return success(isUsed);
+  }
+  bool empty() const { return all.empty(); }
+
+private:
+  struct One {
+    std::string text;
+    NamePattern pattern;
+    bool isUsed;
+  };
+  StringRef option;
+  std::vector<One> all;
+};
+
+struct Rules {
+  Patterns train, freeze, noDecay, tie, untie;
+};
+} // namespace
+
+static std::vector<std::string> getAllNames(ParameterOp op) {
+  std::vector<std::string> names{op.getName().str()};
+  if (auto aliases = op.getAliasesAttr())
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      names.push_back(alias.str());
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// Merged parameters
+//===----------------------------------------------------------------------===//
+
+static bool isMovement(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getKernelKind() == KernelKind::Movement;
+}
+
+/// The ops that read a parameter, through what only moves it.
+static void findReaders(Value value, llvm::SetVector<Operation *> &readers) {
+  for (Operation *user : value.getUsers())
+    if (isMovement(user) && user->getNumOperands() == 1)
+      findReaders(user->getResult(0), readers);
+    else
+      readers.insert(user);
+}
+
+/// Makes `reader` read `copy` in the place of `original`, by movements of its own.
+static void redirect(Operation *reader, Value original, Value copy) {
+  for (OpOperand &operand : reader->getOpOperands()) {
+    SmallVector<Operation *> path;
+    Value at = operand.get();
+    while (Operation *def = at.getDefiningOp()) {
+      if (at == original || !isMovement(def) || def->getNumOperands() != 1)
+        break;
+      path.push_back(def);
+      at = def->getOperand(0);
+    }
+    if (at != original)
+      continue;
+    OpBuilder b(reader);
+    Value moved = copy;
+    for (Operation *movement : llvm::reverse(path)) {
+      IRMapping mapping;
+      mapping.map(movement->getOperand(0), moved);
+      moved = b.clone(*movement, mapping)->getResult(0);
+    }
+    operand.set(moved);
+  }
+}
+
+/// What tells readers apart that are of one node: its name.
+static std::string getNode(Operation *op) {
+  std::vector<std::string> names = outline::getNames(op->getLoc());
+  return names.empty() ? op->getName().getStringRef().str() : names.front();
+}
+
+/// Gives every node that reads `op` a parameter of its own, the first the one that there is. `add` is told of
+/// the others, with the node's name.
+static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const std::string &)> add) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(op.getResult(), readers);
+  llvm::MapVector<StringRef, SmallVector<Operation *>> ofNode;
+  llvm::StringSet<> names;
+  for (Operation *reader : llvm::reverse(readers)) // users stand last first
+    ofNode[names.insert(getNode(reader)).first->getKey()].push_back(reader);
+  bool isFirst = true;
+  OpBuilder b(op);
+  b.setInsertionPointAfter(op);
+  for (auto &[node, group] : ofNode) {
+    if (std::exchange(isFirst, false))
+      continue;
+    auto copy = cast<ParameterOp>(b.clone(*op));
+    for (Operation *reader : group)
+      redirect(reader, op.getResult(), copy.getResult());
+    add(copy, node.str());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Classification
+//===----------------------------------------------------------------------===//
+
+/// Whether all that is computed from `value` goes through a sine or cosine.
+static bool feedsAnglesOnly(Value value, bool &isAngle, int depth = 0) {
+  if (depth > 32)
+    return false;
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (auto op = dyn_cast<ElementwiseOp>(user);
+        op && (op.getKind() == ElementwiseKind::Sin || op.getKind() == ElementwiseKind::Cos))
+      return isAngle = true;
+    return user->getNumResults() > 0 && llvm::all_of(user->getResults(), [&](Value result) {
+             return feedsAnglesOnly(result, isAngle, depth + 1);
+           });
+  });
+}
+
+/// A factor of products, or what is looked up: what weights are, and masks are not.
+static bool isWeight(Value value) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(value, readers);
+  return llvm::any_of(readers, [](Operation *reader) {
+    auto kernel = dyn_cast<KernelOpInterface>(reader);
+    const KernelKind kind = kernel ? kernel.getKernelKind() : KernelKind::Element;
+    return kind == KernelKind::Contraction || kind == KernelKind::Convolution || isa<GatherOp>(reader);
+  });
+}
+
+static bool isSlope(Value value) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(value, readers);
+  return llvm::any_of(readers, [](Operation *reader) {
+    auto op = dyn_cast<ElementwiseOp>(reader);
+    return op && op.getKind() == ElementwiseKind::PRelu;
+  });
+}
+
+/// The last part of a dotted name.
+static StringRef getLastPart(StringRef name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+/// Why `op` is not trained though the loss depends on it, or "".
+static std::string findReason(ParameterOp op, ContentsReader &reader) {
+  auto type = cast<RankedTensorType>(op.getType());
+  const StringRef name = op.getName(), last = getLastPart(name);
+  if (!isa<FloatType>(type.getElementType()))
+    return "its elements are " +
+           (isa<IntegerType>(type.getElementType()) ? std::string("integers") : "no floats");
+  if (op->hasAttr(kStatisticAttr))
+    return "a running statistic of a batch normalization";
+  if (op->hasAttr(kConstantNodeAttr))
+    return "the file has it as a constant, not as an initializer";
+  static const llvm::StringSet<> buffers = {"running_mean", "running_var", "inv_freq",
+                                            "cos_cached",   "sin_cached",  "relative_coords_table",
+                                            "masked_bias",  "attn_mask"};
+  if (buffers.contains(last))
+    return "a buffer, by its name";
+  if (type.getNumElements() == 1) {
+    static const llvm::StringSet<> scalars = {"weight", "bias", "gamma", "beta", "alpha"};
+    return scalars.contains(last) || isSlope(op.getResult()) ? ""
+                                                             : "one number, as the constants of formulas are";
+  }
+  bool isAngle = false;
+  if (feedsAnglesOnly(op.getResult(), isAngle) && isAngle)
+    return "only sines and cosines are computed from it";
+  std::optional<Contents> contents = reader.read(op);
+  if (!contents)
+    return "";
+  std::string fixed = describeFixedContents(*contents, type.getShape());
+  return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;
+}
+
+/// Makes the parameters that match one expression of --tie, and are equal, one.
+static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, ContentsReader &reader) {
+  if (patterns.empty())
+    return success();
+  Classified *first = nullptr;
+  std::optional<Contents> contents;
+  for (Classified &each : all) {
+    std::vector<std::string> names = each.info.tied;
+    names.push_back(each.info.name);
+    if (!patterns.match(names))
+      continue;
+    std::optional<Contents> own = reader.read(each.op);
+    if (!first) {
+      first = &each;
+      contents = own;
+      continue;
+    }
+    if (first->op.getType() != each.op.getType())
+      return emitError(each.op.getLoc()) << "--tie: '" << each.info.name << "' is a " << each.op.getType()
+                                         << " and '" << first->info.name << "' a " << first->op.getType();
+    if (!contents || !own || !contents->equals(*own))
+      return emitError(each.op.getLoc()) << "--tie: '" << each.info.name << "' and '" << first->info.name
+                                         << "' differ in the file; what is tied begins equal";
+    first->info.tied.push_back(each.info.name);
+    llvm::append_range(first->info.tied, each.info.tied);
+    each.op.getResult().replaceAllUsesWith(first->op.getResult());
+    each.op.erase();
+    each.op = nullptr;
+  }
+  llvm::erase_if(all, [](const Classified &each) { return !each.op; });
+  return success();
+}
+
+FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, const ParameterRules &given,
+                                                      const std::string &modelPath,
+                                                      llvm::function_ref<bool(Operation *)> isReached) {
+  Rules rules;
+  const Location loc = function.getLoc();
+  for (auto [name, texts, patterns] : {std::tuple("--train", &given.train, &rules.train),
+                                       {"--freeze", &given.freeze, &rules.freeze},
+                                       {"--no-decay", &given.noDecay, &rules.noDecay},
+                                       {"--tie", &given.tie, &rules.tie},
+                                       {"--untie", &given.untie, &rules.untie}})
+    if (failed(patterns->parse(name, *texts, loc)))
+      return failure();
+  ContentsReader reader(modelPath);
+  std::vector<Classified> all;
+  SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
+  for (ParameterOp op : ops) {
+    auto type = cast<RankedTensorType>(op.getType());
+    Classified one;
+    one.op = op;
+    one.info.name = op.getName().str();
+    one.info.type = type;
+    std::vector<std::string> names = getAllNames(op);
+    one.info.tied.assign(names.begin() + 1, names.end());
+    std::string reason = isReached(op) ? findReason(op, reader) : "the loss does not depend on it";
+    const size_t at = all.size();
+    all.push_back(std::move(one));
+    // What is equal everywhere is merged by chance.
+    std::optional<Contents> contents = reason.empty() ? reader.read(op) : std::nullopt;
+    const bool isAsked = rules.untie.match(names);
+    if (isAsked ||
+        (contents && contents->isUniform() && type.getNumElements() > 1 && !rules.tie.match(names)))
+      separate(op, [&](ParameterOp copy, const std::string &node) {
+        Classified other;
+        other.op = copy;
+        other.info.name = op.getName().str() + "@" + node;
+        other.info.type = type;
+        other.info.why = isAsked ? "--untie" : "its elements are all equal, and several nodes read it";
+        all.push_back(std::move(other));
+      });
+    for (size_t i = at; i < all.size(); ++i) {
+      ParameterInfo &info = all[i].info;
+      std::vector<std::string> called = names;
+      called.push_back(info.name);
+      const bool isAsked = rules.train.match(called), isFrozen = rules.freeze.match(called);
+      info.isTrained = !isFrozen && (reason.empty() || (isAsked && isReached(op)));
+      info.decays = !rules.noDecay.match(called);
+      if (!info.isTrained)
+        info.why = isFrozen ? "--freeze" : reason;
+      else if (!reason.empty())
+        info.why = "--train";
+      if (info.isTrained && !isa<FloatType>(type.getElementType()))
+        return emitError(op.getLoc())
+               << "--train: '" << info.name << "' is a " << type << ", and gradients are of floats";
+    }
+  }
+  if (failed(tie(all, rules.tie, reader)))
+    return failure();
+  for (Patterns *patterns : {&rules.train, &rules.freeze, &rules.noDecay, &rules.tie, &rules.untie})
+    if (failed(patterns->check(loc)))
+      return failure();
+  return all;
+}
