@@ -121,6 +121,7 @@ Status Rank::prepare() {
   for (uint32_t queue = 0; queue < plan::queueCount; ++queue)
     if (used[queue] && !(queues[queue] = device->createQueue(queue != 0)))
       return shared.abort.status();
+  COLOSSAL_RETURN_IF_ERROR(clearStates());
   COLOSSAL_RETURN_IF_ERROR(attach());
   for (uint32_t queue = 0; queue < plan::queueCount; ++queue) {
     if (!queues[queue])
@@ -156,6 +157,18 @@ Status Rank::prepare() {
     replays.back().recordable = device->records() && isRecordable(program);
   }
   return {};
+}
+
+Status Rank::clearStates() {
+  // The host's memory comes as zeros from the system, page by page as it is touched.
+  if (device->hostReachesMemory())
+    return {};
+  for (int arena = 0; arena < stage.arenas->size(); ++arena)
+    if (const plan::Arena &state = stage.arenas->Get(arena);
+        state.life() == plan::Arena::STATE && state.bytes() > 0)
+      COLOSSAL_RETURN_IF_ERROR(
+          queues[0]->fill(arenas.base(static_cast<uint32_t>(arena)), std::byte{0}, state.bytes()));
+  return queues[0]->synchronize();
 }
 
 Status Rank::attach() {

@@ -116,6 +116,8 @@ private:
   Status fillCollective(const ResolvedInstruction &resolved, const int64_t *values, CollectiveCall &call);
   Status groupFor(const google::protobuf::RepeatedField<uint32_t> &axes, uint32_t queue,
                   std::shared_ptr<Group> &group);
+  /// What persists begins as zeros.
+  Status clearStates();
   /// Makes the device and its queues known to the communicator.
   Status attach();
   Status createGroups();
