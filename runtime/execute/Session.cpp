@@ -202,6 +202,9 @@ const std::string &Session::warning() const {
 bool Session::root() const {
   return core->ranks[0]->rank() == 0;
 }
+bool Session::holdsAllRanks() const {
+  return core->ranks.size() == core->rankCount;
+}
 void Session::interrupt() {
   core->rankThreads->interrupt();
 }
@@ -491,10 +494,12 @@ Status Session::run(int program, const Tensors &inputs, double *seconds, unsigne
   return status;
 }
 
-Status Session::outputs(int program, Tensors &outputs) {
+Status Session::outputs(int program, Tensors &outputs, const std::vector<std::string> &only) {
   const plan::Program &which = plan().programs(program);
   outputs.clear();
   for (const plan::Binding &binding : which.outputs()) {
+    if (!only.empty() && std::find(only.begin(), only.end(), binding.name()) == only.end())
+      continue;
     const uint64_t size = plan::elementBytes(binding.type());
     Tensor tensor;
     tensor.type = binding.type();

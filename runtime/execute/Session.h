@@ -91,6 +91,8 @@ public:
   const std::string &warning() const;
   /// Whether this process holds rank 0, which reports and gathers.
   bool root() const;
+  /// Whether it holds all ranks, so that nothing need be said to other processes.
+  bool holdsAllRanks() const;
   /// The plan's file and those of its weights, where they lie now: no output may take their place.
   std::vector<std::string> files() const;
 
@@ -111,7 +113,8 @@ public:
   Status run(int program, const Tensors &inputs, double *seconds = nullptr, unsigned times = 1,
              const SourcedInputs &sourced = {});
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
-  Status outputs(int program, Tensors &outputs);
+  /// `only`: those of these names; empty: all.
+  Status outputs(int program, Tensors &outputs, const std::vector<std::string> &only = {});
 
   /// Whether runs from now on are recorded. What was recorded before is forgotten.
   void record(bool on);

@@ -167,7 +167,7 @@ std::vector<uint32_t> codePoints(const std::string &text) {
 
 } // namespace
 
-Status parseNpy(const std::string &bytes, Tensor &tensor) {
+Status parseNpyHeader(std::string_view bytes, NpyHeader &parsed) {
   if (bytes.size() < 10 || std::memcmp(bytes.data(), magic, 6) != 0)
     return bad("it does not begin with the format's magic bytes");
   const int version = static_cast<unsigned char>(bytes[6]);
@@ -181,35 +181,45 @@ Status parseNpy(const std::string &bytes, Tensor &tensor) {
     length |= static_cast<uint64_t>(static_cast<unsigned char>(bytes[8 + i])) << (8 * i);
   if (length > bytes.size() - start)
     return bad("the header is cut off");
-  const std::string header = bytes.substr(start, length);
+  const std::string header(bytes.substr(start, length));
   std::string descr, order, shape;
   if (!findValue(header, "descr", descr) || !findValue(header, "fortran_order", order) ||
       !findValue(header, "shape", shape))
     return bad("the header lacks descr, fortran_order or shape");
-  bool swapped = false;
-  uint64_t width = 0;
-  COLOSSAL_RETURN_IF_ERROR(parseType(descr, tensor.type, swapped, width));
-  COLOSSAL_RETURN_IF_ERROR(parseShape(shape, tensor.shape));
+  COLOSSAL_RETURN_IF_ERROR(parseType(descr, parsed.type, parsed.swapped, parsed.width));
+  COLOSSAL_RETURN_IF_ERROR(parseShape(shape, parsed.shape));
+  parsed.fortran = order.rfind("True", 0) == 0;
+  parsed.begin = start + length;
+  const uint64_t size = parsed.type == plan::STRING ? 4 * parsed.width : plan::elementBytes(parsed.type);
+  if (!tensorElements(parsed.type, parsed.shape, parsed.elements) ||
+      (size != 0 && parsed.elements > bytes.size() / size) ||
+      parsed.elements * size != bytes.size() - parsed.begin)
+    return bad("shape " + describeType(parsed.type, parsed.shape) + " does not agree with " +
+               std::to_string(bytes.size() - parsed.begin) + " bytes of elements");
+  return {};
+}
+
+Status parseNpy(const std::string &bytes, Tensor &tensor) {
+  NpyHeader header;
+  COLOSSAL_RETURN_IF_ERROR(parseNpyHeader(bytes, header));
+  tensor.type = header.type;
+  tensor.shape = header.shape;
   const bool strings = tensor.type == plan::STRING;
-  const uint64_t size = strings ? 4 * width : plan::elementBytes(tensor.type);
-  uint64_t elements;
-  if (!tensorElements(tensor.type, tensor.shape, elements) || (size != 0 && elements > bytes.size() / size) ||
-      elements * size != bytes.size() - start - length)
-    return bad("shape " + describeType(tensor) + " does not agree with " +
-               std::to_string(bytes.size() - start - length) + " bytes of elements");
-  const auto *begin = reinterpret_cast<const std::byte *>(bytes.data() + start + length);
+  const uint64_t elements = header.elements, width = header.width,
+                 size = strings ? 4 * width : plan::elementBytes(tensor.type);
+  const auto *begin = reinterpret_cast<const std::byte *>(bytes.data() + header.begin);
   tensor.bytes.assign(begin, begin + elements * size);
   if (strings && width == 0 && elements > bytes.size())
     return bad("it has " + std::to_string(elements) + " empty strings");
-  if (swapped && strings)
+  if (header.swapped && strings)
     for (uint64_t e = 0; e < elements * width; ++e)
       std::reverse(tensor.bytes.begin() + static_cast<ptrdiff_t>(e * 4),
                    tensor.bytes.begin() + static_cast<ptrdiff_t>((e + 1) * 4));
-  else if (swapped)
+  else if (header.swapped)
     for (uint64_t e = 0; e < elements; ++e)
       std::reverse(tensor.bytes.begin() + static_cast<ptrdiff_t>(e * size),
                    tensor.bytes.begin() + static_cast<ptrdiff_t>((e + 1) * size));
-  if (order.rfind("True", 0) == 0 && tensor.shape.size() > 1 && elements != 0 && size != 0)
+  if (header.fortran && tensor.shape.size() > 1 && elements != 0 && size != 0)
     reorder(tensor, size);
   if (strings)
     return decodeTexts(tensor, elements, width);

@@ -4,7 +4,23 @@
 
 #include "runtime/io/Tensor.h"
 
+#include <string_view>
+
 namespace colossal::runtime {
+
+/// What an .npy file says before its elements.
+struct NpyHeader {
+  plan::DataType type = plan::F32;
+  std::vector<uint64_t> shape;
+  bool swapped = false; ///< the elements are big-endian
+  bool fortran = false; ///< the first index varies fastest
+  uint64_t width = 0;   ///< of strings: code points of each
+  uint64_t elements = 0;
+  uint64_t begin = 0; ///< of the elements, in the file
+};
+/// Reads it from the bytes of the whole file, of which only the header is touched. Sizes are checked against
+/// the bytes there are.
+Status parseNpyHeader(std::string_view bytes, NpyHeader &header);
 
 /// Parses the bytes of an .npy file: numbers and booleans of either byte order, C or Fortran order. `|V2` and
 /// `<V2` are taken as bf16. Sizes are checked against the bytes there are.

@@ -1,11 +1,11 @@
 // colossal-run: runs a plan from the command line, through the C library.
 #include "Benchmark.h"
+#include "Launchers.h"
 #include "Options.h"
 #include "Report.h"
 
 #include "colossal/Plan/Dump.h"
 #include "colossal/Plan/OutputFile.h"
-#include "runtime/comm/Open.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/include/colossal-runtime.h"
 #include "runtime/io/Npy.h"
@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -21,7 +20,6 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <unistd.h>
 
 using namespace colossal;
@@ -343,45 +341,6 @@ void print(const Options &options, const Results &results) {
     std::fputs(memoryText(results.memory).c_str(), stdout);
 }
 
-/// A number of the environment; nothing where it is none.
-std::optional<unsigned> numberOf(const char *text) {
-  unsigned value = 0;
-  if (!text || std::from_chars(text, text + std::strlen(text), value).ec != std::errc())
-    return std::nullopt;
-  return value;
-}
-
-/// Under a launcher of processes that are to be ranks, each of which would run the whole plan by itself: says
-/// so, once. The variables are those by which a launcher tells a process its place: Open MPI's, those of PMI
-/// (MPICH, Intel MPI, Cray), MVAPICH's and Slurm's of a step (a batch script, which has others, is one
-/// process).
-void warnOfCopies(const Options &options) {
-  struct Launcher {
-    const char *size, *rank;
-  };
-  constexpr Launcher launchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                                    {"PMI_SIZE", "PMI_RANK"},
-                                    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
-                                    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
-  for (const Launcher &launcher : launchers) {
-    const char *size = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
-    if (numberOf(size).value_or(0) < 2)
-      continue;
-    // A plan that cannot be opened is reported by who opens it.
-    if (plan::PlanFile file; options.communicator.empty() &&
-                             plan::PlanFile::open(options.plan, false, file).ok() &&
-                             defaultCommunicator(file.plan().target().device()) != "local")
-      return;
-    if (numberOf(rank).value_or(0) == 0)
-      std::cerr
-          << std::string("colossal-run: warning: ") + size + " processes were started (" + launcher.size +
-                 "), and each runs the whole plan by itself, with all its ranks; add --comm mpi for one "
-                 "rank of the plan in each process\n"
-          << std::flush;
-    return;
-  }
-}
-
 /// Opens the plan, does all runs and reports. Returns the exit code; does not return after an error.
 int run(const Options &options, uint64_t startAnonymous) {
   colossal_session *session = nullptr;
@@ -392,7 +351,7 @@ int run(const Options &options, uint64_t startAnonymous) {
     ::_exit(exitCode);
   };
   if (options.communicator.empty() || options.communicator == "local")
-    warnOfCopies(options);
+    warnOfCopies(options.communicator, options.plan);
   try {
     const auto begin = std::chrono::steady_clock::now();
     call(colossal_open(options.plan.c_str(), &options.session, &session));
@@ -425,10 +384,20 @@ int run(const Options &options, uint64_t startAnonymous) {
 
 int main(int argc, char **argv) {
   const uint64_t startAnonymous = processMemory().anonymous;
-  Options options;
+  CommandLine commandLine;
+  Options &options = commandLine.run;
   int exitCode = 0;
-  if (!parseOptions(argc, argv, options, exitCode))
+  if (!parseOptions(argc, argv, commandLine, exitCode))
     return exitCode;
+  if (commandLine.command == CommandLine::Export) {
+    Status status = exportCheckpoint(commandLine.exports);
+    return status.ok() ? Success : report(status);
+  }
+  if (commandLine.command == CommandLine::Train) {
+    for (int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
+      std::signal(fatal, onCrash);
+    return train(commandLine.train);
+  }
   if (options.devices) {
     std::cout << (options.json ? inventoryJson().dump() + "\n" : inventoryText());
     Status status = plan::finishStandardOutput();

@@ -28,7 +28,9 @@ constexpr const char *closing =
     "  colossal-run gpt2.cplan --input inputs.npz --output outputs.npz\n"
     "  colossal-run gpt2.cplan --input inputs.npz --expect outputs.npz --rtol 1e-4\n"
     "  colossal-run gpt2.cplan --random-inputs 1 --random-weights 1 --benchmark 50 --json\n"
-    "  mpirun -n 4 colossal-run gpt2.cplan --comm mpi --input inputs.npz --output outputs.npz\n\n"
+    "  mpirun -n 4 colossal-run gpt2.cplan --comm mpi --input inputs.npz --output outputs.npz\n"
+    "  colossal-run train step.cplan --data input_ids=tokens.npy --steps 100 --lr 1e-3 --checkpoint ckpt\n"
+    "  colossal-run export ckpt --onnx trained.onnx\n\n"
     "Exit codes:\n"
     "  0    success                        5    not supported here (version, CPU, library)\n"
     "  1    outputs differ from --expect   6    a rank failed, or memory ran out\n"
@@ -64,7 +66,8 @@ struct Seeds {
 
 /// The plan, what it is given and what it is compared with.
 void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
-  app.add_option("PLAN", options.plan, "The plan file")->required();
+  // That it is needed is seen after parsing: one that is required would take a command's name.
+  app.add_option("PLAN", options.plan, "The plan file");
   app.add_option("--comm", options.communicator,
                  "How ranks talk: local (threads of this process), mpi (one process a rank, under mpirun or "
                  "srun), or nccl\n"
@@ -88,7 +91,10 @@ void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
       ->check(isNotNegative())
       ->capture_default_str();
   app.add_option("--weights", options.weights,
-                 "Where the weight files lie now: their folder, or the file itself if it is the only one");
+                 "Where the weight files lie now: their folder, or the file itself if it is the only one; or "
+                 "a .safetensors "
+                 "file\n"
+                 "of other values, under the names of the model's file");
   app.add_option("--random-weights", seeds.weights,
                  "Fill weights from this seed instead of files; equal on any mesh")
       ->check(isNotNegative());
@@ -128,14 +134,8 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
   app.add_flag(
       "--ordered", options.session.ordered,
       "Add up among ranks in their order, with the bits of --comm local, where NCCL has an order of its own");
-  app.add_flag_callback(
-         "--devices",
-         [&options, &app] {
-           options.devices = true;
-           app.get_option("PLAN")->required(false);
-         },
-         "Print which devices this host has, versions, and what is missing, and end; takes no plan")
-      ->trigger_on_parse();
+  app.add_flag("--devices", options.devices,
+               "Print which devices this host has, versions, and what is missing, and end; takes no plan");
   app.add_flag("--dump-plan", options.dumpPlan, "Print the plan as text and end; nothing is loaded");
   app.add_flag("--print-inputs", options.printInputs, "Print the inputs and outputs of each program and end");
   app.add_flag(
@@ -143,9 +143,40 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
       "Print the results, or what --dump-plan, --print-inputs or --devices tells, as one JSON object");
 }
 
+void addCommands(CLI::App &app, CommandLine &commandLine) {
+  struct Entry {
+    CommandLine::Command command;
+    const char *name, *text;
+  };
+  for (const Entry &entry :
+       {Entry{CommandLine::Train, "train",
+              "Trains: runs the steps of a plan that was compiled with --training"},
+        Entry{CommandLine::Export, "export", "Writes the parameters of a checkpoint into a model"}}) {
+    CLI::App &command = *app.add_subcommand(entry.name, entry.text);
+    if (entry.command == CommandLine::Train)
+      addTrainOptions(command, commandLine.train);
+    else
+      addExportOptions(command, commandLine.exports);
+    command.callback([&commandLine, entry] { commandLine.command = entry.command; });
+  }
+  app.require_subcommand(0, 1);
+}
+
+/// As a shell reads it back.
+std::string quoted(const std::string &argument) {
+  constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos)
+    return argument;
+  std::string text = "'";
+  for (const char c : argument)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 } // namespace
 
-bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
+bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode) {
+  Options &options = commandLine.run;
   CLI::App app(introduction, "colossal-run");
   app.footer(closing);
   app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION +
@@ -154,6 +185,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   Seeds seeds;
   addDataOptions(app, options, seeds);
   addRunOptions(app, options, timeout);
+  addCommands(app, commandLine);
   if (tool::writesManual(argc, argv, app, "colossal-run", COLOSSAL_VERSION, exitCode))
     return false;
   try {
@@ -170,6 +202,20 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
                      "\nRun colossal-run --help for the options.\n";
     exitCode = BadUsage;
     return false;
+  }
+  if (commandLine.command == CommandLine::Run && options.plan.empty() && !options.devices) {
+    std::cerr << "colossal-run: PLAN is required\nRun colossal-run --help for the options.\n";
+    exitCode = BadUsage;
+    return false;
+  }
+  if (commandLine.command == CommandLine::Train) {
+    for (int a = 0; a < argc; ++a)
+      commandLine.train.commandLine += (a ? " " : "") + quoted(argv[a]);
+    if (Status status = checkTrainOptions(commandLine.train); !status.ok()) {
+      std::cerr << "colossal-run: " + status.message() + "\nRun colossal-run train --help for the options.\n";
+      exitCode = BadUsage;
+      return false;
+    }
   }
   options.session.size = sizeof options.session;
   options.session.communicator = options.communicator.empty() ? nullptr : options.communicator.c_str();

@@ -2,6 +2,8 @@
 #ifndef COLOSSAL_TOOLS_COLOSSAL_RUN_OPTIONS_H
 #define COLOSSAL_TOOLS_COLOSSAL_RUN_OPTIONS_H
 
+#include "Commands.h"
+
 #include "runtime/include/colossal-runtime.h"
 #include "runtime/io/Tensor.h"
 
@@ -36,9 +38,17 @@ enum ExitCode : int {
   EndedBySignal = 128 ///< and the signal's number: 130 Ctrl-C, 143 SIGTERM
 };
 
-/// Reads the command line; `options.session` points into `options`. Returns false where the process is to end
-/// with `exitCode` at once (--help, errors).
-bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
+/// What the command line asks for, with the options of each command.
+struct CommandLine {
+  enum Command { Run, Train, Export } command = Run;
+  Options run;
+  TrainOptions train;
+  ExportOptions exports;
+};
+
+/// Reads the command line; `run.session` points into `run`. Returns false where the process is to end with
+/// `exitCode` at once (--help, errors).
+bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode);
 
 /// Reads all --input arguments; `files` gets the paths that they name.
 Status readInputs(const std::vector<std::string> &arguments, Tensors &inputs,

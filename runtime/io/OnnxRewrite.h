@@ -1,0 +1,31 @@
+// An ONNX file with other values in its tensors: everything else goes over byte by byte, whatever version of
+// the format it is. What lies outside the file (external data) stays outside, in one file beside the new
+// model.
+#ifndef COLOSSAL_RUNTIME_IO_ONNXREWRITE_H
+#define COLOSSAL_RUNTIME_IO_ONNXREWRITE_H
+
+#include "runtime/io/Tensor.h"
+
+#include <functional>
+#include <map>
+
+namespace colossal::runtime {
+
+/// A tensor's new value.
+struct NewTensor {
+  plan::DataType type = plan::F32;
+  std::vector<uint64_t> shape;
+  /// Puts elements [first, first + count) at `elements`.
+  std::function<Status(uint64_t first, uint64_t count, std::byte *elements)> read;
+};
+
+/// Writes `to` (and, where `from` has external data, `to`.data), with the tensors of `values` in place of the
+/// initializers, or values of Constant nodes, of their names. Their shapes must be those that they take the
+/// place of; floats become the type that is there. NotFound where a name is not in the model; names the first
+/// few.
+Status rewriteOnnx(const std::string &from, const std::string &to,
+                   const std::map<std::string, NewTensor> &values);
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_RUNTIME_IO_ONNXREWRITE_H

@@ -1,0 +1,109 @@
+// colossal-run export: what a checkpoint's parameters have become, as a model.
+#include "Commands.h"
+
+#include "colossal/Plan/OutputFile.h"
+#include "runtime/io/OnnxRewrite.h"
+#include "runtime/training/Checkpoint.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <unistd.h>
+
+namespace colossal::runtime {
+
+namespace {
+
+constexpr const char *closing =
+    "Examples:\n"
+    "  colossal-run export ckpt --onnx trained.onnx\n"
+    "  colossal-run export ckpt/step-00000100 --safetensors trained.safetensors\n\n"
+    "A plan that was compiled from the same model for inference runs with --weights "
+    "trained.safetensors.";
+
+/// What becomes a tensor of the model's file: the states but the slots, under each name that they have there.
+std::map<std::string, NewTensor> exported(const Checkpoint &checkpoint) {
+  std::map<std::string, NewTensor> values;
+  for (size_t s = 0; s < checkpoint.states().size(); ++s) {
+    const Checkpoint::Saved &state = checkpoint.states()[s];
+    if (state.description.kind() == plan::State::SLOT)
+      continue;
+    NewTensor value;
+    value.type = state.type;
+    value.shape = state.shape;
+    value.read = [&checkpoint, s](uint64_t first, uint64_t count, std::byte *elements) {
+      return checkpoint.readSaved(s, first, count, elements);
+    };
+    for (const std::string &tied : state.description.tied())
+      values[tied] = value;
+    values[state.description.parameter()] = std::move(value);
+  }
+  return values;
+}
+
+Status writeSafetensors(const std::string &path, const std::map<std::string, NewTensor> &values) {
+  std::vector<SafetensorsTensor> tensors;
+  for (const auto &[name, value] : values)
+    tensors.push_back({name, value.type, value.shape});
+  const std::string header = safetensorsHeader(tensors, {{"format", "pt"}});
+  return plan::replaceFile(path, [&](int descriptor) -> Status {
+    COLOSSAL_RETURN_IF_ERROR(plan::writeAll(descriptor, header.data(), header.size(), path));
+    std::vector<std::byte> piece;
+    for (const auto &[name, value] : values) {
+      uint64_t elements = 1;
+      for (uint64_t extent : value.shape)
+        elements *= extent;
+      constexpr uint64_t most = 1 << 20;
+      for (uint64_t first = 0; first < elements; first += most) {
+        const uint64_t count = std::min(most, elements - first);
+        piece.resize(count * plan::elementBytes(value.type));
+        COLOSSAL_RETURN_IF_ERROR(value.read(first, count, piece.data()));
+        COLOSSAL_RETURN_IF_ERROR(plan::writeAll(descriptor, piece.data(), piece.size(), path));
+      }
+    }
+    return {};
+  });
+}
+
+} // namespace
+
+void addExportOptions(CLI::App &app, ExportOptions &options) {
+  app.add_option("CHECKPOINT", options.checkpoint,
+                 "A folder of checkpoints, of which the newest is taken, or one folder step-N")
+      ->required();
+  app.add_option("--onnx", options.onnx,
+                 "Write the model with the trained parameters to this file; data that lies outside the "
+                 "model's file lies "
+                 "beside this one, in FILE.data");
+  app.add_option(
+      "--safetensors", options.safetensors,
+      "Write the trained parameters to this file, under the names that they have in the model's file");
+  app.add_option("--model", options.model,
+                 "The ONNX file that the plan was compiled from (default: where it was then)");
+  app.footer(closing);
+}
+
+Status exportCheckpoint(const ExportOptions &options) {
+  if (options.onnx.empty() && options.safetensors.empty())
+    return {Code::InvalidArgument, "export needs --onnx FILE or --safetensors FILE, or both"};
+  std::unique_ptr<Checkpoint> checkpoint;
+  COLOSSAL_RETURN_IF_ERROR(Checkpoint::open(options.checkpoint, checkpoint));
+  const std::map<std::string, NewTensor> values = exported(*checkpoint);
+  if (!options.safetensors.empty()) {
+    COLOSSAL_RETURN_IF_ERROR(plan::checkOutput(options.safetensors, {}));
+    COLOSSAL_RETURN_IF_ERROR(writeSafetensors(options.safetensors, values));
+  }
+  if (!options.onnx.empty()) {
+    const std::string model = options.model.empty() ? checkpoint->model() : options.model;
+    if (model.empty() || ::access(model.c_str(), R_OK) != 0)
+      return {Code::NotFound, "the model " + (model.empty() ? "" : model + " ") +
+                                  "that the plan was compiled from is not there; --model says where it is"};
+    COLOSSAL_RETURN_IF_ERROR(rewriteOnnx(model, options.onnx, values));
+  }
+  std::cout << std::to_string(values.size()) + " tensors of step " + std::to_string(checkpoint->step()) +
+                   "\n";
+  return plan::finishStandardOutput();
+}
+
+} // namespace colossal::runtime

@@ -1,0 +1,184 @@
+// The options of training, their help, and what of them a checkpoint keeps.
+#include "TrainOptions.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace colossal::runtime {
+
+namespace {
+
+constexpr const char *closing =
+    "Examples:\n"
+    "  colossal-run train gpt2.cplan --data input_ids=tokens.bin:u16 --data attention_mask=fill:1 --steps "
+    "1000 \\\n"
+    "    --lr 3e-4 --lr-schedule cosine --warmup 100 --clip 1 --shuffle 1 --log log.jsonl --checkpoint ckpt "
+    "--every 100\n"
+    "  colossal-run train gpt2.cplan --data ... --steps 2000 --resume ckpt --checkpoint ckpt --every 100\n\n"
+    "Ctrl-C finishes the step, saves (with --checkpoint) and says how to go on. docs/Training.md has the "
+    "rest.\n\n"
+    "Exit codes are those of colossal-run, and\n"
+    "  8    the loss is no number (--stop-on-nan)\n"
+    "  130  ended by Ctrl-C, after a whole step";
+
+/// The name of a member in a checkpoint, and the member.
+template <class Visit>
+void visitOptions(TrainOptions &options, Visit visit) {
+  Hyperparameters &p = options.parameters;
+  visit("lr", p.lr), visit("weight_decay", p.weightDecay), visit("beta1", p.beta1), visit("beta2", p.beta2);
+  visit("eps", p.eps), visit("momentum", p.momentum), visit("dampening", p.dampening), visit("clip", p.clip);
+  visit("trust", p.trust), visit("beta2_decay", p.beta2Decay), visit("eps2", p.eps2);
+  visit("threshold", p.threshold), visit("nesterov", p.nesterov);
+  visit("lr_schedule", options.schedule), visit("warmup", options.warmup), visit("power", options.power);
+  visit("gamma", options.gamma), visit("milestones", options.milestones);
+  visit("schedule_steps", options.scheduleSteps), visit("shuffle", options.shuffle);
+  visit("seed", options.seed);
+}
+
+void addOptimizerOptions(CLI::App &app, TrainOptions &options) {
+  CLI::App &group =
+      *app.add_option_group("Optimizer", "Defaults are PyTorch's, or the paper's; a run that is "
+                                         "resumed keeps what it was given");
+  Hyperparameters &p = options.parameters;
+  group.add_option("--lr", p.lr, "Learning rate");
+  group.add_option("--weight-decay", p.weightDecay, "Weight decay");
+  group.add_option("--momentum", p.momentum, "Momentum of sgd and lars");
+  group.add_option("--dampening", p.dampening, "Dampening of sgd's momentum");
+  group.add_flag("--nesterov", p.nesterov, "Nesterov's momentum");
+  group.add_option("--beta1", p.beta1, "Decay of the mean of gradients");
+  group.add_option("--beta2", p.beta2, "Decay of the mean of their squares (lion: of the momentum)");
+  group.add_option("--eps", p.eps, "What denominators are kept from zero by");
+  group.add_option("--clip", p.clip,
+                   "Greatest global norm of the gradients; greater ones are scaled down to it");
+  group.add_option("--trust", p.trust, "Trust coefficient of lars");
+  group.add_option("--beta2-decay", p.beta2Decay, "Exponent of adafactor's decay");
+  group.add_option("--eps2", p.eps2, "Least scale of a parameter to adafactor");
+  group.add_option("--threshold", p.threshold, "Greatest root mean square of adafactor's update");
+  group
+      .add_option(
+          "--lr-schedule", options.schedule,
+          "The learning rate over the steps: constant, linear or cosine or polynomial down to 0, multistep")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "multistep"}));
+  group.add_option("--warmup", options.warmup, "Steps in which the learning rate rises to --lr");
+  group.add_option("--power", options.power, "Exponent of --lr-schedule polynomial [1]");
+  group
+      .add_option("--milestones", options.milestones,
+                  "Steps after which --lr-schedule multistep multiplies the rate with --gamma: 100,200")
+      ->delimiter(',');
+  group.add_option("--gamma", options.gamma, "What multistep multiplies with [0.1]");
+  group.add_option("--schedule-steps", options.scheduleSteps,
+                   "Steps that the schedule is over (default: --steps; a resumed run keeps it)");
+  group.add_option("--seed", options.seed, "Seed of dropout and other random numbers [0]");
+}
+
+void addDataOptions(CLI::App &app, TrainOptions &options) {
+  CLI::App &group = *app.add_option_group("Data", "");
+  group.add_option(
+      "--data", options.data,
+      "Data of an input, repeatable: NAME=FILE.npy or NAME=FILE.npz, first dimension samples; FILE.npz, all "
+      "arrays of it;\n"
+      "NAME=FILE.bin:u16, a stream of tokens (or u8, i8, i16, u32, i32, i64, f32) that is cut into samples; "
+      "NAME=fill:1, a constant");
+  group.add_option(
+      "--shuffle", options.shuffle,
+      "Take the samples in an order drawn from this seed, another in each epoch (default: as they stand)");
+  group.add_option("--evaluate-data", options.evaluateData,
+                   "Data of the program 'evaluate', as --data; whole batches of it, in order");
+  group
+      .add_option("--evaluate-every", options.evaluateEvery,
+                  "Evaluate after each so many steps (default: after the last)")
+      ->check(CLI::PositiveNumber);
+}
+
+void addRunOptions(CLI::App &app, TrainOptions &options) {
+  app.add_option("--steps", options.steps, "The step to end with; counted from 1 through all resumes")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--log", options.log, "Write a JSON object for each step to this file, one a line");
+  app.add_option("--tensorboard", options.tensorboard, "Write events for TensorBoard into this folder");
+  app.add_option(
+      "--checkpoint", options.checkpoint,
+      "Save into this folder, each time in a folder step-N of its own: after the last step, and every "
+      "--every steps");
+  app.add_option("--every", options.every, "Steps between checkpoints")->check(CLI::PositiveNumber);
+  app.add_option("--keep", options.keep, "Checkpoints to keep, the newest (default: all)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--resume", options.resume,
+                 "Go on from a checkpoint: such a folder's newest, or one folder step-N; of any mesh");
+  app.add_flag("--stop-on-nan", options.stopOnNan, "End where the loss is no number");
+  app.add_option("--comm", options.session.communicator,
+                 "How ranks talk: local, mpi or nccl (see colossal-run --help)")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+  app.add_option("--threads", options.session.threads,
+                 "Threads of each rank (default: this machine's cores / its ranks)")
+      ->check(CLI::Range(1u, 1024u));
+  app.add_option("--weights", options.session.weights,
+                 "Where the weight files lie now, or a .safetensors file that training begins with");
+  app.add_option("--random-weights", options.session.randomWeights,
+                 "Fill weights from this seed instead of files; equal on any mesh");
+  app.add_option("--timeout", options.timeout,
+                 "Seconds without progress after which all ranks are ended [600]")
+      ->check(CLI::Range(0.1, 1e7));
+  app.add_option("--trace", options.trace,
+                 "Write when each instruction of each step ran, as JSON for ui.perfetto.dev");
+  app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
+  app.add_flag("--eager", options.session.eager,
+               "Enqueue each instruction in every run, also where a device could replay a recording");
+  app.add_flag("--ordered", options.session.ordered,
+               "Add up among ranks in their order, where NCCL has its own");
+}
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+} // namespace
+
+void addTrainOptions(CLI::App &app, TrainOptions &options) {
+  app.add_option("PLAN", options.plan, "The plan file, compiled with --training");
+  addDataOptions(app, options);
+  addOptimizerOptions(app, options);
+  addRunOptions(app, options);
+  app.footer(closing);
+}
+
+Status checkTrainOptions(TrainOptions &options) {
+  // `--data A=a.npy PLAN`: the plan was taken for data.
+  for (auto item = options.data.begin(); options.plan.empty() && item != options.data.end(); ++item)
+    if (item->find('=') == std::string::npos && !endsWith(*item, ".npz")) {
+      options.plan = *item;
+      options.data.erase(item);
+      break;
+    }
+  const auto usage = [](const std::string &text) { return Status(Code::InvalidArgument, text); };
+  if (options.plan.empty())
+    return usage("PLAN is required");
+  if (options.steps == 0)
+    return usage("--steps is required: the step to end with");
+  if (options.evaluateEvery > 0 && options.evaluateData.empty())
+    return usage("--evaluate-every needs --evaluate-data");
+  if ((options.every > 0 || options.keep > 0) && options.checkpoint.empty())
+    return usage("--every and --keep need --checkpoint, the folder to save into");
+  if (!options.session.weights.empty() && options.session.randomWeights)
+    return usage("--weights and --random-weights exclude each other");
+  options.session.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+  options.session.trace = !options.trace.empty();
+  return {};
+}
+
+nlohmann::json optionsJson(const TrainOptions &options) {
+  nlohmann::json saved = nlohmann::json::object();
+  visitOptions(const_cast<TrainOptions &>(options), [&](const char *name, const auto &value) {
+    if (value)
+      saved[name] = *value;
+  });
+  return saved;
+}
+
+void takeOptions(const nlohmann::json &saved, TrainOptions &options) {
+  visitOptions(options, [&](const char *name, auto &value) {
+    if (!value && saved.contains(name) && !saved.at(name).is_null())
+      value = saved.at(name).get<std::decay_t<decltype(*value)>>();
+  });
+}
+
+} // namespace colossal::runtime

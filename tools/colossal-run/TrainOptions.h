@@ -1,0 +1,52 @@
+// The command line of colossal-run train.
+#ifndef COLOSSAL_TOOLS_COLOSSAL_RUN_TRAINOPTIONS_H
+#define COLOSSAL_TOOLS_COLOSSAL_RUN_TRAINOPTIONS_H
+
+#include "runtime/execute/Session.h"
+#include "runtime/training/StepValues.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace colossal::runtime {
+
+struct TrainOptions {
+  std::string plan;
+  SessionOptions session;
+  std::vector<std::string> data, evaluateData;
+  uint64_t steps = 0;
+  Hyperparameters parameters;
+  // What is not given is as the checkpoint has it, and else as the comment says.
+  std::optional<std::string> schedule;           // constant
+  std::optional<uint64_t> warmup, scheduleSteps; // 0, `steps`
+  std::optional<double> power, gamma;            // 1, 0.1
+  std::optional<std::vector<uint64_t>> milestones;
+  std::optional<uint64_t> shuffle; // in order
+  std::optional<uint64_t> seed;    // 0
+  std::string log, checkpoint, resume, tensorboard, trace;
+  uint64_t every = 0, keep = 0, evaluateEvery = 0;
+  bool stopOnNan = false, memory = false;
+  double timeout = 600;
+  std::string commandLine; ///< to say how to go on
+};
+
+/// Adds the subcommand; `run` is called when it was chosen and all of it was read.
+void addTrainOptions(CLI::App &app, TrainOptions &options);
+/// What parsing cannot see: which options need which others.
+Status checkTrainOptions(TrainOptions &options);
+
+/// What a run that goes on later needs of the options, and that those that were not given are taken from
+/// there.
+nlohmann::json optionsJson(const TrainOptions &options);
+void takeOptions(const nlohmann::json &saved, TrainOptions &options);
+
+} // namespace colossal::runtime
+
+#endif // COLOSSAL_TOOLS_COLOSSAL_RUN_TRAINOPTIONS_H
