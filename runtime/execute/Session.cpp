@@ -158,7 +158,7 @@ struct Session::Core {
   std::unique_ptr<RankThreads> rankThreads; // after the ranks: it goes first
   uint32_t rankCount = 1;
   unsigned threads = 1;
-  std::string warning;
+  std::string warning, remark; // the latter of the weights, to the former
   /// What the digests of strings stand for: of the plan's own, and of those that the last run's inputs
   /// brought.
   std::unordered_map<uint64_t, std::string> texts;
@@ -252,6 +252,7 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   shared.abort.timeout = options.timeout;
   shared.eager = options.eager;
   shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
+  COLOSSAL_RETURN_IF_ERROR(shared.weights.openGiven(remark));
   return start(options);
 }
 
@@ -296,6 +297,7 @@ Status Session::Core::start(const SessionOptions &options) {
     if (file.plan().programs(program).role() == plan::Program::LOAD)
       COLOSSAL_RETURN_IF_ERROR(rankThreads->run([program](Rank &rank) { return rank.run(program, 0); }));
   shared.weights.close();
+  warning += (warning.empty() || remark.empty() ? "" : "; ") + remark;
   shared.trace = options.trace; // runs, not loading
   return {};
 }

@@ -46,10 +46,52 @@ void Weights::close() {
   }
 }
 
+Status Weights::openGiven(std::string &remark) {
+  const std::string ending = ".safetensors";
+  if (moved.size() < ending.size() ||
+      moved.compare(moved.size() - ending.size(), ending.size(), ending) != 0 || isFolder(moved))
+    return {};
+  const std::string name = moved.substr(moved.rfind('/') + 1);
+  for (const plan::WeightFile &file : plan->files())
+    if (file.path().substr(file.path().rfind('/') + 1) == name)
+      return {};
+  auto opened = std::make_unique<SafetensorsFile>();
+  COLOSSAL_RETURN_IF_ERROR(SafetensorsFile::open(moved, *opened));
+  uint64_t found = 0;
+  std::string differing;
+  for (const plan::Parameter &parameter : plan->parameters()) {
+    const auto entry = opened->entries().find(parameter.name());
+    if (entry == opened->entries().end())
+      continue;
+    ++found;
+    const std::vector<uint64_t> shape(parameter.shape().begin(), parameter.shape().end());
+    if (entry->second.type != parameter.type() || entry->second.shape != shape)
+      differing += (differing.empty() ? "'" : ", '") + parameter.name() + "' (" +
+                   describeType(entry->second.type, entry->second.shape) + " there, " +
+                   describeType(parameter.type(), shape) + " in the plan)";
+  }
+  if (found == 0)
+    return {Code::InvalidArgument, moved +
+                                       " has none of the plan's parameters: its tensors must have the names "
+                                       "that they have in the model's file"};
+  if (!differing.empty())
+    return {Code::InvalidArgument,
+            moved + " is of another model: other types or shapes have " + differing.substr(0, 400)};
+  const auto all = static_cast<uint64_t>(plan->parameters_size());
+  if (found < all)
+    remark = std::to_string(all - found) + " of the plan's " + std::to_string(all) +
+             " parameters are not in " + moved + ", and are read from the model";
+  if (opened->entries().size() > found)
+    remark += (remark.empty() ? "" : "; ") + std::to_string(opened->entries().size() - found) +
+              " of its tensors are no parameters of the plan";
+  given = std::move(opened);
+  return {};
+}
+
 Status Weights::locate(uint32_t file, std::string &path) const {
   const plan::WeightFile &recorded = plan->files(static_cast<int>(file));
   path = recorded.path();
-  if (moved.empty()) {
+  if (moved.empty() || given) {
     if (path[0] != '/')
       path = folder + "/" + path;
   } else if (isFolder(moved)) {
@@ -105,6 +147,11 @@ uint64_t Weights::elementBytes(uint32_t parameter) const {
 Status Weights::read(uint32_t index, const ResolvedBox &box, ShardPart part, std::byte *shard) {
   const plan::Parameter &parameter = plan->parameters(static_cast<int>(index));
   const uint64_t size = plan::elementBytes(parameter.type());
+  if (given)
+    if (const auto entry = given->entries().find(parameter.name()); entry != given->entries().end()) {
+      box.toShard(given->data(entry->second), shard, part, size);
+      return {};
+    }
   if (parameter.inlined()) {
     box.toShard(data.data + parameter.offset(), shard, part, size);
     return {};

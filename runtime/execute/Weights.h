@@ -5,8 +5,11 @@
 
 #include "runtime/execute/Boxes.h"
 
+#include "runtime/io/Safetensors.h"
+
 #include "colossal/Plan/Container.h"
 
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -24,6 +27,12 @@ public:
   /// are opened at first use, and their size must be the recorded one.
   void configure(const plan::Plan &plan, plan::ByteView data, std::string folder, std::string moved,
                  std::optional<uint64_t> randomSeed);
+
+  /// Where `moved` is a .safetensors file (and not the plan's own file of that name): opens it. Parameters
+  /// that it has, under the names of the model's file, are read from there, the others from where the plan
+  /// says. Fails where it has none of them, or one with another type or shape. `remark` says what of either
+  /// was left over.
+  Status openGiven(std::string &remark);
 
   /// Where the plan's file of that index lies now.
   Status locate(uint32_t file, std::string &path) const;
@@ -49,6 +58,7 @@ private:
   std::optional<uint64_t> seed;
   std::mutex mutex;
   std::vector<Mapping> mappings;
+  std::unique_ptr<SafetensorsFile> given;
 };
 
 } // namespace colossal::runtime
