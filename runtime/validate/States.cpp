@@ -58,7 +58,7 @@ Status Checker::checkStates() {
       continue;
     const bool saving = program.role() == plan::Program::SAVE;
     Status status = checkStateBindings(index, saving ? program.outputs() : program.inputs());
-    if (status.ok() && (saving ? program.inputs_size() : program.outputs_size()) > 0)
+    if ((saving ? program.inputs_size() : program.outputs_size()) > 0)
       status = invalid(saving ? "what saves takes no inputs" : "what restores has no outputs");
     if (!status.ok())
       return {status.code(), "program '" + program.name() + "': " + status.message()};
