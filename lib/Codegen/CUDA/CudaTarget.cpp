@@ -3,6 +3,7 @@
 
 #include "Attention.h"
 #include "Contraction.h"
+#include "Convolution.h"
 #include "LibraryContraction.h"
 #include "PtxCompiler.h"
 #include "Toolkit.h"
@@ -64,6 +65,10 @@ llvm::Expected<codegen::GeneratedCode> CudaImages::finish() {
 
 } // namespace
 
+void CudaTarget::prepare(func::FuncOp function) const {
+  prepareConvolutions(function);
+}
+
 codegen::Epilogue CudaTarget::epilogueOf(Operation *routine) const {
   auto contraction = dyn_cast<ContractOp>(routine);
   return contraction && isOfLibrary(contraction) ? codegen::Epilogue::Listed : codegen::Epilogue::None;
@@ -78,6 +83,10 @@ void CudaTarget::registerLowerings(schedule::LoweringTable &table) const {
   table.set(schedule::GroupKind::Contraction,
             [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {
               return lowerContraction(block, context, group);
+            });
+  table.set(schedule::GroupKind::Convolution,
+            [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {
+              return lowerConvolution(block, context, group);
             });
   table.set(schedule::GroupKind::Attention,
             [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {

@@ -1,0 +1,22 @@
+// Convolutions on GPUs as contractions.
+#ifndef COLOSSAL_LIB_CODEGEN_CUDA_CONVOLUTION_H
+#define COLOSSAL_LIB_CODEGEN_CUDA_CONVOLUTION_H
+
+#include "BlockTeam.h"
+
+#include "colossal/Schedule/LoweringContext.h"
+
+namespace colossal::nvidia {
+
+/// Convolutions of one group lose their bias, which is added behind them, and their padding, which becomes an
+/// op before them; those of windows of one element become contractions, which the library computes.
+void prepareConvolutions(mlir::func::FuncOp function);
+
+/// A group of a colossal.conv without padding and groups: the contraction's kernel reads windows where they
+/// lie. Others are handed back to be computed by element code.
+mlir::LogicalResult lowerConvolution(const BlockTeam &team, schedule::LoweringContext &context,
+                                     schedule::FusionGroup &group);
+
+} // namespace colossal::nvidia
+
+#endif // COLOSSAL_LIB_CODEGEN_CUDA_CONVOLUTION_H
