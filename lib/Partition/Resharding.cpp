@@ -114,6 +114,8 @@ struct Unit {
 
 static SmallVector<Unit, 2> takeUnits(Dim &dim) {
   SmallVector<Unit, 2> units;
+  if (llvm::none_of(dim, [](const ShardedFactor &place) { return place.size == 1; }))
+    return units; // as nearly always
   Dim rest;
   int64_t inner = 1;
   for (const ShardedFactor &place : llvm::reverse(dim)) {
@@ -129,6 +131,8 @@ static SmallVector<Unit, 2> takeUnits(Dim &dim) {
 
 /// Puts units back into both dimensions at their cuts; units of one dimension face empty ones of the other.
 static bool putUnits(Dim &a, Dim &b, ArrayRef<Unit> ofA, ArrayRef<Unit> ofB) {
+  if (ofA.empty() && ofB.empty())
+    return true;
   Dim newA, newB;
   size_t placed = 0;
   int64_t inner = 1;

@@ -9,6 +9,17 @@
 
 namespace colossal::search {
 
+Table transpose(const Table &table) {
+  constexpr int kBlock = 16; // rows and columns that stay in the cache together
+  Table out{table.cols, table.rows, std::vector<double>(table.costs.size())};
+  for (int top = 0; top < table.rows; top += kBlock)
+    for (int left = 0; left < table.cols; left += kBlock)
+      for (int r = top; r < std::min(top + kBlock, table.rows); ++r)
+        for (int c = left; c < std::min(left + kBlock, table.cols); ++c)
+          out.costs[static_cast<std::size_t>(c) * table.rows + r] = table.row(r)[c];
+  return out;
+}
+
 TablePtr Reduction::Graph::intern(Table table) {
   for (double &cost : table.costs)
     if (isBig(cost))
@@ -51,11 +62,7 @@ TablePtr Reduction::Graph::transposed(const TablePtr &table) {
   auto found = transposes.find(table.get());
   if (found != transposes.end())
     return found->second;
-  Table out{table->cols, table->rows, std::vector<double>(table->costs.size())};
-  for (int r = 0; r < table->rows; ++r)
-    for (int c = 0; c < table->cols; ++c)
-      out.costs[static_cast<std::size_t>(c) * table->rows + r] = table->row(r)[c];
-  TablePtr result = intern(std::move(out));
+  TablePtr result = intern(transpose(*table));
   transposes[table.get()] = result;
   transposes[result.get()] = table;
   return result;

@@ -10,6 +10,8 @@
 
 namespace colossal::search {
 
+Table transpose(const Table &table);
+
 /// The classes of a node's candidates on an edge (see search::Classes), without gaps. Equal ones are one
 /// object.
 struct ClassMap {

@@ -75,14 +75,6 @@ Table selectRows(const Table &table, const std::vector<int> &rows) {
   return out;
 }
 
-Table transpose(const Table &table) {
-  Table out{table.cols, table.rows, std::vector<double>(table.costs.size())};
-  for (int r = 0; r < table.rows; ++r)
-    for (int c = 0; c < table.cols; ++c)
-      out.costs[static_cast<std::size_t>(c) * table.rows + r] = table.row(r)[c];
-  return out;
-}
-
 } // namespace
 
 const Reduction::Graph::Split &Reduction::Graph::split(const TablePtr &table) {
