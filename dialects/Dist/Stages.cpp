@@ -50,6 +50,23 @@ int64_t getFirstRank(ModuleOp stage) {
   return first;
 }
 
+int64_t getChunk(DictionaryAttr attributes) {
+  auto chunk = attributes ? attributes.getAs<IntegerAttr>(kChunkAttrName) : IntegerAttr();
+  return chunk ? chunk.getInt() : 0;
+}
+
+int64_t countChunks(ArrayRef<ModuleOp> stages) {
+  int64_t last = 0;
+  for (ModuleOp stage : stages)
+    for (auto function : stage.getOps<func::FuncOp>()) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        last = std::max(last, getChunk(function.getArgAttrDict(i)));
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        last = std::max(last, getChunk(function.getResultAttrDict(i)));
+    }
+  return last + 1;
+}
+
 LogicalResult verifyStages(ModuleOp module) {
   SmallVector<ModuleOp> stages = getStages(module);
   if (stages.front() == module)
@@ -60,31 +77,43 @@ LogicalResult verifyStages(ModuleOp module) {
   if (getNumRanks(module) != countRanks(module))
     return module.emitOpError() << "has a mesh of " << countRanks(module) << " ranks, its stages have "
                                 << getNumRanks(module) << " (C1)";
-  llvm::StringMap<llvm::DenseMap<int64_t, Type>> sent;
-  for (ModuleOp stage : stages) {
+  // Values by number: their type, and the part that sends them.
+  llvm::StringMap<llvm::DenseMap<int64_t, std::pair<Type, int64_t>>> sent;
+  auto partOf = [&](size_t stage, DictionaryAttr attributes) {
+    return getChunk(attributes) * static_cast<int64_t>(stages.size()) + static_cast<int64_t>(stage);
+  };
+  for (auto [s, stage] : llvm::enumerate(stages)) {
     if (range_size(stage.getOps<func::FuncOp>()) != range_size(stages.front().getOps<func::FuncOp>()))
       return stage.emitOpError() << "has another number of functions than the stages before it (C2)";
     for (auto function : stage.getOps<func::FuncOp>()) {
       if (!stages.front().lookupSymbol<func::FuncOp>(function.getName()))
         return function.emitOpError() << "is no part of a program: stage 0 has no function of this name (C2)";
-      auto &known = sent[function.getName()];
-      for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        if (auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName)) {
-          auto found = known.find(id.getInt());
-          if (found == known.end())
-            return function.emitOpError()
-                   << "receives value " << id.getInt() << ", which no earlier stage sends (C3)";
-          if (found->second != function.getArgumentTypes()[i])
-            return function.emitOpError()
-                   << "receives value " << id.getInt() << " as " << function.getArgumentTypes()[i]
-                   << ", which is sent as " << found->second << " (C3)";
-        }
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         if (auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName))
-          if (!known.try_emplace(id.getInt(), function.getResultTypes()[i]).second)
+          if (!sent[function.getName()]
+                   .try_emplace(id.getInt(), function.getResultTypes()[i],
+                                partOf(s, function.getResultAttrDict(i)))
+                   .second)
             return function.emitOpError() << "sends value " << id.getInt() << ", which was sent before (C3)";
     }
   }
+  for (auto [s, stage] : llvm::enumerate(stages))
+    for (auto function : stage.getOps<func::FuncOp>()) {
+      auto &known = sent[function.getName()];
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName);
+        if (!id)
+          continue;
+        auto found = known.find(id.getInt());
+        if (found == known.end() || found->second.second >= partOf(s, function.getArgAttrDict(i)))
+          return function.emitOpError()
+                 << "receives value " << id.getInt() << ", which no earlier stage sends (C3)";
+        if (found->second.first != function.getArgumentTypes()[i])
+          return function.emitOpError()
+                 << "receives value " << id.getInt() << " as " << function.getArgumentTypes()[i]
+                 << ", which is sent as " << found->second.first << " (C3)";
+      }
+    }
   return success();
 }
 

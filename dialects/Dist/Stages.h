@@ -20,6 +20,10 @@
 //
 // A stage begins to compute when it has received what it needs, and sends what others need when it ends.
 //
+// A stage may hold several parts of the model that do not follow one another, its chunks: of S stages with C
+// chunks each, part p is chunk p / S of stage p % S, and values go from part to part. Its function has all of
+// its chunks, whose arguments and results say to which they belong; "earlier" in C3 is then an earlier part.
+//
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_DIALECTS_DIST_STAGES_H
 #define COLOSSAL_DIALECTS_DIST_STAGES_H
@@ -35,6 +39,8 @@ inline constexpr llvm::StringLiteral kStageAxis = "stage";
 inline constexpr llvm::StringLiteral kStageAttrName = "dist.stage";
 /// Of a function's argument and of a result: the number that a value between stages has in its program.
 inline constexpr llvm::StringLiteral kReceivesAttrName = "dist.receives", kSendsAttrName = "dist.sends";
+/// Of an argument between stages and of a result, where stages have chunks: its chunk, from 0 on.
+inline constexpr llvm::StringLiteral kChunkAttrName = "dist.chunk";
 /// Of an argument or result of a stage's function: its place among those of the model.
 inline constexpr llvm::StringLiteral kPlaceAttrName = "dist.place";
 /// Of an argument or result between stages, once layouts are known: its messages, in their order
@@ -53,6 +59,11 @@ std::optional<int64_t> getStage(mlir::ModuleOp module);
 int64_t getNumRanks(mlir::ModuleOp module);
 /// The first of a stage's ranks among those of the plan.
 int64_t getFirstRank(mlir::ModuleOp stage);
+
+/// The chunk that the attributes of an argument or result name; 0 where they name none.
+int64_t getChunk(mlir::DictionaryAttr attributes);
+/// How many chunks each of `stages` has: one more than the last that an argument or result names.
+int64_t countChunks(llvm::ArrayRef<mlir::ModuleOp> stages);
 
 /// Checks C1 to C3; fails with a diagnostic.
 mlir::LogicalResult verifyStages(mlir::ModuleOp module);

@@ -98,6 +98,26 @@ FailureOr<dist::MeshAttr> makeMesh(MLIRContext *context, const CompileOptions &o
   return step::addMicrobatches(*mesh, options.microbatches);
 }
 
+std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh) {
+  if (options.chunks <= 1)
+    return "";
+  const std::string given = "--chunks " + std::to_string(options.chunks);
+  if (options.objective == Objective::Throughput)
+    return given + ": chunks make one run shorter, and the runs of --objective throughput overlap without "
+                   "them; leave one of the two out";
+  if (options.devices > 0) // the mesh is searched
+    return "";
+  if (!step::getStageMesh(mesh))
+    return given +
+           ": the mesh has no stages that could have chunks: give it an axis 'stage' of two or more, as "
+           "in --mesh stage=2";
+  if (options.microbatches <= 1)
+    return given +
+           ": stages with chunks work at the same time on microbatches only: give their number, as in "
+           "--microbatches 8";
+  return "";
+}
+
 std::optional<uint64_t> parseBytes(StringRef text) {
   size_t digits = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
   double value;
@@ -185,7 +205,10 @@ void describeStages(CompileResult &result) {
     text += "stage " + std::to_string(s) + " (rank" +
             (stage.ranks > 1 ? "s " + std::to_string(stage.firstRank) + " to " : " ") +
             std::to_string(stage.firstRank + stage.ranks - 1) + "): " + std::to_string(stage.ops) +
-            " operators, from '" + stage.first + "' to '" + stage.last + "'; " +
+            " operators, ";
+    for (auto [c, chunk] : llvm::enumerate(stage.chunks))
+      text += (c ? " and " : "") + std::string("from '") + chunk.first + "' to '" + chunk.last + "'";
+    text += "; " +
             llvm::formatv("{0:F0} % of the time, parameters of {1}, {2:F0} % of all",
                           100 * stage.seconds / all, printed(stage.weightBytes),
                           100 * double(stage.weightBytes) / double(std::max<uint64_t>(1, step.weightBytes)))
@@ -203,7 +226,8 @@ void describeStages(CompileResult &result) {
 
 static std::string getName(const TriedMesh &mesh) {
   return mesh.mesh +
-         (mesh.microbatches > 1 ? " in " + std::to_string(mesh.microbatches) + " microbatches" : "");
+         (mesh.microbatches > 1 ? " in " + std::to_string(mesh.microbatches) + " microbatches" : "") +
+         (mesh.chunks > 1 ? " and " + std::to_string(mesh.chunks) + " chunks of a stage" : "");
 }
 
 std::string describeMeshes(const CompileOptions &options, const CompileResult &result) {
@@ -248,11 +272,21 @@ static void predictSearchedStages(const CompileOptions &options, CompileResult &
     sending[message.from] +=
         network.seconds(cost::Collective::Permute, static_cast<double>(message.bytes) / ranks,
                         {static_cast<int>(stages), ranks, all});
+  // The search knows a stage as a whole: its chunks share that as they did when they were cut.
+  auto getWork = [&](size_t s, double computing) {
+    const step::StageInfo &stage = result.step.stages[s];
+    StageWork work;
+    for (const step::ChunkInfo &chunk : stage.chunks)
+      work.chunks.push_back({stage.seconds > 0 ? computing * (chunk.seconds / stage.seconds)
+                                               : computing / static_cast<double>(stage.chunks.size()),
+                             sending[s] / static_cast<double>(stage.chunks.size())});
+    return work;
+  };
   layout.predictedSeconds = 0;
   for (auto &[name, seconds] : layout.predictedByFunction) {
     std::vector<StageWork> work;
     for (size_t s = 0; s < stages; ++s)
-      work.push_back({0, layout.predictedByStage[s][name], sending[s]});
+      work.push_back(getWork(s, layout.predictedByStage[s][name]));
     const StageTimes times = simulateStages(work, result.microbatches, {});
     seconds = times.seconds;
     layout.predictedSeconds += times.seconds;
@@ -318,6 +352,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
     meshes = std::move(*tried);
     chosen.mesh = meshes.front().mesh;
     chosen.microbatches = meshes.front().microbatches;
+    chosen.chunks = meshes.front().chunks;
   }
   LogicalResult done = compileForMesh(*imported, chosen, last, result);
   if (failed(done) && meshes.size() > 1) {

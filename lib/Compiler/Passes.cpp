@@ -21,6 +21,7 @@ static step::StepOptions getStepOptions(const CompileOptions &options) {
   step.machine = options.layout.machine;
   step.machineText = options.layout.machineText;
   step.memoryBytes = options.layout.memoryBytes;
+  step.chunks = std::max<int64_t>(1, options.chunks);
   llvm::copy_if(options.layout.pins, std::back_inserter(step.pins), step::isStagePin);
   return step;
 }

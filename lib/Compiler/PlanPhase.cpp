@@ -68,11 +68,19 @@ static StageTimes timeStages(ArrayRef<plan::ProgramOp> parts, int64_t ranks, int
   // Instructions keep what they were priced at last.
   prices = priceParts(parts, ranks, microbatches > 1 ? stages : 1, machine);
   std::vector<StageWork> work;
-  for (const PlanPrice &price : alone) {
-    const bool hasLoop = microbatches > 1;
-    const double inTurns = hasLoop ? price.looping : price.total();
-    const double sending = hasLoop ? price.loopSending : price.sending;
-    work.push_back({price.total() - inTurns, inTurns - sending, sending});
+  size_t chunks = 1;
+  for (const PlanPrice &price : alone)
+    chunks = std::max(chunks, price.chunks.size());
+  for (PlanPrice &price : alone) {
+    StageWork &stage = work.emplace_back();
+    price.chunks.resize(chunks);
+    if (chunks == 1 && microbatches == 1)
+      price.chunks.front() = {price.total(), price.sending};
+    stage.once = price.total();
+    for (const PlanPrice::Chunk &chunk : price.chunks) {
+      stage.once -= chunk.seconds;
+      stage.chunks.push_back({chunk.seconds - chunk.sending, chunk.sending});
+    }
   }
   return simulateStages(work, microbatches, slowdown);
 }

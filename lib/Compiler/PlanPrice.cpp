@@ -126,16 +126,25 @@ double InstructionPricing::price(plan::CollectiveOp op) const {
 
 } // namespace
 
+/// Adds `times` of what chunks take.
+static void addChunks(std::vector<PlanPrice::Chunk> &sums, ArrayRef<PlanPrice::Chunk> chunks, double times) {
+  sums.resize(std::max(sums.size(), chunks.size()));
+  for (auto [c, chunk] : llvm::enumerate(chunks)) {
+    sums[c].seconds += chunk.seconds * times;
+    sums[c].sending += chunk.sending * times;
+  }
+}
+
 /// Prices the instructions of `body`, each of which gets its seconds as an attribute; a call takes what its
-/// function does, which `functions` knows once it has been priced.
-static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, SymbolTable &symbols,
-                           llvm::DenseMap<Operation *, PlanPrice> &functions) {
+/// function does, which `functions` knows once it has been priced. `isOfTurns`: all that stands here is of
+/// the program's turns; else what is behind a loop, and what names its chunk.
+static PlanPrice priceBody(Block &body, bool isOfTurns, const InstructionPricing &pricing,
+                           SymbolTable &symbols, llvm::DenseMap<Operation *, PlanPrice> &functions) {
   PlanPrice price;
   Builder builder(body.getParentOp()->getContext());
-  bool isInLoop = false; // or behind one, where turns are left
   for (Operation &op : body) {
     PlanPrice own;
-    isInLoop |= isa<plan::RepeatOp>(op);
+    isOfTurns |= isa<plan::RepeatOp>(op);
     int64_t times = 1;
     double *sum = &own.computing;
     if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
@@ -151,7 +160,7 @@ static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, Symbo
     } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
       *(sum = &own.moving) = pricing.price(copy);
     } else if (auto repeat = dyn_cast<plan::RepeatOp>(op)) {
-      own = priceBody(repeat.getBody().front(), pricing, symbols, functions);
+      own = priceBody(repeat.getBody().front(), true, pricing, symbols, functions);
       times = static_cast<int64_t>(repeat.getCount());
       sum = nullptr;
     } else if (auto call = dyn_cast<plan::CallOp>(op)) {
@@ -160,7 +169,8 @@ static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, Symbo
       if (known == functions.end())
         known =
             functions
-                .try_emplace(function, priceBody(function->getRegion(0).front(), pricing, symbols, functions))
+                .try_emplace(function, priceBody(function->getRegion(0).front(), false, pricing, symbols,
+                                                 functions))
                 .first;
       own = known->second;
       sum = nullptr;
@@ -170,14 +180,19 @@ static PlanPrice priceBody(Block &body, const InstructionPricing &pricing, Symbo
     if (sum) {
       own.instructions = 1;
       op.setAttr(plan::kSecondsAttrName, builder.getF64FloatAttr(*sum));
+      if (auto chunk = op.getAttrOfType<IntegerAttr>(schedule::kChunkAttrName)) {
+        own.chunks.resize(static_cast<size_t>(chunk.getInt()) + 1);
+        own.chunks.back() = {*sum, own.sending};
+      }
     }
+    if (isOfTurns && own.chunks.size() <= 1)
+      own.chunks = {{own.total(), own.sending}};
     const auto turns = static_cast<double>(times);
     price.computing += own.computing * turns;
     price.moving += own.moving * turns;
     price.communicating += own.communicating * turns;
     price.sending += own.sending * turns;
-    price.looping += isInLoop ? own.total() * turns : own.looping;
-    price.loopSending += isInLoop ? own.sending * turns : own.loopSending;
+    addChunks(price.chunks, own.chunks, turns);
     price.instructions += own.instructions * times;
   }
   return price;
@@ -187,8 +202,9 @@ PlanPrice pricePlan(plan::ProgramOp program, dist::MeshAttr mesh, int64_t ranks,
                     const cost::Machine &machine) {
   SymbolTable symbols(program->getParentOfType<ModuleOp>());
   llvm::DenseMap<Operation *, PlanPrice> functions;
-  return priceBody(program.getBody().front(), InstructionPricing(mesh, ranks, working, machine), symbols,
-                   functions);
+  const bool hasLoop = mesh.getNumTurns() > 1;
+  return priceBody(program.getBody().front(), !hasLoop, InstructionPricing(mesh, ranks, working, machine),
+                   symbols, functions);
 }
 
 std::string PlanPrice::describe(double seconds) const {

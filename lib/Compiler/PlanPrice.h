@@ -13,15 +13,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace colossal {
 
 /// Seconds of one run of a program on one rank, every rank doing the same.
 struct PlanPrice {
   double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives and what it sends
-  double sending = 0;                                  ///< part of the latter: to other stages
-  /// Part of all of that, and of what it sends: in the turns of its loop over microbatches.
-  double looping = 0, loopSending = 0;
+  double sending = 0; ///< part of the latter: to other stages
+  /// Part of all of that, and part of this what it sends to other stages.
+  struct Chunk {
+    double seconds = 0, sending = 0;
+  };
+  std::vector<Chunk> chunks; ///< of the stage; where it loops over microbatches, in all of its turns
   int64_t instructions = 0;
   double total() const { return computing + moving + communicating; }
   /// One line for people. `seconds`: of a run, where that is not the sum, as stages work side by side.

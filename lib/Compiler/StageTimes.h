@@ -13,10 +13,18 @@ namespace colossal {
 
 /// Seconds of what a stage does in a run while no other stage works.
 struct StageWork {
-  double once = 0;      ///< before its first microbatch
-  double computing = 0; ///< of all microbatches, without what it sends
-  double sending = 0;   ///< of all microbatches
-  double total() const { return once + computing + sending; }
+  struct Chunk {
+    double computing = 0; ///< of all microbatches, without what it sends
+    double sending = 0;   ///< of all microbatches
+  };
+  double once = 0;           ///< before its first microbatch
+  std::vector<Chunk> chunks; ///< of all stages as many
+  double total() const {
+    double seconds = once;
+    for (const Chunk &chunk : chunks)
+      seconds += chunk.computing + chunk.sending;
+    return seconds;
+  }
 };
 
 struct StageTimes {
@@ -26,8 +34,8 @@ struct StageTimes {
 };
 
 /// Of `stages` in the order in which a run goes through them, in so many microbatches, by cost::simulate with
-/// GPipe's order. `slowdown`: entry b - 1 is how many times as long all takes while b stages work, as they
-/// share processors; empty where they do not.
+/// GPipe's order, or of several chunks the interleaved one. `slowdown`: entry b - 1 is how many times as long
+/// all takes while b stages work, as they share processors; empty where they do not.
 StageTimes simulateStages(const std::vector<StageWork> &stages, int64_t microbatches,
                           const std::vector<double> &slowdown);
 

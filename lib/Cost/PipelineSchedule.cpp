@@ -188,6 +188,11 @@ std::vector<ScheduledPass> fixedOrder(const PipelineProblem &p, int stage) {
     return ScheduledPass{Pass::Backward, p.chunks - 1 - step.chunk, step.microbatch};
   };
   int warmup = total;
+  if (p.forwardOnly) {
+    for (int k = 0; k < total; ++k)
+      order.push_back(forward(k));
+    return order;
+  }
   if (p.schedule == Schedule::OneFOneB)
     warmup = std::min(total, p.stages - stage - 1);
   else if (p.schedule == Schedule::Interleaved && p.microbatches > p.stages)
@@ -440,6 +445,8 @@ std::string check(const PipelineProblem &p) {
   for (double slowdown : p.slowdown)
     if (wrong(slowdown) || slowdown <= 0)
       return "a slowdown must be finite and positive";
+  if (p.forwardOnly && splitsBackward(p.schedule))
+    return std::string(toString(p.schedule)) + " has backward passes";
   if (wrong(p.transferSeconds))
     return "the transfer's time must be finite and not negative";
   return "";

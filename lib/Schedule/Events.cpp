@@ -110,8 +110,6 @@ void Ordering::visit(Instance instance) {
 void Ordering::run() {
   for (Instruction &instruction : program.instructions)
     visit({&instruction, 0});
-  if (program.body.empty())
-    return;
   for (int64_t round = 0; round < std::min(program.getRounds(), kRounds); ++round)
     for (Instruction &instruction : program.body)
       visit({&instruction, round});

@@ -3,6 +3,7 @@
 // Walks fusion groups in order and hands each to the lowering of its kind.
 //
 //===----------------------------------------------------------------------===//
+#include "Chunks.h"
 #include "Collectives.h"
 #include "FunctionState.h"
 #include "Groups.h"
@@ -10,6 +11,7 @@
 #include "Prepare.h"
 
 #include "dialects/Dist/Loop.h"
+#include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -146,24 +148,38 @@ public:
   FailureOr<Program> run();
 
 private:
-  LogicalResult prepareOps();
+  /// When an op runs: once before the loop over microbatches, in each of its turns, or once behind it.
+  enum class Phase { Before, Turn, Behind };
+
+  void prepareOps();
   LogicalResult findTurnOps();
+  void findSliceStarts();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
-  /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is. What all turns share
-  /// of another stage's values is received.
+  /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is.
   LogicalResult bindInputs();
-  /// The other inputs' parts of a turn, made dense, and those that another stage sends.
-  LogicalResult gatherTurnInputs();
-  /// Those of which each turn makes a part, or the others; what other stages need is sent.
-  LogicalResult bindOutputs(bool ofTurns);
+  /// What a chunk receives: that of which each turn receives a part, or what all share.
+  LogicalResult receive(int64_t chunk, bool ofTurns);
+  /// The other inputs' parts of a turn, made dense for a chunk that reads them.
+  LogicalResult gatherTurnInputs(int64_t chunk);
+  Phase phaseOf(Operation *op) const {
+    return state.turnOps.contains(op)     ? Phase::Turn
+           : state.opsBehind.contains(op) ? Phase::Behind
+                                          : Phase::Before;
+  }
+  /// What `chunk` computes in a phase, with what it receives before and sends after.
+  LogicalResult lowerChunk(int64_t chunk, Phase phase);
+  /// Those of a chunk of which each turn makes a part, or the others; what other stages need is sent.
+  LogicalResult bindOutputs(int64_t chunk, bool ofTurns);
   /// `storage`, which holds all turns' parts, as a turn sees its own: runs of elements.
   static View viewRuns(unsigned storage, const TurnParts &parts, int64_t turns) {
     return View{storage, 0, {parts.length * turns, 1}, parts.length};
   }
 
   FunctionState state;
+  int64_t chunks = 1; ///< of the stage, if it is one
+  ChunkOfOp chunkOf;
   llvm::DenseMap<Value, unsigned> scattered;   ///< storages of inputs whose turns' parts are no runs
   llvm::DenseSet<unsigned> bound;              ///< storages of outputs
   std::vector<std::optional<Binding>> outputs; ///< by result; none where it is sent, or a state
@@ -171,7 +187,7 @@ private:
 };
 } // namespace colossal::schedule
 
-LogicalResult FunctionLowering::prepareOps() {
+void FunctionLowering::prepareOps() {
   state.shared.target.prepare(state.function);
   prepare(state.function);
   Block &body = state.function.getBody().front();
@@ -179,12 +195,14 @@ LogicalResult FunctionLowering::prepareOps() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && isPure(&op) && op.getNumResults())
       op.erase();
-  for (Operation &op : llvm::make_early_inc_range(body)) {
+}
+
+void FunctionLowering::findSliceStarts() {
+  for (Operation &op : llvm::make_early_inc_range(state.function.getBody().front())) {
     OpBuilder b(&op);
     if (Value start = buildSliceStart(b, &op))
       state.sliceStarts[&op] = start;
   }
-  return success();
 }
 
 /// What turns make, added up: an all-reduce over the loop's axis.
@@ -281,12 +299,8 @@ LogicalResult FunctionLowering::bindInputs() {
         return failure();
       continue;
     }
-    if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
-      if (!state.turnArguments.contains(argument) &&
-          failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
-        return failure();
+    if (state.function.getArgAttr(number, dist::kMessagesAttrName))
       continue;
-    }
     RankedTensorType type = tensorOf(argument);
     auto parts = findTurnParts(
         type, state.function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName),
@@ -304,19 +318,33 @@ LogicalResult FunctionLowering::bindInputs() {
   return success();
 }
 
-LogicalResult FunctionLowering::gatherTurnInputs() {
+LogicalResult FunctionLowering::receive(int64_t chunk, bool ofTurns) {
+  const int64_t firstRank = dist::getFirstRank(state.shared.module);
+  // The block has more arguments than the function where turns add up.
+  for (BlockArgument argument : state.function.getArguments().take_front(state.function.getNumArguments())) {
+    const unsigned number = argument.getArgNumber();
+    auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName);
+    if (!messages || dist::getChunk(state.function.getArgAttrDict(number)) != chunk ||
+        state.turnArguments.contains(argument) != ofTurns)
+      continue;
+    if (failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
+      return failure();
+    for (const dist::Message &message : dist::toMessages(messages))
+      if (llvm::any_of(message.peers, [&](int64_t peer) { return peer >= firstRank; }))
+        state.program.chunkWaits[chunk] = true;
+  }
+  return success();
+}
+
+LogicalResult FunctionLowering::gatherTurnInputs(int64_t chunk) {
   for (BlockArgument argument : state.function.getArguments()) {
+    if (!scattered.contains(argument) || argument.use_empty())
+      continue;
+    // What another chunk made of it is gone by now.
+    if (llvm::none_of(argument.getUsers(), [&](Operation *user) { return chunkOf.lookup(user) == chunk; }))
+      continue;
     RankedTensorType type = tensorOf(argument);
-    if (!state.turnArguments.contains(argument) || state.run.existingView(argument))
-      continue;
     unsigned number = argument.getArgNumber();
-    if (auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName)) {
-      if (failed(lowerReceives(state.run, argument, messages, dist::getRankMesh(state.mesh))))
-        return failure();
-      continue;
-    }
-    if (argument.use_empty())
-      continue;
     TurnParts parts = *findTurnParts(
         type, state.function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kShardingAttrName),
         state.mesh);
@@ -330,7 +358,7 @@ LogicalResult FunctionLowering::gatherTurnInputs() {
   return success();
 }
 
-LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
+LogicalResult FunctionLowering::bindOutputs(int64_t chunk, bool ofTurns) {
   Program &program = state.program;
   auto results = state.function.getBody().front().getTerminator()->getOperands();
   outputs.resize(results.size());
@@ -338,7 +366,7 @@ LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
     RankedTensorType type = tensorOf(value);
     auto parts = findTurnParts(
         type, state.function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttrName), state.mesh);
-    if (parts.has_value() != ofTurns)
+    if (parts.has_value() != ofTurns || dist::getChunk(state.function.getResultAttrDict(i)) != chunk)
       continue;
     if (auto name = state.function.getResultAttrOfType<StringAttr>(i, dist::kStateAttrName)) {
       newStates.push_back({value, name});
@@ -383,30 +411,58 @@ LogicalResult FunctionLowering::bindOutputs(bool ofTurns) {
   return success();
 }
 
-FailureOr<Program> FunctionLowering::run() {
-  if (failed(prepareOps()))
-    return failure();
-  if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
-    return failure();
-  SmallVector<Operation *> ops, turnOps, opsBehind;
+LogicalResult FunctionLowering::lowerChunk(int64_t chunk, Phase phase) {
+  const bool ofTurns = phase == Phase::Turn;
+  SmallVector<Operation *> ops;
   for (Operation &op : state.function.getBody().front())
     if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&
-        !state.run.isLoadable(op.getResult(0)))
-      (state.turnOps.contains(&op)     ? turnOps
-       : state.opsBehind.contains(&op) ? opsBehind
-                                       : ops)
-          .push_back(&op);
-  const bool accumulates = !state.accumulations.empty();
-  if (failed(state.run.lowerOps(ops, true)) || (!accumulates && failed(bindOutputs(false))))
+        phaseOf(&op) == phase && chunkOf.lookup(&op) == chunk && !state.run.isLoadable(op.getResult(0)))
+      ops.push_back(&op);
+  std::vector<Instruction> &made = state.run.instructions();
+  const size_t before = made.size();
+  if ((ofTurns && failed(gatherTurnInputs(chunk))) ||
+      (phase != Phase::Behind && failed(receive(chunk, ofTurns))) || failed(state.run.lowerOps(ops, true)))
     return failure();
-  if (state.program.turns > 1) {
-    state.isInLoop = true;
-    if (failed(gatherTurnInputs()) || failed(state.run.lowerOps(turnOps, true)) || failed(bindOutputs(true)))
-      return failure();
-    state.isInLoop = false;
+  // What is made once may need what turns add up: it is handed on behind the loop, then.
+  const bool last = ofTurns || (phase == Phase::Behind) == !state.accumulations.empty();
+  if (last && failed(bindOutputs(chunk, ofTurns)))
+    return failure();
+  for (Instruction &instruction : llvm::MutableArrayRef(made).drop_front(before))
+    instruction.chunk = chunk;
+  return success();
+}
+
+FailureOr<Program> FunctionLowering::run() {
+  prepareOps();
+  if (dist::getStage(state.shared.module)) {
+    SmallVector<ModuleOp> stages = dist::getStages(state.shared.module->getParentOfType<ModuleOp>());
+    chunks = dist::countChunks(stages);
+    state.program.stages = static_cast<int64_t>(stages.size());
+    state.program.chunkWaits.assign(chunks, false);
   }
-  state.isBehind = accumulates;
-  if (accumulates && (failed(state.run.lowerOps(opsBehind, true)) || failed(bindOutputs(false))))
+  if (chunks > 1) {
+    if (failed(findTurnOps()))
+      return failure();
+    separateChunks(state.function, chunks, state.turnOps);
+    chunkOf = findChunks(state.function, chunks);
+  }
+  findSliceStarts();
+  if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
+    return failure();
+  auto lowerChunks = [&](Phase phase) {
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      if (failed(lowerChunk(chunk, phase)))
+        return failure();
+    return success();
+  };
+  if (failed(lowerChunks(Phase::Before)))
+    return failure();
+  state.isInLoop = state.program.turns > 1;
+  if (state.isInLoop && failed(lowerChunks(Phase::Turn)))
+    return failure();
+  state.isInLoop = false;
+  state.isBehind = !state.accumulations.empty();
+  if (state.isBehind && failed(lowerChunks(Phase::Behind)))
     return failure();
   // When nothing reads the old values any more.
   for (auto [value, name] : newStates)

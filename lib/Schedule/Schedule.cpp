@@ -134,6 +134,27 @@ static Attribute describeWork(const Work &work, Builder &b) {
        b.getNamedAttr("sizes", b.getDenseI64ArrayAttr({work.batch, work.m, work.n, work.k}))});
 }
 
+/// Makes a program's instruction: with index values that are known, and the turn's number.
+using EmitInstruction = llvm::function_ref<Operation *(Instruction &, IRMapping &, Value)>;
+
+static void emitLoop(Program &program, OpBuilder &b, Location loc, const IRMapping &mapping,
+                     EmitInstruction emit) {
+  auto repeat = plan::RepeatOp::create(b, loc, b.getI64IntegerAttr(program.getRounds()));
+  Block *round = b.createBlock(&repeat.getBody(), {}, b.getIndexType(), loc);
+  Value counter = round->getArgument(0);
+  // Of each turn of a round its number, and the index values that it made.
+  std::map<int64_t, std::pair<Value, IRMapping>> ofTurn;
+  for (Instruction &instruction : program.body) {
+    auto &[number, known] = ofTurn.try_emplace(instruction.turn, Value(), mapping).first->second;
+    if (!number && !instruction.scalars.empty())
+      number = makeTurnNumber(b, loc, counter, program.turnsOfRound, instruction.turn);
+    Operation *built = emit(instruction, known, number);
+    if (auto receive = dyn_cast_or_null<plan::RecvOp>(built); receive && instruction.exceptLast)
+      leaveOutOfLast(b, receive, counter, program.getRounds());
+  }
+  b.setInsertionPointAfter(repeat);
+}
+
 void schedule::emitProgram(Program &program, Shared &shared, StringRef name, plan::Role role,
                            DictionaryAttr dimensions, DictionaryAttr fixedInputs, Location loc) {
   MLIRContext *context = shared.module.getContext();
@@ -168,6 +189,8 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
   if (fixedInputs)
     for (NamedAttribute fixed : fixedInputs)
       plan::FixedInputOp::create(b, loc, fixed.getName(), cast<ElementsAttr>(fixed.getValue()));
+  const bool hasChunks = program.chunkWaits.size() > 1;
+  bool namesChunks = hasChunks && program.turns == 1;
   auto emit = [&](Instruction &instruction, IRMapping &mapping, Value counter) {
     SmallVector<plan::BufferAttr> buffers;
     for (const Access &access : instruction.accesses)
@@ -186,33 +209,23 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
       built->setAttr("waits", b.getDenseI64ArrayAttr(instruction.waits));
     if (instruction.signals)
       built->setAttr("signals", b.getI64IntegerAttr(instruction.signals));
+    if (namesChunks)
+      built->setAttr(kChunkAttrName, b.getI64IntegerAttr(instruction.chunk));
     return built;
   };
   IRMapping mapping;
   for (Instruction &instruction : program.instructions)
     emit(instruction, mapping, Value());
-  if (program.body.empty())
-    return;
-  auto repeat = plan::RepeatOp::create(b, loc, b.getI64IntegerAttr(program.getRounds()));
-  Block *round = b.createBlock(&repeat.getBody(), {}, b.getIndexType(), loc);
-  Value counter = round->getArgument(0);
-  // Of each turn of a round its number, and the index values that it made.
-  std::map<int64_t, std::pair<Value, IRMapping>> ofTurn;
-  for (Instruction &instruction : program.body) {
-    auto &[number, known] = ofTurn.try_emplace(instruction.turn, Value(), mapping).first->second;
-    if (!number && !instruction.scalars.empty())
-      number = makeTurnNumber(b, loc, counter, program.turnsOfRound, instruction.turn);
-    Operation *built = emit(instruction, known, number);
-    if (auto receive = dyn_cast_or_null<plan::RecvOp>(built); receive && instruction.exceptLast)
-      leaveOutOfLast(b, receive, counter, program.getRounds());
-  }
-  b.setInsertionPointAfter(repeat);
-  IRMapping ofRest = mapping;
-  Value number;
+  namesChunks = hasChunks;
+  if (!program.body.empty())
+    emitLoop(program, b, loc, mapping, emit);
+  // Turns that are left, each with its number.
+  std::map<int64_t, std::pair<Value, IRMapping>> ofRest;
   for (Instruction &instruction : program.rest) {
+    auto &[number, known] = ofRest.try_emplace(instruction.turn, Value(), mapping).first->second;
     if (!number && !instruction.scalars.empty())
       number = arith::ConstantIndexOp::create(b, loc, instruction.turn);
-    emit(instruction, ofRest, number);
+    emit(instruction, known, number);
   }
   for (Instruction &instruction : program.after)
     emit(instruction, mapping, Value());

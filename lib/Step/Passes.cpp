@@ -33,6 +33,7 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
     // As text, for pipelines that are printed.
     memory = options.memoryBytes;
     machine = options.machineText;
+    chunks = options.chunks;
     pins = options.pins;
   }
   void runOnOperation() override {
@@ -44,8 +45,13 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
       }
       given.emplace();
       given->memoryBytes = memory;
+      given->chunks = chunks;
       given->machine = std::move(choice.machine);
       given->pins.assign(pins.begin(), pins.end());
+    }
+    if (given->chunks < 1) {
+      getOperation().emitError() << "chunks=" << given->chunks << ": a stage has one or more";
+      return signalPassFailure();
     }
     StepReport report;
     if (failed(cutStages(getOperation(), *given, report)))

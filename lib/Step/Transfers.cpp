@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/Transfers.h"
 
+#include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "dialects/Dist/Loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -256,65 +257,138 @@ static StageLayout getTurnLayout(ShardingAttr sharding, MeshAttr mesh, int64_t f
   return {getTurnSharding(sharding, mesh), getRankMesh(mesh), firstRank};
 }
 
+namespace {
+/// A value that a part of a program sends.
+struct SentValue {
+  func::FuncOp function;
+  unsigned index; ///< of the result
+  int64_t part;
+  StageLayout layout;
+  bool isInLoop;
+  SmallVector<Message> messages = {};
+};
+
+/// What a part sends another: so many messages of a rank, in each turn of the loop or once.
+struct Flight {
+  int64_t from, to, count;
+  bool isInLoop;
+};
+} // namespace
+
+/// When a stage with chunks begins with each turn of each part (by part, then turn), where every pass takes
+/// one unit of time: groups of as many turns as there are stages go through the chunks, one after the other,
+/// as cost::simulate has it, and each part follows the one before.
+static std::vector<std::vector<int64_t>> getPassTimes(int64_t stages, int64_t chunks, int64_t turns) {
+  std::vector<std::vector<int64_t>> times(stages * chunks, std::vector<int64_t>(turns, 0));
+  std::vector<int64_t> free(stages, 0);
+  // A group's chunk on all stages, one after the other: what it needs has its time by then.
+  for (int64_t first = 0; first < turns; first += stages)
+    for (int64_t part = 0; part < stages * chunks; ++part)
+      for (int64_t turn = first; turn < std::min(turns, first + stages); ++turn) {
+        int64_t &now = free[part % stages];
+        if (part > 0)
+          now = std::max(now, times[part - 1][turn] + 1);
+        times[part][turn] = now++;
+      }
+  return times;
+}
+
+/// Messages that a rank of some stage must have room for at most. In one order of all that the ranks do:
+/// first what all turns share, part by part; then turns as getPassTimes says, where at each time all send
+/// before any receives. If they have room in one order, no rank waits for ever in any.
+static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chunks, int64_t turns) {
+  if (chunks == 1) { // what goes to the next stage is received in turn; the rest so many turns later
+    std::vector<int64_t> waiting(stages, 0);
+    for (const Flight &flight : flights)
+      if (flight.isInLoop)
+        waiting[flight.from] += (flight.to - flight.from - 1) * flight.count;
+    return 1 + *llvm::max_element(waiting);
+  }
+  // After a few groups all is as before.
+  const int64_t looked = std::min(turns, 4 * stages + turns % stages), before = -stages * chunks - 1;
+  const std::vector<std::vector<int64_t>> times = getPassTimes(stages, chunks, looked);
+  std::map<std::pair<int64_t, int64_t>, int64_t> changes; // by stage and time: of what waits
+  auto wait = [&](const Flight &flight, int64_t sent, int64_t received) {
+    changes[{flight.from % stages, sent}] += flight.count;
+    changes[{flight.from % stages, received + 1}] -= flight.count;
+  };
+  for (const Flight &flight : flights)
+    if (!flight.isInLoop)
+      wait(flight, before + flight.from + 1, before + flight.to);
+    else
+      for (int64_t turn = 0; turn < looked; ++turn)
+        wait(flight, times[flight.from][turn] + 1, times[flight.to][turn]);
+  int64_t most = 1, now = 0, stage = -1;
+  for (const auto &[when, change] : changes) {
+    now = (when.first == stage ? now : 0) + change;
+    stage = when.first;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+/// Plans what goes between the parts of program `name`, and adds it to `flights`.
+static LogicalResult planProgram(ArrayRef<ModuleOp> stages, StringRef name, std::vector<Flight> &flights) {
+  const auto count = static_cast<int64_t>(stages.size());
+  const int64_t chunks = countChunks(stages);
+  MLIRContext *context = ModuleOp(stages.front()).getContext();
+  std::map<int64_t, SentValue> sent;
+  // In the order in which a stage receives: by chunk, sender, number.
+  for (int64_t part = 0; part < count * chunks; ++part) {
+    ModuleOp stage = stages[part % count];
+    auto function = stage.lookupSymbol<func::FuncOp>(name);
+    if (!function)
+      return stage.emitOpError() << "has no part of program '" << name << "'";
+    auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
+    const int64_t firstRank = getFirstRank(stage), chunk = part / count;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName);
+      if (!id || getChunk(function.getArgAttrDict(i)) != chunk)
+        continue;
+      auto sharding = function.getArgAttrOfType<ShardingAttr>(i, kShardingAttrName);
+      auto source = sent.find(id.getInt());
+      if (!sharding || source == sent.end())
+        return function.emitError() << "argument #" << i << " receives value " << id.getInt()
+                                    << (sharding ? ", which no earlier stage sends" : " in no layout");
+      SentValue &from = source->second;
+      if (from.isInLoop != findLoop(sharding, mesh).has_value())
+        return function.emitError() << "argument #" << i << " receives value " << id.getInt()
+                                    << " as a part of the batch, or all of it, and it is sent otherwise";
+      // Chunks of a stage take one value at different times: each has messages of its own.
+      StageTransfer transfer =
+          planTransfer(from.layout, getTurnLayout(sharding, mesh, firstRank), id.getInt() * chunks + chunk);
+      llvm::append_range(from.messages, transfer.sends);
+      flights.push_back({from.part, part, static_cast<int64_t>(transfer.sends.size()), from.isInLoop});
+      function.setArgAttr(i, kMessagesAttrName, toAttribute(context, transfer.receives));
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName);
+      if (!id || getChunk(function.getResultAttrDict(i)) != chunk)
+        continue;
+      auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName);
+      if (!sharding)
+        return function.emitError() << "result #" << i << " sends value " << id.getInt() << " in no layout";
+      sent.insert({id.getInt(),
+                   {function, i, part, getTurnLayout(sharding, mesh, firstRank),
+                    findLoop(sharding, mesh).has_value()}});
+    }
+  }
+  for (auto &[id, value] : sent)
+    value.function.setResultAttr(value.index, kMessagesAttrName, toAttribute(context, value.messages));
+  return success();
+}
+
 LogicalResult step::planTransfers(ModuleOp module) {
   SmallVector<ModuleOp> stages = getStages(module);
   if (stages.front() == module)
     return success();
-  struct End {
-    func::FuncOp function;
-    unsigned index;
-    int64_t stage;
-    StageLayout layout;
-    bool isInLoop;
-    SmallVector<Message> messages = {};
-  };
+  const int64_t chunks = countChunks(stages), turns = getMesh(stages.front()).getNumTurns();
   int64_t slots = 1;
   for (auto first : stages.front().getOps<func::FuncOp>()) {
-    std::map<int64_t, End> sent;
-    std::vector<int64_t> waiting(stages.size(), 0); // by sender
-    // In the order in which a stage receives: by sender, then by number.
-    for (auto [number, stage] : llvm::enumerate(stages)) {
-      auto function = stage.lookupSymbol<func::FuncOp>(first.getName());
-      if (!function)
-        return stage.emitOpError() << "has no part of program '" << first.getName() << "'";
-      auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
-      const int64_t firstRank = getFirstRank(stage);
-      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-        auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName);
-        if (!id)
-          continue;
-        auto sharding = function.getArgAttrOfType<ShardingAttr>(i, kShardingAttrName);
-        auto source = sent.find(id.getInt());
-        if (!sharding || source == sent.end())
-          return function.emitError() << "argument #" << i << " receives value " << id.getInt()
-                                      << (sharding ? ", which no earlier stage sends" : " in no layout");
-        if (source->second.isInLoop != findLoop(sharding, mesh).has_value())
-          return function.emitError() << "argument #" << i << " receives value " << id.getInt()
-                                      << " as a part of the batch, or all of it, and it is sent otherwise";
-        StageTransfer transfer =
-            planTransfer(source->second.layout, getTurnLayout(sharding, mesh, firstRank), id.getInt());
-        llvm::append_range(source->second.messages, transfer.sends);
-        if (source->second.isInLoop)
-          waiting[source->second.stage] += (static_cast<int64_t>(number) - source->second.stage - 1) *
-                                           static_cast<int64_t>(transfer.sends.size());
-        function.setArgAttr(i, kMessagesAttrName, toAttribute(module.getContext(), transfer.receives));
-      }
-      for (unsigned i = 0; i < function.getNumResults(); ++i) {
-        auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName);
-        if (!id)
-          continue;
-        auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingAttrName);
-        if (!sharding)
-          return function.emitError() << "result #" << i << " sends value " << id.getInt() << " in no layout";
-        sent.insert({id.getInt(),
-                     {function, i, static_cast<int64_t>(number), getTurnLayout(sharding, mesh, firstRank),
-                      findLoop(sharding, mesh).has_value()}});
-      }
-    }
-    for (auto &[id, end] : sent)
-      end.function.setResultAttr(end.index, kMessagesAttrName,
-                                 toAttribute(module.getContext(), end.messages));
-    slots = std::max(slots, 1 + *llvm::max_element(waiting));
+    std::vector<Flight> flights;
+    if (failed(planProgram(stages, first.getName(), flights)))
+      return failure();
+    slots = std::max(slots, countSlots(flights, static_cast<int64_t>(stages.size()), chunks, turns));
   }
   module->setAttr(kMessageSlotsAttrName, Builder(module.getContext()).getI64IntegerAttr(slots));
   return success();

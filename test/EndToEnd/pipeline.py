@@ -6,7 +6,8 @@
 A chain of products is cut into 2, 3 and 4 stages and run in several numbers of microbatches, with --trace. The compiler says with
 --json in which order cost::simulate has each stage work on them. So of every rank: all that it does for a microbatch lies before all that
 it does for the next of that order, in the order of the model; it begins with a microbatch after the stage before has ended with
-that; stages work at the same time; and what the next one needs is asked for while this one is computed. The result must be ONNX Runtime's.
+that; stages work at the same time; and what the next one needs is asked for while this one is computed. Stages with several chunks do
+chunk by chunk what the simulation says, each after the part before it. The result must be ONNX Runtime's.
 """
 import argparse
 import collections
@@ -24,11 +25,15 @@ from onnx import TensorProto, helper, numpy_helper
 WIDTH, LAYERS, BATCH = 256, 8, 24
 
 
-def model():
+def model(skips=False):
+    """`skips`: what the first product makes is read by all from the third on, whatever lies between."""
     random = np.random.default_rng(1)
     nodes, weights = [], []
     for layer in range(LAYERS):
-        nodes.append(helper.make_node("MatMul", [f"h{layer}", f"w{layer}"], [f"h{layer + 1}"], name=f"product{layer}"))
+        product = f"p{layer}" if skips and layer > 1 else f"h{layer + 1}"
+        nodes.append(helper.make_node("MatMul", [f"h{layer}", f"w{layer}"], [product], name=f"product{layer}"))
+        if skips and layer > 1:
+            nodes.append(helper.make_node("Add", [product, "h1"], [f"h{layer + 1}"], name=f"sum{layer}"))
         weights.append(numpy_helper.from_array((random.standard_normal((WIDTH, WIDTH)) / 16).astype(np.float32), f"w{layer}"))
     graph = helper.make_graph(nodes, "chain", [helper.make_tensor_value_info("h0", TensorProto.FLOAT, ["batch", 64, WIDTH])],
                               [helper.make_tensor_value_info(f"h{LAYERS}", TensorProto.FLOAT, None)], weights)
@@ -95,18 +100,71 @@ def check(trace, stages, parts, orders):
     return problems
 
 
-def run(stages, parts, binaries, folder, inputs, want):
+def check_chunks(trace, stages):
+    """The same of stages with chunks; `stages`: what --json says of each."""
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and "run" in event.get("args", {})]
+    last = max(event["args"]["run"] for event in events)
+    found = [[] for _ in stages]
+    for event in sorted(events, key=lambda event: event["ts"]):
+        for operator in event["args"].get("operators", []) if event["args"]["run"] == last and event["tid"] == 0 else []:
+            if operator.startswith("product"):
+                found[event["pid"]].append((layer_of(operator, event["pid"]), event["ts"], event["ts"] + event["dur"]))
+    problems, spans, done = [], {}, []
+    for number, stage in enumerate(stages):
+        layers = [list(range(*(int(chunk[end].removeprefix("product")) + (end == "last") for end in ("first", "last")))) for chunk in stage["chunks"]]
+        done += [layer for chunk in layers for layer in chunk]
+        expected = [layer for one in stage["passes"] for layer in layers[one["chunk"]]]
+        if [layer for layer, _, _ in found[number]] != expected:
+            return [f"stage {number} computes the layers {[layer for layer, _, _ in found[number]]}, expected {expected}"]
+        place = 0
+        for one in stage["passes"]:
+            count = len(layers[one["chunk"]])
+            spans[one["chunk"] * len(stages) + number, one["microbatch"]] = found[number][place][1], found[number][place + count - 1][2]
+            place += count
+    if sorted(done) != list(range(LAYERS)):
+        problems.append(f"the chunks have the layers {done}")
+    for (part, microbatch), (begin, _) in spans.items():
+        if part > 0 and begin < spans[part - 1, microbatch][1]:
+            problems.append(f"part {part} begins with microbatch {microbatch} before part {part - 1} has ended with it")
+    return problems
+
+
+def run(stages, parts, binaries, folder, inputs, want, chunks=1):
     plan, trace = folder / "model.cplan", folder / "trace.json"
     code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", f"stage={stages}", "--machine", "host", "-q", "--json", "-o", plan,
-                      *(["--microbatches", parts] if parts > 1 else []))
+                      *(["--microbatches", parts] if parts > 1 else []), *(["--chunks", chunks] if chunks > 1 else []))
     if code:
         return [f"exit {code}: {text}"]
-    orders = [[one["microbatch"] for one in stage["passes"]] for stage in json.loads(text)["stages"]]
+    described = json.loads(text)["stages"]
+    orders = [[one["microbatch"] for one in stage["passes"]] for stage in described]
     code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--output", folder / "outputs.npz", "--trace", trace)
     if code:
         return [f"exit {code}: {text}"]
     error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
-    return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + check(json.loads(trace.read_text()), stages, parts, orders)
+    shown = json.loads(trace.read_text())
+    return ([] if error < 1e-5 else [f"wrong by {error:.1e}"]) + (check(shown, stages, parts, orders) if chunks == 1 else check_chunks(shown, described))
+
+
+def skip(binaries, folder, inputs, feed):
+    """Values that pass over parts, to other stages and to the own one, also where layouts differ and messages are many."""
+    problems = []
+    onnx.save(model(skips=True), folder / "skips.onnx")
+    want = onnxruntime.InferenceSession(folder / "skips.onnx").run(None, {"h0": feed})[0]
+    for mesh, parts, chunks in (("stage=2", 4, 2), ("stage=2", 6, 4), ("stage=3", 5, 2), ("stage=2,model=2", 2, 2), ("stage=2,model=2", 4, 3), ("stage=4", 8, 2), ("stage=2,model=2", 1, 2)):
+        for pins in ([], ["--pin", "h[1-4]=[-,-,model]", "--pin", "recv.*=[model,-,-]"]) if "model" in mesh else ([],):
+            # With one microbatch chunks have nothing to do side by side.
+            code, text = call(binaries / "colossal-compile", folder / "skips.onnx", "--dim", f"batch={BATCH}", "--mesh", mesh, "-q", "-o", folder / "skips.cplan",
+                              "--microbatches", parts, "--chunks", chunks, *pins)
+            if parts == 1:
+                if code != 2 or "--microbatches" not in text:
+                    problems.append(f"{mesh}, chunks without microbatches: exit {code}: {text}")
+                continue
+            if code == 0:
+                code, text = call(binaries / "colossal-run", folder / "skips.cplan", "--threads", 1, "--input", inputs, "--output", folder / "outputs.npz")
+            error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max() if code == 0 else None
+            if code or not error < 1e-5:
+                problems.append(f"{mesh}, {parts} microbatches, {chunks} chunks, {pins}: exit {code}, error {error}: {text}")
+    return problems
 
 
 def overlap(binaries, folder, inputs, want):
@@ -145,6 +203,18 @@ def main():
                 failed += bool(problems)
                 for problem in problems:
                     print(f"{stages} stages, {parts} microbatches: {problem}", flush=True)
+        # In groups of as many as there are stages, with some left or not, and fewer than one group.
+        for stages, parts, chunks in (2, 4, 2), (2, 8, 4), (2, 3, 2), (3, 6, 2), (3, 8, 2), (3, 2, 2), (4, 6, 2), (4, 3, 2):
+            count += 1
+            problems = run(stages, parts, arguments.build / "bin", folder, inputs, want, chunks)
+            failed += bool(problems)
+            for problem in problems:
+                print(f"{stages} stages of {chunks} chunks, {parts} microbatches: {problem}", flush=True)
+        count += 1
+        problems = skip(arguments.build / "bin", folder, inputs, feed)
+        failed += bool(problems)
+        for problem in problems:
+            print(f"values that pass over parts: {problem}", flush=True)
         count += 1
         problems = overlap(arguments.build / "bin", folder, inputs, want)
         failed += bool(problems)

@@ -17,23 +17,31 @@ namespace {
 constexpr unsigned kMessages = 2; // their queue
 constexpr int64_t kBytes = 64, kOutputBytes = 16;
 
-/// What one turn does: receives, three kernels (one for itself), sends.
+/// What one turn of each chunk does: receives, three kernels (one for itself), sends.
 class Loop {
 public:
-  Loop(int64_t turns, bool receives, bool sends) {
+  Loop(int64_t turns, bool receives, bool sends, int64_t stages = 1, int64_t chunks = 1) {
     program.turns = turns;
-    program.storages.resize(4);
+    program.stages = stages;
+    program.chunkWaits.assign(chunks, false);
+    for (int64_t chunk = 1; chunk < chunks; ++chunk)
+      program.chunkWaits[chunk] = chunk % 2 == 1;
+    program.storages.resize(1 + 3 * chunks);
     for (Storage &storage : program.storages)
       storage.bytes = kBytes;
-    program.storages[kOutput] = {Life::IO, turns * kOutputBytes};
-    add(program.instructions, 0, {{kShared, 0, kBytes, true}});
-    if (receives)
-      add(program.body, kMessages, {{kReceived, 0, kBytes, true}});
-    add(program.body, 0, {{kShared, 0, kBytes, false}, {kReceived, 0, kBytes, !receives}});
-    add(program.body, 0, {{kReceived, 0, kBytes, false}, {kSent, 0, kBytes, true}});
-    add(program.body, 0, {{kSent, 0, kBytes, false}, {kOutput, 0, kOutputBytes, true, kOutputBytes}});
-    if (sends)
-      add(program.body, kMessages, {{kSent, 0, kBytes, false}});
+    add(program.instructions, 0, 0, {{kShared, 0, kBytes, true}});
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const auto of = [&](unsigned storage) { return storage + 3 * static_cast<unsigned>(chunk); };
+      program.storages[of(kOutput)] = {Life::IO, turns * kOutputBytes};
+      if (receives)
+        add(program.body, chunk, kMessages, {{of(kReceived), 0, kBytes, true}});
+      add(program.body, chunk, 0, {{kShared, 0, kBytes, false}, {of(kReceived), 0, kBytes, !receives}});
+      add(program.body, chunk, 0, {{of(kReceived), 0, kBytes, false}, {of(kSent), 0, kBytes, true}});
+      add(program.body, chunk, 0,
+          {{of(kSent), 0, kBytes, false}, {of(kOutput), 0, kOutputBytes, true, kOutputBytes}});
+      if (sends)
+        add(program.body, chunk, kMessages, {{of(kSent), 0, kBytes, false}});
+    }
     doubleBuffer(program);
     placeStorages(program, 64);
     orderQueues(program);
@@ -70,9 +78,11 @@ public:
   Program program;
 
 private:
-  void add(std::vector<Instruction> &list, unsigned queue, llvm::SmallVector<Access> accesses) {
+  void add(std::vector<Instruction> &list, int64_t chunk, unsigned queue,
+           llvm::SmallVector<Access> accesses) {
     Instruction instruction{std::move(accesses), false, mlir::UnknownLoc::get(&context), {}, {}};
     instruction.queue = queue;
+    instruction.chunk = chunk;
     list.push_back(std::move(instruction));
   }
   mlir::MLIRContext context;
@@ -83,7 +93,7 @@ protected:
   Loop loop{std::get<0>(GetParam()), std::get<1>(GetParam()), std::get<2>(GetParam())};
 };
 
-TEST_P(DoubleBuffers, TurnsWorkOnTheirOwn) {
+static void expectOwnWork(const Loop &loop) {
   std::map<int64_t, int64_t> contents;            // by first byte, the turn that wrote them
   std::map<size_t, std::vector<int64_t>> turnsOf; // by number of accesses and queue, what came when
   for (const Loop::Step &step : loop.run()) {
@@ -98,7 +108,7 @@ TEST_P(DoubleBuffers, TurnsWorkOnTheirOwn) {
       }
     }
     if (step.turn >= 0)
-      turnsOf[step.instruction->queue * 8 + step.instruction->moment].push_back(step.turn);
+      turnsOf[step.instruction->queue * 100 + step.instruction->moment].push_back(step.turn);
   }
   for (const auto &[what, turns] : turnsOf) {
     ASSERT_EQ(turns.size(), static_cast<size_t>(loop.program.turns)) << what;
@@ -107,7 +117,11 @@ TEST_P(DoubleBuffers, TurnsWorkOnTheirOwn) {
   }
 }
 
-TEST_P(DoubleBuffers, EventsOrderWhatConflicts) {
+TEST_P(DoubleBuffers, TurnsWorkOnTheirOwn) {
+  expectOwnWork(loop);
+}
+
+static void expectOrder(const Loop &loop) {
   std::vector<Loop::Step> steps = loop.run();
   std::vector<std::vector<bool>> before(steps.size(),
                                         std::vector<bool>(steps.size())); // closed over what came
@@ -139,6 +153,57 @@ TEST_P(DoubleBuffers, EventsOrderWhatConflicts) {
         }
   }
 }
+
+TEST_P(DoubleBuffers, EventsOrderWhatConflicts) {
+  expectOrder(loop);
+}
+
+class Chunks : public testing::TestWithParam<std::tuple<int64_t, bool, int64_t, int64_t>> {
+protected:
+  Loop loop{std::get<0>(GetParam()), std::get<1>(GetParam()), true, std::get<2>(GetParam()),
+            std::get<3>(GetParam())};
+};
+
+TEST_P(Chunks, TurnsWorkOnTheirOwn) {
+  expectOwnWork(loop);
+}
+
+TEST_P(Chunks, EventsOrderWhatConflicts) {
+  expectOrder(loop);
+}
+
+// As cost::simulate has it: groups of as many turns as there are stages go through the chunks in turn.
+TEST_P(Chunks, GroupsOfTurnsGoThroughTheChunks) {
+  const auto [turns, receives, stages, chunks] = GetParam();
+  std::vector<std::pair<int64_t, int64_t>> expected, found;
+  for (int64_t first = 0; first < turns; first += stages)
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      for (int64_t turn = first; turn < std::min(turns, first + stages); ++turn)
+        expected.push_back({chunk, turn});
+  int64_t asked = 0, worked = 0; // messages and turns so far
+  for (const Loop::Step &step : loop.run()) {
+    if (step.turn < 0)
+      continue;
+    const Instruction &instruction = *step.instruction;
+    if (instruction.queue == kMessages) {
+      asked += instruction.accesses.front().writes;
+    } else if (instruction.accesses.front().storage == Loop::kShared) {
+      found.push_back({instruction.chunk, step.turn});
+      ++worked;
+      // One ahead, unless the next turn is of a chunk that waits, or of those that are left.
+      const bool isLast = worked == turns * chunks, isLeft = worked > turns / stages * stages * chunks;
+      const bool nextWaits = !isLast && loop.program.chunkWaits[expected[worked].first];
+      if (receives) {
+        EXPECT_EQ(asked, worked + !(isLast || isLeft || nextWaits)) << worked;
+      }
+    }
+  }
+  EXPECT_EQ(found, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, Chunks,
+                         testing::Combine(testing::Values<int64_t>(2, 3, 4, 7, 8, 12), testing::Bool(),
+                                          testing::Values<int64_t>(2, 3, 4), testing::Values<int64_t>(2, 3)));
 
 // A message of one turn and the work of the next do not wait for each other.
 TEST_P(DoubleBuffers, MessagesGoBesideWork) {

@@ -170,6 +170,7 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     // The batch of a program is cut without any plan.
     options.compile.batchDimension = training.batchDimension;
     training.fixed.microbatches = 0;
+    training.fixed.chunks = 0;
     if (!training.batchDimension.empty() && options.compile.microbatches <= 1 && options.compile.devices == 0)
       fail("--batch-dim says what --microbatches, --devices and --plan-only cut: give one of them, too");
     if (isPricing)
@@ -356,8 +357,10 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   checkPasses(raw.passes, options);
   if (options.json && *phase != colossal::Phase::Plan)
     fail("--json does not go with --emit, which prints IR");
-  if (!options.planOnly)
+  if (!options.planOnly) {
     compile.microbatches = options.training.fixed.microbatches;
+    compile.chunks = options.training.fixed.chunks;
+  }
   interpretDevices(raw, isMeshGiven, options);
   interpretTraining(raw, isMeshGiven, options);
 }
@@ -498,6 +501,12 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
          "a step")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option(
+         "--chunks", options.training.fixed.chunks,
+         "parts of the model, which do not follow one another, that each pipeline stage holds: stages "
+         "wait less for one another, and send more; with --plan-only: fix them (schedules interleaved, "
+         "zb-v)")
+      ->check(CLI::Range(1, 1 << 10));
+  app.add_option(
       "--batch-dim", options.training.batchDimension,
       "name of the dimension that --microbatches and --plan-only cut (default: the first dimension of "
       "the inputs; without --plan-only: the one named batch, where there is one)");
@@ -574,8 +583,6 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   group->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
   group->add_option("--pipeline-schedule", training.fixed.schedule,
                     "fix the schedule: " + colossal::cost::scheduleNames());
-  group->add_option("--chunks", training.fixed.chunks, "fix the chunks of a stage (interleaved, zb-v)")
-      ->check(CLI::Range(1, 1 << 10));
   group
       ->add_option("--price", raw.prices,
                    "price the plan in this JSON file instead of searching; with a second file, compare them")

@@ -116,15 +116,21 @@ static json describeStages(const CompileResult &result) {
   json list = json::array();
   for (size_t s = 0; s < result.step.stages.size(); ++s) {
     const step::StageInfo &stage = result.step.stages[s];
-    json sends = json::array(), memory = json::object();
+    json sends = json::array(), memory = json::object(), chunks = json::array();
+    for (const step::ChunkInfo &chunk : stage.chunks)
+      chunks.push_back({{"operators", chunk.ops},
+                        {"first", chunk.first},
+                        {"last", chunk.last},
+                        {"searched_seconds", chunk.seconds}});
     for (const step::StageMessage &message : result.step.messages)
       if (message.from == static_cast<int64_t>(s))
         sends.push_back({{"name", message.name}, {"to", message.to}, {"bytes", message.bytes}});
     json entry = {{"first_rank", stage.firstRank},
                   {"ranks", stage.ranks},
                   {"operators", stage.ops},
-                  {"first", stage.first},
-                  {"last", stage.last},
+                  {"first", stage.chunks.front().first},
+                  {"last", stage.chunks.back().last},
+                  {"chunks", chunks},
                   {"parameter_bytes", stage.weightBytes},
                   {"searched_seconds", stage.seconds},
                   {"sends", sends}};
@@ -135,8 +141,10 @@ static json describeStages(const CompileResult &result) {
       entry["memory"] = memory;
       entry["passes"] = json::array();
       for (const StagePass &pass : result.stages[s].passes)
-        entry["passes"].push_back(
-            {{"microbatch", pass.microbatch}, {"begin_s", pass.begin}, {"end_s", pass.end}});
+        entry["passes"].push_back({{"microbatch", pass.microbatch},
+                                   {"chunk", pass.chunk},
+                                   {"begin_s", pass.begin},
+                                   {"end_s", pass.end}});
     }
     list.push_back(std::move(entry));
   }
@@ -166,6 +174,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
     bool fits = mesh.neededBytes == 0;
     meshes.push_back({{"mesh", mesh.mesh},
                       {"microbatches", mesh.microbatches},
+                      {"chunks", mesh.chunks},
                       {"fits", fits},
                       {"predicted_s", fits ? json(mesh.seconds) : json()},
                       {"predicted_runs_per_s", fits ? json(mesh.runsPerSecond) : json()},
@@ -179,6 +188,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                 {"model", options.compile.import.modelPath},
                 {"mesh", {{"axes", axes}, {"ranks", ranks}}},
                 {"microbatches", result.microbatches},
+                {"chunks", result.step.stages.empty() ? 1 : result.step.stages.front().chunks.size()},
                 {"target",
                  {{"name", options.compile.schedule.target->spelling()},
                   {"cpu", result.code.cpu},

@@ -203,7 +203,9 @@ static int compileModel(MLIRContext &context, Options &options) {
 
 /// What of the options does not fit their mesh, and what to do; or "".
 static std::string checkMesh(const CompileOptions &options, dist::MeshAttr mesh) {
-  if (std::string error = step::checkStagePins(options.layout.pins, mesh); !error.empty())
+  if (std::string error =
+          step::checkStagePins(options.layout.pins, mesh, std::max<int64_t>(1, options.chunks));
+      !error.empty())
     return error;
   const std::string &recipe = options.layout.recipe;
   if (dist::MeshAttr ofStage = step::getStageMesh(mesh)) {
@@ -236,16 +238,21 @@ static int run(Options &options) {
     return printParameters(context, options);
   if (options.planOnly)
     return planTraining(context, options);
+  dist::MeshAttr mesh;
   if (!options.compile.mesh.empty()) {
-    FailureOr<dist::MeshAttr> mesh = parseMesh(&context, options.compile.mesh);
-    if (failed(mesh) || failed(makeMesh(&context, options.compile)))
+    FailureOr<dist::MeshAttr> parsed = parseMesh(&context, options.compile.mesh);
+    if (failed(parsed) || failed(makeMesh(&context, options.compile)))
       return 2;
+    mesh = *parsed;
     // Axes of a mesh that is searched for a number of devices come beside those that are given.
-    if (std::string error = options.compile.devices ? "" : checkMesh(options.compile, *mesh);
-        !error.empty()) {
+    if (std::string error = options.compile.devices ? "" : checkMesh(options.compile, mesh); !error.empty()) {
       emitError(UnknownLoc::get(&context)) << error;
       return 2;
     }
+  }
+  if (std::string error = checkChunks(options.compile, mesh); !error.empty()) {
+    emitError(UnknownLoc::get(&context)) << error;
+    return 2;
   }
   if (std::string error = checkMicrobatches(&context, options.compile); !error.empty()) {
     emitError(UnknownLoc::get(&context)) << error;

@@ -53,6 +53,8 @@ static cl::opt<Objective> objective(
 static cl::opt<int64_t> microbatches("microbatches",
                                      cl::desc("cut the batch into so many parts, which run in a loop"),
                                      cl::init(1), cl::cat(category));
+static cl::opt<int64_t> chunks("chunks", cl::desc("parts of the model that each pipeline stage holds"),
+                               cl::init(1), cl::cat(category));
 static cl::opt<std::string> batchDimension("batch-dim",
                                            cl::desc("name of the dimension that --microbatches cuts"),
                                            cl::cat(category));
@@ -188,6 +190,9 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   if (microbatches < 1 || microbatches > (1 << 20))
     return complain("--microbatches " + llvm::Twine(microbatches) + " is not a number from 1 to 1048576");
   options.microbatches = microbatches.getNumOccurrences() > 0 ? microbatches : 0;
+  if (chunks < 1 || chunks > 1024)
+    return complain("--chunks " + llvm::Twine(chunks) + " is not a number from 1 to 1024");
+  options.chunks = chunks.getNumOccurrences() > 0 ? chunks : 0;
   options.objective = objective;
   options.batchDimension = batchDimension;
   if (!memory.empty()) {
@@ -269,7 +274,13 @@ importAsText(const CompileOptions &options, CompileResult &reported, DialectRegi
     llvm::errs() << "colossal-opt: warning: " << diagnostic << "\n";
     return success();
   });
-  if (std::string wrong = checkMicrobatches(&context, options); !wrong.empty()) {
+  FailureOr<dist::MeshAttr> mesh = dist::MeshAttr();
+  if (options.devices == 0 && failed(mesh = parseMesh(&context, options.mesh)))
+    return nullptr;
+  std::string wrong = checkChunks(options, *mesh);
+  if (wrong.empty())
+    wrong = checkMicrobatches(&context, options);
+  if (!wrong.empty()) {
     llvm::errs() << "colossal-opt: " << wrong << "\n";
     code = 2;
     return nullptr;

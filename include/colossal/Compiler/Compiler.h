@@ -57,6 +57,9 @@ struct CompileOptions {
   /// Equal parts of the batch that run one after the other (the last one padded, where it must be). 0: as
   /// many as the search finds best with `devices`, else 1.
   int64_t microbatches = 0;
+  /// Parts of the model that each pipeline stage has and that do not follow one another. 0: as many as the
+  /// search finds best with `devices`, else 1.
+  int64_t chunks = 0;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
   /// Given: a training step is made of the model, and compiled beside its evaluation.
@@ -91,11 +94,12 @@ struct TriedMesh {
   double runsPerSecond = 0; ///< predicted, of runs of all programs that follow one another
   uint64_t neededBytes = 0; ///< of a device, where it does not fit; 0: it does
   int64_t microbatches = 1; ///< that the batch was cut into
+  int64_t chunks = 1;       ///< of each stage
 };
 
 /// What a stage is predicted to do with one microbatch, from the beginning of a run on.
 struct StagePass {
-  int64_t microbatch = 0;
+  int64_t microbatch = 0, chunk = 0;
   double begin = 0, end = 0; ///< s
 };
 
@@ -153,6 +157,9 @@ mlir::FailureOr<dist::MeshAttr> makeMesh(mlir::MLIRContext *context, const Compi
 /// What of `microbatches` and `batchDimension` does not fit the inputs of the model as far as they are known
 /// before it is imported, and what to do; or "".
 std::string checkMicrobatches(mlir::MLIRContext *context, const CompileOptions &options);
+
+/// What of `chunks` does not go with the mesh, and what to do; or "".
+std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh);
 
 /// Where the mesh was searched: which one it is, the best of those that were tried, and what was left out;
 /// several lines.

@@ -54,6 +54,8 @@ struct PipelineProblem {
   std::vector<double> hopSeconds;
   /// The sending stage waits until they are handed over.
   bool transferBlocks = false;
+  /// There are no backward passes; of a schedule that does not cut them.
+  bool forwardOnly = false;
   /// Stages that share processors: entry b - 1 is how many times as long as `work` all work takes while b
   /// stages do some. Empty: each has its own. For schedules that do not cut the backward pass.
   std::vector<double> slowdown;

@@ -57,7 +57,8 @@ struct Instruction {
   llvm::SmallVector<int64_t> waits = {}; ///< events that must have been signalled; orderQueues fills these
   int64_t signals = 0;                   ///< the event that it signals; 0: none
   // Of the loop:
-  int64_t moment = 0; ///< its place among the instructions of one turn
+  int64_t chunk = 0;  ///< of the stage, to which it belongs
+  int64_t moment = 0; ///< its place among the instructions of one turn of all chunks
   int64_t turn = 0;   ///< which of the turns that a round makes, or of all where it stands behind the loop
   bool exceptLast = false; ///< not in the last round
 };
@@ -83,6 +84,10 @@ struct Program {
   std::vector<Instruction> body, rest, after;
   int64_t turns = 1, loopAxis = -1;
   int64_t turnsOfRound = 1;
+  /// Of a stage of a pipeline: how many stages there are, and for each of its chunks whether it receives from
+  /// this stage or a later one, so that nothing may be received for it ahead of time.
+  int64_t stages = 1;
+  std::vector<bool> chunkWaits = {false};
   int64_t getRounds() const { return turns / turnsOfRound; }
   std::vector<Binding> inputs, outputs;
 };

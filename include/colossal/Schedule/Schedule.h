@@ -31,6 +31,9 @@ using codegen::GeneratedCode;
 /// "elements", sizes = [batch, m, n, k], operations = those on single elements}. Attention has m queries, n
 /// keys and heads of width k. Not part of the plan.
 constexpr llvm::StringLiteral kWorkAttrName = "colossal.work";
+/// On each op of a stage's program with several chunks, the chunk that it belongs to; where it loops over
+/// microbatches, on those of its turns. Not part of the plan.
+constexpr llvm::StringLiteral kChunkAttrName = "colossal.chunk";
 
 /// Schedules, for the target of `options`, the partitioned functions of `module` (each a binding of the
 /// model's dimensions; `func.func`s of local tensors): appends

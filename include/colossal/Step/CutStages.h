@@ -21,6 +21,7 @@ namespace colossal::step {
 
 struct StepOptions {
   std::vector<std::string> pins; ///< "REGEX=stage:K"
+  int64_t chunks = 1;            ///< parts of the model that each stage has, which do not follow one another
   cost::Machine machine = cost::genericMachine();
   std::string machineText;  ///< what chooseMachine finds it by, for pipelines that are printed
   uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
@@ -30,16 +31,24 @@ struct StepOptions {
 struct StageMessage {
   std::string name; ///< of the tensor
   int64_t from = 0, to = 0;
-  uint64_t bytes = 0; ///< of the whole tensor
+  uint64_t bytes = 0;               ///< of the whole tensor
+  int64_t fromPart = 0, toPart = 0; ///< the same as stages where these have one chunk
+};
+
+/// One of the parts of the model that a stage has.
+struct ChunkInfo {
+  std::string first, last; ///< names of ops
+  unsigned ops = 0;        ///< without parameters and constants
+  double seconds = 0;      ///< predicted when it was cut, with what it receives
 };
 
 /// A stage as it was cut, in the program that takes longest.
 struct StageInfo {
   int64_t firstRank = 0, ranks = 1;
-  std::string first, last;  ///< names of ops
-  unsigned ops = 0;         ///< without parameters and constants
-  uint64_t weightBytes = 0; ///< of its parameters, whole
-  double seconds = 0;       ///< predicted when it was cut, with what it receives
+  std::vector<ChunkInfo> chunks; ///< in the model's order; one where no others were asked for
+  unsigned ops = 0;              ///< of all chunks
+  uint64_t weightBytes = 0;      ///< of its parameters, whole
+  double seconds = 0;            ///< of all chunks
 };
 
 struct StepReport {
@@ -52,8 +61,9 @@ struct StepReport {
 
 /// Whether a pin puts ops into a stage, rather than fixing a layout.
 bool isStagePin(llvm::StringRef pin);
-/// What is wrong with those of `pins` that put ops into stages, on that mesh, and what to do; or "".
-std::string checkStagePins(llvm::ArrayRef<std::string> pins, dist::MeshAttr mesh);
+/// What is wrong with those of `pins` that put ops into stages, on that mesh, and what to do; or "". The
+/// `chunks` of stages are numbered together, in the model's order.
+std::string checkStagePins(llvm::ArrayRef<std::string> pins, dist::MeshAttr mesh, int64_t chunks);
 
 /// The mesh of one stage where `mesh` has an axis `stage` of two or more: the other axes, or one of one rank.
 /// Null where it has none.

@@ -35,12 +35,17 @@ def CutStages : Pass<"colossal-cut-stages", "::mlir::ModuleOp"> {
     which the fewest bytes go. Several functions are cut alike: where the weights lie is decided for the one that takes
     longest.
 
-    Pins `REGEX=stage:K` put the ops whose ONNX names match into stage K. Pins against the flow of data are refused.
+    With `chunks=C` the model is cut into C times as many parts, dealt out to the stages in turn: of S stages, part p stands in
+    stage p mod S, as its chunk p / S. `dist.chunk` on a function's results, and on arguments that are received, says which.
+
+    Pins `REGEX=stage:K` put the ops whose ONNX names match into stage K, or, with chunks, into part K. Pins against the flow of
+    data are refused.
   }];
   let options = [
     ListOption<"pins", "pin", "std::string", "Stages that are fixed: REGEX=stage:K">,
     Option<"machine", "machine", "std::string", "\"\"", "Machine file or name">,
-    Option<"memory", "memory", "uint64_t", "0", "Bytes per device; 0: the machine's">
+    Option<"memory", "memory", "uint64_t", "0", "Bytes per device; 0: the machine's">,
+    Option<"chunks", "chunks", "int64_t", "1", "Parts of the model that each stage has">
   ];
   let dependentDialects = ["::colossal::dist::DistDialect", "::mlir::func::FuncDialect"];
 }

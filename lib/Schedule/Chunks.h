@@ -1,0 +1,25 @@
+//===- Chunks.h - the chunks of a stage's function --------------------------===//
+#ifndef COLOSSAL_LIB_SCHEDULE_CHUNKS_H
+#define COLOSSAL_LIB_SCHEDULE_CHUNKS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace colossal::schedule {
+
+using ChunkOfOp = llvm::DenseMap<mlir::Operation *, int64_t>;
+
+/// Which chunk of `function`, one of `chunks`, computes each op: that whose results need it, and of several
+/// the first. Those that no result needs are the first one's.
+ChunkOfOp findChunks(mlir::func::FuncOp function, int64_t chunks);
+
+/// Makes those of `ops`, which stand in `function`, that several chunks need anew for each but the first of
+/// them, so that the chunks have no such ops in common: what is computed in one chunk's turn is gone when
+/// another's comes.
+void separateChunks(mlir::func::FuncOp function, int64_t chunks,
+                    const llvm::DenseSet<mlir::Operation *> &ops);
+
+} // namespace colossal::schedule
+
+#endif // COLOSSAL_LIB_SCHEDULE_CHUNKS_H

@@ -1,0 +1,169 @@
+//===- StageChain.cpp - a function as a chain of units ----------------------===//
+#include "StageChain.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::step;
+
+double step::getBytes(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return static_cast<double>(tensor.getNumElements()) * getElementBytes(tensor.getElementType());
+}
+
+void Chain::findRoles(const layout::OpPrices &prices, MeshAttr mesh) {
+  const auto ranks = static_cast<double>(mesh.getNumRanks());
+  llvm::DenseMap<Operation *, double> again; // seconds to compute it with all that it needs
+  llvm::DenseSet<Operation *> readsParameter;
+  size_t inChain = 0;
+  for (bool allowsCheap : {true, false}) {
+    roles.clear();
+    inChain = 0;
+    for (Operation &op : function.front().without_terminator()) {
+      bool isFree = true, isCheap = allowsCheap, reads = isa<ParameterOp>(op);
+      double seconds = prices.seconds.lookup(&op);
+      for (Value operand : op.getOperands()) {
+        Operation *def = operand.getDefiningOp();
+        isFree &= def && roles.lookup(def) == Role::Free;
+        isCheap &= !def || roles.lookup(def) != Role::Chain;
+        reads |= def && readsParameter.contains(def);
+        seconds += def ? again.lookup(def) : 0;
+      }
+      if (reads)
+        readsParameter.insert(&op);
+      again[&op] = seconds;
+      double bytes = 0;
+      for (Value result : op.getResults())
+        bytes += getBytes(result.getType());
+      auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+      isCheap &= !reads && ruled && !ruled.isHeavy() && seconds <= prices.messageSeconds(bytes / ranks);
+      Role role = isFree ? Role::Free : isCheap ? Role::Cheap : Role::Chain;
+      roles[&op] = role;
+      inChain += role == Role::Chain;
+    }
+    if (inChain >= static_cast<size_t>(parts))
+      return;
+  }
+}
+
+LogicalResult Chain::bound(std::vector<StagePin> &pins, bool isOneOfMany) {
+  for (Operation &op : function.front().without_terminator()) {
+    Bounds &own = bounds[&op];
+    own.greatest = parts - 1;
+    std::vector<std::string> all = outline::getNames(op.getLoc());
+    all.push_back(names[&op]);
+    if (isOneOfMany)
+      all.push_back((names[&op] + "@" + function.getName()).str());
+    for (StagePin &pin : pins)
+      if (pin.name.matches(all)) { // the last one counts
+        pin.isUsed = true;
+        if (roles[&op] != Role::Chain)
+          continue;
+        isPinned = true;
+        own = {pin.part, pin.part, &pin, &pin, &op, &op};
+      }
+  }
+  for (Operation &op : function.front().without_terminator())
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && roles[def] == Role::Chain) {
+        const Bounds &before = bounds[def];
+        Bounds &own = bounds[&op];
+        if (before.least > own.least) {
+          if (before.least > own.greatest)
+            return emitError(own.greatestOp->getLoc())
+                   << "pin '" << before.leastPin->text << "' puts '" << names[before.leastOp]
+                   << "' into stage " << before.least << ", but '" << names[own.greatestOp]
+                   << "', which needs what it computes, is put into stage " << own.greatest << " by pin '"
+                   << own.greatestPin->text << "': data flows from stage to stage in their order";
+          own.least = before.least;
+          own.leastPin = before.leastPin;
+          own.leastOp = before.leastOp;
+        }
+      }
+  for (Operation &op : llvm::reverse(function.front().without_terminator()))
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && roles[def] == Role::Chain)
+        bounds[def].greatest = std::min(bounds[def].greatest, bounds[&op].greatest);
+  return success();
+}
+
+/// Units that pins keep in later stages come later; data flow keeps its order, as bounds never fall along it.
+void Chain::sort() {
+  for (Operation &op : function.front().without_terminator())
+    order.push_back(&op);
+  if (isPinned)
+    llvm::stable_sort(order, [&](Operation *a, Operation *b) {
+      auto key = [&](Operation *op) {
+        return roles[op] == Role::Chain ? std::pair(bounds[op].least, bounds[op].greatest) : std::pair(0, 0);
+      };
+      return key(a) < key(b);
+    });
+  llvm::copy_if(order, std::back_inserter(chain), [&](Operation *op) { return roles[op] == Role::Chain; });
+}
+
+void Chain::collectWeights(Operation *op, bool isPacked, Weights &weights, llvm::SetVector<unsigned> &found,
+                           llvm::DenseSet<Operation *> &seen) const {
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp();
+        def && roles.lookup(def) == Role::Free && seen.insert(def).second) {
+      if (auto parameter = dyn_cast<ParameterOp>(def))
+        found.insert(weights.get(parameter, isPacked));
+      else
+        collectWeights(def, isPacked, weights, found, seen);
+    }
+}
+
+LogicalResult Chain::read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ranks,
+                          const cost::Machine &machine, bool isOneOfMany, Weights &weights) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitError() << "expected a function of one block";
+  layout::OpPrices prices = layout::priceOps(function, mesh, ranks, machine);
+  findRoles(prices, mesh);
+  if (failed(bound(pins, isOneOfMany)))
+    return failure();
+  sort();
+  llvm::DenseMap<Operation *, size_t> places;
+  for (Operation *op : chain) {
+    places[op] = units.size();
+    CutUnit &unit = units.emplace_back();
+    unit.seconds = prices.seconds.lookup(op);
+    unit.least = bounds[op].least;
+    unit.greatest = bounds[op].greatest;
+    llvm::SetVector<unsigned> found;
+    llvm::DenseSet<Operation *> seen;
+    auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+    collectWeights(op, ruled && ruled.isHeavy(), weights, found, seen);
+    unit.weights.assign(found.begin(), found.end());
+  }
+  // In this order a unit stands before those that follow it.
+  for (size_t u = 1; u < units.size(); ++u)
+    units[u].least = std::max(units[u].least, units[u - 1].least);
+  for (size_t u = units.size(); u-- > 1;)
+    units[u - 1].greatest = std::min(units[u - 1].greatest, units[u].greatest);
+  crossingBytes.assign(units.size() + 1, 0);
+  crossingSeconds.assign(units.size() + 1, 0);
+  for (Operation *op : chain)
+    for (Value result : op->getResults()) {
+      size_t last = places[op];
+      for (Operation *user : result.getUsers())
+        if (auto place = places.find(user); place != places.end())
+          last = std::max(last, place->second);
+      double bytes = getBytes(result.getType());
+      double seconds = prices.messageSeconds(bytes / static_cast<double>(mesh.getNumRanks()));
+      for (size_t i = places[op] + 1; i <= last; ++i) {
+        crossingBytes[i] += bytes;
+        crossingSeconds[i] += seconds;
+      }
+    }
+  return success();
+}
+
+CutProblem Chain::makeProblem(const Weights &weights) const {
+  CutProblem problem;
+  problem.units = units;
+  problem.weightBytes = weights.bytes;
+  problem.crossingBytes = crossingBytes;
+  problem.crossingSeconds = crossingSeconds;
+  problem.stages = parts;
+  return problem;
+}
