@@ -183,7 +183,7 @@ std::string searchMesh(CompileOptions &options, int64_t devices, bool isMeshGive
     auto [name, size] = axis.split('=');
     return isNamed && name.trim() == kStageAxis && size.trim() != "1";
   });
-  if (isMeshGiven && ranks == devices && (!hasStages || options.microbatches > 0))
+  if (isMeshGiven && ranks == devices && (!hasStages || (options.microbatches > 0 && options.chunks > 0)))
     return ""; // there is nothing to search
   if (isMeshGiven && !isNamed)
     return given + ": the axes make " + std::to_string(ranks) +
@@ -288,9 +288,11 @@ private:
       return std::max<int64_t>(1, space.microbatches);
     return countFilled(space.rows, std::min(space.rows, kPartsOfStage * stages));
   }
-  /// Tries meshes `axes` of one number of stages, and then other microbatches on the best of them.
+  int64_t getFirstChunks(int64_t stages) const { return stages > 1 ? std::max<int64_t>(1, space.chunks) : 1; }
+  /// Tries meshes `axes` of one number of stages, and then other microbatches and chunks on the best of them.
   void searchStages(int64_t stages, const MeshSpace &inner, bool isNamed);
-  void searchParts(const TriedMesh &best);
+  TriedMesh searchParts(const TriedMesh &first);
+  void searchChunks(TriedMesh best);
   void shrinkActivations();
 
   static constexpr int64_t kPartsOfStage = 4;
@@ -318,19 +320,22 @@ static MeshAxes putIntoStages(MeshAxes axes, int64_t stages, const MeshAxes &fix
 void PipelineSearch::searchStages(int64_t stages, const MeshSpace &inner, bool isNamed) {
   const int64_t parts = getFirstParts(stages);
   std::vector<TriedMesh> found = searchAxes(inner, objective, [&](const MeshAxes &axes) {
-    return attempt(printMesh(isNamed ? axes : putIntoStages(axes, stages, inner.fixed)), parts);
+    return attempt(printMesh(isNamed ? axes : putIntoStages(axes, stages, inner.fixed)), parts,
+                   getFirstChunks(stages));
   });
   tried.insert(tried.end(), found.begin(), found.end());
-  if (found.empty() || !mayChoose(stages))
+  if (found.empty() || stages == 1 || objective != Objective::Latency)
     return;
   rankMeshes(found, objective);
-  searchParts(found.front());
+  const TriedMesh best = mayChoose(stages) ? searchParts(found.front()) : found.front();
+  if (space.chunks == 0)
+    searchChunks(best);
 }
 
-void PipelineSearch::searchParts(const TriedMesh &first) {
+TriedMesh PipelineSearch::searchParts(const TriedMesh &first) {
   TriedMesh best = first;
   auto step = [&](int64_t parts) {
-    tried.push_back(attempt(best.mesh, parts));
+    tried.push_back(attempt(best.mesh, parts, best.chunks));
     const bool isGain = isBetter(tried.back(), best, objective);
     if (isGain)
       best = tried.back();
@@ -343,6 +348,19 @@ void PipelineSearch::searchParts(const TriedMesh &first) {
   if (best.microbatches == first.microbatches)
     while (fewer() < best.microbatches && step(fewer()))
       ;
+  return best;
+}
+
+void PipelineSearch::searchChunks(TriedMesh best) {
+  // With one microbatch a run goes through the parts one after the other, whoever has them.
+  if (best.microbatches == 1)
+    return;
+  for (bool isGain = true; isGain && best.isPossible;) {
+    tried.push_back(attempt(best.mesh, best.microbatches, 2 * best.chunks));
+    isGain = isBetter(tried.back(), best, objective);
+    if (isGain)
+      best = tried.back();
+  }
 }
 
 void PipelineSearch::shrinkActivations() {
@@ -358,7 +376,7 @@ void PipelineSearch::shrinkActivations() {
     const int64_t filled = countFilled(space.rows, std::min(space.rows, parts));
     bool isEnough = filled == space.rows;
     for (const TriedMesh &mesh : least) {
-      tried.push_back(attempt(mesh.mesh, filled));
+      tried.push_back(attempt(mesh.mesh, filled, 1));
       isEnough |= tried.back().isPossible && tried.back().neededBytes == 0;
     }
     if (isEnough)

@@ -38,9 +38,10 @@ struct MeshSpace {
   /// Rows of the batch that microbatches may share; 1: it is not cut.
   int64_t rows = 1;
   int64_t microbatches = 0; ///< of all meshes, where they are given; else 0
+  int64_t chunks = 0;       ///< of all stages, where they are given; else 0
 };
 
-using TryMesh = std::function<TriedMesh(const std::string &mesh, int64_t microbatches)>;
+using TryMesh = std::function<TriedMesh(const std::string &mesh, int64_t microbatches, int64_t chunks)>;
 
 /// Tries meshes of all devices, first those without stages:
 ///
@@ -52,8 +53,8 @@ using TryMesh = std::function<TriedMesh(const std::string &mesh, int64_t microba
 /// - Then stages: every number of them that divides the devices that are left, with meshes for each stage in
 ///   the same way, of two axes, and more where the second made a difference.
 /// - Where one run is to be short, stages work on microbatches, first four for each stage, or a row in each:
-///   of the best mesh of each number of stages more and fewer are tried, as long as that helps. Where runs
-///   overlap, they need none.
+///   of the best mesh of each number of stages more and fewer are tried, as long as that helps, and then
+///   stages of two, four, ... chunks, in the same way. Where runs overlap, they need neither.
 /// - Where nothing fits, the two meshes without stages that need the least are tried with microbatches, whose
 ///   activations are smaller.
 ///

@@ -64,6 +64,7 @@ static FailureOr<MeshSpace> getMeshSpace(const Imported &imported, const Compile
   constexpr int64_t kMostStages = 16;
   space.mostStages = options.training ? 1 : kMostStages; // steps have no stages yet
   space.microbatches = options.microbatches;
+  space.chunks = options.chunks;
   if (options.microbatches == 0 && options.training)
     space.rows = options.training->globalBatch; // what cannot be cut is refused when it is tried
   else if (options.microbatches == 0)
@@ -96,13 +97,15 @@ FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const Comp
   // Of a plan for a host more is known than the search sees: what is copied, and how kernels are cut.
   const bool isHost = machine.host && layout::describeForeignTimes(machine).empty();
   std::optional<Diagnostic> complaint;
-  auto attempt = [&](const std::string &mesh, int64_t microbatches, bool keepsTrying) {
+  auto attempt = [&](const std::string &mesh, int64_t microbatches, int64_t chunks, bool keepsTrying) {
     if (options.progress)
       options.progress("mesh " + mesh +
-                       (microbatches > 1 ? " in " + std::to_string(microbatches) + " microbatches" : ""));
+                       (microbatches > 1 ? " in " + std::to_string(microbatches) + " microbatches" : "") +
+                       (chunks > 1 ? " and " + std::to_string(chunks) + " chunks of a stage" : ""));
     CompileOptions other = options;
     other.mesh = mesh;
     other.microbatches = microbatches;
+    other.chunks = chunks;
     Trial trial = tryWithin(imported, other, isHost || limit ? Phase::Plan : Phase::Search, limit,
                             [&] { return keepsTrying; });
     if (!trial.needed && trial.complaint && !complaint)
@@ -112,11 +115,12 @@ FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const Comp
                      trial.seconds,
                      trial.interval > 0 ? 1 / trial.interval : 0,
                      trial.needed.value_or(0),
-                     microbatches};
+                     microbatches,
+                     chunks};
   };
-  std::vector<TriedMesh> tried =
-      searchMeshes(*space, options.objective, [&](const std::string &mesh, int64_t microbatches) {
-        return attempt(mesh, microbatches, false);
+  std::vector<TriedMesh> tried = searchMeshes(
+      *space, options.objective, [&](const std::string &mesh, int64_t microbatches, int64_t chunks) {
+        return attempt(mesh, microbatches, chunks, false);
       });
   llvm::erase_if(tried, [](const TriedMesh &mesh) { return !mesh.isPossible; });
   if (tried.empty())
@@ -136,7 +140,7 @@ FailureOr<std::vector<TriedMesh>> tryMeshes(const Imported &imported, const Comp
   llvm::stable_sort(order, [&](size_t a, size_t b) { return takes(tried[a]) < takes(tried[b]); });
   for (size_t i : order)
     if (takes(tried[i]) < enough) {
-      tried[i] = attempt(tried[i].mesh, tried[i].microbatches, true);
+      tried[i] = attempt(tried[i].mesh, tried[i].microbatches, tried[i].chunks, true);
       if (tried[i].neededBytes == 0)
         enough = std::min(enough, takes(tried[i]));
     }

@@ -14,8 +14,9 @@ namespace {
 std::vector<std::string> tryAll(const MeshSpace &space,
                                 const std::function<double(const std::string &)> &secondsOf) {
   std::vector<std::string> tried;
-  searchMeshes(space, Objective::Latency, [&](const std::string &mesh, int64_t microbatches) {
+  searchMeshes(space, Objective::Latency, [&](const std::string &mesh, int64_t microbatches, int64_t chunks) {
     EXPECT_EQ(microbatches, 1);
+    EXPECT_EQ(chunks, 1);
     tried.push_back(mesh);
     double seconds = secondsOf(mesh);
     return TriedMesh{mesh, seconds >= 0, seconds, 1 / seconds, seconds > 1e6 ? uint64_t(seconds) : 0};
@@ -95,18 +96,24 @@ TEST(MeshSearch, LayoutsOfThePapersHaveTheirAxes) {
 }
 
 /// A pipeline without any other cost: so much longer than all devices at once would take does it take to fill
-/// and drain it; each part of the batch costs `perPart` beside that.
-std::vector<std::string> tryPipelines(MeshSpace space, Objective objective, double perPart) {
+/// and drain it, less with more chunks; each part of the batch costs `perPart` beside that, and each chunk of
+/// it `perChunk`.
+std::vector<std::string> tryPipelines(MeshSpace space, Objective objective, double perPart,
+                                      double perChunk = 1) {
   space.mostStages = 16;
   std::vector<std::string> tried;
-  searchMeshes(space, objective, [&](const std::string &mesh, int64_t parts) {
-    tried.push_back(mesh + (parts > 1 ? "/" + std::to_string(parts) : ""));
+  searchMeshes(space, objective, [&](const std::string &mesh, int64_t parts, int64_t chunks) {
+    if (perChunk >= 1 && chunks > 1)
+      return TriedMesh{mesh, false};
+    tried.push_back(mesh + (parts > 1 ? "/" + std::to_string(parts) : "") +
+                    (chunks > 1 ? "*" + std::to_string(chunks) : ""));
     double stages = 1;
     if (size_t at = mesh.find("stage="); at != std::string::npos)
       stages = std::stod(mesh.substr(at + 6));
     const auto count = static_cast<double>(parts);
-    const double seconds = (count + stages - 1) / count + perPart * count;
-    return TriedMesh{mesh, true, seconds, 1 / seconds, 0, parts};
+    const double seconds = (count + (stages - 1) / static_cast<double>(chunks)) / count + perPart * count +
+                           perChunk * count * static_cast<double>(chunks - 1);
+    return TriedMesh{mesh, true, seconds, 1 / seconds, 0, parts, chunks};
   });
   return tried;
 }
@@ -158,11 +165,30 @@ TEST(MeshSearch, Microbatches) {
   EXPECT_EQ(tryPipelines(space, Objective::Latency, 0), (Meshes{"stage=2/2", "stage=2"}));
 }
 
+TEST(MeshSearch, Chunks) {
+  MeshSpace space = of(2);
+  space.rows = 8;
+  // Twice as many as long as that helps.
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.02, 0.001),
+            (Meshes{"2", "stage=2/8", "stage=2/4", "stage=2/8*2", "stage=2/8*4", "stage=2/8*8"}));
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.02, 0.1),
+            (Meshes{"2", "stage=2/8", "stage=2/4", "stage=2/8*2"}));
+  space.microbatches = 4;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.02, 0.1), (Meshes{"2/4", "stage=2/4", "stage=2/4*2"}))
+      << "also where the microbatches are given";
+  space.chunks = 3;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.02, 0.1), (Meshes{"2/4", "stage=2/4*3"}));
+  space.microbatches = 1;
+  space.chunks = 0;
+  EXPECT_EQ(tryPipelines(space, Objective::Latency, 0.02, 0.1), (Meshes{"2", "stage=2"}))
+      << "no chunk would wait less";
+}
+
 TEST(MeshSearch, MicrobatchesShrinkWhatDoesNotFit) {
   MeshSpace space = of(4);
   space.rows = 8;
   std::vector<std::string> tried;
-  searchMeshes(space, Objective::Throughput, [&](const std::string &mesh, int64_t parts) {
+  searchMeshes(space, Objective::Throughput, [&](const std::string &mesh, int64_t parts, int64_t) {
     tried.push_back(mesh + "/" + std::to_string(parts));
     const uint64_t bytes = 100 / static_cast<uint64_t>(parts) + (mesh == "4" ? 1 : 0);
     return TriedMesh{mesh, true, 1, 1, bytes > 25 ? bytes : 0, parts};
