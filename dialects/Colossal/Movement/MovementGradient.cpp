@@ -117,12 +117,12 @@ LogicalResult PadOp::buildGradient(GradientBuilder &gradient) {
     inside = ops.pad(g, low, shapeOf(getInput()));
   gradient.add(0, inside);
   if (getValue() && gradient.wants(1)) {
-    auto sum = [&](Value of) {
-      SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(shapeOf(of).size()));
-      return ops.reshape(ops.reduce(ReduceKind::Sum, of, axes), shapeOf(getValue()));
-    };
-    Value all = sum(g);
-    gradient.add(1, ops.sub(all, sum(inside)));
+    // Summed where the value stands: a difference of sums would lose it among the others.
+    Value ones = ops.fill(RankedTensorType::get(shapeOf(getInput()), elementTypeOf(g)), 1);
+    Value isInside = ops.compare(ElementwiseKind::Greater, ops.pad(ones, getLow(), shapeOf(g)), 0);
+    SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(shapeOf(g).size()));
+    Value sum = ops.reduce(ReduceKind::Sum, ops.dropWhere(isInside, g), axes);
+    gradient.add(1, ops.reshape(sum, shapeOf(getValue())));
   }
   return success();
 }
