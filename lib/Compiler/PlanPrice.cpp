@@ -167,11 +167,10 @@ static PlanPrice priceBody(Block &body, bool isOfTurns, const InstructionPricing
       Operation *function = symbols.lookup(call.getCallee());
       auto known = functions.find(function);
       if (known == functions.end())
-        known =
-            functions
-                .try_emplace(function, priceBody(function->getRegion(0).front(), false, pricing, symbols,
-                                                 functions))
-                .first;
+        known = functions
+                    .try_emplace(function, priceBody(function->getRegion(0).front(), false, pricing, symbols,
+                                                     functions))
+                    .first;
       own = known->second;
       sum = nullptr;
     } else {

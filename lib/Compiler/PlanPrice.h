@@ -20,7 +20,7 @@ namespace colossal {
 /// Seconds of one run of a program on one rank, every rank doing the same.
 struct PlanPrice {
   double computing = 0, moving = 0, communicating = 0; ///< kernels, copies, collectives and what it sends
-  double sending = 0; ///< part of the latter: to other stages
+  double sending = 0;                                  ///< part of the latter: to other stages
   /// Part of all of that, and part of this what it sends to other stages.
   struct Chunk {
     double seconds = 0, sending = 0;

@@ -415,8 +415,8 @@ LogicalResult FunctionLowering::lowerChunk(int64_t chunk, Phase phase) {
   const bool ofTurns = phase == Phase::Turn;
   SmallVector<Operation *> ops;
   for (Operation &op : state.function.getBody().front())
-    if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) &&
-        phaseOf(&op) == phase && chunkOf.lookup(&op) == chunk && !state.run.isLoadable(op.getResult(0)))
+    if (op.getNumResults() && isa<RankedTensorType>(op.getResult(0).getType()) && phaseOf(&op) == phase &&
+        chunkOf.lookup(&op) == chunk && !state.run.isLoadable(op.getResult(0)))
       ops.push_back(&op);
   std::vector<Instruction> &made = state.run.instructions();
   const size_t before = made.size();

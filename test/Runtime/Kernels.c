@@ -91,8 +91,8 @@ static float squareRoot(float x) {
   return root;
 }
 
-// Stochastic gradient descent with momentum. buffers: gradient, sum of squares of all of it, step values (lr, momentum,
-// weight decay, clip), w, momentum, norm.
+// Stochastic gradient descent with momentum. buffers: gradient, sum of squares of all of it, step values (lr,
+// momentum, weight decay, clip), w, momentum, norm.
 void update(void *const *buffers, const int64_t *params, int64_t begin, int64_t end) {
   const float *gradient = buffers[0], *values = buffers[2];
   float *w = buffers[3], *momentum = buffers[4], *norm = buffers[5];

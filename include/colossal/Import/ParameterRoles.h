@@ -1,7 +1,7 @@
 //===- ParameterRoles.h - what is known of a parameter by how it is read -----===//
 //
-// Attributes of `colossal.parameter`, and one of the function, that training asks for; nothing else depends on
-// them.
+// Attributes of `colossal.parameter`, and one of the function, that training asks for; nothing else depends
+// on them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_IMPORT_PARAMETERROLES_H
