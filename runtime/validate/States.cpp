@@ -75,6 +75,8 @@ Status Checker::checkStateBindings(int program,
   for (const plan::Program &each : plan.programs())
     if (each.role() == plan::Program::SAVE)
       other = &each;
+  if (other == nullptr || other->outputs_size() != plan.states_size())
+    return invalid("the program that saves states does not save each of them");
   for (int i = 0; i < bindings.size(); ++i) {
     const plan::Binding &binding = bindings.Get(i), &saved = other->outputs(i);
     if (binding.name() != plan.states(i).name())

@@ -112,6 +112,12 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"slotOfNoSlot", [](plan::Plan &p) { p.mutable_states(1)->clear_slot(); }, "says which it is"},
         Rule{"fewer", [](plan::Plan &p) { p.mutable_programs(4)->mutable_inputs()->RemoveLast(); },
              "it has 1 tensors, and there are 2 states"},
+        Rule{"restoresMoreThanIsSaved",
+             [](plan::Plan &p) {
+               p.mutable_programs(3)->mutable_outputs()->RemoveLast();
+               p.mutable_programs()->SwapElements(3, 4);
+             },
+             "does not save each of them"},
         Rule{"order", [](plan::Plan &p) { p.mutable_programs(4)->mutable_inputs()->SwapElements(0, 1); },
              "tensor 0 is 'w#momentum_buffer'"},
         Rule{"arena", [](plan::Plan &p) { p.mutable_arenas(3)->set_life(plan::Arena::ACTIVATIONS); },

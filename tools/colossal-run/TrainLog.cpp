@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ std::string format(const char *pattern, double value) {
 }
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<uint64_t>(std::max(0.0, seconds) + 0.5);
+  const auto whole = static_cast<uint64_t>(std::llround(std::max(0.0, seconds)));
   char text[64];
   if (whole >= 3600)
     std::snprintf(text, sizeof text, "%llu:%02llu:%02llu", static_cast<unsigned long long>(whole / 3600),

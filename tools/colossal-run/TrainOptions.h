@@ -13,7 +13,7 @@
 
 namespace CLI {
 class App;
-}
+} // namespace CLI
 
 namespace colossal::runtime {
 
