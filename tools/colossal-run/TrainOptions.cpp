@@ -21,6 +21,11 @@ constexpr const char *closing =
     "  8    the loss is no number (--stop-on-nan)\n"
     "  130  ended by Ctrl-C, after a whole step";
 
+/// Steps, or how many of something: CLI11's own check of positive numbers tells the greatest double.
+CLI::Range isCount() {
+  return {1u, 1000000000u};
+}
+
 /// The name of a member in a checkpoint, and the member.
 template <class Visit>
 void visitOptions(TrainOptions &options, Visit visit) {
@@ -87,21 +92,20 @@ void addDataOptions(CLI::App &app, TrainOptions &options) {
   group
       .add_option("--evaluate-every", options.evaluateEvery,
                   "Evaluate after each so many steps (default: after the last)")
-      ->check(CLI::PositiveNumber);
+      ->check(isCount());
 }
 
 void addRunOptions(CLI::App &app, TrainOptions &options) {
   app.add_option("--steps", options.steps, "The step to end with; counted from 1 through all resumes")
-      ->check(CLI::PositiveNumber);
+      ->check(isCount());
   app.add_option("--log", options.log, "Write a JSON object for each step to this file, one a line");
   app.add_option("--tensorboard", options.tensorboard, "Write events for TensorBoard into this folder");
   app.add_option(
       "--checkpoint", options.checkpoint,
       "Save into this folder, each time in a folder step-N of its own: after the last step, and every "
       "--every steps");
-  app.add_option("--every", options.every, "Steps between checkpoints")->check(CLI::PositiveNumber);
-  app.add_option("--keep", options.keep, "Checkpoints to keep, the newest (default: all)")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--every", options.every, "Steps between checkpoints")->check(isCount());
+  app.add_option("--keep", options.keep, "Checkpoints to keep, the newest (default: all)")->check(isCount());
   app.add_option("--resume", options.resume,
                  "Go on from a checkpoint: such a folder's newest, or one folder step-N; of any mesh");
   app.add_flag("--stop-on-nan", options.stopOnNan, "End where the loss is no number");
