@@ -56,13 +56,13 @@ void launch(plan::Program &program, uint32_t kernel, std::vector<plan::BufferRef
 
 } // namespace
 
-PlanBuilder trainingPlan(uint32_t a, uint32_t b) {
+PlanBuilder trainingPlan(uint32_t a, uint32_t b, const std::string &weights) {
   PlanBuilder builder({a, b});
   plan::Arena &arena = *builder.plan.add_arenas();
   arena = builder.plan.arenas(0);
   arena.set_name("states");
   arena.set_life(plan::Arena::STATE);
-  builder.plan.add_files()->set_path("w.bin");
+  builder.plan.add_files()->set_path(weights);
   builder.plan.mutable_files(0)->set_bytes(4 * cols);
   plan::Parameter &parameter = *builder.plan.add_parameters();
   parameter.set_name("w");
@@ -157,11 +157,10 @@ PlanBuilder trainingPlan(uint32_t a, uint32_t b) {
   return builder;
 }
 
-void writeTrainingWeights(const std::string &folder) {
+void writeTrainingWeights(const std::string &file) {
   std::vector<float> w(cols);
   std::iota(w.begin(), w.end(), 1.0f);
-  std::ofstream(folder + "/w.bin", std::ios::binary)
-      .write(reinterpret_cast<const char *>(w.data()), 4 * cols);
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(w.data()), 4 * cols);
 }
 
 } // namespace colossal::runtime

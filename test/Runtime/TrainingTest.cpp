@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <unistd.h>
 
 using namespace colossal;
 using namespace colossal::runtime;
@@ -75,12 +76,13 @@ std::vector<double> expectedLosses(int steps) {
 }
 
 std::unique_ptr<Session> openTraining(uint32_t a, uint32_t b) {
-  PlanBuilder builder = trainingPlan(a, b);
-  const std::string file = builder.path("training.cplan");
-  writeTrainingWeights(file.substr(0, file.rfind('/')));
+  // A name of this process's own: other tests write their weights into the same folder at the same time.
+  const std::string weights = PlanBuilder({1}).path("weights.bin");
+  writeTrainingWeights(weights);
   std::unique_ptr<Session> session;
-  Status status = builder.open(session);
+  Status status = trainingPlan(a, b, weights.substr(weights.rfind('/') + 1)).open(session);
   EXPECT_TRUE(status.ok()) << status.describe();
+  ::unlink(weights.c_str());
   return session;
 }
 

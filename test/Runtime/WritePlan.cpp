@@ -106,7 +106,7 @@ int writeContraction(const std::string &file) {
 
 int writeTraining(const std::string &file, uint32_t a, uint32_t b) {
   const size_t slash = file.rfind('/');
-  writeTrainingWeights(slash == std::string::npos ? "." : file.substr(0, slash));
+  writeTrainingWeights(file.substr(0, slash + 1) + "w.bin");
   PlanBuilder builder = trainingPlan(a, b);
   Status status = builder.validate();
   if (status.ok())
