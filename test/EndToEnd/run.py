@@ -7,9 +7,10 @@
                                                        the papers and one mesh with stages
     run.py --build build --models gpt2 --meshes 2x2    a selection
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
+    run.py --build build --device cpu discrete         each plan on the one, then on the other
     run.py --build build --device cuda                 for GPUs, on emulated ones, a process for each rank, over NCCL
 
-A row of the table is one plan: compiled for one case on one mesh, then run. The error is the largest absolute
+A row of the table is one plan on one device: compiled for one case on one mesh, then run. The error is the largest absolute
 difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
 f16) a row fails. This script computes it from the outputs that colossal-run wrote, and colossal-run's own --expect must
 agree.
@@ -68,7 +69,7 @@ STAGES = ["stage=2", "stage=3", "stage=4", "stage=2,model=2", "data=2,stage=2,mo
 MICROBATCHES = ["microbatches-2", "microbatches-3"]
 
 Job = collections.namedtuple("Job", "model case mesh comm layout pins")
-Row = collections.namedtuple("Row", "job status error compile_seconds seconds detail")
+Row = collections.namedtuple("Row", "job device status error compile_seconds seconds detail")
 
 
 def ranks_of(mesh):
@@ -132,54 +133,58 @@ def mpi_environment(scratch):
 
 
 def run_job(job, arguments):
-    begin, compiled = time.monotonic(), None
-
-    def row(status, error=None, detail=""):
-        end = time.monotonic()
-        return Row(job, status, error, (compiled or end) - begin, end - begin, detail)
-
+    """Compiles a plan, and runs it on each device: a row for each of these."""
+    begin = time.monotonic()
     case = arguments.folder / job.model / job.case
     inputs, expected = np.load(case / "inputs.npz"), np.load(case / "outputs.npz")
-    tolerance = HALF_TOLERANCE if any(expected[name].dtype == np.float16 for name in expected.files) else TOLERANCE
     with tempfile.TemporaryDirectory(prefix="colossal-") as scratch:
-        plan, outputs = f"{scratch}/model.cplan", f"{scratch}/outputs.npz"
+        plan = f"{scratch}/model.cplan"
         pins = [item for pin in job.pins for item in ("--pin", pin)]
         if job.layout.startswith("paper-"):
             pins += ["--layout", job.layout.removeprefix("paper-")]
         if job.layout in MICROBATCHES:
             pins += ["--microbatches", job.layout.removeprefix("microbatches-")]
-        binaries = arguments.build / "bin"
-        target = ["--target", "cuda:sm_90"] if arguments.device == "cuda" else []
-        code, text = call([str(binaries / "colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh, "-q",
-                           *bindings(job.model, inputs, arguments.folder), *pins, *target, "-o", plan], arguments.timeout)
-        if code:
-            return row("compile", detail=f"exit {code}: {brief(text)}")
-        compiled = time.monotonic()
-        program = "colossal-run-on-test-devices" if arguments.device == "discrete" else "colossal-run"
-        processes = ranks_of(job.mesh) if job.comm == "nccl" else 1
-        emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), str(processes)] if arguments.device == "cuda" else []
-        run = [*emulated, str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
-               "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(tolerance)]
-        environment = dict(os.environ)
-        if job.comm == "mpi":
-            run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
-            environment = mpi_environment(scratch)
-        environment["COLOSSAL_TEST_DEVICE"] = arguments.device
-        code, text = call(run, arguments.timeout, environment)
-        if not os.path.exists(outputs):
-            return row("run", detail=f"exit {code}: {brief(text)}")
-        found, worst, detail = np.load(outputs), 0.0, ""
-        if sorted(found.files) != sorted(expected.files):
-            return row("wrong", detail=f"outputs {found.files}, expected {expected.files}")
-        for name in expected.files:
-            error, why = relative_error(found[name], expected[name])
-            if not error <= worst:
-                worst, detail = error, f"{name} {why}"
-        if worst > tolerance:
-            return row("wrong", worst, detail)
-        if code:
-            return row("run", worst, f"outputs are right, but exit {code}: {brief(text)}")
-        return row("ok", worst)
+        target = ["--target", "cuda:sm_90"] if arguments.device == ["cuda"] else []
+        code, text = call([str(arguments.build / "bin/colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh,
+                           "-q", *bindings(job.model, inputs, arguments.folder), *pins, *target, "-o", plan], arguments.timeout)
+        compiled = time.monotonic() - begin
+        rows = []
+        for device in arguments.device:
+            begin = time.monotonic()
+            result = ("compile", None, f"exit {code}: {brief(text)}") if code else run_plan(plan, job, device, expected, arguments, scratch)
+            rows.append(Row(job, device, *result[:2], compiled, time.monotonic() - begin, result[2]))
+        return rows
+
+
+def run_plan(plan, job, device, expected, arguments, scratch):
+    """Runs a plan; (status, error, detail)."""
+    case, binaries, outputs = arguments.folder / job.model / job.case, arguments.build / "bin", f"{scratch}/{device}.npz"
+    tolerance = HALF_TOLERANCE if any(expected[name].dtype == np.float16 for name in expected.files) else TOLERANCE
+    program = "colossal-run-on-test-devices" if device == "discrete" else "colossal-run"
+    processes = ranks_of(job.mesh) if job.comm == "nccl" else 1
+    emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), str(processes)] if device == "cuda" else []
+    run = [*emulated, str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
+           "--output", outputs, "--expect", str(case / "outputs.npz"), "--rtol", str(tolerance)]
+    environment = dict(os.environ)
+    if job.comm == "mpi":
+        run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
+        environment = mpi_environment(scratch)
+    environment["COLOSSAL_TEST_DEVICE"] = device
+    code, text = call(run, arguments.timeout, environment)
+    if not os.path.exists(outputs):
+        return "run", None, f"exit {code}: {brief(text)}"
+    found, worst, detail = np.load(outputs), 0.0, ""
+    if sorted(found.files) != sorted(expected.files):
+        return "wrong", None, f"outputs {found.files}, expected {expected.files}"
+    for name in expected.files:
+        error, why = relative_error(found[name], expected[name])
+        if not error <= worst:
+            worst, detail = error, f"{name} {why}"
+    if worst > tolerance:
+        return "wrong", worst, detail
+    if code:
+        return "run", worst, f"outputs are right, but exit {code}: {brief(text)}"
+    return "ok", worst, ""
 
 
 def cases_of(folder, model):
@@ -213,7 +218,7 @@ def jobs_of(arguments):
                        for mesh in ("1", "2", "data=2", "data=2,model=2", "2x2x2")]
             chosen += [(middle, mesh, "mpi", parts) for parts in MICROBATCHES for mesh in ("data=2,model=2", "stage=3", "stage=2,model=2")]
             chosen += [(middle, mesh, "local", parts) for parts in MICROBATCHES for mesh in STAGES]
-        if arguments.device == "cuda":
+        if arguments.device == ["cuda"]:
             # A process for each GPU, except where one is enough.
             chosen = [(case, mesh, "nccl" if ranks_of(mesh) > 1 else "local", layout) for case, mesh, comm, layout in chosen]
             if arguments.fast:
@@ -238,9 +243,9 @@ def main():
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--meshes", nargs="+")
     parser.add_argument("--comm", choices=["local", "mpi", "nccl"])
-    parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], default="cpu",
-                        help="cuda: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the host "
-                             "cannot touch, in the CPU's place (docs/AddingADevice.md)")
+    parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], nargs="+", default=["cpu"],
+                        help="cuda, by itself: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the "
+                             "host cannot touch, in the CPU's place (docs/AddingADevice.md)")
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES), *MICROBATCHES], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -248,27 +253,34 @@ def main():
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one command")
     parser.add_argument("--report", type=pathlib.Path, help="write the table as Markdown")
     arguments = parser.parse_args()
+    if "cuda" in arguments.device and arguments.device != ["cuda"]:
+        parser.error("--device cuda: plans for GPUs run on nothing else")
     part, parts = arguments.part
     if not 1 <= part <= parts:
         parser.error("--part: parts are numbered from 1 to their number")
     jobs = list(jobs_of(arguments))[part - 1::parts]
     if not jobs:
         sys.exit("nothing matches the selection")
+    rows = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = []
-        for row in pool.map(lambda job: run_job(job, arguments), jobs):
-            rows.append(row)
-            error = "" if row.error is None else f"{row.error:.1e}"
-            print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.job.layout:12} {row.status:8} {error:8} {row.compile_seconds:6.1f} + {row.seconds - row.compile_seconds:4.1f} s  {row.detail}",
-                  flush=True)
-    failed = [row for row in rows if row.status != "ok"]
+        for of_job in pool.map(lambda job: run_job(job, arguments), jobs):
+            for row in of_job:
+                rows.append(row)
+                error = "" if row.error is None else f"{row.error:.1e}"
+                print(f"{row.job.model:12} {row.job.case:14} {row.job.mesh:6} {row.job.comm:6} {row.job.layout:12} {row.device:8} {row.status:8} "
+                      f"{error:8} {row.compile_seconds:6.1f} + {row.seconds:4.1f} s  {row.detail}", flush=True)
     if arguments.report:
         lines = ["| model | case | mesh | communicator | layout | result | error |", "|---|---|---|---|---|---|---|"]
         lines += [f"| {r.job.model} | {r.job.case} | {r.job.mesh} | {r.job.comm} | {r.job.layout} | {r.status} |"
-                  f" {'' if r.error is None else f'{r.error:.1e}'} |" for r in rows]
+                  f" {'' if r.error is None else f'{r.error:.1e}'} |" for r in rows if r.device == arguments.device[0]]
         arguments.report.write_text("\n".join(lines) + "\n")
-    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed else 0
+    wrong = False
+    for device in arguments.device:
+        statuses = [row.status for row in rows if row.device == device]
+        wrong |= any(status != "ok" for status in statuses)
+        name = f"{device}: " if len(arguments.device) > 1 else ""
+        print(f"{name}{statuses.count('ok')} passed, {len(statuses) - statuses.count('ok')} failed")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
