@@ -319,6 +319,8 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   predictSearchedStages(options, result);
   if (result.microbatches > 1)
     result.layout.summary += "microbatches: " + std::to_string(result.microbatches) + "\n";
+  if (result.recompute != Recompute::None)
+    result.layout.summary += "recompute: " + describe(result.recompute).str() + "\n";
   describeStages(result);
   if (last != Phase::Plan)
     return success();

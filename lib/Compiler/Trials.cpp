@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace colossal {
 
-LogicalResult compileWithin(const Imported &imported, const CompileOptions &options, Phase last,
-                            const std::function<bool()> &spend, CompileResult &result) {
+static LogicalResult compileAsAsked(const Imported &imported, const CompileOptions &options, Phase last,
+                                    const std::function<bool()> &spend, CompileResult &result) {
   auto compileOnce = [&](const CompileOptions &once, CompileResult &of) {
     of.module = imported.module.get().clone();
     return runPhases(*of.module, once, Phase::Import, last, of);
@@ -34,6 +34,7 @@ LogicalResult compileWithin(const Imported &imported, const CompileOptions &opti
     if (options.progress)
       options.progress("again, since the plan takes more than --memory");
     CompileResult next;
+    next.recompute = result.recompute;
     ScopedDiagnosticHandler quiet(imported.module.get().getContext(), [](Diagnostic &) { return success(); });
     LogicalResult done = compileOnce(tighter, next);
     llvm::append_range(phases, next.phases);
@@ -50,6 +51,47 @@ LogicalResult compileWithin(const Imported &imported, const CompileOptions &opti
   }
   result.phases = std::move(phases);
   return success();
+}
+
+LogicalResult compileWithin(const Imported &imported, const CompileOptions &options, Phase last,
+                            const std::function<bool()> &spend, CompileResult &result) {
+  if (!options.training)
+    return compileAsAsked(imported, options, last, spend, result);
+  if (options.training->recompute) {
+    result.recompute = *options.training->recompute;
+    return compileAsAsked(imported, options, last, spend, result);
+  }
+  CompileOptions trial = options;
+  MLIRContext *context = imported.module.get().getContext();
+  std::vector<PhaseTime> phases;
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    trial.training->recompute = recompute;
+    if (recompute != Recompute::None && options.progress)
+      options.progress("again with recompute " + describe(recompute).str() + ", since the step does not fit");
+    result = CompileResult();
+    result.recompute = recompute;
+    std::vector<Diagnostic> said;
+    LogicalResult done = success();
+    {
+      ScopedDiagnosticHandler hold(context, [&](Diagnostic &diagnostic) {
+        said.push_back(std::move(diagnostic));
+        return success();
+      });
+      done = compileAsAsked(imported, trial, last, spend, result);
+    }
+    llvm::append_range(phases, result.phases);
+    const uint64_t limit = options.layout.memoryBytes;
+    const bool isTooLarge =
+        failed(done) ? result.layout.neededBytes > 0
+                     : limit > 0 && last == Phase::Plan && measureMemory(result.plan, trial).total() > limit;
+    if (isTooLarge && recompute != Recompute::Full)
+      continue;
+    for (Diagnostic &diagnostic : said)
+      context->getDiagEngine().emit(std::move(diagnostic));
+    result.phases = std::move(phases);
+    return done;
+  }
+  llvm_unreachable("the last kind of recomputation ends the loop");
 }
 
 Trial tryWithin(const Imported &imported, const CompileOptions &options, Phase last, uint64_t limit,

@@ -265,13 +265,14 @@ LogicalResult StepBuilder::buildUpdates() {
   llvm::append_range(results, checks);
   setResults(stepFunction, results);
   SmallVector<Value> gradients;
+  Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
   if (failed(differentiate(stepFunction, loss.sum, parameters, gradients)))
     return failure();
-  Operation *terminator = stepFunction.front().getTerminator();
   for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
     result.value = value;
   if (loss.count)
     loss.count = results[1].value;
+  recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
   b.setInsertionPoint(terminator);
 
   // The norm of all gradients, and what each is multiplied by.

@@ -154,8 +154,8 @@ void interpretStep(const RawOptions &raw, Options &options) {
       fail("--objective throughput does not go with --training: steps do not overlap");
     if (!raw.precision.empty() && raw.precision != "f32")
       fail("--precision " + raw.precision + " is planned (--plan-only), and not compiled yet; f32 is");
-    if (!fixed.recompute.empty() && fixed.recompute != "none")
-      fail("--recompute " + fixed.recompute + " is planned (--plan-only), and not compiled yet");
+    if (!fixed.recompute.empty() && !(step.recompute = colossal::parseRecompute(fixed.recompute)))
+      fail("--recompute: '" + fixed.recompute + "' is not none, selective or full");
     if (!fixed.schedule.empty() || fixed.chunks > 0)
       fail("--pipeline-schedule and --chunks are planned (--plan-only), and not compiled yet");
   }
@@ -580,7 +580,11 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   group->add_option("--attention", raw.attention,
                     "fused (default): scores are never stored; unfused: they are");
   group->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));
-  group->add_option("--recompute", training.fixed.recompute, "fix the recompute: none, selective, full");
+  group->add_option(
+      "--recompute", training.fixed.recompute,
+      "what the backward pass makes again instead of keeping it: none; selective: all but what "
+      "contractions, convolutions and attention give; full: all but what goes from one segment of "
+      "the model to the next (default: the least with which the step fits)");
   group->add_option("--pipeline-schedule", training.fixed.schedule,
                     "fix the schedule: " + colossal::cost::scheduleNames());
   group

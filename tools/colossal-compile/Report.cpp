@@ -181,6 +181,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                       {"needed_bytes", fits ? json() : json(mesh.neededBytes)}});
   }
   std::error_code unknown;
+  const bool trains = options.compile.training.has_value();
   return print({{"plan", options.output},
                 {"objective", options.compile.objective == Objective::Latency ? "latency" : "throughput"},
                 {"meshes", meshes},
@@ -188,6 +189,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                 {"model", options.compile.import.modelPath},
                 {"mesh", {{"axes", axes}, {"ranks", ranks}}},
                 {"microbatches", result.microbatches},
+                {"recompute", trains ? json(describe(result.recompute).str()) : json()},
                 {"chunks", result.step.stages.empty() ? 1 : result.step.stages.front().chunks.size()},
                 {"target",
                  {{"name", options.compile.schedule.target->spelling()},

@@ -78,6 +78,10 @@ static cl::opt<int64_t> globalBatch("global-batch", cl::desc("of --training: sam
                                     cl::cat(category));
 static cl::opt<int> zero("zero", cl::desc("of --training: the ZeRO stage, 0 to 3"), cl::init(-1),
                          cl::cat(category));
+static cl::opt<std::string>
+    recompute("recompute",
+              cl::desc("of --training: what the backward pass makes again: none, selective, full"),
+              cl::cat(category));
 static cl::list<std::string>
     freeze("freeze", cl::desc("of --training: REGEX of parameters to leave as they are"), cl::cat(category));
 static cl::opt<bool>
@@ -225,6 +229,8 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     options.training->loss = *loss;
     options.training->globalBatch = globalBatch;
     options.training->zero = zero;
+    if (!recompute.empty() && !(options.training->recompute = parseRecompute(recompute)))
+      return complain("--recompute: '" + recompute + "' is not none, selective or full");
     options.training->parameters.freeze = freeze;
     options.training->modelPath = path;
   }

@@ -121,7 +121,8 @@ struct CompileResult {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
   step::StepReport step;
   layout::LayoutReport layout;
-  int64_t microbatches = 1; ///< that the batch is cut into
+  int64_t microbatches = 1;              ///< that the batch is cut into
+  Recompute recompute = Recompute::None; ///< of a training step
   double searchedInterval =
       0; ///< from one run of all programs to the next, by the search, where there are stages
   schedule::GeneratedCode code;

@@ -8,6 +8,7 @@
 #ifndef COLOSSAL_TRAINING_TRAINING_H
 #define COLOSSAL_TRAINING_TRAINING_H
 
+#include "colossal/Autodiff/Recompute.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -53,7 +54,9 @@ struct TrainingOptions {
   Loss loss;
   int64_t globalBatch = 0; ///< samples of a step
   ParameterRules parameters;
-  int zero = -1;         ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
+  int zero = -1; ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
+  /// What the backward pass makes again; none: nothing, or the least with which the step fits.
+  std::optional<Recompute> recompute;
   std::string modelPath; ///< whose weights are looked at
 };
 
