@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MathExtras.h"
@@ -251,6 +252,11 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
           << "' is not one of import, differentiate, outline, step, search, partition, schedule";
       return signalPassFailure();
     }
+    // Calls of blocks are put back before anything else is made of them, and a search only says what is
+    // where, which the partitioner checks: what these leave is verified as a part of what comes of it.
+    const bool isVerified = *after != Phase::Outline && *after != Phase::Search;
+    if (isVerified && failed(mlir::verify(getOperation())))
+      return signalPassFailure();
     Rule rule = rules[static_cast<unsigned>(*after)];
     unsigned found = 0;
     SymbolTableCollection symbols;
