@@ -7,6 +7,59 @@
 
 namespace colossal::schedule {
 
+namespace {
+/// Lifetimes by their moments: those that meet a given one are found without a look at the others, which are
+/// most of them in a model of many layers.
+class Placed {
+public:
+  explicit Placed(const std::vector<Lifetime> &lifetimes) : lifetimes(lifetimes) {
+    for (const Lifetime &life : lifetimes)
+      moments.push_back(life.first);
+    std::sort(moments.begin(), moments.end());
+    moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+    beginning.resize(moments.size());
+    covering.resize(2 * moments.size());
+  }
+
+  void add(size_t item) {
+    const size_t begin = getPlace(item), end = getEnd(item), leaves = moments.size();
+    beginning[begin].push_back(item);
+    for (size_t low = begin + leaves, high = end + leaves; low < high; low /= 2, high /= 2) {
+      if (low % 2)
+        covering[low++].push_back(item);
+      if (high % 2)
+        covering[--high].push_back(item);
+    }
+  }
+
+  /// Those added that are alive at some moment of `item`'s life, each once: they live when it begins, or
+  /// begin later in its life.
+  void findMeeting(size_t item, std::vector<size_t> &found) const {
+    found.clear();
+    const size_t begin = getPlace(item), end = getEnd(item);
+    for (size_t node = begin + moments.size(); node > 0; node /= 2)
+      found.insert(found.end(), covering[node].begin(), covering[node].end());
+    for (size_t moment = begin + 1; moment < end; ++moment)
+      found.insert(found.end(), beginning[moment].begin(), beginning[moment].end());
+  }
+
+private:
+  size_t getPlace(size_t item) const {
+    return std::lower_bound(moments.begin(), moments.end(), lifetimes[item].first) - moments.begin();
+  }
+  size_t getEnd(size_t item) const {
+    return std::upper_bound(moments.begin(), moments.end(), lifetimes[item].last) - moments.begin();
+  }
+
+  const std::vector<Lifetime> &lifetimes;
+  std::vector<int64_t> moments;               ///< at which something begins
+  std::vector<std::vector<size_t>> beginning; ///< by moment
+  /// A segment tree over the moments: a node has those that are alive at all of its moments, and not at all
+  /// of its parent's.
+  std::vector<std::vector<size_t>> covering;
+};
+} // namespace
+
 ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
   auto align = [&](uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   ArenaPlan plan;
@@ -28,25 +81,23 @@ ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
                ? align(lifetimes[a].bytes) > align(lifetimes[b].bytes)
                : lifetimes[a].first < lifetimes[b].first;
   });
-  std::vector<size_t> placed; // by offset
+  Placed placed(lifetimes);
+  std::vector<size_t> meeting;
   for (size_t item : order) {
-    const Lifetime &life = lifetimes[item];
-    uint64_t need = align(life.bytes), end = 0, best = 0, bestGap = UINT64_MAX;
-    for (size_t other : placed) {
-      const Lifetime &o = lifetimes[other];
-      if (o.last < life.first || life.last < o.first)
-        continue;
+    placed.findMeeting(item, meeting);
+    std::sort(meeting.begin(), meeting.end(),
+              [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    uint64_t need = align(lifetimes[item].bytes), end = 0, best = 0, bestGap = UINT64_MAX;
+    for (size_t other : meeting) {
       uint64_t offset = plan.offsets[other];
       if (offset >= end + need && offset - end < bestGap) {
         best = end;
         bestGap = offset - end;
       }
-      end = std::max(end, offset + align(o.bytes));
+      end = std::max(end, offset + align(lifetimes[other].bytes));
     }
     plan.offsets[item] = bestGap == UINT64_MAX ? end : best;
-    auto at = std::upper_bound(placed.begin(), placed.end(), plan.offsets[item],
-                               [&](uint64_t offset, size_t other) { return offset < plan.offsets[other]; });
-    placed.insert(at, item);
+    placed.add(item);
     plan.bytes = std::max(plan.bytes, plan.offsets[item] + need);
   }
   return plan;
