@@ -65,28 +65,24 @@ std::string LoweringContext::keyOf(Value value) {
     return found->second;
   Operation *op = value.getDefiningOp();
   llvm::MD5 hash;
-  auto add = [&](StringRef text) {
-    hash.update(text);
-    hash.update(StringRef("\0", 1));
+  // Types and attributes are one object each in their context: it stands for what would be printed of them.
+  auto add = [&](const void *unique) {
+    hash.update(ArrayRef(reinterpret_cast<const uint8_t *>(&unique), sizeof(unique)));
   };
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << op->getName() << ' ' << value.getType();
-  if (auto result = dyn_cast<OpResult>(value))
-    stream << '#' << result.getResultNumber();
+  add(op->getName().getAsOpaquePointer());
+  add(value.getType().getAsOpaquePointer());
+  add(reinterpret_cast<const void *>(static_cast<uintptr_t>(cast<OpResult>(value).getResultNumber())));
   DenseElementsAttr constant;
   if (matchPattern(value, m_Constant(&constant))) {
-    ArrayRef<char> raw = constant.getRawData();
-    add(StringRef(raw.data(), raw.size()));
+    add(constant.getAsOpaquePointer());
   } else if (auto parameter = dyn_cast<ParameterOp>(op)) {
-    stream << parameter.getName() << op->getAttr("dist.sharding");
+    add(parameter.getNameAttr().getAsOpaquePointer());
+    add(op->getAttr("dist.sharding").getAsOpaquePointer());
   } else {
-    for (NamedAttribute attribute : op->getAttrs())
-      stream << attribute.getName().strref() << '=' << attribute.getValue() << ';';
+    add(op->getAttrDictionary().getAsOpaquePointer());
   }
-  add(text);
   for (Value operand : op->getOperands())
-    add(keyOf(operand));
+    hash.update(keyOf(operand));
   llvm::MD5::MD5Result digest;
   hash.final(digest);
   return state.keys[value] = std::string(digest.digest());
