@@ -5,18 +5,61 @@
 //===----------------------------------------------------------------------===//
 #include "Patterns.h"
 
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
 namespace colossal {
 
+namespace {
+/// Ops that give the same: equal but for their locations.
+struct EqualOps {
+  static Operation *getEmptyKey() { return llvm::DenseMapInfo<Operation *>::getEmptyKey(); }
+  static Operation *getTombstoneKey() { return llvm::DenseMapInfo<Operation *>::getTombstoneKey(); }
+  static unsigned getHashValue(Operation *op) {
+    llvm::hash_code hash = llvm::hash_combine(op->getName(), op->hashProperties());
+    for (Value operand : op->getOperands())
+      hash = llvm::hash_combine(hash, operand);
+    return hash;
+  }
+  static bool isEqual(Operation *a, Operation *b) {
+    if (a == b)
+      return true;
+    for (Operation *key : {a, b})
+      if (key == getEmptyKey() || key == getTombstoneKey())
+        return false;
+    return a->getName() == b->getName() &&
+           OperationEquivalence::isEquivalentTo(a, b, OperationEquivalence::IgnoreLocations);
+  }
+};
+} // namespace
+
+/// Removes what nothing uses and what is computed twice. MLIR's pass for any regions hashes whole
+/// dictionaries of attributes, and takes as long as all patterns; here is one block, and most ops hold
+/// properties alone.
 static void simplify(ModuleOp module) {
-  IRRewriter rewriter(module.getContext());
-  DominanceInfo dominance(module);
-  eliminateCommonSubExpressions(rewriter, dominance, module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    llvm::DenseSet<Operation *, EqualOps> known;
+    for (Operation &op : llvm::make_early_inc_range(function.front().without_terminator())) {
+      if (isOpTriviallyDead(&op)) {
+        op.erase();
+        continue;
+      }
+      if (op.getNumRegions() || !isMemoryEffectFree(&op))
+        continue;
+      auto [first, isNew] = known.insert(&op);
+      if (isNew)
+        continue;
+      op.replaceAllUsesWith(*first);
+      if (isa<UnknownLoc>((*first)->getLoc()))
+        (*first)->setLoc(op.getLoc());
+      op.erase();
+    }
+  }
 }
 
 static LogicalResult apply(ModuleOp module, void (*populate)(RewritePatternSet &)) {
