@@ -540,6 +540,7 @@ factors::Reading factors::readProgram(func::FuncOp function, const RefinementAna
   std::vector<int> &ids = reading.graph.ids.emplace_back();
   kind.name = reading.graph.name = function.getName().str();
   llvm::DenseMap<Value, int> numbers;
+  llvm::DenseMap<const RefinedRule *, factors::Operation> known; // ops that share a rule are of one kind
   auto add = [&](Value value, factors::Tensor::Kind as) -> factors::Tensor & {
     numbers[value] = static_cast<int>(kind.tensors.size());
     kind.tensors.push_back(describe(value));
@@ -561,9 +562,13 @@ factors::Reading factors::readProgram(func::FuncOp function, const RefinementAna
       tensor.id = id;
       continue;
     }
-    factors::Operation built = readOperation(&op, rules.get(&op).rule);
-    std::vector<std::string> names = getNames(op.getLoc());
-    built.name = names.empty() ? op.getName().getStringRef().str() : names.front();
+    const RefinedRule &rule = rules.get(&op);
+    auto [like, isNew] = known.try_emplace(&rule);
+    if (isNew)
+      like->second = readOperation(&op, rule.rule);
+    factors::Operation built = like->second;
+    StringRef name = outline::getFirstName(op.getLoc());
+    built.name = (name.empty() ? op.getName().getStringRef() : name).str();
     built.repeated = isRepeated(&op);
     for (factors::Use &use : built.operands)
       use.tensor = numbers.lookup(op.getOperand(static_cast<unsigned>(use.tensor)));

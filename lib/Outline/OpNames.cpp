@@ -30,6 +30,21 @@ std::vector<std::string> outline::getNames(Location location) {
   return names;
 }
 
+StringRef outline::getFirstName(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    StringRef text = name.getName().getValue();
+    return text != "-" && !text.empty() ? text : getFirstName(name.getChildLoc());
+  }
+  if (auto fused = dyn_cast<FusedLoc>(location)) {
+    for (Location part : fused.getLocations())
+      if (StringRef text = getFirstName(part); !text.empty())
+        return text;
+  } else if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    return getFirstName(call.getCallee());
+  }
+  return "";
+}
+
 llvm::DenseMap<Operation *, std::string> outline::getUniqueNames(func::FuncOp function) {
   llvm::DenseMap<Operation *, std::string> unique;
   llvm::StringMap<unsigned> seen;
@@ -40,8 +55,8 @@ llvm::DenseMap<Operation *, std::string> outline::getUniqueNames(func::FuncOp fu
     if (auto parameter = dyn_cast<ParameterOp>(op)) {
       name = parameter.getName().str();
     } else {
-      std::vector<std::string> names = getNames(op.getLoc());
-      name = names.empty() ? op.getName().stripDialect().str() : names.front();
+      StringRef first = getFirstName(op.getLoc());
+      name = (first.empty() ? op.getName().stripDialect() : first).str();
     }
     if (unsigned count = ++seen[name]; count > 1)
       name += "#" + std::to_string(count);

@@ -17,6 +17,8 @@ namespace colossal::outline {
 
 /// All ONNX names (nodes, then tensors) in a location, each once.
 std::vector<std::string> getNames(mlir::Location location);
+/// The first of them, or "".
+llvm::StringRef getFirstName(mlir::Location location);
 
 /// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where
 /// it has none, with "#2", "#3", ... appended from the second op on that would be called the same. Parameters
