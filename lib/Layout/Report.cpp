@@ -146,15 +146,22 @@ private:
     moves[number] += ", " + kind + " " + printBytes(sent);
   }
   void addStatistics(int number);
-  /// printLayout of what is chosen for a node; layers have most layouts in common.
-  const std::string &print(const NodeInfo &node, int32_t candidate) {
+  /// What is chosen for a node, and what it takes, in words.
+  struct Choice {
+    std::string layout, seconds;
+  };
+  /// Layers have most choices in common.
+  const Choice &print(const NodeInfo &node, int32_t candidate) {
     const bool isOp = node.kind == NodeInfo::Kind::Op;
-    std::string &text =
+    Choice &choice =
         printed[isOp ? std::pair<const void *, int32_t>(node.choices.get(), candidate)
                      : std::pair<const void *, int32_t>(node.layouts[candidate].getAsOpaquePointer(), -1)];
-    if (text.empty())
-      text = printLayout(model, node, candidate);
-    return text;
+    if (choice.layout.empty()) {
+      choice.layout = printLayout(model, node, candidate);
+      if (double seconds = node.getSeconds(candidate); seconds > 0)
+        choice.seconds = ", " + printSeconds(seconds);
+    }
+    return choice;
   }
   void printPrediction(const search::Solution &solution);
 
@@ -165,7 +172,7 @@ private:
   std::map<int, std::string> moves;                     ///< by node, what its operands need
   std::vector<std::pair<std::string, unsigned>> blocks; ///< lines in order, and how often they stand
   llvm::StringMap<size_t> blockOf;
-  std::map<std::pair<const void *, int32_t>, std::string> printed;
+  std::map<std::pair<const void *, int32_t>, Choice> printed;
 };
 
 /// What brings values to their users; one transfer serves all that ask for the same layout.
@@ -215,12 +222,12 @@ void Describer::addNode(int number) {
     return;
   if (node.kind == NodeInfo::Kind::Op)
     addStatistics(number);
-  const std::string &layout = print(node, candidate), kind = getKindName(node).str(),
+  const Choice &choice = print(node, candidate);
+  const std::string &layout = choice.layout, kind = getKindName(node).str(),
                     name = model.getProgramName(node.name, node.function), &needs = moves[number];
   report.pins += escapeName(name) + "=" + layout + "\n";
   std::string line = kind + " '" + name + "': " + layout;
-  if (seconds > 0)
-    line += ", " + printSeconds(seconds);
+  line += choice.seconds;
   report.explanation += line + needs + "\n";
   report.chosen.push_back({kind, name, layout, seconds, StringRef(needs).ltrim(", ").str()});
   // The summary names what works: ops that do more than move and add, and all that communicates.
