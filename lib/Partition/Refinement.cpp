@@ -191,14 +191,18 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
         push(user);
     }
   }
-  std::map<std::pair<const FactorRule *, std::vector<std::vector<int64_t>>>, const RefinedRule *> refinedOf;
+  // By rule, then by the cuts of its factors, each list behind its length.
+  llvm::DenseMap<const FactorRule *, std::map<std::vector<int64_t>, const RefinedRule *>> refinedOf;
+  std::vector<int64_t> key;
   for (Operation *op : ruled) {
     const FactorRule *own = ruleOf.find(op)->second;
     SmallVector<Cuts> factorCuts = gatherFactorCuts(op, *own);
-    std::vector<std::vector<int64_t>> key;
-    for (const Cuts &chain : factorCuts)
-      key.emplace_back(chain.begin(), chain.end());
-    const RefinedRule *&refined = refinedOf[{own, std::move(key)}];
+    key.clear();
+    for (const Cuts &chain : factorCuts) {
+      key.push_back(static_cast<int64_t>(chain.size()));
+      key.insert(key.end(), chain.begin(), chain.end());
+    }
+    const RefinedRule *&refined = refinedOf[own][key];
     if (!refined)
       refined = &distinct.emplace_back(refine(*own, factorCuts));
     rules[op] = refined;
