@@ -324,7 +324,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     result.layout.summary += "recompute: " + describe(result.recompute).str() + "\n";
   describeStages(result);
   if (last != Phase::Plan)
-    return success();
+    return finishKernels(module, result);
   begin(Phase::Plan);
   return emitPlan(module, options, result);
 }

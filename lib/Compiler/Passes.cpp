@@ -57,7 +57,7 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
       manager.addPass(step::createPlanTransfers());
       break;
     case Phase::Schedule:
-      manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->code : nullptr));
+      manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->kernels : nullptr));
       manager.addPass(schedule::createOutlineProgramsPass());
       break;
     case Phase::Import:

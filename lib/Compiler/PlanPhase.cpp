@@ -173,6 +173,10 @@ static std::string describeImages(const codegen::GeneratedCode &code) {
 
 /// Puts the images of all kernels into the plan's code section, as its one module.
 static void addImages(CompileResult &result) {
+  plan::Target &target = *result.plan.mutable_target();
+  target.set_triple(result.code.triple);
+  target.set_cpu(result.code.cpu);
+  target.mutable_features()->Add(result.code.features.begin(), result.code.features.end());
   const std::vector<codegen::CodeImage> &images = result.code.images;
   if (images.empty())
     return;
@@ -202,14 +206,16 @@ static void addImages(CompileResult &result) {
     result.layout.summary += describeImages(result.code);
 }
 
+LogicalResult finishKernels(ModuleOp module, CompileResult &result) {
+  std::unique_ptr<codegen::ImageBuilder> kernels = std::move(result.kernels);
+  return kernels ? schedule::finishKernels(module, *kernels, result.code) : success();
+}
+
 LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   plan::EmitOptions emit;
   emit.modelPath = options.import.modelPath;
   emit.planPath = options.planPath;
   emit.device = options.schedule.target->name();
-  emit.triple = result.code.triple;
-  emit.cpu = result.code.cpu;
-  emit.features = result.code.features;
   emit.report.set_compiler_version(COLOSSAL_VERSION);
   emit.report.set_model_path(options.import.modelPath);
   emit.report.set_command_line(options.commandLine);
@@ -233,8 +239,11 @@ LogicalResult emitPlan(ModuleOp module, const CompileOptions &options, CompileRe
   result.plan.mutable_report()->set_summary(result.layout.summary);
   if (options.objective == Objective::Throughput && !result.stages.empty())
     result.plan.set_runs_overlap(true);
-  addImages(result);
   plan::repairText(result.plan);
+  // All else was made while threads compiled them.
+  if (failed(finishKernels(module, result)))
+    return failure();
+  addImages(result);
   return success();
 }
 

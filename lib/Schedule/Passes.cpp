@@ -17,8 +17,8 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
   ScheduleProgramsPass() = default;
   explicit ScheduleProgramsPass(TargetResolver resolve) : resolve(std::move(resolve)) {}
   ScheduleProgramsPass(const ScheduleProgramsOptions &options, std::shared_ptr<const codegen::Target> given,
-                       GeneratedCode *code)
-      : ScheduleProgramsBase(options), given(std::move(given)), code(code) {}
+                       std::unique_ptr<codegen::ImageBuilder> *kernels)
+      : ScheduleProgramsBase(options), given(std::move(given)), kernels(kernels) {}
 
   void runOnOperation() override {
     if (!given && resolve) {
@@ -31,17 +31,19 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
     }
     ScheduleOptions options{given, threads, rankThreads, winograd, compileKernels};
     GeneratedCode dropped;
-    if (failed(schedule(getOperation(), options, code ? *code : dropped)))
+    if (failed(kernels ? schedule(getOperation(), options, *kernels)
+                       : schedule(getOperation(), options, dropped)))
       signalPassFailure();
   }
 
   TargetResolver resolve;
   std::shared_ptr<const codegen::Target> given;
-  GeneratedCode *code = nullptr;
+  std::unique_ptr<codegen::ImageBuilder> *kernels = nullptr;
 };
 } // namespace
 
-std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code) {
+std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options,
+                                         std::unique_ptr<codegen::ImageBuilder> *kernels) {
   ScheduleProgramsOptions values;
   // So that the pipeline's text, in a reproducer, makes the same pass.
   if (options.target)
@@ -50,7 +52,7 @@ std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options, Generat
   values.rankThreads = options.rankThreads;
   values.winograd = options.winograd;
   values.compileKernels = options.compileKernels;
-  return std::make_unique<ScheduleProgramsPass>(values, options.target, code);
+  return std::make_unique<ScheduleProgramsPass>(values, options.target, kernels);
 }
 
 void registerPasses(TargetResolver resolve) {

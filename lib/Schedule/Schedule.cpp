@@ -316,7 +316,8 @@ static LogicalResult scheduleStage(Shared &shared) {
   return success();
 }
 
-LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
+LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options,
+                                 std::unique_ptr<codegen::ImageBuilder> &kernels) {
   if (!options.target)
     return module.emitError("there is no target to schedule for");
   const codegen::Target &target = *options.target;
@@ -333,9 +334,20 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
     if (failed(scheduleStage(shared)))
       return failure();
   }
-  llvm::Expected<GeneratedCode> finished = images->finish();
+  kernels = std::move(images);
+  return success();
+}
+
+LogicalResult schedule::finishKernels(ModuleOp module, codegen::ImageBuilder &kernels, GeneratedCode &code) {
+  llvm::Expected<GeneratedCode> finished = kernels.finish();
   if (!finished)
     return module.emitError("kernels could not be compiled: ") << llvm::toString(finished.takeError());
   code = std::move(*finished);
   return success();
+}
+
+LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options, GeneratedCode &code) {
+  std::unique_ptr<codegen::ImageBuilder> kernels;
+  return success(succeeded(schedule(module, options, kernels)) &&
+                 succeeded(finishKernels(module, *kernels, code)));
 }

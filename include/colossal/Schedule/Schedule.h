@@ -44,9 +44,17 @@ constexpr llvm::StringLiteral kChunkAttrName = "colossal.chunk";
 /// (dictionary of name to ElementsAttr); argument and result attributes: `colossal.name`, `dist.sharding`.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options, GeneratedCode &code);
 
-/// The same as a pass. The code goes into `code`, which must outlive the pass, and is dropped where it is
-/// null.
-std::unique_ptr<mlir::Pass> createSchedulePass(const ScheduleOptions &options, GeneratedCode *code);
+/// The same without waiting for the kernels: they are compiled, by threads of their own, while the caller goes
+/// on with the module, and finishKernels gives their code.
+mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options,
+                             std::unique_ptr<codegen::ImageBuilder> &kernels);
+/// Waits for `kernels`. Fails, with a diagnostic at the module, where one cannot be compiled.
+mlir::LogicalResult finishKernels(mlir::ModuleOp module, codegen::ImageBuilder &kernels, GeneratedCode &code);
+
+/// The same as a pass. The kernels go, unfinished, into `kernels`, which must outlive the pass; where it is
+/// null, they are waited for and dropped.
+std::unique_ptr<mlir::Pass> createSchedulePass(const ScheduleOptions &options,
+                                               std::unique_ptr<codegen::ImageBuilder> *kernels);
 /// `--colossal-outline-programs`: see Passes.td.
 std::unique_ptr<mlir::Pass> createOutlineProgramsPass();
 /// Finds the target that a pass's text names, KIND[:PROCESSOR] and the processor where it is apart
