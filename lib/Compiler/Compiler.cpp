@@ -313,7 +313,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   manager.addInstrumentation(std::make_unique<PhaseBegins>(begin));
   if (options.configurePasses && failed(options.configurePasses(manager)))
     return failure();
-  buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result);
+  buildPhases(manager, options, from, std::min(last, Phase::Schedule), &result, &result.kernels);
   if (failed(manager.run(module)))
     return failure();
   result.microbatches = dist::getMesh(module).getNumTurns();
@@ -339,6 +339,8 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
   }
   if (options.devices == 0 && failed(makeMesh(context, options)))
     return failure();
+  if (last == Phase::Plan && options.schedule.compileKernels && options.schedule.target)
+    result.kernels = schedule::prepareKernels(*context, options.schedule);
   FailureOr<Imported> imported = importModel(context, options, last);
   if (failed(imported))
     return failure();

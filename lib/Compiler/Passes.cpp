@@ -32,7 +32,7 @@ static layout::LayoutOptions getLayoutOptions(const CompileOptions &options) {
 }
 
 void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
-                 CompileResult *result) {
+                 CompileResult *result, std::unique_ptr<codegen::ImageBuilder> *kernels) {
   for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
     auto phase = static_cast<Phase>(i);
     switch (phase) {
@@ -57,7 +57,7 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
       manager.addPass(step::createPlanTransfers());
       break;
     case Phase::Schedule:
-      manager.addPass(schedule::createSchedulePass(options.schedule, result ? &result->kernels : nullptr));
+      manager.addPass(schedule::createSchedulePass(options.schedule, kernels));
       manager.addPass(schedule::createOutlineProgramsPass());
       break;
     case Phase::Import:

@@ -316,16 +316,21 @@ static LogicalResult scheduleStage(Shared &shared) {
   return success();
 }
 
+std::unique_ptr<codegen::ImageBuilder> schedule::prepareKernels(MLIRContext &context,
+                                                                const ScheduleOptions &options) {
+  unsigned threads = options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count();
+  return options.target->createImages(context, options.compileKernels ? threads : 0);
+}
+
 LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options,
                                  std::unique_ptr<codegen::ImageBuilder> &kernels) {
   if (!options.target)
     return module.emitError("there is no target to schedule for");
   const codegen::Target &target = *options.target;
   module.getContext()->loadDialect<plan::PlanDialect>();
-  unsigned threads = options.threads ? options.threads : llvm::hardware_concurrency().compute_thread_count();
   // Also where it is not used: it loads the dialects of kernels.
   std::unique_ptr<codegen::ImageBuilder> images =
-      target.createImages(*module.getContext(), options.compileKernels ? threads : 0);
+      kernels ? std::move(kernels) : prepareKernels(*module.getContext(), options);
   if (!options.compileKernels)
     images = std::make_unique<NoImages>();
   KernelCache generated;

@@ -125,7 +125,7 @@ struct CompileResult {
   Recompute recompute = Recompute::None; ///< of a training step
   double searchedInterval =
       0; ///< from one run of all programs to the next, by the search, where there are stages
-  std::unique_ptr<codegen::ImageBuilder> kernels; ///< where they are not finished yet; null in the end
+  std::unique_ptr<codegen::ImageBuilder> kernels; ///< where they are not finished yet; null in a plan
   schedule::GeneratedCode code;
   plan::Plan plan;
   std::string data;   ///< the plan's data section

@@ -23,9 +23,10 @@
 namespace colossal {
 
 /// Appends the passes of the phases after `from`, up to `last`, which is at most Phase::Schedule. What lies
-/// beside the IR goes into `result`, which must outlive the manager; null: it is dropped.
+/// beside the IR goes into `result`, which must outlive the manager; null: it is dropped. `kernels`: as
+/// schedule::createSchedulePass has it.
 void buildPhases(mlir::OpPassManager &manager, const CompileOptions &options, Phase from, Phase last,
-                 CompileResult *result);
+                 CompileResult *result, std::unique_ptr<codegen::ImageBuilder> *kernels = nullptr);
 
 /// The names of the passes of the phases after import up to `last`, in order, each once.
 std::vector<std::string> listPasses(const CompileOptions &options, Phase last);

@@ -44,15 +44,20 @@ constexpr llvm::StringLiteral kChunkAttrName = "colossal.chunk";
 /// (dictionary of name to ElementsAttr); argument and result attributes: `colossal.name`, `dist.sharding`.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options, GeneratedCode &code);
 
-/// The same without waiting for the kernels: they are compiled, by threads of their own, while the caller goes
-/// on with the module, and finishKernels gives their code.
+/// What compiles the kernels of a plan, for the target of `options`. Its threads get ready at once: whoever
+/// asks for it before the module is there, and hands it to `schedule`, need not wait for that.
+std::unique_ptr<codegen::ImageBuilder> prepareKernels(mlir::MLIRContext &context,
+                                                      const ScheduleOptions &options);
+/// The same as above without waiting for the kernels: they are compiled by `kernels` (made here where it is
+/// null), by threads of its own, while the caller goes on with the module, and finishKernels gives their
+/// code.
 mlir::LogicalResult schedule(mlir::ModuleOp module, const ScheduleOptions &options,
                              std::unique_ptr<codegen::ImageBuilder> &kernels);
 /// Waits for `kernels`. Fails, with a diagnostic at the module, where one cannot be compiled.
 mlir::LogicalResult finishKernels(mlir::ModuleOp module, codegen::ImageBuilder &kernels, GeneratedCode &code);
 
-/// The same as a pass. The kernels go, unfinished, into `kernels`, which must outlive the pass; where it is
-/// null, they are waited for and dropped.
+/// The same as a pass. `kernels`, or what it is set to, compiles the kernels, and must outlive the pass;
+/// where it is null, they are waited for and dropped.
 std::unique_ptr<mlir::Pass> createSchedulePass(const ScheduleOptions &options,
                                                std::unique_ptr<codegen::ImageBuilder> *kernels);
 /// `--colossal-outline-programs`: see Passes.td.

@@ -259,14 +259,27 @@ llvm::Expected<KernelObject> compileKernel(ModuleOp module, const Processor &pro
   return KernelObject{symbol.str(), std::move(*object)};
 }
 
+/// Workers that are made before any kernel comes; small models have few kernels.
+constexpr unsigned kWorkersAhead = 4;
+
 struct KernelCompiler::Implementation {
   struct Job {
     std::string bytecode, symbol, object, error;
   };
 
   Implementation(Processor given, unsigned threads) : processor(std::move(given)) {
-    if (threads)
-      pool = std::make_unique<llvm::StdThreadPool>(llvm::hardware_concurrency(threads));
+    if (!threads)
+      return;
+    pool = std::make_unique<llvm::StdThreadPool>(llvm::hardware_concurrency(threads));
+    // Kernels come later: what a worker takes to begin goes on beside what makes them.
+    for (unsigned i = 0; i < std::min(threads, kWorkersAhead); ++i)
+      pool->async([this] {
+        if (stopping)
+          return;
+        auto worker = std::make_unique<Worker>(processor);
+        std::lock_guard<std::mutex> lock(mutex);
+        idle.push_back(std::move(worker));
+      });
   }
 
   /// A worker that nobody uses; there come to be as many as threads.
