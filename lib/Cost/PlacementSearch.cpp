@@ -7,7 +7,11 @@
 
 namespace colossal::cost {
 
-void PlacementSearch::PlacedAxes::read(const Placement &placement) {
+//===----------------------------------------------------------------------===//
+// The graph
+//===----------------------------------------------------------------------===//
+
+void PlacementGraph::PlacedAxes::read(const Placement &placement) {
   std::fill(counts.begin(), counts.end(), 0);
   for (unsigned axis = 0; axis < width; ++axis)
     if (placement.isOnFactor(axis)) {
@@ -17,22 +21,20 @@ void PlacementSearch::PlacedAxes::read(const Placement &placement) {
     }
 }
 
-PlacementSearch::PlacementSearch(std::vector<Place> given, std::vector<std::int64_t> sizes,
-                                 const Placement &goal, double elementBytes, const PlacementCost &cost)
+PlacementGraph::PlacementGraph(std::vector<Place> given, std::vector<std::int64_t> sizes,
+                               const Placement &goal)
     : places(std::move(given)), axisSizes(std::move(sizes)), axes(static_cast<unsigned>(axisSizes.size())),
-      goal(goal), elementBytes(elementBytes), cost(cost), wanted(places.size(), axes),
-      placed(places.size(), axes), slots(64, -1) {
+      goal(goal), wanted(places.size(), axes), placed(places.size(), axes), slots(16, -1) {
   assert(axes <= Placement::kMaxAxes);
   wanted.read(goal);
-  visits.reserve(64);
+  getNode(goal);
 }
 
-/// The least cost known of `placement`; infinity at first.
-double &PlacementSearch::getBest(const Placement &placement) {
-  if (2 * (best.size() + 1) > slots.size()) {
+unsigned PlacementGraph::getNode(const Placement &placement) {
+  if (2 * (nodes.size() + 1) > slots.size()) {
     slots.assign(2 * slots.size(), -1);
-    for (std::size_t i = 0; i < best.size(); ++i) {
-      std::size_t at = best[i].first.hash(axes) % slots.size();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      std::size_t at = nodes[i].placement.hash(axes) % slots.size();
       while (slots[at] >= 0)
         at = (at + 1) % slots.size();
       slots[at] = static_cast<int>(i);
@@ -40,14 +42,14 @@ double &PlacementSearch::getBest(const Placement &placement) {
   }
   std::size_t at = placement.hash(axes) % slots.size();
   for (; slots[at] >= 0; at = (at + 1) % slots.size())
-    if (best[slots[at]].first == placement)
-      return best[slots[at]].second;
-  slots[at] = static_cast<int>(best.size());
-  best.push_back({placement, std::numeric_limits<double>::infinity()});
-  return best.back().second;
+    if (nodes[slots[at]].placement == placement)
+      return static_cast<unsigned>(slots[at]);
+  slots[at] = static_cast<int>(nodes.size());
+  nodes.push_back({placement, countElements(placement)});
+  return static_cast<unsigned>(slots[at]);
 }
 
-double PlacementSearch::getBytes(const Placement &placement) {
+double PlacementGraph::countElements(const Placement &placement) {
   localSizes.clear();
   for (const Place &place : places)
     localSizes.push_back(place.size);
@@ -62,13 +64,13 @@ double PlacementSearch::getBytes(const Placement &placement) {
       if (placement.depthOf(axis) == depth)
         local = (local + axisSizes[axis] - 1) / axisSizes[axis];
     }
-  double bytes = elementBytes;
+  double elements = 1;
   for (std::int64_t size : localSizes)
-    bytes *= static_cast<double>(size);
-  return bytes;
+    elements *= static_cast<double>(size);
+  return elements;
 }
 
-bool PlacementSearch::beginsAsWanted(std::size_t place, bool isWhole) const {
+bool PlacementGraph::beginsAsWanted(std::size_t place, bool isWhole) const {
   const unsigned have = placed.count(place), want = wanted.count(place);
   if (have > want || (isWhole && have != want))
     return false;
@@ -78,40 +80,36 @@ bool PlacementSearch::beginsAsWanted(std::size_t place, bool isWhole) const {
   return true;
 }
 
-int PlacementSearch::getNextAxis(std::size_t place) const {
+int PlacementGraph::getNextAxis(std::size_t place) const {
   const unsigned have = placed.count(place);
   return have < wanted.count(place) && beginsAsWanted(place, false)
              ? static_cast<int>(wanted.get(place, have))
              : -1;
 }
 
-void PlacementSearch::push(const Placement &next, Step step) {
-  const double bytes = getBytes(next);
-  step.bytes = countsResult(step.kind) ? bytes : visits[current].bytes;
-  const double total = visits[current].cost + cost(step.kind, step.bytes, step.axes);
-  double &least = getBest(next);
-  if (least <= total)
-    return;
-  least = total;
-  queue.push({total, static_cast<int>(visits.size())});
-  visits.push_back({next, total, bytes, current, step});
+void PlacementGraph::add(const Placement &next, const Step &step) {
+  Edge edge;
+  edge.to = getNode(next);
+  edge.step = step;
+  edge.elements = nodes[countsResult(step.kind) ? edge.to : current].elements;
+  edges.push_back(edge);
 }
 
-void PlacementSearch::gather(unsigned first, unsigned last) {
-  Placement next = visits[current].placement;
+void PlacementGraph::gather(const Placement &here, unsigned first, unsigned last) {
+  Placement next = here;
   Step step;
   step.kind = MoveKind::AllGather;
-  step.from = first;
-  step.last = last;
+  step.from = static_cast<std::uint16_t>(first);
+  step.last = static_cast<std::uint16_t>(last);
   for (unsigned place = first; place <= last; ++place) {
     step.axes.add(placed.last(place));
     next.drop(placed.last(place));
   }
-  push(next, step);
+  add(next, step);
 }
 
 /// Ends partial sums that the goal does not have, and makes those that it has.
-void PlacementSearch::expandSums(const Placement &here) {
+void PlacementGraph::expandSums(const Placement &here) {
   AxisList ending;
   for (unsigned axis = 0; axis < axes; ++axis)
     if (here.isPartial(axis) && !goal.isPartial(axis))
@@ -123,7 +121,7 @@ void PlacementSearch::expandSums(const Placement &here) {
     Step step;
     step.kind = MoveKind::AllReduce;
     step.axes = over;
-    push(next, step);
+    add(next, step);
   };
   for (unsigned axis : ending) {
     AxisList one;
@@ -139,23 +137,23 @@ void PlacementSearch::expandSums(const Placement &here) {
       Step step;
       step.kind = MoveKind::KeepFirst;
       step.axes.add(axis);
-      push(next, step);
+      add(next, step);
     }
 }
 
 /// Takes axes off a place, or puts the next one there.
-void PlacementSearch::expandPlace(const Placement &here, unsigned place) {
+void PlacementGraph::expandPlace(const Placement &here, unsigned place) {
   const unsigned count = placed.count(place);
   auto isDone = [&](unsigned other) { return beginsAsWanted(other, true); };
   if (count > 0 && !isDone(place)) {
-    gather(place, place);
+    gather(here, place, place);
     // A run of fully split factors is gathered by one collective.
     auto isDigit = [&](unsigned other) {
       return other < places.size() && places[other].dim == places[place].dim && placed.count(other) == 1 &&
              places[other].size == axisSizes[placed.last(other)] && !isDone(other);
     };
     for (unsigned last = place + 1; isDigit(place) && isDigit(last); ++last)
-      gather(place, last);
+      gather(here, place, last);
     const unsigned axis = placed.last(place);
     for (unsigned other = 0; other < places.size(); ++other)
       if (other != place && getNextAxis(other) == static_cast<int>(axis)) {
@@ -164,9 +162,9 @@ void PlacementSearch::expandPlace(const Placement &here, unsigned place) {
         Step step;
         step.kind = MoveKind::AllToAll;
         step.axes.add(axis);
-        step.from = step.last = place;
-        step.to = other;
-        push(next, step);
+        step.from = step.last = static_cast<std::uint16_t>(place);
+        step.to = static_cast<std::uint16_t>(other);
+        add(next, step);
       }
   }
   const int wantedNext = getNextAxis(place);
@@ -181,41 +179,75 @@ void PlacementSearch::expandPlace(const Placement &here, unsigned place) {
   Step step;
   step.kind = isSum ? MoveKind::ReduceScatter : MoveKind::Slice;
   step.axes.add(axis);
-  step.to = place;
-  push(next, step);
+  step.to = static_cast<std::uint16_t>(place);
+  add(next, step);
 }
 
-void PlacementSearch::expand() {
-  const Placement here = visits[current].placement; // visits grows below
-  placed.read(here);
-  expandSums(here);
-  for (unsigned place = 0; place < places.size(); ++place)
-    expandPlace(here, place);
+std::pair<unsigned, unsigned> PlacementGraph::getEdges(unsigned node) {
+  if (nodes[node].first < 0) {
+    const Placement here = nodes[node].placement; // nodes grows below
+    const auto first = static_cast<int>(edges.size());
+    current = node;
+    placed.read(here);
+    expandSums(here);
+    for (unsigned place = 0; place < places.size(); ++place)
+      expandPlace(here, place);
+    nodes[node].first = first;
+    nodes[node].end = static_cast<int>(edges.size());
+  }
+  return {nodes[node].first, nodes[node].end};
 }
 
-double PlacementSearch::run(const Placement &from) {
-  visits.push_back({from, 0, getBytes(from), -1, Step()});
-  getBest(from) = 0;
-  queue.push({0.0, 0});
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+double PlacementSearch::run(PlacementGraph &graph, unsigned from, double elementBytes,
+                            const PlacementCost &cost) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  visits.clear();
+  queue.clear();
+  best.assign(graph.countNodes(), kNever);
+  last = -1;
+  visits.push_back({from, -1, 0, 0});
+  best[from] = 0;
+  queue.push_back({0.0, 0});
   while (!queue.empty()) {
-    auto [total, index] = queue.top();
-    queue.pop();
-    if (total > getBest(visits[index].placement))
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    const auto [total, index] = queue.back();
+    queue.pop_back();
+    const unsigned node = visits[index].node;
+    if (total > best[node])
       continue;
-    if (visits[index].placement == goal) {
+    if (node == PlacementGraph::kGoal) {
       last = index;
       return total;
     }
-    current = index;
-    expand();
+    const auto [first, end] = graph.getEdges(node);
+    best.resize(graph.countNodes(), kNever);
+    for (unsigned e = first; e < end; ++e) {
+      const PlacementGraph::Edge &edge = graph.getEdge(e);
+      const double bytes = elementBytes * edge.elements;
+      const double sum = total + cost(edge.step.kind, bytes, edge.step.axes);
+      if (best[edge.to] <= sum)
+        continue;
+      best[edge.to] = sum;
+      queue.push_back({sum, static_cast<int>(visits.size())});
+      std::push_heap(queue.begin(), queue.end(), std::greater<>());
+      visits.push_back({edge.to, index, e, bytes});
+    }
   }
-  return std::numeric_limits<double>::infinity();
+  return kNever;
 }
 
-std::vector<PlacementSearch::Step> PlacementSearch::getSteps() const {
+std::vector<PlacementSearch::Step> PlacementSearch::getSteps(const PlacementGraph &graph) const {
   std::vector<Step> steps;
-  for (int i = last; i >= 0 && visits[i].previous >= 0; i = visits[i].previous)
-    steps.push_back(visits[i].step);
+  for (int i = last; i >= 0 && visits[i].previous >= 0; i = visits[i].previous) {
+    Step step;
+    static_cast<PlacementGraph::Step &>(step) = graph.getEdge(visits[i].edge).step;
+    step.bytes = visits[i].bytes;
+    steps.push_back(step);
+  }
   std::reverse(steps.begin(), steps.end());
   return steps;
 }

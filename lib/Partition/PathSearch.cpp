@@ -9,34 +9,18 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
 
-static std::vector<cost::PlacementSearch::Place> getPlaces(const State &state) {
-  std::vector<cost::PlacementSearch::Place> places;
-  for (auto [d, dim] : llvm::enumerate(state.dims))
+cost::PlacementGraph dist::makeGraph(const State &to, MeshAttr mesh) {
+  std::vector<cost::PlacementGraph::Place> places;
+  for (auto [d, dim] : llvm::enumerate(to.dims))
     for (const ShardedFactor &factor : dim)
       places.push_back({factor.size, static_cast<unsigned>(d)});
-  return places;
-}
-
-static std::vector<int64_t> getAxisSizes(MeshAttr mesh) {
   std::vector<int64_t> sizes;
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
     sizes.push_back(mesh.getAxisSize(axis));
-  return sizes;
+  return {std::move(places), std::move(sizes), getPlacement(to)};
 }
 
-PathSearch::PathSearch(MeshAttr mesh, const CollectiveCost &cost, const State &to, ReductionKind reduction,
-                       double elementBytes)
-    : mesh(mesh), reduction(reduction),
-      price([&cost](MoveKind kind, double bytes, const cost::AxisList &axes) {
-        return cost(kind, bytes, SmallVector<unsigned, 8>(axes.begin(), axes.end()));
-      }),
-      search(getPlaces(to), getAxisSizes(mesh), encode(to), elementBytes, price) {
-  for (auto [d, dim] : llvm::enumerate(to.dims))
-    for (unsigned f = 0; f < dim.size(); ++f)
-      places.push_back({d, f});
-}
-
-cost::Placement PathSearch::encode(const State &state) {
+cost::Placement dist::getPlacement(const State &state) {
   cost::Placement placement;
   unsigned place = 0;
   for (const Dim &dim : state.dims)
@@ -50,13 +34,22 @@ cost::Placement PathSearch::encode(const State &state) {
   return placement;
 }
 
-std::optional<ReshardPath> PathSearch::run(const State &from) {
+PathSearch::PathSearch(MeshAttr mesh, const State &to, ReductionKind reduction)
+    : mesh(mesh), reduction(reduction), graph(makeGraph(to, mesh)) {
+  for (auto [d, dim] : llvm::enumerate(to.dims))
+    for (unsigned f = 0; f < dim.size(); ++f)
+      places.push_back({d, f});
+}
+
+std::optional<ReshardPath> PathSearch::run(const State &from, double elementBytes,
+                                           const cost::PlacementCost &price) {
+  cost::PlacementSearch search;
   ReshardPath path;
-  path.cost = runForCost(from);
+  path.cost = search.run(graph, graph.getNode(getPlacement(from)), elementBytes, price);
   if (std::isinf(path.cost))
     return std::nullopt;
   State state = from;
-  for (const cost::PlacementSearch::Step &step : search.getSteps()) {
+  for (const cost::PlacementSearch::Step &step : search.getSteps(graph)) {
     path.moves.push_back(apply(state, step));
     path.moves.back().bytes = step.bytes;
   }

@@ -1,10 +1,12 @@
 //===- Resharding.cpp - from one layout of a tensor to another --------------===//
 //
-// Both layouts are brought to common factors; PathSearch walks between them. Paths are remembered.
+// Both layouts are brought to common factors; PathSearch walks between them. Paths are remembered. Where only
+// costs are asked for, ChangeCosts has them.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Partition/Resharding.h"
 
+#include "ChangeCosts.h"
 #include "PathSearch.h"
 
 #include "colossal/Plan/Volume.h"
@@ -17,6 +19,7 @@
 #include <tuple>
 
 using namespace mlir;
+using namespace colossal;
 using namespace colossal::dist;
 
 StringRef colossal::dist::stringify(MoveKind kind) {
@@ -51,142 +54,6 @@ unsigned colossal::dist::getElementBytes(Type type) {
 }
 
 //===----------------------------------------------------------------------===//
-// Common factors
-//===----------------------------------------------------------------------===//
-
-/// Evenly split factors as digits, one factor per axis, the rest behind them.
-static Dim toDigits(DimShardingAttr attr, MeshAttr mesh) {
-  Dim dim;
-  for (FactorShardAttr factor : attr.getFactors()) {
-    int64_t ranks = 1;
-    for (unsigned axis : factor.getAxes())
-      ranks *= mesh.getAxisSize(axis);
-    if (factor.getAxes().empty() || factor.getSize() % ranks != 0 || factor.getSize() == 0) {
-      dim.push_back({factor.getSize(), SmallVector<unsigned, 2>(factor.getAxes())});
-      continue;
-    }
-    for (unsigned axis : factor.getAxes())
-      dim.push_back({mesh.getAxisSize(axis), {axis}});
-    if (factor.getSize() != ranks)
-      dim.push_back({factor.getSize() / ranks, {}});
-  }
-  return dim;
-}
-
-/// Cuts factors of `dim` without axes so that its cuts are `cuts` (descending inner products, ending with 1).
-/// False where a cut falls into a factor with axes or does not divide.
-static bool refineTo(Dim &dim, ArrayRef<int64_t> cuts) {
-  Dim refined;
-  int64_t inner = 1;
-  for (const ShardedFactor &place : dim)
-    inner *= place.size;
-  size_t next = 0;
-  for (const ShardedFactor &place : dim) {
-    int64_t outer = inner;
-    inner /= place.size;
-    SmallVector<int64_t, 4> inside;
-    for (; next < cuts.size() && cuts[next] >= inner; ++next)
-      inside.push_back(cuts[next]);
-    if (place.axes.empty()) {
-      for (int64_t cut : inside) {
-        if (outer % cut != 0)
-          return false;
-        refined.push_back({outer / cut, {}});
-        outer = cut;
-      }
-    } else {
-      if (inside.size() != 1 || inside.front() != inner)
-        return false;
-      refined.push_back(place);
-    }
-  }
-  dim = refined;
-  return true;
-}
-
-namespace {
-/// A factor of size 1 that carries axes (all but one rank hold padding only), at the cut where it stands.
-struct Unit {
-  int64_t cut;
-  SmallVector<unsigned, 2> axes;
-};
-} // namespace
-
-static SmallVector<Unit, 2> takeUnits(Dim &dim) {
-  SmallVector<Unit, 2> units;
-  if (llvm::none_of(dim, [](const ShardedFactor &place) { return place.size == 1; }))
-    return units; // as nearly always
-  Dim rest;
-  int64_t inner = 1;
-  for (const ShardedFactor &place : llvm::reverse(dim)) {
-    if (place.size == 1)
-      units.push_back({inner, place.axes});
-    else
-      rest.insert(rest.begin(), place);
-    inner *= place.size;
-  }
-  dim = rest;
-  return units;
-}
-
-/// Puts units back into both dimensions at their cuts; units of one dimension face empty ones of the other.
-static bool putUnits(Dim &a, Dim &b, ArrayRef<Unit> ofA, ArrayRef<Unit> ofB) {
-  if (ofA.empty() && ofB.empty())
-    return true;
-  Dim newA, newB;
-  size_t placed = 0;
-  int64_t inner = 1;
-  auto putAt = [&](int64_t cut) {
-    SmallVector<ShardedFactor, 2> onA, onB;
-    for (const Unit &unit : ofA)
-      if (unit.cut == cut)
-        onA.push_back({1, unit.axes});
-    for (const Unit &unit : ofB)
-      if (unit.cut == cut)
-        onB.push_back({1, unit.axes});
-    placed += onA.size() + onB.size();
-    size_t count = std::max(onA.size(), onB.size());
-    onA.resize(count, {1, {}});
-    onB.resize(count, {1, {}});
-    newA.insert(newA.begin(), onA.rbegin(), onA.rend());
-    newB.insert(newB.begin(), onB.rbegin(), onB.rend());
-  };
-  putAt(1);
-  for (size_t i = a.size(); i-- > 0;) {
-    newA.insert(newA.begin(), a[i]);
-    newB.insert(newB.begin(), b[i]);
-    inner *= a[i].size;
-    putAt(inner);
-  }
-  a = newA;
-  b = newB;
-  return placed == ofA.size() + ofB.size();
-}
-
-/// Brings the two layouts of a dimension to the same factors. False where they have none in common.
-static bool unify(Dim &a, Dim &b) {
-  SmallVector<int64_t, 8> cuts;
-  Dim refinedA = a, refinedB = b;
-  SmallVector<Unit, 2> ofA = takeUnits(refinedA), ofB = takeUnits(refinedB);
-  for (const Dim *dim : {&refinedA, &refinedB}) {
-    int64_t inner = 1;
-    for (const ShardedFactor &place : llvm::reverse(*dim)) {
-      if (place.size == 0)
-        return false;
-      cuts.push_back(inner);
-      inner *= place.size;
-    }
-  }
-  llvm::sort(cuts, std::greater<>());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  if (!refineTo(refinedA, cuts) || !refineTo(refinedB, cuts) || !putUnits(refinedA, refinedB, ofA, ofB))
-    return false;
-  a = refinedA;
-  b = refinedB;
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
 // Resharder
 //===----------------------------------------------------------------------===//
 
@@ -194,35 +61,21 @@ static bool unify(Dim &a, Dim &b) {
 static constexpr size_t kMostRenamings = 24;
 
 /// `cost` asked once for each group and number of bytes: paths share their steps.
-static CollectiveCost remember(CollectiveCost cost) {
-  struct Move {
-    double bytes;
-    uint64_t axes;
-    MoveKind kind;
-    bool operator==(const Move &other) const {
-      return bytes == other.bytes && axes == other.axes && kind == other.kind;
-    }
-  };
-  struct Hash {
-    size_t operator()(const Move &move) const {
-      uint64_t mixed = llvm::bit_cast<uint64_t>(move.bytes) * 0xff51afd7ed558ccd ^
-                       (move.axes << 3 ^ static_cast<uint64_t>(move.kind)) * 0x9e3779b97f4a7c15;
-      return mixed ^ mixed >> 32;
-    }
-  };
-  constexpr unsigned kBits = 4; // of an axis, of which there are at most 16
-  auto known = std::make_shared<std::unordered_map<Move, double, Hash>>();
-  return [known, cost = std::move(cost)](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
-    Move move{bytes, axes.size(), kind};
-    if (axes.size() >= 64 / kBits)
-      return cost(kind, bytes, axes);
+static cost::PlacementCost remember(CollectiveCost cost) {
+  constexpr unsigned kBits = 5,
+                     kMostPacked = 11; // of an axis, of which there are at most 32; beside the kind
+  auto known = std::make_shared<llvm::DenseMap<std::pair<uint64_t, uint64_t>, double>>();
+  return [known, cost = std::move(cost)](MoveKind kind, double bytes, const cost::AxisList &axes) {
+    auto ask = [&] { return cost(kind, bytes, SmallVector<unsigned, 8>(axes.begin(), axes.end())); };
+    if (axes.size() > kMostPacked)
+      return ask();
+    uint64_t move = axes.size() << 3 | static_cast<uint64_t>(kind);
     for (unsigned axis : axes)
-      move.axes = move.axes << kBits | axis;
-    move.axes ^= static_cast<uint64_t>(axes.size()) << 60;
-    auto [it, isNew] = known->try_emplace(move);
+      move = move << kBits | axis;
+    auto [at, isNew] = known->try_emplace({llvm::bit_cast<uint64_t>(bytes), move}, 0);
     if (isNew)
-      it->second = cost(kind, bytes, axes);
-    return it->second;
+      at->second = ask();
+    return at->second;
   };
 }
 
@@ -238,40 +91,23 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
              isLoop(renamed.index()) == isLoop(renamed.value());
     });
   };
-  for (unsigned axis : order) {
-    auto isLike = [&](unsigned other) {
-      const int64_t loop = mesh.getLoopAxis();
-      return axesAreAlike && mesh.getAxisSize(other) == mesh.getAxisSize(axis) &&
-             static_cast<int64_t>(axis) != loop && static_cast<int64_t>(other) != loop;
-    };
-    firstAlike.push_back(
-        *llvm::find_if(order, [&](unsigned other) { return other == axis || isLike(other); }));
-    hasAlikeAxes |= firstAlike.back() != axis;
-  }
   while (axesAreAlike && order.size() <= 6 && std::next_permutation(order.begin(), order.end()))
     if (isSameSize(order))
       renamings.push_back(order);
   if (renamings.size() >= kMostRenamings)
     renamings.clear();
-  if (cost)
-    cost = remember(std::move(cost));
-  else
+  if (!cost)
     cost = [mesh](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
       int64_t ranks = 1;
       for (unsigned axis : axes)
         ranks *= mesh.getAxisSize(axis);
       return getSentBytes(kind, bytes, ranks) + (isCollective(kind) ? 1.0 : 1e-3) + 1e-9 * bytes;
     };
+  price = remember(cost);
+  changes = std::make_unique<ChangeCosts>(mesh, price, axesAreAlike);
 }
 
-static State makeState(ShardingAttr sharding, MeshAttr mesh) {
-  State state;
-  for (DimShardingAttr dim : sharding.getDims())
-    state.dims.push_back(toDigits(dim, mesh));
-  state.partial.assign(sharding.getPartialAxes().begin(), sharding.getPartialAxes().end());
-  llvm::sort(state.partial);
-  return state;
-}
+Resharder::~Resharder() = default;
 
 /// What is partial in `to` must be so in `from`, or become it: a value is made an addend of a sum, not of a
 /// maximum.
@@ -307,7 +143,7 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
     if (!unify(start.dims[d], goal.dims[d]))
       foreign.push_back(d);
   if (foreign.empty()) {
-    it->second = PathSearch(mesh, cost, goal, from.getPartialKind(), elementBytes).run(start);
+    it->second = PathSearch(mesh, goal, from.getPartialKind()).run(start, elementBytes, price);
     return answer(it->second);
   }
   // Gather the foreign dimensions, then go on from there.
@@ -481,154 +317,6 @@ std::vector<double> Resharder::getCostsInLoop(ArrayRef<ShardingAttr> froms, Arra
 // Costs of many pairs
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kEndOfRun = -1;
-
-/// What happens to a factor, as words: size, number of axes before, these, number after, these.
-static void appendWords(std::vector<int64_t> &words, int64_t size, ArrayRef<unsigned> before,
-                        ArrayRef<unsigned> after) {
-  words.push_back(size);
-  for (ArrayRef<unsigned> axes : {before, after}) {
-    words.push_back(axes.size());
-    words.insert(words.end(), axes.begin(), axes.end());
-  }
-}
-
-/// Reads such words from place `i` on and leaves `i` behind them.
-static int64_t readWords(ArrayRef<int64_t> words, size_t &i, SmallVector<unsigned, 2> &before,
-                         SmallVector<unsigned, 2> &after) {
-  int64_t size = words[i++];
-  for (SmallVector<unsigned, 2> *axes : {&before, &after}) {
-    auto count = static_cast<size_t>(words[i++]);
-    axes->assign(words.begin() + i, words.begin() + i + count);
-    i += count;
-  }
-  return size;
-}
-
-unsigned Resharder::getId(const std::vector<int64_t> &words) {
-  auto [it, isNew] = idOfWords.try_emplace(words, wordsOf.size());
-  unsigned id = it->second;
-  if (!isNew)
-    return id;
-  wordsOf.push_back(&it->first); // map nodes stay where they are
-  ChangeShape &shape = shapes.emplace_back();
-  std::vector<int64_t> erased;
-  for (size_t i = 0; i < words.size();) {
-    if (words[i] == kEndOfRun) {
-      erased.push_back(words[i++]);
-      continue;
-    }
-    SmallVector<unsigned, 2> before, after;
-    int64_t size = readWords(words, i, before, after);
-    for (SmallVector<unsigned, 2> *axes : {&before, &after})
-      for (unsigned &axis : *axes) {
-        shape.axes.push_back(axis);
-        axis = firstAlike[axis];
-      }
-    appendWords(erased, size, before, after);
-  }
-  shape.number = numberOfShape.try_emplace(std::move(erased), numberOfShape.size()).first->second;
-  return id;
-}
-
-bool Resharder::Key::add(uint32_t id) {
-  if (count == kMost)
-    return false;
-  unsigned at = count++;
-  for (; at > 0 && ids[at - 1] > id; --at)
-    ids[at] = ids[at - 1];
-  ids[at] = id;
-  return true;
-}
-
-bool Resharder::Key::operator==(const Key &other) const {
-  return bytes == other.bytes && fromPartial == other.fromPartial && toPartial == other.toPartial &&
-         ids == other.ids;
-}
-
-size_t Resharder::KeyHash::operator()(const Key &key) const {
-  uint64_t hash =
-      key.bytes ^ (static_cast<uint64_t>(key.fromPartial) << 32 | key.toPartial) * 0xff51afd7ed558ccd;
-  for (unsigned i = 0; i < key.count; ++i)
-    hash = (hash ^ hash >> 29 ^ key.ids[i]) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 32;
-}
-
-/// The names that a walk over a change gives to the axes that it meets, among those that are alike.
-class Resharder::Renaming {
-public:
-  explicit Renaming(ArrayRef<unsigned> firstAlike) : firstAlike(firstAlike), names(firstAlike.size(), -1) {}
-  unsigned operator[](unsigned axis) {
-    if (names[axis] >= 0)
-      return static_cast<unsigned>(names[axis]);
-    unsigned name = firstAlike[axis];
-    while (taken >> name & 1 || firstAlike[name] != firstAlike[axis])
-      ++name;
-    taken |= 1u << name;
-    names[axis] = static_cast<int>(name);
-    return name;
-  }
-
-private:
-  ArrayRef<unsigned> firstAlike;
-  SmallVector<int, 16> names;
-  uint32_t taken = 0;
-};
-
-unsigned Resharder::rename(unsigned id, Renaming &names) {
-  constexpr unsigned kBits = 5, kMostPacked = 7; // of an axis; beside the change
-  const ChangeShape &shape = shapes[id];
-  uint64_t packed = 0;
-  for (unsigned axis : shape.axes)
-    packed = packed << kBits | names[axis];
-  packed |= static_cast<uint64_t>(id) << (kBits * kMostPacked);
-  const bool isPacked = shape.axes.size() <= kMostPacked;
-  if (isPacked)
-    if (auto known = renamedIds.find(packed); known != renamedIds.end())
-      return known->second;
-  std::vector<int64_t> words;
-  ArrayRef<int64_t> old = *wordsOf[id];
-  for (size_t i = 0; i < old.size();) {
-    if (old[i] == kEndOfRun) {
-      words.push_back(old[i++]);
-      continue;
-    }
-    SmallVector<unsigned, 2> before, after;
-    int64_t size = readWords(old, i, before, after);
-    for (SmallVector<unsigned, 2> *axes : {&before, &after})
-      for (unsigned &axis : *axes)
-        axis = names[axis];
-    appendWords(words, size, before, after);
-  }
-  const unsigned renamed = getId(words); // may move `shape`
-  if (isPacked)
-    renamedIds[packed] = renamed;
-  return renamed;
-}
-
-Resharder::Key Resharder::rename(const Key &key) {
-  SmallVector<unsigned, Key::kMost> order(ArrayRef(key.ids).take_front(key.count));
-  llvm::stable_sort(order, [&](unsigned a, unsigned b) { return shapes[a].number < shapes[b].number; });
-  Renaming names(firstAlike);
-  for (unsigned id : order)
-    for (unsigned axis : shapes[id].axes)
-      names[axis];
-  Key renamed;
-  renamed.bytes = key.bytes;
-  for (unsigned id : order)
-    renamed.add(rename(id, names));
-  // Sums that stay, those that end, those that begin.
-  for (uint32_t axes :
-       {key.fromPartial & key.toPartial, key.fromPartial & ~key.toPartial, key.toPartial & ~key.fromPartial})
-    for (unsigned axis = 0; axis < firstAlike.size(); ++axis)
-      if (axes >> axis & 1) {
-        const uint32_t name = 1u << names[axis];
-        renamed.fromPartial |= key.fromPartial >> axis & 1 ? name : 0;
-        renamed.toPartial |= key.toPartial >> axis & 1 ? name : 0;
-      }
-  return renamed;
-}
-
 ArrayRef<ShardingAttr> Resharder::getRenamed(ShardingAttr layout) {
   auto [it, isNew] = renamedLayouts.try_emplace(layout);
   if (!isNew)
@@ -655,97 +343,21 @@ ArrayRef<ShardingAttr> Resharder::getRenamed(ShardingAttr layout) {
   return renamedLayouts[layout] = std::move(all);
 }
 
-const Resharder::DimChange &Resharder::getChange(DimShardingAttr from, DimShardingAttr to) {
-  std::unique_ptr<DimChange> &change = changes[{from, to}];
-  if (change)
-    return *change;
-  change = std::make_unique<DimChange>();
-  Dim before = toDigits(from, mesh), after = toDigits(to, mesh);
-  if (from != to && !unify(before, after)) {
-    change->isForeign = true;
-    return *change;
-  }
-  // A factor that has in both what it shall have is never touched: its axes stay, and none is brought there.
-  std::vector<int64_t> words;
-  auto endRun = [&] {
-    if (!words.empty() && words.back() != kEndOfRun)
-      words.push_back(kEndOfRun);
-  };
-  for (auto [have, want] : llvm::zip_equal(before, after)) {
-    if (have.axes == want.axes) {
-      change->unchanged *= getLocalSize(have.size, have.axes, mesh);
-      endRun();
-      continue;
-    }
-    appendWords(words, have.size, have.axes, want.axes);
-  }
-  endRun();
-  if (!words.empty())
-    change->id = getId(words);
-  return *change;
-}
-
-double Resharder::search(const Key &key) {
-  State start, goal;
-  for (uint32_t id : ArrayRef(key.ids).take_front(key.count)) {
-    ArrayRef<int64_t> words = *wordsOf[id];
-    for (size_t i = 0; i < words.size(); ++i) {
-      Dim before, after;
-      while (words[i] != kEndOfRun) {
-        SmallVector<unsigned, 2> have, want;
-        int64_t size = readWords(words, i, have, want);
-        before.push_back({size, have});
-        after.push_back({size, want});
-      }
-      start.dims.push_back(before);
-      goal.dims.push_back(after);
-    }
-  }
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    if (key.fromPartial >> axis & 1)
-      start.partial.push_back(axis);
-    if (key.toPartial >> axis & 1)
-      goal.partial.push_back(axis);
-  }
-  return PathSearch(mesh, cost, goal, ReductionKind::Sum, static_cast<double>(key.bytes)).runForCost(start);
-}
-
-double Resharder::getCost(const Key &key) {
-  if (key.count == 0 && key.fromPartial == key.toPartial)
-    return 0;
-  auto [known, isNew] = costs.try_emplace(key);
-  double &own = known->second; // stays where it is
-  if (!isNew)
-    return own;
-  if (!hasAlikeAxes)
-    return own = search(key);
-  const Key plain = rename(key);
-  auto [like, isFirst] = costs.try_emplace(plain);
-  if (isFirst || &like->second == &own)
-    like->second = search(plain);
-  return own = like->second;
-}
-
 double Resharder::getCost(ArrayRef<DimShardingAttr> from, uint32_t fromPartial, ArrayRef<DimShardingAttr> to,
                           uint32_t toPartial, unsigned elementBytes) {
-  Key key;
-  key.bytes = elementBytes;
-  key.fromPartial = fromPartial;
-  key.toPartial = toPartial;
-  bool hasRoom = true;
+  unsigned set = ChangeCosts::kNothing;
+  int64_t bytes = elementBytes;
   SmallVector<unsigned> foreign;
   for (auto [d, pair] : llvm::enumerate(llvm::zip_equal(from, to))) {
-    const DimChange &change = getChange(std::get<0>(pair), std::get<1>(pair));
+    const ChangeCosts::Change &change = changes->getChange(std::get<0>(pair), std::get<1>(pair));
     if (change.isForeign)
       foreign.push_back(d);
-    key.bytes *= change.unchanged;
+    bytes *= change.unchanged;
     if (change.id != 0)
-      hasRoom &= key.add(change.id);
+      set = changes->add(set, change.id);
   }
-  if (foreign.empty() && hasRoom)
-    return getCost(key);
-  if (!hasRoom) // more dimensions change than a mesh has places for
-    return std::numeric_limits<double>::infinity();
+  if (foreign.empty())
+    return changes->getCost(changes->addSums(set, fromPartial, toPartial), bytes);
   // As in find(): the foreign dimensions are gathered first.
   SmallVector<DimShardingAttr> middle(from);
   for (unsigned d : foreign) {
@@ -777,6 +389,31 @@ double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBy
   return getCost(from.getDims(), getPartialMask(from), to.getDims(), getPartialMask(to), elementBytes);
 }
 
+namespace {
+/// Layouts of one tensor by the layouts of its dimensions, of which there are few.
+struct LayoutsByDim {
+  explicit LayoutsByDim(ArrayRef<ShardingAttr> layouts) : distinct(layouts.front().getDims().size()) {
+    for (ShardingAttr layout : layouts) {
+      for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
+        auto *at = llvm::find(distinct[d], dim);
+        numbers.push_back(at - distinct[d].begin());
+        if (at == distinct[d].end())
+          distinct[d].push_back(dim);
+      }
+      partial.push_back(getPartialMask(layout));
+    }
+  }
+  /// The number of the layout of a dimension.
+  unsigned get(size_t layout, size_t d) const { return numbers[layout * distinct.size() + d]; }
+
+  std::vector<SmallVector<DimShardingAttr>> distinct; ///< by dimension
+  std::vector<uint32_t> partial;                      ///< by layout the axes of its sums
+
+private:
+  std::vector<unsigned> numbers; ///< by layout and dimension
+};
+} // namespace
+
 std::vector<double> Resharder::getCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
                                         unsigned elementBytes) {
   std::vector<double> all(froms.size() * tos.size(), -1);
@@ -793,48 +430,56 @@ std::vector<double> Resharder::getCosts(ArrayRef<ShardingAttr> froms, ArrayRef<S
       (llvm::any_of(froms, [&](ShardingAttr from) { return findLoop(from, mesh); }) ||
        llvm::any_of(tos, [&](ShardingAttr to) { return findLoop(to, mesh); })))
     return getCostsInLoop(froms, tos, elementBytes);
-  // Layouts of a dimension are few, so what happens to it is looked up once for each of them.
-  size_t rank = tos.front().getDims().size();
-  std::vector<SmallVector<DimShardingAttr>> distinct(rank);
-  std::vector<unsigned> dimsOf; // per layout and dimension, its number among the distinct ones
-  std::vector<uint32_t> partial;
-  for (ShardingAttr to : tos) {
-    for (auto [d, dim] : llvm::enumerate(to.getDims())) {
-      auto *at = llvm::find(distinct[d], dim);
-      dimsOf.push_back(at - distinct[d].begin());
-      if (at == distinct[d].end())
-        distinct[d].push_back(dim);
-    }
-    partial.push_back(getPartialMask(to));
-  }
-  std::vector<SmallVector<const DimChange *>> changesOf(rank);
+  const size_t rank = tos.front().getDims().size();
+  const LayoutsByDim rows(froms), columns(tos);
+  // What happens to each dimension, looked up once for each two of its layouts.
+  std::vector<std::vector<const ChangeCosts::Change *>> changesOf(rank);
+  for (size_t d = 0; d < rank; ++d)
+    changesOf[d].resize(rows.distinct[d].size() * columns.distinct[d].size());
+  // Neighbours begin alike, as layouts are in order: of a column and the one before, how many dimensions.
+  std::vector<size_t> shared(tos.size(), 0);
+  for (size_t column = 1; column < tos.size(); ++column)
+    while (shared[column] < rank &&
+           columns.get(column, shared[column]) == columns.get(column - 1, shared[column]))
+      ++shared[column];
+  /// The first dimensions of a row's way to a column.
+  struct Way {
+    unsigned set = ChangeCosts::kNothing;
+    int64_t bytes = 0;
+    bool isForeign = false;
+  };
+  std::vector<Way> ways(rank + 1);
+  ways[0].bytes = elementBytes;
+  auto extend = [&](const Way &way, size_t row, size_t column, size_t d) {
+    const ChangeCosts::Change *&change =
+        changesOf[d][rows.get(row, d) * columns.distinct[d].size() + columns.get(column, d)];
+    if (!change)
+      change = &changes->getChange(froms[row].getDims()[d], tos[column].getDims()[d]);
+    Way next = way;
+    next.bytes *= change->unchanged;
+    next.isForeign |= change->isForeign;
+    if (change->id != 0 && !next.isForeign)
+      next.set = changes->add(way.set, change->id);
+    return next;
+  };
   auto fill = [&](size_t row) {
     ShardingAttr from = froms[row];
-    for (size_t d = 0; d < rank; ++d) {
-      changesOf[d].clear();
-      for (DimShardingAttr dim : distinct[d])
-        changesOf[d].push_back(&getChange(from.getDims()[d], dim));
-    }
-    uint32_t fromPartial = getPartialMask(from);
+    size_t done = 0; // dimensions of `ways` that are those of the column
     for (size_t column = 0; column < tos.size(); ++column) {
+      done = std::min(done, shared[column]);
       double &own = all[row * tos.size() + column];
       if (own >= 0)
         continue;
-      if ((fromPartial || partial[column]) && !canBecomePartial(from, tos[column])) {
+      const uint32_t fromPartial = rows.partial[row], toPartial = columns.partial[column];
+      if ((fromPartial || toPartial) && !canBecomePartial(from, tos[column])) {
         own = std::numeric_limits<double>::infinity();
         continue;
       }
-      Key key;
-      key.bytes = elementBytes;
-      key.fromPartial = fromPartial;
-      key.toPartial = partial[column];
-      bool isPlain = true;
-      for (size_t d = 0; d < rank && isPlain; ++d) {
-        const DimChange &change = *changesOf[d][dimsOf[column * rank + d]];
-        key.bytes *= change.unchanged;
-        isPlain = !change.isForeign && (change.id == 0 || key.add(change.id));
-      }
-      own = isPlain ? getCost(key) : getCost(from, tos[column], elementBytes);
+      for (; done < rank; ++done)
+        ways[done + 1] = extend(ways[done], row, column, done);
+      const Way &way = ways[rank];
+      own = way.isForeign ? getCost(from, tos[column], elementBytes)
+                          : changes->getCost(changes->addSums(way.set, fromPartial, toPartial), way.bytes);
     }
   };
   if (renamings.empty()) {

@@ -107,7 +107,7 @@ std::optional<Move> Resharder::search(double bytes, const Placement &from, const
     all *= axis.size;
   }
   std::vector<Code> codes;
-  std::vector<cost::PlacementSearch::Place> places;
+  std::vector<cost::PlacementGraph::Place> places;
   auto encode = [&](const Placement &placement) {
     cost::Placement encoded;
     for (std::size_t a = 0; a < count; ++a) {
@@ -134,12 +134,13 @@ std::optional<Move> Resharder::search(double bytes, const Placement &from, const
       seconds += pricing.seconds(work);
     return seconds;
   };
-  cost::PlacementSearch search(std::move(places), std::move(sizes), goal, bytes, price);
+  cost::PlacementGraph graph(std::move(places), std::move(sizes), goal);
+  cost::PlacementSearch search;
   Move move;
-  move.seconds = search.run(start);
+  move.seconds = search.run(graph, graph.getNode(start), bytes, price);
   if (std::isinf(move.seconds))
     return std::nullopt;
-  for (const cost::PlacementSearch::Step &step : search.getSteps())
+  for (const cost::PlacementSearch::Step &step : search.getSteps(graph))
     for (const cost::CollectiveWork &work : getWork(step.kind, step.bytes, step.axes))
       move.collectives.push_back(work);
   return move;

@@ -25,10 +25,11 @@ struct Search {
   /// The steps as "kind axes bytes", and their cost.
   std::pair<std::string, double> find(const Placement &from, const Placement &to) const {
     static const char *const names[] = {"gather", "reduce", "scatter", "exchange", "slice", "first", "turn"};
-    PlacementSearch search({{24, 0}, {16, 1}}, {2, 4, 2}, to, 1, cost);
-    double least = search.run(from);
+    PlacementGraph graph({{24, 0}, {16, 1}}, {2, 4, 2}, to);
+    PlacementSearch search;
+    double least = search.run(graph, graph.getNode(from), 1, cost);
     std::string text;
-    for (const PlacementSearch::Step &step : search.getSteps()) {
+    for (const PlacementSearch::Step &step : search.getSteps(graph)) {
       text += (text.empty() ? "" : ", ") + std::string(names[static_cast<int>(step.kind)]) + " ";
       for (unsigned axis : step.axes)
         text += std::to_string(axis);
@@ -80,8 +81,10 @@ TEST(PlacementSearch, AnAxisLeavesAPlaceBeforeThoseOutsideOfIt) {
 
 TEST(PlacementSearch, PartsRoundUpAxisByAxis) {
   PlacementCost cost = Search::sent;
-  PlacementSearch search({{5, 0}}, {2, 4, 2}, place(""), 4, cost);
-  EXPECT_DOUBLE_EQ(search.run(place("0:02")), 6 + 10); // 2, then 3, then all 5 elements of 4 bytes
+  PlacementGraph graph({{5, 0}}, {2, 4, 2}, place(""));
+  PlacementSearch search;
+  EXPECT_DOUBLE_EQ(search.run(graph, graph.getNode(place("0:02")), 4, cost),
+                   6 + 10); // 2, then 3, then all 5 elements of 4 bytes
 }
 
 TEST(PlacementSearch, ASumIsMadeOfAWholeValueOnly) {

@@ -97,7 +97,45 @@ TEST_F(Harness, CostsAreThoseOfThePaths) {
   }
 }
 
-// A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
+// A table shares what its pairs have in common, and graphs of placements whatever the bytes; a path is
+// searched by itself.
+TEST_F(Harness, TablesAreThoseOfThePaths) {
+  std::mt19937 random(11);
+  for (const auto &sizes : std::vector<std::vector<int64_t>>{{2, 3}, {2, 2, 2}, {3, 2, 2}, {2, 2, 2, 2}}) {
+    MeshAttr mesh = makeMesh(context, sizes);
+    auto cost = [&](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+      double seconds = 2.0 + static_cast<int>(kind);
+      for (unsigned axis : axes)
+        seconds += 0.61 * mesh.getAxisSize(axis);
+      return seconds + bytes * (isCollective(kind) ? 0.05 + 0.011 * axes.size() : 0.004);
+    };
+    for (bool axesAreAlike : {false, true}) {
+      Resharder tables(mesh, cost, axesAreAlike), paths(mesh, cost);
+      for (unsigned elementBytes : {1u, 4u, 40u}) {
+        // Some of the columns in the rows' order, with all of one dimension's layouts between them.
+        std::vector<ShardingAttr> froms, tos;
+        for (int i = 0; i < 40; ++i) {
+          froms.push_back(drawLayout(mesh, random));
+          tos.push_back(i % 3 ? drawLayout(mesh, random) : froms.back());
+        }
+        std::vector<double> costs = tables.getCosts(froms, tos, elementBytes);
+        for (size_t row = 0; row < froms.size(); ++row)
+          for (size_t column = 0; column < tos.size(); ++column) {
+            const ReshardPath *path = paths.find(froms[row], tos[column], elementBytes);
+            const double found = costs[row * tos.size() + column];
+            std::string text;
+            llvm::raw_string_ostream(text)
+                << froms[row] << " to " << tos[column] << " on " << mesh << ", " << elementBytes << " bytes";
+            ASSERT_EQ(path != nullptr, std::isfinite(found)) << text;
+            if (path) {
+              EXPECT_NEAR(found, path->cost, 1e-9 * (1 + path->cost)) << text;
+            }
+          }
+      }
+    }
+  }
+}
+
 TEST_F(Harness, PairsThatDifferInNamesOfAlikeAxesAreSearchedOnce) {
   MeshAttr mesh = makeMesh(context, {2, 2, 2, 2, 2, 2});
   std::set<unsigned> asked;
@@ -125,6 +163,7 @@ TEST_F(Harness, PairsThatDifferInNamesOfAlikeAxesAreSearchedOnce) {
       EXPECT_DOUBLE_EQ(costs[i * layouts.size() + j], costs[j * layouts.size() + i]);
 }
 
+// A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
 TEST_F(Harness, OnlySumsAreMadeOfWholes) {
   MeshAttr mesh = makeMesh(context, {2, 2});
   auto layout = [&](ArrayRef<unsigned> partial, ReductionKind kind) {

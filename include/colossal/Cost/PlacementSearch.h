@@ -1,6 +1,7 @@
 // The cheapest collectives that bring a tensor from one layout over the axes of a mesh to another: what all
 // searches over layouts, and the partitioner, ask. Dijkstra's algorithm over placements of the axes on the
-// factors that both layouts can be seen as. A state is a few words and a step does not allocate. No IR.
+// factors that both layouts can be seen as. Which placements lie between two and what leads from one to the
+// next is the same whatever the bytes, so that a graph of them serves any number of searches. No IR.
 #ifndef COLOSSAL_COST_PLACEMENTSEARCH_H
 #define COLOSSAL_COST_PLACEMENTSEARCH_H
 
@@ -8,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -77,7 +77,7 @@ private:
 /// two countsResult() says.
 using PlacementCost = std::function<double(MoveKind kind, double bytes, const AxisList &axes)>;
 
-/// One search towards one placement.
+/// The placements on the ways to one of them, and the steps between, which are made as searches come by.
 ///
 /// Each step gathers, reduces, or brings one axis to where the target wants it:
 ///  1. all-gather takes the innermost axis off a place (or the axes of adjacent, fully split places of one
@@ -86,7 +86,7 @@ using PlacementCost = std::function<double(MoveKind kind, double bytes, const Ax
 ///  3. all-to-all does both for one axis;
 ///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a place as slice would;
 ///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
-class PlacementSearch {
+class PlacementGraph {
 public:
   struct Place {
     std::int64_t size = 1;
@@ -95,19 +95,26 @@ public:
   struct Step {
     MoveKind kind = MoveKind::Slice;
     AxisList axes;
-    unsigned from = 0, last = 0; ///< all-gather: places that give their last axis; all-to-all: `from`
-    unsigned to = 0;             ///< the place that takes the axis
-    double bytes = 0;            ///< as in PlacementCost
+    std::uint16_t from = 0, last = 0; ///< all-gather: places that give their last axis; all-to-all: `from`
+    std::uint16_t to = 0;             ///< the place that takes the axis
   };
+  struct Edge {
+    unsigned to = 0; ///< a node
+    Step step;
+    /// Of one rank's tensor: what is priced of it, as countsResult() says.
+    double elements = 0;
+  };
+  static constexpr unsigned kGoal = 0; ///< its node
 
-  /// `elementBytes`: what stands at each element of the places. `cost` must outlive this. Each axis rounds up
-  /// what it leaves of a place, outer ones first.
-  PlacementSearch(std::vector<Place> places, std::vector<std::int64_t> axisSizes, const Placement &goal,
-                  double elementBytes, const PlacementCost &cost);
-  /// The cost of the cheapest path; infinity where there is none. To be called once.
-  double run(const Placement &from);
-  /// The path that run() has found, in order.
-  std::vector<Step> getSteps() const;
+  /// Each axis rounds up what it leaves of a place, outer ones first.
+  PlacementGraph(std::vector<Place> places, std::vector<std::int64_t> axisSizes, const Placement &goal);
+  /// The node of a placement, numbered as they are met.
+  unsigned getNode(const Placement &placement);
+  std::size_t countNodes() const { return nodes.size(); }
+  /// The numbers of the edges that lead on from a node: the first, and one past the last.
+  std::pair<unsigned, unsigned> getEdges(unsigned node);
+  /// Valid until edges of another node are asked for.
+  const Edge &getEdge(unsigned number) const { return edges[number]; }
 
 private:
   /// The axes on each place of a placement, outermost first.
@@ -123,40 +130,58 @@ private:
     unsigned width;
     std::vector<std::uint8_t> counts, lists;
   };
-  struct Visit {
+  struct Node {
     Placement placement;
-    double cost, bytes;
-    int previous; ///< index of the visit it came from
-    Step step;
+    double elements;         ///< of one rank's tensor
+    int first = -1, end = 0; ///< of its edges; -1: not made yet
   };
 
-  const std::vector<Place> places;
-  const std::vector<std::int64_t> axisSizes;
-  const unsigned axes;
-  const Placement goal;
-  const double elementBytes;
-  const PlacementCost &cost;
+  std::vector<Place> places;
+  std::vector<std::int64_t> axisSizes;
+  unsigned axes;
+  Placement goal;
   PlacedAxes wanted, placed; ///< of the goal, and of the placement that is expanded
-  std::vector<Visit> visits;
-  std::vector<std::pair<Placement, double>> best; ///< the least cost known of each placement
-  std::vector<int> slots;                         ///< of `best` by hash, -1 where free; at least half are
-  std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> queue;
-  int current = -1;
-  int last = -1; ///< the visit that reaches the goal
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::vector<int> slots;               ///< of `nodes` by hash, -1 where free; at least half are
+  unsigned current = 0;                 ///< the node that is expanded
+  std::vector<std::int64_t> localSizes; ///< scratch of countElements
 
-  double &getBest(const Placement &placement);
-  double getBytes(const Placement &placement);
+  double countElements(const Placement &placement);
   /// Does `place`, of the placement that is expanded, hold the first axes that the goal has there? All: with
   /// `isWhole`.
   bool beginsAsWanted(std::size_t place, bool isWhole) const;
   /// The axis that the target has next on `place`, or -1.
   int getNextAxis(std::size_t place) const;
-  void expand();
   void expandSums(const Placement &here);
   void expandPlace(const Placement &here, unsigned place);
-  void push(const Placement &next, Step step);
-  void gather(unsigned first, unsigned last);
-  std::vector<std::int64_t> localSizes; ///< scratch of getBytes
+  void add(const Placement &next, const Step &step);
+  void gather(const Placement &here, unsigned first, unsigned last);
+};
+
+/// Searches in such graphs, one after the other, with memory that it keeps.
+class PlacementSearch {
+public:
+  struct Step : PlacementGraph::Step {
+    double bytes = 0; ///< as in PlacementCost
+  };
+  /// The cost of the cheapest path from a node to the goal; infinity where there is none. `elementBytes`:
+  /// what stands at each element of the places.
+  double run(PlacementGraph &graph, unsigned from, double elementBytes, const PlacementCost &cost);
+  /// The path that the last run() has found in this graph, in order.
+  std::vector<Step> getSteps(const PlacementGraph &graph) const;
+
+private:
+  struct Visit {
+    unsigned node;
+    int previous;  ///< index of the visit it came from
+    unsigned edge; ///< by which it came
+    double bytes;  ///< that were priced
+  };
+  std::vector<Visit> visits;
+  std::vector<double> best;                  ///< by node the least cost known
+  std::vector<std::pair<double, int>> queue; ///< a heap of costs and visits, the least first
+  int last = -1;                             ///< the visit that reaches the goal
 };
 
 } // namespace colossal::cost

@@ -12,14 +12,15 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
-#include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 namespace colossal::dist {
+
+class ChangeCosts;
 
 using cost::isCollective;
 using cost::MoveKind;
@@ -75,6 +76,7 @@ public:
   /// Without a cost, bytes sent are minimised, then steps. `axesAreAlike`: the cost of a group depends on the
   /// sizes of its axes only, so that paths which differ in the names of equal axes are searched once.
   explicit Resharder(MeshAttr mesh, CollectiveCost cost = {}, bool axesAreAlike = false);
+  ~Resharder();
   /// The cheapest path, owned by this object; null if `to` is partial otherwise than by sums where `from` is
   /// not so, or shapes differ.
   const ReshardPath *find(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
@@ -89,13 +91,6 @@ public:
   MeshAttr getMesh() const { return mesh; }
 
 private:
-  /// What one dimension contributes to the search between two layouts.
-  struct DimChange {
-    bool isForeign = false; ///< no common factors
-    int64_t unchanged = 1;  ///< product of the local sizes of factors that stay as they are
-    unsigned id = 0;        ///< of what happens to the others: place in `wordsOf`, 0 where there are none
-  };
-  const DimChange &getChange(DimShardingAttr from, DimShardingAttr to);
   /// Of layouts of which at least one is over the loop axis.
   std::optional<ReshardPath> findInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
   double getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned elementBytes);
@@ -108,54 +103,16 @@ private:
   /// `from` as it lies before a turn takes its part of it for `to`: whole where the loop axis goes. Null
   /// where that cannot be.
   ShardingAttr getSliced(ShardingAttr from, ShardingAttr to) const;
-  unsigned getId(const std::vector<int64_t> &words);
-  /// What a cost depends on: ids of changes, ascending; the axes over which the value is and shall be
-  /// partial; the bytes of what does not change.
-  struct Key {
-    static constexpr unsigned kMost = 14;
-    std::array<uint32_t, kMost> ids{};
-    uint32_t count = 0;
-    uint32_t fromPartial = 0, toPartial = 0;
-    int64_t bytes = 0;
-    /// Dimensions are in no order. False where there is no room.
-    bool add(uint32_t id);
-    bool operator==(const Key &other) const;
-  };
-  struct KeyHash {
-    size_t operator()(const Key &key) const;
-  };
-  /// `key` with alike axes named in the order in which its changes, sorted by their shapes, speak of them:
-  /// one for most of those that differ in names only.
-  Key rename(const Key &key);
-  class Renaming;
-  unsigned rename(unsigned id, Renaming &names);
-  double getCost(const Key &key);
   double getCost(llvm::ArrayRef<DimShardingAttr> from, uint32_t fromPartial,
                  llvm::ArrayRef<DimShardingAttr> to, uint32_t toPartial, unsigned elementBytes);
-  double search(const Key &key);
   /// `layout` by each of `renamings`.
   llvm::ArrayRef<ShardingAttr> getRenamed(ShardingAttr layout);
 
   MeshAttr mesh;
   CollectiveCost cost;
+  cost::PlacementCost price; ///< `cost`, remembered
   std::map<std::tuple<const void *, const void *, unsigned>, std::optional<ReshardPath>> known;
-  llvm::DenseMap<std::pair<DimShardingAttr, DimShardingAttr>, std::unique_ptr<DimChange>> changes;
-  std::unordered_map<Key, double, KeyHash> costs;
-  /// What happens to the factors of a dimension that change: of each its size, the number of axes before and
-  /// these, the number after and these; -1 ends a run of neighbours.
-  std::vector<const std::vector<int64_t> *> wordsOf{nullptr};
-  std::map<std::vector<int64_t>, unsigned> idOfWords;
-  /// By axis the first that is like it: moves over either cost the same.
-  llvm::SmallVector<unsigned, 16> firstAlike;
-  bool hasAlikeAxes = false;
-  /// Of a change, by id: a number of its words without the names of alike axes, and the axes in their order.
-  struct ChangeShape {
-    unsigned number = 0;
-    llvm::SmallVector<unsigned, 4> axes;
-  };
-  std::vector<ChangeShape> shapes = std::vector<ChangeShape>(1);
-  std::map<std::vector<int64_t>, unsigned> numberOfShape;
-  std::unordered_map<uint64_t, unsigned> renamedIds; ///< by change and the names of its axes, in 5 bits each
+  std::unique_ptr<ChangeCosts> changes;
   /// Other orders of axes that cost the same, where they are few.
   std::vector<llvm::SmallVector<unsigned, 4>> renamings;
   llvm::DenseMap<ShardingAttr, std::vector<ShardingAttr>> renamedLayouts;
