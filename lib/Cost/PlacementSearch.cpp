@@ -22,9 +22,10 @@ void PlacementGraph::PlacedAxes::read(const Placement &placement) {
 }
 
 PlacementGraph::PlacementGraph(std::vector<Place> given, std::vector<std::int64_t> sizes,
-                               const Placement &goal)
+                               const Placement &goal, unsigned mostFree)
     : places(std::move(given)), axisSizes(std::move(sizes)), axes(static_cast<unsigned>(axisSizes.size())),
-      goal(goal), wanted(places.size(), axes), placed(places.size(), axes), slots(16, -1) {
+      goal(goal), mostFree(mostFree), wanted(places.size(), axes), placed(places.size(), axes),
+      slots(16, -1) {
   assert(axes <= Placement::kMaxAxes);
   wanted.read(goal);
   getNode(goal);
@@ -87,7 +88,44 @@ int PlacementGraph::getNextAxis(std::size_t place) const {
              : -1;
 }
 
+unsigned PlacementGraph::countMisplaced(const Placement &here) const {
+  unsigned count = 0;
+  for (unsigned axis = 0; axis < axes; ++axis)
+    count += !here.isAlike(goal, axis);
+  return count;
+}
+
+std::pair<int, double> PlacementGraph::getRank(const Step &step) const {
+  enum { Slicing, Scattering, Exchanging, KeepingFirst, MakingWay, Reducing, Gathering };
+  double ranks = 1;
+  for (unsigned axis : step.axes)
+    ranks *= static_cast<double>(axisSizes[axis]);
+  switch (step.kind) {
+  case MoveKind::Slice: return {Slicing, -ranks};
+  case MoveKind::ReduceScatter: return {Scattering, -ranks};
+  case MoveKind::AllToAll: return {Exchanging, -ranks};
+  case MoveKind::KeepFirst: return {KeepingFirst, -ranks};
+  case MoveKind::AllReduce: return {Reducing, -ranks};
+  case MoveKind::AllGather: {
+    const bool makesWay = wanted.count(step.from) > 0 || goal.isOnFactor(step.axes[0]);
+    if (step.axes.size() == 1 && makesWay)
+      return {MakingWay, ranks};
+    return {Gathering, -ranks};
+  }
+  case MoveKind::LoopSlice: break;
+  }
+  return {Gathering, 0};
+}
+
 void PlacementGraph::add(const Placement &next, const Step &step) {
+  if (asksForPlain) {
+    // What already lies as it shall, if not all of it, stays.
+    if (step.kind == MoveKind::AllGather && beginsAsWanted(step.from, false))
+      return;
+    if (const std::pair<int, double> rank = getRank(step); !plain || rank < plain->rank)
+      plain = {rank, next, step};
+    return;
+  }
   Edge edge;
   edge.to = getNode(next);
   edge.step = step;
@@ -189,9 +227,14 @@ std::pair<unsigned, unsigned> PlacementGraph::getEdges(unsigned node) {
     const auto first = static_cast<int>(edges.size());
     current = node;
     placed.read(here);
+    plain.reset();
+    asksForPlain = countMisplaced(here) > mostFree;
     expandSums(here);
     for (unsigned place = 0; place < places.size(); ++place)
       expandPlace(here, place);
+    asksForPlain = false;
+    if (plain)
+      add(plain->next, plain->step);
     nodes[node].first = first;
     nodes[node].end = static_cast<int>(edges.size());
   }

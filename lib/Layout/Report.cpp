@@ -278,6 +278,12 @@ void Describer::summarize(const search::Solution &solution) {
                "factors, in the mesh's order); pins reach the others\n",
                cut)
                .str();
+  if (boundsMoves(model.getMesh()))
+    out += llvm::formatv("between layouts that differ in more than {0} axes of this mesh, one order of "
+                         "collectives was looked "
+                         "at: what leaves fewer bytes first, all-gathers last\n",
+                         countFreeAxes(model.getMesh()))
+               .str();
 }
 
 } // namespace

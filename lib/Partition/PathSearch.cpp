@@ -17,7 +17,7 @@ cost::PlacementGraph dist::makeGraph(const State &to, MeshAttr mesh) {
   std::vector<int64_t> sizes;
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
     sizes.push_back(mesh.getAxisSize(axis));
-  return {std::move(places), std::move(sizes), getPlacement(to)};
+  return {std::move(places), std::move(sizes), getPlacement(to), countFreeAxes(mesh)};
 }
 
 cost::Placement dist::getPlacement(const State &state) {

@@ -109,6 +109,19 @@ Resharder::Resharder(MeshAttr mesh, CollectiveCost given, bool axesAreAlike)
 
 Resharder::~Resharder() = default;
 
+bool dist::boundsMoves(MeshAttr mesh) {
+  constexpr unsigned kMostUnbounded = 6;
+  unsigned axes = 0;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    axes += mesh.getAxisSize(axis) > 1 && static_cast<int64_t>(axis) != mesh.getLoopAxis();
+  return axes > kMostUnbounded;
+}
+
+unsigned dist::countFreeAxes(MeshAttr mesh) {
+  constexpr unsigned kFree = 3;
+  return boundsMoves(mesh) ? kFree : cost::Placement::kMaxAxes;
+}
+
 /// What is partial in `to` must be so in `from`, or become it: a value is made an addend of a sum, not of a
 /// maximum.
 static bool canBecomePartial(ShardingAttr from, ShardingAttr to) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <string>
 
 using namespace colossal::cost;
@@ -91,6 +92,77 @@ TEST(PlacementSearch, ASumIsMadeOfAWholeValueOnly) {
   Search search;
   EXPECT_EQ(search.find(place(""), place("p:1")).first, "first 1 384");
   EXPECT_EQ(search.find(place("0:1"), place("p:1")).first, "gather 1 384, first 1 384");
+}
+
+/// Axes of two ranks each, and two dimensions that are as many places of two elements: axis i on place i of a
+/// dimension, in a sum, or unused.
+struct Digits {
+  unsigned axes;
+
+  PlacementGraph makeGraph(const Placement &to, unsigned mostFree) const {
+    std::vector<PlacementGraph::Place> places;
+    for (unsigned place = 0; place < 2 * axes; ++place)
+      places.push_back({2, place / axes});
+    return {places, std::vector<std::int64_t>(axes, 2), to, mostFree};
+  }
+  /// By axis: 0 or 1, a dimension; 2, unused; 3, a sum.
+  Placement place(const std::vector<unsigned> &where) const {
+    Placement placement;
+    for (unsigned axis = 0; axis < axes; ++axis)
+      if (where[axis] < 2)
+        placement.put(axis, where[axis] * axes + axis, 0);
+      else if (where[axis] == 3)
+        placement.setPartial(axis);
+    return placement;
+  }
+  /// A start, and bytes sent.
+  static double price(MoveKind kind, double bytes, const AxisList &axes) {
+    double ranks = std::exp2(axes.size()), part = bytes * (ranks - 1) / ranks;
+    if (!isCollective(kind))
+      return 0.1 + 0.01 * bytes;
+    return 1 + static_cast<double>(axes.size()) + (kind == MoveKind::AllReduce ? 2 * part : part);
+  }
+};
+
+// Each axis of many is on its way, on the one place or on the other: too many placements to look at.
+TEST(PlacementSearch, ManyAxesMoveInOneOrder) {
+  const PlacementCost price = Digits::price;
+  Digits digits{16};
+  PlacementGraph graph = digits.makeGraph(digits.place(std::vector<unsigned>(16, 1)), 3);
+  PlacementSearch search;
+  const double cost = search.run(graph, graph.getNode(digits.place(std::vector<unsigned>(16, 0))), 64, price);
+  EXPECT_EQ(search.getSteps(graph).size(), 16u);
+  EXPECT_LT(graph.countNodes(), 100u);
+  AxisList one;
+  one.add(0);
+  EXPECT_DOUBLE_EQ(cost, 16 * Digits::price(MoveKind::AllToAll, 64 * 65536, one));
+}
+
+// What the one order finds can be reached, and is close to the best of all.
+TEST(PlacementSearch, TheOneOrderIsCloseToTheBest) {
+  const PlacementCost price = Digits::price;
+  Digits digits{5};
+  std::mt19937 random(3);
+  double sum = 0, sumOfBest = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::vector<unsigned> from, to;
+    for (unsigned axis = 0; axis < digits.axes; ++axis) {
+      from.push_back(random() % 4);
+      to.push_back(random() % 4);
+    }
+    const double bytes = i % 2 ? 1 : 100;
+    PlacementSearch search;
+    PlacementGraph all = digits.makeGraph(digits.place(to), Placement::kMaxAxes),
+                   few = digits.makeGraph(digits.place(to), 2);
+    const double best = search.run(all, all.getNode(digits.place(from)), bytes, price),
+                 found = search.run(few, few.getNode(digits.place(from)), bytes, price);
+    ASSERT_TRUE(std::isfinite(best));
+    EXPECT_GE(found, best * (1 - 1e-12));
+    EXPECT_LE(found, best * 1.25);
+    sum += found;
+    sumOfBest += best;
+  }
+  EXPECT_LE(sum, 1.01 * sumOfBest);
 }
 
 } // namespace

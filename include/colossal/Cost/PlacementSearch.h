@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ public:
       value = (value ^ words[axis]) * 0x9e3779b97f4a7c15;
     return value >> 32;
   }
+  bool isAlike(const Placement &other, unsigned axis) const { return words[axis] == other.words[axis]; }
   friend bool operator==(const Placement &a, const Placement &b) { return a.words == b.words; }
 
 private:
@@ -86,6 +88,11 @@ using PlacementCost = std::function<double(MoveKind kind, double bytes, const Ax
 ///  3. all-to-all does both for one axis;
 ///  4. all-reduce ends a partial axis (or all of them), reduce-scatter leaves it on a place as slice would;
 ///  5. keep-first makes an unused axis a partial one, where the target is a partial sum.
+///
+/// Of n axes that change there are up to 3^n placements between two. While more than `mostFree` axes are not
+/// where they shall be, only the plain next step is made: what leaves fewer bytes comes first (slices, then
+/// reduce-scatters), then what moves an axis at once, what makes way for it, all-reduces, and all-gathers
+/// last.
 class PlacementGraph {
 public:
   struct Place {
@@ -107,7 +114,8 @@ public:
   static constexpr unsigned kGoal = 0; ///< its node
 
   /// Each axis rounds up what it leaves of a place, outer ones first.
-  PlacementGraph(std::vector<Place> places, std::vector<std::int64_t> axisSizes, const Placement &goal);
+  PlacementGraph(std::vector<Place> places, std::vector<std::int64_t> axisSizes, const Placement &goal,
+                 unsigned mostFree = Placement::kMaxAxes);
   /// The node of a placement, numbered as they are met.
   unsigned getNode(const Placement &placement);
   std::size_t countNodes() const { return nodes.size(); }
@@ -140,6 +148,15 @@ private:
   std::vector<std::int64_t> axisSizes;
   unsigned axes;
   Placement goal;
+  unsigned mostFree;
+  /// The plainest of the steps that add() was given since it began to be asked for.
+  struct Plain {
+    std::pair<int, double> rank;
+    Placement next;
+    Step step;
+  };
+  bool asksForPlain = false;
+  std::optional<Plain> plain;
   PlacedAxes wanted, placed; ///< of the goal, and of the placement that is expanded
   std::vector<Node> nodes;
   std::vector<Edge> edges;
@@ -153,6 +170,10 @@ private:
   bool beginsAsWanted(std::size_t place, bool isWhole) const;
   /// The axis that the target has next on `place`, or -1.
   int getNextAxis(std::size_t place) const;
+  /// Of all axes.
+  unsigned countMisplaced(const Placement &here) const;
+  /// Of a step from the placement that is expanded: what comes first is less.
+  std::pair<int, double> getRank(const Step &step) const;
   void expandSums(const Placement &here);
   void expandPlace(const Placement &here, unsigned place);
   void add(const Placement &next, const Step &step);

@@ -60,6 +60,12 @@ using CollectiveCost = std::function<double(MoveKind kind, double bytes, llvm::A
 /// colossal/Plan/Volume.h. A slice and keep-first send nothing.
 double getSentBytes(MoveKind kind, double bytes, int64_t ranks);
 
+/// Of how many axes that change between two layouts all ways are looked at; of more, one until so many are
+/// left (cost::PlacementGraph). No bound on meshes of up to six axes.
+unsigned countFreeAxes(MeshAttr mesh);
+/// Is there such a bound on this mesh?
+bool boundsMoves(MeshAttr mesh);
+
 /// Finds and remembers paths on one mesh. The states of a search (colossal/Cost/PlacementSearch.h) are the
 /// placements of axes on the factors that both layouts can be seen as (evenly split factors are digits: n
 /// ranks on f elements are n:(axis) x f / n). Where the two layouts of a dimension have no common factors (an
