@@ -144,9 +144,14 @@ ArrayAttr toAttribute(MLIRContext *context, ArrayRef<Message> messages) {
           b.getDictionaryAttr({b.getNamedAttr("offset", b.getI64IntegerAttr(piece.offset)),
                                b.getNamedAttr("sizes", b.getDenseI64ArrayAttr(piece.sizes)),
                                b.getNamedAttr("strides", b.getDenseI64ArrayAttr(piece.strides))}));
-    list.push_back(b.getDictionaryAttr({b.getNamedAttr("tag", b.getI64IntegerAttr(message.tag)),
+    SmallVector<NamedAttribute> entries{b.getNamedAttr("tag", b.getI64IntegerAttr(message.tag)),
                                         b.getNamedAttr("peers", b.getDenseI64ArrayAttr(message.peers)),
-                                        b.getNamedAttr("pieces", b.getArrayAttr(pieces))}));
+                                        b.getNamedAttr("pieces", b.getArrayAttr(pieces))};
+    if (message.order >= 0) {
+      entries.push_back(b.getNamedAttr("passes", b.getI64IntegerAttr(message.passes)));
+      entries.push_back(b.getNamedAttr("order", b.getI64IntegerAttr(message.order)));
+    }
+    list.push_back(b.getDictionaryAttr(entries));
   }
   return b.getArrayAttr(list);
 }
@@ -156,6 +161,10 @@ SmallVector<Message> toMessages(ArrayAttr attribute) {
   for (auto entry : attribute.getAsRange<DictionaryAttr>()) {
     Message &message = messages.emplace_back();
     message.tag = entry.getAs<IntegerAttr>("tag").getInt();
+    if (auto order = entry.getAs<IntegerAttr>("order")) {
+      message.order = order.getInt();
+      message.passes = entry.getAs<IntegerAttr>("passes").getInt();
+    }
     llvm::append_range(message.peers, entry.getAs<DenseI64ArrayAttr>("peers").asArrayRef());
     for (auto piece : entry.getAs<ArrayAttr>("pieces").getAsRange<DictionaryAttr>()) {
       Piece &one = message.pieces.emplace_back();

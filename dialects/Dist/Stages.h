@@ -85,6 +85,10 @@ struct Message {
   int64_t tag = 0;
   llvm::SmallVector<int64_t> peers; ///< by rank of the stage: a rank of the plan, or -1
   llvm::SmallVector<Piece, 1> pieces;
+  // Where sends wait for their receivers, its place among all messages of the stage
+  // (colossal/Step/MessageOrder.h):
+  int64_t passes = 0; ///< a send follows the pass so many after its own, a receive that so many before it
+  int64_t order = -1; ///< among those that follow one pass; -1: the schedule is free to choose both
 };
 
 mlir::ArrayAttr toAttribute(mlir::MLIRContext *context, llvm::ArrayRef<Message> messages);

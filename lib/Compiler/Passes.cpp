@@ -6,6 +6,7 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "colossal/Step/Transfers.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -54,7 +55,8 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
     case Phase::Partition:
       manager.addPass(partition::createPartitionPass(
           [&options](ModuleOp module) { return layout::getCollectiveCost(module, options.layout); }));
-      manager.addPass(step::createPlanTransfers());
+      manager.addPass(step::createPlanTransfersPass(options.schedule.target &&
+                                                    options.schedule.target->sendsWaitForReceivers()));
       break;
     case Phase::Schedule:
       manager.addPass(schedule::createSchedulePass(options.schedule, kernels));

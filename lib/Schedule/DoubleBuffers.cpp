@@ -1,5 +1,6 @@
 //===- DoubleBuffers.cpp - messages of one turn beside the work of another --===//
 #include "DoubleBuffers.h"
+#include "MeetingOrder.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -148,6 +149,8 @@ void Unroller::run() {
 void colossal::schedule::doubleBuffer(Program &program) {
   for (auto [moment, instruction] : llvm::enumerate(program.body))
     instruction.moment = static_cast<int64_t>(moment);
+  if (hasMeetings(program))
+    return orderMeetings(program);
   if (program.turns > 1 && (program.chunkWaits.size() > 1 || llvm::any_of(program.body, isMessage)))
     Unroller(program).run();
 }

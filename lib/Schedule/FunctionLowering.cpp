@@ -318,10 +318,22 @@ LogicalResult FunctionLowering::bindInputs() {
   return success();
 }
 
+/// Of the first message of a value, where that is given.
+static int64_t getMessageOrder(DictionaryAttr attributes) {
+  auto messages = attributes ? attributes.getAs<ArrayAttr>(dist::kMessagesAttrName) : ArrayAttr();
+  return messages && !messages.empty() ? dist::toMessages(messages).front().order : -1;
+}
+
 LogicalResult FunctionLowering::receive(int64_t chunk, bool ofTurns) {
   const int64_t firstRank = dist::getFirstRank(state.shared.module);
   // The block has more arguments than the function where turns add up.
-  for (BlockArgument argument : state.function.getArguments().take_front(state.function.getNumArguments())) {
+  SmallVector<BlockArgument> arguments(
+      state.function.getArguments().take_front(state.function.getNumArguments()));
+  llvm::stable_sort(arguments, [&](BlockArgument a, BlockArgument b) {
+    return getMessageOrder(state.function.getArgAttrDict(a.getArgNumber())) <
+           getMessageOrder(state.function.getArgAttrDict(b.getArgNumber()));
+  });
+  for (BlockArgument argument : arguments) {
     const unsigned number = argument.getArgNumber();
     auto messages = state.function.getArgAttrOfType<ArrayAttr>(number, dist::kMessagesAttrName);
     if (!messages || dist::getChunk(state.function.getArgAttrDict(number)) != chunk ||
@@ -458,8 +470,12 @@ FailureOr<Program> FunctionLowering::run() {
   if (failed(lowerChunks(Phase::Before)))
     return failure();
   state.isInLoop = state.program.turns > 1;
+  const size_t before = state.program.instructions.size();
   if (state.isInLoop && failed(lowerChunks(Phase::Turn)))
     return failure();
+  // What turns share may be made of anything before.
+  for (Instruction &hoisted : llvm::MutableArrayRef(state.program.instructions).drop_front(before))
+    hoisted.chunk = chunks - 1;
   state.isInLoop = false;
   state.isBehind = !state.accumulations.empty();
   if (state.isBehind && failed(lowerChunks(Phase::Behind)))

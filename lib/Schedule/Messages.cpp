@@ -182,6 +182,8 @@ static void append(LoweringContext &context, const dist::Message &message, Acces
                           },
                           {}};
   instruction.queue = kMessageQueue;
+  instruction.passes = message.passes;
+  instruction.order = message.order;
   context.append(std::move(instruction));
 }
 
@@ -205,6 +207,15 @@ LogicalResult schedule::lowerSends(LoweringContext &context, Value value, ArrayA
   const int64_t elementBytes = kernel::elementBytes(type.getElementType());
   SmallVector<std::pair<ArrayRef<dist::Piece>, unsigned>> packed; // what was, and where it lies
   SmallVector<dist::Message> all = dist::toMessages(messages);
+  // An order may have it sent in the round after: what turns have of an input lies elsewhere then.
+  const bool isLeftForLater =
+      llvm::any_of(all, [](const dist::Message &message) { return message.order >= 0; });
+  if (isLeftForLater && shard->turn != 0) {
+    View own{context.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};
+    if (failed(context.copy(*shard, type, own, value.getLoc())))
+      return failure();
+    shard = own;
+  }
   for (const dist::Message &message : all) {
     if (isRun(message)) {
       append(context, message, accessOfRun(message, *shard, elementBytes, false), true, mesh, value.getLoc());

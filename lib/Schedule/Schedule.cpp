@@ -112,17 +112,24 @@ static Value makeTurnNumber(OpBuilder &b, Location loc, Value round, int64_t tur
   return turn ? arith::AddIOp::create(b, loc, number, arith::ConstantIndexOp::create(b, loc, turn)) : number;
 }
 
-/// In the last of `rounds` the peer becomes negative: nothing is received.
-static void leaveOutOfLast(OpBuilder &b, plan::RecvOp receive, Value round, int64_t rounds) {
+/// In the last of `rounds`, or in the first, the peer of a send or receive becomes negative: nothing goes.
+static void leaveOut(OpBuilder &b, Operation *message, Value round, int64_t rounds, bool ofLast) {
   constexpr int64_t kNobody = int64_t(1) << 33; // more than any rank, and than any that is none already
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(receive);
-  Location loc = receive.getLoc();
-  auto constant = [&](int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); };
-  Value isLast =
-      arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, round, constant(rounds - 2)), constant(0));
-  receive.getPeerMutable().assign(arith::SubIOp::create(
-      b, loc, receive.getPeer(), arith::MulIOp::create(b, loc, isLast, constant(kNobody))));
+  b.setInsertionPoint(message);
+  Location loc = message->getLoc();
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
+  Value distance = ofLast ? arith::SubIOp::create(b, loc, round, constant(rounds - 2))
+                          : arith::SubIOp::create(b, loc, constant(1), round);
+  Value isOut = arith::MaxSIOp::create(b, loc, distance, constant(0));
+  auto replace = [&](MutableOperandRange peer) {
+    peer.assign(arith::SubIOp::create(b, loc, peer[0].get(),
+                                      arith::MulIOp::create(b, loc, isOut, constant(kNobody))));
+  };
+  if (auto receive = dyn_cast<plan::RecvOp>(message))
+    replace(receive.getPeerMutable());
+  else
+    replace(cast<plan::SendOp>(message).getPeerMutable());
 }
 
 /// As Schedule.h says of kWorkAttrName.
@@ -149,8 +156,9 @@ static void emitLoop(Program &program, OpBuilder &b, Location loc, const IRMappi
     if (!number && !instruction.scalars.empty())
       number = makeTurnNumber(b, loc, counter, program.turnsOfRound, instruction.turn);
     Operation *built = emit(instruction, known, number);
-    if (auto receive = dyn_cast_or_null<plan::RecvOp>(built); receive && instruction.exceptLast)
-      leaveOutOfLast(b, receive, counter, program.getRounds());
+    for (const bool ofLast : {true, false})
+      if (built && (ofLast ? instruction.exceptLast : instruction.exceptFirst))
+        leaveOut(b, built, counter, program.getRounds(), ofLast);
   }
   b.setInsertionPointAfter(repeat);
 }

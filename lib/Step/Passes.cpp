@@ -3,6 +3,7 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "colossal/Step/Transfers.h"
 #include "dialects/Dist/Stages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,10 +68,11 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
 };
 
 struct PlanTransfersPass : impl::PlanTransfersBase<PlanTransfersPass> {
+  using PlanTransfersBase::PlanTransfersBase;
   void runOnOperation() override {
     if (dist::getStages(getOperation()).front() == getOperation())
       return markAllAnalysesPreserved();
-    if (failed(planTransfers(getOperation())))
+    if (failed(planTransfers(getOperation(), sendsWait)))
       signalPassFailure();
   }
 };
@@ -78,6 +80,12 @@ struct PlanTransfersPass : impl::PlanTransfersBase<PlanTransfersPass> {
 
 std::unique_ptr<Pass> createCutStagesPass(const StepOptions &options, StepReport *report) {
   return std::make_unique<CutStagesPass>(options, report);
+}
+
+std::unique_ptr<Pass> createPlanTransfersPass(bool sendsWait) {
+  PlanTransfersOptions options;
+  options.sendsWait = sendsWait;
+  return createPlanTransfers(options);
 }
 
 void registerPasses() {

@@ -8,9 +8,11 @@
 
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Step/MessageOrder.h"
 #include "dialects/Dist/Loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <deque>
 #include <map>
 #include <tuple>
 
@@ -265,13 +267,16 @@ struct SentValue {
   int64_t part;
   StageLayout layout;
   bool isInLoop;
-  SmallVector<Message> messages = {};
 };
 
-/// What a part sends another: so many messages of a rank, in each turn of the loop or once.
-struct Flight {
-  int64_t from, to, count;
-  bool isInLoop;
+/// A value that one part sends and another receives: result #`index` of the one function, argument
+/// #`argument` of the other.
+struct PlannedTransfer {
+  const SentValue *value;
+  int64_t part; ///< that receives it
+  func::FuncOp function;
+  unsigned argument;
+  StageTransfer messages;
 };
 } // namespace
 
@@ -301,7 +306,7 @@ static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chun
     std::vector<int64_t> waiting(stages, 0);
     for (const Flight &flight : flights)
       if (flight.isInLoop)
-        waiting[flight.from] += (flight.to - flight.from - 1) * flight.count;
+        waiting[flight.from] += (flight.to - flight.from - 1) * static_cast<int64_t>(flight.sends.size());
     return 1 + *llvm::max_element(waiting);
   }
   // After a few groups all is as before.
@@ -309,8 +314,9 @@ static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chun
   const std::vector<std::vector<int64_t>> times = getPassTimes(stages, chunks, looked);
   std::map<std::pair<int64_t, int64_t>, int64_t> changes; // by stage and time: of what waits
   auto wait = [&](const Flight &flight, int64_t sent, int64_t received) {
-    changes[{flight.from % stages, sent}] += flight.count;
-    changes[{flight.from % stages, received + 1}] -= flight.count;
+    const auto count = static_cast<int64_t>(flight.sends.size());
+    changes[{flight.from % stages, sent}] += count;
+    changes[{flight.from % stages, received + 1}] -= count;
   };
   for (const Flight &flight : flights)
     if (!flight.isInLoop)
@@ -327,13 +333,13 @@ static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chun
   return most;
 }
 
-/// Plans what goes between the parts of program `name`, and adds it to `flights`.
-static LogicalResult planProgram(ArrayRef<ModuleOp> stages, StringRef name, std::vector<Flight> &flights) {
+/// Finds what goes between the parts of program `name`: in the order in which a stage receives, by chunk,
+/// sender, number. `sent` has room for all values, by number.
+static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name,
+                                   std::map<int64_t, SentValue> &sent,
+                                   std::deque<PlannedTransfer> &transfers) {
   const auto count = static_cast<int64_t>(stages.size());
   const int64_t chunks = countChunks(stages);
-  MLIRContext *context = ModuleOp(stages.front()).getContext();
-  std::map<int64_t, SentValue> sent;
-  // In the order in which a stage receives: by chunk, sender, number.
   for (int64_t part = 0; part < count * chunks; ++part) {
     ModuleOp stage = stages[part % count];
     auto function = stage.lookupSymbol<func::FuncOp>(name);
@@ -350,16 +356,14 @@ static LogicalResult planProgram(ArrayRef<ModuleOp> stages, StringRef name, std:
       if (!sharding || source == sent.end())
         return function.emitError() << "argument #" << i << " receives value " << id.getInt()
                                     << (sharding ? ", which no earlier stage sends" : " in no layout");
-      SentValue &from = source->second;
+      const SentValue &from = source->second;
       if (from.isInLoop != findLoop(sharding, mesh).has_value())
         return function.emitError() << "argument #" << i << " receives value " << id.getInt()
                                     << " as a part of the batch, or all of it, and it is sent otherwise";
       // Chunks of a stage take one value at different times: each has messages of its own.
-      StageTransfer transfer =
-          planTransfer(from.layout, getTurnLayout(sharding, mesh, firstRank), id.getInt() * chunks + chunk);
-      llvm::append_range(from.messages, transfer.sends);
-      flights.push_back({from.part, part, static_cast<int64_t>(transfer.sends.size()), from.isInLoop});
-      function.setArgAttr(i, kMessagesAttrName, toAttribute(context, transfer.receives));
+      transfers.push_back({&from, part, function, i,
+                           planTransfer(from.layout, getTurnLayout(sharding, mesh, firstRank),
+                                        id.getInt() * chunks + chunk)});
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName);
@@ -373,22 +377,52 @@ static LogicalResult planProgram(ArrayRef<ModuleOp> stages, StringRef name, std:
                     findLoop(sharding, mesh).has_value()}});
     }
   }
-  for (auto &[id, value] : sent)
-    value.function.setResultAttr(value.index, kMessagesAttrName, toAttribute(context, value.messages));
   return success();
 }
 
-LogicalResult step::planTransfers(ModuleOp module) {
+/// Plans what goes between the parts of program `name`; returns the messages that a rank must have room for.
+/// `sendsWait`: sends wait for their receivers.
+static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name, bool sendsWait) {
+  const auto count = static_cast<int64_t>(stages.size());
+  const int64_t chunks = countChunks(stages);
+  std::map<int64_t, SentValue> sent;
+  std::deque<PlannedTransfer> transfers;
+  if (failed(findTransfers(stages, name, sent, transfers)))
+    return failure();
+  std::vector<Flight> flights;
+  for (PlannedTransfer &transfer : transfers) {
+    auto &[sends, receives] = transfer.messages;
+    if (sendsWait && transfer.value->part % count == transfer.part % count)
+      splitAscending(sends, receives, getFirstRank(stages[transfer.part % count]));
+    flights.push_back({transfer.value->part, transfer.part, transfer.value->isInLoop, sends, receives});
+  }
+  if (sendsWait)
+    orderMessages(flights, count, chunks);
+  MLIRContext *context = ModuleOp(stages.front()).getContext();
+  std::map<const SentValue *, SmallVector<Message>> sends;
+  for (auto &[id, value] : sent)
+    sends[&value];
+  for (PlannedTransfer &transfer : transfers) {
+    llvm::append_range(sends[transfer.value], transfer.messages.sends);
+    transfer.function.setArgAttr(transfer.argument, kMessagesAttrName,
+                                 toAttribute(context, transfer.messages.receives));
+  }
+  for (auto &[value, messages] : sends)
+    func::FuncOp(value->function)
+        .setResultAttr(value->index, kMessagesAttrName, toAttribute(context, messages));
+  return sendsWait ? 1 : countSlots(flights, count, chunks, getMesh(stages.front()).getNumTurns());
+}
+
+LogicalResult step::planTransfers(ModuleOp module, bool sendsWait) {
   SmallVector<ModuleOp> stages = getStages(module);
   if (stages.front() == module)
     return success();
-  const int64_t chunks = countChunks(stages), turns = getMesh(stages.front()).getNumTurns();
   int64_t slots = 1;
   for (auto first : stages.front().getOps<func::FuncOp>()) {
-    std::vector<Flight> flights;
-    if (failed(planProgram(stages, first.getName(), flights)))
+    FailureOr<int64_t> own = planProgram(stages, first.getName(), sendsWait);
+    if (failed(own))
       return failure();
-    slots = std::max(slots, countSlots(flights, static_cast<int64_t>(stages.size()), chunks, turns));
+    slots = std::max(slots, *own);
   }
   module->setAttr(kMessageSlotsAttrName, Builder(module.getContext()).getI64IntegerAttr(slots));
   return success();

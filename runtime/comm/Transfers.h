@@ -140,7 +140,8 @@ public:
   /// B (n - 1) bytes; longer ones go in slices. At most plan::shortAllReduce, for which staging is stated.
   virtual uint64_t shortAllReduce() const { return 0; }
   /// Whether tags tell messages apart and slots hold them. Otherwise messages between two ranks on one queue
-  /// are received in the order in which they are sent, and every send waits for its receiver.
+  /// are received in the order in which they are sent, and every send waits for its receiver; slots hold only
+  /// those of a rank to itself.
   virtual bool tellsMessagesApart() const { return true; }
   /// Called once, before all others and by all ranks, with the device whose queues these will be, which
   /// outlives this. `messageQueues`: of each channel on which any rank sends or receives messages this rank's

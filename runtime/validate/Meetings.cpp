@@ -28,7 +28,7 @@ class Simulation {
 public:
   Simulation(const std::vector<plan::StageView> &stages, int program, bool inOrder)
       : stages(stages), program(program), inOrder(inOrder),
-        slots(inOrder ? 0 : stages.front().plan->message_slots()) {}
+        messageSlots(stages.front().plan->message_slots()) {}
 
   Status run(const std::function<Status(uint64_t)> &spend) {
     for (const plan::StageView &stage : stages)
@@ -149,6 +149,11 @@ private:
     return {};
   }
 
+  /// In which messages to `meeting`'s peer wait.
+  uint32_t slotsFor(uint32_t rank, const Meeting &meeting) const {
+    return inOrder && meeting.peer != rank ? 0 : messageSlots;
+  }
+
   const Meeting *next(uint32_t rank, uint32_t queue) const {
     const Rank &own = ranks[rank];
     return own.ended[queue] < own.queues[queue].size() ? &own.meetings[own.queues[queue][own.ended[queue]]]
@@ -188,6 +193,7 @@ private:
       return true;
     }
     Ends &ends = channels[channelOf(rank, *meeting)];
+    const uint32_t slots = slotsFor(rank, *meeting);
     if (instruction.has_send()) {
       if (own.begun[queue] || (slots > 0 && own.waiting[queue] == slots))
         return false;
@@ -241,7 +247,7 @@ private:
   const std::vector<plan::StageView> &stages;
   const int program;
   const bool inOrder;
-  const uint32_t slots;
+  const uint32_t messageSlots;
   std::deque<Rank> ranks; // meetings are referred to
   std::map<Channel, Ends> channels;
   std::map<std::vector<uint32_t>, Group> groups;

@@ -44,7 +44,7 @@ Status listMeetings(const plan::StageView &stage, int program, const plan::MeshP
 
 /// Whether every message that the ranks of all stages send is received, by one that expects its length, and
 /// all come to their end. `inOrder`: tags do not tell messages apart, as with NCCL, and no message waits in
-/// memory.
+/// memory but those of a rank to itself.
 Status checkMeetings(const std::vector<plan::StageView> &stages, int program, bool inOrder,
                      const std::function<Status(uint64_t)> &spend);
 

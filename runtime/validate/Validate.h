@@ -21,7 +21,8 @@ using plan::Status;
 
 /// Checks everything but the target. `code` and `data` are the plan file's sections. The message of a failure
 /// names the program, the instruction and its source. `messagesInOrder`: whether the ranks must come to their
-/// ends also where no tag tells messages apart and every send waits for its receiver, as with NCCL.
+/// ends also where no tag tells messages apart and every send to another rank waits for its receiver, as with
+/// NCCL.
 Status validatePlan(const plan::Plan &plan, plan::ByteView code, plan::ByteView data,
                     bool messagesInOrder = false);
 

@@ -415,6 +415,8 @@ private:
       taggedMessages();
     else if (control.size() > 1)
       messagesInOrder();
+    if (!transfers.tellsMessagesApart())
+      messagesToItself();
     controls();
   }
 
@@ -482,6 +484,42 @@ private:
       if (sent > 0 && transfers.messageBytes() != std::map<uint32_t, uint64_t>{{next, sent}})
         fail("messages in order: wrong count of bytes");
     }
+  }
+
+  /// Where nothing else waits in slots, these do: a rank sends two before it receives them.
+  void messagesToItself() {
+    const uint32_t self = control.rank();
+    std::map<uint32_t, uint64_t> before = transfers.messageBytes();
+    if (Status status = transfers.reserveSlots(2, 4099, queue); !status.ok())
+      return fail("slots: " + status.describe());
+    for (uint64_t bytes : {4099u, 0u, 1u, 4099u}) {
+      std::unique_ptr<Allocation> memory[4];
+      std::vector<std::byte> in[2];
+      auto go = [&]() -> Status {
+        for (uint32_t i = 0; i < 2; ++i) {
+          COLOSSAL_RETURN_IF_ERROR(
+              store(std::vector<std::byte>(bytes, std::byte(self + 100 * i)), memory[i]));
+          in[i].assign(bytes, untouched);
+          COLOSSAL_RETURN_IF_ERROR(store(in[i], memory[2 + i]));
+        }
+        for (uint32_t i = 0; i < 2; ++i)
+          COLOSSAL_RETURN_IF_ERROR(transfers.send(memory[i]->address(), bytes, self, i, queue));
+        for (uint32_t i = 0; i < 2; ++i)
+          COLOSSAL_RETURN_IF_ERROR(transfers.receive(memory[2 + i]->address(), bytes, self, i, queue));
+        COLOSSAL_RETURN_IF_ERROR(queue.record(*event));
+        COLOSSAL_RETURN_IF_ERROR(event->synchronize());
+        COLOSSAL_RETURN_IF_ERROR(load(*memory[2], in[0]));
+        return load(*memory[3], in[1]);
+      };
+      ++checks;
+      if (Status status = go(); !status.ok())
+        return fail("messages to itself: " + status.describe());
+      for (uint32_t i = 0; i < 2; ++i)
+        if (in[i] != std::vector<std::byte>(bytes, std::byte(self + 100 * i)))
+          fail("messages to itself: wrong bytes");
+    }
+    if (transfers.messageBytes() != before)
+      fail("messages to itself: counted as traffic");
   }
 
   void controls() {

@@ -169,19 +169,20 @@ plan::Expr ring(int64_t step) {
   return binary(plan::Expr::MOD, binary(plan::Expr::ADD, coordinate(0), constant(step)), constant(3));
 }
 
-/// On three ranks, `count` messages to the next, and then as many from the one before, all on one queue.
-PlanBuilder ringOf(int count, uint32_t slots) {
+/// On three ranks, `count` messages to the rank `distance` further on, and then as many from the one before,
+/// all on one queue.
+PlanBuilder ringOf(int count, uint32_t slots, int64_t distance = 1) {
   PlanBuilder builder({3});
   builder.plan.set_message_slots(slots);
   for (int i = 0; i < count; ++i) {
     plan::Send &send = *builder.add("/send").mutable_send();
     *send.mutable_src() = builder.buffer(2, 0, 4);
-    *send.mutable_peer() = ring(1);
+    *send.mutable_peer() = ring(distance);
   }
   for (int i = 0; i < count; ++i) {
     plan::Recv &receive = *builder.add("/receive").mutable_recv();
     *receive.mutable_dst() = builder.buffer(2, 64, 4);
-    *receive.mutable_peer() = ring(-1);
+    *receive.mutable_peer() = ring(-distance);
   }
   return builder;
 }
@@ -325,6 +326,9 @@ TEST(Order, NobodyWaitsInACircle) {
   EXPECT_FALSE(validatePlan(builder.plan, code, {}, true).ok());
   PlanBuilder piped = pipeline();
   EXPECT_TRUE(validatePlan(piped.plan, code, {}, true).ok());
+  // But for messages of a rank to itself, which nobody else could receive.
+  EXPECT_TRUE(validatePlan(ringOf(2, 2, 0).plan, code, {}, true).ok());
+  EXPECT_FALSE(validatePlan(ringOf(2, 1, 0).plan, code, {}, true).ok());
 }
 
 TEST(Order, MessagesAndCollectivesMayWaitForOneAnother) {

@@ -3,6 +3,7 @@
 //
 // RUN: colossal-opt %s --colossal-propagate-batch --colossal-cut-stages --colossal-verify-phase=phase=step | FileCheck %s
 // RUN: colossal-opt %s --colossal-propagate-batch --colossal-cut-stages --colossal-search-layouts --colossal-partition --colossal-plan-transfers | FileCheck %s --check-prefix=PLANNED
+// RUN: colossal-opt %s --colossal-propagate-batch --colossal-cut-stages --colossal-search-layouts --colossal-partition --colossal-plan-transfers=sends-wait | FileCheck %s --check-prefix=ORDERED
 
 // CHECK: module attributes {dist.mesh = #dist.mesh<["stage" = 2, "microbatch" = 3 loop]>}
 // CHECK: module @stage0 attributes {dist.mesh = #dist.mesh<["x" = 1, "microbatch" = 3 loop]>
@@ -19,6 +20,12 @@
 // PLANNED: module @stage1
 // PLANNED: func.func @main(%{{.*}}: tensor<8x16xf32>
 // PLANNED-SAME: dist.messages = [{peers = array<i64: 0>
+
+// Where sends wait, it is sent behind the turn that makes it and received two turns before that which needs it has ended.
+// ORDERED: module @stage0
+// ORDERED: dist.messages = [{order = 0 : i64, passes = 0 : i64, peers = array<i64: 1>
+// ORDERED: module @stage1
+// ORDERED: dist.messages = [{order = 0 : i64, passes = 2 : i64, peers = array<i64: 0>
 module attributes {dist.mesh = #dist.mesh<["stage" = 2, "microbatch" = 3 loop]>} {
   func.func @main(%x: tensor<6x4x16xf32> {colossal.name = "x"}) -> (tensor<24x16xf32> {colossal.name = "y"}) {
     %w0 = colossal.parameter "w0" {file = "", offset = 0 : i64, bytes = 1024 : i64} : tensor<16x16xf32>

@@ -101,6 +101,8 @@ public:
 
   // Instructions
   virtual CollectiveBlocks collectiveBlocks() const = 0;
+  /// Whether a plan may run where a send waits for its receiver and no tags tell messages apart.
+  virtual bool sendsWaitForReceivers() const { return false; }
   /// Adds the lowerings of what is computed by routines; those of loops, tiles, paddings and collectives are
   /// there already, and may be replaced.
   virtual void registerLowerings(schedule::LoweringTable &table) const = 0;

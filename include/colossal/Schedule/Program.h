@@ -60,7 +60,9 @@ struct Instruction {
   int64_t chunk = 0;  ///< of the stage, to which it belongs
   int64_t moment = 0; ///< its place among the instructions of one turn of all chunks
   int64_t turn = 0;   ///< which of the turns that a round makes, or of all where it stands behind the loop
-  bool exceptLast = false; ///< not in the last round
+  bool exceptLast = false, exceptFirst = false; ///< not in the last round, or the first
+  // Of messages, as dist::Message has them:
+  int64_t passes = 0, order = -1;
 };
 
 struct Binding {

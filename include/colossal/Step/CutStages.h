@@ -71,7 +71,8 @@ dist::MeshAttr getStageMesh(dist::MeshAttr mesh);
 
 /// See Passes.td. Fails with diagnostics.
 mlir::LogicalResult cutStages(mlir::ModuleOp module, const StepOptions &options, StepReport &report);
-mlir::LogicalResult planTransfers(mlir::ModuleOp module);
+/// `sendsWait`: where the program runs, a send may wait for its receiver.
+mlir::LogicalResult planTransfers(mlir::ModuleOp module, bool sendsWait);
 
 /// What is reported goes into `report`, which must outlive the pass, unless that is null.
 std::unique_ptr<mlir::Pass> createCutStagesPass(const StepOptions &options, StepReport *report);

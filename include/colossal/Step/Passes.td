@@ -57,7 +57,13 @@ def PlanTransfers : Pass<"colossal-plan-transfers", "::mlir::ModuleOp"> {
     argument that is received: which elements go from which rank to which, in which order. Every receiver gets each
     element once. Messages of one value between the same ranks of two stages are one; they come in rounds, in which no
     rank sends or receives twice.
+
+    With `sends-wait` every message has a place in one order of all of them (`MessageOrder.h`), so that no ranks wait for one
+    another in a circle where a send waits for its receiver and no memory holds its message.
   }];
+  let options = [
+    Option<"sendsWait", "sends-wait", "bool", "false", "Sends wait for their receivers where the program runs">
+  ];
   let dependentDialects = ["::colossal::dist::DistDialect"];
 }
 

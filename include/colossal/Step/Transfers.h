@@ -8,6 +8,12 @@
 
 #include "dialects/Dist/Stages.h"
 
+#include <memory>
+
+namespace mlir {
+class Pass;
+}
+
 namespace colossal::step {
 
 /// A tensor as the ranks of a stage hold it.
@@ -32,6 +38,9 @@ struct StageTransfer {
 /// Example: 8 elements on 2 ranks, 4 each, go to 4 ranks with 2 each. Places 0 to 1 of the senders go from
 /// rank 0 to 2 and from 1 to 4, and places 2 to 3 from 0 to 3 and from 1 to 5: two messages.
 StageTransfer planTransfer(const StageLayout &from, const StageLayout &to, int64_t tag);
+
+/// colossal-plan-transfers; `sendsWait`: its option of that name.
+std::unique_ptr<mlir::Pass> createPlanTransfersPass(bool sendsWait);
 
 } // namespace colossal::step
 

@@ -32,6 +32,7 @@ public:
   std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override {
     return std::make_unique<codegen::MemoryOrders>();
   }
+  bool sendsWaitForReceivers() const override { return true; } // NCCL's do
   /// As NCCL moves them.
   codegen::CollectiveBlocks collectiveBlocks() const override {
     return codegen::CollectiveBlocks::Contiguous;

@@ -156,7 +156,14 @@ public:
     return device->allocate(bytes, 256, staging.memory);
   }
 
-  Status reserveSlots(uint32_t, uint64_t, Queue &) override { return {}; } // sends wait for their receivers
+  /// Sends wait for their receivers, but for messages of a rank to itself, which NCCL does not carry. Few
+  /// plans have any, so their memory is allocated with the first.
+  Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) override {
+    OwnMessages &own = ownMessages[&queue];
+    own.slots = count;
+    own.slotBytes = (bytes + slotAlignment - 1) / slotAlignment * slotAlignment;
+    return {};
+  }
 
   Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) override {
     COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
@@ -168,7 +175,9 @@ public:
 
   Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t, Queue &queue) override {
     nccl::Comm communicator = nullptr;
-    COLOSSAL_RETURN_IF_ERROR(findMessages(peer, queue, communicator));
+    if (peer == control.rank())
+      return sendToItself(data, bytes, queue);
+    COLOSSAL_RETURN_IF_ERROR(findMessages(queue, communicator));
     if (bytes == 0)
       return {};
     sent[peer] += bytes;
@@ -181,7 +190,9 @@ public:
 
   Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t, Queue &queue) override {
     nccl::Comm communicator = nullptr;
-    COLOSSAL_RETURN_IF_ERROR(findMessages(peer, queue, communicator));
+    if (peer == control.rank())
+      return receiveFromItself(data, bytes, queue);
+    COLOSSAL_RETURN_IF_ERROR(findMessages(queue, communicator));
     if (bytes == 0)
       return {};
     NcclConnections::Use use;
@@ -224,10 +235,42 @@ private:
     return connections->create(id, static_cast<uint32_t>(members.size()), self, made);
   }
 
-  Status findMessages(uint32_t peer, Queue &queue, nccl::Comm &communicator) const {
+  /// Messages of this rank to itself, on one queue: slots are taken in turn.
+  struct OwnMessages {
+    std::unique_ptr<Allocation> memory;
+    uint64_t slots = 0, slotBytes = 0;
+    uint64_t sent = 0, received = 0;
+  };
+  static constexpr uint64_t slotAlignment = 256;
+
+  std::byte *slotOf(const OwnMessages &own, uint64_t message) const {
+    return static_cast<std::byte *>(own.memory->address()) + message % own.slots * own.slotBytes;
+  }
+
+  Status sendToItself(const void *data, uint64_t bytes, Queue &queue) {
     COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
-    if (peer == control.rank())
-      return {Code::Unsupported, "a message of a rank to itself, which NCCL does not carry"};
+    OwnMessages &own = ownMessages[&queue];
+    if (own.sent - own.received >= own.slots || bytes > own.slotBytes)
+      return {Code::Internal, "a message of a rank to itself, for which there is no room"};
+    if (!own.memory && own.slotBytes > 0)
+      COLOSSAL_RETURN_IF_ERROR(device->allocate(own.slots * own.slotBytes, slotAlignment, own.memory));
+    const uint64_t message = own.sent++;
+    if (bytes == 0)
+      return {};
+    return static_cast<CudaQueue &>(queue).copy(slotOf(own, message), data, bytes);
+  }
+
+  Status receiveFromItself(void *data, uint64_t bytes, Queue &queue) {
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
+    OwnMessages &own = ownMessages[&queue];
+    if (own.received == own.sent)
+      return {Code::Internal, "a message of a rank to itself that it has not sent"};
+    const uint64_t message = own.received++;
+    return bytes == 0 ? Status() : static_cast<CudaQueue &>(queue).copy(data, slotOf(own, message), bytes);
+  }
+
+  Status findMessages(Queue &queue, nccl::Comm &communicator) const {
+    COLOSSAL_RETURN_IF_ERROR(device->makeCurrent());
     auto found = messages.find(&queue);
     if (found == messages.end())
       return {Code::Internal, "a message on a queue that was not said to have any"};
@@ -244,6 +287,7 @@ private:
   NcclKernels kernels;
   std::map<std::string, unsigned> serials;
   std::map<Queue *, nccl::Comm> messages;
+  std::map<Queue *, OwnMessages> ownMessages;
   std::map<uint32_t, std::shared_ptr<NcclStaging>> stagings; // by channel
   std::map<uint32_t, uint64_t> sent;                         // to whom
 };
