@@ -84,7 +84,7 @@ struct colossal_session {
   std::map<std::string, std::vector<colossal_string>> strings; // of `outputs`, as the caller sees them
   const ProgramDescription *last = nullptr;                    // of the last run that succeeded
   bool collected = false;                                      // `outputs` are those of the last run
-  double seconds = 0;
+  double seconds = 0, interval = 0;
   uint64_t collectiveBytes = 0;
   std::vector<RankMemory> memory;
   std::vector<colossal_memory_row> memoryRows;
@@ -113,7 +113,7 @@ struct colossal_session {
     outputs.clear();
     collected = false, last = nullptr;
     const uint64_t before = session->collectiveBytes();
-    COLOSSAL_RETURN_IF_ERROR(session->run(program.index, inputs, &seconds, times, sourced));
+    COLOSSAL_RETURN_IF_ERROR(session->run(program.index, inputs, &seconds, times, sourced, &interval));
     collectiveBytes = (session->collectiveBytes() - before) / times;
     last = &program;
     return {};
@@ -577,6 +577,7 @@ colossal_status colossal_get_statistics(const colossal_session *session, colossa
     if (own.last) {
       const plan::Program &program = opened.plan().programs(own.last->index);
       all.collective_bytes = own.collectiveBytes, all.seconds = own.seconds;
+      all.interval_seconds = own.interval;
       all.planned_collective_bytes = program.collective_bytes();
       all.predicted_seconds = program.predicted_seconds();
     }

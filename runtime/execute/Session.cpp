@@ -468,31 +468,48 @@ Status Session::Core::checkComputed(int program) {
 }
 
 Status Session::run(int program, const Tensors &inputs, double *seconds, unsigned times,
-                    const SourcedInputs &sourced) {
+                    const SourcedInputs &sourced, double *interval) {
   COLOSSAL_RETURN_IF_ERROR(core->learn(&plan().programs(program), inputs));
   const uint32_t first = core->shared.runs + 1;
   core->shared.runs += times;
   Clock::time_point begin, end;
+  std::vector<std::string> nanoseconds; // of each rank, from the end of its first run to that of its last
   Status status = core->rankThreads->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, sourced, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     rank.leftBarrier();
     if (&rank == core->ranks[0].get())
       begin = Clock::now();
+    Clock::time_point ended;
     for (unsigned run = 0; run < times; ++run) {
       if (run > 0)
         COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, sourced, rank));
       COLOSSAL_RETURN_IF_ERROR(rank.run(program, first + run));
+      if (run == 0)
+        ended = Clock::now();
     }
+    const Clock::duration between = Clock::now() - ended;
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
     if (&rank == core->ranks[0].get())
       end = Clock::now();
+    if (times == 1)
+      return Status();
+    const auto own = std::chrono::duration_cast<std::chrono::nanoseconds>(between).count();
+    std::vector<std::string> all;
+    COLOSSAL_RETURN_IF_ERROR(rank.control().gather(std::to_string(own), all));
+    if (&rank == core->ranks[0].get())
+      nanoseconds = std::move(all);
     return Status();
   });
   if (status.ok())
     status = core->checkComputed(program);
   if (status.ok() && seconds)
     *seconds = std::chrono::duration<double>(end - begin).count();
+  if (status.ok() && interval) {
+    *interval = times == 1 ? std::chrono::duration<double>(end - begin).count() : 0;
+    for (const std::string &own : nanoseconds)
+      *interval = std::max(*interval, std::stod(own) * 1e-9 / (times - 1));
+  }
   return status;
 }
 

@@ -108,10 +108,12 @@ public:
   Status accept(int program, Tensors &inputs, const SourcedInputs &sourced) const;
   /// Runs a program `times` times; a rank begins with the next run when it has ended one, so that stages of a
   /// pipeline work on several. `seconds` (optional) is the time from all ranks' start of the first to all
-  /// ranks' end of the last, without scattering the first one's inputs.
-  /// `sourced` has the inputs that `inputs` lacks.
+  /// ranks' end of the last, without scattering the first one's inputs. `interval` (optional; at the root) is
+  /// the time from one run to the next once all ranks work: that of the slowest rank from the end of its
+  /// first run to the end of its last, by run; `seconds` where there is one run. `sourced` has the inputs
+  /// that `inputs` lacks.
   Status run(int program, const Tensors &inputs, double *seconds = nullptr, unsigned times = 1,
-             const SourcedInputs &sourced = {});
+             const SourcedInputs &sourced = {}, double *interval = nullptr);
   /// Collects the outputs of the last run at the root; elsewhere `outputs` stays empty. bf16 comes as f32.
   /// `only`: those of these names; empty: all.
   Status outputs(int program, Tensors &outputs, const std::vector<std::string> &only = {});

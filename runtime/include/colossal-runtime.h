@@ -160,7 +160,8 @@ COLOSSAL_API colossal_status colossal_select(colossal_session *session, size_t *
 COLOSSAL_API colossal_status colossal_run(colossal_session *session, size_t *program);
 /* Runs it `runs` times (1 to 2^32 - 1) with the same inputs. A rank begins with the next run when it has
  * ended one, whatever the others do, so that stages of a pipeline work on several runs at once. Outputs are
- * those of the last; `seconds` of the statistics is the time of all. */
+ * those of the last; `seconds` of the statistics is the time of all, `interval_seconds` that from one to the
+ * next. */
 COLOSSAL_API colossal_status colossal_run_many(colossal_session *session, size_t runs, size_t *program);
 
 /* The program of a name; COLOSSAL_NOT_FOUND where there is none. From any thread. */
@@ -196,6 +197,9 @@ typedef struct colossal_statistics {
   double seconds;                    /* of the last run, from all ranks' start to all ranks' end */
   double predicted_seconds;          /* the compiler's estimate for that program; 0 where there is none */
   int runs_overlap;                  /* whether it was compiled for the throughput of colossal_run_many */
+  /* From one run of colossal_run_many to the next once all ranks work: of the slowest rank from the end of
+   * its first run to that of its last, by run; at the root. `seconds` where there was one run. */
+  double interval_seconds;
 } colossal_statistics;
 COLOSSAL_API colossal_status colossal_get_statistics(const colossal_session *session,
                                                      colossal_statistics *statistics);

@@ -181,6 +181,11 @@ def overlap(binaries, folder, inputs, want):
             error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
             if found.get("runs_overlap") != ((asked or objective) == "throughput") or found.get("runs") != 8 or not error < 1e-5:
                 problems.append(f"compiled for {objective}, run for {asked}: exit {code}, error {error}, {text}")
+    # A single run is timed, too: from the end of the one that has filled the stages.
+    code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--benchmark", 1, "--json")
+    found = json.loads(text) if code == 0 else {}
+    if found.get("runs") != 1 or not 0 < found.get("runs_per_s", 0) < 1e6:
+        problems.append(f"a benchmark of one run: exit {code}, {text}")
     return problems
 
 

@@ -66,7 +66,7 @@ std::string benchmarkText(const Benchmark &benchmark) {
     text += format(", %.6g items (of %llu a run)", runs * static_cast<double>(benchmark.items),
                    static_cast<unsigned long long>(benchmark.items));
   if (benchmark.overlaps)
-    text += "; runs overlapped, each counts its part of the time of all";
+    text += "; runs overlapped, each counts from the end of the one before";
   text += format("; loaded in %.3f s, %u runs to warm up\n", benchmark.loadSeconds, benchmark.warmUps);
   if (benchmark.operators.empty())
     return text;

@@ -15,11 +15,12 @@ namespace colossal::runtime {
 
 struct Benchmark {
   unsigned warmUps = 0;
-  std::vector<double> seconds; ///< of each run, sorted; where runs overlap, their part of the time of all
-  bool overlaps = false;       ///< a rank began with the next run when it had ended one
-  double loadSeconds = 0;      ///< to open the plan: code, memory, weights
-  uint64_t items = 0;          ///< of a run's batch; 0 where inputs and outputs have none in common
-  unsigned recorded = 0;       ///< runs that `operators` are of
+  std::vector<double>
+      seconds; ///< of each run, sorted; where runs overlap, from the end of the run before to its own
+  bool overlaps = false;  ///< a rank began with the next run when it had ended one
+  double loadSeconds = 0; ///< to open the plan: code, memory, weights
+  uint64_t items = 0;     ///< of a run's batch; 0 where inputs and outputs have none in common
+  unsigned recorded = 0;  ///< runs that `operators` are of
   std::vector<colossal_profile_row> operators; ///< the dearest; texts belong to the session
 
   double total() const;
