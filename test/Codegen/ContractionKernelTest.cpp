@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 using namespace mlir;
@@ -122,11 +123,13 @@ protected:
     std::vector<B> packed;
     void *right = b.data();
     if (pack) {
-      RunnableKernel packer(
-          generatePackWeights(context, processor, spec.bType, spec.accumulate, spec.batch, spec.n, spec.k),
-          processor);
-      int64_t elements = packedElements(processor, spec.bType, spec.accumulate, bN.size(), aK.size());
-      packed.assign(elements * bB.size(), B(0));
+      const bool pairs = multipliesPairs(processor, spec.aType, spec.bType, spec.accumulate);
+      RunnableKernel packer(generatePackWeights(context, processor, spec.bType, spec.accumulate, spec.batch,
+                                                spec.n, spec.k, pairs),
+                            processor);
+      int64_t elements = packedElements(processor, spec.bType, spec.accumulate, bN.size(), aK.size(), pairs);
+      const double unset = std::is_integral_v<B> ? 0 : std::numeric_limits<double>::quiet_NaN();
+      packed.assign(elements * bB.size(), B(unset));
       packer.run({b.data(), packed.data()}, {}, 3);
       right = packed.data();
       spec.packed = true;
@@ -273,6 +276,39 @@ TEST_F(ContractionTest, Types) {
       check<int64_t, int64_t, int64_t, int64_t>(dense(m, 61, 50), pack, 0);
       check<uint64_t, uint64_t, int64_t, int64_t>(dense(m, 61, 50), pack, 0);
     }
+}
+
+TEST_F(ContractionTest, PairsOfBFloat) {
+  // Where the processor has instructions for them: odd depths leave half a pair, runs of odd lengths cut
+  // them.
+  for (bool pack : {true, false}) {
+    for (int64_t m : {1, 9, 70})
+      for (int64_t n : {3, 50})
+        for (int64_t k : {1, 16, 99, 1501}) {
+          check<BFloat>(dense(m, n, k), pack);
+          ContractionSpec turned;
+          turned.m = {{m, 1, 0, n}}; // A is [k, m]
+          turned.n = {{n, 0, k, 1}}; // B is [n, k]
+          turned.k = {{k, m, 1, 0}};
+          check<BFloat>(turned, pack);
+          ContractionSpec rows = dense(m, n, k);
+          rows.n[0].b = k, rows.k[0].b = 1; // B is [n, k], A is [m, k]
+          check<BFloat>(rows, pack);
+        }
+    for (int64_t run : {7, 8, 601}) { // runs of k that follow each other in B and not in A, and the other way
+      ContractionSpec spec;
+      spec.m = {{45, 3 * (run + 2), 0, 9}};
+      spec.k = {{3, run + 2, run * 9, 0}, {run, 1, 9, 0}};
+      spec.n = {{9, 0, 1, 1}};
+      check<BFloat>(spec, pack);
+      spec.m[0].a = 3 * run, spec.k[0] = {3, run, run + 1, 0}, spec.k[1] = {run, 1, 1, 0};
+      spec.n[0].b = 3 * (run + 1);
+      check<BFloat>(spec, pack);
+    }
+    ContractionSpec batched = dense(11, 37, 25);
+    batched.batch = {{3, 11 * 25, 25 * 37, 11 * 37}};
+    check<BFloat>(batched, pack);
+  }
 }
 
 TEST_F(ContractionTest, ConvertedOperandOfGroups) {

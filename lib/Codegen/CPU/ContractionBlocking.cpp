@@ -15,25 +15,30 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
   tailVectors = divideUp(std::max<int64_t>(tail, 1), panel.lanes);
 
   aDims = collapse(spec.m, true, false, false);
-  packA = storageType(spec.aType) != spec.accumulate;
   SmallVector<ContractionDim> bn = collapse(spec.n, false, true, false);
   bool bConsecutive = bn.size() == 1 && bn[0].b == 1;
   packB = !spec.packed && !(bConsecutive && M <= 2 * rows);
-  widenB = spec.packed && storageType(spec.bType) != spec.accumulate && M > 2 * rows;
+  pairs = (spec.packed || packB) && multipliesPairs(processor, spec.aType, spec.bType, spec.accumulate);
+  widenB = !pairs && spec.packed && storageType(spec.bType) != spec.accumulate && M > 2 * rows;
 
   // k as A, in place or while it is packed, and B see it; B packed at load follows it linearly.
   kDims = collapse(spec.k, true, !spec.packed, false);
+  // Pairs are read where they lie if none begins in one run and ends in another.
+  packA =
+      pairs ? kDims.back().a != 1 || kDims.back().size % 2 != 0 : storageType(spec.aType) != spec.accumulate;
   cutDepth();
   cutRows(processor, spec);
 
-  int64_t elementSize = elementBytes(spec.accumulate);
-  int64_t bytes = roundUp(blockRows * panel.width() * elementSize, 64);
+  const int64_t sumSize = elementBytes(spec.accumulate);
+  const int64_t elementSize = pairs ? elementBytes(spec.bType) : sumSize;
+  int64_t bytes = roundUp(blockRows * panel.width() * sumSize, 64);
   aScratchOffset = bytes;
+  aScratchRow = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
   if (packA)
-    bytes += roundUp(blockRows * blockDepth * elementSize, 64);
+    bytes += roundUp(blockRows * aScratchRow * elementSize, 64);
   bScratchOffset = bytes;
   if (packB || widenB)
-    bytes += roundUp(panel.width() * blockDepth * elementSize, 64);
+    bytes += roundUp(panel.width() * (pairs ? roundUp(blockDepth, 2) : blockDepth) * elementSize, 64);
   scratchBytes = bytes;
 }
 
@@ -70,7 +75,9 @@ void ContractionBlocking::cutDepth() {
     outerK = innerK = 0;
   bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
   const int64_t depth = 1024;
-  if (oneRegisterTile || K <= depth + depth / 4) {
+  // Blocks begin at even k's.
+  const bool isWhole = pairs && innerK % 2 != 0 && outerK > 1;
+  if (oneRegisterTile || isWhole || K <= depth + depth / 4) {
     innerStep = innerK, outerStep = outerK;
   } else if (innerK > depth + depth / 4) {
     innerStep = roundUp(divideUp(innerK, divideUp(innerK, depth)), 16), outerStep = 1;
@@ -98,7 +105,7 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
     blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
   int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
   // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
-  int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(spec.accumulate);
+  int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(pairs ? spec.aType : spec.accumulate);
   int64_t held = std::max<int64_t>(1, processor.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
   if (packA && kBlocks == 1)
     held = 1;

@@ -57,7 +57,9 @@ struct ContractionBlocking {
   int64_t innerStep, outerStep, innerBlocks, kBlocks, blockDepth; ///< of a block of k
   bool packA, packB;                                              ///< copied into the scratch first
   bool widenB;                                                    ///< B is packed in a narrower type
+  bool pairs; ///< two k's at a time: A as it is or copied, B packed in pairs
   /// Places in a thread's scratch: sums, then packed rows of A, then a packed panel of B.
+  int64_t aScratchRow = 0; ///< elements of a packed row of A
   int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
 
 private:
@@ -76,10 +78,12 @@ struct KRange {
 /// Emits the packing of B's columns [n0, n0 + width) for a range of k into [k][width] at `destination`,
 /// converted to `destinationType`. Columns beyond N repeat the last one: what they give is never stored.
 /// `source` is the matrix's address, `innerExtent` the k's that one outer index takes in the destination.
+/// `pairs`: into [k / 2][width][2] instead, padded with zeros; a range begins at an even k, and of bf16 only.
 void emitPackPanel(mlir::OpBuilder &b, mlir::Location loc, const Processor &processor,
                    const PanelShape &panel, llvm::ArrayRef<ContractionDim> n,
                    llvm::ArrayRef<ContractionDim> k, mlir::Value source, mlir::Type sourceType,
-                   mlir::Value destination, mlir::Type destinationType, mlir::Value n0, const KRange &range);
+                   mlir::Value destination, mlir::Type destinationType, mlir::Value n0, const KRange &range,
+                   bool pairs = false);
 
 } // namespace colossal::cpu
 

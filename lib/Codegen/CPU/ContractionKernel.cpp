@@ -7,6 +7,7 @@
 #include "colossal/Codegen/CPU/ContractionKernel.h"
 #include "ContractionBlocking.h"
 #include "Scope.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -148,16 +149,17 @@ private:
     bool isUnsigned = isUnsignedElement(spec.aType);
     loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
       Value from = rowOffset(scope.memory, scope.memory.add(tile.m0, row));
-      Value to = scope.memory.mulConstant(row, blockDepth);
+      Value to = scope.memory.mulConstant(row, aScratchRow);
+      Type packed = pairs ? spec.aType : acc;
       loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
         Value source = scope.memory.add(from, outerOffset(scope.memory, outer, &ContractionDim::a));
         auto copy = [&](Scope &scope, Value inner, int64_t width) {
           VectorMemory &memory = scope.memory;
           Value offset = memory.add(source, memory.mulConstant(inner, stride));
           Value value = memory.load(memory.address(tile.aMatrix, spec.aType, offset), spec.aType, width);
-          value = memory.convert(value, acc, isUnsigned);
+          value = memory.convert(value, packed, isUnsigned);
           Value position = memory.add(to, packedPosition(scope, range, outer, inner));
-          memory.store(value, memory.address(aScratch, acc, position));
+          memory.store(value, memory.address(aScratch, packed, position));
         };
         Value middle = range.innerBegin;
         if (stride == 1) {
@@ -169,17 +171,29 @@ private:
         }
         loop(scope, middle, range.innerEnd, 1, [&](Scope &scope, Value inner) { copy(scope, inner, 1); });
       });
+      if (pairs && K % 2 != 0) { // what stands beside half a pair
+        Value end = scope.memory.add(to, countRange(scope, range));
+        scope.memory.store(scope.memory.zero(packed, 1), scope.memory.address(aScratch, packed, end));
+      }
     });
+  }
+
+  /// How many k's a range has.
+  Value countRange(Scope &scope, const KRange &range) {
+    return scope.mul(scope.sub(range.outerEnd, range.outerBegin),
+                     scope.sub(range.innerEnd, range.innerBegin));
   }
 
   void emitPackB(Scope &scope, const Tile &tile, const KRange &range) {
     emitPackPanel(scope.b, scope.loc, processor, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch,
-                  acc, tile.n0, range);
+                  pairs ? spec.bType : acc, tile.n0, range, pairs);
   }
 
   /// The tile's panel of the packed B.
   Value packedPanel(VectorMemory &memory, const Tile &tile) {
-    return memory.address(tile.bMatrix, spec.bType, memory.mulConstant(tile.panelIndex, K * panel.width()));
+    const int64_t depth = pairs ? roundUp(K, 2) : K;
+    return memory.address(tile.bMatrix, spec.bType,
+                          memory.mulConstant(tile.panelIndex, depth * panel.width()));
   }
 
   /// A range of the packed panel in the accumulator's type: converted once for all rows of the tile.
@@ -251,11 +265,14 @@ private:
     SmallVector<Value> rowBases;
     for (int64_t r = 0; r < count; ++r) {
       if (packA)
-        rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), blockDepth));
+        rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), aScratchRow));
       else if (aDims.size() > 1 || r == 0)
         rowBases.push_back(rowOffset(memory, memory.addConstant(memory.add(tile.m0, row), r)));
     }
-    int64_t rowStride = packA ? blockDepth : aDims[0].a;
+    // Pairs of A that are copied follow each other from one run of k to the next, as those of B do.
+    const bool isLinear = pairs && packA;
+    const int64_t together = pairs ? 2 : 1; // k's of one multiplication
+    int64_t rowStride = packA ? aScratchRow : aDims[0].a;
     bool constantRows = packA || aDims.size() == 1;
     int64_t aStep = packA ? 1 : kDims.back().a;
     bool inPlace = !spec.packed && !packB;
@@ -264,7 +281,8 @@ private:
       panelBase = bScratch;
     else
       panelBase = spec.packed ? loadedPanel : memory.address(tile.bMatrix, spec.bType, tile.n0);
-    Type panelType = packB || widenB ? acc : spec.bType;
+    Type panelType = (packB || widenB) && !pairs ? acc : spec.bType;
+    Type leftType = pairs ? spec.aType : acc;
     Value mask;
     if (inPlace && N % panel.lanes != 0)
       mask = memory.prefixMask(panel.lanes,
@@ -273,10 +291,15 @@ private:
     auto step = [&](Scope &scope, Value outer, Value aOuter, Value bOuter, Value inner, int64_t ways,
                     SmallVector<Value> &sums) {
       VectorMemory &memory = scope.memory;
-      Value aOffset = packA ? packedPosition(scope, range, outer, inner)
-                            : memory.add(aOuter, memory.mulConstant(inner, aStep));
+      Value aOffset = isLinear ? inner
+                      : packA  ? packedPosition(scope, range, outer, inner)
+                               : memory.add(aOuter, memory.mulConstant(inner, aStep));
       Value bOffset;
-      if (packB || widenB)
+      if (isLinear && packB)
+        bOffset = memory.mulConstant(inner, panel.width());
+      else if (isLinear)
+        bOffset = memory.mulConstant(memory.add(outer, inner), panel.width());
+      else if (packB || widenB)
         bOffset = memory.mulConstant(packedPosition(scope, range, outer, inner), panel.width());
       else if (spec.packed)
         bOffset = memory.mulConstant(memory.add(memory.mulConstant(outer, innerK), inner), panel.width());
@@ -286,38 +309,49 @@ private:
       Value bAddress = memory.address(panelBase, panelType, bOffset);
       Value aFirst = memory.add(aOffset, rowBases[0]);
       Value aBase = packA ? aScratch : tile.aMatrix;
-      Value aAddress = memory.address(aBase, packA ? acc : spec.aType, aFirst);
+      Value aAddress = memory.address(aBase, packA && !pairs ? acc : spec.aType, aFirst);
       if (spec.packed)
         emitPrefetch(scope, tile, range, row, loadedPanel,
-                     memory.add(memory.mulConstant(outer, innerK), inner), ways);
+                     isLinear ? memory.add(outer, inner)
+                              : memory.add(memory.mulConstant(outer, innerK), inner),
+                     ways * together);
       for (int64_t u = 0; u < ways; ++u) {
         SmallVector<Value> right;
         for (int64_t v = 0; v < vectors; ++v) {
+          if (pairs) {
+            Value address = memory.address(bAddress, panelType, together * (u * bStep + v * panel.lanes));
+            right.push_back(loadPairs(scope, address));
+            continue;
+          }
           Value address = memory.address(bAddress, panelType, u * bStep + v * panel.lanes);
           Value loaded =
               memory.load(address, panelType, panel.lanes, mask && v == vectors - 1 ? mask : Value());
           right.push_back(memory.convert(loaded, acc, isUnsignedElement(panelType)));
         }
         for (int64_t r = 0; r < count; ++r) {
-          Value address = constantRows
-                              ? memory.address(aAddress, acc, r * rowStride + u * aStep)
-                              : memory.address(memory.address(aBase, acc, memory.add(aOffset, rowBases[r])),
-                                               acc, u * aStep);
-          Value left = memory.splat(memory.load(address, acc, 1), panel.lanes);
+          Value address =
+              constantRows ? memory.address(aAddress, leftType, r * rowStride + u * together * aStep)
+                           : memory.address(memory.address(aBase, leftType, memory.add(aOffset, rowBases[r])),
+                                            leftType, u * together * aStep);
+          Value left =
+              pairs ? splatPair(scope, address) : memory.splat(memory.load(address, acc, 1), panel.lanes);
           for (int64_t v = 0; v < vectors; ++v) {
             Value &sum = sums[(u * count + r) * vectors + v];
-            sum = multiplyAdd(scope, left, right[v], sum);
+            sum = pairs ? multiplyAddPairs(scope, left, right[v], sum)
+                        : multiplyAdd(scope, left, right[v], sum);
           }
         }
       }
     };
 
     auto innerLoops = [&](Scope &scope, Value outer, ValueRange start) {
+      if (isLinear) // the first k of the range
+        outer = scope.memory.add(scope.memory.mulConstant(range.outerBegin, innerK), range.innerBegin);
       Value aOuter = packA ? Value() : outerOffset(scope.memory, outer, &ContractionDim::a);
       Value bOuter = inPlace ? outerOffset(scope.memory, outer, &ContractionDim::b) : Value();
       auto emit = [&](Scope &scope, Value begin, Value end, int64_t ways, ValueRange start) {
-        auto op = scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(ways), start,
-                                     [&](OpBuilder &b, Location loc, Value inner, ValueRange sums) {
+        auto op = scf::ForOp::create(scope.b, scope.loc, begin, end, scope.memory.constant(ways * together),
+                                     start, [&](OpBuilder &b, Location loc, Value inner, ValueRange sums) {
                                        Scope nested(b, loc, processor);
                                        SmallVector<Value> next(sums);
                                        step(nested, outer, aOuter, bOuter, inner, ways, next);
@@ -325,17 +359,20 @@ private:
                                      });
         return SmallVector<Value>(op.getResults());
       };
+      Value begin = isLinear ? scope.memory.constant(0) : range.innerBegin;
+      Value end = isLinear ? countRange(scope, range) : range.innerEnd;
       if (unroll == 1)
-        return emit(scope, range.innerBegin, range.innerEnd, 1, start);
-      Value extent = scope.sub(range.innerEnd, range.innerBegin);
-      Value whole = scope.memory.mulConstant(scope.memory.divRem(extent, unroll).first, unroll);
-      Value middle = scope.memory.add(range.innerBegin, whole);
-      SmallVector<Value> sums = emit(scope, range.innerBegin, middle, unroll, start);
-      return emit(scope, middle, range.innerEnd, 1, sums);
+        return emit(scope, begin, end, 1, start);
+      Value extent = scope.sub(end, begin);
+      const int64_t step = unroll * together;
+      Value whole = scope.memory.mulConstant(scope.memory.divRem(extent, step).first, step);
+      Value middle = scope.memory.add(begin, whole);
+      SmallVector<Value> sums = emit(scope, begin, middle, unroll, start);
+      return emit(scope, middle, end, 1, sums);
     };
 
     SmallVector<Value> sums;
-    if (kDims.size() == 1 && K != 0) {
+    if ((kDims.size() == 1 || isLinear) && K != 0) {
       sums = innerLoops(scope, memory.constant(0), initial);
     } else {
       auto op = scf::ForOp::create(scope.b, scope.loc, range.outerBegin, range.outerEnd, memory.constant(1),
@@ -390,6 +427,24 @@ private:
     Value next = memory.address(memory.address(panelBase, byte, K * bytes), byte, offset);
     for (int64_t ahead = 0; ahead < ways * share; ahead += line)
       memory.prefetch(memory.address(next, byte, ahead), 2);
+  }
+
+  /// Two k's of each column.
+  Value loadPairs(Scope &scope, Value address) {
+    Value bits = scope.memory.load(address, scope.b.getI16Type(), 2 * panel.lanes);
+    return vector::BitCastOp::create(scope.b, scope.loc, pairsType(), bits);
+  }
+  /// Two k's of a row, for each column. They lie as bf16 do.
+  Value splatPair(Scope &scope, Value address) {
+    Value bits = LLVM::LoadOp::create(scope.b, scope.loc, scope.b.getI32Type(), address, /*alignment=*/2);
+    return vector::BitCastOp::create(scope.b, scope.loc, pairsType(), scope.memory.splat(bits, panel.lanes));
+  }
+  VectorType pairsType() { return VectorType::get({2 * panel.lanes}, spec.bType); }
+  Value multiplyAddPairs(Scope &scope, Value left, Value right, Value sum) {
+    auto name = scope.b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512");
+    return LLVM::CallIntrinsicOp::create(scope.b, scope.loc, sum.getType(), name,
+                                         ValueRange{sum, left, right})
+        .getResult(0);
   }
 
   Value multiplyAdd(Scope &scope, Value left, Value right, Value sum) {

@@ -24,9 +24,14 @@ PanelShape panelShape(const Processor &processor, Type accumulate, int64_t n) {
   return {lanes, wide, manyRegisters ? rows32[wide] : rows16[wide]};
 }
 
-int64_t packedElements(const Processor &processor, Type, Type accumulate, int64_t n, int64_t k) {
+bool multipliesPairs(const Processor &processor, Type aType, Type bType, Type accumulate) {
+  return processor.vectorBytes() == 64 && processor.has("avx512bf16") && aType.isBF16() && bType.isBF16() &&
+         accumulate.isF32();
+}
+
+int64_t packedElements(const Processor &processor, Type, Type accumulate, int64_t n, int64_t k, bool pairs) {
   PanelShape panel = panelShape(processor, accumulate, n);
-  return panel.count(n) * k * panel.width();
+  return panel.count(n) * (pairs ? roundUp(k, 2) : k) * panel.width();
 }
 
 SmallVector<ContractionDim> collapse(ArrayRef<ContractionDim> dims, bool a, bool b, bool c) {
@@ -64,10 +69,10 @@ class PanelPacker {
 public:
   PanelPacker(OpBuilder &b, Location loc, const Processor &processor, const PanelShape &panel,
               ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, Value source, Type sourceType,
-              Value destination, Type destinationType, Value n0)
+              Value destination, Type destinationType, Value n0, bool pairs)
       : b(b), loc(loc), processor(processor), panel(panel), n(collapse(n, false, true, false)), k(k),
         source(source), sourceType(sourceType), destination(destination), destinationType(destinationType),
-        n0(n0), columns(product(n)) {}
+        n0(n0), columns(product(n)), pairs(pairs) {}
 
   void emit(const KRange &range) {
     ArrayRef<ContractionDim> outerDims = k.drop_back();
@@ -83,7 +88,9 @@ public:
                          Value extent = arith::SubIOp::create(inner, loc, range.innerEnd, range.innerBegin);
                          Value position = arith::SubIOp::create(inner, loc, outer, range.outerBegin);
                          position = arith::MulIOp::create(inner, loc, position, extent);
-                         if (byColumns)
+                         if (pairs)
+                           nested.copyPairs(range, sourceOffset, position, byColumns, byRows);
+                         else if (byColumns)
                            nested.copyColumns(range, sourceOffset, position);
                          else if (byRows)
                            nested.transposeRows(range, sourceOffset, position);
@@ -91,6 +98,8 @@ public:
                            nested.copyElements(range, range.innerBegin, sourceOffset, position);
                          scf::YieldOp::create(inner, loc);
                        });
+    if (pairs && product(k) % 2 != 0)
+      fillLastPair(range);
   }
 
 private:
@@ -99,7 +108,7 @@ private:
   PanelPacker(const PanelPacker &other, OpBuilder &inner)
       : b(inner), loc(other.loc), processor(other.processor), panel(other.panel), n(other.n), k(other.k),
         source(other.source), sourceType(other.sourceType), destination(other.destination),
-        destinationType(other.destinationType), n0(other.n0), columns(other.columns) {}
+        destinationType(other.destinationType), n0(other.n0), columns(other.columns), pairs(other.pairs) {}
 
   /// Offset in the source of a column of the panel; columns beyond N give the last one.
   Value columnOffset(VectorMemory &memory, Value column) {
@@ -107,11 +116,14 @@ private:
     return memory.linearize(memory.delinearize(index, sizesOf(n)), stridesOf(n, &ContractionDim::b));
   }
 
-  /// position of row `inner` (absolute) in the destination, in elements
+  /// Row `inner` (absolute) in the destination.
+  Value destinationRow(VectorMemory &memory, OpBuilder &b, const KRange &range, Value position, Value inner) {
+    return memory.add(position, arith::SubIOp::create(b, loc, inner, range.innerBegin));
+  }
+  /// The same in elements: of pairs, where the two rows of an even one begin.
   Value destinationOffset(VectorMemory &memory, OpBuilder &b, const KRange &range, Value position,
                           Value inner) {
-    Value row = memory.add(position, arith::SubIOp::create(b, loc, inner, range.innerBegin));
-    return memory.mulConstant(row, panel.width());
+    return memory.mulConstant(destinationRow(memory, b, range, position, inner), panel.width());
   }
 
   template <typename Body>
@@ -198,6 +210,101 @@ private:
     copyElements(range, middle, sourceOffset, position);
   }
 
+  void copyPairs(const KRange &range, Value sourceOffset, Value position, bool byColumns, bool byRows) {
+    Value begin = range.innerBegin;
+    const bool isEven = k.size() == 1 || k.back().size % 2 == 0;
+    if (isEven && (byColumns || byRows)) {
+      VectorMemory memory(b, loc, processor);
+      const int64_t step = byRows ? 2 * block : 2;
+      Value count = arith::SubIOp::create(b, loc, range.innerEnd, range.innerBegin);
+      Value middle = memory.add(range.innerBegin, memory.mulConstant(memory.divRem(count, step).first, step));
+      byRows ? transposePairs(range, middle, sourceOffset, position)
+             : interleaveColumns(range, middle, sourceOffset, position);
+      begin = middle;
+    }
+    copyElements(range, begin, sourceOffset, position);
+  }
+
+  /// Two rows at a time, to `middle`: the second one's bits above the first one's.
+  void interleaveColumns(const KRange &range, Value middle, Value sourceOffset, Value position) {
+    VectorMemory memory(b, loc, processor);
+    SmallVector<Value> masks(panel.vectors);
+    if (columns % panel.width() != 0) {
+      Value left = arith::SubIOp::create(b, loc, memory.constant(columns), n0);
+      for (int64_t v = 0; v < panel.vectors; ++v)
+        masks[v] = memory.prefixMask(panel.lanes, memory.addConstant(left, -v * panel.lanes));
+    }
+    loop(b, range.innerBegin, middle, 2, [&](OpBuilder &b, Value inner) {
+      VectorMemory memory(b, loc, processor);
+      Type bits = b.getI16Type(), pair = b.getI32Type(), pairVector = VectorType::get({panel.lanes}, pair);
+      Value from = memory.add(memory.add(sourceOffset, n0), memory.mulConstant(inner, k.back().b));
+      Value to = destinationOffset(memory, b, range, position, inner);
+      for (int64_t v = 0; v < panel.vectors; ++v) {
+        auto half = [&](int64_t row) -> Value {
+          Value place = memory.addConstant(from, row * k.back().b + v * panel.lanes);
+          Value value = memory.load(memory.address(source, sourceType, place), bits, panel.lanes, masks[v]);
+          return arith::ExtUIOp::create(b, loc, pairVector, value);
+        };
+        Value low = half(0), high = half(1);
+        high = arith::ShLIOp::create(b, loc, high, memory.constantLike(pairVector, 16));
+        Value both = arith::OrIOp::create(b, loc, low, high);
+        memory.store(
+            both, memory.address(destination, destinationType, memory.addConstant(to, 2 * v * panel.lanes)));
+      }
+    });
+  }
+
+  /// As transposeRows, with pairs in the place of elements, to `middle`.
+  void transposePairs(const KRange &range, Value middle, Value sourceOffset, Value position) {
+    loop(b, range.innerBegin, middle, 8 * block, [&](OpBuilder &b, Value chunk) {
+      VectorMemory memory(b, loc, processor);
+      Value chunkEnd = memory.min(memory.addConstant(chunk, 8 * block), middle);
+      Value width = memory.constant(panel.width());
+      loop(b, memory.constant(0), width, block, [&](OpBuilder &b, Value column) {
+        VectorMemory memory(b, loc, processor);
+        SmallVector<Value> sources;
+        for (int64_t i = 0; i < block; ++i)
+          sources.push_back(memory.add(sourceOffset, columnOffset(memory, memory.addConstant(column, i))));
+        loop(b, chunk, chunkEnd, 2 * block, [&](OpBuilder &b, Value inner) {
+          VectorMemory memory(b, loc, processor);
+          SmallVector<Value> rows;
+          for (Value offset : sources) {
+            Value row = memory.load(memory.address(source, sourceType, memory.add(offset, inner)),
+                                    b.getI16Type(), 2 * block);
+            rows.push_back(vector::BitCastOp::create(b, loc, VectorType::get({block}, b.getI32Type()), row));
+          }
+          memory.transpose(rows);
+          Value to =
+              memory.add(destinationOffset(memory, b, range, position, inner), memory.mulConstant(column, 2));
+          for (int64_t i = 0; i < block; ++i)
+            memory.store(rows[i], memory.address(memory.address(destination, destinationType, to),
+                                                 destinationType, 2 * i * panel.width()));
+        });
+      });
+    });
+  }
+
+  /// Where the range ends with half a pair: zeros beside it.
+  void fillLastPair(const KRange &range) {
+    VectorMemory memory(b, loc, processor);
+    Value rows =
+        arith::MulIOp::create(b, loc, arith::SubIOp::create(b, loc, range.outerEnd, range.outerBegin),
+                              arith::SubIOp::create(b, loc, range.innerEnd, range.innerBegin));
+    Value rest = memory.divRem(rows, 2).second;
+    Value isHalf = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, rest, memory.constant(0));
+    scf::IfOp::create(b, loc, isHalf, [&](OpBuilder &b, Location) {
+      VectorMemory memory(b, loc, processor);
+      Value last = memory.addConstant(memory.mulConstant(memory.addConstant(rows, -1), panel.width()), 1);
+      Value width = memory.constant(panel.width());
+      loop(b, memory.constant(0), width, 1, [&](OpBuilder &b, Value column) {
+        VectorMemory memory(b, loc, processor);
+        Value place = memory.add(last, memory.mulConstant(column, 2));
+        memory.store(memory.zero(destinationType, 1), memory.address(destination, destinationType, place));
+      });
+      scf::YieldOp::create(b, loc);
+    });
+  }
+
   /// Element by element, from the k `begin` on.
   void copyElements(const KRange &range, Value begin, Value sourceOffset, Value position) {
     VectorMemory memory(b, loc, processor);
@@ -209,7 +316,13 @@ private:
         VectorMemory memory(b, loc, processor);
         Value offset = memory.add(from, memory.mulConstant(inner, k.back().b));
         Value value = memory.load(memory.address(source, sourceType, offset), sourceType, 1);
-        store(memory, value, memory.add(destinationOffset(memory, b, range, position, inner), column));
+        if (!pairs) {
+          store(memory, value, memory.add(destinationOffset(memory, b, range, position, inner), column));
+          return;
+        }
+        auto [pair, second] = memory.divRem(destinationRow(memory, b, range, position, inner), 2);
+        Value to = memory.mulConstant(memory.add(memory.mulConstant(pair, panel.width()), column), 2);
+        store(memory, value, memory.add(to, second));
       });
     });
   }
@@ -231,22 +344,24 @@ private:
   Type destinationType;
   Value n0;
   int64_t columns;
+  bool pairs;
 };
 
 } // namespace
 
 void emitPackPanel(OpBuilder &b, Location loc, const Processor &processor, const PanelShape &panel,
                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, Value source, Type sourceType,
-                   Value destination, Type destinationType, Value n0, const KRange &range) {
-  PanelPacker(b, loc, processor, panel, n, k, source, sourceType, destination, destinationType, n0)
+                   Value destination, Type destinationType, Value n0, const KRange &range, bool pairs) {
+  PanelPacker(b, loc, processor, panel, n, k, source, sourceType, destination, destinationType, n0, pairs)
       .emit(range);
 }
 
 GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &processor, Type bType,
                                     Type accumulate, ArrayRef<ContractionDim> batch,
-                                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k) {
+                                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, bool pairs) {
   PanelShape panel = panelShape(processor, accumulate, product(n));
-  int64_t columns = product(n), depth = product(k), panels = panel.count(columns);
+  int64_t columns = product(n), depth = pairs ? roundUp(product(k), 2) : product(k),
+          panels = panel.count(columns);
   KernelFunction kernel(context, {{bType, {}, {}}, {bType, {panels, depth, panel.width()}, {}}});
   OpBuilder &b = kernel.builder();
   Location loc = kernel.loc();
@@ -265,10 +380,10 @@ GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &proce
                                                           memory.mulConstant(tile, depth * panel.width()));
                        int64_t innerSize = kDims.back().size;
                        KRange range = {memory.constant(0),
-                                       memory.constant(depth / std::max<int64_t>(1, innerSize)),
+                                       memory.constant(product(k) / std::max<int64_t>(1, innerSize)),
                                        memory.constant(0), memory.constant(innerSize)};
                        emitPackPanel(b, loc, processor, panel, n, kDims, source, bType, destination, bType,
-                                     memory.mulConstant(index, panel.width()), range);
+                                     memory.mulConstant(index, panel.width()), range, pairs);
                        scf::YieldOp::create(b, loc);
                      });
   GeneratedKernel result;

@@ -59,8 +59,8 @@ struct ContractionSpec {
   mlir::Type aType, bType, cType; // f32 f64 f16 bf16, (u)i8..(u)i64 (spelled ui8 where unsigned)
   mlir::Type accumulate;          // f32 (f32, f16, bf16), f64, i32 (8 and 16 bit), i64
   llvm::SmallVector<ContractionDim> batch, m, n, k;
-  /// B was laid out by generatePackWeights for the same n, k and bType; the b strides are not used. Batch
-  /// strides of b count packed matrices' elements (packedElements).
+  /// B was laid out by generatePackWeights for the same n, k and bType, in pairs where `multipliesPairs`
+  /// holds; the b strides are not used. Batch strides of b count packed matrices' elements (packedElements).
   bool packed = false;
   Epilogue epilogue;                          // null: C = acc
   llvm::SmallVector<BufferSpec> extraInputs;  // read by the epilogue, buffers 2...
@@ -70,15 +70,21 @@ struct ContractionSpec {
   unsigned params = 0;  // runtime parameters that the epilogue reads
 };
 
-/// Elements of one packed matrix: [panels][K][panel width], N padded with zeros to whole panels.
+/// Whether the processor multiplies two neighbours in k of bf16 with two others and adds both products to an
+/// f32 at once (AVX512_BF16). B is then packed in pairs.
+bool multipliesPairs(const Processor &processor, mlir::Type aType, mlir::Type bType, mlir::Type accumulate);
+
+/// Elements of one packed matrix: [panels][K][panel width], N padded with zeros to whole panels; in pairs
+/// [panels][K / 2][panel width][2], K padded with zeros.
 int64_t packedElements(const Processor &processor, mlir::Type bType, mlir::Type accumulate, int64_t n,
-                       int64_t k);
+                       int64_t k, bool pairs = false);
 
 /// A kernel that packs B (buffer 0, strided by the dims' b) into buffer 1. Batched matrices follow each
 /// other.
 GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Processor &processor, mlir::Type bType,
                                     mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
-                                    llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k);
+                                    llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k,
+                                    bool pairs = false);
 
 /// The contraction kernel. A spec that it cannot serve (types) is an error that says which.
 llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, const Processor &processor,

@@ -39,7 +39,7 @@ void cpu::addDims(KernelKey &key, ArrayRef<ContractionDim> dims) {
 
 FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &context, Value weight,
                                   Type accumulate, ArrayRef<ContractionDim> batch, ArrayRef<ContractionDim> n,
-                                  ArrayRef<ContractionDim> k, const View &view) {
+                                  ArrayRef<ContractionDim> k, const View &view, bool pairs) {
   RankedTensorType type = tensorOf(weight);
   std::string name = "packed " + context.keyOf(weight);
   for (ArrayRef<ContractionDim> dims : {batch, n, k}) {
@@ -47,8 +47,10 @@ FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &cont
       name += " " + std::to_string(dim.size) + ":" + std::to_string(dim.b);
     name += ";";
   }
+  if (pairs)
+    name += "pairs";
   int64_t elements =
-      packedElements(target.processor(), type.getElementType(), accumulate, product(n), product(k)) *
+      packedElements(target.processor(), type.getElementType(), accumulate, product(n), product(k), pairs) *
       product(batch);
   int64_t bytes = elements * elementBytes(type.getElementType());
   NamedWeight packed = context.weightNamed(name, bytes);
@@ -56,13 +58,13 @@ FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &cont
     return View{packed.storage, 0, {1}};
   std::string problem;
   KernelKey key(kPackKernel);
-  key.add(type.getElementType()).add(accumulate);
+  key.add(type.getElementType()).add(accumulate).add(int64_t(pairs));
   for (ArrayRef<ContractionDim> dims : {batch, n, k})
     addDims(key, dims);
   const CachedKernel *kernel =
       context.getKernel(key, "pack", problem, [&]() -> llvm::Expected<GeneratedKernel> {
         return generatePackWeights(*context.mlirContext(), target.processor(), type.getElementType(),
-                                   accumulate, batch, n, k);
+                                   accumulate, batch, n, k, pairs);
       });
   LoweringContext &load = context.load();
   load.launch(*kernel, {load.accessOf(view, type, false), Access{packed.storage, 0, bytes, true}}, 1, {},
@@ -216,14 +218,15 @@ void ContractionLowering::fillDims() {
 }
 
 LogicalResult ContractionLowering::packRight() {
-  auto packed =
-      packedWeight(target, context, operands.rhs, spec.accumulate, spec.batch, spec.n, spec.k, operands.b);
+  const bool pairs = multipliesPairs(target.processor(), spec.aType, spec.bType, spec.accumulate);
+  auto packed = packedWeight(target, context, operands.rhs, spec.accumulate, spec.batch, spec.n, spec.k,
+                             operands.b, pairs);
   if (failed(packed))
     return failure();
   right = *packed;
   spec.packed = true;
-  int64_t stride =
-      packedElements(target.processor(), spec.bType, spec.accumulate, product(spec.n), product(spec.k));
+  int64_t stride = packedElements(target.processor(), spec.bType, spec.accumulate, product(spec.n),
+                                  product(spec.k), pairs);
   for (ContractionDim &dim : llvm::reverse(spec.batch)) {
     dim.b = stride;
     stride *= dim.size;

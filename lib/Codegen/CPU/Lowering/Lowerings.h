@@ -51,7 +51,7 @@ mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringCon
 mlir::FailureOr<View> packedWeight(const CpuTarget &target, LoweringContext &context, mlir::Value weight,
                                    mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                    llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k,
-                                   const View &view);
+                                   const View &view, bool pairs = false);
 
 /// How Winograd's algorithm would compute the convolution, where it is faster than the contraction.
 std::optional<WinogradShape> winogradOf(const CpuTarget &target, mlir::Operation *op,
