@@ -32,8 +32,8 @@ using namespace mlir;
 
 namespace colossal {
 
-static constexpr StringRef kPhaseNames[] = {"import", "differentiate", "outline",  "step",
-                                            "search", "partition",     "schedule", "plan"};
+static constexpr StringRef kPhaseNames[] = {"import", "precision", "differentiate", "outline", "step",
+                                            "search", "partition", "schedule",      "plan"};
 
 std::optional<Phase> parsePhase(StringRef name) {
   for (auto [i, phase] : llvm::enumerate(kPhaseNames))
@@ -146,6 +146,7 @@ struct PhaseBegins : PassInstrumentation {
 
   void runBeforePass(Pass *pass, Operation *) override {
     auto phase = llvm::StringSwitch<std::optional<Phase>>(pass->getArgument())
+                     .Case("colossal-set-precision", Phase::Precision)
                      .Case("colossal-differentiate", Phase::Differentiate)
                      .Case("colossal-outline-blocks", Phase::Outline)
                      .Case("colossal-inline-blocks", Phase::Step)

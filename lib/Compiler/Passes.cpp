@@ -37,6 +37,11 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
   for (unsigned i = static_cast<unsigned>(from) + 1; i <= static_cast<unsigned>(last); ++i) {
     auto phase = static_cast<Phase>(i);
     switch (phase) {
+    case Phase::Precision:
+      if (!options.precision)
+        continue;
+      manager.addPass(precision::createSetPrecisionPass(*options.precision, options.training.has_value()));
+      break;
     case Phase::Differentiate:
       if (!options.training)
         continue;
@@ -84,13 +89,14 @@ namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> to{
       *this, "to",
-      llvm::cl::desc("last phase: import, differentiate, outline, step, search, partition, "
+      llvm::cl::desc("last phase: import, precision, differentiate, outline, step, search, partition, "
                      "schedule"),
       llvm::cl::init("schedule")};
 };
 } // namespace
 
 void registerPhases(const CompileOptions &options, CompileResult *result) {
+  precision::registerPasses();
   outline::registerPasses();
   step::registerPasses();
   partition::registerPasses();
@@ -108,7 +114,7 @@ void registerPhases(const CompileOptions &options, CompileResult *result) {
         std::optional<Phase> last = parsePhase(parsed.to);
         if (!last || *last == Phase::Plan)
           return error("colossal-pipeline: 'to=" + parsed.to.getValue() +
-                       "' is not one of import, differentiate, outline, step, search, partition, "
+                       "' is not one of import, precision, differentiate, outline, step, search, partition, "
                        "schedule");
         manager.addPass(createVerifyPhasePass(Phase::Import));
         buildPhases(manager, options, Phase::Import, *last, result);

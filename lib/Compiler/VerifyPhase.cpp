@@ -242,14 +242,14 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
   using VerifyPhaseBase::VerifyPhaseBase;
 
   void runOnOperation() override {
-    // What training makes of a model looks like one.
-    static constexpr Rule rules[] = {checkImported, checkImported,    checkOutlined, checkStepped,
-                                     checkSearched, checkPartitioned, checkScheduled};
+    // What precision and training make of a model looks like one.
+    static constexpr Rule rules[] = {checkImported, checkImported, checkImported,    checkOutlined,
+                                     checkStepped,  checkSearched, checkPartitioned, checkScheduled};
     std::optional<Phase> after = parsePhase(phase);
     if (!after || *after == Phase::Plan) {
       getOperation().emitError()
           << "colossal-verify-phase: '" << phase.getValue()
-          << "' is not one of import, differentiate, outline, step, search, partition, schedule";
+          << "' is not one of import, precision, differentiate, outline, step, search, partition, schedule";
       return signalPassFailure();
     }
     // Calls of blocks are put back before anything else is made of them, and a search only says what is

@@ -2,7 +2,8 @@
 //
 // Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between
 // a product and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction
-// above, whose labels say the same; the reshapes that it leaves on operands are views.
+// above, whose labels say the same; the reshapes that it leaves on operands are views. Before that, readers
+// of one widening cast get one each.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -172,7 +173,30 @@ static bool absorb(ReshapeOp reshape) {
   return true;
 }
 
+/// Widening of 16 bits costs less than reading what is twice as large: every reader gets its own, so that
+/// each kernel reads what is narrow and widens it on the way.
+static void separateWidenings(func::FuncOp function) {
+  SmallVector<ElementwiseOp> casts;
+  function.walk([&](ElementwiseOp op) {
+    if (op.getKind() != ElementwiseKind::Cast || op.getResult().hasOneUse())
+      return;
+    Type from = elementTypeOf(op.getOperand(0)), to = elementTypeOf(op.getResult());
+    if ((from.isF16() || from.isBF16()) && to.isF32())
+      casts.push_back(op);
+  });
+  for (ElementwiseOp op : casts) {
+    llvm::SmallDenseMap<Operation *, Value> ofReader;
+    for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
+      Value &own = ofReader[use.getOwner()];
+      if (!own)
+        own = ofReader.size() == 1 ? Value(op.getResult()) : OpBuilder(op).clone(*op)->getResult(0);
+      use.set(own);
+    }
+  }
+}
+
 void schedule::prepare(func::FuncOp function) {
+  separateWidenings(function);
   for (bool changed = true; changed;) {
     changed = false;
     SmallVector<ReshapeOp> reshapes;

@@ -1,7 +1,7 @@
 // What has no place after a phase is listed, all of it, each where it stands.
 // RUN: colossal-opt %s -split-input-file -verify-diagnostics -colossal-verify-phase=phase=search -o /dev/null
 // RUN: not colossal-opt %s -colossal-verify-phase=phase=nonsense 2>&1 | FileCheck %s --check-prefix=NAME
-// NAME: colossal-verify-phase: 'nonsense' is not one of import, differentiate, outline, step, search, partition, schedule
+// NAME: colossal-verify-phase: 'nonsense' is not one of import, precision, differentiate, outline, step, search, partition, schedule
 
 // expected-error@+1 {{has no mesh (after phase 'search')}}
 module {

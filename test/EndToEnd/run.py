@@ -9,6 +9,7 @@
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
     run.py --build build --device cpu discrete         each plan on the one, then on the other
     run.py --build build --device cuda                 for GPUs, on emulated ones, a process for each rank, over NCCL
+    run.py --build build --precision bf16              compiled in another precision than the file's, with its own bound
 
 A row of the table is one plan on one device: compiled for one case on one mesh, then run. The error is the largest absolute
 difference over the largest absolute value of an output, the worst over outputs; beyond 1e-4 (5e-3 where an output is
@@ -33,6 +34,8 @@ os.environ["COLOSSAL_MACHINE"] = "cpu"
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "Models"
 TOLERANCE, HALF_TOLERANCE = 1e-4, 5e-3
+# What whole models may be off by, computed in 16 bits: some roundings to 8 and 11 bits one after another.
+BOUNDS = {"bf16": 4e-2, "f16": 5e-3, "tf32": 5e-3, "f32": TOLERANCE}
 # Ranks share the cores of one machine, and may be root's in a container.
 MPI_SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                 "OMPI_MCA_mpi_yield_when_idle": "1"}
@@ -145,6 +148,8 @@ def run_job(job, arguments):
         if job.layout in MICROBATCHES:
             pins += ["--microbatches", job.layout.removeprefix("microbatches-")]
         target = ["--target", "cuda:sm_90"] if arguments.device == ["cuda"] else []
+        if arguments.precision:
+            target += ["--precision", arguments.precision]
         code, text = call([str(arguments.build / "bin/colossal-compile"), str(arguments.folder / job.model / "model.onnx"), "--mesh", job.mesh,
                            "-q", *bindings(job.model, inputs, arguments.folder), *pins, *target, "-o", plan], arguments.timeout)
         compiled = time.monotonic() - begin
@@ -160,6 +165,8 @@ def run_plan(plan, job, device, expected, arguments, scratch):
     """Runs a plan; (status, error, detail)."""
     case, binaries, outputs = arguments.folder / job.model / job.case, arguments.build / "bin", f"{scratch}/{device}.npz"
     tolerance = HALF_TOLERANCE if any(expected[name].dtype == np.float16 for name in expected.files) else TOLERANCE
+    if arguments.precision:
+        tolerance = max(tolerance, BOUNDS[arguments.precision])
     program = "colossal-run-on-test-devices" if device == "discrete" else "colossal-run"
     processes = ranks_of(job.mesh) if job.comm == "nccl" else 1
     emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), str(processes)] if device == "cuda" else []
@@ -246,6 +253,7 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], nargs="+", default=["cpu"],
                         help="cuda, by itself: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the "
                              "host cannot touch, in the CPU's place (docs/AddingADevice.md)")
+    parser.add_argument("--precision", choices=sorted(BOUNDS), help="handed to colossal-compile (default: the file's types)")
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES), *MICROBATCHES], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -152,8 +152,9 @@ void interpretStep(const RawOptions &raw, Options &options) {
       fail("--training: --global-batch is missing (samples in a step)");
     if (options.compile.objective == colossal::Objective::Throughput)
       fail("--objective throughput does not go with --training: steps do not overlap");
-    if (!raw.precision.empty() && raw.precision != "f32")
-      fail("--precision " + raw.precision + " is planned (--plan-only), and not compiled yet; f32 is");
+    if (raw.precision == "f16")
+      fail("--precision f16 with --training is planned (--plan-only), and not compiled yet; bf16, tf32 and "
+           "f32 are");
     if (!fixed.recompute.empty() && !(step.recompute = colossal::parseRecompute(fixed.recompute)))
       fail("--recompute: '" + fixed.recompute + "' is not none, selective or full");
     if (!fixed.schedule.empty() || fixed.chunks > 0)
@@ -348,10 +349,21 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
       fail((raw.processor.empty() ? "--target: " : "--target-cpu: ") + llvm::toString(target.takeError()));
     compile.schedule.target = *target;
   }
+  if (!raw.precision.empty() && !options.planOnly) {
+    compile.precision = colossal::precision::parsePrecision(raw.precision);
+    if (!compile.precision)
+      fail("--precision: '" + raw.precision + "' is not f32, tf32, bf16 or f16");
+    if (*compile.precision == colossal::precision::Precision::TF32 && !options.quiet &&
+        compile.schedule.target && compile.schedule.target->name() == "cpu")
+      std::cerr
+          << "colossal-compile: note: --precision tf32: CPUs have no such products; the plan computes in "
+             "f32\n";
+  }
   auto phase = colossal::parsePhase(raw.emit);
   if (!phase)
     fail("--emit: '" + raw.emit +
-         "' is not a phase; phases are import, differentiate, outline, step, search, partition, schedule, "
+         "' is not a phase; phases are import, precision, differentiate, outline, step, search, partition, "
+         "schedule, "
          "plan");
   options.last = *phase;
   checkPasses(raw.passes, options);
@@ -528,10 +540,13 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
         throw CLI::Success();
       },
       "list what --target takes, and stop");
-  app.add_option(
-      "--emit", raw.emit,
-      "stop after a phase and print its IR: import, differentiate, outline, step, search, partition, "
-      "schedule");
+  app.add_option("--emit", raw.emit,
+                 "stop after a phase and print its IR: import, precision, differentiate, outline, step, "
+                 "search, partition, "
+                 "schedule");
+  app.add_option("--precision", raw.precision,
+                 "f32, tf32, bf16 or f16: what floats are stored and computed in (default: the file's types; "
+                 "with --plan-only bf16); inputs and outputs keep their types, and so do trained parameters");
   app.add_option("--target", raw.target,
                  "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
                  "that LLVM calls so, such as cpu:x86-64-v3");
@@ -574,9 +589,6 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   addRules("--no-decay", raw.parameters.noDecay, "REGEX of names: these parameters do not decay");
   addRules("--tie", raw.parameters.tie, "REGEX of names: these equal parameters are one");
   addRules("--untie", raw.parameters.untie, "REGEX of names: what shares one of these has its own");
-  group->add_option("--precision", raw.precision,
-                    "bf16 (default), f16: 16-bit parameters and activations, 32-bit gradients, master copy "
-                    "and moments; f32, tf32");
   group->add_option("--attention", raw.attention,
                     "fused (default): scores are never stored; unfused: they are");
   group->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));

@@ -62,6 +62,9 @@ static cl::opt<std::string> memory("memory",
                                    cl::desc("memory limit of a device: bytes, or 512MiB, 2GB (default: the "
                                             "machine's)"),
                                    cl::cat(category));
+static cl::opt<std::string> precisionName("precision",
+                                          cl::desc("store and compute floats in f32, tf32, bf16 or f16"),
+                                          cl::cat(category));
 static cl::opt<std::string> machine("machine", cl::desc("machine file or name"), cl::cat(category));
 static cl::opt<std::string> recipe("layout",
                                    cl::desc("a layout of the papers: 1d, 2d, 2.5d, 3d, sequence, ulysses"),
@@ -108,7 +111,7 @@ static constexpr const char *kOverview = R"(Colossal's passes and phases, one by
   colossal-opt MODEL.onnx --pass-pipeline='builtin.module(colossal-pipeline{to=search},canonicalize)'
 
 reads an ONNX model or MLIR (a file, or standard input), runs the phases and passes that are named, in that order, and prints
-the module to standard output or to -o. Phases: import, differentiate, outline, step, search, partition, schedule. Dimensions that nothing binds
+the module to standard output or to -o. Phases: import, precision, differentiate, outline, step, search, partition, schedule. Dimensions that nothing binds
 are taken as 8. Options of MLIR and LLVM that are seldom needed here are under --help-hidden.
 
 Exit codes: 0 done; 1 a pass failed, or the input makes no sense; 2 wrong options, or an output that is read; 3 a file cannot
@@ -218,6 +221,11 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
                       "' is no .onnx file, for which a mesh could be searched; give --mesh");
     if (std::string wrong = searchMesh(options, devices, mesh.getNumOccurrences() > 0); !wrong.empty())
       return complain(wrong);
+  }
+  if (!precisionName.empty()) {
+    options.precision = precision::parsePrecision(precisionName);
+    if (!options.precision)
+      return complain("--precision: '" + precisionName + "' is not f32, tf32, bf16 or f16");
   }
   if (!trainingOptimizer.empty()) {
     std::string error;

@@ -12,6 +12,7 @@
 #include "colossal/Layout/Layout.h"
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Plan/Plan.pb.h"
+#include "colossal/Precision/Precision.h"
 #include "colossal/Schedule/Schedule.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Training/Training.h"
@@ -28,10 +29,10 @@
 namespace colossal {
 
 /// How far to go. Each phase includes those before it.
-enum class Phase { Import, Differentiate, Outline, Step, Search, Partition, Schedule, Plan };
+enum class Phase { Import, Precision, Differentiate, Outline, Step, Search, Partition, Schedule, Plan };
 
-/// "import", "differentiate", "outline", "step", "search", "partition", "schedule", "plan"; none for other
-/// names.
+/// "import", "precision", "differentiate", "outline", "step", "search", "partition", "schedule", "plan"; none
+/// for other names.
 std::optional<Phase> parsePhase(llvm::StringRef name);
 llvm::StringRef getPhaseName(Phase phase);
 
@@ -62,6 +63,8 @@ struct CompileOptions {
   int64_t chunks = 0;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
+  /// Given: what the model's floats are stored and computed in; else as the file has them.
+  std::optional<precision::Precision> precision;
   /// Given: a training step is made of the model, and compiled beside its evaluation.
   std::optional<training::TrainingOptions> training;
   layout::LayoutOptions layout;

@@ -2,6 +2,7 @@
 //
 // A phase is a few passes and one that verifies what they have promised:
 //
+//   precision   colossal-set-precision, where a precision is asked for
 //   differentiate  colossal-differentiate, where a training step is compiled
 //   outline     colossal-outline-blocks
 //   step        colossal-inline-blocks, colossal-propagate-batch, colossal-cut-stages

@@ -12,7 +12,7 @@ def VerifyPhase : Pass<"colossal-verify-phase", "::mlir::ModuleOp"> {
     every phase; fails where it has listed anything.
   }];
   let options = [
-    Option<"phase", "phase", "std::string", "", "import, differentiate, outline, step, search, partition or schedule">
+    Option<"phase", "phase", "std::string", "", "import, precision, differentiate, outline, step, search, partition or schedule">
   ];
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "LibraryContraction.h"
 
+#include "colossal/Precision/Precision.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -233,14 +234,24 @@ void LibraryCalls::chooseBatch() {
   loops.erase(longest);
 }
 
+/// What the library computes products of `element` in: f32 as the precision of the model says.
+StringRef getComputeType(Operation *op, Type element) {
+  if (element.isF64())
+    return "f64";
+  bool isRounded = false;
+  for (auto module = op->getParentOfType<ModuleOp>(); module; module = module->getParentOfType<ModuleOp>())
+    isRounded |= module->hasAttr(precision::kTf32AttrName);
+  return element.isF32() && isRounded ? "tf32" : "f32";
+}
+
 Operation *makeContraction(OpBuilder &b, Location loc, ArrayRef<plan::BufferAttr> buffers, Type element,
-                           ArrayRef<int64_t> sizes, ArrayRef<SmallVector<int64_t>> strides, bool bias,
-                           StringRef activation) {
+                           StringRef compute, ArrayRef<int64_t> sizes, ArrayRef<SmallVector<int64_t>> strides,
+                           bool bias, StringRef activation) {
   SmallVector<Attribute> attributes(buffers.begin(), buffers.end());
   auto list = [&](ArrayRef<int64_t> values) { return b.getDenseI64ArrayAttr(values); };
   return plan::ContractionOp::create(b, loc, b.getArrayAttr(attributes), TypeAttr::get(element),
-                                     TypeAttr::get(element), b.getStringAttr(element.isF64() ? "f64" : "f32"),
-                                     list(sizes), list(strides[0]), list(strides[1]), list(strides[2]),
+                                     TypeAttr::get(element), b.getStringAttr(compute), list(sizes),
+                                     list(strides[0]), list(strides[1]), list(strides[2]),
                                      b.getBoolAttr(bias), b.getStringAttr(activation));
 }
 
@@ -267,10 +278,11 @@ void LibraryCalls::appendCall(const Dim &offset, unsigned workspace, int64_t wor
   Instruction call{accesses,
                    false,
                    op.getLoc(),
-                   [element = element, sizes = SmallVector<int64_t>{batch.size, m.size, n.size, k.size}, all,
+                   [element = element, compute = getComputeType(op, element),
+                    sizes = SmallVector<int64_t>{batch.size, m.size, n.size, k.size}, all,
                     bias = bool(tail.bias), activation = tail.activation.str(),
                     loc = op.getLoc()](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) {
-                     return makeContraction(b, loc, buffers, element, sizes, all, bias, activation);
+                     return makeContraction(b, loc, buffers, element, compute, sizes, all, bias, activation);
                    },
                    {}};
   context.append(std::move(call));
