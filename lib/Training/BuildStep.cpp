@@ -251,6 +251,34 @@ static Value addAll(OpComposer &ops, SmallVector<Value> values) {
   return values.front();
 }
 
+/// The gradient of a trained parameter that the model reads in 16 bits: products that sum it, and what moves
+/// them, give f32, so that parts of it, of ranks and microbatches, are added up in f32.
+static Value widenSums(Value gradient) {
+  auto op = gradient.getDefiningOp<ElementwiseOp>();
+  if (!op)
+    return gradient;
+  if (op.getKind() == ElementwiseKind::Add) {
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(widenSums(operand.get()));
+    return gradient;
+  }
+  if (op.getKind() != ElementwiseKind::Cast || !elementTypeOf(gradient).isF32())
+    return gradient;
+  Value narrow = op.getInputs().front();
+  SmallVector<Value> path;
+  for (Value at = narrow; at.hasOneUse() && at.getDefiningOp(); at = at.getDefiningOp()->getOperand(0)) {
+    path.push_back(at);
+    if (isa<ContractOp>(at.getDefiningOp())) {
+      for (Value value : path)
+        value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
+      return narrow;
+    }
+    if (!isa<ReshapeOp, TransposeOp>(at.getDefiningOp()))
+      break;
+  }
+  return gradient;
+}
+
 LogicalResult StepBuilder::buildUpdates() {
   // What the step gives beside its update; the reverse pass leaves it, but may find it elsewhere.
   OpBuilder b(stepFunction.front().getTerminator());
@@ -268,6 +296,8 @@ LogicalResult StepBuilder::buildUpdates() {
   Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
   if (failed(differentiate(stepFunction, loss.sum, parameters, gradients)))
     return failure();
+  for (Value &gradient : gradients)
+    gradient = widenSums(gradient);
   for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
     result.value = value;
   if (loss.count)
