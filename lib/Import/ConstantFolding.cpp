@@ -385,7 +385,7 @@ static std::optional<HostTensor> evaluate(Value value, ParameterReader reader, i
     if (reader && typeOf(value).getNumElements() <= limit)
       result = reader(op);
   } else if (op && op->getNumResults() == 1 && isa_and_nonnull<ColossalDialect>(op->getDialect()) &&
-             !isa<RandomOp>(op)) {
+             !isa<RandomOp, DropoutOp>(op)) {
     std::vector<HostTensor> operands;
     bool all = true;
     for (Value operand : op->getOperands()) {

@@ -229,6 +229,70 @@ TEST_F(OneOp, RandomDependsOnTheGlobalIndexOnly) {
   }
 }
 
+// The published known answers of Philox4x32-10 (Random123, kat_vectors), as the words that elements are made
+// of: the first two are a uniform number, the last two the angle of a normal one, the first what dropout
+// compares.
+TEST_F(OneOp, RandomIsPhilox) {
+  struct Answer {
+    int64_t key, element, step;
+    std::array<uint32_t, 4> words;
+  };
+  for (const Answer &each :
+       std::vector<Answer>{{0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+                           {-1, -1, -1, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+                           {0x299f31d0a4093822,
+                            static_cast<int64_t>(0x85a308d3243f6a88),
+                            0x0370734413198a2e,
+                            {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}}) {
+    std::string stream =
+        "dense<[" + std::to_string(each.key) + ", " + std::to_string(each.step) + "]> : tensor<2xi64>";
+    std::string element = std::to_string(each.element) + " : index";
+    auto draw = [&](const std::string &kind) {
+      return numbers("%r = colossal.random " + kind +
+                         " stream %s : tensor<2xi64> offsets %o {a = 0.0 : f64, b = 1.0 : f64, seed = 9 : "
+                         "i64, extents = "
+                         "array<i64: 1>} : tensor<1xf64>",
+                     "%s: tensor<2xi64>, %o: index", {stream, element})
+          .front();
+    };
+    auto unit = [](uint64_t low, uint64_t high) {
+      return std::ldexp(static_cast<double>((high << 32 | low) >> 12), -52);
+    };
+    const double u = unit(each.words[0], each.words[1]), v = unit(each.words[2], each.words[3]);
+    EXPECT_EQ(draw("uniform"), u);
+    EXPECT_NEAR(draw("normal"), std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * M_PI * v), 1e-14);
+    // Kept where the first word is below the rest of the ratio, in 2^-32.
+    for (int64_t above : {0, 1}) {
+      const double ratio = 1 - std::ldexp(static_cast<double>(int64_t(each.words[0]) + above), -32);
+      char text[64];
+      std::snprintf(text, sizeof text, "%.17g", ratio);
+      std::vector<double> left = numbers(
+          "%r = colossal.dropout %x stream %s : tensor<2xi64> offsets %o {ratio = " + std::string(text) +
+              " : f64, seed = 9 : i64, extents = array<i64: 1>} : tensor<1xf64>",
+          "%x: tensor<1xf64>, %s: tensor<2xi64>, %o: index", {"dense<3.0> : tensor<1xf64>", stream, element});
+      EXPECT_EQ(left.front(), above ? 3.0 * (1 / (1 - ratio)) : 0.0);
+    }
+  }
+}
+
+TEST_F(OneOp, DropoutKeepsItsShare) {
+  for (double ratio : {0.0, 0.1, 0.75, 1.0}) {
+    std::vector<double> left =
+        numbers("%r = colossal.dropout %x {ratio = " + std::to_string(ratio) +
+                    " : f64, seed = 3 : i64, extents = array<i64: 40000>} : tensor<40000xf32>",
+                "%x: tensor<40000xf32>", {"dense<2.0> : tensor<40000xf32>"});
+    unsigned kept = 0;
+    for (double value : left) {
+      if (value != 0) {
+        EXPECT_FLOAT_EQ(value, 2 / (1 - ratio));
+      }
+      kept += value != 0;
+    }
+    EXPECT_NEAR(kept / 40000.0, 1 - ratio, 0.011); // five deviations
+    EXPECT_TRUE((ratio != 0 && ratio != 1) || kept == (1 - ratio) * 40000);
+  }
+}
+
 TEST_F(OneOp, RandomHasItsMoments) {
   auto moments = [&](const std::string &op, const std::string &arguments = "",
                      std::vector<std::string> operands = {}) {

@@ -203,7 +203,10 @@ TEST_F(KernelsOfCases, WideShapesAgreeWithTheFolder) {
       "() | colossal.random uniform {a = -1.0 : f64, b = 1.0 : f64, seed = 5 : i64, extents = array<i64: 3, "
       "40>} : tensor<3x40xf32>",
       "() | colossal.random normal {a = 0.0 : f64, b = 1.0 : f64, seed = 5 : i64, extents = array<i64: 3, "
-      "40>} : tensor<3x40xf32>"};
+      "40>} : tensor<3x40xf32>",
+      "(%0: tensor<3x40xf32>, %1: tensor<2xi64>) | colossal.dropout %0 stream %1 : tensor<2xi64> {ratio = "
+      "0.4 : "
+      "f64, seed = 5 : i64, extents = array<i64: 3, 40>} : tensor<3x40xf32>"};
   std::string text;
   for (auto [i, op] : llvm::enumerate(ops)) {
     auto [arguments, body] = StringRef(op).split(" | ");

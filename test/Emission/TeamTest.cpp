@@ -194,6 +194,12 @@ TEST_P(Teams, ComputeElements) {
   check("(%0: tensor<4x9xf32>, %1: tensor<40xi32>) | colossal.gather %0[%1] {axis = 1 : i64} : "
         "tensor<4x9xf32>, tensor<40xi32> -> tensor<4x40xf32>");
   check("() | colossal.iota {axis = 0 : i64, start = 1.0 : f64, step = 0.5 : f64} : tensor<70xf32>");
+  check("() | colossal.random uniform {a = 0.0 : f64, b = 1.0 : f64, seed = 5 : i64, extents = array<i64: 3, "
+        "40>} : "
+        "tensor<3x40xf32>");
+  check("(%0: tensor<3x40xf32>, %1: tensor<2xi64>) | colossal.dropout %0 stream %1 : tensor<2xi64> {ratio = "
+        "0.4 : f64, "
+        "seed = 5 : i64, extents = array<i64: 3, 40>} : tensor<3x40xf32>");
   check("(%0: tensor<3x40xf32>) | colossal.pad %0 low [1, 3] : tensor<3x40xf32> -> tensor<6x50xf32>");
 }
 

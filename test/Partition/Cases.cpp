@@ -247,6 +247,16 @@ const std::vector<Case> colossal::test::cases = {
      "colossal.random uniform {a = 0.0 : f64, b = 1.0 : f64, seed = 7 : i64, extents = array<i64: 3, 7>} : "
      "tensor<3x7xf32>",
      "tensor<3x7xf32>"},
+    {"random.stream", "d0 d1", "%p: tensor<3x7xf32>, %s: tensor<2xi64>",
+     "colossal.random bernoulli(%p : tensor<3x7xf32>) stream %s : tensor<2xi64> {a = 0.0 : f64, b = 0.0 : "
+     "f64, seed = 7 "
+     ": i64, extents = array<i64: 3, 7>} : tensor<3x7xi1>",
+     "tensor<3x7xi1>"},
+    {"dropout", "d0 d1 partial", "%a: tensor<3x7xf32>, %s: tensor<2xi64>",
+     "colossal.dropout %a stream %s : tensor<2xi64> {ratio = 0.3 : f64, seed = 7 : i64, extents = array<i64: "
+     "3, 7>} : "
+     "tensor<3x7xf32>",
+     "tensor<3x7xf32>"},
     {"constant.splat", "d0 d1", "", "colossal.constant dense<2.5> : tensor<3x5xf32> : tensor<3x5xf32>",
      "tensor<3x5xf32>"},
 };

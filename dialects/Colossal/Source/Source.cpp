@@ -1,7 +1,7 @@
 //===- Source.cpp --------------------------------------------------------===//
 //
-// Tensors that come from nowhere: parameters, constants, ranges, random values. All that is known about these
-// ops stands here: verification, folding, sharding rules, emission.
+// Tensors that come from nowhere: parameters, constants, ranges (random values: Random.cpp). All that is
+// known about these ops stands here: verification, folding, sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/Colossal/Colossal.h"
@@ -9,7 +9,6 @@
 #include "dialects/Colossal/Verification.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace colossal;
@@ -42,21 +41,6 @@ LogicalResult IotaOp::verify() {
   if (elementTypeOf(getResult()).isInteger(1))
     return emitOpError("has no meaning for booleans (C1)");
   return verifyAxis(*this, getAxis(), getResult(), "C1");
-}
-
-LogicalResult RandomOp::verify() {
-  size_t rank = shapeOf(getResult()).size();
-  if (failed(verifyTensors(*this)) ||
-      failed(verifyCount(*this, getExtents().size(), rank, "extents", "C1")) ||
-      (!getOffsets().empty() && failed(verifyCount(*this, getOffsets().size(), rank, "offsets", "C1"))))
-    return failure();
-  if ((getKind() == RandomKind::Bernoulli) != static_cast<bool>(getInput()))
-    return emitOpError() << "bernoulli, and nothing else, takes probabilities (C2)";
-  if (!getInput())
-    return success();
-  if (failed(verifyFloats(*this, getInput(), "C2")))
-    return failure();
-  return verifyShape(*this, getInput(), shapeOf(getResult()), "input", "C2");
 }
 
 //===----------------------------------------------------------------------===//
@@ -129,37 +113,6 @@ FailureOr<SmallVector<Value>> IotaOp::buildLocal(OpBuilder &builder, LocalContex
       RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
   return SmallVector<Value>{
       IotaOp::create(builder, getLoc(), type, offset, getAxisAttr(), getStartAttr(), getStepAttr())};
-}
-
-// Values depend on the global index, which has one offset per dimension.
-FactorRule RandomOp::getFactorRule() {
-  FactorRule rule = makeFree(*this, FactorKind::Parallel);
-  for (Factor &factor : rule.factors)
-    factor.indexed = true;
-  if (getInput())
-    rule.operands.front() = rule.results.front();
-  return rule;
-}
-
-FailureOr<SmallVector<Value>> RandomOp::buildLocal(OpBuilder &builder, LocalContext &context) {
-  auto type =
-      RankedTensorType::get(context.localResultShape(0), cast<RankedTensorType>(getType()).getElementType());
-  unsigned first = getInput() ? 1 : 0;
-  SmallVector<Value> offsets;
-  bool isSplit = false;
-  for (unsigned d = 0; d < type.getRank(); ++d) {
-    Value offset = getOffsets().empty() ? Value() : context.operand(first + d);
-    if (Value shard = context.getOffset(builder, d)) {
-      isSplit = true;
-      offset = offset ? arith::AddIOp::create(builder, getLoc(), offset, shard).getResult() : shard;
-    }
-    offsets.push_back(offset ? offset : arith::ConstantIndexOp::create(builder, getLoc(), 0).getResult());
-  }
-  if (!isSplit && getOffsets().empty())
-    offsets.clear();
-  return SmallVector<Value>{RandomOp::create(builder, getLoc(), type, getKindAttr(),
-                                             getInput() ? context.operand(0) : Value(), offsets, getAAttr(),
-                                             getBAttr(), getSeedAttr(), getExtentsAttr())};
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,75 +202,4 @@ Value IotaOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lan
   }
   Element first = counter.like(start);
   return (counter * counter.like(step) + first).to(type).get();
-}
-
-/// A well-mixed 64-bit hash of an integer: the finalizer of MurmurHash3 (Appleby), 64-bit version, applied
-/// twice with a Weyl step between, as in SplitMix64 (Steele, Lea, Flood 2014).
-static Element mix(ElementEmitter &emitter, Element x) {
-  auto shiftXor = [&](Element v, unsigned amount) {
-    Value parts[] = {v.get(), v.like(amount).get()};
-    emitter.unify(parts);
-    Value shifted = arith::ShRUIOp::create(emitter.builder(), emitter.loc(), parts[0], parts[1]);
-    return v ^ Element(emitter, shifted, v.elementType());
-  };
-  auto big = [&](uint64_t value) {
-    Value constant =
-        arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), x.elementType(), (int64_t)value);
-    return Element(emitter, constant, x.elementType());
-  };
-  x = x + big(0x9e3779b97f4a7c15ull);
-  Element first = big(0xbf58476d1ce4e5b9ull);
-  x = shiftXor(x, 30) * first;
-  Element second = big(0x94d049bb133111ebull);
-  x = shiftXor(x, 27) * second;
-  return shiftXor(x, 31);
-}
-
-Value RandomOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type i64 = emitter.builder().getI64Type(), f64 = emitter.builder().getF64Type();
-  Type type = elementTypeOf(getResult());
-  Lane linear = emitter.constant(0);
-  int64_t stride = 1;
-  for (int d = (int)index.size() - 1; d >= 0; --d) {
-    Lane at = index[d];
-    if ((unsigned)d < getOffsets().size())
-      at = emitter.add(at, emitter.uniform(emitter.scalarOperand(getOffsets()[d])));
-    linear = emitter.add(linear, emitter.mul(at, stride));
-    stride *= getExtents()[d];
-  }
-  Element counter(emitter, emitter.toValue(linear, i64), i64);
-  Value seedValue = arith::ConstantIntOp::create(emitter.builder(), emitter.loc(), i64, getSeed());
-  Element seed = mix(emitter, Element(emitter, seedValue, i64));
-  // Uniform in [0, 1) with 52 bits of the hash.
-  auto uniform = [&](int64_t stream) {
-    Element number = counter.like(stream);
-    Element bits = mix(emitter, mix(emitter, counter + counter) + number + seed);
-    Value parts[] = {bits.get(), bits.like(12).get()};
-    emitter.unify(parts);
-    Value top = arith::ShRUIOp::create(emitter.builder(), emitter.loc(), parts[0], parts[1]);
-    Element fraction = Element(emitter, top, i64).to(f64);
-    return fraction * fraction.like(0x1p-52);
-  };
-  double a = getA().convertToDouble(), b = getB().convertToDouble();
-  Element u = uniform(0);
-  switch (getKind()) {
-  case RandomKind::Uniform: {
-    // Rounding may reach the excluded end.
-    Element low = u.like(a), x = (u * u.like(b - a) + low).to(type);
-    return (x < x.like(b)).select(x, x.like(a)).get();
-  }
-  case RandomKind::Bernoulli: {
-    Element p = Element(emitter, emitter.load(getInput(), index), elementTypeOf(getInput())).to(f64);
-    return (u < p).to(type).get();
-  }
-  case RandomKind::Normal: {
-    // Box and Muller (1958).
-    Element v = uniform(1);
-    Element factor = u.like(-2);
-    Element radius = ((u.like(1) - u).apply(MathFunction::Log) * factor).apply(MathFunction::Sqrt);
-    Element normal = radius * (v * v.like(2 * M_PI)).apply(MathFunction::Cos), mean = normal.like(a);
-    return (normal * normal.like(b) + mean).to(type).get();
-  }
-  }
-  llvm_unreachable("unknown distribution");
 }

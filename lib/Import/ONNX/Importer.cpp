@@ -106,7 +106,7 @@ std::optional<HostTensor> Importer::evaluate(Value value) {
 
 /// Whether `op` makes its result of more than what inputs say about shapes.
 static bool isComputation(Operation *op) {
-  if (isa<ParameterOp, RandomOp>(op))
+  if (isa<ParameterOp, RandomOp, DropoutOp>(op))
     return true;
   auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
   int64_t most = 0; // elements of one tensor

@@ -151,5 +151,11 @@ func.func @source(%p: tensor<4xf32>, %o: index) {
   %4 = colossal.random uniform {a = 0.0 : f64, b = 1.0 : f64, extents = array<i64: 4>, seed = 7 : i64} : tensor<4xf32>
   // CHECK: colossal.random bernoulli(%{{.*}} : tensor<4xf32>) offsets %{{.*}} {a
   %5 = colossal.random bernoulli(%p : tensor<4xf32>) offsets %o {a = 0.0 : f64, b = 1.0 : f64, extents = array<i64: 8>, seed = 7 : i64} : tensor<4xi1>
+  // CHECK: colossal.random uniform stream %{{.*}} : tensor<2xi64> offsets %{{.*}} {a
+  %6 = colossal.random uniform stream %1 : tensor<2xi64> offsets %o {a = 0.0 : f64, b = 1.0 : f64, extents = array<i64: 8>, seed = 7 : i64} : tensor<4xf32>
+  // CHECK: colossal.dropout %{{.*}} {extents = array<i64: 4>, ratio = 5.000000e-01 : f64, seed = 7 : i64} : tensor<4xf32>
+  %7 = colossal.dropout %p {extents = array<i64: 4>, ratio = 0.5 : f64, seed = 7 : i64} : tensor<4xf32>
+  // CHECK: colossal.dropout %{{.*}} stream %{{.*}} : tensor<2xi64> offsets %{{.*}} {extents
+  %8 = colossal.dropout %p stream %1 : tensor<2xi64> offsets %o {extents = array<i64: 8>, ratio = 0.5 : f64, seed = 7 : i64} : tensor<4xf32>
   return
 }

@@ -218,7 +218,7 @@ LogicalResult importIdentity(Node &n) {
   return n.set(n.in(0));
 }
 
-/// Inference: the input itself; with training_mode it would be random.
+/// The input itself; with training_mode what chance leaves of it.
 LogicalResult importDropout(Node &n) {
   if (failed(n.require(1)))
     return failure();
@@ -236,20 +236,25 @@ LogicalResult importDropout(Node &n) {
       return failure();
     ratio = given->empty() ? ratio : given->front();
   }
-  Value keep;
-  if (training && ratio > 0) {
-    SmallVector<int64_t> extents(n.shape(0));
-    Value keeps = n.b.splat(extents, n.b.ops().getF32Type(), 1.0 - ratio);
-    keep = RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(extents, n.b.ops().getI1Type()),
-                            RandomKind::Bernoulli, keeps, ValueRange(), APFloat(0.0), APFloat(0.0),
-                            n.hasAttr("seed") ? uint64_t(n.intAttr("seed", 0)) : n.getStream(), extents);
-    Value scaled = n.b.mul(n.in(0), n.b.scalar(n.element(0), 1.0 / (1.0 - ratio)));
-    n.give(0, n.b.select(keep, scaled, n.b.scalar(n.element(0), 0)));
-  } else {
+  if (!(ratio >= 0 && ratio <= 1))
+    return n.error() << "the ratio must be from 0 to 1, but is " << ratio;
+  if (!training || ratio == 0) {
     n.give(0, n.in(0));
-    keep = n.wants(1) ? n.b.splat(n.shape(0), n.b.ops().getI1Type(), 1) : Value();
+    return n.set(1, n.wants(1) ? n.b.splat(n.shape(0), n.b.ops().getI1Type(), 1) : Value());
   }
-  return n.set(1, keep);
+  SmallVector<int64_t> extents(n.shape(0));
+  uint64_t seed = n.hasAttr("seed") ? uint64_t(n.intAttr("seed", 0)) : n.getStream();
+  auto drop = [&](Value value) -> Value {
+    return DropoutOp::create(n.b.ops(), n.b.loc(), value.getType(), value, Value(), ValueRange(),
+                             APFloat(ratio), seed, extents);
+  };
+  n.give(0, drop(n.in(0)));
+  if (!n.wants(1))
+    return n.set(1, Value());
+  // What is left of ones: the mask of the same choices.
+  Type element = n.element(0);
+  Value ones = drop(n.b.splat(extents, element, 1));
+  return n.set(1, n.b.elementwise(Kind::Greater, {ones, n.b.scalar(element, 0)}));
 }
 
 } // namespace

@@ -99,7 +99,7 @@ LogicalResult setRandom(Node &n, RandomKind kind, Value input, ArrayRef<int64_t>
   uint64_t number =
       n.hasAttr("seed") ? llvm::bit_cast<uint32_t>(float(n.floatAttr("seed", 0))) : n.getStream();
   return n.set(RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(shape, element), kind, input,
-                                ValueRange(), APFloat(a), APFloat(b), number, shape));
+                                Value(), ValueRange(), APFloat(a), APFloat(b), number, shape));
 }
 
 LogicalResult importRandom(Node &n, bool normal, bool like) {
