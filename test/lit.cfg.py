@@ -21,6 +21,7 @@ config.environment["HOME"] = config.environment["XDG_CONFIG_HOME"] = os.path.joi
 config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
 config.substitutions += [
     ("%models", os.path.join(config.test_source_root, "Models")),
+    ("%build", config.colossal_build),
     ("%python", config.python),
     ("%tools", os.path.join(os.path.dirname(config.test_source_root), "tools")),
 ]

@@ -19,8 +19,8 @@ def Colossal_Dialect : Dialect {
     booleans. Of narrow types (f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f8E8M0FNU, f4E2M1FN, i4, ui4, i2, ui2), elements
     are moved and converted, but nothing is computed in them; each is a byte in memory. Strings are si64, the 64-bit
     digests of their texts: moved, and compared for equality. About forty ops carry the ONNX operators. Every op implements the sharding rule interface (how it may be
-    split), the element emission interface (what code computes it) and the differentiable interface (its gradient). Locations hold
-    the ONNX names of the nodes and tensors that an op came from.
+    split), the element emission interface (what code computes it) and the differentiable interface (its gradient), but for `batch_normalize`, which stands for other ops until
+    it is known whether a step or an evaluation is made. Locations hold the ONNX names of the nodes and tensors that an op came from.
 
     - (C0) of every op: its tensors are ranked and static, of those element types. Constraints of one op follow in its
       description, as C1, C2, ...; its verifier names the one that is broken.

@@ -55,6 +55,8 @@ static LogicalResult bindBatch(MLIRContext *context, CompileOptions &options) {
 FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOptions &options) {
   CompileOptions complete = options;
   complete.training->modelPath = options.import.modelPath;
+  complete.import.isTrained = true;
+  complete.import.takesBatchStatistics = options.training->batchNorm;
   Location loc = UnknownLoc::get(context);
   auto refuse = [&](const Twine &what) -> FailureOr<CompileOptions> {
     emitError(loc) << what << " does not go with --training yet";

@@ -6,7 +6,12 @@
 // Gradients are those of a sum over the elements that count; what divides it is applied where they are used.
 // So parts of a batch, of microbatches or of ranks, add up to what the whole batch gives.
 //
+// Two things differ between step and evaluation: in an evaluation nothing is dropped by chance, and batches
+// are normalized by the running statistics, which the step changes.
+//
 //===----------------------------------------------------------------------===//
+#include "BatchNormalization.h"
+#include "Contents.h"
 #include "LossOps.h"
 #include "Optimizers.h"
 #include "Parameters.h"
@@ -14,10 +19,15 @@
 #include "colossal/Autodiff/Differentiate.h"
 #include "colossal/Import/ONNX.h"
 #include "colossal/Import/ParameterRoles.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "dialects/Dist/State.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace colossal;
@@ -25,6 +35,9 @@ using namespace colossal::training;
 
 static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate",
                                kCountedOutput = "colossal.counted", kClip = "clip";
+/// Step values of random numbers: parts of 16 bits, the lowest first.
+static constexpr StringLiteral kStepParts[] = {"step0", "step1"},
+                               kSeedParts[] = {"seed0", "seed1", "seed2", "seed3"};
 
 /// All that `roots` are computed from.
 static llvm::DenseSet<Operation *> findSlice(ArrayRef<Value> roots) {
@@ -52,6 +65,23 @@ struct Result {
   DictionaryAttr attributes;
 };
 
+/// A running mean or variance.
+struct Running {
+  /// Where a batch normalization takes it.
+  struct Use {
+    BatchNormalizeOp inEvaluation, inStep;
+    bool isVariance = false;
+    OpOperand &operand(BatchNormalizeOp op) const {
+      return isVariance ? op.getVarianceMutable() : op.getMeanMutable();
+    }
+  };
+  std::string name;
+  ParameterOp op; ///< of the evaluation
+  SmallVector<Use, 1> uses;
+  BlockArgument before; ///< of the step
+  Value after;
+};
+
 class StepBuilder {
 public:
   StepBuilder(ModuleOp module, const TrainingOptions &options)
@@ -62,7 +92,11 @@ private:
   LogicalResult checkBatch();
   LogicalResult findAxes();
   void buildEvaluation();
+  void findStatistics();
+  LogicalResult checkStatistics();
   void addStates();
+  LogicalResult normalizeBatches();
+  void drawRandomNumbers();
   LogicalResult buildUpdates();
   void finishStep();
   void describe();
@@ -73,7 +107,7 @@ private:
   DictionaryAttr stateNamed(StringRef name) {
     return builder.getDictionaryAttr(builder.getNamedAttr(dist::kStateAttrName, builder.getStringAttr(name)));
   }
-  DictionaryAttr describeParameter(const Classified &trained);
+  DictionaryAttr describeParameter(ParameterOp op, StringRef kind, ArrayRef<std::string> tied);
   DictionaryAttr describeSlot(const Classified &trained, StringRef slot);
   /// Adds an argument that is a state to `function`.
   BlockArgument addState(func::FuncOp function, StringRef name, RankedTensorType type, DictionaryAttr info,
@@ -99,7 +133,8 @@ private:
   BlockArgument stepValuesArgument;
   SmallVector<Value> parameters;                 ///< of `step`
   std::vector<SmallVector<BlockArgument>> slots; ///< by parameter
-  std::vector<Result> results;                   ///< of `step`
+  std::vector<Running> statistics;
+  std::vector<Result> results; ///< of `step`
 };
 
 } // namespace
@@ -154,8 +189,7 @@ void StepBuilder::setResults(func::FuncOp function, ArrayRef<Result> results) {
   function.setAllResultAttrs(attributes);
 }
 
-DictionaryAttr StepBuilder::describeParameter(const Classified &trained) {
-  ParameterOp op = trained.op;
+DictionaryAttr StepBuilder::describeParameter(ParameterOp op, StringRef kind, ArrayRef<std::string> tied) {
   NamedAttrList source, info;
   source.append("name", op.getNameAttr());
   source.append("file", op.getFileAttr());
@@ -163,12 +197,11 @@ DictionaryAttr StepBuilder::describeParameter(const Classified &trained) {
   source.append("bytes", op.getBytesAttr());
   if (op.getDataAttr())
     source.append("data", op.getDataAttr());
-  info.append("kind", builder.getStringAttr("parameter"));
+  info.append("kind", builder.getStringAttr(kind));
   info.append("parameter", op.getNameAttr());
   info.append("source", source.getDictionary(builder.getContext()));
-  if (!trained.info.tied.empty())
-    info.append("tied", builder.getStrArrayAttr(
-                            SmallVector<StringRef>(trained.info.tied.begin(), trained.info.tied.end())));
+  if (!tied.empty())
+    info.append("tied", builder.getStrArrayAttr(SmallVector<StringRef>(tied.begin(), tied.end())));
   return info.getDictionary(builder.getContext());
 }
 
@@ -219,7 +252,7 @@ void StepBuilder::addStates() {
   ArrayRef<int64_t> none, axes(dataAxes);
   const bool ofSlots = options.zero >= 1, ofParameters = options.zero >= 3;
   for (Classified &each : trained) {
-    DictionaryAttr info = describeParameter(each);
+    DictionaryAttr info = describeParameter(each.op, "parameter", each.info.tied);
     auto add = [&](func::FuncOp function) {
       return addState(function, each.info.name, cast<RankedTensorType>(each.info.type), info,
                       isAsked && ofParameters ? axes : none, isAsked && !ofParameters ? axes : none);
@@ -235,6 +268,165 @@ void StepBuilder::addStates() {
                              RankedTensorType::get(slot.shape, elementTypeOf(each.op.getResult())),
                              describeSlot(each, slot.name), isAsked && ofSlots ? axes : none,
                              isAsked && !ofSlots ? axes : none));
+  for (Running &each : statistics) {
+    std::vector<std::string> tied;
+    if (auto aliases = each.op.getAliasesAttr(); aliases && each.name == each.op.getName())
+      for (auto alias : aliases.getAsRange<StringAttr>())
+        tied.push_back(alias.str());
+    DictionaryAttr info = describeParameter(each.op, "statistic", tied);
+    auto type = cast<RankedTensorType>(each.op.getType());
+    each.before = addState(stepFunction, each.name, type, info, none, isAsked ? axes : none);
+    BlockArgument evaluated = addState(evaluate, each.name, type, info, none, isAsked ? axes : none);
+    for (Running::Use &use : each.uses) {
+      use.operand(use.inStep).set(each.before);
+      use.operand(use.inEvaluation).set(evaluated);
+    }
+  }
+}
+
+/// Finds what batch normalizations run. One tensor of the file that several of them take is a statistic for
+/// each where all its elements are equal, as fresh ones are that an exporter has merged; else all change it.
+void StepBuilder::findStatistics() {
+  ContentsReader reader(options.modelPath);
+  llvm::MapVector<StringRef, SmallVector<Running::Use>> uses;
+  llvm::StringMap<ParameterOp> ops;
+  for (auto op : evaluate.getOps<BatchNormalizeOp>())
+    for (bool isVariance : {false, true})
+      if (auto parameter = (isVariance ? op.getVariance() : op.getMean()).getDefiningOp<ParameterOp>()) {
+        uses[parameter.getName()].push_back({op, {}, isVariance});
+        ops.try_emplace(parameter.getName(), parameter);
+      }
+  llvm::StringSet<> taken;
+  for (const Classified &each : trained)
+    taken.insert(each.info.name);
+  auto add = [&](StringRef name, ArrayRef<Running::Use> group) {
+    std::vector<std::string> nodes = outline::getNames(group.front().inEvaluation->getLoc());
+    const std::string node = nodes.empty() ? "batch_normalize" : nodes.front();
+    std::string own = name.str();
+    for (const char *suffix : {"", group.front().isVariance ? ".variance" : ".mean"}) {
+      if (taken.insert(own).second)
+        break;
+      own = name.str() + "@" + node + suffix;
+    }
+    statistics.push_back({own, ops[name], {group.begin(), group.end()}, {}, {}});
+  };
+  for (auto &[name, group] : uses) {
+    std::optional<Contents> contents = group.size() > 1 ? reader.read(ops[name]) : std::nullopt;
+    if (contents && contents->isUniform())
+      for (const Running::Use &use : group)
+        add(name, use);
+    else
+      add(name, group);
+  }
+}
+
+LogicalResult StepBuilder::checkStatistics() {
+  const bool isTaken = !evaluate.getOps<BatchNormalizeOp>().empty();
+  if (!isTaken && (options.batchNorm.value_or(false) || options.syncBatchNorm))
+    return emitError(module.getLoc()) << (options.syncBatchNorm ? "--sync-batch-norm" : "--batch-norm train")
+                                      << ": the model has no batch normalization "
+                                      << (options.syncBatchNorm && !options.batchNorm
+                                              ? "that takes the statistics of its batch (--batch-norm "
+                                                "train makes those of a file for inference do so)"
+                                              : "(exporters put those of a model in evaluation mode into "
+                                                "the convolutions before them: export it in training mode)");
+  for (Classified &each : trained)
+    if (each.op->hasAttr(kStatisticAttr) &&
+        llvm::any_of(each.op->getUsers(), [](Operation *user) { return isa<BatchNormalizeOp>(user); }))
+      return emitError(each.op.getLoc())
+             << "--train: '" << each.info.name
+             << "' is a running statistic of a batch normalization that takes those of "
+                "its batch; with --batch-norm frozen it could be trained";
+  return success();
+}
+
+/// Makes other ops of the batch normalizations of both functions.
+LogicalResult StepBuilder::normalizeBatches() {
+  BatchParts parts;
+  if (auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName)) {
+    parts.turns = std::max<int64_t>(1, mesh.getNumTurns());
+    if (int64_t axis = mesh.findAxis("data"); axis >= 0 && !options.syncBatchNorm)
+      parts.ranks = mesh.getAxisSize(axis);
+  }
+  for (auto op : llvm::make_early_inc_range(evaluate.getOps<BatchNormalizeOp>())) {
+    op->replaceAllUsesWith(ValueRange{buildByRunning(op), op.getMean(), op.getVariance()});
+    op.erase();
+  }
+  llvm::DenseMap<Operation *, BatchNormalized> made;
+  for (auto op : stepFunction.getOps<BatchNormalizeOp>()) {
+    FailureOr<BatchNormalized> one = buildByBatch(op, parts.count());
+    if (failed(one))
+      return failure();
+    made[op] = *one;
+  }
+  for (Running &each : statistics) {
+    SmallVector<StatisticUse> uses;
+    for (Running::Use &use : each.uses) {
+      const BatchNormalized &one = made[use.inStep];
+      // As PyTorch, cuDNN and TensorFlow do it: the running variance estimates that of all data.
+      const auto count = static_cast<double>(one.elements);
+      uses.push_back({use.isVariance ? one.variance : one.mean, use.inStep.getMomentum().convertToDouble(),
+                      use.isVariance ? count / (count - 1) : 1});
+      OpBuilder b(use.inStep);
+      OpComposer ops(b, nameLoc(each.name + "#update"));
+      each.after = updateStatistic(ops, each.before, uses, parts);
+      use.inStep->getResult(use.isVariance ? 2 : 1).replaceAllUsesWith(each.after);
+    }
+  }
+  for (auto op : llvm::make_early_inc_range(stepFunction.getOps<BatchNormalizeOp>())) {
+    op->replaceAllUsesWith(ValueRange{made[op].result, op.getMean(), op.getVariance()});
+    op.erase();
+  }
+  return success();
+}
+
+/// Gives each random op of the step a stream: its own key, changed by the seed, and the step. In an
+/// evaluation nothing is dropped.
+void StepBuilder::drawRandomNumbers() {
+  for (auto op : llvm::make_early_inc_range(evaluate.getOps<DropoutOp>())) {
+    op.getResult().replaceAllUsesWith(op.getInput());
+    op.erase();
+  }
+  SmallVector<Operation *> all;
+  for (Operation &op : stepFunction.front())
+    if (isa<RandomOp, DropoutOp>(op))
+      all.push_back(&op);
+  if (all.empty())
+    return;
+  OpBuilder b = OpBuilder::atBlockBegin(&stepFunction.front());
+  OpComposer ops(b, nameLoc("random numbers"));
+  StepValues read(ops, stepValuesArgument, stepValues);
+  const Type i64 = b.getI64Type();
+  auto join = [&](ArrayRef<StringLiteral> parts) {
+    Value number;
+    for (auto [i, name] : llvm::enumerate(parts)) {
+      Value part = ops.scale(ops.cast(read.get(name), i64), std::ldexp(1.0, static_cast<int>(16 * i)));
+      number = number ? ops.add(number, part) : part;
+    }
+    return number;
+  };
+  Value seed = join(kSeedParts), step = join(kStepParts);
+  // In memory, one row for each op, so that layers that are alike have one kernel.
+  const auto count = static_cast<int64_t>(all.size());
+  SmallVector<int64_t> own;
+  for (Operation *op : all)
+    own.push_back(isa<DropoutOp>(op) ? static_cast<int64_t>(cast<DropoutOp>(op).getSeed())
+                                     : static_cast<int64_t>(cast<RandomOp>(op).getSeed()));
+  auto type = RankedTensorType::get({count, 1}, i64);
+  Value keys = ConstantOp::create(b, ops.loc, type, DenseElementsAttr::get(type, ArrayRef<int64_t>(own)));
+  keys = ops.apply(ElementwiseKind::BitXor, {keys, seed});
+  Value streams = ops.concat({keys, ops.broadcast(step, {count, 1})}, 1);
+  for (auto [i, op] : llvm::enumerate(all)) {
+    Value stream = ops.reshape(ops.slice(streams, 0, static_cast<int64_t>(i), 1), {2});
+    auto take = [&](auto random) {
+      random.getStreamMutable().assign(stream);
+      random.setSeed(0); // which the key holds
+    };
+    if (auto dropout = dyn_cast<DropoutOp>(op))
+      take(dropout);
+    else
+      take(cast<RandomOp>(op));
+  }
 }
 
 /// Sums scalars, few at a time, so that no kernel reads hundreds of them.
@@ -291,6 +483,8 @@ LogicalResult StepBuilder::buildUpdates() {
   if (loss.count)
     results.push_back({loss.count, named(kCountedOutput)});
   llvm::append_range(results, checks);
+  for (const Running &each : statistics)
+    results.push_back({each.after, stateNamed(each.name)});
   setResults(stepFunction, results);
   SmallVector<Value> gradients;
   Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
@@ -392,10 +586,6 @@ LogicalResult StepBuilder::run() {
   if (failed(model) || failed(findAxes()))
     return failure();
   evaluate = *model;
-  if (evaluate->hasAttr(kBatchStatisticsAttr))
-    emitWarning(module.getLoc())
-        << "batch normalizations take the statistics of each batch, in evaluation, too; their running "
-           "statistics stay as they are in the file";
   FailureOr<LossSum> built = buildLoss(evaluate, options.loss);
   if (failed(built) || failed(checkBatch()))
     return failure();
@@ -417,6 +607,9 @@ LogicalResult StepBuilder::run() {
   if (trained.empty())
     return emitError(module.getLoc()) << "the loss depends on no parameter that could be trained "
                                          "(--print-parameters says why not on which)";
+  findStatistics();
+  if (failed(checkStatistics()))
+    return failure();
   evaluate.setName(kEvaluateName);
   IRMapping mapping;
   OpBuilder b(evaluate);
@@ -426,10 +619,20 @@ LogicalResult StepBuilder::run() {
   SmallVector<Value> copies;
   for (Classified &each : trained)
     copies.push_back(mapping.lookup(each.op.getResult()));
+  for (Running &each : statistics)
+    for (Running::Use &use : each.uses)
+      use.inStep = mapping.lookup(use.inEvaluation.getResult()).getDefiningOp<BatchNormalizeOp>();
+  if (llvm::any_of(stepFunction.front(), [](Operation &op) { return isa<RandomOp, DropoutOp>(op); })) {
+    llvm::append_range(stepValues, kStepParts);
+    llvm::append_range(stepValues, kSeedParts);
+  }
   buildEvaluation();
   addStates();
   for (auto [copy, parameter] : llvm::zip_equal(copies, parameters))
     copy.replaceAllUsesWith(parameter);
+  if (failed(normalizeBatches()))
+    return failure();
+  drawRandomNumbers();
   if (failed(buildUpdates()))
     return failure();
   finishStep();

@@ -3,6 +3,9 @@
 
 #include "colossal/Autodiff/Differentiate.h"
 #include "dialects/Colossal/OpComposer.h"
+#include "lib/Training/BatchNormalization.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -268,6 +271,34 @@ static void addIndexing(std::vector<GradientCase> &all) {
        "tensor<3x4xf32>, tensor<3xi64> -> tensor<3x3xf32>\n  return %y : tensor<3x3xf32>\n}\n"});
 }
 
+/// A batch normalization whose batch has `parts` parts, as the ops that a step is made of.
+static std::string makeBatchNormalization(int64_t parts) {
+  MLIRContext context;
+  context.loadDialect<ColossalDialect, func::FuncDialect>();
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>("func.func @main(%x: tensor<6x3x2x2xf32>, %s: tensor<3xf32>, %b: "
+                                  "tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>) -> "
+                                  "tensor<6x3x2x2xf32> {\n  %y:3 = colossal.batch_normalize %x, %s, %b, %m, "
+                                  "%v {epsilon = 1.0e-3 : f64, momentum = 0.9 "
+                                  ": f64} : tensor<6x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, "
+                                  "tensor<3xf32>, tensor<3xf32> -> tensor<6x3x2x2xf32>, "
+                                  "tensor<3xf32>, tensor<3xf32>\n  return %y#0 : tensor<6x3x2x2xf32>\n}\n",
+                                  &context);
+  func::FuncOp function = *module->getOps<func::FuncOp>().begin();
+  BatchNormalizeOp op = *function.getOps<BatchNormalizeOp>().begin();
+  op.getResult().replaceAllUsesWith(training::buildByBatch(op, parts)->result);
+  op.erase();
+  std::string text;
+  llvm::raw_string_ostream(text) << function << "\n";
+  return text;
+}
+
+static void addBatchNormalization(std::vector<GradientCase> &all) {
+  for (int64_t parts : {1, 3})
+    all.push_back(
+        {"batch normalization of " + std::to_string(parts) + " parts", makeBatchNormalization(parts)});
+}
+
 std::vector<GradientCase> colossal::test::getGradientCases() {
   std::vector<GradientCase> all;
   for (const Case &each : cases)
@@ -277,6 +308,7 @@ std::vector<GradientCase> colossal::test::getGradientCases() {
   addMovement(all);
   addWindows(all);
   addAttention(all);
+  addBatchNormalization(all);
   addIndexing(all);
   return all;
 }

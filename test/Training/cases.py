@@ -30,11 +30,17 @@ class Case:
     target: tuple = ()  # shape of a sample
     fused: bool = False  # convolutions hold the normalization that followed them
     lr: dict = dataclasses.field(default_factory=dict)  # by optimizer, where not as above
+    base: str = ""  # exported for training (export.py): the model of test/Models that it is
+    opset: int = 17  # of that export
+    takes_statistics: bool = False  # of batches
 
     def options(self, optimizer):
         options = dict(OPTIMIZERS[optimizer])
         options["lr"] = self.lr.get(optimizer, options["lr"])
         return options
+
+    def path(self):
+        return (FOLDER / "Models" if self.base else MODELS) / self.name / "model.onnx"
 
     def dimensions(self):
         return {"seq": self.seq} if self.seq else {}
@@ -66,6 +72,8 @@ CASES = {case.name: case for case in [
     hidden("bert-dynamo", 509, 64),
     classes("vit", (3, 32, 32), 13),
     classes("resnet", (3, 64, 64), 13, fused=True, lr={"sgd": 1e-9, "adamw": 1e-5}),
+    classes("resnet-train", (3, 64, 64), 13, base="resnet", takes_statistics=True, lr={"sgd": 2e-5, "adamw": 2e-6}),
+    language("gpt2-train", 503, base="gpt2"),
 ]}
 
 

@@ -4,11 +4,14 @@
     run.py --build BUILD [--models mlp gpt2] [--optimizers sgd adamw] [--mesh data=2,model=2 ...] [--compile '--zero 2'] [--steps 100]
 
 A run passes where all losses are within 1e-4 of PyTorch's in f32, relatively, or within twice what PyTorch's f32 differs from its f64, where that
-is more. --mesh may be given several times; 1 is one rank. --compile adds options to colossal-compile's, --train to colossal-run's.
+is more. --mesh may be given several times; 1 is one rank. --compile adds options to colossal-compile's, --train to colossal-run's. Of models with
+batch statistics the running ones in the end are compared, too, and the loss of an evaluation.
 """
 import argparse
 import json
+import math
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -40,8 +43,39 @@ def worst_difference(got, recorded):
     return worst
 
 
+def count_parts(case, mesh, options):
+    """Of a batch, that have statistics of their own."""
+    if not case.takes_statistics:
+        return 1
+    turns, ranks = re.search(r"--microbatches[ =](\d+)", options), re.search(r"data=(\d+)", mesh)
+    return (int(turns[1]) if turns else 1) * (int(ranks[1]) if ranks and "--sync-batch-norm" not in options else 1)
+
+
+def read_safetensors(path):
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    for name, about in json.loads(data[8:8 + size]).items():
+        if name != "__metadata__":
+            begin, end = about["data_offsets"]
+            yield name, np.frombuffer(data[8 + size + begin:8 + size + end], "<f4")
+
+
+def compare_statistics(path, recorded):
+    """What is wrong with the running statistics that were exported, or ""."""
+    have = dict(read_safetensors(path))
+    for name, (total, squares) in recorded["running"].items():
+        if name not in have:
+            return f"{name} is not exported"
+        size = math.sqrt(squares * have[name].size)  # bounds the sum
+        if abs(float(have[name].astype(float).sum()) - total) > 1e-3 * size or abs(float((have[name].astype(float) ** 2).sum()) - squares) > 2e-3 * squares:
+            return f"{name} is {have[name][:4]}... in the end, which is not PyTorch's"
+    return ""
+
+
 def run(case, optimizer, mesh, arguments, scratch):
-    recorded = json.loads((cases.FOLDER / "Recorded" / f"{case.name}-{optimizer}.json").read_text())
+    parts = count_parts(case, mesh, arguments.compile)
+    file = f"{case.name}-{optimizer}" + (f"-parts{parts}" if parts > 1 else "")
+    recorded = json.loads((cases.FOLDER / "Recorded" / f"{file}.json").read_text())
     folder = scratch / f"{case.name}-{optimizer}-{mesh.replace(',', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     log = (folder / "commands.log").open("w")
@@ -54,25 +88,35 @@ def run(case, optimizer, mesh, arguments, scratch):
     for name, value in case.dimensions().items():
         options += ["--dim", f"{name}={value}"]
     begin = time.time()
-    code, text = command([arguments.build / "bin/colossal-compile", cases.MODELS / case.name / "model.onnx", "--training", optimizer, "--loss", case.loss,
+    code, text = command([arguments.build / "bin/colossal-compile", case.path(), "--training", optimizer, "--loss", case.loss,
                           "--global-batch", cases.BATCH, *options, *shlex.split(arguments.compile), "-o", plan], log)
     compiled = time.time() - begin
     if code != 0:
         return f"compiling fails with {code}: {text.strip().splitlines()[-1:]}", compiled, 0
     settings = [part for name, value in case.options(optimizer).items() for part in (f"--{name}", value)]
+    if "evaluation" in recorded:
+        settings += ["--checkpoint", folder / "checkpoint", *(part.replace("--data", "--evaluate-data") for part in data)]
     begin = time.time()
     code, text = command([arguments.build / "bin/colossal-run", "train", plan, *data, "--steps", arguments.steps, *settings, "--log", folder / "log.jsonl",
                           *shlex.split(arguments.train)], log)
     trained = time.time() - begin
     if code != 0:
         return f"training fails with {code}: {text.strip().splitlines()[-1:]}", compiled, trained
-    got = [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    got = [line["loss"] for line in lines]
     if len(got) != arguments.steps:
         return f"the log has {len(got)} steps", compiled, trained
     share, step, loss, wanted = worst_difference(got, recorded)
-    if share <= 1:
-        return "", compiled, trained
-    return f"the loss of step {step} is {loss}, and PyTorch's {wanted} ({share:.1f} times what is allowed)", compiled, trained
+    if share > 1:
+        return f"the loss of step {step} is {loss}, and PyTorch's {wanted} ({share:.1f} times what is allowed)", compiled, trained
+    if "evaluation" in recorded and arguments.steps == len(recorded["f32"]):
+        if abs(lines[-1]["evaluation_loss"] - recorded["evaluation"]) > 1e-3 * abs(recorded["evaluation"]):
+            return f"evaluation gives {lines[-1]['evaluation_loss']}, and PyTorch's {recorded['evaluation']}", compiled, trained
+        code, text = command([arguments.build / "bin/colossal-run", "export", folder / "checkpoint", "--safetensors", folder / "trained.safetensors"], log)
+        if code != 0:
+            return f"export fails with {code}: {text.strip().splitlines()[-1:]}", compiled, trained
+        return compare_statistics(folder / "trained.safetensors", recorded), compiled, trained
+    return "", compiled, trained
 
 
 def main():

@@ -91,7 +91,8 @@ struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
   std::string memory, machine, target = "cpu", processor, emit = "plan", training, loss, precision, attention,
-                               objective;
+                               objective, batchNorm;
+  bool syncBatchNorm = false;
   colossal::training::ParameterRules parameters;
   std::vector<std::string> prices;
 };
@@ -131,6 +132,9 @@ void interpretStep(const RawOptions &raw, Options &options) {
   step.optimizer = raw.training;
   step.parameters = raw.parameters;
   step.zero = fixed.zero;
+  if (!raw.batchNorm.empty())
+    step.batchNorm = raw.batchNorm == "train";
+  step.syncBatchNorm = raw.syncBatchNorm;
   step.globalBatch = static_cast<int64_t>(options.training.task.globalBatch);
   std::string error;
   if (!raw.loss.empty()) {
@@ -190,8 +194,13 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       if (!rules->empty())
         fail("--train, --freeze, --no-decay, --tie and --untie say what is trained: give --training and "
              "--loss, or --print-parameters, too");
+    if (!raw.batchNorm.empty() || raw.syncBatchNorm)
+      fail("--batch-norm and --sync-batch-norm are of a training step: give --training and --loss, too");
     return;
   }
+  if (!raw.batchNorm.empty() || raw.syncBatchNorm)
+    fail(
+        "--batch-norm and --sync-batch-norm do not go with --plan-only: they are of a step that is compiled");
   if (!raw.loss.empty())
     fail("--loss does not go with --plan-only: plans are made for cross-entropy over the last dimension");
   if (!raw.objective.empty())
@@ -589,6 +598,15 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
   addRules("--no-decay", raw.parameters.noDecay, "REGEX of names: these parameters do not decay");
   addRules("--tie", raw.parameters.tie, "REGEX of names: these equal parameters are one");
   addRules("--untie", raw.parameters.untie, "REGEX of names: what shares one of these has its own");
+  group
+      ->add_option(
+          "--batch-norm", raw.batchNorm,
+          "batch normalizations take the statistics of the batch and keep running ones (train), or take the "
+          "file's (frozen); default: as each node of the file says (training_mode)")
+      ->check(CLI::IsMember({"train", "frozen"}));
+  group->add_flag("--sync-batch-norm", raw.syncBatchNorm,
+                  "batch normalizations take the statistics of a microbatch on all ranks, not on each of the "
+                  "axis 'data'");
   group->add_option("--attention", raw.attention,
                     "fused (default): scores are never stored; unfused: they are");
   group->add_option("--zero", training.fixed.zero, "fix the ZeRO stage, 0 to 3")->check(CLI::Range(0, 3));

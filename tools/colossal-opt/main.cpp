@@ -85,6 +85,12 @@ static cl::opt<std::string>
     recompute("recompute",
               cl::desc("of --training: what the backward pass makes again: none, selective, full"),
               cl::cat(category));
+static cl::opt<std::string>
+    batchNorm("batch-norm", cl::desc("of --training: train or frozen, as colossal-compile takes it"),
+              cl::cat(category));
+static cl::opt<bool> syncBatchNorm("sync-batch-norm",
+                                   cl::desc("of --training: statistics of batches over all ranks"),
+                                   cl::cat(category));
 static cl::list<std::string>
     freeze("freeze", cl::desc("of --training: REGEX of parameters to leave as they are"), cl::cat(category));
 static cl::opt<bool>
@@ -240,6 +246,11 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     if (!recompute.empty() && !(options.training->recompute = parseRecompute(recompute)))
       return complain("--recompute: '" + recompute + "' is not none, selective or full");
     options.training->parameters.freeze = freeze;
+    if (!batchNorm.empty() && batchNorm != "train" && batchNorm != "frozen")
+      return complain("--batch-norm: '" + batchNorm + "' is not train or frozen");
+    if (!batchNorm.empty())
+      options.training->batchNorm = batchNorm == "train";
+    options.training->syncBatchNorm = syncBatchNorm;
     options.training->modelPath = path;
   }
   auto chosen = codegen::createTarget(target, processor);

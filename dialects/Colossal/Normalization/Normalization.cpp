@@ -43,6 +43,27 @@ LogicalResult SoftmaxOp::verify() {
   return success();
 }
 
+LogicalResult BatchNormalizeOp::verify() {
+  if (failed(verifyTensors(*this)) || failed(verifyFloats(*this, getInput(), "C1")))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  if (shape.size() < 2 || getResult().getType() != getInput().getType())
+    return emitOpError()
+           << "the input must have two dimensions or more, and the result its type, but they are "
+           << getInput().getType() << " and " << getResult().getType() << " (C1)";
+  for (auto [name, operand] : {std::pair("scale", getScale()),
+                               {"bias", getBias()},
+                               {"mean", getMean()},
+                               {"variance", getVariance()}})
+    if (failed(verifyFloats(*this, operand, "C2")) ||
+        failed(verifyShape(*this, operand, {shape[1]}, name, "C2")))
+      return failure();
+  if (getUpdatedMean().getType() != getMean().getType() ||
+      getUpdatedVariance().getType() != getVariance().getType())
+    return emitOpError() << "the updated statistics must have the types of the running ones (C2)";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Sharding
 //===----------------------------------------------------------------------===//

@@ -40,3 +40,27 @@ def Colossal_SoftmaxOp : Colossal_Op<"softmax",
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
+
+def Colossal_BatchNormalizeOp : Op<Colossal_Dialect, "batch_normalize", [Pure]> {
+  let summary = "a batch normalization that training is to find its statistics for";
+  let description = [{
+    (input - m) / sqrt(v + epsilon) * scale + bias for each channel, dimension 1 of the input. In a training step m and v are
+    mean and variance of the batch, or of the part of it that a rank has in a microbatch, and `updated_mean` and
+    `updated_variance` are `mean` and `variance`, the running ones, times `momentum`, plus those of the batch times the rest;
+    in an evaluation they are the running ones, which stay as they are.
+
+    Import makes it of models that are to be trained, and the phase `differentiate` replaces it in both functions by other ops of the
+    dialect, as it is there that these differ: it has no layout, no gradient and no code of its own.
+
+    - (C1) floats; the input has two dimensions or more, and the result its type;
+    - (C2) the others have one dimension, of an element for each channel; the updated ones have the types of `mean` and `variance`.
+
+    Example: `%y, %m, %v = colossal.batch_normalize %x, %scale, %bias, %mean, %variance {epsilon = 1e-5 : f64, momentum = 0.9 : f64} :
+    tensor<8x4x5x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32> -> tensor<8x4x5x5xf32>, tensor<4xf32>, tensor<4xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$scale, AnyRankedTensor:$bias, AnyRankedTensor:$mean,
+                       AnyRankedTensor:$variance, F64Attr:$epsilon, F64Attr:$momentum);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$updated_mean, AnyRankedTensor:$updated_variance);
+  let assemblyFormat = "operands attr-dict `:` type(operands) `->` type(results)";
+  let hasVerifier = 1;
+}

@@ -58,6 +58,11 @@ struct ImportOptions {
   bool allowMissingWeights = false;
   /// Refuse indices that are outside what they index, and mark those that only a run can know (kRangeAttr).
   bool checkIndices = false;
+  /// The model is to be trained: batch normalizations that take the statistics of the batch stay one op each
+  /// (BatchNormalizeOp), of which the step and the evaluation are made.
+  bool isTrained = false;
+  /// With `isTrained`: whether batch normalizations take these statistics; none: as their nodes say.
+  std::optional<bool> takesBatchStatistics;
   std::string functionName = "main";
 };
 

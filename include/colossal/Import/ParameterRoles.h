@@ -1,7 +1,6 @@
 //===- ParameterRoles.h - what is known of a parameter by how it is read -----===//
 //
-// Attributes of `colossal.parameter`, and one of the function, that training asks for; nothing else depends
-// on them.
+// Attributes of `colossal.parameter` that training asks for; nothing else depends on them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_IMPORT_PARAMETERROLES_H
@@ -15,8 +14,6 @@ namespace colossal {
 inline constexpr llvm::StringLiteral kStatisticAttr = "colossal.statistic";
 /// The model has it as a node of operator Constant, not as an initializer (unit).
 inline constexpr llvm::StringLiteral kConstantNodeAttr = "colossal.constant_node";
-/// Of a function: some batch normalization of it takes the statistics of the batch (unit).
-inline constexpr llvm::StringLiteral kBatchStatisticsAttr = "colossal.batch_statistics";
 
 } // namespace colossal
 

@@ -54,6 +54,11 @@ struct TrainingOptions {
   Loss loss;
   int64_t globalBatch = 0; ///< samples of a step
   ParameterRules parameters;
+  /// Whether batch normalizations take the statistics of the batch and keep running ones; none: as the file
+  /// says. A model that is imported for training has that in it (ImportOptions::takesBatchStatistics).
+  std::optional<bool> batchNorm;
+  /// Statistics are those of a microbatch on all ranks, and not on each.
+  bool syncBatchNorm = false;
   int zero = -1; ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
   /// What the backward pass makes again; none: nothing, or the least with which the step fits.
   std::optional<Recompute> recompute;

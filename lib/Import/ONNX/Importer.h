@@ -55,6 +55,7 @@ public:
   void resolveLocations();
 
   mlir::MLIRContext *context() { return ctx; }
+  const ImportOptions &getOptions() const { return options; }
   /// Compile-time value of a tensor, parameters included.
   std::optional<HostTensor> evaluate(mlir::Value value);
   /// Why a value is not known at compile time.

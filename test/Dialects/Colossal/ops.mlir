@@ -102,6 +102,8 @@ func.func @normalization(%x: tensor<4x6xf32>, %s: tensor<6xf32>) {
   %2 = colossal.normalize layer(%x, bias %s) {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   // CHECK: colossal.normalize layer(%arg0, scale %arg1, bias %arg1) {axis
   %3 = colossal.normalize layer(%x, scale %s, bias %s) {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  // CHECK: colossal.batch_normalize %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64, momentum = 9.000000e-01 : f64} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32> -> tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>
+  %bn:3 = colossal.batch_normalize %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32> -> tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>
   // CHECK: colossal.softmax %{{.*}} {axis = 1 : i64, guard = true} : tensor<4x6xf32>
   %4 = colossal.softmax %x {axis = 1 : i64, guard = true} : tensor<4x6xf32>
   return

@@ -107,6 +107,49 @@ Value markStatistic(Node &n, Value value) {
   return copy->getResult(0);
 }
 
+/// Whether the node takes the statistics of its batch: before version 14 one that gives statistics does.
+bool takesBatchStatistics(Node &n) {
+  if (n.version >= 14)
+    return n.intAttr("training_mode", 0) != 0;
+  return llvm::any_of(llvm::drop_begin(n.proto.output()),
+                      [](const std::string &name) { return !name.empty(); });
+}
+
+/// Mean and variance of each channel over the batch.
+std::pair<Value, Value> getBatchStatistics(Node &n, Type element) {
+  int64_t spatial = std::max<int64_t>(0, n.rank(0) - 2);
+  SmallVector<int64_t> axes = {0};
+  for (int64_t d = 2; d < n.rank(0); ++d)
+    axes.push_back(d);
+  Value wide = n.b.cast(n.in(0), element);
+  Value mean = n.b.reduce(ReduceKind::Mean, wide, axes, false);
+  Value centered = n.b.sub(wide, perChannel(n, mean, spatial));
+  return {mean, n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false)};
+}
+
+/// A batch normalization of which training makes two things.
+LogicalResult importTrainedBatchNormalization(Node &n, int64_t channels, Value mean, Value variance) {
+  Value x = n.in(0);
+  SmallVector<int64_t> shape(n.shape(0));
+  if (n.rank(0) < 2)
+    x = n.b.reshape(x, {n.rank(0) ? shape[0] : 1, 1});
+  auto flat = [&](Value value) { return n.b.reshape(value, {channels}); };
+  mean = flat(mean);
+  variance = flat(variance);
+  auto op = BatchNormalizeOp::create(n.b.ops(), n.b.loc(), x.getType(), GraphBuilder::typeOf(mean),
+                                     GraphBuilder::typeOf(variance), x, flat(n.in(1)), flat(n.in(2)), mean,
+                                     variance, APFloat(double(n.floatAttr("epsilon", 1e-5f))),
+                                     APFloat(double(n.floatAttr("momentum", 0.9f))));
+  n.give(1, op.getUpdatedMean());
+  n.give(2, op.getUpdatedVariance());
+  if (n.wants(3) || n.wants(4)) {
+    auto [now, spread] = getBatchStatistics(n, GraphBuilder::elementOf(variance));
+    n.give(3, now);
+    n.give(4, spread);
+  }
+  return n.set(0, n.b.reshape(op.getResult(), shape));
+}
+
 LogicalResult importBatchNormalization(Node &n) {
   if (failed(n.require(5)))
     return failure();
@@ -117,22 +160,26 @@ LogicalResult importBatchNormalization(Node &n) {
   double epsilon = n.floatAttr("epsilon", 1e-5f);
   Value x = n.in(0), mean = markStatistic(n, n.in(3)), variance = markStatistic(n, n.in(4));
   Type statistics = GraphBuilder::elementOf(variance);
-  if (n.intAttr("training_mode", 0)) {
-    n.b.ops().getBlock()->getParentOp()->setAttr(kBatchStatisticsAttr, n.b.ops().getUnitAttr());
+  const ImportOptions &options = n.importer.getOptions();
+  bool isOfBatch = takesBatchStatistics(n);
+  if (options.isTrained && options.takesBatchStatistics.value_or(isOfBatch))
+    return importTrainedBatchNormalization(n, channels, mean, variance);
+  if (options.isTrained) {
+    isOfBatch = false;
+    n.give(1, mean);
+    n.give(2, variance);
+  }
+  if (isOfBatch) {
     double momentum = n.floatAttr("momentum", 0.9f);
-    SmallVector<int64_t> axes = {0};
-    for (int64_t d = 2; d < n.rank(0); ++d)
-      axes.push_back(d);
-    Value wide = n.b.cast(x, statistics);
-    Value now = n.b.reduce(ReduceKind::Mean, wide, axes, false);
-    Value centered = n.b.sub(wide, perChannel(n, now, spatial));
-    Value spread = n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false);
+    auto [now, spread] = getBatchStatistics(n, statistics);
     auto blend = [&](Value old, Value fresh) {
       fresh = n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum));
       return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)), fresh);
     };
     n.give(1, blend(mean, now));
     n.give(2, blend(variance, spread));
+    n.give(3, now);
+    n.give(4, spread);
     mean = now;
     variance = spread;
   }

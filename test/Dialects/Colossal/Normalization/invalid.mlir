@@ -62,3 +62,27 @@ func.func @softmax_c2(%d: tensor<4x5xf32>) {
   %r = colossal.softmax %d {axis = 0 : i64, guard = true, log = true} : tensor<4x5xf32>
   return
 }
+
+// -----
+
+func.func @batch_normalize_c1(%x: tensor<4xf32>) {
+  // expected-error@+1 {{the input must have two dimensions or more, and the result its type}}
+  %r:3 = colossal.batch_normalize %x, %x, %x, %x, %x {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @batch_normalize_c2(%x: tensor<4x5xf32>, %s: tensor<5xf32>, %m: tensor<6xf32>) {
+  // expected-error@+1 {{(C2)}}
+  %r:3 = colossal.batch_normalize %x, %s, %s, %m, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : tensor<4x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<6xf32>, tensor<5xf32> -> tensor<4x5xf32>, tensor<6xf32>, tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @batch_normalize_c2_types(%x: tensor<4x5xf32>, %s: tensor<5xf32>) {
+  // expected-error@+1 {{the updated statistics must have the types of the running ones (C2)}}
+  %r:3 = colossal.batch_normalize %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : tensor<4x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32> -> tensor<4x5xf32>, tensor<5xf32>, tensor<4xf32>
+  return
+}
