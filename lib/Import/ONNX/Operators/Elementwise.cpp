@@ -244,6 +244,16 @@ LogicalResult importDropout(Node &n) {
   }
   SmallVector<int64_t> extents(n.shape(0));
   uint64_t seed = n.hasAttr("seed") ? uint64_t(n.intAttr("seed", 0)) : n.getStream();
+  if (!n.importer.getOptions().isTrained) {
+    // A mask that is made of constants belongs to no block, so that layers that differ in it are alike.
+    Value keeps = n.b.splat(extents, n.b.ops().getF32Type(), 1.0 - ratio);
+    Value keep = RandomOp::create(n.b.ops(), n.b.loc(), RankedTensorType::get(extents, n.b.ops().getI1Type()),
+                                  RandomKind::Bernoulli, keeps, Value(), ValueRange(), APFloat(0.0),
+                                  APFloat(0.0), seed, extents);
+    Value scaled = n.b.mul(n.in(0), n.b.scalar(n.element(0), ratio < 1 ? 1.0 / (1.0 - ratio) : 0.0));
+    n.give(0, n.b.select(keep, scaled, n.b.scalar(n.element(0), 0)));
+    return n.set(1, keep);
+  }
   auto drop = [&](Value value) -> Value {
     return DropoutOp::create(n.b.ops(), n.b.loc(), value.getType(), value, Value(), ValueRange(),
                              APFloat(ratio), seed, extents);
