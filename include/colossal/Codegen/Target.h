@@ -24,7 +24,7 @@
 
 namespace colossal::schedule {
 class LoweringTable;
-}
+} // namespace colossal::schedule
 
 namespace colossal::codegen {
 

@@ -12,7 +12,7 @@
 
 namespace mlir {
 class Pass;
-}
+} // namespace mlir
 
 namespace colossal::step {
 
