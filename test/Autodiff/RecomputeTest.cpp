@@ -73,6 +73,13 @@ TEST_F(RecomputeTest, FullKeepsAboutTwiceTheRoot) {
   const size_t kept = findKept(*module).size();
   EXPECT_LE(kept, 14u);
   EXPECT_GE(kept, 6u);
+  // Between segments, too: nothing is made again from the beginning.
+  Operation *middle = &getFunction(*module).front().front();
+  for (int i = 0; i < 8 * 3; ++i)
+    middle = middle->getNextNode();
+  EXPECT_GE(llvm::count_if(findKept(*module),
+                           [&](Value value) { return value.getDefiningOp()->isBeforeInBlock(middle); }),
+            2);
   // Each op that is copied is copied once.
   size_t contractions = 0;
   for (auto op : getFunction(*module).getOps<ContractOp>())
