@@ -124,6 +124,8 @@ private:
 
   void visit(Operation *op);
   void visitMoves(Operation *op);
+  /// The operands of `op`, floats in 16 bits but for those that it reads as they are.
+  SmallVector<Value> narrowOperands(Operation *op);
   void visitFollows(Operation *op);
   void visitProduct(Operation *op);
   void computeWide(Operation *op);
@@ -294,9 +296,7 @@ bool PrecisionSetter::canFollow(Operation *op) {
   return isAny;
 }
 
-void PrecisionSetter::visitFollows(Operation *op) {
-  if (!narrow || training || !isFloat(op->getResult(0)) || !isData(op->getResult(0)) || !canFollow(op))
-    return computeWide(op);
+SmallVector<Value> PrecisionSetter::narrowOperands(Operation *op) {
   SmallVector<Value> operands;
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
@@ -304,20 +304,19 @@ void PrecisionSetter::visitFollows(Operation *op) {
                        : isReadAsItIs(operand) && !isNarrow(value) ? getWide(value, op)
                                                                    : getNarrow(value, op));
   }
-  clone(op, operands, narrow, narrow);
+  return operands;
+}
+
+void PrecisionSetter::visitFollows(Operation *op) {
+  if (!narrow || training || !isFloat(op->getResult(0)) || !isData(op->getResult(0)) || !canFollow(op))
+    return computeWide(op);
+  clone(op, narrowOperands(op), narrow, narrow);
 }
 
 void PrecisionSetter::visitProduct(Operation *op) {
   if (!narrow || !isData(op->getResult(0)))
     return computeWide(op);
-  SmallVector<Value> operands;
-  for (OpOperand &operand : op->getOpOperands()) {
-    Value value = operand.get();
-    operands.push_back(!isFloat(value)                             ? value
-                       : isReadAsItIs(operand) && !isNarrow(value) ? getWide(value, op)
-                                                                   : getNarrow(value, op));
-  }
-  clone(op, operands, narrow, wide);
+  clone(op, narrowOperands(op), narrow, wide);
 }
 
 void PrecisionSetter::visit(Operation *op) {
