@@ -76,7 +76,6 @@ mlir::LogicalResult planTransfers(mlir::ModuleOp module, bool sendsWait);
 
 /// What is reported goes into `report`, which must outlive the pass, unless that is null.
 std::unique_ptr<mlir::Pass> createCutStagesPass(const StepOptions &options, StepReport *report);
-std::unique_ptr<mlir::Pass> createPlanTransfers();
 /// Registers the passes of this folder.
 void registerPasses();
 
