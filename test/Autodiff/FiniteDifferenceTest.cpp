@@ -72,6 +72,43 @@ TEST_F(Gradients, EqualFiniteDifferences) {
   EXPECT_GT(compared, 3000u);
 }
 
+/// A convolution along one dimension whose result has `places` places; `unread` elements lie behind the last
+/// window.
+GradientCase makeConvolution(int64_t places, int64_t kernel, int64_t stride, int64_t dilation, int64_t low,
+                             int64_t group, int64_t unread) {
+  const int64_t size =
+      std::max<int64_t>(1, (places - 1) * stride + dilation * (kernel - 1) + 1 - low + unread);
+  auto type = [](int64_t a, int64_t b, int64_t c) {
+    return "tensor<" + std::to_string(a) + "x" + std::to_string(b) + "x" + std::to_string(c) + "xf32>";
+  };
+  const std::string x = type(2, 2, size), w = type(4, 2 / group, kernel), y = type(2, 4, places);
+  std::string attributes = "strides = array<i64: " + std::to_string(stride) +
+                           ">, dilations = array<i64: " + std::to_string(dilation) +
+                           ">, pads = array<i64: " + std::to_string(low) + ", " +
+                           std::to_string(dilation * kernel) + ">, group = " + std::to_string(group) +
+                           " : i64";
+  return {"conv {" + attributes + "} of " + std::to_string(size),
+          "func.func @main(%x: " + x + ", %w: " + w + ") -> " + y + " {\n  %y = colossal.conv(%x, %w) {" +
+              attributes + "} : (" + x + ", " + w + ") -> " + y + "\n  return %y : " + y + "\n}\n"};
+}
+
+// Windows that overlap, touch or leave gaps, taps that share a factor with the stride, pads on either side,
+// and what no window reads. The last is of a stride beyond what is put together of convolutions.
+TEST_F(Gradients, OfConvolutionsWithEveryWindowEqualDifferences) {
+  unsigned compared = 0;
+  auto compare = [&](const GradientCase &each) {
+    EXPECT_EQ(compareWithDifferences(each, compared), "") << each.name;
+  };
+  for (int64_t stride : {1, 2, 3, 4})
+    for (int64_t kernel : {1, 2, 3, 5})
+      for (int64_t dilation : {1, 2})
+        for (int64_t low : {0, 2})
+          for (int64_t group : {1, 2})
+            compare(makeConvolution(3, kernel, stride, dilation, low, group, (stride + kernel) % 3));
+  compare(makeConvolution(2, 67, 65, 1, 3, 1, 0));
+  EXPECT_GT(compared, 2000u);
+}
+
 // At its kink the gradient of relu is 0, and the difference a half: the comparison sees what is not equal.
 TEST_F(Gradients, ComparisonSeesAnotherGradient) {
   GradientCase kink{"kink",
