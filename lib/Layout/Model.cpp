@@ -320,6 +320,11 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
     for (unsigned i = 0; i < program.function.getNumArguments(); ++i)
       if (auto name = program.function.getArgAttrOfType<StringAttr>(i, kStateAttrName))
         uses[name].push_back({&program, i});
+  llvm::DenseMap<std::pair<Program *, StringAttr>, SmallVector<unsigned, 1>> results;
+  for (Program &program : programs)
+    for (unsigned i = 0; i < program.function.getNumResults(); ++i)
+      if (auto name = program.function.getResultAttrOfType<StringAttr>(i, kStateAttrName))
+        results[{&program, name}].push_back(i);
   SmallVector<unsigned> spread =
       llvm::to_vector(llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
   for (auto &[name, users] : uses) {
@@ -337,9 +342,8 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
                                              << program->function.getArgument(index).getType();
       tensors.push_back({program, program->kind().inputs[index]});
       info.arguments.push_back({program->function, index});
-      for (unsigned i = 0; i < program->function.getNumResults(); ++i)
-        if (program->function.getResultAttr(i, kStateAttrName) == name)
-          info.results.push_back({program->function, i});
+      for (unsigned result : results.lookup({program, name}))
+        info.results.push_back({program->function, result});
     }
     info.layouts = getDemands(tensors, type, spread);
     keepLoop(info.layouts, std::nullopt); // it is the same in all turns

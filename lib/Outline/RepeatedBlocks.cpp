@@ -30,7 +30,9 @@ bool outline::isSource(Operation *op) {
 /// Bytes of a tensor; 0 for other types.
 static double getBytes(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? static_cast<double>(type.getNumElements()) * ((type.getElementTypeBitWidth() + 7) / 8) : 0;
+  return type
+             ? static_cast<double>(type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8))
+             : 0;
 }
 
 static bool isHeavy(Operation *op) {
@@ -135,17 +137,23 @@ unsigned Finder::getWord(Operation *op, std::map<std::vector<const void *>, unsi
 }
 
 void Finder::measureCuts() {
-  bytesAcross.assign(ops.size() + 1, 0);
+  // What begins and ends to be alive there: added up in the end, since values of training live long.
+  std::vector<double> change(ops.size() + 2, 0);
   for (auto [i, op] : llvm::enumerate(ops))
     for (Value result : op->getResults()) {
       unsigned last = i;
       for (Operation *user : result.getUsers())
         last = std::max<unsigned>(last, position.count(user) ? position[user] : ops.size());
-      // A value that all later blocks read is no boundary of one of them: it counts up to the next op only.
-      bytesAcross[i + 1] += last > i ? getBytes(result) : 0;
-      for (unsigned at = i + 2; at <= std::min<unsigned>(last, i + kMaxPeriod); ++at)
-        bytesAcross[at] += getBytes(result);
+      if (last == i)
+        continue;
+      // A value that all later blocks read is no boundary of one of them: it counts for the longest period
+      // only.
+      change[i + 1] += getBytes(result);
+      change[std::min<unsigned>(last, i + kMaxPeriod) + 1] -= getBytes(result);
     }
+  bytesAcross.assign(ops.size() + 1, 0);
+  for (unsigned at = 1; at <= ops.size(); ++at)
+    bytesAcross[at] = bytesAcross[at - 1] + change[at];
 }
 
 std::vector<uint64_t> Finder::describe(unsigned begin, unsigned size) const {
@@ -207,21 +215,24 @@ Run Finder::findBest(unsigned begin, unsigned end) const {
   // already.
   for (unsigned period = 1;
        period <= std::min((end - begin) / 2, kMaxPeriod) && best.saved() + period < end - begin; ++period) {
-    unsigned length = 0; // of the run of equal words that ends before i
-    for (unsigned i = begin; i + period <= end; ++i) {
-      bool isAlike = i + period < end && words[i] == words[i + period];
-      if (isAlike) {
-        ++length;
+    // A run of equal words that is long enough holds a multiple of the period: only there runs are looked
+    // for.
+    for (unsigned at = begin; at + period < end; at += period) {
+      if (words[at] != words[at + period])
         continue;
-      }
-      if (unsigned stretch = length + period;
-          length >= period && (stretch / period - 1) * period > best.saved()) {
-        unsigned from = i - length;
+      unsigned from = at, to = at + 1; // the run is [from, to)
+      while (from > begin && words[from - 1] == words[from - 1 + period])
+        --from;
+      while (to + period < end && words[to] == words[to + period])
+        ++to;
+      if (unsigned stretch = to - from + period;
+          to - from >= period && (stretch / period - 1) * period > best.saved()) {
         Run found = confirm(from, from + stretch, period);
         if (found.count && found.saved() > best.saved() && isWorthIt(found))
           best = found;
       }
-      length = 0;
+      while (at + period < to)
+        at += period;
     }
   }
   return best;

@@ -23,6 +23,8 @@ struct FunctionState {
   LoweringContext run, load;
   llvm::DenseMap<mlir::Value, bool> loadable;
   llvm::DenseMap<mlir::Value, std::string> keys;
+  /// Values before the run, by name.
+  llvm::DenseMap<mlir::StringAttr, mlir::BlockArgument> stateArguments;
   llvm::DenseSet<mlir::Value> returned; ///< values already bound to an output
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
   llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors

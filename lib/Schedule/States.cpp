@@ -44,6 +44,7 @@ LogicalResult LoweringContext::bindState(BlockArgument argument) {
   if (!info)
     return state.function.emitError() << "argument " << number << " is the state '" << name.getValue()
                                       << "', of which nothing says what it is";
+  state.stateArguments[name] = argument;
   RankedTensorType type = tensorOf(argument);
   if (!sharding)
     sharding = dist::ShardingAttr::getReplicated(mlirContext(), type.getShape());
@@ -81,11 +82,7 @@ BlockArgument LoweringContext::findReplaced(Value output) {
   for (OpOperand &use : output.getUses())
     if (isa<func::ReturnOp>(use.getOwner()) && !name)
       name = getResultState(state.function, use.getOperandNumber());
-  if (name)
-    for (unsigned i = 0; i < state.function.getNumArguments(); ++i)
-      if (state.function.getArgAttr(i, dist::kStateAttrName) == name)
-        return state.function.getArgument(i);
-  return {};
+  return name ? state.stateArguments.lookup(name) : BlockArgument();
 }
 
 LogicalResult LoweringContext::settleAccumulations(const FusionGroup &group) {
@@ -112,7 +109,7 @@ std::optional<View> LoweringContext::findStatePlace(const FusionGroup &group, co
   BlockArgument argument = findReplaced(output);
   if (!argument)
     return std::nullopt;
-  const View place = views.lookup(argument);
+  View place = views.lookup(argument);
   // In another place or order, it cannot be seen which element is overwritten when.
   for (const View &view : extracted.inputs)
     if (view.storage == place.storage && (view.offset != place.offset || view.strides != place.strides))
