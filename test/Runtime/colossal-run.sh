@@ -133,6 +133,23 @@ ended_in() {
   kill $guard 2> /dev/null
 }
 
+# started COUNT: waits until so many children of $pid that run $plan.cplan catch SIGINT, and a little longer: how long that
+# takes depends on what else the machine does.
+started() {
+  for attempt in $(seq 120); do
+    catching=0
+    for child in $(pgrep -P $pid -f $plan.cplan); do
+      # Of the mask's last four, from SIGHUP on, SIGINT is the second.
+      case $(sed -n 's/^SigCgt:.*\(.\)$/\1/p' "/proc/$child/status" 2> /dev/null) in
+        [2367abef]) catching=$((catching + 1)) ;;
+      esac
+    done
+    [ $catching -lt "$1" ] || break
+    sleep 0.5
+  done
+  sleep 3
+}
+
 # An endless run ends by each of these, and says so.
 for signal in 'INT 130' 'TERM 143'; do
   # In a receive that waits in vain: the rank that computes for ever is left behind, and the process ends.
@@ -164,14 +181,18 @@ if [ -n "$mpiexec" ]; then
 
   # One process of an endless run is killed, or stopped for good, or crashes between runs: all end, within the time that
   # ranks wait for each other and mpirun's own seconds, and what is printed tells why.
-  for case in 'KILL 137 signal 9' 'STOP 7 no progress for 2 s' 'SEGV 139 crashed' 'INT 130 interrupted' 'TERM 143 interrupted'; do
+  # So do ranks that wait for a message from one that never comes to sending it.
+  for case in 'plan KILL 137 signal 9' 'plan STOP 7 no progress for 2 s' 'plan SEGV 139 crashed' 'plan INT 130 interrupted' 'plan TERM 143 interrupted' \
+    'waits KILL 137 signal 9' 'waits INT 130 interrupted'; do
     set -- $case
-    signal=$1 code=$2
-    shift 2
-    $mpi 4 "$run" plan.cplan --comm mpi --random-inputs 1 --benchmark 100000000 --timeout 2 > log 2>&1 &
+    plan=$1 signal=$2 code=$3
+    shift 3
+    timeout=2
+    [ $plan = plan ] || timeout=60
+    $mpi 4 "$run" $plan.cplan --comm mpi --random-inputs 1 --benchmark 100000000 --timeout $timeout > log 2>&1 &
     pid=$!
-    sleep 3
-    ranks=$(pgrep -P $pid -f plan.cplan)
+    started 4
+    ranks=$(pgrep -P $pid -f $plan.cplan)
     [ "$(echo $ranks | wc -w)" -eq 4 ] || { echo "FAIL: MPI runs processes '$ranks', expected 4"; failures=$((failures + 1)); }
     victim=$(echo $ranks | cut -d' ' -f3)
     number=$(tr '\0' '\n' < "/proc/$victim/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
@@ -180,7 +201,7 @@ if [ -n "$mpiexec" ]; then
     # The one that is stopped is named by those that wait for it.
     [ $signal != STOP ] || set -- "$* *: rank $number does not answer"
     if [ $got -ne "$code" ] || ! grep -q "$*" log; then
-      echo "FAIL: SIG$signal to one MPI process: exit code $got, expected $code; expected to find: $*"
+      echo "FAIL: SIG$signal to one MPI process of $plan.cplan: exit code $got, expected $code; expected to find: $*"
       sed 's/^/  | /' log
       failures=$((failures + 1))
     fi

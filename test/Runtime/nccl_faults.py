@@ -143,13 +143,17 @@ def check_refusals(arguments, ranks, plain):
         expect("without NCCL", run.end(60), {5}, "NCCL cannot be opened: libnccl.so.2")
 
 
-def check_faults(arguments, ranks):
-    endless = [ranks, "--random-inputs", "1", "--benchmark", "100000000", "--timeout", "4"]
-    for victim in (0, 2):
-        with Ranks(arguments, 4, endless) as run:
-            run.wait_until_running()
-            run.processes[victim].kill()
-            expect(f"rank {victim} killed", run.end(20), {6, -signal.SIGKILL}, f"rank {victim} is gone|NCCL failed")
+def check_faults(arguments, plans):
+    endless = [plans[0], "--random-inputs", "1", "--benchmark", "100000000", "--timeout", "4"]
+    # In collectives, and where two ranks wait for messages of the others.
+    for plan, victim in ((plan, victim) for plan in plans for victim in (0, 2)):
+        for number, code, text in ((signal.SIGKILL, -signal.SIGKILL, f"rank {victim} is gone|NCCL failed"), (signal.SIGINT, 130, "interrupted")):
+            with Ranks(arguments, 4, [plan, *endless[1:]]) as run:
+                run.wait_until_running()
+                run.processes[victim].send_signal(number)
+                expect(f"rank {victim} of {plan.name} gets {number.name}", run.end(20), {6, code}, text)
+                if run.processes[victim].returncode != code:
+                    bad.append(f"rank {victim} of {plan.name} gets {number.name}: exit {run.processes[victim].returncode}, expected {code}")
     with Ranks(arguments, 4, endless) as run:
         run.wait_until_running()
         run.processes[1].send_signal(signal.SIGSTOP)
@@ -186,7 +190,7 @@ def main():
     ranks, stages, plain = write_plan(arguments, "ranks"), write_plan(arguments, "stages", "stages"), write_plan(arguments, "plain", "plain")
     check_runs(arguments, ranks, [ranks, stages])
     check_refusals(arguments, ranks, plain)
-    check_faults(arguments, ranks)
+    check_faults(arguments, (ranks, stages))
     calls = check_calls(arguments, ((ranks, []), (ranks, ["--ordered"]), (stages, [])))
     print("\n".join(bad) if bad else f"{calls} functions")
     return 1 if bad else 0
