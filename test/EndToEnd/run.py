@@ -9,6 +9,7 @@
     run.py --build build --device discrete             on the test device whose memory the host cannot touch
     run.py --build build --device cpu discrete         each plan on the one, then on the other
     run.py --build build --device cuda                 for GPUs, on emulated ones, a process for each rank, over NCCL
+    run.py --build build --transfers late any:1        where transfers take their time, and each ends when it likes (TestCommunicators.h)
     run.py --build build --precision bf16              compiled in another precision than the file's, with its own bound
 
 A row of the table is one plan on one device: compiled for one case on one mesh, then run. The error is the largest absolute
@@ -167,7 +168,8 @@ def run_plan(plan, job, device, expected, arguments, scratch):
     tolerance = HALF_TOLERANCE if any(expected[name].dtype == np.float16 for name in expected.files) else TOLERANCE
     if arguments.precision:
         tolerance = max(tolerance, BOUNDS[arguments.precision])
-    program = "colossal-run-on-test-devices" if device == "discrete" else "colossal-run"
+    device, _, transfers = device.partition(", ")
+    program = "colossal-run-on-test-devices" if device == "discrete" or transfers else "colossal-run"
     processes = ranks_of(job.mesh) if job.comm == "nccl" else 1
     emulated = [str(ON_EMULATED_GPUS), "--build", str(arguments.build), str(processes)] if device == "cuda" else []
     run = [*emulated, str(binaries / program), plan, "--comm", job.comm, "--threads", "1", "--input", str(case / "inputs.npz"),
@@ -177,6 +179,8 @@ def run_plan(plan, job, device, expected, arguments, scratch):
         run = ["mpirun", "--oversubscribe", "-n", str(ranks_of(job.mesh)), *run]
         environment = mpi_environment(scratch)
     environment["COLOSSAL_TEST_DEVICE"] = device
+    if transfers:
+        environment["COLOSSAL_TEST_COMMUNICATOR"] = transfers
     code, text = call(run, arguments.timeout, environment)
     if not os.path.exists(outputs):
         return "run", None, f"exit {code}: {brief(text)}"
@@ -253,6 +257,8 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda", "discrete"], nargs="+", default=["cpu"],
                         help="cuda, by itself: plans for GPUs, on emulated ones (docs/CUDA.md); discrete: the test device whose memory the "
                              "host cannot touch, in the CPU's place (docs/AddingADevice.md)")
+    parser.add_argument("--transfers", nargs="+", default=[], help="late, any:SEED: each plan with such transfers between its ranks, too; of the local "
+                        "communicator on the CPU")
     parser.add_argument("--precision", choices=sorted(BOUNDS), help="handed to colossal-compile (default: the file's types)")
     parser.add_argument("--layouts", nargs="+", choices=["search", *PINNED, *("paper-" + name for name in RECIPES), *MICROBATCHES], help="only these")
     parser.add_argument("--pin", action="append", default=[], help="handed to colossal-compile")
@@ -263,6 +269,11 @@ def main():
     arguments = parser.parse_args()
     if "cuda" in arguments.device and arguments.device != ["cuda"]:
         parser.error("--device cuda: plans for GPUs run on nothing else")
+    if arguments.transfers:
+        if arguments.device != ["cpu"]:
+            parser.error("--transfers: of ranks on the CPU")
+        arguments.comm = "local"
+        arguments.device = [f"cpu, {kind}" for kind in arguments.transfers]
     part, parts = arguments.part
     if not 1 <= part <= parts:
         parser.error("--part: parts are numbered from 1 to their number")
