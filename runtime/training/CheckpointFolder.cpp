@@ -71,6 +71,15 @@ Status listCheckpoints(const std::string &folder, std::map<uint64_t, std::string
   return {};
 }
 
+std::string runFolder(const std::string &path) {
+  if (::access((path + "/" + manifestName).c_str(), F_OK) != 0)
+    return path;
+  std::string above = (fs::path(path) / "..").lexically_normal().string();
+  if (above.size() > 1 && above.back() == '/')
+    above.pop_back();
+  return above;
+}
+
 Status publishCheckpoint(const std::string &folder, uint64_t step) {
   const std::string from = folder + "/" + growingName(step), to = folder + "/" + checkpointName(step),
                     aside = to + replaced;

@@ -25,6 +25,9 @@ std::string growingName(uint64_t step);
 /// The whole checkpoints in a folder, by step: their folders' paths.
 Status listCheckpoints(const std::string &folder, std::map<uint64_t, std::string> &found);
 
+/// The folder of a run's checkpoints that `path` is, or, where that is one checkpoint, is in.
+std::string runFolder(const std::string &path);
+
 /// Gives the folder that grew its name. One that has the name is replaced in one move where the file system
 /// can, and else is whole under another name until the new one has it.
 Status publishCheckpoint(const std::string &folder, uint64_t step);

@@ -220,6 +220,13 @@ def test_resume():
         if safetensors("before.safetensors") != safetensors("after.safetensors"):
             fail(f"loading on {mesh} changes parameters")
     run("train", "2x2.cplan", *DATA, "--steps", 8, "--resume", "parts", code=2, says="nothing to do up to --steps 8")
+    # Without --checkpoint nothing is saved, but where --every asks for it.
+    shutil.copytree(SCRATCH / "parts5", SCRATCH / "onward")
+    run("train", "2x2.cplan", *DATA, "--steps", 6, "--resume", "onward")
+    run("train", "2x2.cplan", *DATA, "--steps", 8, "--resume", "onward/step-00000005/", "--every", 2, says="saved in onward")
+    if sorted(os.listdir(SCRATCH / "onward")) != ["step-00000005", "step-00000006", "step-00000008"]:
+        fail(f"--resume with --every leaves {sorted(os.listdir(SCRATCH / 'onward'))}")
+    run("train", "2x2.cplan", *DATA, "--steps", 8, "--every", 2, code=2, says="need --checkpoint")
     # --keep
     run("train", "4x1.cplan", *DATA, "--steps", 7, "--checkpoint", "kept", "--every", 2, "--keep", 2)
     if sorted(os.listdir(SCRATCH / "kept")) != ["step-00000006", "step-00000007"]:
@@ -386,6 +393,17 @@ def test_signals():
             fail(f"{number}: exit code {process.returncode}", output[-2000:])
         step = max(int(name[5:]) for name in os.listdir(SCRATCH / folder))
         run("train", "2x2.cplan", *DATA, "--steps", step + 1, "--resume", folder, says=f"step {step + 1}/")
+        # A run that was resumed saves what it has done, also without --checkpoint.
+        first = f"{folder}/step-{step:08}"
+        process = subprocess.Popen([RUN, "train", "2x2.cplan", *DATA, "--steps", "100000000", *SGD, "--resume", first], cwd=SCRATCH, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process.stdout.readline()
+        process.stdout.readline()
+        process.send_signal(number)
+        output = process.communicate(timeout=60)[0]
+        last = max(int(name[5:]) for name in os.listdir(SCRATCH / folder))
+        if process.returncode != code or last <= step or f"--resume {folder}\n" not in output:
+            fail(f"{number} after --resume: exit code {process.returncode}, step {last}", output[-2000:])
 
 
 def test_kills():

@@ -9,6 +9,7 @@
 #include "colossal/Plan/Training.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/training/Checkpoint.h"
+#include "runtime/training/CheckpointFolder.h"
 #include "runtime/training/Data.h"
 
 #include <nlohmann/json.hpp>
@@ -69,9 +70,12 @@ private:
   Status runProgram(int program, const DataSet &data, Agreement &agreed);
   Status agree(Agreement &agreed);
   Status evaluate(double &loss);
+  Status openCheckpoints();
   Status save();
   Status report();
   Status finish(int &exitCode);
+  /// The command line that goes on after this run.
+  std::string continuation() const;
   bool root() const { return session->root(); }
 
   TrainOptions &options;
@@ -197,10 +201,10 @@ Status Trainer::run(int &exitCode) {
   COLOSSAL_RETURN_IF_ERROR(openData());
   if (root())
     COLOSSAL_RETURN_IF_ERROR(checkOutputs());
-  if (!options.checkpoint.empty()) {
-    checkpoints = std::make_unique<CheckpointWriter>(*session, options.checkpoint, options.keep);
-    COLOSSAL_RETURN_IF_ERROR(checkpoints->prepare());
-  }
+  if (options.checkpoint.empty() && options.every > 0)
+    options.checkpoint = runFolder(options.resume);
+  if (!options.checkpoint.empty())
+    COLOSSAL_RETURN_IF_ERROR(openCheckpoints());
   if (root())
     COLOSSAL_RETURN_IF_ERROR(log.open(options.log, options.tensorboard, firstStep));
   std::signal(SIGINT, onEnd);
@@ -218,6 +222,11 @@ Status Trainer::run(int &exitCode) {
       break;
     }
     const bool isLast = step == options.steps || signal != 0;
+    // What was done since would be lost, and nobody has chosen that.
+    if (signal != 0 && !checkpoints && !options.resume.empty()) {
+      options.checkpoint = runFolder(options.resume);
+      COLOSSAL_RETURN_IF_ERROR(openCheckpoints());
+    }
     if (checkpoints && (isLast || (options.every > 0 && step % options.every == 0)))
       COLOSSAL_RETURN_IF_ERROR(save());
     if (checkpoints)
@@ -355,6 +364,11 @@ Status Trainer::report() {
   return log.add(last);
 }
 
+Status Trainer::openCheckpoints() {
+  checkpoints = std::make_unique<CheckpointWriter>(*session, options.checkpoint, options.keep);
+  return checkpoints->prepare();
+}
+
 Status Trainer::save() {
   json notes = {{"samples", samples},       {"updates", updates},       {"loss_scale", scale.scale},
                 {"good_steps", scale.good}, {"skipped", scale.skipped}, {"options", optionsJson(options)}};
@@ -400,13 +414,25 @@ Status Trainer::finish(int &exitCode) {
     if (!checkpoints)
       how += "; nothing is saved, as there was no --checkpoint FOLDER\n";
     else if (step < options.steps)
-      how += "; saved. Go on with\n  " + options.commandLine +
-             (options.resume.empty() ? " --resume " + options.checkpoint : "") + "\n";
+      how += "; saved. Go on with\n  " + continuation() + "\n";
     else
       how += ", the last; saved\n";
     std::cerr << "colossal-run: " + how << std::flush;
   }
   return plan::finishStandardOutput();
+}
+
+std::string Trainer::continuation() const {
+  std::string command = options.commandLine;
+  if (options.resume.empty())
+    return command + " --resume " + options.checkpoint;
+  // One checkpoint of a run was asked for, and the run has newer ones now.
+  for (const char *between : {" ", "="})
+    if (const std::string given = std::string("--resume") + between + options.resume;
+        options.resume != options.checkpoint)
+      if (const size_t at = command.find(given); at != std::string::npos)
+        return command.replace(at, given.size(), "--resume " + options.checkpoint);
+  return command;
 }
 
 void Trainer::giveUp() {

@@ -104,10 +104,13 @@ void addRunOptions(CLI::App &app, TrainOptions &options) {
       "--checkpoint", options.checkpoint,
       "Save into this folder, each time in a folder step-N of its own: after the last step, and every "
       "--every steps");
-  app.add_option("--every", options.every, "Steps between checkpoints")->check(isCount());
+  app.add_option("--every", options.every,
+                 "Steps between checkpoints; without --checkpoint, in the folder of --resume")
+      ->check(isCount());
   app.add_option("--keep", options.keep, "Checkpoints to keep, the newest (default: all)")->check(isCount());
   app.add_option("--resume", options.resume,
-                 "Go on from a checkpoint: such a folder's newest, or one folder step-N; of any mesh");
+                 "Go on from a checkpoint: such a folder's newest, or one folder step-N; of any mesh. Saves "
+                 "there, too, with --every or at Ctrl-C; else only into --checkpoint");
   app.add_flag("--stop-on-nan", options.stopOnNan, "End where the loss is no number");
   app.add_option("--comm", options.session.communicator,
                  "How ranks talk: local, mpi or nccl (see colossal-run --help)")
@@ -160,8 +163,11 @@ Status checkTrainOptions(TrainOptions &options) {
     return usage("--steps is required: the step to end with");
   if (options.evaluateEvery > 0 && options.evaluateData.empty())
     return usage("--evaluate-every needs --evaluate-data");
-  if ((options.every > 0 || options.keep > 0) && options.checkpoint.empty())
+  if ((options.every > 0 || options.keep > 0) && options.checkpoint.empty() && options.resume.empty())
     return usage("--every and --keep need --checkpoint, the folder to save into");
+  if (options.keep > 0 && options.checkpoint.empty() && options.every == 0)
+    return usage(
+        "--keep needs --checkpoint, the folder to save into, or --every, to save into that of --resume");
   if (!options.session.weights.empty() && options.session.randomWeights)
     return usage("--weights and --random-weights exclude each other");
   options.session.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
