@@ -33,6 +33,8 @@ static void addTraining(DictionaryAttr given, StringRef model, plan::Training &t
   training.set_model(model.str());
   if (auto batch = given.getAs<IntegerAttr>("global_batch"))
     training.set_global_batch(static_cast<uint64_t>(batch.getInt()));
+  if (auto skips = given.getAs<BoolAttr>("skips_overflow"))
+    training.set_skips_overflow(skips.getValue());
   if (auto values = given.getAs<ArrayAttr>("step_values"))
     for (auto name : values.getAsRange<StringAttr>())
       training.add_step_values(name.str());

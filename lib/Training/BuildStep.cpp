@@ -28,13 +28,14 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::training;
 
 static constexpr StringLiteral kStepName = "step", kEvaluateName = "evaluate",
-                               kCountedOutput = "colossal.counted", kClip = "clip";
+                               kCountedOutput = "colossal.counted", kClip = "clip", kLossScale = "loss_scale";
 /// Step values of random numbers: parts of 16 bits, the lowest first.
 static constexpr StringLiteral kStepParts[] = {"step0", "step1"},
                                kSeedParts[] = {"seed0", "seed1", "seed2", "seed3"};
@@ -47,6 +48,16 @@ static llvm::DenseSet<Operation *> findSlice(ArrayRef<Value> roots) {
     if (Operation *op = work.pop_back_val().getDefiningOp(); op && slice.insert(op).second)
       llvm::append_range(work, op->getOperands());
   return slice;
+}
+
+/// Whether something is computed in f16, whose range gradients may leave at both ends.
+static bool hasHalf(func::FuncOp function) {
+  return llvm::any_of(function.front(), [](Operation &op) {
+    return !isa<ParameterOp, ConstantOp>(op) && llvm::any_of(op.getResultTypes(), [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.getElementType().isF16();
+    });
+  });
 }
 
 static FailureOr<func::FuncOp> findModel(ModuleOp module) {
@@ -97,6 +108,7 @@ private:
   void addStates();
   LogicalResult normalizeBatches();
   void drawRandomNumbers();
+  Value getLossFactor(OpComposer &ops);
   LogicalResult buildUpdates();
   void finishStep();
   void describe();
@@ -130,6 +142,9 @@ private:
   std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
   LossSum loss;                    ///< of `step`
   LossSum evaluated;
+  /// Gradients go through f16: those of the loss times the step value `loss_scale`, and a step in which one
+  /// of them overflows changes no state.
+  bool scalesLoss = false;
   BlockArgument stepValuesArgument;
   SmallVector<Value> parameters;                 ///< of `step`
   std::vector<SmallVector<BlockArgument>> slots; ///< by parameter
@@ -471,6 +486,14 @@ static Value widenSums(Value gradient) {
   return gradient;
 }
 
+/// What the sum that is differentiated is multiplied by: with it the gradients are those of the mean, about,
+/// times the loss scale. How many elements count is known when all microbatches are done, and so is not in
+/// it.
+Value StepBuilder::getLossFactor(OpComposer &ops) {
+  StepValues values(ops, stepValuesArgument, stepValues);
+  return ops.scale(values.get(kLossScale), 1 / static_cast<double>(loss.places));
+}
+
 LogicalResult StepBuilder::buildUpdates() {
   // What the step gives beside its update; the reverse pass leaves it, but may find it elsewhere.
   OpBuilder b(stepFunction.front().getTerminator());
@@ -483,12 +506,19 @@ LogicalResult StepBuilder::buildUpdates() {
   if (loss.count)
     results.push_back({loss.count, named(kCountedOutput)});
   llvm::append_range(results, checks);
+  const size_t firstStatistic = results.size();
   for (const Running &each : statistics)
     results.push_back({each.after, stateNamed(each.name)});
   setResults(stepFunction, results);
   SmallVector<Value> gradients;
   Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
-  if (failed(differentiate(stepFunction, loss.sum, parameters, gradients)))
+  Value root = loss.sum;
+  if (scalesLoss) {
+    b.setInsertionPoint(terminator);
+    root = ops.mul(root, ops.cast(getLossFactor(ops), elementTypeOf(root)));
+    lastForward = root.getDefiningOp();
+  }
+  if (failed(differentiate(stepFunction, root, parameters, gradients)))
     return failure();
   for (Value &gradient : gradients)
     gradient = widenSums(gradient);
@@ -515,7 +545,12 @@ LogicalResult StepBuilder::buildUpdates() {
     squares.push_back(square);
   }
   Value norm = ofNorm.apply(ElementwiseKind::Sqrt, {addAll(ofNorm, squares)});
+  // What the gradients are of, over what they are wanted of.
   Value count = loss.count ? ofNorm.cast(loss.count, wide) : Value();
+  if (scalesLoss) {
+    Value factor = ofNorm.cast(getLossFactor(ofNorm), wide);
+    count = count ? ofNorm.mul(count, factor) : factor;
+  }
   if (count)
     norm = ofNorm.div(norm, count);
   results.push_back({norm, named(kNormOutput)});
@@ -524,6 +559,17 @@ LogicalResult StepBuilder::buildUpdates() {
   scale = ofNorm.apply(ElementwiseKind::Min, {scale, ofNorm.constant(1, scale)});
   if (count)
     scale = ofNorm.div(scale, count);
+  Value isFinite = scalesLoss ? ofNorm.compare(ElementwiseKind::LessOrEqual, norm,
+                                               static_cast<double>(std::numeric_limits<float>::max()))
+                              : Value();
+  auto keep = [&](OpComposer &ops, Value after, Value before) {
+    return isFinite ? ops.select(isFinite, after, before) : after;
+  };
+  for (auto [i, each] : llvm::enumerate(statistics)) {
+    OpComposer ofUpdate(b, nameLoc(each.name + "#update"));
+    Value &after = results[firstStatistic + i].value;
+    after = keep(ofUpdate, after, each.before);
+  }
 
   for (auto [each, parameter, gradient, own] : llvm::zip_equal(trained, parameters, gradients, slots)) {
     OpComposer ofUpdate(b, nameLoc(each.info.name + "#update"));
@@ -533,10 +579,10 @@ LogicalResult StepBuilder::buildUpdates() {
     update.slots.assign(own.begin(), own.end());
     update.decays = each.info.decays;
     Updated updated = optimizer->update(ofUpdate, update, values);
-    results.push_back({updated.parameter, stateNamed(each.info.name)});
-    for (auto [slot, value] :
-         llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)), updated.slots))
-      results.push_back({value, stateNamed(each.info.name + "#" + slot.name.str())});
+    results.push_back({keep(ofUpdate, updated.parameter, parameter), stateNamed(each.info.name)});
+    for (auto [slot, value, before] :
+         llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)), updated.slots, own))
+      results.push_back({keep(ofUpdate, value, before), stateNamed(each.info.name + "#" + slot.name.str())});
   }
   return success();
 }
@@ -572,6 +618,8 @@ void StepBuilder::describe() {
   training.append("global_batch", builder.getI64IntegerAttr(options.globalBatch));
   training.append("loss", builder.getStringAttr(options.loss.text));
   training.append("samples", builder.getArrayAttr(samples));
+  if (scalesLoss)
+    training.append("skips_overflow", builder.getBoolAttr(true));
   module->setAttr(dist::kTrainingAttrName, training.getDictionary(builder.getContext()));
 }
 
@@ -590,6 +638,9 @@ LogicalResult StepBuilder::run() {
   if (failed(built) || failed(checkBatch()))
     return failure();
   evaluated = *built;
+  scalesLoss = hasHalf(evaluate);
+  if (scalesLoss)
+    stepValues.push_back(kLossScale);
   llvm::DenseSet<Operation *> reached = findSlice(evaluated.sum);
   FailureOr<std::vector<Classified>> all = classify(evaluate, options.parameters, options.modelPath,
                                                     [&](Operation *op) { return reached.contains(op); });
@@ -615,7 +666,8 @@ LogicalResult StepBuilder::run() {
   OpBuilder b(evaluate);
   stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
   stepFunction.setName(kStepName);
-  loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value()};
+  loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value(),
+          evaluated.places};
   SmallVector<Value> copies;
   for (Classified &each : trained)
     copies.push_back(mapping.lookup(each.op.getResult()));

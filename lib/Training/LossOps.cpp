@@ -182,7 +182,8 @@ FailureOr<LossSum> LossBuilder::buildCrossEntropy(Value logits) {
   Value isIgnored = ops.compare(ElementwiseKind::Equal, own, static_cast<double>(loss.ignored));
   Type element = elementTypeOf(logits);
   Value ones = ops.fill(RankedTensorType::get(kept, element), 1);
-  return LossSum{sumAll(ops.dropWhere(isIgnored, cost)), sumAll(ops.dropWhere(isIgnored, ones))};
+  return LossSum{sumAll(ops.dropWhere(isIgnored, cost)), sumAll(ops.dropWhere(isIgnored, ones)),
+                 std::max<int64_t>(1, llvm::product_of(places))};
 }
 
 FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
@@ -211,9 +212,9 @@ FailureOr<LossSum> LossBuilder::buildDifference(Value output) {
   // -t log s(x) - (1 - t) log(1 - s(x)), with log s(x) = x - softplus(x) and log(1 - s(x)) = -softplus(x)
   default: cost = ops.sub(ops.apply(ElementwiseKind::Softplus, output), ops.mul(output, wanted)); break;
   }
-  Value count = ops.fill(RankedTensorType::get({}, type.getElementType()),
-                         static_cast<double>(std::max<int64_t>(1, type.getNumElements())));
-  return LossSum{sumAll(cost), count};
+  const int64_t elements = std::max<int64_t>(1, type.getNumElements());
+  Value count = ops.fill(RankedTensorType::get({}, type.getElementType()), static_cast<double>(elements));
+  return LossSum{sumAll(cost), count, elements};
 }
 
 FailureOr<LossSum> LossBuilder::run() {
@@ -230,7 +231,7 @@ FailureOr<LossSum> LossBuilder::run() {
              << "--loss: output '" << loss.output << "' is " << type
              << ", and a loss is one float; to train by an output, say how: cross-entropy,logits="
              << loss.output << ", mse,output=" << loss.output << ", ...";
-    return LossSum{ops.reshape(output, {}), Value()};
+    return LossSum{ops.reshape(output, {}), Value(), 1};
   }
   default: return buildDifference(output);
   }

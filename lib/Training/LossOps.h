@@ -11,7 +11,8 @@ namespace colossal::training {
 /// each on its own, and divided once.
 struct LossSum {
   mlir::Value sum;
-  mlir::Value count; ///< null: the sum is the loss
+  mlir::Value count;  ///< null: the sum is the loss
+  int64_t places = 1; ///< the most that `count` may be
 };
 
 /// Builds the loss at the end of `function`, an imported model; adds the argument that it takes classes or

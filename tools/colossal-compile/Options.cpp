@@ -156,9 +156,6 @@ void interpretStep(const RawOptions &raw, Options &options) {
       fail("--training: --global-batch is missing (samples in a step)");
     if (options.compile.objective == colossal::Objective::Throughput)
       fail("--objective throughput does not go with --training: steps do not overlap");
-    if (raw.precision == "f16")
-      fail("--precision f16 with --training is planned (--plan-only), and not compiled yet; bf16, tf32 and "
-           "f32 are");
     if (!fixed.recompute.empty() && !(step.recompute = colossal::parseRecompute(fixed.recompute)))
       fail("--recompute: '" + fixed.recompute + "' is not none, selective or full");
     if (!fixed.schedule.empty() || fixed.chunks > 0)
