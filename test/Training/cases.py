@@ -17,6 +17,8 @@ SEED, SAMPLES, BATCH = 17, 40, 8
 OPTIMIZERS = {
     "sgd": {"lr": 0.01, "momentum": 0.9},
     "adamw": {"lr": 1e-3},
+    "lamb": {"lr": 2e-3, "weight-decay": 0.01},
+    "lars": {"lr": 0.1, "weight-decay": 5e-4, "momentum": 0.9, "trust": 0.02},
 }
 
 
@@ -33,6 +35,7 @@ class Case:
     base: str = ""  # exported for training (export.py): the model of test/Models that it is
     opset: int = 17  # of that export
     takes_statistics: bool = False  # of batches
+    optimizers: tuple = ("sgd", "adamw")
 
     def options(self, optimizer):
         options = dict(OPTIMIZERS[optimizer])
@@ -44,6 +47,9 @@ class Case:
 
     def dimensions(self):
         return {"seq": self.seq} if self.seq else {}
+
+
+EVERY = tuple(OPTIMIZERS)
 
 
 def language(name, vocabulary, seq=16, mask=True, **more):
@@ -63,14 +69,14 @@ def hidden(name, vocabulary, width, seq=16, **more):
 
 
 CASES = {case.name: case for case in [
-    classes("mlp", (72,), 10, "x", "y"),
-    language("gpt2", 503),
+    classes("mlp", (72,), 10, "x", "y", optimizers=EVERY, lr={"lamb": 2e-4, "lars": 0.01}),
+    language("gpt2", 503, optimizers=EVERY),
     language("gpt2-script", 503),
     language("llama", 521),
     language("plain", 499, mask=False),
     hidden("bert", 509, 64),
     hidden("bert-dynamo", 509, 64),
-    classes("vit", (3, 32, 32), 13),
+    classes("vit", (3, 32, 32), 13, optimizers=EVERY, lr={"lars": 0.02}),
     classes("resnet", (3, 64, 64), 13, fused=True, lr={"sgd": 1e-9, "adamw": 1e-5}),
     classes("resnet-train", (3, 64, 64), 13, base="resnet", takes_statistics=True, lr={"sgd": 2e-5, "adamw": 2e-6}),
     language("gpt2-train", 503, base="gpt2"),

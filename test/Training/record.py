@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what PyTorch's losses are in 100 steps of training the test models, in f32 and f64.
 
-    record.py [NAME ...]      writes Recorded/NAME-OPTIMIZER.json, and -parts2.json of models with batch statistics
+    record.py [NAME ...] [--optimizers sgd lamb ...]      writes Recorded/NAME-OPTIMIZER.json, and -parts2.json of models with batch statistics
 
 Needs the packages of tools/requirements-main-job.txt. The models are those of test/Models, from the same seed; that the weights
 are those of the stored ONNX file is seen by comparing with its recorded outputs. They train in evaluation mode: no dropout,
@@ -11,6 +11,7 @@ Models that export.py exports for training train in that mode. Dropout keeps wha
 statistics of each half of a batch by itself, as two ranks of DistributedDataParallel have them, whose buffers are those of the first. Of
 these models the running statistics in the end are recorded, too (sum and sum of squares of each), and the loss of an evaluation.
 """
+import argparse
 import contextlib
 import importlib.util
 import json
@@ -146,6 +147,47 @@ def losses_of(case, recipe, batch, parts):
         buffer.copy_(first[name])
 
 
+class Layerwise(torch.optim.Optimizer):
+    """What LAMB and LARS share: a step for each tensor, whose size follows from the tensor's norm."""
+
+    def __init__(self, parameters, **settings):
+        super().__init__(parameters, {name.replace("-", "_"): value for name, value in settings.items()})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.change(p, p.grad, self.state[p], **{name: value for name, value in group.items() if name != "params"})
+
+
+class Lamb(Layerwise):
+    """You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes (2020), algorithm 2, phi the identity."""
+
+    def change(self, x, g, state, lr, weight_decay, beta1=0.9, beta2=0.999, eps=1e-6):
+        if not state:
+            state.update(t=0, m=torch.zeros_like(x), v=torch.zeros_like(x))
+        state["t"] += 1
+        state["m"] = beta1 * state["m"] + (1 - beta1) * g
+        state["v"] = beta2 * state["v"] + (1 - beta2) * g * g
+        m, v = state["m"] / (1 - beta1 ** state["t"]), state["v"] / (1 - beta2 ** state["t"])
+        r = m / (v.sqrt() + eps) + weight_decay * x
+        own, other = x.norm(), r.norm()
+        x -= lr * (own / other if own > 0 and other > 0 else 1.0) * r
+
+
+class Lars(Layerwise):
+    """You, Gitman, Ginsburg, Large Batch Training of Convolutional Networks (2017), algorithm 1."""
+
+    def change(self, w, g, state, lr, weight_decay, momentum, trust):
+        if not state:
+            state["v"] = torch.zeros_like(w)
+        own, other = w.norm(), g.norm()
+        local = trust * own / (other + weight_decay * own) if own > 0 and other > 0 else 1.0
+        state["v"] = momentum * state["v"] + lr * local * (g + weight_decay * w)
+        w -= state["v"]
+
+
 def train(case, optimizer, dtype, parts=1):
     recipe = build_for_training(case) if case.base else build(case.name)
     if case.fused:
@@ -154,7 +196,7 @@ def train(case, optimizer, dtype, parts=1):
     recipe.module.to(dtype)
     data = {name: torch.from_numpy(array) for name, array in cases.make_data(case).items()}
     data = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in data.items()}
-    kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
+    kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW, "lamb": Lamb, "lars": Lars}[optimizer]
     stepper, losses = kind(recipe.module.parameters(), **case.options(optimizer)), []
     dropouts = Dropouts(case.path())
     batches = [{name: tensor[[(step * cases.BATCH + i) % cases.SAMPLES for i in range(cases.BATCH)]] for name, tensor in data.items()}
@@ -191,8 +233,12 @@ def record(case, optimizer, parts):
 
 def main():
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or cases.CASES:
-        for optimizer in cases.OPTIMIZERS:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--optimizers", nargs="*")
+    arguments = parser.parse_args()
+    for name in arguments.names or cases.CASES:
+        for optimizer in arguments.optimizers or cases.CASES[name].optimizers:
             record(cases.CASES[name], optimizer, 1)
             if cases.CASES[name].takes_statistics:
                 record(cases.CASES[name], optimizer, 2)
