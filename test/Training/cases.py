@@ -20,6 +20,12 @@ OPTIMIZERS = {
     "lamb": {"lr": 2e-3, "weight-decay": 0.01},
     "lars": {"lr": 0.1, "weight-decay": 5e-4, "momentum": 0.9, "trust": 0.02},
 }
+# Of which nothing is recorded: a device is compared with the CPU by them, too.
+UNRECORDED = {
+    "adam": {"lr": 1e-3},
+    "adafactor": {"lr": 1e-2},
+    "lion": {"lr": 1e-4},
+}
 
 
 @dataclasses.dataclass
@@ -38,7 +44,7 @@ class Case:
     optimizers: tuple = ("sgd", "adamw")
 
     def options(self, optimizer):
-        options = dict(OPTIMIZERS[optimizer])
+        options = dict({**OPTIMIZERS, **UNRECORDED}[optimizer])
         options["lr"] = self.lr.get(optimizer, options["lr"])
         return options
 
