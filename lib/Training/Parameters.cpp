@@ -193,6 +193,19 @@ static bool isSlope(Value value) {
   });
 }
 
+/// Added to the scores of an attention, and nothing else: what masks are, weights and biases are not.
+static bool isAddedToScores(Value value) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(value, readers);
+  return !readers.empty() && llvm::all_of(readers, [](Operation *reader) {
+    if (isa<AttentionOp>(reader))
+      return true;
+    auto op = dyn_cast<ElementwiseOp>(reader);
+    return op && op.getKind() == ElementwiseKind::Add && !op->use_empty() &&
+           llvm::all_of(op->getUsers(), llvm::IsaPred<SoftmaxOp>);
+  });
+}
+
 /// The last part of a dotted name.
 static StringRef getLastPart(StringRef name) {
   return name.substr(name.rfind('.') + 1);
@@ -225,6 +238,10 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   std::optional<Contents> contents = reader.read(op);
   if (!contents)
     return "";
+  // One that lets all pass; fresh tables of relative positions, as uniform, are looked up before.
+  const bool isTable = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) > 1;
+  if (contents->isUniform() && isTable && isAddedToScores(op.getResult()))
+    return "a mask";
   std::string fixed = describeFixedContents(*contents, type.getShape());
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;
 }
