@@ -89,6 +89,17 @@ static FailureOr<Costs> makeCosts(ModuleOp module, const LayoutOptions &options)
   return Costs(options.machine, getMesh(module), ranks);
 }
 
+/// The recipe that is asked for, if any.
+static FailureOr<std::optional<Recipe>> makeRecipe(ModuleOp module, const LayoutOptions &options) {
+  if (options.recipe.empty())
+    return std::optional<Recipe>();
+  std::string error;
+  std::optional<Recipe> recipe = Recipe::make(options.recipe, getMesh(module), error);
+  if (!recipe)
+    return emitError(module.getLoc()) << error;
+  return recipe;
+}
+
 namespace {
 /// Of a pin, over all stages: whether it means something, and why not where it might have.
 struct PinUse {
@@ -116,9 +127,13 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
   FailureOr<Costs> costs = makeCosts(module, options);
   if (failed(costs))
     return failure();
-  return CollectiveCost([costs = *costs](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
-    return costs.getMoveSeconds(kind, bytes, axes);
-  });
+  FailureOr<std::optional<Recipe>> recipe = makeRecipe(module, options);
+  if (failed(recipe))
+    return failure();
+  return CollectiveCost(
+      [costs = *costs, recipe = std::move(*recipe)](MoveKind kind, double bytes, ArrayRef<unsigned> axes) {
+        return costs.getMoveSeconds(kind, bytes, axes) * (recipe ? recipe->weigh(kind) : 1);
+      });
 }
 
 /// Searches one stage, or a module without stages. `uses`: by pin, of what it means here.
@@ -133,13 +148,9 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
       return emitError(module.getLoc()) << error;
     pins.push_back(std::move(*pin));
   }
-  std::optional<Recipe> recipe;
-  if (!options.recipe.empty()) {
-    std::string error;
-    recipe = Recipe::make(options.recipe, mesh, error);
-    if (!recipe)
-      return emitError(module.getLoc()) << error;
-  }
+  FailureOr<std::optional<Recipe>> recipe = makeRecipe(module, options);
+  if (failed(recipe))
+    return failure();
   FailureOr<Costs> costs = makeCosts(module, options);
   if (failed(costs))
     return failure();
@@ -147,7 +158,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
   int64_t limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
-  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(recipe));
+  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(*recipe));
   if (failed(model.build(pins)))
     return failure();
   for (auto [pin, use] : llvm::zip_equal(pins, uses)) {

@@ -39,8 +39,8 @@ public:
       : mesh(mesh), recipe(recipe),
         resharder(
             mesh,
-            [&costs](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
-              return costs.getMoveSeconds(kind, bytes, axes);
+            [&costs, &recipe](dist::MoveKind kind, double bytes, llvm::ArrayRef<unsigned> axes) {
+              return costs.getMoveSeconds(kind, bytes, axes) * (recipe ? recipe->weigh(kind) : 1);
             },
             costs.areAxesAlike()) {}
 

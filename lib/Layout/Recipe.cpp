@@ -334,3 +334,10 @@ bool Recipe::allows(const ReshardPath &path) const {
            return move.kind != MoveKind::ReduceScatter && move.kind != MoveKind::AllToAll;
          });
 }
+
+double Recipe::weigh(MoveKind kind) const {
+  // From places to heads and back by all-to-all: gathering all of them moves p times the bytes, and is as
+  // fast where these are few.
+  constexpr double kDiscouraged = 100; // taken only where nothing else fits
+  return this->kind == Kind::Ulysses && kind == MoveKind::AllGather ? kDiscouraged : 1;
+}

@@ -61,6 +61,10 @@ public:
   llvm::SmallVector<unsigned> getStoredAxes() const;
   /// Whether activations may be brought from one layout to another in this way.
   bool allows(const dist::ReshardPath &path) const;
+  /// What the seconds of a collective are multiplied by where ways from one layout to another are compared:
+  /// more than 1 for what the paper has another for. Whoever chooses ways must ask, or they differ from those
+  /// priced.
+  double weigh(dist::MoveKind kind) const;
   llvm::StringRef getName() const;
 
 private:
