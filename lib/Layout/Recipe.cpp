@@ -87,6 +87,24 @@ bool isSum(const Factor &factor) {
 }
 } // namespace
 
+// A heavy op that sums products of activations and of what depends on parameters alone.
+static int findWeight(Operation *op, const FactorRule &rule,
+                      const llvm::DenseMap<Value, outline::Origin> &origins) {
+  const bool isStream =
+      llvm::any_of(op->getResults(), [&](Value result) { return origins.lookup(result).isStream(); });
+  if (!isStream || op->getNumOperands() < 2 || !cast<ShardingRuleOpInterface>(op).isHeavy())
+    return -1;
+  bool isSummed = false;
+  for (unsigned f = 0; f < rule.factors.size(); ++f)
+    isSummed |= isSum(rule.factors[f]) && holds(rule.operands[0], f) && holds(rule.operands[1], f);
+  for (int i : {0, 1}) {
+    outline::Origin weight = origins.lookup(op->getOperand(i)), other = origins.lookup(op->getOperand(1 - i));
+    if (isSummed && weight.parameter && !weight.argument && other.argument)
+      return i;
+  }
+  return -1;
+}
+
 // Roles flow from inputs along factors: samples first, then places, and features, which also come from
 // weights. Activations say more than what is added to them.
 void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
@@ -106,6 +124,10 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
       return d == 0 ? Role::Batch : d == width ? Role::Width : Role::Sequence;
     });
   }
+  for (Operation &op : function.front().without_terminator())
+    if (!isa<ParameterOp>(op))
+      if (int weight = findWeight(&op, refinement.get(&op).rule, origins); weight >= 0)
+        weights[&op] = weight;
   for (Operation &op : function.front().without_terminator()) {
     if (isa<ParameterOp>(op)) {
       rolesOf[op.getResult(0)] = makeRoles(op.getResult(0), [](size_t) { return Role::Width; });
@@ -126,20 +148,23 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
       }
     };
     read(true);
+    // Dimensions that an op makes anew (of joined or cut ones) are what its activations have in their place.
+    for (auto [operand, known] : llvm::zip_equal(op.getOperands(), rule.operands)) {
+      auto roles = rolesOf.find(operand);
+      if (roles == rolesOf.end() || !origins.lookup(operand).argument)
+        continue;
+      for (const TensorFactors &dims : rule.results)
+        for (size_t d = 0; d < dims.size() && dims.size() == known.size(); ++d)
+          for (unsigned f : dims[d])
+            if (info.roles[f] == Role::Unknown && !roles->second[d].empty() &&
+                llvm::none_of(rule.operands, [&](const TensorFactors &other) { return holds(other, f); }))
+              info.roles[f] = roles->second[d].front();
+    }
     read(false);
     for (Value result : op.getResults())
       info.isStream |= origins.lookup(result).isStream();
-    // Weights: a heavy op sums products of activations and of what depends on parameters alone.
-    if (info.isStream && cast<ShardingRuleOpInterface>(op).isHeavy() && op.getNumOperands() >= 2)
-      for (unsigned i : {1u, 0u}) {
-        outline::Origin weight = origins.lookup(op.getOperand(i)),
-                        other = origins.lookup(op.getOperand(1 - i));
-        bool isSummed = false;
-        for (unsigned f = 0; f < rule.factors.size(); ++f)
-          isSummed |= isSum(rule.factors[f]) && holds(rule.operands[0], f) && holds(rule.operands[1], f);
-        if (isSummed && weight.parameter && !weight.argument && other.argument)
-          info.weight = static_cast<int>(i);
-      }
+    if (auto weight = weights.find(&op); weight != weights.end())
+      info.weight = weight->second;
     for (auto [result, dims] : llvm::zip_equal(op.getResults(), rule.results)) {
       Roles roles = makeRoles(result, [](size_t) { return Role::Unknown; });
       for (auto [dim, parts] : llvm::zip(dims, roles))
@@ -152,10 +177,36 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
   }
 }
 
+bool Recipe::givesStream(Operation *op) const {
+  llvm::DenseSet<Value> direct(op->result_begin(), op->result_end()), made;
+  auto isIn = [](const llvm::DenseSet<Value> &values) {
+    return [&values](Value value) { return values.contains(value); };
+  };
+  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
+    const bool isMade = llvm::any_of(next->getOperands(), isIn(made)),
+               isDirect = llvm::any_of(next->getOperands(), isIn(direct));
+    auto sum = dyn_cast<ElementwiseOp>(next);
+    if (isMade && isDirect && sum && sum.getKind() == ElementwiseKind::Add)
+      return true;
+    if (isMade || (isDirect && weights.contains(next)))
+      made.insert(next->result_begin(), next->result_end());
+    else if (isDirect)
+      direct.insert(next->result_begin(), next->result_end());
+  }
+  return false;
+}
+
 void Recipe::markInner(Operation *op, OpInfo &info) {
   if (info.weight >= 0) {
     info.isInner = inner.contains(op->getOperand(1 - info.weight));
-    if (!info.isInner)
+    info.isEntry = !info.isInner && givesStream(op);
+    // One row of ranks has the stream whole, or by places, and makes it so. Three axes make it as second ones
+    // do.
+    if (info.isEntry && kind == Kind::ThreeD)
+      info.isInner = true;
+    else if (info.isEntry && (kind == Kind::OneD || kind == Kind::Sequence))
+      info.weight = -1;
+    else if (!info.isInner && !info.isEntry)
       inner.insert(op->result_begin(), op->result_end());
     return;
   }
@@ -235,7 +286,7 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
   auto isRow = [&](unsigned axis) { return roleOf(axis) == Role::Batch || roleOf(axis) == Role::Sequence; };
   // A table that is looked up may be split by its rows.
   auto isSummed = [&](unsigned axis) {
-    return factorOfAxis[axis] >= 0 && isSum(rule.factors[factorOfAxis[axis]]);
+    return !info.isEntry && factorOfAxis[axis] >= 0 && isSum(rule.factors[factorOfAxis[axis]]);
   };
   // Where there are samples alone, they are the rows.
   bool hasPlaces = false;

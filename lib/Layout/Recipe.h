@@ -77,6 +77,7 @@ private:
     std::vector<Role> roles; ///< per factor
     bool isStream = false;   ///< depends on inputs and parameters
     int weight = -1;         ///< the operand that an anchor takes its weights from
+    bool isEntry = false;    ///< a contraction that makes the stream of something else
     /// Between the first and the second of two contractions: of what an anchor reads, of what another op
     /// makes.
     bool isInner = false;
@@ -89,12 +90,17 @@ private:
   int countAnchorViolations(const OpInfo &info, const dist::FactorRule &rule,
                             llvm::ArrayRef<int> factorOfAxis, Role place) const;
   /// Contractions come in twos: what reads a residual stream is a first one, what reads that one's result
-  /// (through any ops but another contraction) a second one, which gives the stream back.
+  /// (through any ops but another contraction) a second one, which gives the stream back. What makes the
+  /// stream of something else (patches of an image, narrower embeddings) is none of the two.
   void markInner(mlir::Operation *op, OpInfo &info);
+  /// Whether `op` gives a residual stream: its result, through any ops but contractions, meets what
+  /// contractions made of it.
+  bool givesStream(mlir::Operation *op) const;
 
   Kind kind;
   dist::MeshAttr mesh;
-  llvm::SmallVector<unsigned> axes, dataAxes; ///< of more than one rank
+  llvm::SmallVector<unsigned> axes, dataAxes;     ///< of more than one rank
+  llvm::DenseMap<mlir::Operation *, int> weights; ///< of contractions, the operand that holds them
   llvm::DenseMap<mlir::Operation *, OpInfo> infos;
   llvm::DenseMap<mlir::Value, Roles> rolesOf;
   llvm::DenseSet<mlir::Value> inner;
