@@ -102,11 +102,12 @@ std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh) {
   if (options.chunks <= 1)
     return "";
   const std::string given = "--chunks " + std::to_string(options.chunks);
-  if (options.objective == Objective::Throughput)
-    return given + ": chunks make one run shorter, and the runs of --objective throughput overlap without "
-                   "them; leave one of the two out";
-  if (options.devices > 0) // the mesh is searched
+  if (options.devices > 0) { // the mesh is searched, and for latency the microbatches, too
+    if (options.objective == Objective::Throughput && options.microbatches <= 1)
+      return given + ": for --objective throughput no microbatches are searched, and chunks need some: give "
+                     "their number, as in --microbatches 8, or leave --chunks out";
     return "";
+  }
   if (!step::getStageMesh(mesh))
     return given +
            ": the mesh has no stages that could have chunks: give it an axis 'stage' of two or more, as "

@@ -168,10 +168,10 @@ def skip(binaries, folder, inputs, feed):
 
 
 def overlap(binaries, folder, inputs, want):
-    """Runs of a benchmark overlap where the plan was compiled for throughput, or where one asks for it."""
+    """Runs of a benchmark overlap where the plan was compiled for throughput, or where one asks for it; those in chunks, too."""
     plan, problems = folder / "model.cplan", []
-    for objective in "latency", "throughput":
-        code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", "stage=3", "-q", "-o", plan, "--objective", objective)
+    for chunks, objective in (("--microbatches", 6, "--chunks", 2), "latency"), (("--microbatches", 6, "--chunks", 2), "throughput"), ((), "latency"), ((), "throughput"):
+        code, text = call(binaries / "colossal-compile", folder / "model.onnx", "--dim", f"batch={BATCH}", "--mesh", "stage=3", "-q", "-o", plan, "--objective", objective, *chunks)
         if code:
             return [f"exit {code}: {text}"]
         for asked in None, "latency", "throughput":
@@ -180,7 +180,7 @@ def overlap(binaries, folder, inputs, want):
             found = json.loads(text) if code == 0 else {}
             error = np.abs(np.load(folder / "outputs.npz")[f"h{LAYERS}"] - want).max() / np.abs(want).max()
             if found.get("runs_overlap") != ((asked or objective) == "throughput") or found.get("runs") != 8 or not error < 1e-5:
-                problems.append(f"compiled for {objective}, run for {asked}: exit {code}, error {error}, {text}")
+                problems.append(f"compiled for {objective} {chunks}, run for {asked}: exit {code}, error {error}, {text}")
     # A single run is timed, too: from the end of the one that has filled the stages.
     code, text = call(binaries / "colossal-run", plan, "--threads", 1, "--input", inputs, "--benchmark", 1, "--json")
     found = json.loads(text) if code == 0 else {}
