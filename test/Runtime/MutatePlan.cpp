@@ -1,23 +1,46 @@
 // Validates altered copies of a compiled plan:  mutate-plan PLAN COUNT [SEED]
+//                                                mutate-plan PLAN --order
 //
 // Digests protect a file from damage, not from its author. Each copy is what an author could write: one to
 // three fields changed, everything else consistent. The validator must refuse it with a message or accept it,
 // without a crash; nothing is run. Prints the counts; a refusal without a message is a failure. Meant for a
 // build with COLOSSAL_SANITIZE.
+//
+// With --order, of whatever orders the plan's instructions and lets its messages meet one thing is changed at
+// a time (OrderMutations.h): the validator must refuse all of these. Prints how many of each kind there were,
+// and those that were accepted.
 #include "Mutator.h"
+#include "OrderMutations.h"
 
 #include "colossal/Plan/Container.h"
 #include "runtime/validate/Validate.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 using namespace colossal;
 using namespace colossal::runtime;
 
+static int changeOrder(const plan::PlanFile &file) {
+  std::array<long, orderChangeCount> changes = {}, accepted = {};
+  forEachOrderChange(file.plan(),
+                     [&](OrderChange change, const std::string &where, const plan::Plan &altered) {
+                       ++changes[static_cast<size_t>(change)];
+                       if (validatePlan(altered, file.code(), file.data()).code() == Code::InvalidPlan)
+                         return;
+                       ++accepted[static_cast<size_t>(change)];
+                       std::printf("accepted, %s: %s\n", describe(change), where.c_str());
+                     });
+  for (size_t change = 0; change < orderChangeCount; ++change)
+    std::printf("%s: %ld of %ld refused\n", describe(static_cast<OrderChange>(change)),
+                changes[change] - accepted[change], changes[change]);
+  return accepted != decltype(accepted){};
+}
+
 int main(int argc, char **argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s PLAN COUNT [SEED]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s PLAN COUNT [SEED] | PLAN --order\n", argv[0]);
     return 2;
   }
   plan::PlanFile file;
@@ -28,6 +51,8 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "%s\n", status.describe().c_str());
     return 1;
   }
+  if (std::strcmp(argv[2], "--order") == 0)
+    return changeOrder(file);
   const long count = std::atol(argv[2]);
   const uint64_t seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
   long refused = 0, mute = 0;

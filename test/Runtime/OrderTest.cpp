@@ -1,5 +1,6 @@
 // What the validator proves of order: plans that are right, and each of what makes them so taken away.
 #include "Mutator.h"
+#include "OrderMutations.h"
 #include "PlanBuilder.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,6 @@ using namespace colossal;
 using namespace colossal::runtime;
 
 namespace {
-
-using Body = google::protobuf::RepeatedPtrField<plan::Instruction>;
 
 plan::Instruction &add(Body &body, uint32_t queue, std::vector<uint32_t> waits, uint32_t signals,
                        const std::string &source) {
@@ -41,24 +40,6 @@ void sum(plan::Instruction &instruction, const plan::BufferRef &buffer) {
   c.add_sizes(buffer.bytes() / 4);
   c.add_src_strides(1);
   c.add_dst_strides(1);
-}
-
-/// Calls visit(body, index) for all of the plan's instructions, those in repeats too.
-void forEach(plan::Plan &plan, const std::function<void(Body &, int)> &visit) {
-  const std::function<void(Body &)> walk = [&](Body &body) {
-    for (int i = 0; i < body.size(); ++i) {
-      visit(body, i);
-      if (body.Get(i).has_repeat())
-        walk(*body.Mutable(i)->mutable_repeat()->mutable_body());
-    }
-  };
-  for (plan::Program &program : *plan.mutable_programs())
-    walk(*program.mutable_body());
-  for (plan::StageText &text : *plan.mutable_stage_texts())
-    for (plan::StageProgram &program : *text.mutable_programs())
-      walk(*program.mutable_body());
-  for (plan::Function &function : *plan.mutable_functions())
-    walk(*function.mutable_body());
 }
 
 /// A loop of `turns` turns of two microbatches each, on two buffers in turn: computed on queue 0, reduced on
@@ -116,45 +97,39 @@ PlanBuilder pipeline() {
   return builder;
 }
 
-/// Takes each wait away in turn, and moves each signal to the instruction before.
+/// Nothing that orders the plan can be otherwise.
 void expectAllNeeded(const PlanBuilder &builder) {
   ASSERT_TRUE(builder.validate().ok()) << builder.validate().describe();
-  int waits = 0, changed = -1;
-  PlanBuilder copyOf = builder;
-  forEach(copyOf.plan, [&](Body &body, int i) { waits += body.Get(i).waits_size(); });
-  ASSERT_GT(waits, 3);
-  for (int wanted = 0; wanted < waits; ++wanted) {
-    PlanBuilder altered = builder;
-    std::string what;
-    changed = 0;
-    forEach(altered.plan, [&](Body &body, int i) {
-      plan::Instruction &instruction = *body.Mutable(i);
-      for (int w = 0; w < instruction.waits_size(); ++w)
-        if (changed++ == wanted) {
-          what = instruction.source() + ", wait " + std::to_string(instruction.waits(w));
-          instruction.mutable_waits()->erase(instruction.waits().begin() + w);
-          break;
-        }
-    });
-    Status status = altered.validate();
-    EXPECT_EQ(status.code(), Code::InvalidPlan) << "accepted without " << what;
-    EXPECT_NE(status.message().find("touch"), std::string::npos) << status.describe();
-  }
+  std::array<int, orderChangeCount> changes = {};
+  PlanBuilder changed = builder;
+  forEachOrderChange(builder.plan, [&](OrderChange change, const std::string &where,
+                                       const plan::Plan &altered) {
+    changed.plan = altered;
+    Status status = changed.validate();
+    EXPECT_EQ(status.code(), Code::InvalidPlan) << "accepted with a " << describe(change) << ": " << where;
+    if (change == OrderChange::Wait) {
+      EXPECT_NE(status.message().find("touch"), std::string::npos) << status.describe();
+    }
+    ++changes[static_cast<size_t>(change)];
+  });
+  EXPECT_GT(changes[static_cast<size_t>(OrderChange::Wait)], 3);
+  // Nor can an instruction and the one before it change their signals.
   int signals = 0;
-  forEach(copyOf.plan, [&](Body &body, int i) { signals += i > 0 && body.Get(i).signals() != 0; });
+  forEachInstruction(changed.plan = builder.plan,
+                     [&](Body &body, int i) { signals += i > 0 && body.Get(i).signals() != 0; });
+  ASSERT_GT(signals, 1);
   for (int wanted = 0; wanted < signals; ++wanted) {
-    PlanBuilder altered = builder;
     std::string what;
-    changed = 0;
-    forEach(altered.plan, [&](Body &body, int i) {
-      if (i == 0 || body.Get(i).signals() == 0 || changed++ != wanted)
+    int seen = 0;
+    forEachInstruction(changed.plan = builder.plan, [&](Body &body, int i) {
+      if (i == 0 || body.Get(i).signals() == 0 || seen++ != wanted)
         return;
       what = body.Get(i).source();
       const uint32_t before = body.Get(i - 1).signals();
       body.Mutable(i - 1)->set_signals(body.Get(i).signals());
       body.Mutable(i)->set_signals(before);
     });
-    EXPECT_EQ(altered.validate().code(), Code::InvalidPlan)
+    EXPECT_EQ(changed.validate().code(), Code::InvalidPlan)
         << "accepted with the signal moved before " << what;
   }
 }
@@ -270,21 +245,21 @@ TEST(Order, MessagesMustMeet) {
   ASSERT_TRUE(pipeline().validate().ok());
   const std::pair<std::function<void(PlanBuilder &)>, const char *> changes[] = {
       {[](PlanBuilder &b) {
-         forEach(b.plan, [](Body &body, int i) {
+         forEachInstruction(b.plan, [](Body &body, int i) {
            if (body.Get(i).has_send())
              *body.Mutable(i)->mutable_send()->mutable_peer() = constant(2);
          });
        },
        "rank 2 does not receive it"},
       {[](PlanBuilder &b) {
-         forEach(b.plan, [](Body &body, int i) {
+         forEachInstruction(b.plan, [](Body &body, int i) {
            if (body.Get(i).has_recv())
              body.Mutable(i)->mutable_recv()->set_tag(5);
          });
        },
        "does not receive it"},
       {[](PlanBuilder &b) {
-         forEach(b.plan, [](Body &body, int i) {
+         forEachInstruction(b.plan, [](Body &body, int i) {
            if (body.Get(i).has_recv())
              body.Mutable(i)->mutable_recv()->mutable_dst()->set_bytes(32);
          });
