@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
   }
   if (std::strcmp(argv[2], "--order") == 0)
     return changeOrder(file);
-  const long count = std::atol(argv[2]);
+  const long count = std::strtol(argv[2], nullptr, 10);
   const uint64_t seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
   long refused = 0, mute = 0;
   for (long i = 0; i < count; ++i) {
