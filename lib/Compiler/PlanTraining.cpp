@@ -4,9 +4,11 @@
 #include "colossal/Compiler/Compiler.h"
 #include "colossal/Cost/ByteSize.h"
 #include "colossal/FactorGraph/Reader.h"
+#include "colossal/Outline/OpNames.h"
 #include "colossal/Output/OutputFile.h"
 #include "colossal/Planner/PlanReport.h"
 #include "colossal/Planner/PlanText.h"
+#include "lib/Layout/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <array>
@@ -124,7 +126,14 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
          << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
 }
 
-FailureOr<factors::FactorGraph> readGraph(MLIRContext *context, PlanTrainingOptions options) {
+/// A model's units, and the ops that they lead back to.
+struct ReadModel {
+  OwningOpRef<ModuleOp> modules[2]; ///< at two batches
+  func::FuncOp functions[2];
+  factors::Reading reading;
+};
+
+FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options) {
   FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
   if (failed(inputs))
     return failure();
@@ -135,8 +144,7 @@ FailureOr<factors::FactorGraph> readGraph(MLIRContext *context, PlanTrainingOpti
   FailureOr<std::set<std::string>> batch = findBatch(context, options, *inputs, told, lengths);
   if (failed(batch))
     return failure();
-  OwningOpRef<ModuleOp> modules[2];
-  func::FuncOp functions[2];
+  ReadModel model;
   for (int i = 0; i < 2; ++i) {
     ImportOptions import = options.import;
     import.allowMissingWeights = true;
@@ -149,19 +157,27 @@ FailureOr<factors::FactorGraph> readGraph(MLIRContext *context, PlanTrainingOpti
       return failure();
     for (const auto &[name, where] : lengths)
       chosen[name] = import.dims[name];
-    modules[i] = std::move(*module);
-    functions[i] = *modules[i]->getOps<func::FuncOp>().begin();
+    model.modules[i] = std::move(*module);
+    model.functions[i] = *model.modules[i]->getOps<func::FuncOp>().begin();
   }
   if (options.progress)
     options.progress("units");
   std::optional<factors::Reading> read =
-      factors::readFactorGraph(functions[0], kFewSequences, functions[1], kManySequences);
+      factors::readFactorGraph(model.functions[0], kFewSequences, model.functions[1], kManySequences);
   if (!read)
     return failure();
   std::string path = options.import.modelPath;
   read->graph.name = path.substr(path.find_last_of('/') + 1);
   read->graph.batchDimension = told;
-  return std::move(read->graph);
+  model.reading = std::move(*read);
+  return model;
+}
+
+FailureOr<factors::FactorGraph> readGraph(MLIRContext *context, const PlanTrainingOptions &options) {
+  FailureOr<ReadModel> model = readModel(context, options);
+  if (failed(model))
+    return failure();
+  return std::move(model->reading.graph);
 }
 
 /// A file's text, of at most 64 MiB; none with a diagnostic.
@@ -189,6 +205,8 @@ FailureOr<std::string> readText(MLIRContext *context, const std::string &path) {
 struct GivenPlan {
   planner::PlanReadResult read;
   planner::PlanPrice price;
+  std::vector<planner::UnitLayout> layouts; ///< by kind of unit
+  std::string machine;                      ///< that it is priced on
   std::string report, json;
 };
 
@@ -198,7 +216,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
   FailureOr<std::string> text = readText(context, path);
   if (failed(text))
     return failure();
-  GivenPlan given{planner::parsePlan(*text, graph), {}, "", ""};
+  GivenPlan given{planner::parsePlan(*text, graph), {}, {}, "", "", ""};
   planner::PlanReadResult &read = given.read;
   if (!read.error.empty())
     return emitError(loc) << path << ": " << read.error;
@@ -238,6 +256,8 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
   given.price = pricer.price(read.plan, true);
   if (!given.price.error.empty())
     return emitError(loc) << path << ": " << given.price.error;
+  given.layouts = pricer.cell(read.plan).layouts;
+  given.machine = machine.name;
   given.report = planner::printPrice(read.plan, given.price, pricer);
   if (read.predicted)
     given.report += "difference to the prediction that " + path + " holds:\n" +
@@ -268,6 +288,94 @@ LogicalResult priceGiven(MLIRContext *context, const PlanTrainingOptions &option
       planner::printDifference(one->read.plan, other->read.plan) +
       planner::printDifference(planner::PriceSummary(one->price), planner::PriceSummary(other->price));
   return success();
+}
+
+/// The name of a tensor axis of a program's mesh.
+std::string nameTensorAxis(size_t number) {
+  return number == 0 ? "model" : "model" + std::to_string(number + 1);
+}
+
+/// What of a plan no program has yet, by the name of its key; or "".
+std::string findUncompiled(const planner::TrainingPlan &plan) {
+  auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
+  if (plan.pipeline > 1)
+    return "mesh.pipeline is " + number(plan.pipeline) +
+           ": training steps in pipeline stages are not compiled yet; --mesh stage=1 with --plan-only finds "
+           "a "
+           "plan without";
+  if (plan.padding > 0)
+    return "padding is " + number(plan.padding) +
+           ": training steps whose batch the data ranks do not divide are not compiled; another "
+           "--global-batch "
+           "needs none";
+  if (!plan.fusedAttention)
+    return "attention is unfused: programs store no scores; --attention fused plans what is compiled";
+  return "";
+}
+
+/// The layouts of a plan as pins of the model's operations.
+std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<planner::UnitLayout> layouts,
+                                  ReadModel &model) {
+  const factors::FactorGraph &graph = model.reading.graph;
+  dist::RefinementAnalysis rules(model.functions[0]);
+  std::vector<std::string> axes; // as a unit's layout has them
+  if (plan.context > 1)
+    axes.push_back("context");
+  for (auto [t, size] : llvm::enumerate(plan.tensor))
+    if (size > 1)
+      axes.push_back(nameTensorAxis(t));
+  // Several operations may be made of one node, and have its name; a pin of factors holds for those that have
+  // them. One that splits nothing holds for any, also for the cast of a weight that the node reads, so where
+  // there are several it is of the name that tells them apart, and goes before.
+  llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
+  llvm::StringMap<unsigned> count;
+  for (Operation &op : model.functions[0].front())
+    ++count[outline::getFirstName(op.getLoc())];
+  std::vector<std::string> whole, split;
+  for (auto [u, ids] : llvm::enumerate(graph.ids)) {
+    const factors::UnitKind &kind = graph.kinds[graph.units[u]];
+    const planner::UnitLayout &layout = layouts[graph.units[u]];
+    for (auto [i, id] : llvm::enumerate(ids)) {
+      const factors::Operation &operation = kind.operations[i];
+      const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
+      if (name.empty() || operation.kind == factors::Operation::View)
+        continue;
+      Operation *op = model.reading.operations[id];
+      const dist::RefinedRule &rule = rules.get(op);
+      std::vector<std::string> names = layout::getFactorNames(rule);
+      // Where the two batches are not cut alike the units have the factors as they are, whose outermost parts
+      // are meant.
+      if (rule.rule.factors.size() != operation.factors.size()) {
+        std::vector<std::string> own;
+        for (ArrayRef<unsigned> parts : rule.parts)
+          own.push_back(names[parts.front()]);
+        names = std::move(own);
+      }
+      std::vector<std::string> onFactor(names.size());
+      auto add = [&](size_t factor, const std::string &axis) {
+        onFactor[factor] += (onFactor[factor].empty() ? "" : "+") + axis;
+      };
+      if (plan.data > 1)
+        for (auto [f, factor] : llvm::enumerate(operation.factors))
+          if (factor.perSequence && factor.kind != factors::Factor::Whole) {
+            add(f, "data");
+            break;
+          }
+      for (auto [a, axis] : llvm::enumerate(axes))
+        if (layout[i][a] >= 0)
+          add(static_cast<size_t>(layout[i][a]), axis);
+      std::string text;
+      for (auto [factor, on] : llvm::zip_equal(names, onFactor))
+        if (!on.empty())
+          text += (text.empty() ? "" : ",") + factor + ":" + on;
+      if (text.empty())
+        whole.push_back(outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
+      else
+        split.push_back(outline::escapeName(name) + "=" + text);
+    }
+  }
+  llvm::append_range(whole, split);
+  return whole;
 }
 
 /// The plan of least memory with other parts fixed than those that were asked for; none if there is none.
@@ -315,6 +423,34 @@ void findWhatIsTooTight(const PlanTrainingOptions &options, const factors::Facto
 }
 
 } // namespace
+
+FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingOptions &options) {
+  FailureOr<ReadModel> model = readModel(context, options);
+  if (failed(model))
+    return failure();
+  FailureOr<GivenPlan> given = priceOne(context, options, model->reading.graph, options.pricePath);
+  if (failed(given))
+    return failure();
+  PlannedStep step;
+  step.plan = given->read.plan;
+  if (std::string wrong = findUncompiled(step.plan); !wrong.empty())
+    return emitError(UnknownLoc::get(context)) << options.pricePath << ": " << wrong;
+  auto addAxis = [&](const std::string &name, int size) {
+    if (size > 1)
+      step.mesh += (step.mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  };
+  addAxis("data", step.plan.data);
+  addAxis("context", step.plan.context);
+  for (auto [t, size] : llvm::enumerate(step.plan.tensor))
+    addAxis(nameTensorAxis(t), size);
+  if (step.mesh.empty())
+    step.mesh = "1";
+  step.pins = findPins(step.plan, given->layouts, *model);
+  step.seconds = given->price.seconds;
+  step.bytes = given->price.peakBytes;
+  step.machine = given->machine;
+  return step;
+}
 
 LogicalResult planTraining(MLIRContext *context, const PlanTrainingOptions &options,
                            PlanTrainingResult &result) {

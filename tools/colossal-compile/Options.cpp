@@ -91,7 +91,7 @@ struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
   std::string memory, machine, target = "cpu", processor, emit = "plan", training, loss, precision, attention,
-                               objective, batchNorm;
+                               objective, batchNorm, plan;
   bool syncBatchNorm = false;
   colossal::training::ParameterRules parameters;
   std::vector<std::string> prices;
@@ -118,11 +118,44 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   colossal::CompileOptions &compile = options.compile;
   if (raw.objective == "throughput")
     compile.objective = colossal::Objective::Throughput;
-  if (options.planOnly || options.printsOnly() || options.training.task.devices == 0)
+  if (options.planOnly || options.printsOnly() || options.training.task.devices == 0 || !raw.plan.empty())
     return;
   if (std::string wrong = colossal::searchMesh(compile, options.training.task.devices, isMeshGiven);
       !wrong.empty())
     fail(wrong);
+}
+
+/// What a plan's file needs that is looked at beside the model: the model's dimensions, but for the batch.
+void bindForPlanning(const Options &options, colossal::PlanTrainingOptions &training) {
+  training.import = options.compile.import;
+  for (const auto &[names, values] : options.compile.manyDims)
+    for (const std::string &name : names) {
+      if (values.size() != 1)
+        fail("--dim " + name + ": a training plan takes one value");
+      training.import.dims[name] = values.front();
+    }
+}
+
+/// A step that is compiled as a training plan says.
+void interpretPlan(const RawOptions &raw, bool isMeshGiven, Options &options) {
+  colossal::PlanTrainingOptions &training = options.training;
+  if (std::string fixed = training.fixed.text();
+      isMeshGiven || options.compile.microbatches > 0 || !fixed.empty())
+    fail("--plan says what mesh, microbatches, ZeRO stage, recomputation and schedule are: leave out " +
+         (isMeshGiven                        ? "--mesh"
+          : options.compile.microbatches > 0 ? "--microbatches"
+                                             : fixed));
+  if (!options.compile.layout.recipe.empty())
+    fail("--layout and --plan both say how operations are laid out: leave one out");
+  requireFile(raw.plan, "--plan");
+  bindForPlanning(options, training);
+  training.pricePath = raw.plan;
+  training.machine = options.compile.layout.machine;
+  training.machineName = raw.machine;
+  training.task.memoryBytes = options.compile.layout.memoryBytes;
+  training.asked = {training.task.devices, training.task.globalBatch, "", raw.training, raw.precision,
+                    raw.attention};
+  options.isPlanGiven = true;
 }
 
 /// What a training step that is compiled needs.
@@ -152,7 +185,7 @@ void interpretStep(const RawOptions &raw, Options &options) {
     if (raw.loss.empty())
       fail("--training compiles a training step: say with --loss what is minimized, as in "
            "cross-entropy,logits=OUTPUT, or give --plan-only to plan one only");
-    if (step.globalBatch < 1)
+    if (step.globalBatch < 1 && raw.plan.empty())
       fail("--training: --global-batch is missing (samples in a step)");
     if (options.compile.objective == colossal::Objective::Throughput)
       fail("--objective throughput does not go with --training: steps do not overlap");
@@ -178,9 +211,14 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     if (isPricing)
       fail("--price prices a training plan: give --plan-only, too");
     if (!raw.training.empty() || !raw.loss.empty() || options.printParameters) {
+      if (!raw.plan.empty() && !options.printParameters)
+        interpretPlan(raw, isMeshGiven, options);
       interpretStep(raw, options);
       return;
     }
+    if (!raw.plan.empty())
+      fail("--plan says how a training step is compiled: give --training and --loss, too (or --plan-only "
+           "--price to price it)");
     if (!training.fixed.text().empty())
       fail(training.fixed.text() +
            " fixes a part of a training step: give --training and --loss, or --plan-only, too");
@@ -195,6 +233,8 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       fail("--batch-norm and --sync-batch-norm are of a training step: give --training and --loss, too");
     return;
   }
+  if (!raw.plan.empty())
+    fail("--plan does not go with --plan-only, which makes a plan; --price prices one");
   if (!raw.batchNorm.empty() || raw.syncBatchNorm)
     fail(
         "--batch-norm and --sync-batch-norm do not go with --plan-only: they are of a step that is compiled");
@@ -209,13 +249,7 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
   if (isMeshGiven)
     training.fixed.mesh = options.compile.mesh;
   options.compile.mesh = "1";
-  training.import = options.compile.import;
-  for (const auto &[names, values] : options.compile.manyDims)
-    for (const std::string &name : names) {
-      if (values.size() != 1)
-        fail("--dim " + name + ": --plan-only takes one value");
-      training.import.dims[name] = values.front();
-    }
+  bindForPlanning(options, training);
   training.machineName = raw.machine.empty() ? "h100" : raw.machine;
   colossal::cost::MachineChoice choice = colossal::cost::chooseMachine(training.machineName);
   if (!choice.error.empty())
@@ -577,6 +611,10 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
       "Training", "a step that is compiled, or, with --plan-only, planned for many devices");
   group->add_flag("--plan-only", options.planOnly,
                   "plan a training step and write the plan as JSON; make no code");
+  group->add_option(
+      "--plan", raw.plan,
+      "compile the step as this training plan says, which --plan-only has written: mesh, "
+      "microbatches, ZeRO stage, recomputation, precision, and the layouts of the forward pass");
   group->add_option("--training", raw.training,
                     "compile a training step, with this optimizer: " + colossal::training::listOptimizers() +
                         "; with --plan-only: adam, adamw (default)");
@@ -631,6 +669,18 @@ std::string nameOutput(const Options &options) {
 }
 
 } // namespace
+
+void Options::take(colossal::PlannedStep step) {
+  compile.mesh = step.mesh;
+  compile.microbatches = step.plan.microbatches();
+  compile.chunks = 0;
+  compile.precision = colossal::precision::parsePrecision(step.plan.task.precision);
+  compile.training->globalBatch = static_cast<int64_t>(step.plan.task.globalBatch);
+  compile.training->zero = step.plan.zero;
+  compile.training->recompute = colossal::parseRecompute(colossal::planner::toString(step.plan.recompute));
+  // Pins of the command line come last, and go before the plan's.
+  compile.layout.pins.insert(compile.layout.pins.begin(), step.pins.begin(), step.pins.end());
+}
 
 int parseOptions(int argc, char **argv, Options &options) {
   CLI::App app(kHelp, "colossal-compile");

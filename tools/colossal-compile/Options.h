@@ -16,6 +16,12 @@ struct Options {
   colossal::Phase last = colossal::Phase::Plan;
   bool planOnly = false; ///< plan training, make no code
   colossal::PlanTrainingOptions training;
+  /// The step is compiled as the training plan `training.pricePath` says, which is read with the model.
+  bool isPlanGiven = false;
+  std::string planned; ///< what that plan promises, for the user
+
+  /// Takes over what a training plan says.
+  void take(colossal::PlannedStep step);
   bool explain = false, asPins = false, printInputs = false, printParameters = false, listOperators = false,
        quiet = false;
   bool json = false, verbose = false;

@@ -145,6 +145,15 @@ static int planTraining(MLIRContext &context, Options &options) {
   return result.found ? 0 : 1;
 }
 
+/// What a training plan promises, to stand beside what its program is predicted to take.
+static std::string describe(const PlannedStep &step) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(
+      "plan: mesh %s, predicted %.4g ms a step and %.4g MiB a rank on %s\n", step.mesh.c_str(),
+      1e3 * step.seconds, step.bytes / (1 << 20), step.machine.c_str());
+  return text;
+}
+
 /// A model all the way to its plan, or to the phase that is asked for.
 static int compileModel(MLIRContext &context, Options &options) {
   auto begin = std::chrono::steady_clock::now();
@@ -189,7 +198,7 @@ static int compileModel(MLIRContext &context, Options &options) {
   else if (options.explain)
     out() << result.layout.explanation;
   if (!options.quiet && !options.json) {
-    out() << "machine: " << options.machineOrigin << "\n"
+    out() << options.planned << "machine: " << options.machineOrigin << "\n"
           << describeMeshes(options.compile, result) << result.layout.summary;
     out() << llvm::format("%s: %zu kernels, %zu bytes of code, compiled in %.2f s\n", options.output.c_str(),
                           result.code.kernels, result.images.size(), seconds());
@@ -238,6 +247,13 @@ static int run(Options &options) {
     return printParameters(context, options);
   if (options.planOnly)
     return planTraining(context, options);
+  if (options.isPlanGiven) {
+    FailureOr<PlannedStep> step = readPlannedStep(&context, options.training);
+    if (failed(step))
+      return failureExitCode(1);
+    options.planned = describe(*step);
+    options.take(std::move(*step));
+  }
   dist::MeshAttr mesh;
   if (!options.compile.mesh.empty()) {
     FailureOr<dist::MeshAttr> parsed = parseMesh(&context, options.compile.mesh);
