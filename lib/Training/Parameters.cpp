@@ -136,11 +136,14 @@ static std::string getNode(Operation *op) {
 /// Gives every node that reads `op` a parameter of its own, the first the one that there is. `add` is told of
 /// the others, with the node's name.
 static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const std::string &)> add) {
-  llvm::SetVector<Operation *> readers;
-  findReaders(op.getResult(), readers);
+  llvm::SetVector<Operation *> found;
+  findReaders(op.getResult(), found);
+  // In the order of the model: that of uses depends on what was rewritten before.
+  SmallVector<Operation *> readers = found.takeVector();
+  llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   llvm::MapVector<StringRef, SmallVector<Operation *>> ofNode;
   llvm::StringSet<> names;
-  for (Operation *reader : llvm::reverse(readers)) // users stand last first
+  for (Operation *reader : readers)
     ofNode[names.insert(getNode(reader)).first->getKey()].push_back(reader);
   bool isFirst = true;
   OpBuilder b(op);

@@ -22,15 +22,6 @@ constexpr const char *closing =
     "A plan that was compiled from the same model for inference runs with --weights "
     "trained.safetensors.";
 
-/// The parameter of a model's file that several nodes read, each of which has trained its own; or "".
-std::string findSeparated(const Checkpoint &checkpoint) {
-  for (const Checkpoint::Saved &state : checkpoint.states())
-    if (state.description.kind() != plan::State::SLOT &&
-        state.description.name() != state.description.parameter())
-      return state.description.parameter();
-  return "";
-}
-
 /// What becomes a tensor of the model's file: the states but the slots, under each name that they have there;
 /// those that are apart from the one of that name (NAME@NODE) under their own.
 std::map<std::string, NewTensor> exported(const Checkpoint &checkpoint) {
@@ -40,6 +31,13 @@ std::map<std::string, NewTensor> exported(const Checkpoint &checkpoint) {
     if (state.description.kind() == plan::State::SLOT)
       continue;
     NewTensor value;
+    // The model's file has one tensor for several nodes, each of which has trained its own.
+    if (state.description.name() != state.description.parameter()) {
+      value.beside = state.description.parameter();
+      value.node = state.description.name().substr(
+          std::min(state.description.name().size(), value.beside.size() + 1)); // NAME@NODE
+    }
+    value.isStatistic = state.description.kind() == plan::State::STATISTIC;
     value.type = state.type;
     value.shape = state.shape;
     value.read = [&checkpoint, s](uint64_t first, uint64_t count, std::byte *elements) {
@@ -109,12 +107,6 @@ Status exportCheckpoint(const ExportOptions &options) {
     if (model.empty() || ::access(model.c_str(), R_OK) != 0)
       return {Code::NotFound, "the model " + (model.empty() ? "" : model + " ") +
                                   "that the plan was compiled from is not there; --model says where it is"};
-    if (const std::string separated = findSeparated(*checkpoint); !separated.empty())
-      return {Code::InvalidArgument,
-              "the model's file has '" + separated +
-                  "' once for several nodes, and each has trained its own: write --safetensors, which has "
-                  "them as NAME@NODE, or compile with --tie '" +
-                  separated + "' to train it as one"};
     COLOSSAL_RETURN_IF_ERROR(rewriteOnnx(model, options.onnx, values));
   }
   std::cout << std::to_string(values.size()) + " tensors of step " + std::to_string(checkpoint->step()) +
