@@ -211,9 +211,10 @@ Status Trainer::run(int &exitCode) {
   std::signal(SIGTERM, onEnd);
   int signal = 0;
   while (step < options.steps && signal == 0) {
+    const uint64_t number = step + 1;
     Status status = trainStep();
     if (!status.ok())
-      return Status(status.code(), "step " + std::to_string(step + 1) + ": " + status.message())
+      return Status(status.code(), "step " + std::to_string(number) + ": " + status.message())
           .withRank(status.rank())
           .withInstruction(status.instruction());
     signal = endAsked;

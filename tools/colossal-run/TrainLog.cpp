@@ -19,6 +19,8 @@ namespace {
 using nlohmann::json;
 
 std::string format(const char *pattern, double value) {
+  if (std::isnan(value))
+    return "nan"; // which has a sign, too, and a meaning that does not depend on it
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
