@@ -11,6 +11,7 @@
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Cost/CostModel.h"
+#include "colossal/Layout/Device.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Container.h"
 #include "colossal/Step/PropagateBatch.h"
@@ -304,6 +305,9 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
       return failure();
     module->setAttr(dist::kMeshAttrName, *mesh);
   }
+  if (options.schedule.target && options.schedule.target->name() != "cpu")
+    module->setAttr(layout::kDeviceAttrName,
+                    StringAttr::get(module.getContext(), options.schedule.target->name()));
   PhaseClock clock(module, result);
   std::function<void(Phase)> begin = [&](Phase phase) {
     clock.begin(phase);

@@ -4,6 +4,7 @@
 #include "PlanPrice.h"
 #include "StageTimes.h"
 #include "colossal/Cost/Evidence.h"
+#include "colossal/Layout/Device.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/Emit.h"
@@ -134,8 +135,8 @@ static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const
 static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &options, CompileResult &result) {
   const cost::Machine &machine = options.layout.machine;
   const int64_t ranks = dist::getNumRanks(module);
-  // Of another machine no time goes into the programs, which are for this CPU.
-  const bool foreign = !layout::describeForeignTimes(machine).empty();
+  // Of another kind of machine than the programs are for no time goes into them.
+  const bool foreign = !layout::describeForeignTimes(machine, options.schedule.target->name()).empty();
   if (foreign)
     result.layout.predictedByFunction.clear();
   SmallVector<ModuleOp> stages = dist::getStages(module);

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Layout/Layout.h"
+#include "colossal/Layout/Device.h"
 
 #include "Model.h"
 #include "Report.h"
@@ -74,10 +75,22 @@ static double countAllBytes(ModuleOp module) {
   return bytes;
 }
 
-std::string layout::describeForeignTimes(const cost::Machine &machine) {
-  if (machine.target == "cpu")
+StringRef layout::getDevice(ModuleOp module) {
+  for (; module; module = module->getParentOfType<ModuleOp>())
+    if (auto device = module->getAttrOfType<StringAttr>(kDeviceAttrName))
+      return device.getValue();
+  return "cpu";
+}
+
+std::string layout::describeForeignTimes(const cost::Machine &machine, StringRef device) {
+  if (machine.target == device)
     return "";
-  return "times are predicted for machine '" + machine.name + "'; the program in this file is for this CPU";
+  return "times are predicted for machine '" + machine.name + "'; the program in this file is for " +
+         (device == "cpu" ? "this CPU" : "the device '" + device.str() + "'");
+}
+
+std::string layout::describeForeignTimes(const cost::Machine &machine) {
+  return describeForeignTimes(machine, "cpu");
 }
 
 static FailureOr<Costs> makeCosts(ModuleOp module, const LayoutOptions &options) {

@@ -2,6 +2,8 @@
 #include "Report.h"
 
 #include "Names.h"
+
+#include "colossal/Layout/Device.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -242,10 +244,18 @@ void Describer::addNode(int number) {
   ++blocks[it->second].second;
 }
 
+/// That the program is for.
+static StringRef getDeviceOf(const Model &model) {
+  for (const NodeInfo &node : model.getNodes())
+    if (!node.ops.empty())
+      return getDevice(node.ops.front()->getParentOfType<ModuleOp>());
+  return "cpu";
+}
+
 void Describer::printPrediction(const search::Solution &solution) {
   std::string &out = report.summary;
   report.predictedSeconds = compute + communication;
-  const std::string foreign = describeForeignTimes(model.getMachine());
+  const std::string foreign = describeForeignTimes(model.getMachine(), getDeviceOf(model));
   if (!foreign.empty()) {
     out += foreign + "\n";
     report.explanation = foreign + "\n" + report.explanation;
