@@ -5,7 +5,10 @@
 #include "Ptx.h"
 #include "lib/Codegen/CUDA/Attention.h"
 #include "lib/Codegen/CUDA/BlockTeam.h"
+#include "lib/Codegen/CUDA/Contraction.h"
 #include "lib/Codegen/CUDA/PtxCompiler.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cstring>
 #include <sstream>
@@ -29,15 +32,20 @@ protected:
     nvidia::loadKernelDialects(context);
   }
 
-  void check(StringRef text) {
+  /// Of an attention, by its kernel on tensor cores where `tensors` says how query, key, value and result are
+  /// aligned.
+  void check(StringRef text, double tolerance = 4e-6, std::optional<std::array<int64_t, 4>> tensors = {}) {
     SCOPED_TRACE(text.str());
     const nvidia::Chip chip = llvm::cantFail(nvidia::Chip::create(GetParam().chip));
     nvidia::BlockTeam team(GetParam().threads);
     TeamCase tried(context, text);
     ASSERT_TRUE(tried.op);
     auto attention = dyn_cast<AttentionOp>(tried.op);
-    llvm::Expected<kernel::GeneratedKernel> generated =
-        attention ? generateAttention(team, attention) : tried.generate(team);
+    auto product = dyn_cast<ContractOp>(tried.op);
+    llvm::Expected<kernel::GeneratedKernel> generated = attention
+                                                            ? generateAttention(team, attention, tensors)
+                                                        : product ? generateProduct(team, product)
+                                                                  : tried.generate(team);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
     nvidia::PtxCompiler compiler({chip}, 0);
     const std::string symbol = compiler.add(*generated->module, "team");
@@ -45,6 +53,7 @@ protected:
     llvm::Expected<std::vector<std::string>> texts = compiler.finish();
     ASSERT_TRUE(bool(texts)) << llvm::toString(texts.takeError());
     const std::string *ptx = &texts->front();
+    lastText = *ptx;
     ptx::Module::Diagnostics refused;
     std::unique_ptr<ptx::Module> module = ptx::Module::load(*ptx, refused);
     for (const ptx::Module::Diagnostic &diagnostic : refused)
@@ -85,13 +94,27 @@ protected:
     ASSERT_TRUE(report.clean()) << report.error << faults.str() << *ptx;
     for (auto [i, bytes] : llvm::enumerate(tried.storage))
       std::memcpy(bytes.data(), memory[i].data(), bytes.size());
-    tried.expectFolded();
+    tried.expectFolded(tolerance);
+  }
+
+  /// Of two dense matrices by the kernel of its own; f32 as tf32.
+  kernel::GeneratedKernel generateProduct(const nvidia::BlockTeam &team, ContractOp op) {
+    const int64_t m = shapeOf(op.getLhs())[0], k = shapeOf(op.getLhs())[1], n = shapeOf(op.getRhs())[1];
+    nvidia::ContractionShape shape;
+    shape.aType = elementTypeOf(op.getLhs()), shape.bType = elementTypeOf(op.getRhs());
+    shape.cType = elementTypeOf(op.getResult()), shape.accumulate = Float32Type::get(&context);
+    shape.isRounded = true;
+    shape.m = {{m, k, 0, n}}, shape.n = {{n, 0, 1, 1}}, shape.k = {{k, 1, n, 0}};
+    return nvidia::generateContraction(context, team, shape);
   }
 
   /// By the kernel of its own, of tensors that lie dense.
-  kernel::GeneratedKernel generateAttention(const nvidia::BlockTeam &team, AttentionOp op) {
+  kernel::GeneratedKernel generateAttention(const nvidia::BlockTeam &team, AttentionOp op,
+                                            std::optional<std::array<int64_t, 4>> tensors) {
     nvidia::AttentionSpec spec = nvidia::describeAttention(op);
-    EXPECT_TRUE(nvidia::hasKernel(spec));
+    spec.isRounded = tensors.has_value();
+    spec.alignment = tensors.value_or(spec.alignment);
+    EXPECT_TRUE(tensors ? nvidia::hasTensorKernel(spec) : nvidia::hasKernel(spec));
     auto dense = [](Value value) {
       ArrayRef<int64_t> shape = shapeOf(value);
       std::array<int64_t, 4> strides = {};
@@ -108,10 +131,26 @@ protected:
       spec.mask = dense(op.getMask());
     if (op.getStatistics())
       spec.statistics = dense(op.getStatistics());
-    return nvidia::generateAttention(context, team, spec);
+    return tensors ? nvidia::generateTensorAttention(context, team, spec)
+                   : nvidia::generateAttention(context, team, spec);
+  }
+
+  /// Lines of the kernel tried last that have `what`, and those among them that move 16 bytes.
+  std::pair<int, int> count(StringRef what) const {
+    std::pair<int, int> found;
+    SmallVector<StringRef> lines;
+    StringRef(lastText).split(lines, '\n');
+    for (StringRef line : lines)
+      if (line.contains(what)) {
+        ++found.first;
+        found.second += line.contains(".v4.b32") || line.contains(".v4.f32") || line.contains(".v4.u32") ||
+                        line.contains(".v2.b64");
+      }
+    return found;
   }
 
   MLIRContext context;
+  std::string lastText;
 };
 
 TEST_P(BlockTeams, ComputeElements) {
@@ -179,6 +218,73 @@ TEST_P(BlockTeams, Attend) {
       "tensor<1x1x1x40xi1>) | colossal.attention(%0, %1, %2, mask %3) {scale = 7.0e-2 : f64, guard = true} : "
       "(tensor<1x2x7x200xf32>, tensor<1x1x40x200xf32>, tensor<1x1x40x136xf32>, tensor<1x1x1x40xi1>) -> "
       "tensor<1x2x7x136xf32>");
+}
+
+// What 16 bits, or the ten of tf32, make of products and weights is the tolerance.
+TEST_P(BlockTeams, AttendOnTensorCores) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  auto attention = [](StringRef type, ArrayRef<int64_t> sizes, StringRef options) {
+    // Batch, heads, heads of keys, queries, keys, width of queries and of values.
+    auto tensor = [&](int64_t heads, int64_t rows, int64_t columns) {
+      return llvm::formatv("tensor<{0}x{1}x{2}x{3}x{4}>", sizes[0], heads, rows, columns, type).str();
+    };
+    const std::string q = tensor(sizes[1], sizes[3], sizes[5]), k = tensor(sizes[2], sizes[4], sizes[5]),
+                      v = tensor(sizes[2], sizes[4], sizes[6]), result = tensor(sizes[1], sizes[3], sizes[6]);
+    return llvm::formatv(
+               "(%0: {0}, %1: {1}, %2: {2}) | colossal.attention(%0, %1, %2) {{{3}} : ({0}, {1}, {2}) -> {4}",
+               q, k, v, options, result)
+        .str();
+  };
+  constexpr std::array<int64_t, 4> aligned = {256, 256, 256, 256};
+  for (auto [type, tolerance] : {std::pair("f16", 4e-3), std::pair("bf16", 3e-2), std::pair("f32", 4e-3)}) {
+    // More queries than a block's, more keys than two tiles, of which the last is not full.
+    check(attention(type, {1, 1, 1, 70, 150, 32, 32}, "scale = 2.0e-1 : f64"), tolerance, aligned);
+    EXPECT_GT(count("mma.sync").first, 0);
+    EXPECT_GT(count("cp.async.cg.shared.global").first, 0);
+    // Heads that share keys, what is causal, widths that are padded; one element at a time, and four bytes.
+    check(attention(type, {1, 4, 2, 33, 33, 24, 12}, "scale = 2.0e-1 : f64, causal = true"), tolerance,
+          aligned);
+    check(attention(type, {1, 2, 1, 5, 40, 10, 7},
+                    "scale = 3.0e-1 : f64, causal = true, causal_offset = 35 : i64"),
+          tolerance, aligned);
+    check(attention(type, {1, 1, 1, 17, 20, 16, 16}, "scale = 2.5e-1 : f64"), tolerance, {{2, 2, 4, 2}});
+    EXPECT_GT(count("mma.sync").first, 0);
+    EXPECT_EQ(count("cp.async.cg").first, 0);
+    EXPECT_GT(count("cp.async.ca").first, 0);
+    // Rows that see nothing, a width at which two blocks fit a multiprocessor.
+    check(attention(type, {1, 1, 1, 20, 9, 128, 128},
+                    "scale = 8.0e-2 : f64, causal = true, causal_offset = -12 : i64, guard = true"),
+          tolerance, aligned);
+  }
+  check("(%0: tensor<1x2x7x16xbf16>, %1: tensor<1x2x9x16xbf16>, %2: tensor<1x2x9x16xbf16>, %3: "
+        "tensor<7x9xf32>) | "
+        "colossal.attention(%0, %1, %2, mask %3) {scale = 3.0e-1 : f64, softcap = 2.0 : f64} : "
+        "(tensor<1x2x7x16xbf16>, tensor<1x2x9x16xbf16>, tensor<1x2x9x16xbf16>, tensor<7x9xf32>) -> "
+        "tensor<1x2x7x16xbf16>",
+        3e-2, aligned);
+  check("(%0: tensor<1x2x70x16xf16>, %1: tensor<1x1x40x16xf16>, %2: tensor<1x1x40x16xf16>, %3: "
+        "tensor<1x1x1x40xi1>) | "
+        "colossal.attention(%0, %1, %2, mask %3) {scale = 7.0e-2 : f64, guard = true} : "
+        "(tensor<1x2x70x16xf16>, "
+        "tensor<1x1x40x16xf16>, tensor<1x1x40x16xf16>, tensor<1x1x1x40xi1>) -> tensor<1x2x70x16xf16>",
+        4e-3, aligned);
+}
+
+TEST_P(BlockTeams, MultiplyOnTensorCores) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  for (StringRef type : {"f16", "bf16", "f32"})
+    for (auto [m, n, k] : {std::tuple(70, 40, 67), std::tuple(5, 9, 16)}) {
+      check(llvm::formatv("(%0: tensor<{0}x{1}x{3}>, %1: tensor<{1}x{2}x{3}>) | colossal.contract %0 [0, 1], "
+                          "%1 [1, 2] -> "
+                          "[0, 2] : (tensor<{0}x{1}x{3}>, tensor<{1}x{2}x{3}>) -> tensor<{0}x{2}xf32>",
+                          m, k, n, type)
+                .str(),
+            1e-2);
+      EXPECT_GT(count("mma.sync").first, 0);
+      EXPECT_GT(count("ldmatrix").first, 0);
+    }
 }
 
 TEST_P(BlockTeams, WalkTilesAlone) {

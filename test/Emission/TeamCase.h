@@ -67,7 +67,7 @@ public:
   }
 
   /// Compares what lies in the results' storage with the folder's.
-  void expectFolded() const {
+  void expectFolded(double tolerance = 4e-6) const {
     using namespace mlir;
     for (unsigned result = 0; result < op->getNumResults(); ++result) {
       FailureOr<DenseElementsAttr> expected = foldElements(op, values, result);
@@ -77,7 +77,7 @@ public:
       auto a = found.getValues<Attribute>(), b = expected->getValues<Attribute>();
       int shown = 0;
       for (int64_t i = 0; i < found.getNumElements() && shown < 4; ++i)
-        if (!isClose(a[i], b[i], 4e-6) && ++shown)
+        if (!isClose(a[i], b[i], tolerance) && ++shown)
           ADD_FAILURE() << "result " << result << ", element " << i << ": " << toText(a[i]) << ", expected "
                         << toText(b[i]);
     }

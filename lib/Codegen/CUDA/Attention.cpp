@@ -1,5 +1,10 @@
 // Attention to its kernel: one for each shape, and way to lie.
 #include "Attention.h"
+#include "TensorCores.h"
+
+#include "colossal/Codegen/Kernel/VectorMemory.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace colossal;
@@ -12,15 +17,22 @@ KernelKey keyOf(const AttentionSpec &spec) {
   KernelKey key(1u);
   key.add(spec.type).add(spec.batch).add(spec.queryHeads).add(spec.keyHeads).add(spec.queries).add(spec.keys);
   key.add(spec.width).add(spec.valueWidth);
-  for (const auto *strides : {&spec.q, &spec.k, &spec.v, &spec.out, &spec.mask, &spec.statistics})
+  for (const auto *strides :
+       {&spec.q, &spec.k, &spec.v, &spec.out, &spec.mask, &spec.statistics, &spec.alignment})
     key.add(ArrayRef<int64_t>(*strides));
   key.add(int64_t(spec.maskType != nullptr));
   if (spec.maskType)
     key.add(spec.maskType);
   key.add(spec.scale).add(spec.softcap).add(spec.causalOffset);
-  for (bool flag : {spec.causal, spec.guard, spec.hasStatistics, spec.hasOffset, spec.hasCount})
+  for (bool flag :
+       {spec.causal, spec.guard, spec.isRounded, spec.hasStatistics, spec.hasOffset, spec.hasCount})
     key.add(int64_t(flag));
   return key;
+}
+
+/// Of the storage and of what lies in it.
+int64_t alignmentOf(const View &view, int64_t bytes) {
+  return std::gcd(std::gcd(storageAlignment, view.offset * bytes), view.turn * bytes);
 }
 
 std::array<int64_t, 4> stridesOf(const View &view) {
@@ -45,6 +57,7 @@ AttentionSpec nvidia::describeAttention(AttentionOp op) {
   spec.hasStatistics = bool(op.getStatistics());
   spec.hasOffset = op.getCausal() && op.getQueryOffset();
   spec.hasCount = bool(op.getKeyCount());
+  spec.isRounded = roundsToTf32(op);
   if (Value mask = op.getMask())
     spec.maskType = elementTypeOf(mask);
   return spec;
@@ -53,7 +66,8 @@ AttentionSpec nvidia::describeAttention(AttentionOp op) {
 LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &context, FusionGroup &group) {
   auto op = cast<AttentionOp>(group.routine);
   AttentionSpec spec = describeAttention(op);
-  if (!hasKernel(spec) || tensorOf(op.getResult()).getNumElements() == 0 || spec.keys == 0 || spec.width == 0)
+  if (!(hasKernel(spec) || hasTensorKernel(spec)) || tensorOf(op.getResult()).getNumElements() == 0 ||
+      spec.keys == 0 || spec.width == 0)
     return context.lowerSeparately(group);
   SmallVector<Access> accesses;
   auto read = [&](Value value, std::array<int64_t, 4> &strides) -> LogicalResult {
@@ -63,6 +77,8 @@ LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &con
     RankedTensorType type = tensorOf(value);
     for (int64_t d = 0; d < type.getRank(); ++d) // a mask broadcasts, right-aligned
       strides[4 - type.getRank() + d] = type.getDimSize(d) == 1 ? 0 : view->strides[d];
+    if (accesses.size() < 3)
+      spec.alignment[accesses.size()] = alignmentOf(*view, kernel::elementBytes(type.getElementType()));
     accesses.push_back(context.accessOf(*view, type, false));
     return success();
   };
@@ -73,6 +89,8 @@ LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &con
     View view = context.allocate(result);
     context.setView(result, view);
     (result == op.getResult() ? spec.out : spec.statistics) = stridesOf(view);
+    if (result == op.getResult())
+      spec.alignment[3] = alignmentOf(view, kernel::elementBytes(spec.type));
     accesses.push_back(context.accessOf(view, tensorOf(result), true));
   }
   SmallVector<Value> scalars;
@@ -83,7 +101,8 @@ LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &con
   std::string problem;
   const CachedKernel *kernel =
       context.getKernel(keyOf(spec), "attention", problem, [&]() -> llvm::Expected<kernel::GeneratedKernel> {
-        return generateAttention(*context.mlirContext(), team, spec);
+        return hasTensorKernel(spec) ? generateTensorAttention(*context.mlirContext(), team, spec)
+                                     : generateAttention(*context.mlirContext(), team, spec);
       });
   Work work{Work::Kind::Attention,
             spec.batch * spec.queryHeads,

@@ -14,6 +14,11 @@ namespace colossal::nvidia {
 /// Name of the entry point until the compiler gives it its symbol, and of the module's attribute that says
 /// how many threads a block has.
 constexpr llvm::StringLiteral entryName = "kernel", threadsName = "colossal.threads";
+/// Name of the module's attribute that says how many blocks are to fit a multiprocessor; without it as many
+/// as make 512 threads.
+constexpr llvm::StringLiteral residentName = "colossal.resident_blocks";
+/// Bytes to which arenas and the storages in them are aligned: what the driver aligns its own allocations to.
+constexpr int64_t storageAlignment = 256;
 
 class BlockTeam final : public kernel::Team {
 public:

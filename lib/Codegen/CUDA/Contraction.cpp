@@ -1,7 +1,8 @@
-// Tiles of 64 x 32, four by four sums to a thread, eight steps of k in shared memory at a time.
+// Tiles of 64 x 32, sixteen sums to a thread; what a few steps of k need is in shared memory at a time.
 #include "Contraction.h"
 
 #include "LibraryContraction.h"
+#include "TensorCores.h"
 #include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,7 +20,7 @@ using kernel::BufferSpec;
 
 namespace {
 
-constexpr int64_t threads = 128, rows = 64, columns = 32, depth = 8, each = 4;
+constexpr int64_t threads = 128, rows = 64, columns = 32, each = 4;
 constexpr int64_t rowThreads = rows / each, columnThreads = columns / each;
 static_assert(rowThreads * columnThreads == threads);
 constexpr unsigned sharedSpace = 3;
@@ -31,17 +32,31 @@ int64_t product(ArrayRef<ContractionDim> dims) {
   return size;
 }
 
+/// Whether tensor cores take the factors: two of one type, whose products are added up in f32.
+bool isOfTensorCores(const ContractionShape &shape) {
+  Type type = shape.aType;
+  return type == shape.bType && shape.accumulate.isF32() &&
+         (type.isF16() || type.isBF16() || (type.isF32() && shape.isRounded));
+}
+
+/// A thread has sixteen sums: of every so-manieth row and column of the block's, or on tensor cores those
+/// that TensorCores says of its warp's sixteen rows and four times eight columns.
 class Generator {
 public:
   Generator(MLIRContext &context, const BlockTeam &team, const ContractionShape &shape)
-      : shape(shape), buffers(describe()), frame(team.open(context, buffers, 0, 0)), b(frame->builder()),
-        loc(frame->loc()), memory(b, loc, team.instructions(), team.indexBits(largest())),
-        m(product(shape.m)), n(product(shape.n)), k(product(shape.k)) {}
+      : shape(shape), onTensorCores(isOfTensorCores(shape)),
+        depth(onTensorCores ? 64 / kernel::elementBytes(shape.aType) : 8), buffers(describe()),
+        frame(team.open(context, buffers, 0, 0)), b(frame->builder()), loc(frame->loc()),
+        memory(b, loc, team.instructions(), team.indexBits(largest())), m(product(shape.m)),
+        n(product(shape.n)), k(product(shape.k)), cores(b, loc, shape.aType),
+        held(!onTensorCores        ? shape.accumulate
+             : shape.aType.isF32() ? shape.aType
+                                   : Type(b.getI16Type())) {}
 
   kernel::GeneratedKernel run() {
     const int64_t across = llvm::divideCeil(n, columns), down = llvm::divideCeil(m, rows);
-    left = sharedArray("left", depth * rows);
-    right = sharedArray("right", depth * columns);
+    left = sharedArray("left", sharedElements(rows));
+    right = sharedArray("right", sharedElements(columns));
     thread = toIndex(frame->member());
     frame->forEachTile([&](Value tile) {
       SmallVector<Value> at = memory.delinearize(toIndex(tile), {product(shape.batch), down, across});
@@ -104,12 +119,22 @@ private:
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module.getBody());
-      global = LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(shape.accumulate, elements),
+      global = LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(held, elements),
                                       /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
                                       /*alignment=*/16, sharedSpace);
     }
     return LLVM::AddressOfOp::create(b, loc, global);
   }
+
+  /// In shared memory an operand lies by steps of k; for tensor cores by rows, each an odd number of 16 bytes
+  /// long, so that neighbouring rows lie in different banks.
+  int64_t pitch() const { return depth + 16 / kernel::elementBytes(shape.aType); }
+  int64_t sharedElements(int64_t extent) const { return extent * (onTensorCores ? pitch() : depth); }
+  Value sharedPlace(Value row, Value step, int64_t extent) {
+    return onTensorCores ? memory.linearize({row, step}, {pitch(), 1})
+                         : memory.linearize({step, row}, {extent, 1});
+  }
+  Value inShared(Value array, Value place) { return memory.address(array, held, place); }
 
   struct Load {
     Value row, step, inRow,
@@ -137,19 +162,22 @@ private:
              int64_t ContractionDim::*stride) {
     Value step = memory.add(firstStep, load.step);
     Value exists = arith::AndIOp::create(b, loc, load.inRow, below(step, k));
-    auto branch = scf::IfOp::create(b, loc, TypeRange{shape.accumulate}, exists, /*withElseRegion=*/true);
+    auto branch = scf::IfOp::create(b, loc, TypeRange{held}, exists, /*withElseRegion=*/true);
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(&branch.getThenRegion().front());
       Value offset = memory.add(load.offset, offsetOf(step, shape.k, stride));
-      Value value = memory.load(memory.address(frame->pointer(buffer), type, offset), type, 1);
-      value = memory.convert(value, shape.accumulate, kernel::isUnsignedElement(type));
+      Value address = memory.address(frame->pointer(buffer), type, offset), value;
+      if (onTensorCores) // as it lies there
+        value = memory.load(address, held, 1);
+      else
+        value = memory.convert(memory.load(address, type, 1), held, kernel::isUnsignedElement(type));
       scf::YieldOp::create(b, loc, value);
       b.setInsertionPointToStart(&branch.getElseRegion().front());
-      scf::YieldOp::create(b, loc, memory.constantLike(shape.accumulate, 0));
+      scf::YieldOp::create(b, loc, memory.constantLike(held, 0));
     }
-    Value place = memory.add(memory.mulConstant(load.step, extent), load.row);
-    LLVM::StoreOp::create(b, loc, branch.getResult(0), memory.address(shared, shape.accumulate, place));
+    LLVM::StoreOp::create(b, loc, branch.getResult(0),
+                          inShared(shared, sharedPlace(load.row, load.step, extent)));
   }
 
   Value multiplyAdd(Value x, Value y, Value sum) {
@@ -158,8 +186,75 @@ private:
     return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, x, y), sum);
   }
 
-  void emitTile(Value batch, Value firstRow, Value firstColumn) {
+  /// The sums with what shared memory holds.
+  SmallVector<Value> multiplyBlock(ValueRange sums) {
+    SmallVector<Value> next(sums);
     auto [row, column] = memory.divRem(thread, columnThreads);
+    for (int64_t step = 0; step < depth; ++step) {
+      auto read = [&](Value shared, Value first, int64_t at) -> Value {
+        return LLVM::LoadOp::create(b, loc, held, inShared(shared, memory.addConstant(first, at)));
+      };
+      SmallVector<Value> x, y;
+      for (int64_t i = 0; i < each; ++i) {
+        x.push_back(read(left, row, step * rows + i * rowThreads));
+        y.push_back(read(right, column, step * columns + i * columnThreads));
+      }
+      for (int64_t i = 0; i < each; ++i)
+        for (int64_t j = 0; j < each; ++j)
+          next[i * each + j] = multiplyAdd(x[i], y[j], next[i * each + j]);
+    }
+    return next;
+  }
+
+  SmallVector<Value> multiplyOnTensorCores(ValueRange sums) {
+    SmallVector<Value> next(sums);
+    const int64_t line = 16 / kernel::elementBytes(shape.aType);
+    auto [warp, lane] = memory.divRem(thread, TensorCores::lanes);
+    auto [matrix, matrixRow] = memory.divRem(lane, 8);
+    auto [upper, odd] = memory.divRem(matrix, 2);
+    auto load = [&](Value array, Value row, Value part, int64_t step) {
+      Value column = memory.addConstant(memory.mulConstant(part, line), step);
+      SmallVector<Value, 4> words =
+          cores.loadMatrices(inShared(array, memory.linearize({row, column}, {pitch(), 1})), 4, false);
+      for (Value &word : words)
+        word = cores.toOperand(word);
+      return words;
+    };
+    for (int64_t step = 0; step < depth; step += cores.depth()) {
+      // Of A the rows change with the matrix first, of B the steps.
+      Value row = memory.add(memory.mulConstant(warp, TensorCores::rows),
+                             memory.add(memory.mulConstant(odd, 8), matrixRow));
+      SmallVector<Value, 4> a = load(left, row, upper, step);
+      for (int64_t block = 0; block < each; block += 2) {
+        Value column =
+            memory.addConstant(memory.add(memory.mulConstant(upper, TensorCores::columns), matrixRow),
+                               block * TensorCores::columns);
+        SmallVector<Value, 4> words = load(right, column, odd, step);
+        for (int64_t i = 0; i < 2; ++i) {
+          auto own = MutableArrayRef<Value>(next).slice((block + i) * each, each);
+          llvm::copy(cores.multiply(a, ArrayRef<Value>(words).slice(2 * i, 2), own), own.begin());
+        }
+      }
+    }
+    return next;
+  }
+
+  /// Of the block's tile, where the sum lies.
+  std::pair<Value, Value> placeOf(int64_t sum) {
+    if (!onTensorCores) {
+      auto [row, column] = memory.divRem(thread, columnThreads);
+      return {memory.addConstant(row, sum / each * rowThreads),
+              memory.addConstant(column, sum % each * columnThreads)};
+    }
+    auto [warp, lane] = memory.divRem(thread, TensorCores::lanes);
+    auto [group, place] = memory.divRem(lane, 4);
+    const int64_t block = sum / each, value = sum % each;
+    return {
+        memory.addConstant(memory.add(memory.mulConstant(warp, TensorCores::rows), group), 8 * (value / 2)),
+        memory.addConstant(memory.mulConstant(place, 2), block * TensorCores::columns + value % 2)};
+  }
+
+  void emitTile(Value batch, Value firstRow, Value firstColumn) {
     Value baseA = offsetOf(batch, shape.batch, &ContractionDim::a),
           baseB = offsetOf(batch, shape.batch, &ContractionDim::b),
           baseC = offsetOf(batch, shape.batch, &ContractionDim::c);
@@ -182,47 +277,36 @@ private:
       for (const Load &load : c)
         fetch(load, loop.getInductionVar(), right, columns, 1, shape.bType, &ContractionDim::b);
       NVVM::Barrier0Op::create(b, loc);
-      SmallVector<Value> next(loop.getRegionIterArgs());
-      for (int64_t step = 0; step < depth; ++step) {
-        auto read = [&](Value shared, Value first, int64_t at) -> Value {
-          Value place = memory.addConstant(first, at);
-          return LLVM::LoadOp::create(b, loc, shape.accumulate,
-                                      memory.address(shared, shape.accumulate, place));
-        };
-        SmallVector<Value> x, y;
-        for (int64_t i = 0; i < each; ++i) {
-          x.push_back(read(left, row, step * rows + i * rowThreads));
-          y.push_back(read(right, column, step * columns + i * columnThreads));
-        }
-        for (int64_t i = 0; i < each; ++i)
-          for (int64_t j = 0; j < each; ++j)
-            next[i * each + j] = multiplyAdd(x[i], y[j], next[i * each + j]);
-      }
+      SmallVector<Value> next = onTensorCores ? multiplyOnTensorCores(loop.getRegionIterArgs())
+                                              : multiplyBlock(loop.getRegionIterArgs());
       NVVM::Barrier0Op::create(b, loc);
       scf::YieldOp::create(b, loc, next);
     }
-    for (int64_t i = 0; i < each; ++i)
-      for (int64_t j = 0; j < each; ++j) {
-        Value atRow = memory.add(firstRow, memory.addConstant(row, i * rowThreads)),
-              atColumn = memory.add(firstColumn, memory.addConstant(column, j * columnThreads));
-        Value exists = arith::AndIOp::create(b, loc, below(atRow, m), below(atColumn, n));
-        auto branch = scf::IfOp::create(b, loc, exists);
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(&branch.getThenRegion().front());
-        Value offset = memory.add(baseC, memory.add(offsetOf(atRow, shape.m, &ContractionDim::c),
-                                                    offsetOf(atColumn, shape.n, &ContractionDim::c)));
-        Value value = memory.convert(loop.getResult(i * each + j), shape.cType);
-        memory.store(value, memory.address(frame->pointer(2), shape.cType, offset));
-      }
+    for (auto [number, sum] : llvm::enumerate(loop.getResults())) {
+      auto [row, column] = placeOf(int64_t(number));
+      Value atRow = memory.add(firstRow, row), atColumn = memory.add(firstColumn, column);
+      Value exists = arith::AndIOp::create(b, loc, below(atRow, m), below(atColumn, n));
+      auto branch = scf::IfOp::create(b, loc, exists);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(&branch.getThenRegion().front());
+      Value offset = memory.add(baseC, memory.add(offsetOf(atRow, shape.m, &ContractionDim::c),
+                                                  offsetOf(atColumn, shape.n, &ContractionDim::c)));
+      Value value = memory.convert(sum, shape.cType);
+      memory.store(value, memory.address(frame->pointer(2), shape.cType, offset));
+    }
   }
 
   const ContractionShape &shape;
+  const bool onTensorCores;
+  const int64_t depth; ///< of a block's step along k
   SmallVector<BufferSpec> buffers;
   std::unique_ptr<kernel::Frame> frame;
   OpBuilder &b;
   Location loc;
   kernel::VectorMemory memory;
   const int64_t m, n, k;
+  TensorCores cores;
+  Type held; ///< of elements in shared memory
   Value left, right, thread;
 };
 
@@ -258,6 +342,7 @@ ContractionShape shapeOfOp(ContractOp op, ArrayRef<int64_t> a, ArrayRef<int64_t>
   shape.bType = elementTypeOf(op.getRhs());
   shape.cType = elementTypeOf(op.getResult());
   shape.accumulate = accumulateTypeOf(shape.aType, shape.cType);
+  shape.isRounded = roundsToTf32(op);
   for (auto &[name, label] : labels)
     if (label.dim.size != 1)
       (!label.inC               ? shape.k

@@ -18,11 +18,12 @@ struct ContractionDim {
 struct ContractionShape {
   mlir::Type aType, bType, cType; ///< f32 f64 f16 bf16, (u)i8..(u)i64
   mlir::Type accumulate;          ///< f32 (f32, f16, bf16), f64, i32 or i64
+  bool isRounded = false;         ///< f32 may be multiplied as tf32
   llvm::SmallVector<ContractionDim> batch, m, n, k;
 };
 
 /// Buffers: A, B, C. A block holds parts of A and B in shared memory and sums in registers; the order of a
-/// sum is that of k. `team` has 128 threads.
+/// sum is that of k. Factors of 16 bits, and of tf32, are multiplied by tensor cores. `team` has 128 threads.
 kernel::GeneratedKernel generateContraction(mlir::MLIRContext &context, const BlockTeam &team,
                                             const ContractionShape &shape);
 

@@ -3,6 +3,7 @@
 #include "Convolution.h"
 
 #include "Contraction.h"
+#include "TensorCores.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -129,6 +130,7 @@ LogicalResult nvidia::lowerConvolution(const BlockTeam &team, LoweringContext &c
   ArrayRef<int64_t> result = shapeOf(op.getResult()), weight = shapeOf(op.getWeight());
   ContractionShape shape;
   shape.aType = shape.bType = shape.cType = elementTypeOf(op.getResult());
+  shape.isRounded = roundsToTf32(op);
   shape.accumulate = shape.cType.isF64() ? shape.cType : Float32Type::get(context.mlirContext());
   auto add = [](SmallVector<ContractionDim> &dims, ContractionDim dim) {
     if (dim.size != 1)

@@ -27,8 +27,7 @@ public:
   codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
   bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const override;
   unsigned maxGroupSize() const override { return 48; }
-  /// What the driver aligns its own allocations to.
-  int64_t alignment() const override { return 256; }
+  int64_t alignment() const override { return storageAlignment; }
   std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override {
     return std::make_unique<codegen::MemoryOrders>();
   }

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "LibraryContraction.h"
 
-#include "colossal/Precision/Precision.h"
+#include "TensorCores.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -238,10 +239,7 @@ void LibraryCalls::chooseBatch() {
 StringRef getComputeType(Operation *op, Type element) {
   if (element.isF64())
     return "f64";
-  bool isRounded = false;
-  for (auto module = op->getParentOfType<ModuleOp>(); module; module = module->getParentOfType<ModuleOp>())
-    isRounded |= module->hasAttr(precision::kTf32AttrName);
-  return element.isF32() && isRounded ? "tf32" : "f32";
+  return element.isF32() && nvidia::roundsToTf32(op) ? "tf32" : "f32";
 }
 
 Operation *makeContraction(OpBuilder &b, Location loc, ArrayRef<plan::BufferAttr> buffers, Type element,

@@ -177,6 +177,8 @@ llvm::Expected<std::string> nvidia::compileKernel(ModuleOp module, const Chip &c
                                    (diagnostics.empty() ? "" : ": " + diagnostics));
   };
   const int64_t threads = module->getAttrOfType<IntegerAttr>(threadsName).getInt();
+  auto stated = module->getAttrOfType<IntegerAttr>(residentName);
+  const int64_t resident = stated ? stated.getInt() : std::max<int64_t>(1, residentThreads / threads);
   if (failed(lowerToLLVMDialect(module)))
     return failure("lowering to the LLVM dialect failed");
   std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(chip);
@@ -204,7 +206,7 @@ llvm::Expected<std::string> nvidia::compileKernel(ModuleOp module, const Chip &c
   entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
   entry->addFnAttr("nvvm.maxntid", std::to_string(threads));
   if (threads > 1)
-    entry->addFnAttr("nvvm.minctasm", std::to_string(std::max<int64_t>(1, residentThreads / threads)));
+    entry->addFnAttr("nvvm.minctasm", std::to_string(resident));
   for (llvm::Function &function : *translated)
     if (!function.isDeclaration() && &function != entry) {
       function.removeFnAttr(llvm::Attribute::NoInline);
