@@ -1,7 +1,11 @@
 //===- LoopLowering.cpp - groups without a routine to kernels of loops ------===//
 #include "FunctionState.h"
 
+#include "colossal/Codegen/Kernel/Alignment.h"
+#include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace colossal;
@@ -104,6 +108,20 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
                             })});
   }
   KernelKey key(KernelKey::Kind::Loops);
+  // What a thread of several may read at once depends on it.
+  if (target().team().members() > 1) {
+    auto alignmentOf = [&](const View &view, RankedTensorType type) {
+      const int64_t bytes = kernel::elementBytes(type.getElementType());
+      const int64_t alignment =
+          std::gcd(std::gcd(target().alignment(), view.offset * bytes), view.turn * bytes);
+      key.add(alignment);
+      return alignment;
+    };
+    for (auto [i, view] : llvm::enumerate(extracted->inputs))
+      kernel::setArgumentAlignment(spec.function, i, alignmentOf(view, extracted->types[i]));
+    for (auto [i, view] : llvm::enumerate(places))
+      kernel::setResultAlignment(spec.function, i, alignmentOf(view, tensorOf(outputs[i])));
+  }
   key.add(extracted->function);
   for (const auto *buffers : {&spec.inputs, &spec.outputs})
     for (const kernel::FusedBuffer &buffer : *buffers)

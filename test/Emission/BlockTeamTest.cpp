@@ -39,6 +39,7 @@ protected:
     const nvidia::Chip chip = llvm::cantFail(nvidia::Chip::create(GetParam().chip));
     nvidia::BlockTeam team(GetParam().threads);
     TeamCase tried(context, text);
+    tried.align(alignment);
     ASSERT_TRUE(tried.op);
     auto attention = dyn_cast<AttentionOp>(tried.op);
     auto product = dyn_cast<ContractOp>(tried.op);
@@ -150,6 +151,7 @@ protected:
   }
 
   MLIRContext context;
+  int64_t alignment = 0; ///< of tensors, as generators know it
   std::string lastText;
 };
 
@@ -188,6 +190,36 @@ TEST_P(BlockTeams, CombineRows) {
 TEST_P(BlockTeams, ComputeRowsSideBySide) {
   check("(%0: tensor<5x70xf32>) | colossal.reduce max %0 over [0] : tensor<5x70xf32> -> tensor<70xf32>");
   check("(%0: tensor<5x70xf32>) | colossal.softmax %0 {axis = 0 : i64} : tensor<5x70xf32>");
+}
+
+// A row is read once, 16 bytes at a time; what loops over it come back to is in registers.
+TEST_P(BlockTeams, HoldRows) {
+  if (GetParam().threads == 32)
+    GTEST_SKIP() << "a warp has no room for these rows";
+  alignment = 256;
+  check("(%0: tensor<5x2048xf32>) | colossal.softmax %0 {axis = 1 : i64} : tensor<5x2048xf32>");
+  const int vectors = int(2048 / (4 * GetParam().threads));
+  EXPECT_EQ(count("ld.global"), std::pair(vectors, vectors)) << lastText;
+  EXPECT_EQ(count("st.global"), std::pair(vectors, vectors)) << lastText;
+  check("(%0: tensor<5x2048xbf16>) | colossal.softmax %0 {axis = 1 : i64} : tensor<5x2048xbf16>", 1e-2);
+  EXPECT_EQ(count("ld.global"), std::pair(vectors / 2, vectors / 2)) << lastText;
+  // With 128 threads, of the last vectors some members have none; scale and bias are read beside the row.
+  check("(%0: tensor<3x768xf32>, %1: tensor<768xf32>, %2: tensor<768xf32>) | colossal.normalize layer(%0, "
+        "scale %1, "
+        "bias %2) {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<3x768xf32>, tensor<768xf32>, "
+        "tensor<768xf32>) -> "
+        "tensor<3x768xf32>");
+  if (GetParam().threads == 128) {
+    EXPECT_EQ(count("ld.global").first, count("ld.global").second) << lastText;
+  }
+  check("(%0: tensor<4x1024xf32>, %1: tensor<1024xf32>) | colossal.elementwise add(%0, %1) : "
+        "(tensor<4x1024xf32>, "
+        "tensor<1024xf32>) -> tensor<4x1024xf32>");
+  EXPECT_EQ(count("ld.global").first, count("ld.global").second) << lastText;
+  // A row of which each access may begin anywhere.
+  alignment = 4;
+  check("(%0: tensor<5x512xf32>) | colossal.softmax %0 {axis = 1 : i64} : tensor<5x512xf32>");
+  EXPECT_EQ(count("ld.global"), std::pair(int(512 / GetParam().threads), 0)) << lastText;
 }
 
 TEST_P(BlockTeams, Attend) {

@@ -5,6 +5,7 @@
 #include "Elements.h"
 
 #include "colossal/Codegen/ElementFolder.h"
+#include "colossal/Codegen/Kernel/Alignment.h"
 #include "colossal/Codegen/Kernel/FusedKernel.h"
 #include "colossal/Codegen/Kernel/TileKernel.h"
 #include "colossal/Codegen/Kernel/VectorMemory.h"
@@ -54,6 +55,9 @@ public:
     }
   }
 
+  /// That its tensors lie at multiples of `bytes` is known.
+  void align(int64_t bytes) { alignment = bytes; }
+
   /// Whether a tile is one member's.
   bool walksTiles() const { return mlir::isa<TileEmissionOpInterface>(op); }
 
@@ -63,6 +67,10 @@ public:
     mlir::func::FuncOp function = spec.function;
     op->getBlock()->getTerminator()->setOperands(op->getResults());
     function.setType(mlir::FunctionType::get(&context, function.getArgumentTypes(), op->getResultTypes()));
+    for (unsigned i = 0; alignment && i < function.getNumArguments(); ++i)
+      kernel::setArgumentAlignment(function, i, alignment);
+    for (unsigned i = 0; alignment && i < op->getNumResults(); ++i)
+      kernel::setResultAlignment(function, i, alignment);
     return kernel::generateFused(context, team, spec);
   }
 
@@ -90,6 +98,7 @@ public:
 private:
   mlir::MLIRContext &context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  int64_t alignment = 0;
   llvm::SmallVector<mlir::Attribute> values;
   kernel::FusedSpec spec;
   llvm::SmallVector<llvm::SmallVector<int64_t>> strides;

@@ -28,7 +28,13 @@ public:
   const kernel::Instructions &instructions() const override { return own; }
   int64_t members() const override { return threads; }
   Tail tail() const override { return Tail::Scalar; }
-  unsigned lanes(int64_t) const override { return 1; }
+  /// What a thread reads at once, where generators find it aligned: as many as leave no thread without work.
+  unsigned lanes(int64_t extent) const override {
+    unsigned lanes = 1;
+    while (lanes < maxLanes && extent % (2 * lanes) == 0 && extent / (2 * lanes) >= threads)
+      lanes *= 2;
+    return lanes;
+  }
   unsigned indexBits(int64_t largest) const override { return largest < INT32_MAX ? 32 : 64; }
   /// A few elements for each thread: many blocks keep a GPU busy.
   int64_t tileElements() const override { return 512; }
@@ -38,6 +44,7 @@ public:
                                       unsigned params, int64_t scratchBytes) const override;
 
 private:
+  static constexpr unsigned maxLanes = 8; // of 16 bits in 16 bytes
   const kernel::Instructions own{/*fma=*/true, /*halfConversions=*/true, /*bfloatConversion=*/true};
   const int64_t threads;
   std::unique_ptr<BlockTeam> single;

@@ -13,6 +13,7 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -80,6 +81,7 @@ LogicalResult lowerToLLVMDialect(ModuleOp module) {
   pm.addNestedPass<func::FuncOp>(createLoopInvariantCodeMotionPass());
   pm.addPass(std::make_unique<CallLibdevice>());
   pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createArithToLLVMConversionPass());
   ConvertFuncToLLVMPassOptions functions;
@@ -147,12 +149,13 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, graph, modules);
   llvm::ModulePassManager passes;
   // What libdevice asks about the compiler is answered first; its functions are put in place of their calls.
-  // That arguments are only read makes loads of them cached ones.
+  // That arguments are only read makes loads of them cached ones, and how they are aligned, accesses wide
+  // ones.
   llvm::cantFail(builder.parsePassPipeline(
       passes, "nvvm-reflect,always-inline,globaldce,"
               "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
               "loop-mssa(loop-rotate,licm),loop(indvars),early-cse<memssa>,"
-              "instcombine<no-verify-fixpoint>,simplifycfg),cgscc(function-attrs)"));
+              "instcombine<no-verify-fixpoint>,simplifycfg,infer-alignment),cgscc(function-attrs)"));
   passes.run(module, modules);
 }
 

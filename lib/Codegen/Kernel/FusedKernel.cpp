@@ -7,6 +7,8 @@
 #include "colossal/Codegen/Kernel/FusedKernel.h"
 #include "RowProgram.h"
 
+#include "colossal/Codegen/Kernel/Alignment.h"
+
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -14,11 +16,16 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::kernel;
 
 namespace {
+/// The widest access of a thread of a team, in bytes, and the words of 32 bits that it may hold of a row.
+constexpr int64_t widestAccess = 16, heldWords = 64;
+
 class FusedGenerator {
 public:
   FusedGenerator(MLIRContext &context, const Team &team, const FusedSpec &spec)
@@ -29,11 +36,14 @@ public:
 private:
   std::string analyze();
   void chooseLane();
+  unsigned commonWidth();
+  bool fitsRegisters();
   void planScratch();
   void cutTiles();
   SmallVector<BufferSpec> describeBuffers(unsigned &params);
   int64_t largestIndex(ArrayRef<BufferSpec> buffers);
   void bindArguments(LoopEmitter &e);
+  void stateAlignment(unsigned buffer, int64_t bytes);
   void startRows(LoopEmitter &e);
   void emitTile(LoopEmitter &e, Value tile);
   void emitLoops(LoopEmitter &e, SmallVector<Lane> &index, unsigned depth);
@@ -140,10 +150,66 @@ void FusedGenerator::chooseLane() {
       order.push_back(d);
   llvm::stable_sort(order, [&](unsigned a, unsigned b) { return strides[a] > strides[b]; });
   if (lane >= 0) {
-    width = team.lanes(shape[lane]);
+    width = team.members() > 1 ? commonWidth() : team.lanes(shape[lane]);
     if (!(space && space->reduced[lane]))
       order.push_back(lane);
   }
+}
+
+/// Elements that each member of a team of several takes at once: what all buffers of the kernel can be read
+/// and written by in one access. All tensors are read at the group's own index, and vectors run along their
+/// last dimension.
+unsigned FusedGenerator::commonWidth() {
+  const int64_t last = int64_t(shape.size()) - 1, extent = shape[lane];
+  if (lane != last || (space && !space->reduced[lane]))
+    return 1;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto kernel = dyn_cast<KernelOpInterface>(&op);
+    if (!op.hasTrait<OpTrait::ConstantLike>() && !(kernel && kernel.readsAtOwnIndex()))
+      return 1;
+  }
+  int64_t width = team.lanes(extent);
+  auto consider = [&](Value tensor, const FusedBuffer &buffer, int64_t alignment) {
+    ArrayRef<int64_t> sizes = shapeOf(tensor);
+    if (sizes.empty() || sizes.back() != extent)
+      return; // one element for the whole vector
+    const int64_t bytes = elementBytes(elementTypeOf(tensor));
+    int64_t common = std::gcd(widestAccess, alignment);
+    for (auto [size, stride] : llvm::zip_equal(sizes.drop_back(), ArrayRef(buffer.strides).drop_back()))
+      if (size != 1)
+        common = std::gcd(common, stride * bytes);
+    while (width > 1 && (buffer.strides.back() != 1 || common % (width * bytes) != 0))
+      width /= 2;
+  };
+  unsigned next = 0;
+  for (BlockArgument argument : function.getArguments())
+    if (isa<RankedTensorType>(argument.getType()))
+      consider(argument, spec.inputs[next++], getArgumentAlignment(function, argument.getArgNumber()));
+  for (auto [i, output] : llvm::enumerate(results()))
+    consider(output, spec.outputs[i], getResultAlignment(function, i));
+  return static_cast<unsigned>(width);
+}
+
+/// Whether the members of a team can hold what the loops over a row read more than once.
+bool FusedGenerator::fitsRegisters() {
+  if (team.members() == 1 || !space || lane < 0 || !space->reduced[lane])
+    return false;
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (space->reduced[d] && (int)d != lane && shape[d] != 1)
+      return false;
+  llvm::SmallSetVector<Value, 4> held;
+  for (Operation *op : rowOps) {
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && isFull(operand))
+        held.insert(operand);
+    if (cast<RowEmissionOpInterface>(op).keepsElements())
+      held.insert(op->getResult(0));
+  }
+  const int64_t each = llvm::divideCeil(shape[lane], width * team.members()) * width;
+  int64_t words = 0;
+  for (Value tensor : held)
+    words += each * llvm::divideCeil(elementBytes(computeType(elementTypeOf(tensor))), 4);
+  return words <= heldWords;
 }
 
 int64_t FusedGenerator::cost(Value value, llvm::SmallPtrSetImpl<Operation *> &seen) {
@@ -160,7 +226,7 @@ int64_t FusedGenerator::cost(Value value, llvm::SmallPtrSetImpl<Operation *> &se
 }
 
 void FusedGenerator::planScratch() {
-  if (!space || lane < 0 || !space->reduced[lane])
+  if (!space || lane < 0 || !space->reduced[lane] || fitsRegisters())
     return;
   int64_t row = 1;
   for (unsigned d = 0; d < shape.size(); ++d)
@@ -408,7 +474,7 @@ void FusedGenerator::bindArguments(LoopEmitter &e) {
   for (BlockArgument argument : function.getArguments()) {
     if (isa<RankedTensorType>(argument.getType())) {
       e.bindMemory(argument, {frame->pointer(buffer), elementTypeOf(argument), spec.inputs[buffer].strides});
-      ++buffer;
+      stateAlignment(buffer++, getArgumentAlignment(function, argument.getArgNumber()));
     } else {
       e.bindScalar(argument, frame->param(param++));
     }
@@ -416,13 +482,27 @@ void FusedGenerator::bindArguments(LoopEmitter &e) {
   for (Operation &op : function.getBody().front())
     if (auto start = op.getAttrOfType<IntegerAttr>("start_argument"))
       e.bindScalar(op.getResult(0), frame->param(start.getInt()));
-  for (auto [output, place] : llvm::zip(results(), spec.outputs))
-    outputViews.push_back({frame->pointer(buffer++), elementTypeOf(output), place.strides});
+  for (auto [i, output] : llvm::enumerate(results())) {
+    outputViews.push_back({frame->pointer(buffer), elementTypeOf(output), spec.outputs[i].strides});
+    stateAlignment(buffer++, getResultAlignment(function, i));
+  }
+}
+
+/// Where buffers are arguments of the kernel, LLVM finds from there how single accesses are aligned.
+void FusedGenerator::stateAlignment(unsigned buffer, int64_t bytes) {
+  auto argument = dyn_cast<BlockArgument>(frame->pointer(buffer));
+  auto entry = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  if (entry && bytes > 1)
+    entry.setArgAttr(argument.getArgNumber(), "llvm.align",
+                     Builder(&context).getI64IntegerAttr(std::min(bytes, widestAccess)));
 }
 
 void FusedGenerator::startRows(LoopEmitter &e) {
   // Without a dimension of more than one element the last one stands for the lane.
-  rows = std::make_unique<RowProgram>(e, team, *frame, *space, lane >= 0 ? lane : shape.size() - 1);
+  rows = std::make_unique<RowProgram>(e, team, *frame, *space, lane >= 0 ? lane : shape.size() - 1,
+                                      fitsRegisters());
+  if (fitsRegisters())
+    return;
   for (Operation *op : rowOps) {
     Value input = op->getOperand(0);
     for (auto [i, output] : llvm::enumerate(results()))

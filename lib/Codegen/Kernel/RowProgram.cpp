@@ -10,12 +10,25 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::kernel;
 
-RowProgram::RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane)
-    : e(emitter), team(team), frame(frame), space(std::move(space)), lane(lane) {}
+RowProgram::RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane,
+                       bool held)
+    : e(emitter), team(team), frame(frame), space(std::move(space)), lane(lane), held(held) {}
 
 void RowProgram::beginRow(ArrayRef<Lane> index) {
   row.assign(index.begin(), index.end());
   current.clear();
+  places.clear();
+  heldValues.clear();
+  const int64_t width = e.lanes(), span = width * team.members(), extent = space.shape[lane];
+  for (int64_t first = 0; held && first < extent; first += span) {
+    VectorMemory &m = e.vectorMemory();
+    Value at = ofMember(m.constant(first)), isOwn;
+    if (first + span > extent) {
+      isOwn = arith::CmpIOp::create(e.builder(), e.loc(), arith::CmpIPredicate::slt, at, m.constant(extent));
+      at = m.minConstant(at, extent - width);
+    }
+    places.push_back({Lane{at, width == 1 ? 0 : 1, {}, width}, isOwn});
+  }
   for (auto &entry : rooms) {
     entry.second.full = false;
     Value tensor = entry.first;
@@ -79,6 +92,35 @@ SmallVector<Lane> RowProgram::rowIndex(ArrayRef<int64_t> resultShape) const {
 // Loops
 //===----------------------------------------------------------------------===//
 
+/// The vectors of a held row in turn. What nothing is carried through only stores, which members do with
+/// their own.
+SmallVector<Value>
+RowProgram::walkHeld(SmallVector<Value> carried,
+                     llvm::function_ref<SmallVector<Value>(int64_t, ArrayRef<Lane>, ValueRange)> step) {
+  SmallVector<Lane> index(row);
+  for (unsigned d = 0; d < space.shape.size(); ++d)
+    if (space.reduced[d])
+      index[d] = e.constant(0);
+  for (auto [number, place] : llvm::enumerate(places)) {
+    index[lane] = place.first;
+    current = index;
+    if (!place.second || !carried.empty()) {
+      exists = place.second;
+      carried = step(int64_t(number), index, carried);
+      exists = nullptr;
+      continue;
+    }
+    auto branch = scf::IfOp::create(e.builder(), e.loc(), place.second);
+    OpBuilder::InsertionGuard guard(e.builder());
+    e.builder().setInsertionPointToStart(&branch.getThenRegion().front());
+    e.enterRegion();
+    step(int64_t(number), index, carried);
+    e.leaveRegion();
+  }
+  current.clear();
+  return carried;
+}
+
 SmallVector<Value>
 RowProgram::loop(unsigned ways, ArrayRef<Value> init,
                  llvm::function_ref<SmallVector<Value>(unsigned, ArrayRef<Lane>, ValueRange)> body) {
@@ -88,6 +130,13 @@ RowProgram::loop(unsigned ways, ArrayRef<Value> init,
     if (space.reduced[d] && d != lane)
       outer.push_back(d);
   unsigned perWay = ways ? init.size() / ways : 0;
+  if (held)
+    return walkHeld(SmallVector<Value>(init), [&](int64_t number, ArrayRef<Lane> at, ValueRange all) {
+      const unsigned way = ways ? number % ways : 0;
+      SmallVector<Value> next(all), mine = body(way, at, all.slice(way * perWay, perWay));
+      llvm::copy(mine, next.begin() + way * perWay);
+      return next;
+    });
   SmallVector<Lane> index(row);
   auto step = [&](unsigned way, ValueRange all) {
     SmallVector<Value> next(all);
@@ -255,6 +304,11 @@ Element RowProgram::fold(ReduceKind kind, Type type, Term term) {
   SmallVector<Value> results =
       loop(ways, SmallVector<Value>(ways, identity), [&](unsigned, ArrayRef<Lane> index, ValueRange acc) {
         Element x = reduceTerm(kind, term(index));
+        if (exists)
+          x = {e,
+               arith::SelectOp::create(e.builder(), e.loc(), exists, vectors ? e.widen(x.get()) : x.get(),
+                                       identity),
+               type};
         if (along && e.mask()) {
           Value masked = e.widen(x.get());
           masked = arith::SelectOp::create(e.builder(), e.loc(), e.mask(), masked, e.widen(identity));
@@ -315,10 +369,20 @@ void RowProgram::failElsewhere(Value result) {
 }
 
 void RowProgram::keep(Element element, Value result, ArrayRef<Lane> index) {
+  if (held) {
+    heldValues[{result.getAsOpaquePointer(), index[lane].base.getAsOpaquePointer()}] = element.get();
+    return;
+  }
   e.store(element.get(), rooms.find(result)->second.view, index);
 }
 
 std::optional<Element> RowProgram::kept(Value result, ArrayRef<Lane> index) {
+  if (held) {
+    auto value = heldValues.find({result.getAsOpaquePointer(), index[lane].base.getAsOpaquePointer()});
+    if (value == heldValues.end() || !isHere(index, true))
+      return std::nullopt;
+    return Element(e, value->second, computeType(elementTypeOf(result)));
+  }
   auto room = rooms.find(result);
   if (room == rooms.end() || !isHere(index, true))
     return std::nullopt;

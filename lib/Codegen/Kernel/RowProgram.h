@@ -4,6 +4,10 @@
 // normalizations need, and binds code to their results so that what is pulled afterwards reads registers.
 // Vectors along the row are dealt out to the members of the team, whose partial statistics are combined.
 //
+// Held in registers, a row has no loops: each member meets its few vectors one after the other, in one
+// region, so that what is asked for again is there already. Where the row ends before the last member's
+// vector, that member computes with the row's last one, counts it in nothing, and stores nothing.
+//
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_CODEGEN_KERNEL_ROWPROGRAM_H
 #define COLOSSAL_CODEGEN_KERNEL_ROWPROGRAM_H
@@ -16,7 +20,8 @@ namespace colossal::kernel {
 class RowProgram final : public RowEmitter {
 public:
   /// `lane` is the dimension of `space` along which vectors run.
-  RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane);
+  /// `held`: the row stays in registers; vectors divide it, and its other dimensions have one element.
+  RowProgram(LoopEmitter &emitter, const Team &team, Frame &frame, RowSpace space, unsigned lane, bool held);
 
   bool alongRow() const { return space.reduced[lane]; }
   /// Opens a row: indices of the kept dimensions (others unset).
@@ -36,7 +41,7 @@ public:
   Element expNonPositive(Element x) override;
   void bindStatistic(mlir::Value result, Element value) override;
   void bindElements(mlir::Value result, Code code) override;
-  bool hasRoom(mlir::Value result) const override { return rooms.contains(result); }
+  bool hasRoom(mlir::Value result) const override { return held || rooms.contains(result); }
   void keep(Element element, mlir::Value result, llvm::ArrayRef<Lane> index) override;
   std::optional<Element> kept(mlir::Value result, llvm::ArrayRef<Lane> index) override;
 
@@ -46,6 +51,11 @@ private:
       unsigned ways, llvm::ArrayRef<mlir::Value> init,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(unsigned way, llvm::ArrayRef<Lane>, mlir::ValueRange)>
           body);
+  llvm::SmallVector<mlir::Value>
+  walkHeld(llvm::SmallVector<mlir::Value> carried,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(int64_t number, llvm::ArrayRef<Lane>,
+                                                             mlir::ValueRange)>
+               step);
   Element horizontal(ReduceKind kind, Element vector);
   /// `base` moved to the vector of this member, where vectors of all members lie next to each other.
   mlir::Value ofMember(mlir::Value base);
@@ -62,8 +72,13 @@ private:
   Frame &frame;
   RowSpace space;
   unsigned lane;
-  llvm::SmallVector<Lane> row;     // kept dimensions' indices
-  llvm::SmallVector<Lane> current; // the element that a loop is at
+  const bool held;
+  /// Of a held row: the vectors of a member, and whether they are its own; null: they always are.
+  llvm::SmallVector<std::pair<Lane, mlir::Value>> places;
+  mlir::Value exists; ///< of the vector that is computed with; null: it does
+  std::map<std::pair<void *, void *>, mlir::Value> heldValues; ///< by tensor and place
+  llvm::SmallVector<Lane> row;                                 // kept dimensions' indices
+  llvm::SmallVector<Lane> current;                             // the element that a loop is at
   llvm::DenseMap<mlir::Value, Room> rooms;
   llvm::SmallVector<mlir::Value> filling;
 };
