@@ -175,20 +175,25 @@ static uint64_t hashNode(const onnx::NodeProto &node, uint64_t scope) {
   return hash;
 }
 
+uint64_t Importer::getStream() const {
+  return hashNode(*stream.node, stream.scope);
+}
+
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
 
 FailureOr<Value> Importer::lookup(Scope &scope, StringRef name) {
+  const llvm::CachedHashStringRef key(name);
   for (Scope *at = &scope; at; at = const_cast<Scope *>(at->parent)) {
-    auto value = at->values.find(name);
+    auto value = at->values.find(key);
     if (value != at->values.end())
       return value->second;
-    auto initializer = at->initializers.find(name);
+    auto initializer = at->initializers.find(key);
     if (initializer != at->initializers.end()) {
       auto made = importTensor(*initializer->second, name, true);
       if (succeeded(made))
-        at->values[name] = *made;
+        at->values[key] = *made;
       return made;
     }
   }
@@ -244,7 +249,7 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
         return node.error() << "input " << i << " ('" << proto.input(i)
                             << "') is a sequence, and not a tensor";
   auto outer = stream;
-  stream = {hashNode(proto, scope.stream), 0};
+  stream = {&proto, scope.stream, 0};
   LogicalResult result = row->function(node);
   stream = outer;
   if (failed(result))
@@ -261,7 +266,7 @@ LogicalResult Importer::importNode(const onnx::NodeProto &proto, Scope &scope) {
       continue;
     if (!node.outputs[i])
       return node.error() << "output " << i << " ('" << name << "') is not supported";
-    if (!scope.values.try_emplace(name, node.outputs[i]).second)
+    if (!scope.values.try_emplace(llvm::CachedHashStringRef(name), node.outputs[i]).second)
       return node.error() << "its output '" << name << "' is given a second time";
   }
   return success();
@@ -323,7 +328,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
     if (!*value)
       return emitError(loc) << "node '" << getNodeName(call) << "' reads '" << call.input(i)
                             << "', which no input, initializer or node that does not depend on it gives";
-    inner.values[callee.input(i)] = *value;
+    inner.values[llvm::CachedHashStringRef(callee.input(i))] = *value;
   }
   google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes = inlined.emplace_back();
   for (const auto &body : callee.node()) {
@@ -349,7 +354,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
     if (!*value)
       return emitError(loc) << "function '" << callee.name() << "' does not give its output '"
                             << callee.output(i) << "'";
-    if (!scope.values.try_emplace(call.output(i), *value).second)
+    if (!scope.values.try_emplace(llvm::CachedHashStringRef(call.output(i)), *value).second)
       return emitError(loc) << "node '" << getNodeName(call) << "': its output '" << call.output(i)
                             << "' is given a second time";
   }
@@ -364,11 +369,11 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
   Scope scope;
   scope.parent = current;
   scope.versions = current->versions;
-  scope.stream = hashName("/" + std::to_string(stream.scopes++), stream.number);
+  scope.stream = hashName("/" + std::to_string(stream.scopes++), getStream());
   for (const auto &initializer : graph.initializer())
-    scope.initializers[initializer.name()] = &initializer;
+    scope.initializers[llvm::CachedHashStringRef(initializer.name())] = &initializer;
   for (auto [input, value] : llvm::zip(graph.input(), inputs))
-    scope.values[input.name()] = value;
+    scope.values[llvm::CachedHashStringRef(input.name())] = value;
   llvm::StringSet<> wanted;
   for (const auto &output : graph.output())
     wanted.insert(output.name());
@@ -422,8 +427,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   Scope scope;
   scope.versions = &versions;
   current = &scope;
+  scope.values.reserve(needed.size());
+  scope.initializers.reserve(graph.initializer_size());
   for (const auto &initializer : graph.initializer())
-    scope.initializers[initializer.name()] = &initializer;
+    scope.initializers[llvm::CachedHashStringRef(initializer.name())] = &initializer;
   if (failed(bindInputs()))
     return failure();
   if (failed(importNodes(graph.node(), scope, needed)))

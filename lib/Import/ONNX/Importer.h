@@ -13,6 +13,7 @@
 #include "UnsupportedOperators.h"
 #include "colossal/Import/ONNX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/CachedHashString.h"
 
 #include <deque>
 #include <set>
@@ -38,8 +39,9 @@ llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &conten
 struct Scope {
   const Scope *parent = nullptr;
   const OperatorSets *versions = nullptr;
-  llvm::StringMap<mlir::Value> values;
-  llvm::StringMap<const onnx::TensorProto *> initializers;
+  /// By names that the file, what was inlined of it, or the context holds: nobody copies them.
+  llvm::DenseMap<llvm::CachedHashStringRef, mlir::Value> values;
+  llvm::DenseMap<llvm::CachedHashStringRef, const onnx::TensorProto *> initializers;
   /// What tells the nodes of this scope apart from those of equal names elsewhere; 0 for the model's graph.
   uint64_t stream = 0;
 };
@@ -69,9 +71,10 @@ public:
   /// The stream of random values of the node that is imported: a number of its own for each node of the
   /// model, of each call of a function and of each trip of a loop. It depends on the names of what the node
   /// gives and of what it stands in, so other nodes, meshes and layouts do not change it.
-  uint64_t getStream() const { return stream.number; }
+  uint64_t getStream() const;
 
   /// The value of tensor `name`, made from its initializer at first use; null where there is none.
+  /// `name` must outlive the scope.
   mlir::FailureOr<mlir::Value> lookup(Scope &scope, llvm::StringRef name);
   /// Makes a constant or a parameter from `tensor`. `isInitializer`: it may be a weight.
   mlir::FailureOr<mlir::Value> importTensor(const onnx::TensorProto &tensor, llvm::StringRef name,
@@ -115,8 +118,9 @@ private:
   mlir::func::FuncOp function;
   Scope *current = nullptr;
   struct {
-    uint64_t number = 0; ///< of the node that is imported
-    uint64_t scopes = 0; ///< made for its subgraphs
+    const onnx::NodeProto *node = nullptr; ///< that is imported
+    uint64_t scope = 0;                    ///< Scope::stream of where it stands
+    uint64_t scopes = 0;                   ///< made for its subgraphs
   } stream;
   unsigned depth = 0;
   int64_t imported = 0;                                                    // nodes

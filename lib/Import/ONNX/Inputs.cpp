@@ -246,17 +246,19 @@ LogicalResult Importer::bindInputs() {
   Block &body = function.getBody().front();
   for (const ModelInput &input : described) {
     Location loc = locationOf(input.name);
+    const llvm::CachedHashStringRef key(builder.getStringAttr(input.name).getValue());
     auto value = contents.find(input.name);
     if (value != contents.end()) {
-      current->values[input.name] = GraphBuilder(builder, loc).constant(value->second);
-      lastSource = current->values[input.name].getDefiningOp();
+      Value constant = GraphBuilder(builder, loc).constant(value->second);
+      current->values[key] = constant;
+      lastSource = constant.getDefiningOp();
       bound.push_back(builder.getNamedAttr(input.name, value->second));
       continue;
     }
     SmallVector<int64_t> shape = sizes.getShape(input, loc);
     if (!sizes.isOk())
       continue;
-    current->values[input.name] = body.addArgument(RankedTensorType::get(shape, elements[input.name]), loc);
+    current->values[key] = body.addArgument(RankedTensorType::get(shape, elements[input.name]), loc);
     names.push_back(builder.getStringAttr(input.name));
   }
   function.setFunctionType(builder.getFunctionType(body.getArgumentTypes(), {}));
