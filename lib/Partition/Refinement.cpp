@@ -158,6 +158,10 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
   llvm::DenseMap<Operation *, const FactorRule *, KindInfo> ruleOfKind;
   llvm::DenseMap<Operation *, const FactorRule *> ruleOf;
   llvm::SetVector<Operation *> work;
+  // Their entries are large, and to move them as the map grows takes as long as all else.
+  const size_t count = function.front().getOperations().size();
+  cuts.reserve(static_cast<unsigned>(count + function.getNumArguments()));
+  rules.reserve(static_cast<unsigned>(count));
   for (Operation &op : function.getOps())
     if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
       const FactorRule *&rule = ruleOfKind[&op];
