@@ -52,6 +52,41 @@ TEST(KernelCompiler, BytesDoNotDependOnOrderOrThreads) {
   EXPECT_EQ(images[0], images[1]);
 }
 
+TEST(KernelCompiler, WhatCameAheadIsNoPartUntilItIsAdded) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Processor processor = testTarget();
+  KernelCompiler plain(processor, 2);
+  ASSERT_TRUE(plain.compilesAhead());
+  std::string expected = plain.add(*product(context, processor, 4, 16).module, "product");
+  std::string image = llvm::cantFail(plain.finish());
+  for (const char *name : {"product", "another"}) {
+    KernelCompiler compiler(processor, 2);
+    compiler.addAhead(*product(context, processor, 4, 16).module, name);
+    compiler.addAhead(*product(context, processor, 5, 16).module, "product");
+    EXPECT_EQ(compiler.add(*product(context, processor, 4, 16).module, "product"), expected);
+    EXPECT_EQ(llvm::cantFail(compiler.finish()), image) << name;
+    EXPECT_EQ(compiler.statistics().compiled, 1u);
+    EXPECT_EQ(compiler.statistics().added, 1u);
+  }
+}
+
+TEST(KernelCompiler, ErrorsAheadAreNoneUntilAdded) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Processor processor = testTarget();
+  KernelFunction kernel(context, {});
+  func::ReturnOp::create(kernel.builder(), kernel.loc(), ValueRange{kernel.begin()});
+  for (bool isAdded : {false, true}) {
+    KernelCompiler compiler(processor, 2);
+    compiler.addAhead(kernel.module(), "bad");
+    if (isAdded)
+      compiler.add(kernel.module(), "bad");
+    llvm::Expected<std::string> image = compiler.finish();
+    EXPECT_EQ(bool(image), !isAdded);
+    if (!image)
+      llvm::consumeError(image.takeError());
+  }
+}
+
 TEST(KernelCompiler, UnknownFunctionsAreNamed) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Processor processor = testTarget();

@@ -52,6 +52,11 @@ public:
   /// Takes a kernel and returns its symbol, which begins with `name` and depends on the content only; equal
   /// kernels have one. The module is not changed.
   virtual std::string add(mlir::ModuleOp module, llvm::StringRef name) = 0;
+  /// Whether addAhead does anything.
+  virtual bool compilesAhead() const { return false; }
+  /// Takes a kernel that will probably be added, so that it is compiled by then. Unless it is added, under
+  /// the same name, it is no part of the images, nor is what is wrong with it an error.
+  virtual void addAhead(mlir::ModuleOp module, llvm::StringRef name) { (void)module, (void)name; }
   /// Waits for all kernels. Errors of all come joined.
   virtual llvm::Expected<GeneratedCode> finish() = 0;
 };

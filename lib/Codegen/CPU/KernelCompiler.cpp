@@ -264,7 +264,10 @@ constexpr unsigned kWorkersAhead = 4;
 
 struct KernelCompiler::Implementation {
   struct Job {
+    Job(std::string bytecode, std::string symbol, bool isWanted)
+        : bytecode(std::move(bytecode)), symbol(std::move(symbol)), isWanted(isWanted) {}
     std::string bytecode, symbol, object, error;
+    std::atomic<bool> isWanted; ///< false: nobody has added it yet
   };
 
   Implementation(Processor given, unsigned threads) : processor(std::move(given)) {
@@ -292,8 +295,29 @@ struct KernelCompiler::Implementation {
     return worker;
   }
 
+  /// Queues `module`, which has the content `bytecode`.
+  Job &submit(ModuleOp module, std::string bytecode, const std::string &symbol, bool isWanted) {
+    std::string invalid;
+    {
+      ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+        llvm::raw_string_ostream(invalid) << diagnostic << "\n";
+        return success();
+      });
+      if (succeeded(verify(module)))
+        invalid.clear();
+    }
+    Job &job = jobs.emplace_back(std::move(bytecode), symbol, isWanted);
+    if (!invalid.empty())
+      job.error = "kernel " + symbol + " is invalid: " + invalid;
+    else if (pool)
+      pool->async([this, &job] { run(job); });
+    else
+      run(job);
+    return job;
+  }
+
   void run(Job &job) {
-    if (stopping)
+    if (stopping || (isComplete && !job.isWanted))
       return;
     auto start = std::chrono::steady_clock::now();
     std::unique_ptr<Worker> worker = takeWorker();
@@ -312,9 +336,11 @@ struct KernelCompiler::Implementation {
   Processor processor;
   std::map<std::string, std::string> symbols; // digest of the content -> symbol
   std::deque<Job> jobs;
+  std::map<std::string, Job *> ahead; // by symbol, of those that came before they were added
   std::vector<std::unique_ptr<Worker>> idle;
   std::mutex mutex;
-  std::atomic<bool> stopping = false; // what waits is not compiled any more
+  std::atomic<bool> stopping = false;   // what waits is not compiled any more
+  std::atomic<bool> isComplete = false; // nothing is added any more
   unsigned added = 0;
   double seconds = 0;
   std::unique_ptr<llvm::StdThreadPool>
@@ -336,33 +362,38 @@ std::string KernelCompiler::add(ModuleOp module, StringRef name) {
   if (!inserted)
     return known->second;
   const std::string &symbol = known->second;
-  std::string invalid;
-  {
-    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-      llvm::raw_string_ostream(invalid) << diagnostic << "\n";
-      return success();
-    });
-    if (succeeded(verify(module)))
-      invalid.clear();
-  }
-  state.jobs.push_back({std::move(bytecode), symbol, "", ""});
-  Implementation::Job &job = state.jobs.back();
-  if (!invalid.empty())
-    job.error = "kernel " + symbol + " is invalid: " + invalid;
-  else if (state.pool)
-    state.pool->async([&state, &job] { state.run(job); });
+  if (auto early = state.ahead.find(symbol); early != state.ahead.end())
+    early->second->isWanted = true;
   else
-    state.run(job);
+    state.submit(module, std::move(bytecode), symbol, true);
   return symbol;
+}
+
+bool KernelCompiler::compilesAhead() const {
+  return implementation->pool != nullptr;
+}
+
+void KernelCompiler::addAhead(ModuleOp module, StringRef name) {
+  Implementation &state = *implementation;
+  if (!compilesAhead())
+    return;
+  std::string bytecode = bytecodeOf(module), digest = digestOf(bytecode, state.processor);
+  std::string symbol = symbolFor(name, digest);
+  if (state.ahead.count(symbol) || state.symbols.count(digest))
+    return;
+  state.ahead[symbol] = &state.submit(module, std::move(bytecode), symbol, false);
 }
 
 llvm::Expected<std::string> KernelCompiler::finish() {
   Implementation &state = *implementation;
+  state.isComplete = true;
   if (state.pool)
     state.pool->wait();
   std::vector<KernelObject> objects;
   std::string errors;
   for (Implementation::Job &job : state.jobs) {
+    if (!job.isWanted)
+      continue;
     if (!job.error.empty())
       errors += (errors.empty() ? "" : "\n") + job.error;
     objects.push_back({job.symbol, job.object});
@@ -379,7 +410,8 @@ const Processor &KernelCompiler::processor() const {
 
 KernelCompiler::Statistics KernelCompiler::statistics() const {
   std::lock_guard<std::mutex> lock(implementation->mutex);
-  return {implementation->added, unsigned(implementation->jobs.size()), implementation->seconds};
+  auto wanted = llvm::count_if(implementation->jobs, [](const auto &job) { return job.isWanted.load(); });
+  return {implementation->added, unsigned(wanted), implementation->seconds};
 }
 
 } // namespace colossal::cpu

@@ -43,6 +43,10 @@ public:
   /// of the content. A kernel equal to an earlier one gets that one's symbol. The module is not changed.
   std::string add(mlir::ModuleOp module, llvm::StringRef name);
 
+  /// As codegen::ImageBuilder has them: with threads of its own, it compiles ahead.
+  bool compilesAhead() const;
+  void addAhead(mlir::ModuleOp module, llvm::StringRef name);
+
   /// Waits for all kernels and links them, sorted by symbol. Errors of all kernels come joined, each with its
   /// symbol.
   llvm::Expected<std::string> finish();

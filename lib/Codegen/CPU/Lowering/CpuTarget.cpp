@@ -17,6 +17,8 @@ public:
   CpuImages(const Processor &processor, unsigned threads) : compiler(processor, threads) {}
 
   std::string add(ModuleOp module, StringRef name) override { return compiler.add(module, name); }
+  bool compilesAhead() const override { return compiler.compilesAhead(); }
+  void addAhead(ModuleOp module, StringRef name) override { compiler.addAhead(module, name); }
   llvm::Expected<codegen::GeneratedCode> finish() override {
     llvm::Expected<std::string> image = compiler.finish();
     if (!image)
