@@ -3,6 +3,7 @@
 // Calls the phases in order and carries what lies beside the IR: reports, the code image, the data section.
 //
 //===----------------------------------------------------------------------===//
+#include "CompileAhead.h"
 #include "CompileForMesh.h"
 #include "MeshTrials.h"
 #include "PlanPhase.h"
@@ -347,7 +348,10 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
     return failure();
   if (last == Phase::Plan && options.schedule.compileKernels && options.schedule.target)
     result.kernels = schedule::prepareKernels(*context, options.schedule);
-  FailureOr<Imported> imported = importModel(context, options, last);
+  std::function<void(OwningOpRef<ModuleOp>)> shorter;
+  if (result.kernels && result.kernels->compilesAhead() && canCompileAhead(options))
+    shorter = [&](OwningOpRef<ModuleOp> module) { compileAhead(*module, options, *result.kernels); };
+  FailureOr<Imported> imported = importModel(context, options, last, shorter);
   if (failed(imported))
     return failure();
   CompileOptions chosen = options;

@@ -48,7 +48,8 @@ static void addTexts(ModuleOp from, ModuleOp to) {
 }
 
 /// Imports one function per combination of the dimensions with several values, into one module.
-static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options) {
+static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const CompileOptions &options,
+                                                  const ImportHooks &hooks) {
   std::vector<ImportOptions> bindings{options.import};
   bindings.front().checkIndices = true;
   for (const auto &[names, values] : options.manyDims) {
@@ -64,7 +65,7 @@ static FailureOr<OwningOpRef<ModuleOp>> importAll(MLIRContext *context, const Co
     bindings = std::move(next);
   }
   if (bindings.size() == 1)
-    return importOnnx(context, bindings.front());
+    return importOnnx(context, bindings.front(), hooks);
   std::vector<std::pair<Diagnostic, std::vector<std::string>>> warnings;
   bool isWhole = true;
   OwningOpRef<ModuleOp> all;
@@ -182,11 +183,13 @@ std::string checkMicrobatches(MLIRContext *context, const CompileOptions &option
   return "";
 }
 
-FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last) {
+FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &options, Phase last,
+                                const std::function<void(OwningOpRef<ModuleOp>)> &shorter) {
   if (options.progress)
     options.progress(getPhaseName(Phase::Import));
   auto begin = std::chrono::steady_clock::now();
-  FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options);
+  std::shared_ptr<void> source;
+  FailureOr<OwningOpRef<ModuleOp>> module = importAll(context, options, {&source, shorter});
   if (failed(module))
     return failure();
   uint64_t operations = 0;
@@ -198,7 +201,8 @@ FailureOr<Imported> importModel(MLIRContext *context, const CompileOptions &opti
       return emitError(UnknownLoc::get(context)) << error.message;
   if ((options.microbatches > 1 || options.devices > 0) && failed(markBatch(**module, options)))
     return failure();
-  return Imported{std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}};
+  return Imported{
+      std::move(*module), {getPhaseName(Phase::Import).str(), taken.count(), operations}, std::move(source)};
 }
 
 } // namespace colossal

@@ -14,12 +14,15 @@ namespace colossal {
 struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PhaseTime time;
+  std::shared_ptr<void> source; ///< what it was read into, where it is one function; nothing refers to it
 };
 
 /// Imports one function per combination of the dimensions with several values, into one module. Fails, with
 /// diagnostics, where the model cannot be imported, or where its plan (`last` is Phase::Plan) could not be
-/// written to `options.planPath`.
-mlir::FailureOr<Imported> importModel(mlir::MLIRContext *context, const CompileOptions &options, Phase last);
+/// written to `options.planPath`. `shorter`: as ImportHooks has it, where there is one such function.
+mlir::FailureOr<Imported>
+importModel(mlir::MLIRContext *context, const CompileOptions &options, Phase last,
+            const std::function<void(mlir::OwningOpRef<mlir::ModuleOp>)> &shorter = nullptr);
 
 } // namespace colossal
 

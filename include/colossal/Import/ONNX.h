@@ -11,7 +11,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,11 +68,22 @@ struct ImportOptions {
   std::string functionName = "main";
 };
 
+/// What a caller may have of an import besides the model.
+struct ImportHooks {
+  /// Gets the file as it was read: to free its thousands of messages takes time, and the caller knows when
+  /// there is some.
+  std::shared_ptr<void> *source = nullptr;
+  /// Of a model that repeats the same nodes again and again: called, before the whole is imported, with the
+  /// model as it would be with three of the repetitions. These are found by a rough look, so it need not be
+  /// what it seems to be, and where it cannot be imported nobody hears of that. Diagnostics are dropped.
+  std::function<void(mlir::OwningOpRef<mlir::ModuleOp>)> shorter;
+};
+
 /// Imports the model. Fails, with diagnostics, where a file cannot be read, a dimension is not bound, an
 /// operator is not supported (one message for all of them), or a shape depends on what is only known at run
 /// time.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext *context,
-                                                              const ImportOptions &options);
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(mlir::MLIRContext *context, const ImportOptions &options, const ImportHooks &hooks = {});
 
 /// One dimension of a model input: a size, or a name to be bound. A dimension that the model leaves open
 /// without a name (or with one that names nothing: '?', '-1', 'None') is one of its own, and has a name made

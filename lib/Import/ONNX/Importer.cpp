@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
+#include "RepeatedNodes.h"
 #include "dialects/Colossal/NarrowTypes.h"
 
 #include "colossal/Import/OnnxNames.h"
@@ -184,6 +185,9 @@ uint64_t Importer::getStream() const {
 //===----------------------------------------------------------------------===//
 
 FailureOr<Value> Importer::lookup(Scope &scope, StringRef name) {
+  if (!standIns.empty())
+    if (auto other = standIns.find(llvm::CachedHashStringRef(name)); other != standIns.end())
+      name = other->second;
   const llvm::CachedHashStringRef key(name);
   for (Scope *at = &scope; at; at = const_cast<Scope *>(at->parent)) {
     auto value = at->values.find(key);
@@ -343,7 +347,7 @@ LogicalResult Importer::importCall(const onnx::NodeProto &call, const onnx::Func
   for (int i = 0; i < call.output_size(); ++i)
     if (!call.output(i).empty())
       wanted.insert(callee.output(i));
-  if (failed(importNodes(nodes, inner, orderNodes(nodes, wanted))))
+  if (failed(importNodes(nodes, inner, onnx_import::orderNodes(nodes, wanted))))
     return failure();
   for (int i = 0; i < call.output_size(); ++i) {
     if (call.output(i).empty())
@@ -377,7 +381,7 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
   llvm::StringSet<> wanted;
   for (const auto &output : graph.output())
     wanted.insert(output.name());
-  if (failed(importNodes(graph.node(), scope, orderNodes(graph.node(), wanted))))
+  if (failed(importNodes(graph.node(), scope, onnx_import::orderNodes(graph.node(), wanted))))
     return failure();
   --depth;
   return importOutputs(graph, scope, "a subgraph");
@@ -387,7 +391,7 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
 // The model
 //===----------------------------------------------------------------------===//
 
-LogicalResult Importer::checkOperators() {
+LogicalResult Importer::orderNodes() {
   constexpr int64_t kOldest = 7, kNewest = 27;
   int64_t version = getVersion(versions, "");
   if (version && (version < kOldest || version > kNewest))
@@ -396,9 +400,29 @@ LogicalResult Importer::checkOperators() {
   llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
-  needed = orderNodes(file.proto().graph().node(), wanted);
+  needed = onnx_import::orderNodes(file.proto().graph().node(), wanted);
   unsupported.collect(file.proto(), versions, needed);
   return unsupported.isCertain() ? unsupported.emit(modelLocation()) : success();
+}
+
+bool Importer::orderShorter(const Importer &whole) {
+  constexpr size_t kLeastGain = 4;
+  const Nodes &nodes = file.proto().graph().node();
+  const RepeatedNodes found = findRepeatedNodes(nodes, whole.needed);
+  if (found.dropped() == 0)
+    return false;
+  const size_t begin = found.firstDropped(), end = begin + found.dropped();
+  needed.assign(whole.needed.begin(), whole.needed.begin() + begin);
+  needed.append(whole.needed.begin() + end, whole.needed.end());
+  if (found.dropped() < kLeastGain * needed.size())
+    return false;
+  for (size_t i = begin; i < end; ++i) {
+    const auto &dropped = nodes[whole.needed[i]].output();
+    const auto &first = nodes[whole.needed[found.first + (i - found.first) % found.period]].output();
+    for (auto [name, instead] : llvm::zip(dropped, first))
+      standIns.try_emplace(llvm::CachedHashStringRef(name), instead);
+  }
+  return true;
 }
 
 FailureOr<SmallVector<Value>> Importer::importOutputs(const onnx::GraphProto &graph, Scope &scope,
@@ -416,8 +440,6 @@ FailureOr<SmallVector<Value>> Importer::importOutputs(const onnx::GraphProto &gr
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
-  if (failed(checkOperators()))
-    return failure();
   OwningOpRef<ModuleOp> module = ModuleOp::create(modelLocation());
   builder.setInsertionPointToEnd(module->getBody());
   function =

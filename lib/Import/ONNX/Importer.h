@@ -50,6 +50,12 @@ class Importer {
 public:
   Importer(mlir::MLIRContext *context, const ImportOptions &options, ModelFile &file);
 
+  /// Orders the nodes that an output depends on; fails where one of them is not supported. Before run().
+  mlir::LogicalResult orderNodes();
+  /// The same of `whole`, which has ordered them, without most of what repeats itself: what reads a node that
+  /// is left out reads the like one of the first repetition. False: that would leave out less than four
+  /// times what remains, and gain little.
+  bool orderShorter(const Importer &whole);
   /// Its ops have locations that stand for nodes of the file: most of them do not outlive what follows, and
   /// making names takes longer than making ops. The importer, and what it was made of, must outlive them.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
@@ -87,7 +93,6 @@ public:
   mlir::Location resolve(mlir::Location location);
 
 private:
-  mlir::LogicalResult checkOperators();
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
                                   Scope &scope, llvm::ArrayRef<int> needed);
@@ -114,6 +119,8 @@ private:
   ModelFile &file;
   OperatorSets versions;
   llvm::SmallVector<int> needed; ///< nodes of the model's graph that an output depends on, as they are walked
+  /// Of tensors whose nodes are left out, those that are read instead.
+  llvm::DenseMap<llvm::CachedHashStringRef, llvm::StringRef> standIns;
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   Scope *current = nullptr;

@@ -13,19 +13,40 @@
 
 using namespace mlir;
 
-FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, const ImportOptions &options) {
-  context->loadDialect<ColossalDialect, func::FuncDialect>();
-  auto file = onnx_import::ModelFile::open(options.modelPath);
-  if (!file)
-    return emitError(FileLineColLoc::get(context, options.modelPath, 0, 0)) << toString(file.takeError());
-  (*file)->setAllowMissing(options.allowMissingWeights);
-  onnx_import::Importer importer(context, options, **file);
+/// Ops of the nodes that `importer` has ordered, as they are once patterns are recognised.
+static FailureOr<OwningOpRef<ModuleOp>> makeModule(colossal::onnx_import::Importer &importer,
+                                                   const colossal::ImportOptions &options) {
   auto module = importer.run();
-  if (failed(module))
-    return failure();
-  if (failed(normalizeModel(**module)) || (options.recognisePatterns && failed(recognisePatterns(**module))))
+  if (failed(module) || failed(colossal::normalizeModel(**module)) ||
+      (options.recognisePatterns && failed(colossal::recognisePatterns(**module))))
     return failure();
   importer.resolveLocations();
+  return module;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, const ImportOptions &options,
+                                                      const ImportHooks &hooks) {
+  context->loadDialect<ColossalDialect, func::FuncDialect>();
+  auto opened = onnx_import::ModelFile::open(options.modelPath);
+  if (!opened)
+    return emitError(FileLineColLoc::get(context, options.modelPath, 0, 0)) << toString(opened.takeError());
+  std::shared_ptr<onnx_import::ModelFile> file = std::move(*opened);
+  if (hooks.source)
+    *hooks.source = file;
+  file->setAllowMissing(options.allowMissingWeights);
+  onnx_import::Importer importer(context, options, *file);
+  if (failed(importer.orderNodes()))
+    return failure();
+  if (hooks.shorter) {
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+    onnx_import::Importer shorter(context, options, *file);
+    if (shorter.orderShorter(importer))
+      if (auto module = makeModule(shorter, options); succeeded(module))
+        hooks.shorter(std::move(*module));
+  }
+  auto module = makeModule(importer, options);
+  if (failed(module))
+    return failure();
   for (auto function : (*module)->getOps<func::FuncOp>())
     if (failed(checkStoredSizes(function)))
       return failure();

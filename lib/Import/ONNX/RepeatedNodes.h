@@ -1,0 +1,29 @@
+//===- RepeatedNodes.h - where a graph of nodes repeats itself --------------===//
+//
+// A look at the nodes alone, before anything is made of them. Two nodes are alike here that have one operator
+// and equal attributes (of tensors, equal types); what they read is not compared. That is enough for whoever
+// may be wrong and loses no more than time; Outline/RepeatedBlocks.h finds what is equal.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_LIB_IMPORT_ONNX_REPEATEDNODES_H
+#define COLOSSAL_LIB_IMPORT_ONNX_REPEATEDNODES_H
+
+#include "UnsupportedOperators.h"
+
+namespace colossal::onnx_import {
+
+/// Places [first, first + period * count) of an order of nodes: each node is like the one `period` before it.
+struct RepeatedNodes {
+  size_t first = 0, period = 0, count = 0;
+
+  /// Places of all repetitions but the first and the last two.
+  size_t firstDropped() const { return first + period; }
+  size_t dropped() const { return count > 3 ? (count - 3) * period : 0; }
+};
+
+/// That of most dropped(), the first of several; a count of 0 where nothing repeats. O(nodes).
+RepeatedNodes findRepeatedNodes(const Nodes &nodes, llvm::ArrayRef<int> order);
+
+} // namespace colossal::onnx_import
+
+#endif // COLOSSAL_LIB_IMPORT_ONNX_REPEATEDNODES_H
