@@ -380,6 +380,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
   }
   result.meshes = std::move(meshes);
   result.phases.insert(result.phases.begin(), phases.begin(), phases.end());
+  result.remains.push_back(std::make_shared<Imported>(std::move(*imported)));
   return done;
 }
 

@@ -141,6 +141,8 @@ struct CompileResult {
       meshes; ///< where CompileOptions::devices is given: the chosen one first, then best first
   std::string microbatchObstacle; ///< why the search tried no microbatches; empty: it did, or need not
   std::vector<PhaseTime> phases;  ///< in order; those that were run again, for --memory, stand again
+  /// What nobody needs any more, for whoever has the time to free it: a program that ends has not.
+  std::vector<std::shared_ptr<void>> remains;
 };
 
 /// All dialects that any phase makes.
