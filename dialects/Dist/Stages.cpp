@@ -1,6 +1,7 @@
 //===- Stages.cpp - a module cut into stages --------------------------------===//
 #include "dialects/Dist/Stages.h"
 
+#include "dialects/Dist/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -79,8 +80,10 @@ LogicalResult verifyStages(ModuleOp module) {
                                 << getNumRanks(module) << " (C1)";
   // Values by number: their type, and the part that sends them.
   llvm::StringMap<llvm::DenseMap<int64_t, std::pair<Type, int64_t>>> sent;
-  auto partOf = [&](size_t stage, DictionaryAttr attributes) {
-    return getChunk(attributes) * static_cast<int64_t>(stages.size()) + static_cast<int64_t>(stage);
+  auto partOf = [&](func::FuncOp function, size_t stage, DictionaryAttr attributes) {
+    const Pipeline pipeline =
+        getPipeline(function).value_or(Pipeline{static_cast<int64_t>(stages.size()), countChunks(stages)});
+    return pipeline.getPart(static_cast<int64_t>(stage), getChunk(attributes));
   };
   for (auto [s, stage] : llvm::enumerate(stages)) {
     if (range_size(stage.getOps<func::FuncOp>()) != range_size(stages.front().getOps<func::FuncOp>()))
@@ -92,7 +95,7 @@ LogicalResult verifyStages(ModuleOp module) {
         if (auto id = function.getResultAttrOfType<IntegerAttr>(i, kSendsAttrName))
           if (!sent[function.getName()]
                    .try_emplace(id.getInt(), function.getResultTypes()[i],
-                                partOf(s, function.getResultAttrDict(i)))
+                                partOf(function, s, function.getResultAttrDict(i)))
                    .second)
             return function.emitOpError() << "sends value " << id.getInt() << ", which was sent before (C3)";
     }
@@ -105,7 +108,7 @@ LogicalResult verifyStages(ModuleOp module) {
         if (!id)
           continue;
         auto found = known.find(id.getInt());
-        if (found == known.end() || found->second.second >= partOf(s, function.getArgAttrDict(i)))
+        if (found == known.end() || found->second.second >= partOf(function, s, function.getArgAttrDict(i)))
           return function.emitOpError()
                  << "receives value " << id.getInt() << ", which no earlier stage sends (C3)";
         if (found->second.first != function.getArgumentTypes()[i])
