@@ -8,6 +8,7 @@
 
 #include "colossal/Outline/OpNames.h"
 #include "dialects/Colossal/GradientBuilder.h"
+#include "dialects/Dist/Pipeline.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -211,6 +212,12 @@ LogicalResult Reverse::run(SmallVectorImpl<Value> &gradients) {
     OpGradient gradient(*this, op, loc, results);
     if (failed(differentiable.buildGradient(gradient)))
       return failure();
+    if (auto unit = op->getAttrOfType<IntegerAttr>(dist::kUnitAttrName))
+      for (Operation *made = body.getTerminator()->getPrevNode();
+           made && !made->hasAttr(dist::kGradientOfAttrName) && !made->hasAttr(dist::kUnitAttrName) &&
+           !made->hasAttr(dist::kUpdateAttrName);
+           made = made->getPrevNode())
+        made->setAttr(dist::kGradientOfAttrName, unit);
   }
   for (Value variable : variables) {
     Value gradient = varied.contains(variable) ? finish(variable, variable.getLoc()) : Value();
@@ -225,18 +232,23 @@ LogicalResult Reverse::run(SmallVectorImpl<Value> &gradients) {
   return success();
 }
 
-/// Ops by what they compute, wherever they come from.
+/// Ops by what they compute, wherever they come from, and whatever number they have.
 struct ComputationInfo : llvm::DenseMapInfo<Operation *> {
+  static OperationEquivalence::Flags getFlags(Operation *op) {
+    const bool isNumbered = op->hasAttr(dist::kUnitAttrName) || op->hasAttr(dist::kGradientOfAttrName);
+    return isNumbered ? OperationEquivalence::Flags(OperationEquivalence::IgnoreLocations |
+                                                    OperationEquivalence::IgnoreDiscardableAttrs)
+                      : OperationEquivalence::IgnoreLocations;
+  }
   static unsigned getHashValue(Operation *op) {
     return OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
-                                             OperationEquivalence::ignoreHashValue,
-                                             OperationEquivalence::IgnoreLocations);
+                                             OperationEquivalence::ignoreHashValue, getFlags(op));
   }
   static bool isEqual(Operation *a, Operation *b) {
     if (a == b || a == getEmptyKey() || b == getEmptyKey() || a == getTombstoneKey() ||
         b == getTombstoneKey())
       return a == b;
-    return OperationEquivalence::isEquivalentTo(a, b, OperationEquivalence::IgnoreLocations);
+    return OperationEquivalence::isEquivalentTo(a, b, getFlags(a));
   }
 };
 

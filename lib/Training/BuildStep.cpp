@@ -21,6 +21,8 @@
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "dialects/Dist/Pipeline.h"
+#include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -110,6 +112,10 @@ private:
   void drawRandomNumbers();
   Value getLossFactor(OpComposer &ops);
   LogicalResult buildUpdates();
+  /// Where the step will be cut into stages: numbers the ops of the forward pass, up to `last`.
+  void numberForward(Operation *last);
+  /// The same: marks what stands behind `op` and belongs to no pass.
+  void markUpdate(Operation *op);
   void finishStep();
   void describe();
 
@@ -137,6 +143,7 @@ private:
   std::unique_ptr<Optimizer> optimizer;
   SmallVector<StringRef> stepValues;
   SmallVector<int64_t> dataAxes; ///< of the mesh, that ZeRO goes over
+  bool hasStages = false;
 
   func::FuncOp stepFunction, evaluate;
   std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
@@ -177,9 +184,11 @@ LogicalResult StepBuilder::findAxes() {
   auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
   if (!mesh)
     return success();
+  const int64_t stages = mesh.findAxis(dist::kStageAxis);
+  hasStages = stages >= 0 && mesh.getAxisSize(stages) > 1;
   for (StringRef name : {"data", "context"})
     if (int64_t axis = mesh.findAxis(name); axis >= 0)
-      dataAxes.push_back(axis);
+      dataAxes.push_back(hasStages && stages < axis ? axis - 1 : axis); // of a stage's own mesh
   if (options.zero > 0 && dataAxes.empty() && mesh.getNumRanks() > 1)
     return emitError(module.getLoc())
            << "--zero " << options.zero
@@ -494,8 +503,29 @@ Value StepBuilder::getLossFactor(OpComposer &ops) {
   return ops.scale(values.get(kLossScale), 1 / static_cast<double>(loss.places));
 }
 
+void StepBuilder::numberForward(Operation *last) {
+  if (!hasStages)
+    return;
+  int64_t number = 0;
+  for (Operation &op : stepFunction.front()) {
+    op.setAttr(dist::kUnitAttrName, builder.getI64IntegerAttr(number++));
+    if (&op == last)
+      return;
+  }
+}
+
+void StepBuilder::markUpdate(Operation *op) {
+  if (!hasStages)
+    return;
+  for (op = op->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
+    if (!op->hasAttr(dist::kUnitAttrName) && !op->hasAttr(dist::kGradientOfAttrName))
+      op->setAttr(dist::kUpdateAttrName, builder.getUnitAttr());
+}
+
 LogicalResult StepBuilder::buildUpdates() {
   // What the step gives beside its update; the reverse pass leaves it, but may find it elsewhere.
+  Operation *lastOfModel = stepFunction.front().getTerminator()->getPrevNode();
+  numberForward(lastOfModel);
   OpBuilder b(stepFunction.front().getTerminator());
   OpComposer ops(b, nameLoc("loss"));
   std::vector<Result> checks;
@@ -510,6 +540,7 @@ LogicalResult StepBuilder::buildUpdates() {
   for (const Running &each : statistics)
     results.push_back({each.after, stateNamed(each.name)});
   setResults(stepFunction, results);
+  markUpdate(lastOfModel);
   SmallVector<Value> gradients;
   Operation *terminator = stepFunction.front().getTerminator(), *lastForward = terminator->getPrevNode();
   Value root = loss.sum;
@@ -584,6 +615,7 @@ LogicalResult StepBuilder::buildUpdates() {
          llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)), updated.slots, own))
       results.push_back({keep(ofUpdate, value, before), stateNamed(each.info.name + "#" + slot.name.str())});
   }
+  markUpdate(lastForward);
   return success();
 }
 

@@ -18,7 +18,8 @@ namespace colossal {
 ///
 /// Ops between the variables and the loss are differentiated from the last to the first, each once; others
 /// are not looked at. An op's gradient is called as the op is, with ".gradient" behind. What gradients and
-/// the function compute alike is computed once afterwards, and what nobody needs is gone. O(ops).
+/// the function compute alike is computed once afterwards, and what nobody needs is gone. Where ops have
+/// numbers (dist.unit), the ops of their gradients name these (dist.gradient_of). O(ops).
 mlir::LogicalResult differentiate(mlir::func::FuncOp function, mlir::Value loss,
                                   llvm::ArrayRef<mlir::Value> variables,
                                   llvm::SmallVectorImpl<mlir::Value> &gradients);
