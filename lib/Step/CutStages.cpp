@@ -5,9 +5,11 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/CutStages.h"
 
+#include "PassOrder.h"
 #include "StageChain.h"
 #include "StageFunctions.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "dialects/Dist/State.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -136,7 +138,8 @@ static void describe(const Chain &chain, const StageCut &cut, ArrayRef<ModuleOp>
     StageInfo &info = report.stages.emplace_back();
     info.firstRank = getFirstRank(stage);
     info.ranks = stage->getAttrOfType<MeshAttr>(kMeshAttrName).getNumRanks();
-    for (auto part = static_cast<int>(s); part < chain.parts; part += chain.stages) {
+    for (int64_t c = 0; c < chain.pipeline.chunks; ++c) {
+      const auto part = static_cast<int>(chain.pipeline.getPart(static_cast<int64_t>(s), c));
       ChunkInfo &chunk = info.chunks.emplace_back();
       chunk.seconds = cut.seconds[part];
       for (Operation *op : chain.chain)
@@ -151,6 +154,12 @@ static void describe(const Chain &chain, const StageCut &cut, ArrayRef<ModuleOp>
     llvm::StringMap<uint64_t> own;
     ModuleOp(stage).walk(
         [&](ParameterOp op) { own[op.getName()] = static_cast<uint64_t>(getBytes(op.getType())); });
+    for (auto function : ModuleOp(stage).getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (auto state = function.getArgAttrOfType<DictionaryAttr>(i, kStateInfoAttrName);
+            state && state.getAs<StringAttr>("kind").getValue() == "parameter")
+          own[function.getArgAttrOfType<StringAttr>(i, kStateAttrName).getValue()] =
+              static_cast<uint64_t>(getBytes(function.getArgumentTypes()[i]));
     for (auto &entry : own) {
       info.weightBytes += entry.second;
       all[entry.getKey()] = entry.second;
@@ -197,8 +206,15 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   Weights weights;
   std::vector<Chain> chains;
+  const bool trains = module->hasAttr(kTrainingAttrName);
   for (func::FuncOp function : functions) {
-    chains.emplace_back(function, stages, static_cast<int>(options.chunks));
+    Pipeline pipeline{stages, options.chunks};
+    if (trains) {
+      pipeline.isV = options.schedule == cost::Schedule::ZeroBubbleV;
+      pipeline.hasBackward = function->hasAttr(kRoleAttrName);
+      pipeline.splits = pipeline.hasBackward && cost::splitsBackward(options.schedule);
+    }
+    chains.emplace_back(function, pipeline, trains);
     if (failed(chains.back().read(*pins, ofStage, mesh.getNumRanks(), options.machine, functions.size() > 1,
                                   weights)))
       return failure();
@@ -228,10 +244,12 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
     stage->setAttr(kStageAttrName, b.getI64IntegerAttr(s));
     modules.push_back(stage);
   }
-  for (auto [c, chain] : llvm::enumerate(chains)) {
-    std::vector<StageMessage> messages = buildStages(chain, modules, mesh);
-    if (c == longest)
-      report.messages = std::move(messages);
+  for (Chain &chain : chains)
+    chain.placeDerived();
+  report.messages = std::move(buildStages(chains, modules, mesh)[longest]);
+  for (Chain &chain : chains) {
+    if (failed(orderPasses(chain, modules, mesh.getNumTurns(), options.schedule)))
+      return failure();
     for (Operation *op : chain.chain) {
       std::string name = chain.names[op];
       if (chains.size() > 1)

@@ -27,6 +27,12 @@ MeshAttr step::addMicrobatches(MeshAttr mesh, int64_t count) {
   return MeshAttr::get(context, axes);
 }
 
+/// Whether `module`, or that which it is a stage of, trains.
+static bool trains(ModuleOp module) {
+  auto outer = module->getParentOfType<ModuleOp>();
+  return module->hasAttr(kTrainingAttrName) || (outer && outer->hasAttr(kTrainingAttrName));
+}
+
 namespace {
 /// A dimension as `outer` x `size` x (what is left), of which `size` counts the rows of the batch.
 struct BatchDim {
@@ -43,8 +49,7 @@ class Propagation {
 public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
-        places(std::move(batch.places)),
-        sums(function->getParentOfType<ModuleOp>()->hasAttr(kTrainingAttrName)) {}
+        places(std::move(batch.places)), sums(trains(function->getParentOfType<ModuleOp>())) {}
   /// `isPart`: of a program that is cut into stages, so that it need not have any part of the batch.
   LogicalResult run(bool isPart);
 

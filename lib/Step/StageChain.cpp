@@ -1,6 +1,8 @@
 //===- StageChain.cpp - a function as a chain of units ----------------------===//
 #include "StageChain.h"
 
+#include "dialects/Dist/State.h"
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::dist;
@@ -11,20 +13,32 @@ double step::getBytes(Type type) {
   return static_cast<double>(tensor.getNumElements()) * getElementBytes(tensor.getElementType());
 }
 
+/// The number of the op that an op of a backward pass belongs to, or -1.
+static int64_t getUnit(Operation *op) {
+  for (StringRef name : {StringRef(kGradientOfAttrName), StringRef(kUnitAttrName)})
+    if (auto unit = op->getAttrOfType<IntegerAttr>(name))
+      return unit.getInt();
+  return -1;
+}
+
 void Chain::findRoles(const layout::OpPrices &prices, MeshAttr mesh) {
   const auto ranks = static_cast<double>(mesh.getNumRanks());
-  llvm::DenseMap<Operation *, double> again; // seconds to compute it with all that it needs
-  llvm::DenseSet<Operation *> readsParameter;
+  llvm::DenseMap<Operation *, double> again;            // seconds to compute it with all that it needs
+  llvm::DenseSet<Operation *> readsParameter, ofStates; // the latter of nothing that changes within a run
   size_t inChain = 0;
   for (bool allowsCheap : {true, false}) {
     roles.clear();
+    ofStates.clear();
     inChain = 0;
     for (Operation &op : function.front().without_terminator()) {
-      bool isFree = true, isCheap = allowsCheap, reads = isa<ParameterOp>(op);
+      bool isFree = true, isCheap = allowsCheap, isOfStates = true, reads = isa<ParameterOp>(op);
       double seconds = prices.seconds.lookup(&op);
       for (Value operand : op.getOperands()) {
         Operation *def = operand.getDefiningOp();
         isFree &= def && roles.lookup(def) == Role::Free;
+        const bool isState = getState(operand) != nullptr;
+        isOfStates &= isState || (def && (roles.lookup(def) == Role::Free || ofStates.contains(def)));
+        reads |= isState;
         isCheap &= !def || roles.lookup(def) != Role::Chain;
         reads |= def && readsParameter.contains(def);
         seconds += def ? again.lookup(def) : 0;
@@ -37,9 +51,12 @@ void Chain::findRoles(const layout::OpPrices &prices, MeshAttr mesh) {
         bytes += getBytes(result.getType());
       auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
       isCheap &= !reads && ruled && !ruled.isHeavy() && seconds <= prices.messageSeconds(bytes / ranks);
-      Role role = isFree ? Role::Free : isCheap ? Role::Cheap : Role::Chain;
+      isOfStates &= ruled && !ruled.isHeavy();
+      if (isOfStates)
+        ofStates.insert(&op);
+      Role role = isFree ? Role::Free : isCheap || isOfStates ? Role::Cheap : Role::Chain;
       roles[&op] = role;
-      inChain += role == Role::Chain;
+      inChain += role == Role::Chain && kinds.lookup(&op) == Kind::Forward;
     }
     if (inChain >= static_cast<size_t>(parts))
       return;
@@ -57,13 +74,14 @@ LogicalResult Chain::bound(std::vector<StagePin> &pins, bool isOneOfMany) {
     for (StagePin &pin : pins)
       if (pin.name.matches(all)) { // the last one counts
         pin.isUsed = true;
-        if (roles[&op] != Role::Chain)
+        if (roles[&op] != Role::Chain || kinds.lookup(&op) != Kind::Forward)
           continue;
         isPinned = true;
         own = {pin.part, pin.part, &pin, &pin, &op, &op};
       }
   }
-  for (Operation &op : function.front().without_terminator())
+  auto isForward = [&](Operation &op) { return kinds.lookup(&op) == Kind::Forward; };
+  for (Operation &op : llvm::make_filter_range(function.front().without_terminator(), isForward))
     for (Value operand : op.getOperands())
       if (Operation *def = operand.getDefiningOp(); def && roles[def] == Role::Chain) {
         const Bounds &before = bounds[def];
@@ -82,7 +100,7 @@ LogicalResult Chain::bound(std::vector<StagePin> &pins, bool isOneOfMany) {
       }
   for (Operation &op : llvm::reverse(function.front().without_terminator()))
     for (Value operand : op.getOperands())
-      if (Operation *def = operand.getDefiningOp(); def && roles[def] == Role::Chain)
+      if (Operation *def = operand.getDefiningOp(); isForward(op) && def && roles[def] == Role::Chain)
         bounds[def].greatest = std::min(bounds[def].greatest, bounds[&op].greatest);
   return success();
 }
@@ -94,23 +112,29 @@ void Chain::sort() {
   if (isPinned)
     llvm::stable_sort(order, [&](Operation *a, Operation *b) {
       auto key = [&](Operation *op) {
-        return roles[op] == Role::Chain ? std::pair(bounds[op].least, bounds[op].greatest) : std::pair(0, 0);
+        return roles[op] != Role::Chain            ? std::pair(0, 0)
+               : kinds.lookup(op) != Kind::Forward ? std::pair(parts, parts)
+                                                   : std::pair(bounds[op].least, bounds[op].greatest);
       };
       return key(a) < key(b);
     });
-  llvm::copy_if(order, std::back_inserter(chain), [&](Operation *op) { return roles[op] == Role::Chain; });
+  llvm::copy_if(order, std::back_inserter(chain),
+                [&](Operation *op) { return roles[op] == Role::Chain && kinds.lookup(op) == Kind::Forward; });
 }
 
 void Chain::collectWeights(Operation *op, bool isPacked, Weights &weights, llvm::SetVector<unsigned> &found,
                            llvm::DenseSet<Operation *> &seen) const {
-  for (Value operand : op->getOperands())
+  for (Value operand : op->getOperands()) {
+    if (StringAttr state = getState(operand))
+      found.insert(weights.getState(state.getValue(), getBytes(operand.getType())));
     if (Operation *def = operand.getDefiningOp();
-        def && roles.lookup(def) == Role::Free && seen.insert(def).second) {
+        def && roles.lookup(def) != Role::Chain && seen.insert(def).second) {
       if (auto parameter = dyn_cast<ParameterOp>(def))
         found.insert(weights.get(parameter, isPacked));
       else
         collectWeights(def, isPacked, weights, found, seen);
     }
+  }
 }
 
 LogicalResult Chain::read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ranks,
@@ -118,6 +142,8 @@ LogicalResult Chain::read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ra
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError() << "expected a function of one block";
   layout::OpPrices prices = layout::priceOps(function, mesh, ranks, machine);
+  if (trains)
+    findKinds();
   findRoles(prices, mesh);
   if (failed(bound(pins, isOneOfMany)))
     return failure();
@@ -135,6 +161,17 @@ LogicalResult Chain::read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ra
     collectWeights(op, ruled && ruled.isHeavy(), weights, found, seen);
     unit.weights.assign(found.begin(), found.end());
   }
+  forwardSeconds.resize(units.size());
+  backwardSeconds.resize(units.size());
+  for (auto [own, unit] : llvm::zip_equal(forwardSeconds, units))
+    own = unit.seconds;
+  for (Operation *op : order)
+    if (kinds.lookup(op) == Kind::Backward)
+      if (auto place = places.find(numbered.lookup(getUnit(op))); place != places.end()) {
+        const double seconds = prices.seconds.lookup(op);
+        units[place->second].seconds += seconds;
+        backwardSeconds[place->second] += seconds;
+      }
   // In this order a unit stands before those that follow it.
   for (size_t u = 1; u < units.size(); ++u)
     units[u].least = std::max(units[u].least, units[u - 1].least);

@@ -14,6 +14,7 @@
 #include "colossal/Step/StageCut.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -43,7 +44,7 @@ struct Bounds {
 /// How an op comes into parts.
 enum class Role {
   Free,  ///< depends on parameters and constants only: computed wherever it is used
-  Cheap, ///< of inputs, and sooner computed again than sent: likewise
+  Cheap, ///< of inputs, and sooner computed again than sent, or of states alone: likewise
   Chain  ///< in one part
 };
 
@@ -51,6 +52,13 @@ enum class Role {
 struct Weights {
   llvm::StringMap<unsigned> indices; ///< by name, and by whether contractions read it, which keep it packed
   std::vector<double> bytes;
+
+  unsigned getState(llvm::StringRef name, double size) {
+    auto [entry, isNew] = indices.try_emplace(("s" + name).str(), bytes.size());
+    if (isNew)
+      bytes.push_back(size);
+    return entry->second;
+  }
 
   unsigned get(ParameterOp parameter, bool isPacked) {
     std::string key = (isPacked ? "p" : "r") + parameter.getName().str();
@@ -64,10 +72,10 @@ struct Weights {
 /// A function as a chain of units.
 class Chain {
 public:
-  /// `stages` of so many chunks each.
-  Chain(mlir::func::FuncOp function, int stages, int chunks)
-      : function(function), stages(stages), parts(stages * chunks), names(outline::getUniqueNames(function)) {
-  }
+  /// `pipeline` has no levels yet. `trains`: of a module that trains.
+  Chain(mlir::func::FuncOp function, const dist::Pipeline &pipeline, bool trains)
+      : function(function), pipeline(pipeline), trains(trains), stages(static_cast<int>(pipeline.stages)),
+        parts(static_cast<int>(pipeline.countForwardParts())), names(outline::getUniqueNames(function)) {}
 
   /// Fails, with a diagnostic, where pins go against the flow of data.
 
@@ -81,23 +89,47 @@ public:
     return seconds;
   }
 
+  /// Of a training step, when the forward pass is cut (`partOf` of `chain`): finds the parts of all else, and
+  /// how many levels there are. An op of the backward pass stands with the op whose gradient it belongs to,
+  /// what is done behind the microbatches where the most of what it reads is.
+  void placeDerived();
+  /// Whether what an op makes is complete behind the microbatches only.
+  bool isTotal(mlir::Operation *op) const { return totals.contains(op); }
+  bool isClosing(int part) const { return pipeline.isClosing(pipeline.getChunk(part)); }
+  /// What a forward and a backward pass of each part of the model take, in seconds.
+  std::vector<double> getForwardSeconds() const { return sumSeconds(forwardSeconds); }
+  std::vector<double> getBackwardSeconds() const { return sumSeconds(backwardSeconds); }
+
   mlir::func::FuncOp function;
+  dist::Pipeline pipeline;
+  const bool trains;
   const int stages;
-  const int parts; ///< of all stages: part p is chunk p / stages of stage p % stages
+  const int parts; ///< of the model, which `chain` is cut into
   llvm::DenseMap<mlir::Operation *, std::string> names;
   llvm::SmallVector<mlir::Operation *> order; ///< all ops but the last, as they will stand
-  llvm::SmallVector<mlir::Operation *> chain; ///< those that stand in one part
+  llvm::SmallVector<mlir::Operation *> chain; ///< those that stand in one part of the model
   llvm::DenseMap<mlir::Operation *, Role> roles;
-  llvm::DenseMap<mlir::Operation *, int> partOf; ///< of the chain's ops, once it is cut
+  llvm::DenseMap<mlir::Operation *, int> partOf; ///< of all ops of the role Chain, once it is cut
 
 private:
+  enum class Kind { Forward, Backward, Closing };
+  void findKinds();
+  void placeBackward(mlir::Operation *op);
+  void placeClosing();
+  /// The state that `value` is, or none.
+  mlir::StringAttr getState(mlir::Value value) const;
+  std::vector<double> sumSeconds(const std::vector<double> &ofUnits) const;
   void findRoles(const layout::OpPrices &prices, dist::MeshAttr mesh);
   mlir::LogicalResult bound(std::vector<StagePin> &pins, bool isOneOfMany);
   void sort();
   void collectWeights(mlir::Operation *op, bool isPacked, Weights &weights, llvm::SetVector<unsigned> &found,
                       llvm::DenseSet<mlir::Operation *> &seen) const;
 
-  std::vector<CutUnit> units; ///< of `chain`
+  llvm::DenseMap<mlir::Operation *, Kind> kinds; ///< of training steps; others have forward ops only
+  llvm::DenseSet<mlir::Operation *> totals;      ///< that sum over the microbatches, and what depends on that
+  llvm::DenseMap<int64_t, mlir::Operation *> numbered; ///< ops of the forward pass
+  std::vector<double> forwardSeconds, backwardSeconds; ///< of `units`
+  std::vector<CutUnit> units;                          ///< of `chain`
   std::vector<double> crossingBytes, crossingSeconds;
   llvm::DenseMap<mlir::Operation *, Bounds> bounds;
   bool isPinned = false;

@@ -7,11 +7,14 @@
 
 namespace colossal::step {
 
-/// Builds the function of a chain that is cut in each of `stages`, and returns what they send. `mesh`: of the
-/// whole program; where it loops over microbatches, arguments say where the batch stands in them, and nothing
-/// else does.
-std::vector<StageMessage> buildStages(const Chain &chain, llvm::ArrayRef<mlir::ModuleOp> stages,
-                                      dist::MeshAttr mesh);
+/// Builds the functions of chains that are cut, the programs of one module, in each of `stages`, and returns
+/// what those of each chain send. `mesh`: of the whole program; where it loops over microbatches, arguments
+/// say where the batch stands in them, and nothing else does.
+///
+/// A state is an argument in each stage where some program reads it. The stage that makes its new value owns
+/// it, and sends that to the others.
+std::vector<std::vector<StageMessage>>
+buildStages(llvm::MutableArrayRef<Chain> chains, llvm::ArrayRef<mlir::ModuleOp> stages, dist::MeshAttr mesh);
 
 } // namespace colossal::step
 

@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/Transfers.h"
 
+#include "PassOrder.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/MessageOrder.h"
 #include "dialects/Dist/Loop.h"
+#include "dialects/Dist/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <deque>
@@ -333,20 +335,45 @@ static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chun
   return most;
 }
 
+/// The same where functions have passes in an order: as these do them, and before and behind them part by
+/// part.
+static int64_t countSlots(ArrayRef<Flight> flights, const Pipeline &pipeline,
+                          ArrayRef<func::FuncOp> functions) {
+  std::vector<int64_t> waiting(pipeline.stages, 0);
+  int64_t most = 1;
+  auto count = [&](int64_t part, bool isInLoop) {
+    for (const Flight &flight : flights)
+      if (flight.to == part && flight.isInLoop == isInLoop)
+        waiting[pipeline.getStage(flight.from)] -= static_cast<int64_t>(flight.sends.size());
+    for (const Flight &flight : flights)
+      if (flight.from == part && flight.isInLoop == isInLoop)
+        waiting[pipeline.getStage(part)] += static_cast<int64_t>(flight.sends.size());
+    most = std::max(most, *llvm::max_element(waiting));
+  };
+  const int64_t closing = pipeline.countTurnChunks() * pipeline.stages;
+  for (int64_t part = 0; part < closing; ++part)
+    count(part, false);
+  if (functions.front()->hasAttr(kPassesAttrName))
+    for (const StagePass &pass : mergePasses(functions))
+      count(pipeline.getPart(pass.stage, pass.chunk), true);
+  for (int64_t part = closing; part < pipeline.countParts(); ++part)
+    count(part, false);
+  return most;
+}
+
 /// Finds what goes between the parts of program `name`: in the order in which a stage receives, by chunk,
 /// sender, number. `sent` has room for all values, by number.
-static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name,
+static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name, const Pipeline &pipeline,
                                    std::map<int64_t, SentValue> &sent,
                                    std::deque<PlannedTransfer> &transfers) {
-  const auto count = static_cast<int64_t>(stages.size());
-  const int64_t chunks = countChunks(stages);
-  for (int64_t part = 0; part < count * chunks; ++part) {
-    ModuleOp stage = stages[part % count];
+  const int64_t chunks = pipeline.countChunks();
+  for (int64_t part = 0; part < pipeline.countParts(); ++part) {
+    ModuleOp stage = stages[pipeline.getStage(part)];
     auto function = stage.lookupSymbol<func::FuncOp>(name);
     if (!function)
       return stage.emitOpError() << "has no part of program '" << name << "'";
     auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
-    const int64_t firstRank = getFirstRank(stage), chunk = part / count;
+    const int64_t firstRank = getFirstRank(stage), chunk = pipeline.getChunk(part);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       auto id = function.getArgAttrOfType<IntegerAttr>(i, kReceivesAttrName);
       if (!id || getChunk(function.getArgAttrDict(i)) != chunk)
@@ -384,10 +411,17 @@ static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name,
 /// `sendsWait`: sends wait for their receivers.
 static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name, bool sendsWait) {
   const auto count = static_cast<int64_t>(stages.size());
-  const int64_t chunks = countChunks(stages);
+  auto first = ModuleOp(stages.front()).lookupSymbol<func::FuncOp>(name);
+  const std::optional<Pipeline> given = getPipeline(first);
+  const Pipeline pipeline = given.value_or(Pipeline{count, countChunks(stages)});
+  const int64_t chunks = pipeline.countChunks();
+  if (given && sendsWait)
+    return first.emitError() << "pipeline stages of a training step are not compiled yet for targets where a "
+                                "send waits for its receiver; leave out the axis 'stage' of --mesh",
+           failure();
   std::map<int64_t, SentValue> sent;
   std::deque<PlannedTransfer> transfers;
-  if (failed(findTransfers(stages, name, sent, transfers)))
+  if (failed(findTransfers(stages, name, pipeline, sent, transfers)))
     return failure();
   std::vector<Flight> flights;
   for (PlannedTransfer &transfer : transfers) {
@@ -410,6 +444,12 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
   for (auto &[value, messages] : sends)
     func::FuncOp(value->function)
         .setResultAttr(value->index, kMessagesAttrName, toAttribute(context, messages));
+  if (given) {
+    SmallVector<func::FuncOp> functions;
+    for (ModuleOp stage : stages)
+      functions.push_back(stage.lookupSymbol<func::FuncOp>(name));
+    return countSlots(flights, pipeline, functions);
+  }
   return sendsWait ? 1 : countSlots(flights, count, chunks, getMesh(stages.front()).getNumTurns());
 }
 

@@ -8,6 +8,7 @@
 #define COLOSSAL_STEP_CUTSTAGES_H
 
 #include "colossal/Cost/Machine.h"
+#include "colossal/Cost/PipelineSchedule.h"
 #include "dialects/Dist/Stages.h"
 #include "mlir/Pass/Pass.h"
 
@@ -25,6 +26,8 @@ struct StepOptions {
   cost::Machine machine = cost::genericMachine();
   std::string machineText;  ///< what chooseMachine finds it by, for pipelines that are printed
   uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
+  /// In which order stages do forward and backward passes of a training step.
+  cost::Schedule schedule = cost::Schedule::OneFOneB;
 };
 
 /// A value that goes from one stage to another.

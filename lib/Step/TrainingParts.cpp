@@ -1,0 +1,175 @@
+//===- TrainingParts.cpp - where the rest of a training step stands ----------===//
+//
+// Only the forward pass is cut; all else of a step follows from that.
+//
+//===----------------------------------------------------------------------===//
+#include "StageChain.h"
+
+#include "colossal/Partition/Partition.h"
+#include "colossal/Partition/Refinement.h"
+#include "dialects/Dist/State.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::dist;
+using namespace colossal::step;
+
+StringAttr Chain::getState(Value value) const {
+  auto argument = dyn_cast<BlockArgument>(value);
+  func::FuncOp own = function;
+  return argument ? own.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kStateAttrName) : StringAttr();
+}
+
+/// Ops whose results turns of the loop add up: the loop axis lies on what they sum over.
+static llvm::DenseSet<Operation *> findSums(func::FuncOp function) {
+  llvm::DenseSet<Operation *> sums;
+  MeshAttr mesh = getMesh(function->getParentOfType<ModuleOp>());
+  if (mesh.getLoopAxis() < 0)
+    return sums;
+  RefinementAnalysis refinement(function);
+  for (Operation &op : function.front().without_terminator()) {
+    if (!op.hasAttr(kAssignmentAttrName))
+      continue;
+    const FactorRule &rule = refinement.get(&op).rule;
+    FailureOr<Assignment> assignment = getAssignment(&op, rule, mesh);
+    if (failed(assignment))
+      continue;
+    for (auto [factor, axes] : llvm::zip_equal(rule.factors, *assignment))
+      if (factor.kind == FactorKind::Reduction &&
+          llvm::is_contained(axes, static_cast<unsigned>(mesh.getLoopAxis())))
+        sums.insert(&op);
+  }
+  return sums;
+}
+
+void Chain::findKinds() {
+  const llvm::DenseSet<Operation *> sums = findSums(function);
+  for (Operation &op : function.front().without_terminator()) {
+    const bool needsTotal = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return operand.getDefiningOp() && totals.contains(operand.getDefiningOp());
+    });
+    if (needsTotal || sums.contains(&op))
+      totals.insert(&op);
+    auto unit = op.getAttrOfType<IntegerAttr>(kUnitAttrName);
+    const bool isFirst = unit && numbered.try_emplace(unit.getInt(), &op).second;
+    kinds[&op] = needsTotal || op.hasAttr(kUpdateAttrName)               ? Kind::Closing
+                 : op.hasAttr(kGradientOfAttrName) || (unit && !isFirst) ? Kind::Backward
+                                                                         : Kind::Forward;
+  }
+}
+
+std::vector<double> Chain::sumSeconds(const std::vector<double> &ofUnits) const {
+  std::vector<double> sums(parts, 0);
+  for (auto [op, seconds] : llvm::zip_equal(chain, ofUnits))
+    sums[partOf.lookup(op)] += seconds;
+  return sums;
+}
+
+void Chain::placeBackward(Operation *op) {
+  auto isCopy = [](Operation *other) { return other->hasAttr(kUnitAttrName); };
+  auto unitOf = [&](Operation *other) {
+    auto unit = other->getAttrOfType<IntegerAttr>(isCopy(other) ? kUnitAttrName : kGradientOfAttrName);
+    return numbered.lookup(unit ? unit.getInt() : -1);
+  };
+  Operation *original = unitOf(op);
+  auto known = partOf.find(original);
+  int part = known == partOf.end() ? static_cast<int>(pipeline.getBackward(parts - 1))
+                                   : static_cast<int>(pipeline.getBackward(known->second));
+  for (OpOperand &operand : op->getOpOperands()) {
+    Operation *def = operand.get().getDefiningOp();
+    if (!def || roles.lookup(def) != Role::Chain)
+      continue;
+    // What an earlier stage would compute again comes too late here: this stage has got it before.
+    if (kinds.lookup(def) == Kind::Backward && isCopy(def) && partOf.lookup(def) > part)
+      operand.set(unitOf(def)->getResult(cast<OpResult>(operand.get()).getResultNumber()));
+    else
+      part = std::max(part, partOf.lookup(def));
+  }
+  partOf[op] = part;
+}
+
+/// Of what is behind the microbatches, the stage comes first, then the level.
+void Chain::placeClosing() {
+  llvm::DenseMap<Operation *, int64_t> stageOf;
+  llvm::DenseMap<StringAttr, int64_t> stageOfState; // that is read there
+  auto getStage = [&](Value value) -> int64_t {
+    if (StringAttr state = getState(value)) {
+      auto found = stageOfState.find(state);
+      return found == stageOfState.end() ? -1 : found->second;
+    }
+    Operation *def = value.getDefiningOp();
+    if (!def || roles.lookup(def) != Role::Chain)
+      return -1;
+    if (auto found = stageOf.find(def); found != stageOf.end())
+      return found->second;
+    auto part = partOf.find(def);
+    return part == partOf.end() ? -1 : pipeline.getStage(part->second);
+  };
+  SmallVector<Operation *> closing;
+  for (Operation *op : order)
+    if (kinds.lookup(op) == Kind::Closing && roles.lookup(op) == Role::Chain)
+      closing.push_back(op);
+  for (Operation *op : closing) {
+    double most = -1;
+    int64_t stage = -1;
+    for (Value operand : op->getOperands())
+      if (int64_t own = getStage(operand); own >= 0)
+        if (double bytes = getBytes(operand.getType()); bytes > most || (bytes == most && own > stage)) {
+          most = bytes;
+          stage = own;
+        }
+    if (stage < 0)
+      continue;
+    stageOf[op] = stage;
+    for (Value operand : op->getOperands())
+      if (StringAttr state = getState(operand))
+        stageOfState.try_emplace(state, stage);
+  }
+  // What is made of states alone stands where it is used.
+  for (Operation *op : llvm::reverse(closing)) {
+    if (stageOf.contains(op))
+      continue;
+    int64_t stage = -1;
+    for (Operation *user : op->getUsers())
+      if (auto found = stageOf.find(user); found != stageOf.end())
+        stage = std::max(stage, found->second);
+    for (Value operand : op->getOperands())
+      if (StringAttr state = getState(operand); state && stage < 0 && stageOfState.contains(state))
+        stage = stageOfState[state];
+    stageOf[op] = std::max<int64_t>(0, stage);
+  }
+  int64_t levels = 1;
+  llvm::DenseMap<Operation *, int64_t> levelOf;
+  for (Operation *op : closing) {
+    int64_t level = 0;
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (!def || roles.lookup(def) != Role::Chain)
+        continue;
+      const bool isHere = getStage(operand) == stageOf[op];
+      auto known = levelOf.find(def); // what passes make goes to other stages in level 0
+      level = std::max(level, (known == levelOf.end() ? 0 : known->second) + (isHere ? 0 : 1));
+    }
+    levelOf[op] = level;
+    levels = std::max(levels, level + 1);
+    partOf[op] = static_cast<int>(pipeline.getPart(stageOf[op], pipeline.countTurnChunks() + level));
+  }
+  pipeline.levels = levels;
+}
+
+void Chain::placeDerived() {
+  if (!trains)
+    return;
+  for (Operation *op : order)
+    if (kinds.lookup(op) == Kind::Backward && roles.lookup(op) == Role::Chain)
+      placeBackward(op);
+  placeClosing();
+  // Copies that nobody reads any more.
+  const SmallVector<Operation *> all(order);
+  for (Operation *op : llvm::reverse(all))
+    if (op->use_empty() && kinds.lookup(op) == Kind::Backward && op->hasAttr(kUnitAttrName)) {
+      llvm::erase(order, op);
+      partOf.erase(op);
+      op->erase();
+    }
+}
