@@ -1,6 +1,7 @@
 //===- States.cpp - states and training, as a plan has them -----------------===//
 #include "States.h"
 
+#include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringSet.h"
@@ -48,10 +49,19 @@ static void addTraining(DictionaryAttr given, StringRef model, plan::Training &t
 
 void plan::addStates(ModuleOp module, ArrayRef<ModuleOp> stages, StringRef model, Plan &plan) {
   llvm::StringSet<> known;
+  SmallVector<StateOp> states;
   for (ModuleOp stage : stages)
     for (auto state : stage.getOps<StateOp>())
       if (known.insert(state.getName()).second)
-        addState(state, *plan.add_states());
+        states.push_back(state);
+  // Of stages in the order in which programs bind them.
+  auto placeOf = [](StateOp state) {
+    auto place = state->getAttrOfType<IntegerAttr>(dist::kPlaceAttrName);
+    return place ? place.getInt() : 0;
+  };
+  llvm::stable_sort(states, [&](StateOp a, StateOp b) { return placeOf(a) < placeOf(b); });
+  for (StateOp state : states)
+    addState(state, *plan.add_states());
   auto training = module->getAttrOfType<DictionaryAttr>(dist::kTrainingAttrName);
   if (training)
     addTraining(training, model, *plan.mutable_training());

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Chunks.h"
 
+#include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Stages.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -13,8 +14,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-/// The ops that the results of a chunk need.
-static llvm::DenseSet<Operation *> findNeeded(func::FuncOp function, int64_t chunk) {
+/// The ops that those results need which `isAsked` names by their attributes.
+static llvm::DenseSet<Operation *> findNeeded(func::FuncOp function,
+                                              llvm::function_ref<bool(DictionaryAttr)> isAsked) {
   llvm::DenseSet<Operation *> needed;
   SmallVector<Operation *> open;
   auto need = [&](Value value) {
@@ -22,11 +24,16 @@ static llvm::DenseSet<Operation *> findNeeded(func::FuncOp function, int64_t chu
       open.push_back(op);
   };
   for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
-    if (dist::getChunk(function.getResultAttrDict(i)) == chunk)
+    if (isAsked(function.getResultAttrDict(i)))
       need(value);
   while (!open.empty())
     llvm::for_each(open.pop_back_val()->getOperands(), need);
   return needed;
+}
+
+/// The ops that the results of a chunk need.
+static llvm::DenseSet<Operation *> findNeeded(func::FuncOp function, int64_t chunk) {
+  return findNeeded(function, [&](DictionaryAttr result) { return dist::getChunk(result) == chunk; });
 }
 
 ChunkOfOp schedule::findChunks(func::FuncOp function, int64_t chunks) {
@@ -66,4 +73,59 @@ void schedule::separateChunks(func::FuncOp function, int64_t chunks, const llvm:
       if (dist::getChunk(function.getResultAttrDict(operand.getOperandNumber())) == chunk)
         operand.set(mapping.lookupOrDefault(operand.get()));
   }
+}
+
+/// Of the ops of turns that only sums over the microbatches need, those that belong to the gradients of
+/// weights: no product of another op is made of them.
+static llvm::DenseSet<Operation *> findWeightGradients(func::FuncOp function,
+                                                       const llvm::DenseSet<Operation *> &turnOps,
+                                                       const ChunkOfOp &chunkOf) {
+  auto isHeavy = [](Operation *op) {
+    auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
+    return ruled && ruled.isHeavy();
+  };
+  llvm::DenseSet<Operation *> found;
+  for (Operation &op : llvm::reverse(function.front()))
+    if (turnOps.contains(&op) && !chunkOf.contains(&op) && llvm::all_of(op.getUsers(), [&](Operation *user) {
+          return !turnOps.contains(user) || (found.contains(user) && !isHeavy(user));
+        }))
+      found.insert(&op);
+  return found;
+}
+
+ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &pipeline,
+                                   const llvm::DenseSet<Operation *> &turnOps,
+                                   const llvm::DenseSet<Operation *> &opsBehind) {
+  ChunkOfOp chunkOf;
+  const int64_t passes = pipeline.countTurnChunks();
+  for (int64_t chunk = 0; chunk < passes; ++chunk) {
+    llvm::DenseSet<Operation *> needed = findNeeded(function, [&](DictionaryAttr result) {
+      auto ofTurn = result ? result.getAs<IntegerAttr>(dist::kTurnChunkAttrName) : IntegerAttr();
+      return (ofTurn ? ofTurn.getInt() : dist::getChunk(result)) == chunk;
+    });
+    for (Operation *op : needed)
+      if (!opsBehind.contains(op))
+        chunkOf.try_emplace(op, chunk);
+  }
+  llvm::DenseSet<Operation *> ofWeights;
+  if (pipeline.splits)
+    ofWeights = findWeightGradients(function, turnOps, chunkOf);
+  for (Operation &op : function.front().without_terminator()) {
+    if (!turnOps.contains(&op) || chunkOf.contains(&op))
+      continue;
+    int64_t chunk = 0;
+    for (Value operand : op.getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      if (!argument)
+        chunk = std::max(chunk, chunkOf.lookup(operand.getDefiningOp()));
+      else if (argument.getArgNumber() < function.getNumArguments()) // others are what turns add up
+        chunk = std::max(chunk, dist::getChunk(function.getArgAttrDict(argument.getArgNumber())));
+    }
+    const bool isBackward = pipeline.chunks <= chunk && chunk < 2 * pipeline.chunks;
+    chunkOf[&op] = chunk + (isBackward && ofWeights.contains(&op) ? pipeline.chunks : 0);
+  }
+  for (int64_t chunk = passes; chunk < pipeline.countChunks(); ++chunk)
+    for (Operation *op : findNeeded(function, chunk))
+      chunkOf.try_emplace(op, chunk);
+  return chunkOf;
 }

@@ -2,6 +2,7 @@
 #ifndef COLOSSAL_LIB_SCHEDULE_CHUNKS_H
 #define COLOSSAL_LIB_SCHEDULE_CHUNKS_H
 
+#include "dialects/Dist/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,6 +20,15 @@ ChunkOfOp findChunks(mlir::func::FuncOp function, int64_t chunks);
 /// another's comes.
 void separateChunks(mlir::func::FuncOp function, int64_t chunks,
                     const llvm::DenseSet<mlir::Operation *> &ops);
+
+/// The same of a function that goes through passes (Pipeline.h), whose chunks keep what others need.
+/// `turnOps`: what each microbatch makes. Of these, those that no chunk's results need, but only what
+/// microbatches add up, are the chunk's in which all that they need is there; or, where the gradients of
+/// weights are apart, of the chunk for these, if no product of the chunk itself is made of them. `opsBehind`:
+/// what stands behind the microbatches.
+ChunkOfOp findPassChunks(mlir::func::FuncOp function, const dist::Pipeline &pipeline,
+                         const llvm::DenseSet<mlir::Operation *> &turnOps,
+                         const llvm::DenseSet<mlir::Operation *> &opsBehind);
 
 } // namespace colossal::schedule
 

@@ -151,6 +151,7 @@ void colossal::schedule::doubleBuffer(Program &program) {
     instruction.moment = static_cast<int64_t>(moment);
   if (hasMeetings(program))
     return orderMeetings(program);
-  if (program.turns > 1 && (program.chunkWaits.size() > 1 || llvm::any_of(program.body, isMessage)))
+  // Without a loop its passes stand one behind the other already.
+  if (!program.body.empty() && (program.chunkWaits.size() > 1 || llvm::any_of(program.body, isMessage)))
     Unroller(program).run();
 }

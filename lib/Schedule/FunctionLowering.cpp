@@ -8,6 +8,7 @@
 #include "FunctionState.h"
 #include "Groups.h"
 #include "Messages.h"
+#include "PassUnrolling.h"
 #include "Prepare.h"
 
 #include "dialects/Dist/Loop.h"
@@ -152,6 +153,8 @@ private:
   enum class Phase { Before, Turn, Behind };
 
   void prepareOps();
+  /// Whether an argument comes from another stage when all turns have ended.
+  bool isReceivedBehind(BlockArgument argument) const;
   LogicalResult findTurnOps();
   void findSliceStarts();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
@@ -177,8 +180,12 @@ private:
     return View{storage, 0, {parts.length * turns, 1}, parts.length};
   }
 
+  /// Whether anything is done when all turns have ended.
+  bool hasBehind() const { return !state.accumulations.empty() || (pipeline && state.program.turns > 1); }
+
   FunctionState state;
-  int64_t chunks = 1; ///< of the stage, if it is one
+  int64_t chunks = 1;                     ///< of the stage, if it is one
+  std::optional<dist::Pipeline> pipeline; ///< that the function goes through
   ChunkOfOp chunkOf;
   llvm::DenseMap<Value, unsigned> scattered;   ///< storages of inputs whose turns' parts are no runs
   llvm::DenseSet<unsigned> bound;              ///< storages of outputs
@@ -211,6 +218,13 @@ static bool isAccumulation(Operation *op, int64_t loopAxis) {
   return reduce && reduce.getGridAxes().size() == 1 && reduce.getGridAxes().front() == loopAxis;
 }
 
+bool FunctionLowering::isReceivedBehind(BlockArgument argument) const {
+  func::FuncOp function = state.function;
+  return pipeline && argument.getArgNumber() < function.getNumArguments() &&
+         function.getArgAttr(argument.getArgNumber(), dist::kMessagesAttrName) &&
+         pipeline->isClosing(dist::getChunk(function.getArgAttrDict(argument.getArgNumber())));
+}
+
 /// Index values that are made of the loop's counter make what they enter differ from turn to turn, too.
 LogicalResult FunctionLowering::findTurnOps() {
   if (!state.mesh || state.mesh.getLoopAxis() < 0)
@@ -233,7 +247,8 @@ LogicalResult FunctionLowering::findTurnOps() {
       state.accumulations[&op] = {};
     const bool isBehind = llvm::any_of(op.getOperands(), [&](Value operand) {
       Operation *def = operand.getDefiningOp();
-      return def && (state.opsBehind.contains(def) || state.accumulations.contains(def));
+      return def ? state.opsBehind.contains(def) || state.accumulations.contains(def)
+                 : isReceivedBehind(cast<BlockArgument>(operand));
     });
     if (isBehind)
       state.opsBehind.insert(&op);
@@ -432,11 +447,13 @@ LogicalResult FunctionLowering::lowerChunk(int64_t chunk, Phase phase) {
       ops.push_back(&op);
   std::vector<Instruction> &made = state.run.instructions();
   const size_t before = made.size();
-  if ((ofTurns && failed(gatherTurnInputs(chunk))) ||
-      (phase != Phase::Behind && failed(receive(chunk, ofTurns))) || failed(state.run.lowerOps(ops, true)))
+  const bool isLate = pipeline && pipeline->isClosing(chunk) && hasBehind();
+  const bool receives = ofTurns || (phase == Phase::Behind) == isLate;
+  if ((ofTurns && failed(gatherTurnInputs(chunk))) || (receives && failed(receive(chunk, ofTurns))) ||
+      failed(state.run.lowerOps(ops, true)))
     return failure();
   // What is made once may need what turns add up: it is handed on behind the loop, then.
-  const bool last = ofTurns || (phase == Phase::Behind) == !state.accumulations.empty();
+  const bool last = ofTurns || (phase == Phase::Behind) == (pipeline ? isLate : hasBehind());
   if (last && failed(bindOutputs(chunk, ofTurns)))
     return failure();
   for (Instruction &instruction : llvm::MutableArrayRef(made).drop_front(before))
@@ -448,11 +465,12 @@ FailureOr<Program> FunctionLowering::run() {
   prepareOps();
   if (dist::getStage(state.shared.module)) {
     SmallVector<ModuleOp> stages = dist::getStages(state.shared.module->getParentOfType<ModuleOp>());
-    chunks = dist::countChunks(stages);
+    pipeline = dist::getPipeline(state.function);
+    chunks = pipeline ? pipeline->countChunks() : dist::countChunks(stages);
     state.program.stages = static_cast<int64_t>(stages.size());
     state.program.chunkWaits.assign(chunks, false);
   }
-  if (chunks > 1) {
+  if (chunks > 1 && !pipeline) {
     if (failed(findTurnOps()))
       return failure();
     separateChunks(state.function, chunks, state.turnOps);
@@ -461,6 +479,8 @@ FailureOr<Program> FunctionLowering::run() {
   findSliceStarts();
   if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
     return failure();
+  if (pipeline)
+    chunkOf = findPassChunks(state.function, *pipeline, state.turnOps, state.opsBehind);
   auto lowerChunks = [&](Phase phase) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk)
       if (failed(lowerChunk(chunk, phase)))
@@ -477,7 +497,7 @@ FailureOr<Program> FunctionLowering::run() {
   for (Instruction &hoisted : llvm::MutableArrayRef(state.program.instructions).drop_front(before))
     hoisted.chunk = chunks - 1;
   state.isInLoop = false;
-  state.isBehind = !state.accumulations.empty();
+  state.isBehind = hasBehind();
   if (state.isBehind && failed(lowerChunks(Phase::Behind)))
     return failure();
   // When nothing reads the old values any more.
@@ -487,6 +507,8 @@ FailureOr<Program> FunctionLowering::run() {
   for (std::optional<Binding> &output : outputs)
     if (output)
       state.program.outputs.push_back(std::move(*output));
+  if (auto passes = state.function->getAttrOfType<DenseI64ArrayAttr>(dist::kPassesAttrName))
+    unrollPasses(state.program, passes);
   return std::move(state.program);
 }
 

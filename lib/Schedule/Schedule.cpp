@@ -6,6 +6,7 @@
 #include "Shared.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/Pipeline.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -319,8 +320,13 @@ static LogicalResult scheduleStage(Shared &shared) {
                 function->getAttrOfType<DictionaryAttr>("colossal.bound_inputs"), function.getLoc());
   }
   emitStates(shared);
-  for (func::FuncOp function : functions)
+  for (func::FuncOp function : functions) {
+    const std::string name = function.getName().str();
+    Attribute pipeline = function->getAttr(dist::kPipelineAttrName);
     function.erase();
+    if (pipeline) // prices are made by it
+      shared.module.lookupSymbol<plan::ProgramOp>(name)->setAttr(dist::kPipelineAttrName, pipeline);
+  }
   return success();
 }
 

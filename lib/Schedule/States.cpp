@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "FunctionState.h"
 
+#include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 
 using namespace mlir;
@@ -144,7 +145,9 @@ LogicalResult LoweringContext::storeState(Value value, StringRef name) {
 }
 
 void schedule::emitStates(Shared &shared) {
-  if (shared.states.empty())
+  // A stage without states has a part of the programs as well.
+  auto outer = shared.module->getParentOfType<ModuleOp>();
+  if (shared.states.empty() && !(outer && outer->hasAttr(dist::kTrainingAttrName)))
     return;
   MLIRContext *context = shared.module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(shared.module.getBody());
@@ -152,15 +155,26 @@ void schedule::emitStates(Shared &shared) {
     auto kind = entry.info.getAs<StringAttr>("kind");
     std::optional<plan::StateKind> known = plan::symbolizeStateKind(kind ? kind.getValue() : "");
     auto parameter = entry.info.getAs<StringAttr>("parameter");
-    plan::StateOp::create(b, shared.module.getLoc(), b.getStringAttr(entry.name),
-                          plan::StateKindAttr::get(context, known.value_or(plan::StateKind::Parameter)),
-                          parameter ? parameter : b.getStringAttr(entry.name),
-                          entry.info.getAs<StringAttr>("slot"), entry.info.getAs<ArrayAttr>("tied"));
+    auto declared =
+        plan::StateOp::create(b, shared.module.getLoc(), b.getStringAttr(entry.name),
+                              plan::StateKindAttr::get(context, known.value_or(plan::StateKind::Parameter)),
+                              parameter ? parameter : b.getStringAttr(entry.name),
+                              entry.info.getAs<StringAttr>("slot"), entry.info.getAs<ArrayAttr>("tied"));
+    if (auto place = entry.info.getAs<IntegerAttr>("place"))
+      declared->setAttr(dist::kPlaceAttrName, place);
   }
   Program save, restore;
   for (const StateEntry &entry : shared.states)
     for (auto *bindings : {&save.outputs, &restore.inputs})
-      bindings->push_back({entry.name, entry.type, entry.sharding, entry.storage, entry.bytes, {}, {}, {}});
+      if (bindings == &restore.inputs || !entry.info.contains("copy"))
+        bindings->push_back({entry.name,
+                             entry.type,
+                             entry.sharding,
+                             entry.storage,
+                             entry.bytes,
+                             {},
+                             {},
+                             entry.info.getAs<IntegerAttr>("place")});
   emitProgram(save, shared, "save", plan::Role::Save, {}, {}, shared.module.getLoc());
   emitProgram(restore, shared, "restore", plan::Role::Restore, {}, {}, shared.module.getLoc());
 }
