@@ -100,6 +100,11 @@ FailureOr<dist::MeshAttr> makeMesh(MLIRContext *context, const CompileOptions &o
   return step::addMicrobatches(*mesh, options.microbatches);
 }
 
+cost::Schedule getPipelineSchedule(const CompileOptions &options) {
+  return options.pipelineSchedule.value_or(options.chunks > 1 ? cost::Schedule::Interleaved
+                                                              : cost::Schedule::OneFOneB);
+}
+
 std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh) {
   if (options.chunks <= 1)
     return "";

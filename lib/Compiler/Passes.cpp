@@ -23,6 +23,7 @@ static step::StepOptions getStepOptions(const CompileOptions &options) {
   step.machineText = options.layout.machineText;
   step.memoryBytes = options.layout.memoryBytes;
   step.chunks = std::max<int64_t>(1, options.chunks);
+  step.schedule = getPipelineSchedule(options);
   llvm::copy_if(options.layout.pins, std::back_inserter(step.pins), step::isStagePin);
   return step;
 }

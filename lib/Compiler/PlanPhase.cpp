@@ -60,7 +60,8 @@ static double sumTotals(ArrayRef<PlanPrice> prices) {
 /// What a run of a program takes whose parts, one a stage, share the host with `ranks` ranks; `prices`: while
 /// as many stages work as do most of the time, all in microbatches, else one.
 static StageTimes timeStages(ArrayRef<plan::ProgramOp> parts, int64_t ranks, int64_t microbatches,
-                             const cost::Machine &machine, SmallVector<PlanPrice> &prices) {
+                             cost::Schedule schedule, const cost::Machine &machine,
+                             SmallVector<PlanPrice> &prices) {
   const auto stages = static_cast<int64_t>(parts.size());
   SmallVector<PlanPrice> alone = priceParts(parts, ranks, 1, machine);
   std::vector<double> slowdown{1};
@@ -83,12 +84,14 @@ static StageTimes timeStages(ArrayRef<plan::ProgramOp> parts, int64_t ranks, int
       stage.chunks.push_back({chunk.seconds - chunk.sending, chunk.sending});
     }
   }
+  if (std::optional<dist::Pipeline> pipeline = dist::getPipeline(parts.front()); pipeline && microbatches > 1)
+    return simulatePasses(work, *pipeline, schedule, microbatches, slowdown);
   return simulateStages(work, microbatches, slowdown);
 }
 
 /// Prices a program, or its parts in all stages.
-static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const cost::Machine &machine,
-                           CompileResult &result) {
+static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, cost::Schedule schedule,
+                           const cost::Machine &machine, CompileResult &result) {
   plan::ProgramOp first = parts.front();
   const std::string name = first.getSymName().str();
   const int64_t microbatches = dist::getMesh(first->getParentOfType<ModuleOp>()).getNumTurns();
@@ -98,7 +101,7 @@ static void predictProgram(ArrayRef<plan::ProgramOp> parts, int64_t ranks, const
     prices = priceParts(parts, ranks, static_cast<int64_t>(parts.size()), machine);
     times.seconds = times.interval = sumTotals(prices);
   } else {
-    times = timeStages(parts, ranks, microbatches, machine, prices);
+    times = timeStages(parts, ranks, microbatches, schedule, machine, prices);
   }
   // Where nothing was measured on the host, the program's time is the search's.
   if (!machine.host)
@@ -151,7 +154,7 @@ static LogicalResult predictPrograms(ModuleOp module, const CompileOptions &opti
     for (ModuleOp stage : stages)
       if (auto part = stage.lookupSymbol<plan::ProgramOp>(program.getSymName()))
         parts.push_back(part);
-    predictProgram(parts, ranks, machine, result);
+    predictProgram(parts, ranks, getPipelineSchedule(options), machine, result);
   }
   result.layout.summary += "error of predictions: " + cost::describePlanEvidence(machine, ranks) + "\n";
   return success();

@@ -3,6 +3,8 @@
 
 #include "colossal/Cost/PipelineSchedule.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace colossal {
@@ -67,6 +69,61 @@ StageTimes simulateStages(const std::vector<StageWork> &stages, int64_t microbat
                              static_cast<double>(runs) * before;
   };
   times.interval = (takeRuns(many) - takeRuns(few)) / static_cast<double>(many - few);
+  return times;
+}
+
+StageTimes simulatePasses(const std::vector<StageWork> &stages, const dist::Pipeline &pipeline,
+                          cost::Schedule schedule, int64_t microbatches,
+                          const std::vector<double> &slowdown) {
+  const auto parts = static_cast<double>(microbatches);
+  cost::PipelineProblem problem;
+  problem.stages = static_cast<int>(pipeline.stages);
+  problem.chunks = static_cast<int>(pipeline.chunks);
+  problem.microbatches = static_cast<int>(microbatches);
+  problem.forwardOnly = !pipeline.hasBackward;
+  // Without backward passes a microbatch goes through a V as through any chunks.
+  problem.schedule = pipeline.hasBackward  ? schedule
+                     : pipeline.chunks > 1 ? cost::Schedule::Interleaved
+                                           : cost::Schedule::GPipe;
+  if (!pipeline.splits)
+    problem.slowdown = slowdown;
+  const double together = slowdown.empty() ? 1 : slowdown.back();
+  double once = 0;
+  for (const StageWork &stage : stages) {
+    double own = stage.once, sending = 0;
+    for (auto [c, chunk] : llvm::enumerate(stage.chunks)) {
+      if (pipeline.isClosing(static_cast<int64_t>(c)))
+        own += chunk.computing + chunk.sending;
+      else
+        sending += chunk.sending;
+    }
+    once = std::max(once, own * together);
+    problem.hopSeconds.push_back(sending / parts / static_cast<double>(pipeline.countTurnChunks()));
+  }
+  for (int64_t part = 0; part < pipeline.countForwardParts(); ++part) {
+    const StageWork &stage = stages[pipeline.getStage(part)];
+    auto getSeconds = [&](int64_t chunk) {
+      const auto place = static_cast<size_t>(chunk);
+      return place < stage.chunks.size() ? stage.chunks[place].computing / parts : 0;
+    };
+    const int64_t chunk = pipeline.getChunk(part), backward = 2 * pipeline.chunks - 1 - chunk;
+    cost::ChunkWork &work = problem.work.emplace_back();
+    work.forward = getSeconds(chunk);
+    work.backward = pipeline.hasBackward ? getSeconds(backward) : 0;
+    work.weightGradient = pipeline.splits ? getSeconds(backward + pipeline.chunks) : 0;
+    work.activationBytes = 1;
+    work.weightGradientBytes = 0.5;
+  }
+  const cost::PipelineResult result = cost::simulate(problem, /*withTimeline=*/true);
+  StageTimes times;
+  times.passes.resize(stages.size());
+  for (const cost::PipelineEvent &event : result.timeline) {
+    int64_t chunk = event.chunk;
+    if (event.pass != cost::PipelineEvent::Forward)
+      chunk = (event.pass == cost::PipelineEvent::Backward ? 2 : 3) * pipeline.chunks - 1 - event.chunk;
+    times.passes[event.stage].push_back({event.microbatch, chunk, event.start, event.end});
+  }
+  times.seconds = times.interval = result.seconds + once;
   return times;
 }
 

@@ -8,6 +8,7 @@
 #define COLOSSAL_LIB_COMPILER_STAGETIMES_H
 
 #include "colossal/Compiler/Compiler.h"
+#include "dialects/Dist/Pipeline.h"
 
 namespace colossal {
 
@@ -38,6 +39,11 @@ struct StageTimes {
 /// all takes while b stages work, as they share processors; empty where they do not.
 StageTimes simulateStages(const std::vector<StageWork> &stages, int64_t microbatches,
                           const std::vector<double> &slowdown);
+
+/// The same of a training program, whose passes go as `pipeline` and `schedule` say. Its chunks come in the
+/// pipeline's numbers; what they do behind the microbatches counts as done once.
+StageTimes simulatePasses(const std::vector<StageWork> &stages, const dist::Pipeline &pipeline,
+                          cost::Schedule schedule, int64_t microbatches, const std::vector<double> &slowdown);
 
 } // namespace colossal
 

@@ -2,6 +2,7 @@
 #include "TrainingDoor.h"
 
 #include "ImportPhase.h"
+#include "dialects/Dist/Stages.h"
 
 using namespace mlir;
 
@@ -52,27 +53,50 @@ static LogicalResult bindBatch(MLIRContext *context, CompileOptions &options) {
   return success();
 }
 
+/// Settles the schedule of stages and their chunks; returns what does not go together, and what to do, or "".
+static std::string completeSchedule(CompileOptions &options, int64_t stages) {
+  if (!options.pipelineSchedule)
+    return "";
+  const cost::Schedule schedule = *options.pipelineSchedule;
+  const std::string option = std::string("--pipeline-schedule ") + cost::toString(schedule);
+  const bool isV = schedule == cost::Schedule::ZeroBubbleV, isMany = schedule == cost::Schedule::Interleaved;
+  if (stages < 2)
+    return option + ": the mesh has no stages that could follow it: give it an axis 'stage' of two or more, "
+                    "as in --mesh stage=2";
+  if (isMany && options.chunks == 1)
+    return option + " has at least 2 chunks a stage, and --chunks says 1";
+  if (isV && options.chunks > 0 && options.chunks != 2)
+    return option + " has 2 chunks a stage, and --chunks says " + std::to_string(options.chunks);
+  if (!isV && !isMany && options.chunks > 1)
+    return option + " has one chunk a stage, and --chunks says " + std::to_string(options.chunks) +
+           "; interleaved takes 2 or more, zb-v takes 2";
+  if ((isV || isMany) && options.chunks == 0)
+    options.chunks = 2;
+  return "";
+}
+
 FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOptions &options) {
   CompileOptions complete = options;
   complete.training->modelPath = options.import.modelPath;
   complete.import.isTrained = true;
   complete.import.takesBatchStatistics = options.training->batchNorm;
   Location loc = UnknownLoc::get(context);
-  auto refuse = [&](const Twine &what) -> FailureOr<CompileOptions> {
-    emitError(loc) << what << " does not go with --training yet";
-    return failure();
-  };
   if (options.microbatches > 1 && options.training->globalBatch % options.microbatches != 0) {
     emitError(loc) << "--microbatches " << options.microbatches << " do not divide the "
                    << options.training->globalBatch << " samples of --global-batch";
     return failure();
   }
+  int64_t stages = 1;
   if (!options.mesh.empty()) {
     FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
     if (failed(mesh))
       return failure();
-    if (int64_t axis = mesh->findAxis("stage"); axis >= 0 && mesh->getAxisSize(axis) > 1)
-      return refuse("a mesh with the axis 'stage'");
+    if (int64_t axis = mesh->findAxis(dist::kStageAxis); axis >= 0)
+      stages = mesh->getAxisSize(axis);
+  }
+  if (std::string wrong = completeSchedule(complete, stages); !wrong.empty()) {
+    emitError(loc) << wrong;
+    return failure();
   }
   if (failed(bindBatch(context, complete)))
     return failure();

@@ -191,8 +191,12 @@ void interpretStep(const RawOptions &raw, Options &options) {
       fail("--objective throughput does not go with --training: steps do not overlap");
     if (!fixed.recompute.empty() && !(step.recompute = colossal::parseRecompute(fixed.recompute)))
       fail("--recompute: '" + fixed.recompute + "' is not none, selective or full");
-    if (!fixed.schedule.empty() || fixed.chunks > 0)
-      fail("--pipeline-schedule and --chunks are planned (--plan-only), and not compiled yet");
+    if (colossal::cost::Schedule schedule; !fixed.schedule.empty()) {
+      if (!colossal::cost::parseSchedule(fixed.schedule, schedule))
+        fail("--pipeline-schedule: '" + fixed.schedule + "' is not one of " +
+             colossal::cost::scheduleNames());
+      options.compile.pipelineSchedule = schedule;
+    }
   }
   options.compile.training = std::move(step);
 }

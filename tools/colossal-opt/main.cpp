@@ -86,6 +86,10 @@ static cl::opt<std::string>
               cl::desc("of --training: what the backward pass makes again: none, selective, full"),
               cl::cat(category));
 static cl::opt<std::string>
+    pipelineSchedule("pipeline-schedule",
+                     cl::desc("of --training: in which order stages do their passes: gpipe, 1f1b, ..."),
+                     cl::cat(category));
+static cl::opt<std::string>
     batchNorm("batch-norm", cl::desc("of --training: train or frozen, as colossal-compile takes it"),
               cl::cat(category));
 static cl::opt<bool> syncBatchNorm("sync-batch-norm",
@@ -245,6 +249,12 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     options.training->zero = zero;
     if (!recompute.empty() && !(options.training->recompute = parseRecompute(recompute)))
       return complain("--recompute: '" + recompute + "' is not none, selective or full");
+    if (cost::Schedule schedule; !pipelineSchedule.empty()) {
+      if (!cost::parseSchedule(pipelineSchedule, schedule))
+        return complain("--pipeline-schedule: '" + pipelineSchedule + "' is not one of " +
+                        cost::scheduleNames());
+      options.pipelineSchedule = schedule;
+    }
     options.training->parameters.freeze = freeze;
     if (!batchNorm.empty() && batchNorm != "train" && batchNorm != "frozen")
       return complain("--batch-norm: '" + batchNorm + "' is not train or frozen");

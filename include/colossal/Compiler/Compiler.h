@@ -61,6 +61,9 @@ struct CompileOptions {
   /// Parts of the model that each pipeline stage has and that do not follow one another. 0: as many as the
   /// search finds best with `devices`, else 1.
   int64_t chunks = 0;
+  /// In which order the stages of a training step do their passes; none: interleaved where there are chunks,
+  /// else 1F1B.
+  std::optional<cost::Schedule> pipelineSchedule;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
   /// Given: what the model's floats are stored and computed in; else as the file has them.
@@ -164,6 +167,9 @@ mlir::FailureOr<dist::MeshAttr> makeMesh(mlir::MLIRContext *context, const Compi
 /// What of `microbatches` and `batchDimension` does not fit the inputs of the model as far as they are known
 /// before it is imported, and what to do; or "".
 std::string checkMicrobatches(mlir::MLIRContext *context, const CompileOptions &options);
+
+/// The order of passes that options ask for, or leave open.
+cost::Schedule getPipelineSchedule(const CompileOptions &options);
 
 /// What of `chunks` does not go with the mesh, and what to do; or "".
 std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh);
