@@ -8,6 +8,7 @@
 #include "colossal/Partition/Partition.h"
 #include "colossal/Partition/Refinement.h"
 #include "dialects/Dist/State.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -138,6 +139,37 @@ void Chain::placeClosing() {
         stage = stageOfState[state];
     stageOf[op] = std::max<int64_t>(0, stage);
   }
+  // Of a sum of numbers each stage adds up those that it has, and sends one.
+  SmallVector<Operation *> withSums;
+  for (Operation *op : closing) {
+    auto sum = dyn_cast<ElementwiseOp>(op);
+    llvm::MapVector<int64_t, SmallVector<Value>> ofStages;
+    if (sum && sum.getKind() == ElementwiseKind::Add && cast<RankedTensorType>(sum.getType()).getRank() == 0)
+      for (Value operand : op->getOperands())
+        ofStages[getStage(operand)].push_back(operand);
+    if (ofStages.size() > 1 && ofStages.size() < op->getNumOperands()) {
+      SmallVector<Value> parts;
+      for (auto &[stage, values] : ofStages) {
+        if (values.size() == 1 || stage < 0) {
+          llvm::append_range(parts, values);
+          continue;
+        }
+        OpBuilder b(op);
+        Operation *part = ElementwiseOp::create(b, op->getLoc(), sum.getType(), ElementwiseKind::Add, values,
+                                                DenseF64ArrayAttr());
+        roles[part] = Role::Chain;
+        kinds[part] = Kind::Closing;
+        names[part] = names.lookup(op);
+        stageOf[part] = stage;
+        order.insert(llvm::find(order, op), part);
+        withSums.push_back(part);
+        parts.push_back(part->getResult(0));
+      }
+      op->setOperands(parts);
+    }
+    withSums.push_back(op);
+  }
+  closing = std::move(withSums);
   int64_t levels = 1;
   llvm::DenseMap<Operation *, int64_t> levelOf;
   for (Operation *op : closing) {
