@@ -93,8 +93,9 @@ TEST(PassUnrolling, ReadsWhatWasKeptOfTheSameMicrobatch) {
     const Access &first = instruction.accesses.front();
     if (instruction.chunk == kForwardChunk && first.storage == kForward)
       holds[instruction.accesses[1].storage] = instruction.turn;
-    if (instruction.chunk == kBackwardChunk && first.storage != kBackward)
+    if (instruction.chunk == kBackwardChunk && first.storage != kBackward) {
       EXPECT_EQ(holds[first.storage], instruction.turn);
+    }
     if (first.storage == kInput) {
       EXPECT_EQ(first.offset, 16 * instruction.turn);
       EXPECT_EQ(first.turn, 0);
