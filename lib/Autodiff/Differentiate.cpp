@@ -236,12 +236,9 @@ LogicalResult Reverse::run(SmallVectorImpl<Value> &gradients) {
 struct ComputationInfo : llvm::DenseMapInfo<Operation *> {
   static OperationEquivalence::Flags getFlags(Operation *op) {
     const bool isNumbered = op->hasAttr(dist::kUnitAttrName) || op->hasAttr(dist::kGradientOfAttrName);
-    // The enumeration names single flags.
-    // NOLINTBEGIN(clang-analyzer-optin.core.EnumCastOutOfRange)
     return isNumbered ? OperationEquivalence::Flags(OperationEquivalence::IgnoreLocations |
                                                     OperationEquivalence::IgnoreDiscardableAttrs)
                       : OperationEquivalence::IgnoreLocations;
-    // NOLINTEND(clang-analyzer-optin.core.EnumCastOutOfRange)
   }
   static unsigned getHashValue(Operation *op) {
     return OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
