@@ -10,6 +10,7 @@
 #include "colossal/Planner/PlanText.h"
 #include "lib/Layout/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <array>
 #include <fstream>
@@ -298,11 +299,6 @@ std::string nameTensorAxis(size_t number) {
 /// What of a plan no program has yet, by the name of its key; or "".
 std::string findUncompiled(const planner::TrainingPlan &plan) {
   auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
-  if (plan.pipeline > 1)
-    return "mesh.pipeline is " + number(plan.pipeline) +
-           ": training steps in pipeline stages are not compiled yet; --mesh stage=1 with --plan-only finds "
-           "a "
-           "plan without";
   if (plan.padding > 0)
     return "padding is " + number(plan.padding) +
            ": training steps whose batch the data ranks do not divide are not compiled; another "
@@ -311,6 +307,38 @@ std::string findUncompiled(const planner::TrainingPlan &plan) {
   if (!plan.fusedAttention)
     return "attention is unfused: programs store no scores; --attention fused plans what is compiled";
   return "";
+}
+
+/// What stands in each stage, or in each chunk of one, as pins: `parts` has the units of each, in the model's
+/// order.
+std::vector<std::string> findStagePins(ArrayRef<int> parts, const ReadModel &model) {
+  // Nodes of several units belong to none of them: what is made of them stands where it is needed.
+  llvm::StringMap<size_t> partOf;
+  std::vector<std::vector<StringRef>> names(parts.size());
+  llvm::StringSet<> shared;
+  size_t unit = 0;
+  for (auto [part, units] : llvm::enumerate(parts))
+    for (const size_t end = unit + static_cast<size_t>(units); unit < end; ++unit)
+      for (int64_t id : model.reading.graph.ids[unit]) {
+        const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
+        if (name.empty())
+          continue;
+        auto [known, isNew] = partOf.try_emplace(name, part);
+        if (isNew)
+          names[part].push_back(known->getKey());
+        else if (known->second != part)
+          shared.insert(name);
+      }
+  std::vector<std::string> pins;
+  for (auto [part, own] : llvm::enumerate(names)) {
+    std::string text;
+    for (StringRef name : own)
+      if (!shared.contains(name))
+        text += (text.empty() ? "" : "|") + outline::escapeName(name);
+    if (!text.empty())
+      pins.push_back("(" + text + ")=stage:" + std::to_string(part));
+  }
+  return pins;
 }
 
 /// The layouts of a plan as pins of the model's operations.
@@ -439,6 +467,7 @@ FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingO
     if (size > 1)
       step.mesh += (step.mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
   };
+  addAxis("stage", step.plan.pipeline);
   addAxis("data", step.plan.data);
   addAxis("context", step.plan.context);
   for (auto [t, size] : llvm::enumerate(step.plan.tensor))
@@ -446,6 +475,8 @@ FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingO
   if (step.mesh.empty())
     step.mesh = "1";
   step.pins = findPins(step.plan, given->layouts, *model);
+  if (step.plan.pipeline > 1)
+    llvm::append_range(step.pins, findStagePins(given->price.parts, *model));
   step.seconds = given->price.seconds;
   step.bytes = given->price.peakBytes;
   step.machine = given->machine;

@@ -677,7 +677,9 @@ std::string nameOutput(const Options &options) {
 void Options::take(colossal::PlannedStep step) {
   compile.mesh = step.mesh;
   compile.microbatches = step.plan.microbatches();
-  compile.chunks = 0;
+  compile.chunks = step.plan.pipeline > 1 ? step.plan.chunks : 0;
+  if (step.plan.pipeline > 1)
+    compile.pipelineSchedule = step.plan.schedule;
   compile.precision = colossal::precision::parsePrecision(step.plan.task.precision);
   compile.training->globalBatch = static_cast<int64_t>(step.plan.task.globalBatch);
   compile.training->zero = step.plan.zero;
