@@ -13,7 +13,7 @@ using kernel::BufferSpec;
 
 namespace {
 constexpr unsigned sharedSpace = 3;
-}
+} // namespace
 
 bool nvidia::readsMask(const AttentionSpec &spec) {
   Type type = spec.maskType;
