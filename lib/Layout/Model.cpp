@@ -440,13 +440,13 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
 //===----------------------------------------------------------------------===//
 
 /// Copies of less than this part of the limit are left to the reserve of what the search does not see.
-static constexpr int64_t kSmallCopyDivisor = 256;
+static constexpr double kSmallCopyDivisor = 256;
 
 bool Model::countsCopies(const Transfer &transfer, ArrayAttr layouts) const {
   Type element = getTensor(transfer.value).getElementType();
   return memoryLimit && llvm::any_of(layouts, [&](Attribute layout) {
            return getLocalBytes(cast<ShardingAttr>(layout), element, mesh) >
-                  static_cast<double>(*memoryLimit / kSmallCopyDivisor);
+                  static_cast<double>(*memoryLimit) / kSmallCopyDivisor;
          });
 }
 

@@ -28,6 +28,9 @@ using namespace mlir;
 using namespace colossal;
 namespace cl = llvm::cl;
 
+// LLVM's options register themselves, before main begins.
+// NOLINTBEGIN(bugprone-throwing-static-initialization)
+
 // Stands before all others in --help, which sorts by name.
 static cl::OptionCategory category("A model, and what it is compiled for",
                                    "Of an .onnx file; what phases and passes need beside the IR");
@@ -113,6 +116,8 @@ static cl::opt<std::string> target("target",
                                    cl::init("cpu"), cl::cat(category));
 static cl::opt<std::string> processor("target-cpu", cl::desc("NAME: the same as --target cpu:NAME"),
                                       cl::cat(category));
+
+// NOLINTEND(bugprone-throwing-static-initialization)
 
 static constexpr const char *kOverview = R"(Colossal's passes and phases, one by one
 

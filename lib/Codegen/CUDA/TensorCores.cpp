@@ -11,7 +11,7 @@ using namespace colossal::nvidia;
 
 namespace {
 constexpr unsigned globalSpace = 1;
-}
+} // namespace
 
 bool colossal::nvidia::roundsToTf32(Operation *op) {
   bool isRounded = false;
