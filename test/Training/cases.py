@@ -89,6 +89,12 @@ CASES = {case.name: case for case in [
 ]}
 
 
+def suffix_of(turns, ranks):
+    """Of a recording's name where a batch is in parts with statistics of their own: the turns of a loop, or those of ranks, whose first one's running
+    statistics count."""
+    return (f"-turns{turns}" if turns > 1 else "") + (f"-parts{ranks}" if ranks > 1 else "")
+
+
 def make_data(case):
     """Arrays by input, `labels` or `target` included."""
     generator, data = np.random.default_rng(SEED), {}

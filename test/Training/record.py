@@ -134,8 +134,9 @@ def build_for_training(case):
     return recipe
 
 
-def losses_of(case, recipe, batch, parts):
-    """The parts' mean losses; the buffers are those that the first part leaves."""
+def losses_of(case, recipe, batch, parts, are_turns=False):
+    """The parts' mean losses. The buffers are those that the first part leaves, as where parts are of ranks, of which the first one's count; or,
+    where parts are the turns of a loop over microbatches, each goes on with what the one before has left."""
     first = None
     for part in range(parts):
         size = cases.BATCH // parts
@@ -143,8 +144,9 @@ def losses_of(case, recipe, batch, parts):
         outputs = recipe.module(*(cut[name] for name in recipe.axes))
         yield loss_of(case, outputs[0] if isinstance(outputs, tuple) else outputs, cut) / parts
         first = first or {name: buffer.clone() for name, buffer in recipe.module.named_buffers()}
-    for name, buffer in recipe.module.named_buffers():
-        buffer.copy_(first[name])
+    if not are_turns:
+        for name, buffer in recipe.module.named_buffers():
+            buffer.copy_(first[name])
 
 
 class Layerwise(torch.optim.Optimizer):
@@ -188,7 +190,7 @@ class Lars(Layerwise):
         w -= state["v"]
 
 
-def train(case, optimizer, dtype, parts=1):
+def train(case, optimizer, dtype, parts=1, are_turns=False):
     recipe = build_for_training(case) if case.base else build(case.name)
     if case.fused:
         fuse(recipe.module)
@@ -205,7 +207,7 @@ def train(case, optimizer, dtype, parts=1):
         stepper.zero_grad()
         with dropouts.drop(step + 1):
             total = 0.0
-            for loss in losses_of(case, recipe, batch, parts):
+            for loss in losses_of(case, recipe, batch, parts, are_turns):
                 loss.backward()
                 total += float(loss.detach())
         stepper.step()
@@ -221,11 +223,11 @@ def train(case, optimizer, dtype, parts=1):
     return losses, after
 
 
-def record(case, optimizer, parts):
-    (single, after), (double, _) = (train(case, optimizer, dtype, parts) for dtype in (torch.float32, torch.float64))
+def record(case, optimizer, parts, are_turns=False):
+    (single, after), (double, _) = (train(case, optimizer, dtype, parts, are_turns) for dtype in (torch.float32, torch.float64))
     recorded = {"model": case.name, "optimizer": optimizer, "loss": case.loss, "options": case.options(optimizer), "torch": torch.__version__,
                 "f32": [float(f"{v:.9g}") for v in single], "f64": [float(f"{v:.12g}") for v in double], **after}
-    suffix = f"-parts{parts}" if parts > 1 else ""
+    suffix = cases.suffix_of(parts if are_turns else 1, 1 if are_turns else parts)
     (cases.FOLDER / "Recorded" / f"{case.name}-{optimizer}{suffix}.json").write_text(json.dumps(recorded) + "\n")
     apart = max(abs(a - b) / abs(b) for a, b in zip(single, double))
     print(f"{case.name} {optimizer}{suffix}: {single[0]:.5g} to {single[-1]:.5g}, f32 and f64 apart by {apart:.1e}", flush=True)
@@ -242,6 +244,7 @@ def main():
             record(cases.CASES[name], optimizer, 1)
             if cases.CASES[name].takes_statistics:
                 record(cases.CASES[name], optimizer, 2)
+                record(cases.CASES[name], optimizer, 2, are_turns=True)
 
 
 if __name__ == "__main__":

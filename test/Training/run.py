@@ -49,11 +49,11 @@ def worst_difference(got, recorded):
 
 
 def count_parts(case, mesh, options):
-    """Of a batch, that have statistics of their own."""
+    """Turns of the loop over microbatches, and ranks, whose parts of a batch have statistics of their own."""
     if not case.takes_statistics:
-        return 1
+        return 1, 1
     turns, ranks = re.search(r"--microbatches[ =](\d+)", options), re.search(r"data=(\d+)", mesh)
-    return (int(turns[1]) if turns else 1) * (int(ranks[1]) if ranks and "--sync-batch-norm" not in options else 1)
+    return int(turns[1]) if turns else 1, int(ranks[1]) if ranks and "--sync-batch-norm" not in options else 1
 
 
 def read_safetensors(path):
@@ -99,9 +99,10 @@ def settings_of(case, optimizer):
 
 
 def run(case, optimizer, mesh, arguments, scratch):
-    parts = count_parts(case, mesh, arguments.compile)
-    file = f"{case.name}-{optimizer}" + (f"-parts{parts}" if parts > 1 else "")
-    recorded = json.loads((cases.FOLDER / "Recorded" / f"{file}.json").read_text())
+    path = cases.FOLDER / "Recorded" / f"{case.name}-{optimizer}{cases.suffix_of(*count_parts(case, mesh, arguments.compile))}.json"
+    if not path.exists():
+        return f"nothing is recorded for batches of such parts ({path.name}; record.py makes some)", 0, 0
+    recorded = json.loads(path.read_text())
     folder = scratch / f"{case.name}-{optimizer}-{mesh.replace(',', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     log = (folder / "commands.log").open("w")
@@ -181,7 +182,7 @@ def compare_devices(case, optimizer, mesh, arguments, scratch):
 
     try:
         # Statistics are those of a rank's part of the batch, so the CPU has as many ranks where there are any.
-        alone = mesh if count_parts(case, mesh, "") > 1 else "1"
+        alone = mesh if count_parts(case, mesh, "") != (1, 1) else "1"
         timed("compiling", "compiling for the CPU", compile_case, case, optimizer, alone, more, arguments.build, folder / "cpu.cplan", log)
         timed("compiling", "compiling for GPUs", compile_case, case, optimizer, mesh, ["--target", "cuda:sm_90", *more], arguments.build,
               folder / "cuda.cplan", log)
