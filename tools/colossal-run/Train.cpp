@@ -74,6 +74,9 @@ private:
   Status save();
   Status report();
   Status finish(int &exitCode);
+  /// What is printed in the end: for people, and as JSON.
+  std::string describeSummary(double predicted, const std::vector<RankMemory> &memory) const;
+  std::string printSummary(double predicted, const std::vector<RankMemory> &memory) const;
   /// The command line that goes on after this run.
   std::string continuation() const;
   bool root() const { return session->root(); }
@@ -94,6 +97,7 @@ private:
   std::unique_ptr<CheckpointWriter> checkpoints;
   uint64_t savedAt = 0;
   TrainLog log;
+  std::vector<RankTraffic> traffic; ///< of the last step, where --json tells of it
 };
 
 Status Trainer::open() {
@@ -304,6 +308,8 @@ Status Trainer::trainStep() {
   Agreement agreed;
   COLOSSAL_RETURN_IF_ERROR(runProgram(stepProgram, data, agreed));
   ++step;
+  if (options.json && step == options.steps) // an evaluation after it would be the last run
+    COLOSSAL_RETURN_IF_ERROR(session->traffic(stepProgram, traffic));
   samples += training.global_batch();
   const double seconds = last.seconds;
   stepSeconds.push_back(seconds);
@@ -353,7 +359,8 @@ Status Trainer::report() {
   for (size_t i = stepSeconds.size() - recent; i < stepSeconds.size(); ++i)
     sum += stepSeconds[i];
   last.secondsLeft = sum / static_cast<double>(recent) * static_cast<double>(options.steps - step);
-  std::cout << stepLine(last) + "\n" << std::flush;
+  if (!options.json)
+    std::cout << stepLine(last) + "\n" << std::flush;
   if (!std::isfinite(last.loss) && !warnedOfNan) {
     warnedOfNan = true;
     std::cerr << "colossal-run: " + std::string(options.stopOnNan ? "" : "warning: ") + "the loss is " +
@@ -378,22 +385,7 @@ Status Trainer::save() {
   return {};
 }
 
-Status Trainer::finish(int &exitCode) {
-  if (checkpoints)
-    COLOSSAL_RETURN_IF_ERROR(checkpoints->finish());
-  if (!options.trace.empty()) {
-    Timeline timeline;
-    COLOSSAL_RETURN_IF_ERROR(session->timeline(timeline));
-    if (root())
-      COLOSSAL_RETURN_IF_ERROR(plan::writeFile(options.trace, timeline.events()));
-  }
-  std::vector<RankMemory> memory;
-  if (options.memory)
-    COLOSSAL_RETURN_IF_ERROR(session->memory(memory));
-  if (!root())
-    return {};
-  std::sort(stepSeconds.begin(), stepSeconds.end());
-  const double predicted = session->plan().programs(stepProgram).predicted_seconds();
+std::string Trainer::describeSummary(double predicted, const std::vector<RankMemory> &memory) const {
   char line[256];
   std::snprintf(line, sizeof line, "%zu steps, median %.4g ms", stepSeconds.size(),
                 1e3 * stepSeconds[stepSeconds.size() / 2]);
@@ -409,7 +401,60 @@ Status Trainer::finish(int &exitCode) {
     for (const RankMemory::Row &row : rank.rows)
       text += "rank " + std::to_string(rank.rank) + ": " + row.kind + ": planned " +
               std::to_string(row.planned) + ", measured " + std::to_string(row.measured) + " bytes\n";
-  std::cout << text;
+  return text;
+}
+
+std::string Trainer::printSummary(double predicted, const std::vector<RankMemory> &memory) const {
+  const auto number = [](double value) { return std::isfinite(value) ? json(value) : json(); };
+  json sent = json::array(), held = json::array();
+  for (const RankTraffic &row : traffic) {
+    sent.push_back({{"rank", row.rank},
+                    {"axes", row.axes},
+                    {"kind", row.kind},
+                    {"sent_bytes", row.sent},
+                    {"planned_bytes", row.planned}});
+    if (row.stage >= 0)
+      sent.back()["stage"] = row.stage;
+  }
+  for (const RankMemory &rank : memory)
+    for (const RankMemory::Row &row : rank.rows)
+      held.push_back({{"rank", rank.rank},
+                      {"kind", row.kind},
+                      {"planned_bytes", row.planned},
+                      {"measured_bytes", row.measured}});
+  const json summary = {{"ranks", session->ranks()},
+                        {"threads", session->threads()},
+                        {"first_step", firstStep + 1},
+                        {"last_step", step},
+                        {"samples", samples},
+                        {"loss", number(last.loss)},
+                        {"grad_norm", number(last.gradientNorm)},
+                        {"evaluation_loss", last.evaluationLoss ? number(*last.evaluationLoss) : json()},
+                        {"min_s", stepSeconds.front()},
+                        {"median_s", stepSeconds[stepSeconds.size() / 2]},
+                        {"predicted_s", predicted > 0 ? json(predicted) : json()},
+                        {"traffic", sent},
+                        {"memory", held}};
+  return summary.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status Trainer::finish(int &exitCode) {
+  if (checkpoints)
+    COLOSSAL_RETURN_IF_ERROR(checkpoints->finish());
+  if (!options.trace.empty()) {
+    Timeline timeline;
+    COLOSSAL_RETURN_IF_ERROR(session->timeline(timeline));
+    if (root())
+      COLOSSAL_RETURN_IF_ERROR(plan::writeFile(options.trace, timeline.events()));
+  }
+  std::vector<RankMemory> memory;
+  if (options.memory || options.json)
+    COLOSSAL_RETURN_IF_ERROR(session->memory(memory));
+  if (!root())
+    return {};
+  std::sort(stepSeconds.begin(), stepSeconds.end());
+  const double predicted = session->plan().programs(stepProgram).predicted_seconds();
+  std::cout << (options.json ? printSummary(predicted, memory) : describeSummary(predicted, memory));
   if (exitCode > EndedBySignal) {
     std::string how = "interrupted after step " + std::to_string(step);
     if (!checkpoints)

@@ -128,6 +128,10 @@ void addRunOptions(CLI::App &app, TrainOptions &options) {
   app.add_option("--trace", options.trace,
                  "Write when each instruction of each step ran, as JSON for ui.perfetto.dev");
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
+  app.add_flag(
+      "--json", options.json,
+      "Print one JSON object in the end, and no lines of steps: losses, predicted and measured times, "
+      "what each rank sent in the last step by axes and kind, and memory");
   app.add_flag("--eager", options.session.eager,
                "Enqueue each instruction in every run, also where a device could replay a recording");
   app.add_flag("--ordered", options.session.ordered,

@@ -32,7 +32,7 @@ struct TrainOptions {
   std::optional<uint64_t> seed;    // 0
   std::string log, checkpoint, resume, tensorboard, trace;
   uint64_t every = 0, keep = 0, evaluateEvery = 0;
-  bool stopOnNan = false, memory = false;
+  bool stopOnNan = false, memory = false, json = false;
   double timeout = 600;
   std::string commandLine; ///< to say how to go on
 };
