@@ -345,8 +345,10 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
   CompileOptions options = given;
   if (options.training) {
     FailureOr<CompileOptions> complete = completeTraining(context, given);
-    if (failed(complete))
+    if (failed(complete)) {
+      result.contradicts = true;
       return failure();
+    }
     options = std::move(*complete);
   }
   if (options.devices == 0 && failed(makeMesh(context, options)))

@@ -75,26 +75,67 @@ static std::string completeSchedule(CompileOptions &options, int64_t stages) {
   return "";
 }
 
+/// What of the microbatches does not go with the batch and the order of passes, and what to do; or "".
+static std::string checkTurns(const CompileOptions &options, int64_t stages) {
+  const int64_t batch = options.training->globalBatch, turns = std::max<int64_t>(1, options.microbatches);
+  const cost::Schedule schedule = getPipelineSchedule(options);
+  const bool inRounds = stages > 1 && options.chunks > 1 && schedule == cost::Schedule::Interleaved;
+  const int64_t round = inRounds ? stages : 1;
+  if (batch % turns == 0 && turns % round == 0)
+    return "";
+  std::string wrong = options.microbatches > 0 ? "--microbatches " + std::to_string(turns) : "";
+  if (batch % turns != 0)
+    wrong += " do not divide the " + std::to_string(batch) + " samples of --global-batch";
+  else
+    wrong += (wrong.empty() ? "" : ": ") +
+             ("the interleaved schedule goes in rounds over its " + std::to_string(stages) + " stages");
+  // The nearest number on either side that would do.
+  int64_t below = turns, above = turns;
+  auto fits = [&](int64_t count) { return batch % count == 0 && count % round == 0; };
+  while (below > 0 && !fits(below))
+    --below;
+  while (above <= batch && !fits(above))
+    ++above;
+  if (below == 0 && above > batch)
+    return wrong + ": a --global-batch of " + std::to_string((batch / round + 1) * round) +
+           " with --microbatches " + std::to_string(round) + " would do";
+  return wrong + ": --microbatches " + (below > 0 ? std::to_string(below) : "") +
+         (below > 0 && above <= batch ? " or " : "") + (above <= batch ? std::to_string(above) : "") +
+         " would do";
+}
+
+/// Says what to do where ranks have no axes that a ZeRO stage goes over; or "".
+static std::string checkZero(const CompileOptions &options, dist::MeshAttr mesh) {
+  const int zero = options.training->zero;
+  if (zero <= 0 || mesh.getNumRanks() == 1 || mesh.findAxis("data") >= 0 || mesh.findAxis("context") >= 0)
+    return "";
+  return "--zero " + std::to_string(zero) +
+         " goes over the axes 'data' and 'context', and the mesh has neither; name them, as in --mesh "
+         "data=2,model=2";
+}
+
 FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOptions &options) {
   CompileOptions complete = options;
   complete.training->modelPath = options.import.modelPath;
   complete.import.isTrained = true;
   complete.import.takesBatchStatistics = options.training->batchNorm;
   Location loc = UnknownLoc::get(context);
-  if (options.microbatches > 1 && options.training->globalBatch % options.microbatches != 0) {
-    emitError(loc) << "--microbatches " << options.microbatches << " do not divide the "
-                   << options.training->globalBatch << " samples of --global-batch";
-    return failure();
-  }
   int64_t stages = 1;
+  std::string wrong;
   if (!options.mesh.empty()) {
     FailureOr<dist::MeshAttr> mesh = parseMesh(context, options.mesh);
     if (failed(mesh))
       return failure();
     if (int64_t axis = mesh->findAxis(dist::kStageAxis); axis >= 0)
       stages = mesh->getAxisSize(axis);
+    if (options.devices == 0)
+      wrong = checkZero(options, *mesh);
   }
-  if (std::string wrong = completeSchedule(complete, stages); !wrong.empty()) {
+  if (wrong.empty())
+    wrong = completeSchedule(complete, stages);
+  if (wrong.empty())
+    wrong = checkTurns(complete, stages);
+  if (!wrong.empty()) {
     emitError(loc) << wrong;
     return failure();
   }

@@ -12,8 +12,19 @@
 
 namespace colossal::planner {
 
-std::optional<TrainingTypes> trainingTypes(const std::string &precision) {
+std::optional<double> optimizerSlots(const std::string &optimizer) {
+  static const std::map<std::string, double> slots = {{"sgd", 1},  {"adam", 2}, {"adamw", 2},    {"lamb", 2},
+                                                      {"lars", 1}, {"lion", 1}, {"adafactor", 0}};
+  auto known = slots.find(optimizer);
+  return known == slots.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::optional<TrainingTypes> trainingTypes(const std::string &precision, const std::string &optimizer) {
+  const std::optional<double> slots = optimizerSlots(optimizer);
+  if (!slots)
+    return std::nullopt;
   TrainingTypes types;
+  types.optimizer = 4 + 4 * *slots; // with the master copy
   if (precision == "bf16")
     return types;
   if (precision == "f16") {
@@ -21,7 +32,7 @@ std::optional<TrainingTypes> trainingTypes(const std::string &precision) {
     return types;
   }
   types.activation = types.parameter = types.reduced = types.gathered = 4;
-  types.optimizer = 8;
+  types.optimizer = 4 * *slots;
   types.compute = precision == "tf32" ? cost::DataType::TF32 : cost::DataType::F32;
   if (precision == "f32" || precision == "tf32")
     return types;

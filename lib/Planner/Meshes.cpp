@@ -286,9 +286,13 @@ std::vector<PlanFamily> Meshes::withFewerDevices(const PlanFamily &family) {
 
 std::vector<Scheduling> Meshes::schedulings(const PlanFamily &family) const {
   auto isAsked = [&](int chunks) { return space.chunks == 0 || space.chunks == chunks; };
+  auto isTaken = [&](int microbatches) {
+    return space.unevenMicrobatches || std::fmod(task.globalBatch, microbatches) == 0;
+  };
+  const bool isEven = isTaken(family.microbatches);
   if (family.pipeline == 1) {
     for (cost::Schedule schedule : {cost::Schedule::OneFOneB, cost::Schedule::GPipe})
-      if (isAsked(1) && std::count(space.schedules.begin(), space.schedules.end(), schedule))
+      if (isEven && isAsked(1) && std::count(space.schedules.begin(), space.schedules.end(), schedule))
         return {{schedule, 1, family.microbatches}};
     return {};
   }
@@ -297,12 +301,12 @@ std::vector<Scheduling> Meshes::schedulings(const PlanFamily &family) const {
   for (cost::Schedule schedule : space.schedules) {
     if (schedule == cost::Schedule::Interleaved) {
       for (int chunks = 2; chunks <= mostChunks(family); ++chunks)
-        if (isAsked(chunks))
+        if (isAsked(chunks) && isTaken(inRounds(family)))
           found.push_back({schedule, chunks, inRounds(family)});
     } else if (schedule != cost::Schedule::ZeroBubbleV) {
-      if (isAsked(1))
+      if (isAsked(1) && isEven)
         found.push_back({schedule, 1, family.microbatches});
-    } else if (2 * family.pipeline <= units && isAsked(2)) {
+    } else if (2 * family.pipeline <= units && isAsked(2) && isEven) {
       found.push_back({schedule, 2, family.microbatches});
     }
   }

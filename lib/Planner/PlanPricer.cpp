@@ -15,7 +15,7 @@ namespace colossal::planner {
 
 struct PlanPricer::Parts {
   Parts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
-      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision)),
+      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision, task.optimizer)),
         pricing(cost::makePricing(machine.machine(), task.devices)), blocks(graph, *pricing, types),
         costs(graph, machine, types) {
     limit = task.memoryBytes > 0 ? task.memoryBytes

@@ -75,7 +75,7 @@ std::string printModel(const FactorGraph &graph, const TrainingTask &task, const
   text += format("task: %s in %s, global batch %.0f, on %d of %s (%s)\n", task.optimizer.c_str(),
                  task.precision.c_str(), task.globalBatch, task.devices, machine.device.name.c_str(),
                  machine.name.c_str());
-  std::optional<TrainingTypes> types = trainingTypes(task.precision);
+  std::optional<TrainingTypes> types = trainingTypes(task.precision, task.optimizer);
   if (types && !machine.device.peakFlops.count(types->compute))
     text += format("note: the device has no rate for %s: contractions are priced at that of f32%s\n",
                    task.precision.c_str(),
@@ -215,21 +215,14 @@ std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
   return "layouts of contractions and attention (factors on the context and tensor axes):\n" + text;
 }
 
-/// What colossal-compile can make code for today: forward passes, in stages that take turns, not training.
+/// What a program is compiled of the plan by.
 std::string printCode(const TrainingPlan &plan) {
-  std::string text = "code that colossal-compile can emit today:\n";
-  text += std::string("  yes: the forward pass with its layouts on data, context and tensor axes") +
-          (plan.pipeline > 1 ? " and its pipeline stages" : "") + " (--mesh, --pin)\n";
-  std::string missing = "backward pass and optimizer";
-  if (plan.pipeline > 1)
-    missing += std::string(", the ") + cost::toString(plan.schedule) + " schedule";
-  if (plan.zero > 0)
-    missing += ", state over data ranks (zero " + std::to_string(plan.zero) + ")";
-  if (plan.recompute != Recompute::None)
-    missing += std::string(", ") + toString(plan.recompute) + " recompute";
-  if (plan.microbatches() > 1)
-    missing += ", accumulation over microbatches";
-  return text + "  not yet: " + missing + "\n";
+  if (!plan.fusedAttention)
+    return "no program: attention is unfused, and programs store no scores; --attention fused plans what is "
+           "compiled\n";
+  return "program: colossal-compile MODEL --training " + plan.task.optimizer +
+         " --loss LOSS --plan THIS_PLAN compiles it, with its mesh, stages, schedule, microbatches, ZeRO "
+         "stage, recompute and layouts\n";
 }
 
 } // namespace

@@ -66,8 +66,8 @@ std::string checkAsked(const TrainingTask &task) {
     return "global_batch: must be a whole number of at least 1";
   if (!trainingTypes(task.precision))
     return "precision: '" + task.precision + "' is not bf16, f16, tf32 or f32";
-  if (task.optimizer != "adam" && task.optimizer != "adamw")
-    return "training: '" + task.optimizer + "' is not adam or adamw";
+  if (!optimizerSlots(task.optimizer))
+    return "training: '" + task.optimizer + "' is not sgd, adam, adamw, adafactor, lamb, lars or lion";
   return "";
 }
 

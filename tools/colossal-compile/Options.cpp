@@ -118,7 +118,17 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
   colossal::CompileOptions &compile = options.compile;
   if (raw.objective == "throughput")
     compile.objective = colossal::Objective::Throughput;
-  if (options.planOnly || options.printsOnly() || options.training.task.devices == 0 || !raw.plan.empty())
+  if (options.planOnly || options.printsOnly() || !raw.plan.empty())
+    return;
+  // Sizes without names get roles by the search, where something is asked for that has to do with roles.
+  const colossal::planner::FixedParts &fixed = options.training.fixed;
+  const bool needsRoles = isMeshGiven && compile.mesh.find('=') == std::string::npos && compile.mesh != "1" &&
+                          (fixed.zero > 0 || !fixed.schedule.empty());
+  if (options.training.task.devices == 0 && !needsRoles)
+    return;
+  // The joint search plans a training step, but for the layouts of the papers, which it does not know.
+  options.isPlanSearched = !raw.training.empty() && compile.layout.recipe.empty();
+  if (options.isPlanSearched || options.training.task.devices == 0)
     return;
   if (std::string wrong = colossal::searchMesh(compile, options.training.task.devices, isMeshGiven);
       !wrong.empty())
@@ -156,6 +166,32 @@ void interpretPlan(const RawOptions &raw, bool isMeshGiven, Options &options) {
   training.asked = {training.task.devices, training.task.globalBatch, "", raw.training, raw.precision,
                     raw.attention};
   options.isPlanGiven = true;
+}
+
+/// A step that is compiled as the joint search plans it: what options fix narrows the search.
+void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &options) {
+  colossal::PlanTrainingOptions &training = options.training;
+  const colossal::CompileOptions &compile = options.compile;
+  if (isMeshGiven)
+    training.fixed.mesh = compile.mesh;
+  training.fixed.microbatches = static_cast<int>(compile.microbatches);
+  training.fixed.chunks = static_cast<int>(compile.chunks);
+  bindForPlanning(options, training);
+  // That is what --global-batch says, too; the search leaves it open.
+  if (auto batch = training.import.dims.find("batch");
+      batch != training.import.dims.end() && static_cast<double>(batch->second) == training.task.globalBatch)
+    training.import.dims.erase(batch);
+  training.machine = compile.layout.machine;
+  training.machineName = raw.machine;
+  training.task.memoryBytes = static_cast<double>(compile.layout.memoryBytes);
+  training.task.optimizer = raw.training;
+  training.task.precision = raw.precision.empty() ? "f32" : raw.precision;
+  training.space.unevenMicrobatches = false;
+  if (std::string wrong = colossal::planner::fixParts(training.fixed, training.task, training.space);
+      !wrong.empty())
+    fail(wrong);
+  options.isMeshGiven = isMeshGiven;
+  options.compile.devices = training.task.devices;
 }
 
 /// What a training step that is compiled needs.
@@ -210,7 +246,7 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
     options.compile.batchDimension = training.batchDimension;
     training.fixed.microbatches = 0;
     training.fixed.chunks = 0;
-    if (!training.batchDimension.empty() && options.compile.microbatches <= 1 && options.compile.devices == 0)
+    if (!training.batchDimension.empty() && options.compile.microbatches <= 1 && training.task.devices == 0)
       fail("--batch-dim says what --microbatches, --devices and --plan-only cut: give one of them, too");
     if (isPricing)
       fail("--price prices a training plan: give --plan-only, too");
@@ -218,6 +254,11 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       if (!raw.plan.empty() && !options.printParameters)
         interpretPlan(raw, isMeshGiven, options);
       interpretStep(raw, options);
+      if (raw.plan.empty() && !raw.attention.empty() && raw.attention != "fused")
+        fail("--attention " + raw.attention +
+             ": programs store no scores; leave it out, or give --plan-only, which plans it");
+      if (options.isPlanSearched)
+        interpretSearchedStep(raw, isMeshGiven, options);
       return;
     }
     if (!raw.plan.empty())
@@ -275,8 +316,8 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
   if (training.task.globalBatch < 1)
     fail("--plan-only: --global-batch is missing (sequences in a step)");
   training.task.optimizer = raw.training.empty() ? "adamw" : raw.training;
-  if (training.task.optimizer != "adam" && training.task.optimizer != "adamw")
-    fail("--training: '" + raw.training + "' is not adam or adamw");
+  if (!colossal::training::isOptimizer(training.task.optimizer))
+    fail("--training: '" + raw.training + "' is none of " + colossal::training::listOptimizers());
   if (!raw.precision.empty())
     training.task.precision = raw.precision;
   if (!colossal::planner::trainingTypes(training.task.precision))
@@ -621,7 +662,7 @@ void addTrainingOptions(CLI::App &app, RawOptions &raw, Options &options) {
       "microbatches, ZeRO stage, recomputation, precision, and the layouts of the forward pass");
   group->add_option("--training", raw.training,
                     "compile a training step, with this optimizer: " + colossal::training::listOptimizers() +
-                        "; with --plan-only: adam, adamw (default)");
+                        " (with --plan-only the default is adamw)");
   group->add_option("--loss", raw.loss,
                     "what is minimized: cross-entropy,logits=OUTPUT[,labels=NAME][,shift=1][,tokens=NAME]"
                     "[,ignore-index=-100][,label-smoothing=S]; mse, l1 or bce-with-logits with output=NAME; "
@@ -674,18 +715,9 @@ std::string nameOutput(const Options &options) {
 
 } // namespace
 
-void Options::take(colossal::PlannedStep step) {
-  compile.mesh = step.mesh;
-  compile.microbatches = step.plan.microbatches();
-  compile.chunks = step.plan.pipeline > 1 ? step.plan.chunks : 0;
-  if (step.plan.pipeline > 1)
-    compile.pipelineSchedule = step.plan.schedule;
+void Options::take(const colossal::PlannedStep &step) {
+  colossal::applyPlan(step, compile);
   compile.precision = colossal::precision::parsePrecision(step.plan.task.precision);
-  compile.training->globalBatch = static_cast<int64_t>(step.plan.task.globalBatch);
-  compile.training->zero = step.plan.zero;
-  compile.training->recompute = colossal::parseRecompute(colossal::planner::toString(step.plan.recompute));
-  // Pins of the command line come last, and go before the plan's.
-  compile.layout.pins.insert(compile.layout.pins.begin(), step.pins.begin(), step.pins.end());
 }
 
 int parseOptions(int argc, char **argv, Options &options) {

@@ -3,7 +3,7 @@
 #define COLOSSAL_TOOLS_COLOSSAL_COMPILE_OPTIONS_H
 
 #include "colossal/Compiler/Compiler.h"
-#include "colossal/Compiler/PlanTraining.h"
+#include "colossal/Compiler/PlannedSteps.h"
 
 #include <string>
 
@@ -18,10 +18,15 @@ struct Options {
   colossal::PlanTrainingOptions training;
   /// The step is compiled as the training plan `training.pricePath` says, which is read with the model.
   bool isPlanGiven = false;
-  std::string planned; ///< what that plan promises, for the user
+  /// The step is compiled as the joint search plans it.
+  bool isPlanSearched = false;
+  bool isMeshGiven = false;
+  std::string planned; ///< what the plan promises that is compiled, for the user
+  /// Of a step that was compiled as a plan says: the plan, and before it those that were not taken.
+  std::vector<colossal::PlannedStep> steps;
 
-  /// Takes over what a training plan says.
-  void take(colossal::PlannedStep step);
+  /// Takes over what a training plan says, its precision too.
+  void take(const colossal::PlannedStep &step);
   bool explain = false, asPins = false, printInputs = false, printParameters = false, listOperators = false,
        quiet = false;
   bool json = false, verbose = false;

@@ -3,6 +3,7 @@
 
 #include "colossal/Partition/Partition.h"
 #include "colossal/Plan/DataType.h"
+#include "colossal/Plan/Traffic.h"
 #include "dialects/Dist/Stages.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -88,6 +89,52 @@ static json describeBindings(const Bindings &bindings) {
   return list;
 }
 
+/// What a rank of each stage, the first one, sends in a run, by axes and kind.
+static json describeTraffic(const CompileResult &result, const plan::Program &program) {
+  json list = json::array();
+  for (const plan::StageView &stage : plan::stagesOf(result.plan)) {
+    plan::Traffic traffic;
+    if (!plan::programTraffic(result.plan, program, stage.firstRank, traffic).ok())
+      continue;
+    for (const auto &[key, bytes] : traffic)
+      if (bytes > 0)
+        list.push_back(
+            {{"rank", stage.firstRank}, {"axes", key.first}, {"kind", key.second}, {"bytes", bytes}});
+  }
+  return list;
+}
+
+/// The training plan that the step was compiled as, and those before it that were not taken.
+static json describePlan(const PlannedStep &step) {
+  const planner::TrainingPlan &plan = step.plan;
+  json bytes = json::object();
+  for (const auto &[name, sent] : step.bytesByCollective)
+    bytes[name] = sent;
+  return {{"mesh", step.mesh},
+          {"idle", plan.idle},
+          {"microbatches", plan.microbatches()},
+          {"schedule", plan.pipeline > 1 ? json(cost::toString(plan.schedule)) : json()},
+          {"chunks", plan.chunks},
+          {"zero", plan.zero},
+          {"recompute", planner::toString(plan.recompute)},
+          {"machine", step.machine},
+          {"predicted_s", step.seconds},
+          {"predicted_bytes", step.bytes},
+          {"collective_bytes", bytes},
+          {"needed_bytes", step.neededBytes ? json(step.neededBytes) : json()},
+          {"refused", step.refusal.empty() ? json() : json(step.refusal)}};
+}
+
+static json describePlans(const Options &options) {
+  if (options.steps.empty())
+    return json();
+  json plan = describePlan(options.steps.back()), others = json::array();
+  for (const PlannedStep &step : llvm::ArrayRef(options.steps).drop_back())
+    others.push_back(describePlan(step));
+  plan["not_taken"] = others;
+  return plan;
+}
+
 static json describePrograms(const CompileResult &result) {
   json list = json::array();
   for (const plan::Program &program : result.plan.programs()) {
@@ -98,6 +145,7 @@ static json describePrograms(const CompileResult &result) {
                   {"fixed_inputs", describeBindings(program.fixed_inputs())},
                   {"outputs", describeBindings(program.outputs())},
                   {"collective_bytes", program.collective_bytes()},
+                  {"traffic", describeTraffic(result, program)},
                   {"predicted_s", program.predicted_seconds()}};
     for (const ProgramPrediction &prediction : result.predictions)
       if (prediction.name == program.name())
@@ -196,6 +244,7 @@ std::string printResultJson(const Options &options, const CompileResult &result,
                   {"cpu", result.code.cpu},
                   {"triple", result.code.triple},
                   {"features", result.code.features}}},
+                {"training_plan", describePlans(options)},
                 {"programs", describePrograms(result)},
                 {"memory", memory},
                 {"stages", describeStages(result)},

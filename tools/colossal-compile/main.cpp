@@ -145,17 +145,38 @@ static int planTraining(MLIRContext &context, Options &options) {
   return result.found ? 0 : 1;
 }
 
-/// What a training plan promises, to stand beside what its program is predicted to take.
-static std::string describe(const PlannedStep &step) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format(
-      "plan: mesh %s, predicted %.4g ms a step and %.4g MiB a rank on %s\n", step.mesh.c_str(),
-      1e3 * step.seconds, step.bytes / (1 << 20), step.machine.c_str());
+/// What a training plan promises, to stand beside what its program is predicted to take; and which better
+/// ones were not taken, and why.
+static std::string describeSteps(const Options &options) {
+  std::string text = "plan: " + describe(options.steps.back()) + "\n";
+  for (const PlannedStep &step : llvm::ArrayRef(options.steps).drop_back())
+    text += "  not taken: " + describe(step) + ": " +
+            (step.neededBytes ? "its program needs " + std::to_string(step.neededBytes) + " bytes of a device"
+                              : step.refusal) +
+            "\n";
   return text;
 }
 
-/// A model all the way to its plan, or to the phase that is asked for.
-static int compileModel(MLIRContext &context, Options &options) {
+/// Makes ready the joint search for a step. None where it cannot take the model: then meshes are tried.
+static std::optional<StepPlanner> makePlanner(MLIRContext &context, Options &options) {
+  std::string why;
+  ScopedDiagnosticHandler hold(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure(); // is told as it comes
+    if (why.empty())
+      why = diagnostic.str();
+    return success();
+  });
+  FailureOr<StepPlanner> planner = StepPlanner::create(&context, options.training);
+  if (succeeded(planner))
+    return std::move(*planner);
+  llvm::errs() << "colossal-compile: warning: the joint search cannot plan this model: " << why
+               << "; meshes without stages are tried instead\n";
+  return std::nullopt;
+}
+
+/// A model all the way to its plan, or to the phase that is asked for. `planner`: finds what is compiled.
+static int compileModel(MLIRContext &context, Options &options, StepPlanner *planner = nullptr) {
   auto begin = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -172,8 +193,14 @@ static int compileModel(MLIRContext &context, Options &options) {
       !foreign.empty() && last == Phase::Plan && options.compile.schedule.target->name() == "cpu")
     llvm::errs() << "colossal-compile: warning: " << foreign << "\n";
   CompileResult result;
-  if (failed(compile(&context, options.compile, last, result)))
-    return failureExitCode(std::max(1, options.writesPlan() ? checkOutput(options.output).exitCode() : 0));
+  LogicalResult done = planner
+                           ? compilePlanned(&context, options.compile, *planner, last, result, options.steps)
+                           : compile(&context, options.compile, last, result);
+  if (planner && succeeded(done))
+    options.planned = describeSteps(options);
+  if (failed(done))
+    return failureExitCode(std::max(result.contradicts ? 2 : 1,
+                                    options.writesPlan() ? checkOutput(options.output).exitCode() : 0));
   if (options.asPins) {
     out() << (options.json ? printPinsJson(result) : result.layout.pins);
     if (options.isOutputGiven)
@@ -251,8 +278,21 @@ static int run(Options &options) {
     FailureOr<PlannedStep> step = readPlannedStep(&context, options.training);
     if (failed(step))
       return failureExitCode(1);
-    options.planned = describe(*step);
-    options.take(std::move(*step));
+    options.steps = {std::move(*step)};
+    options.planned = describeSteps(options);
+    options.take(options.steps.back());
+  }
+  if (options.isPlanSearched) {
+    if (!options.quiet)
+      options.training.progress = [](const std::string &) {};
+    if (std::optional<StepPlanner> planner = makePlanner(context, options))
+      return compileModel(context, options, &*planner);
+    options.compile.devices = 0;
+    if (std::string wrong = searchMesh(options.compile, options.training.task.devices, options.isMeshGiven);
+        !wrong.empty()) {
+      emitError(UnknownLoc::get(&context)) << wrong;
+      return 2;
+    }
   }
   dist::MeshAttr mesh;
   if (!options.compile.mesh.empty()) {

@@ -125,6 +125,8 @@ struct PhaseTime {
 
 struct CompileResult {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< after the last phase that ran
+  /// Of a compilation that failed: options say things that cannot all be, of this model or any.
+  bool contradicts = false;
   step::StepReport step;
   layout::LayoutReport layout;
   int64_t microbatches = 1;              ///< that the batch is cut into

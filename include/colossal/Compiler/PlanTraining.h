@@ -45,19 +45,6 @@ struct PlanTrainingResult {
   bool contradicts = false; ///< no plan of this model, or on this machine, is what the options ask for
 };
 
-/// What a training plan says of a step that is compiled, as the options of a program say it.
-struct PlannedStep {
-  planner::TrainingPlan plan;
-  std::string mesh;              ///< "data=2,model=4"; tensor axes are called model, model2, ...
-  std::vector<std::string> pins; ///< of the forward pass; what they leave open is searched
-  double seconds = 0, bytes = 0; ///< of a step and of a rank, as the plan is priced
-  std::string machine;           ///< that it is priced on
-};
-
-/// Reads the plan `options.pricePath`. Fails, with diagnostics, where it is not a plan of this model, or asks
-/// for what no program has yet.
-mlir::FailureOr<PlannedStep> readPlannedStep(mlir::MLIRContext *context, const PlanTrainingOptions &options);
-
 /// Fails, with diagnostics, where the model, the task or the given plan make no sense. That nothing fits is
 /// no failure: the report says by how much.
 mlir::LogicalResult planTraining(mlir::MLIRContext *context, const PlanTrainingOptions &options,

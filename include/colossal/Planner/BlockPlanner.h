@@ -30,9 +30,13 @@ struct TrainingTypes : cost::StateTypes {
   cost::DataType compute = cost::DataType::BF16;
   double activation = 2;
 };
-/// "bf16", "f16": 16-bit compute and parameters, 32-bit gradients, master copy and moments. "f32", "tf32": 32
-/// bits throughout. Others: none. Adam and AdamW keep two moments.
-std::optional<TrainingTypes> trainingTypes(const std::string &precision);
+/// Numbers of 32 bits that an optimizer keeps of an element of a parameter: 2 of Adam's, whose moments are
+/// two. Adafactor's rows and columns count as none. None for what is no optimizer.
+std::optional<double> optimizerSlots(const std::string &optimizer);
+/// "bf16", "f16": 16-bit compute and parameters, 32-bit gradients, master copy and slots. "f32", "tf32": 32
+/// bits throughout. None where one of the two is none of those that are known.
+std::optional<TrainingTypes> trainingTypes(const std::string &precision,
+                                           const std::string &optimizer = "adamw");
 
 enum class Recompute {
   None,      ///< every tensor that a gradient reads is kept

@@ -32,6 +32,9 @@ struct SearchSpace {
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   std::vector<int> zero = {1, 2, 3, 0};
   bool fusedAttention = true;
+  /// Numbers of microbatches that do not divide the global batch, whose last ones hold padding. Programs have
+  /// turns of equally many samples.
+  bool unevenMicrobatches = true;
   std::vector<MeshSizes> meshes; ///< the mesh is one of these; empty: any
   int microbatches = 0;          ///< of a rank, in a step; 0: any number
   int chunks = 0;                ///< of a stage; 0: any number that the schedule takes

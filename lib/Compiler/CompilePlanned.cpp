@@ -1,0 +1,174 @@
+//===- CompilePlanned.cpp - the best plan that a program fits ---------------===//
+//
+// The joint search knows units of a model, and a program is known when it is compiled: what it takes may be
+// more. So plans are compiled in the order of their predicted times, until one fits.
+//
+//===----------------------------------------------------------------------===//
+#include "colossal/Compiler/PlannedSteps.h"
+
+#include "PlanPhase.h"
+#include "TrainingDoor.h"
+#include "Trials.h"
+
+#include <chrono>
+#include <set>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+/// Searches with less and less memory, where programs take more than was foreseen.
+constexpr int kMostSearches = 4;
+/// Of what the plans of a search may take, to be surely less.
+constexpr double kMargin = 0.99;
+
+class Attempts {
+public:
+  Attempts(const Imported &imported, const CompileOptions &options, Phase last)
+      : imported(imported), options(options), last(last) {}
+
+  /// Compiles a step; success where its program fits. What it needs, or why it is refused, is put into it.
+  LogicalResult compile(PlannedStep &step, CompileResult &result);
+  void addPhases(CompileResult &result) const {
+    result.phases.insert(result.phases.begin(), phases.begin(), phases.end());
+  }
+
+private:
+  const Imported &imported;
+  const CompileOptions &options;
+  const Phase last;
+  std::vector<PhaseTime> phases; ///< of steps that do not fit
+};
+
+} // namespace
+
+LogicalResult Attempts::compile(PlannedStep &step, CompileResult &result) {
+  MLIRContext *context = imported.module.get().getContext();
+  std::vector<Diagnostic> said;
+  LogicalResult done = success();
+  CompileOptions of = options;
+  applyPlan(step, of);
+  {
+    ScopedDiagnosticHandler hold(context, [&](Diagnostic &diagnostic) {
+      said.push_back(std::move(diagnostic));
+      return success();
+    });
+    FailureOr<CompileOptions> complete = completeTraining(context, of);
+    done = failure(failed(complete));
+    if (succeeded(complete))
+      done = compileWithin(imported, *complete, last, [] { return false; }, result);
+  }
+  const uint64_t limit = options.layout.memoryBytes;
+  if (failed(done))
+    step.neededBytes = result.layout.neededBytes;
+  else if (limit > 0 && last == Phase::Plan)
+    if (uint64_t needed = measureMemory(result.plan, of).total(); needed > limit)
+      step.neededBytes = needed;
+  if (succeeded(done) && step.neededBytes == 0) {
+    for (Diagnostic &diagnostic : said)
+      context->getDiagEngine().emit(std::move(diagnostic));
+    return success();
+  }
+  if (step.neededBytes == 0)
+    for (const Diagnostic &diagnostic : said)
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && step.refusal.empty()) {
+        OnnxNames names = getOnnxNames(diagnostic.getLocation());
+        step.refusal =
+            (names.nodes.empty() ? "" : ("node '" + names.nodes.front() + "': ").str()) + diagnostic.str();
+      }
+  llvm::append_range(phases, result.phases);
+  result = CompileResult();
+  return failure();
+}
+
+/// Says why none of the steps that were tried is taken.
+static LogicalResult refuseAll(MLIRContext *context, ArrayRef<PlannedStep> tried, uint64_t limit,
+                               int64_t devices) {
+  const PlannedStep *least = nullptr;
+  for (const PlannedStep &step : tried)
+    if (step.neededBytes > 0 && (!least || step.neededBytes < least->neededBytes))
+      least = &step;
+  InFlightDiagnostic diagnostic = emitError(UnknownLoc::get(context));
+  if (least)
+    diagnostic << "none of the " << tried.size() << " plans for " << devices
+               << " devices that were compiled fits: a device has " << limit << " bytes, and the program of "
+               << describe(*least) << ", which needs the least, takes " << least->neededBytes
+               << "; more --memory or --devices, or a smaller --global-batch, would do";
+  else
+    diagnostic << "no program can be compiled of any of the " << tried.size() << " plans for " << devices
+               << " devices that were found; of the fastest, " << describe(tried.front()) << ": "
+               << tried.front().refusal;
+  return diagnostic;
+}
+
+LogicalResult compilePlanned(MLIRContext *context, const CompileOptions &options, StepPlanner &planner,
+                             Phase last, CompileResult &result, std::vector<PlannedStep> &tried) {
+  const int64_t devices = options.devices;
+  CompileOptions ofModel = options;
+  ofModel.mesh = "1";
+  ofModel.microbatches = 0;
+  ofModel.chunks = 0;
+  ofModel.pipelineSchedule.reset();
+  FailureOr<CompileOptions> complete = completeTraining(context, ofModel);
+  if (failed(complete)) {
+    result.contradicts = true;
+    return failure();
+  }
+  FailureOr<Imported> imported = importModel(context, *complete, last);
+  if (failed(imported))
+    return failure();
+  Attempts attempts(*imported, options, last);
+  const uint64_t limit = options.layout.memoryBytes;
+  std::set<std::pair<std::string, std::vector<std::string>>> known;
+  auto memory = static_cast<double>(limit);
+  for (int search = 0; search < kMostSearches; ++search) {
+    auto begin = std::chrono::steady_clock::now();
+    if (options.progress)
+      options.progress(search == 0
+                           ? "joint search"
+                           : "joint search, with less memory, as the programs take more than was foreseen");
+    FailureOr<PlannedSteps> found = planner.find(memory);
+    if (failed(found)) {
+      result.contradicts = true;
+      return failure();
+    }
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (found->steps.empty()) {
+      if (!tried.empty())
+        break;
+      return emitError(UnknownLoc::get(context)) << "no plan for " << devices << " devices fits:\n"
+                                                 << found->report;
+    }
+    uint64_t least = 0;
+    for (PlannedStep &step : found->steps) {
+      if (!known.insert({describe(step), step.pins}).second)
+        continue;
+      if (options.progress)
+        options.progress(describe(step));
+      LogicalResult done = attempts.compile(step, result);
+      tried.push_back(step);
+      if (succeeded(done)) {
+        attempts.addPhases(result);
+        result.phases.insert(result.phases.begin(),
+                             {imported->time, {"joint search", taken.count(), imported->time.operations}});
+        result.remains.push_back(std::make_shared<Imported>(std::move(*imported)));
+        return success();
+      }
+      if (step.neededBytes > 0 && (least == 0 || step.neededBytes < least))
+        least = step.neededBytes;
+      if (options.progress)
+        options.progress(step.neededBytes > 0
+                             ? "its program needs " + std::to_string(step.neededBytes) +
+                                   " bytes of a device, which does not fit; the next best"
+                             : "its program is refused (" + step.refusal + "); the next best");
+    }
+    if (least <= limit || limit == 0)
+      break; // refused, or known already
+    memory *= kMargin * static_cast<double>(limit) / static_cast<double>(least);
+  }
+  return refuseAll(context, tried, limit, devices);
+}
+
+} // namespace colossal

@@ -1,0 +1,264 @@
+//===- PlannedSteps.cpp - training plans as options of a program ------------===//
+#include "colossal/Compiler/PlannedSteps.h"
+
+#include "GivenPlan.h"
+#include "TrainingModel.h"
+#include "colossal/Outline/OpNames.h"
+#include "colossal/Planner/PlanReport.h"
+#include "lib/Layout/Names.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+/// The name of a tensor axis of a program's mesh.
+std::string nameTensorAxis(size_t number) {
+  return number == 0 ? "model" : "model" + std::to_string(number + 1);
+}
+
+/// What of a plan no program has yet, by the name of its key; or "".
+std::string findUncompiled(const planner::TrainingPlan &plan) {
+  auto number = [](double value) { return std::to_string(static_cast<long long>(value)); };
+  // Ranks pad their part of a batch as any dimension; a loop has turns of whole samples.
+  if (plan.padding > 0 && std::fmod(plan.task.globalBatch, plan.microbatches()) != 0)
+    return "padding is " + number(plan.padding) + ": " + number(plan.microbatches()) +
+           " microbatches do not divide the global batch, and steps of uneven ones are not compiled; a "
+           "number "
+           "that divides " +
+           number(plan.task.globalBatch) + " would do";
+  if (!plan.fusedAttention)
+    return "attention is unfused: programs store no scores; --attention fused plans what is compiled";
+  return "";
+}
+
+/// What stands in each stage, or in each chunk of one, as pins: `parts` has the units of each, in the model's
+/// order.
+std::vector<std::string> findStagePins(ArrayRef<int> parts, const ReadModel &model) {
+  // Nodes of several units belong to none of them: what is made of them stands where it is needed.
+  llvm::StringMap<size_t> partOf;
+  std::vector<std::vector<StringRef>> names(parts.size());
+  llvm::StringSet<> shared;
+  size_t unit = 0;
+  for (auto [part, units] : llvm::enumerate(parts))
+    for (const size_t end = unit + static_cast<size_t>(units); unit < end; ++unit)
+      for (int64_t id : model.reading.graph.ids[unit]) {
+        const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
+        if (name.empty())
+          continue;
+        auto [known, isNew] = partOf.try_emplace(name, part);
+        if (isNew)
+          names[part].push_back(known->getKey());
+        else if (known->second != part)
+          shared.insert(name);
+      }
+  std::vector<std::string> pins;
+  for (auto [part, own] : llvm::enumerate(names)) {
+    std::string text;
+    for (StringRef name : own)
+      if (!shared.contains(name))
+        text += (text.empty() ? "" : "|") + outline::escapeName(name);
+    if (!text.empty())
+      pins.push_back("(" + text + ")=stage:" + std::to_string(part));
+  }
+  return pins;
+}
+
+/// The layouts of a plan as pins of the model's operations.
+std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<planner::UnitLayout> layouts,
+                                  ReadModel &model) {
+  const factors::FactorGraph &graph = model.reading.graph;
+  dist::RefinementAnalysis rules(model.functions[0]);
+  std::vector<std::string> axes; // as a unit's layout has them
+  if (plan.context > 1)
+    axes.push_back("context");
+  for (auto [t, size] : llvm::enumerate(plan.tensor))
+    if (size > 1)
+      axes.push_back(nameTensorAxis(t));
+  // Several operations may be made of one node, and have its name; a pin of factors holds for those that have
+  // them. One that splits nothing holds for any, also for the cast of a weight that the node reads, so where
+  // there are several it is of the name that tells them apart, and goes before.
+  llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
+  llvm::StringMap<unsigned> count;
+  for (Operation &op : model.functions[0].front())
+    ++count[outline::getFirstName(op.getLoc())];
+  std::vector<std::string> whole, split;
+  for (auto [u, ids] : llvm::enumerate(graph.ids)) {
+    const factors::UnitKind &kind = graph.kinds[graph.units[u]];
+    const planner::UnitLayout &layout = layouts[graph.units[u]];
+    for (auto [i, id] : llvm::enumerate(ids)) {
+      const factors::Operation &operation = kind.operations[i];
+      const StringRef name = id < 0 ? "" : outline::getFirstName(model.reading.operations[id]->getLoc());
+      if (name.empty() || operation.kind == factors::Operation::View)
+        continue;
+      Operation *op = model.reading.operations[id];
+      const dist::RefinedRule &rule = rules.get(op);
+      std::vector<std::string> names = layout::getFactorNames(rule);
+      // Where the two batches are not cut alike the units have the factors as they are, whose outermost parts
+      // are meant.
+      if (rule.rule.factors.size() != operation.factors.size()) {
+        std::vector<std::string> own;
+        for (ArrayRef<unsigned> parts : rule.parts)
+          own.push_back(names[parts.front()]);
+        names = std::move(own);
+      }
+      std::vector<std::string> onFactor(names.size());
+      auto add = [&](size_t factor, const std::string &axis) {
+        onFactor[factor] += (onFactor[factor].empty() ? "" : "+") + axis;
+      };
+      if (plan.data > 1)
+        for (auto [f, factor] : llvm::enumerate(operation.factors))
+          if (factor.perSequence && factor.kind != factors::Factor::Whole) {
+            add(f, "data");
+            break;
+          }
+      for (auto [a, axis] : llvm::enumerate(axes))
+        if (layout[i][a] >= 0)
+          add(static_cast<size_t>(layout[i][a]), axis);
+      std::string text;
+      for (auto [factor, on] : llvm::zip_equal(names, onFactor))
+        if (!on.empty())
+          text += (text.empty() ? "" : ",") + factor + ":" + on;
+      if (text.empty())
+        whole.push_back(outline::escapeName(count[name] > 1 ? StringRef(unique[op]) : name) + "=replicated");
+      else
+        split.push_back(outline::escapeName(name) + "=" + text);
+    }
+  }
+  llvm::append_range(whole, split);
+  return whole;
+}
+
+/// The step of a plan that is priced, with the layouts by kind of unit and the units of each chunk.
+PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice &price,
+                     ArrayRef<planner::UnitLayout> layouts, StringRef machine, ReadModel &model) {
+  PlannedStep step;
+  step.plan = plan;
+  auto addAxis = [&](const std::string &name, int size) {
+    if (size > 1)
+      step.mesh += (step.mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  };
+  addAxis("stage", plan.pipeline);
+  addAxis("data", plan.data);
+  addAxis("context", plan.context);
+  for (auto [t, size] : llvm::enumerate(plan.tensor))
+    addAxis(nameTensorAxis(t), size);
+  if (step.mesh.empty())
+    step.mesh = "1";
+  step.pins = findPins(plan, layouts, model);
+  if (plan.pipeline > 1)
+    llvm::append_range(step.pins, findStagePins(price.parts, model));
+  step.seconds = price.seconds;
+  step.bytes = price.peakBytes;
+  step.bytesByCollective = price.bytesByCollective;
+  step.machine = machine.str();
+  return step;
+}
+
+} // namespace
+
+FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingOptions &options) {
+  FailureOr<ReadModel> model = readModel(context, options);
+  if (failed(model))
+    return failure();
+  FailureOr<GivenPlan> given = priceOne(context, options, model->reading.graph, options.pricePath);
+  if (failed(given))
+    return failure();
+  if (std::string wrong = findUncompiled(given->read.plan); !wrong.empty())
+    return emitError(UnknownLoc::get(context)) << options.pricePath << ": " << wrong;
+  return makeStep(given->read.plan, given->price, given->layouts, given->machine, *model);
+}
+
+void applyPlan(const PlannedStep &step, CompileOptions &options) {
+  const planner::TrainingPlan &plan = step.plan;
+  options.devices = 0;
+  options.mesh = step.mesh;
+  options.microbatches = plan.microbatches();
+  options.chunks = plan.pipeline > 1 ? plan.chunks : 0;
+  options.pipelineSchedule.reset();
+  if (plan.pipeline > 1)
+    options.pipelineSchedule = plan.schedule;
+  options.training->globalBatch = static_cast<int64_t>(plan.task.globalBatch);
+  // Where no ranks share state, any stage is stage 0.
+  options.training->zero = plan.data * plan.context > 1 ? plan.zero : 0;
+  options.training->recompute = parseRecompute(planner::toString(plan.recompute));
+  options.layout.pins.insert(options.layout.pins.begin(), step.pins.begin(), step.pins.end());
+}
+
+std::string describe(const PlannedStep &step) {
+  const planner::TrainingPlan &plan = step.plan;
+  std::string text = "mesh " + step.mesh;
+  if (plan.idle > 0)
+    text += " (" + std::to_string(plan.idle) + " of " + std::to_string(plan.task.devices) + " devices idle)";
+  if (plan.microbatches() > 1)
+    text += " in " + std::to_string(plan.microbatches()) + " microbatches";
+  if (plan.pipeline > 1)
+    text += std::string(" by ") + cost::toString(plan.schedule);
+  if (plan.chunks > 1)
+    text += " in " + std::to_string(plan.chunks) + " chunks of a stage";
+  if (plan.zero > 0 && plan.data * plan.context > 1)
+    text += ", ZeRO " + std::to_string(plan.zero);
+  if (plan.recompute != planner::Recompute::None)
+    text += std::string(", recompute ") + planner::toString(plan.recompute);
+  return text + llvm::formatv(", predicted {0:F2} ms a step and {1:F2} MiB a rank on {2}", 1e3 * step.seconds,
+                              step.bytes / (1 << 20), step.machine)
+                    .str();
+}
+
+struct StepPlanner::Parts {
+  MLIRContext *context;
+  PlanTrainingOptions options;
+  ReadModel model;
+};
+
+StepPlanner::StepPlanner(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
+StepPlanner::StepPlanner(StepPlanner &&) = default;
+StepPlanner::~StepPlanner() = default;
+
+FailureOr<StepPlanner> StepPlanner::create(MLIRContext *context, const PlanTrainingOptions &options) {
+  FailureOr<ReadModel> model = readModel(context, options);
+  if (failed(model))
+    return failure();
+  return StepPlanner(std::make_unique<Parts>(Parts{context, options, std::move(*model)}));
+}
+
+FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
+  const PlanTrainingOptions &options = parts->options;
+  const factors::FactorGraph &graph = parts->model.reading.graph;
+  Location loc = UnknownLoc::get(parts->context);
+  planner::TrainingTask task = options.task;
+  task.memoryBytes = memoryBytes;
+  const cost::CostModel machine(options.machine);
+  planner::PlanPricer pricer(graph, machine, task);
+  for (const std::string &wrong :
+       {planner::checkTask(pricer, task), planner::checkModel(options.fixed, options.space, graph)})
+    if (!wrong.empty())
+      return emitError(loc) << wrong;
+  planner::SearchResult found = planner::searchPlans(pricer, task, options.space, options.progress);
+  if (!found.error.empty()) {
+    const std::string fixed = options.fixed.text();
+    return emitError(loc) << found.error << (fixed.empty() ? "" : ": ") << fixed;
+  }
+  PlannedSteps result;
+  if (!found.best) {
+    result.report = planner::printReport(found, pricer);
+    return result;
+  }
+  auto add = [&](const planner::PricedPlan &priced) {
+    result.steps.push_back(makeStep(priced.plan, priced.price, pricer.cell(priced.plan).layouts,
+                                    options.machine.name, parts->model));
+  };
+  add(*found.best);
+  for (const planner::PricedPlan &other : found.runnersUp)
+    add(other);
+  llvm::stable_sort(result.steps,
+                    [](const PlannedStep &a, const PlannedStep &b) { return a.seconds < b.seconds; });
+  return result;
+}
+
+} // namespace colossal

@@ -1,0 +1,159 @@
+//===- TrainingModel.cpp - a model as the joint search sees it --------------===//
+#include "TrainingModel.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace colossal {
+
+namespace {
+
+/// Two batches at which every size is told apart: what does not grow, and what grows with the batch.
+constexpr int64_t kFewSequences = 2, kManySequences = 3;
+
+/// Tokens of a sequence that are tried, by halves, where no option says.
+constexpr int64_t kLongestAssumed = 2048, kShortestAssumed = 16;
+
+/// Names of the dimensions that hold the batch: the first of each input, unless bound. `lengths` gets each
+/// other dimension that is left open, and where it stands.
+FailureOr<std::set<std::string>> findBatch(MLIRContext *context, const PlanTrainingOptions &options,
+                                           const std::vector<ModelInput> &inputs, std::string &told,
+                                           std::map<std::string, std::string> &lengths) {
+  Location loc = UnknownLoc::get(context);
+  std::set<std::string> batch;
+  std::string fixed, bound;
+  for (const ModelInput &input : inputs) {
+    if (options.import.values.count(input.name))
+      continue;
+    if (auto shape = options.import.shapes.find(input.name); shape != options.import.shapes.end()) {
+      bound = "--shape " + input.name;
+      continue;
+    }
+    if (!input.hasShape)
+      return emitError(loc) << "input '" << input.name
+                            << "' has no shape: its batch cannot be found; export the model with shapes";
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      bool isBound = dim.size >= 0 || options.import.dims.count(dim.name);
+      bool isBatch = options.batchDimension.empty() ? d == 0 : dim.name == options.batchDimension;
+      if (isBatch && !isBound) {
+        batch.insert(dim.name);
+        if (told.empty())
+          told = "dimension " + std::to_string(d) + " of '" + input.name + "'" +
+                 (dim.isNamed ? " ('" + dim.name + "')" : "");
+      } else if (d == 0 && dim.size >= 0) {
+        fixed = "input '" + input.name + "' has a fixed first dimension of " + std::to_string(dim.size);
+      } else if (d == 0 && isBound) {
+        bound = "--dim " + dim.name;
+      }
+    }
+  }
+  if (batch.empty()) {
+    if (!options.batchDimension.empty())
+      return emitError(loc) << "--batch-dim '" << options.batchDimension
+                            << "': no input has a dimension of that name that is left open";
+    auto diagnostic = emitError(loc) << "no batch is left open for the search to choose microbatches: ";
+    if (!bound.empty())
+      return diagnostic << "leave out " << bound
+                        << ", the first dimension is the batch (or name another with --batch-dim)";
+    return diagnostic << (fixed.empty() ? "the model has no inputs" : fixed)
+                      << "; export the model with a symbolic batch, or name its dimension with --batch-dim";
+  }
+  for (const ModelInput &input : inputs)
+    for (auto [d, dim] : llvm::enumerate(input.shape)) {
+      if (dim.size >= 0 || batch.count(dim.name) || lengths.count(dim.name) ||
+          options.import.dims.count(dim.name) || options.import.shapes.count(input.name) ||
+          options.import.values.count(input.name))
+        continue;
+      lengths[dim.name] = "dimension " + std::to_string(d) + " of input '" + input.name + "'";
+    }
+  return batch;
+}
+
+/// Imports the model with the longest of a few lengths that it takes for the dimensions of `lengths` (a table
+/// of positions may end before), and says so.
+FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportOptions &import,
+                                                   const std::map<std::string, std::string> &lengths) {
+  if (lengths.empty())
+    return importOnnx(context, import);
+  std::vector<Diagnostic> refused;
+  for (int64_t length = kLongestAssumed; length >= kShortestAssumed; length /= 2) {
+    for (const auto &[name, where] : lengths)
+      import.dims[name] = length;
+    std::vector<Diagnostic> told;
+    FailureOr<OwningOpRef<ModuleOp>> module = failure();
+    {
+      ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+        told.push_back(std::move(diagnostic));
+        return success();
+      });
+      module = importOnnx(context, import);
+    }
+    if (succeeded(module)) {
+      for (const auto &[name, where] : lengths)
+        emitWarning(UnknownLoc::get(context))
+            << where << " is not bound: " << length << " assumed; --dim " << name << "=LENGTH gives another";
+      for (Diagnostic &diagnostic : told)
+        context->getDiagEngine().emit(std::move(diagnostic));
+      return module;
+    }
+    if (refused.empty())
+      refused = std::move(told);
+  }
+  for (Diagnostic &diagnostic : refused)
+    context->getDiagEngine().emit(std::move(diagnostic));
+  std::string names, options;
+  for (const auto &[name, where] : lengths) {
+    names += (names.empty() ? "" : ", ") + where;
+    options += " --dim " + name + "=LENGTH";
+  }
+  return emitError(UnknownLoc::get(context))
+         << names << (lengths.size() > 1 ? " are" : " is")
+         << " not bound, and the model takes no length from " << kShortestAssumed << " to " << kLongestAssumed
+         << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
+}
+
+} // namespace
+
+FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options) {
+  FailureOr<std::vector<ModelInput>> inputs = listInputs(context, options.import.modelPath);
+  if (failed(inputs))
+    return failure();
+  bindByPosition(*inputs, options.import.dims);
+  std::string told;
+  std::map<std::string, std::string> lengths; // by name: which input's dimension
+  std::map<std::string, int64_t> chosen;
+  FailureOr<std::set<std::string>> batch = findBatch(context, options, *inputs, told, lengths);
+  if (failed(batch))
+    return failure();
+  ReadModel model;
+  for (int i = 0; i < 2; ++i) {
+    ImportOptions import = options.import;
+    import.allowMissingWeights = true;
+    import.dims.insert(chosen.begin(), chosen.end());
+    for (const std::string &name : *batch)
+      import.dims[name] = i == 0 ? kFewSequences : kManySequences;
+    FailureOr<OwningOpRef<ModuleOp>> module =
+        i == 0 ? importWithLengths(context, import, lengths) : importOnnx(context, import);
+    if (failed(module))
+      return failure();
+    for (const auto &[name, where] : lengths)
+      chosen[name] = import.dims[name];
+    model.modules[i] = std::move(*module);
+    model.functions[i] = *model.modules[i]->getOps<func::FuncOp>().begin();
+  }
+  if (options.progress)
+    options.progress("units");
+  std::optional<factors::Reading> read =
+      factors::readFactorGraph(model.functions[0], kFewSequences, model.functions[1], kManySequences);
+  if (!read)
+    return failure();
+  std::string path = options.import.modelPath;
+  read->graph.name = path.substr(path.find_last_of('/') + 1);
+  read->graph.batchDimension = told;
+  model.reading = std::move(*read);
+  return model;
+}
+
+} // namespace colossal
