@@ -1,0 +1,106 @@
+"""Compares the bytes that steps move with closed formulas, with what the joint search foresees, and with what communicators count while they run:
+check_bytes.py FOLDER MODELS.
+
+Of P trained elements of f32, and B samples of h activations of f32 that go from one layer to the next:
+- over D data ranks at ZeRO 1, 2 and 3 a rank sends 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
+- each of two stages sends 4 B h / D bytes to the other, forward activations and backward their gradients, whatever the microbatches;
+- what a plan says of its tensor axes is what the program sends over them.
+Beside that go single numbers: a sum of the loss, of what counts, and of gradients' squares. A dimension that ranks do not divide is padded.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+folder, models = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+BATCH, HIDDEN = 1024, 288
+SHAPES = [(288, 72), (288,), (288, 288), (288,), (10, 288), (10,)]  # of the mlp
+MOST_SCALARS = 64
+step = ["colossal-compile", models / "mlp/model.onnx", "--training", "adamw", "--loss", "mse", "--machine", "cpu", "--json", "-q"]
+
+
+def output(*command):
+    return json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def compile_step(*options, batch=BATCH):
+    return output(*step, "--global-batch", batch, *options, "-o", folder / "step.cplan")
+
+
+def sums(rows, bytes_key, rank=0):
+    """Bytes by kind, without the kinds that single numbers have to themselves."""
+    found = {}
+    for row in rows:
+        if row["rank"] == rank:
+            found[row["kind"]] = found.get(row["kind"], 0) + row[bytes_key]
+    return {kind: size for kind, size in found.items() if size > MOST_SCALARS}
+
+
+def padded(ranks, split):
+    """Elements of the parameters whose dimension `split(shape)` is rounded up to a multiple of the ranks."""
+    total = 0
+    for shape in SHAPES:
+        size = 1
+        for place, extent in enumerate(shape):
+            size *= -(-extent // ranks) * ranks if place == split(shape) else extent
+        total += size
+    return total
+
+
+def by_hand():
+    for ranks in (2, 4):
+        for stage in (1, 2, 3):
+            for turns in (1, 4):
+                got = sums(compile_step("--mesh", f"data={ranks}", "--zero", stage, "--microbatches", turns)["programs"][0]["traffic"], "bytes")
+                least, most = (4 * elements * (ranks - 1) // ranks for elements in (sum(map(size_of, SHAPES)), padded(ranks, lambda shape: 0)))
+                print(f"ZeRO {stage} on {ranks} ranks in {turns} microbatches: {got}, by the formula {least} to {most} with padding")
+                assert set(got) == {"reduce_scatter", "all_gather"} and all(least <= size <= most for size in got.values()), got
+    for mesh, ranks in (("stage=2", 1), ("stage=2,data=2", 2)):
+        for turns in (1, 4):
+            program = compile_step("--mesh", mesh, "--microbatches", turns)["programs"][0]
+            for rank in (0, ranks):
+                got = sums(program["traffic"], "bytes", rank)["send"]
+                want = 4 * BATCH * HIDDEN // ranks
+                print(f"rank {rank} of {mesh} in {turns} microbatches sends {got}, by the formula {want}")
+                assert want <= got <= want + MOST_SCALARS, (mesh, rank, got)
+
+
+def size_of(shape):
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def as_planned():
+    for mesh in ("model=4", "data=2,model=2"):
+        got = compile_step("--devices", 4, "--mesh", mesh, "--zero", 1)
+        sent = {}
+        for row in got["programs"][0]["traffic"]:
+            sent.setdefault(row["axes"], {})[row["kind"].replace("_", "-")] = row["bytes"]
+        for name, planned in got["training_plan"]["collective_bytes"].items():
+            kind, axis = name.removesuffix(")").split(" (")
+            rows = sent["model" if axis == "tensor" else axis]
+            # At stage 1 an all-reduce of gradients is a reduce-scatter of them, and an all-gather of parameters.
+            have = rows.get("reduce-scatter", 0) + rows.get("all-gather", 0) if axis == "data" else rows[kind]
+            print(f"{mesh}: {name}: planned {planned:.0f}, the program's {have}")
+            assert abs(planned - have) <= MOST_SCALARS, (mesh, name, planned, have)
+
+
+def as_run():
+    data = models / "mlp/batch32/inputs.npz"
+    for options in (["--mesh", "data=2,model=2", "--zero", "1"], ["--mesh", "stage=2,data=2", "--microbatches", "4", "--zero", "3"], ["--devices", "4"]):
+        plan = compile_step(*options, batch=32)
+        run = output("colossal-run", "train", folder / "step.cplan", "--data", data, "--data", "target=fill:1", "--steps", 2, "--json")
+        assert run["last_step"] == 2 and run["predicted_s"] > 0
+        for row in run["traffic"]:
+            assert row["sent_bytes"] == row["planned_bytes"], row
+        for row in plan["programs"][0]["traffic"]:
+            same = [r["sent_bytes"] for r in run["traffic"] if (r["rank"], r["axes"], r["kind"]) == (row["rank"], row["axes"], row["kind"])]
+            assert same == [row["bytes"]], (row, same)
+        print(f"{' '.join(options)}: {len(run['traffic'])} rows are sent as planned")
+
+
+by_hand()
+as_planned()
+as_run()
