@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/Image.h"
 #include "runtime/cuda/cublaslt/Contractions.h"
+#include "runtime/cuda/nvtx/Ranges.h"
 #include "runtime/device/Registry.h"
 
 namespace colossal::runtime {
@@ -28,6 +29,7 @@ public:
   Status reserveTileScratch(uint64_t bytes) override;
   uint64_t scratchBytes() const override { return scratch ? scratch->bytes() : 0; }
   DeviceDescription describe() const override;
+  NamedRanges *namedRanges() const override { return NvtxRanges::attached(); }
   bool records() const override { return true; }
   Status record(const std::vector<Queue *> &queues, const std::function<Status()> &enqueue,
                 std::unique_ptr<Recording> &recording) override;

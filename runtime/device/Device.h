@@ -94,6 +94,15 @@ struct DeviceDescription {
   uint64_t emulatedInstructions = 0;
 };
 
+/// Names that a profiler shows over what the calling thread hands to a device between `begin` and `end`. They
+/// nest, and each thread has its own.
+class NamedRanges {
+public:
+  virtual ~NamedRanges() = default;
+  virtual void begin(const std::string &name) = 0;
+  virtual void end() = 0;
+};
+
 /// A point in a queue's work.
 class Event {
 public:
@@ -170,6 +179,8 @@ public:
   /// Bytes of memory that the device itself holds (tile scratch), for the account of memory.
   virtual uint64_t scratchBytes() const = 0;
   virtual DeviceDescription describe() const = 0;
+  /// Null where no profiler listens, so that names cost nothing then. Lives as long as the process.
+  virtual NamedRanges *namedRanges() const { return nullptr; }
 
   /// Whether work can be recorded, and is faster when it is replayed.
   virtual bool records() const { return false; }

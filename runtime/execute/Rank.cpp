@@ -97,7 +97,7 @@ Rank::Rank(Shared &shared, std::unique_ptr<Device> theDevice, Communicator theCo
     : shared(shared), plan(*shared.plan), device(std::move(theDevice)),
       communicator(std::move(theCommunicator)),
       stage(plan::stageOf(shared.stages, communicator.control->rank())),
-      meshPosition(stage.positionOf(rank())), hostAccess(*device) {
+      meshPosition(stage.positionOf(rank())), hostAccess(*device), ranges(device->namedRanges()) {
   communicator.transfers = reachDevice(std::move(communicator.transfers), *device);
 }
 
@@ -263,12 +263,36 @@ Status Rank::read(const plan::BufferRef &ref, uint64_t bytes, const HostAccess::
   return hostAccess.read(*queues[0], arenas.base(ref.arena()) + ref.offset(), bytes, reader);
 }
 
+namespace {
+
+/// A range of a profiler, where there is one. `name` gives what it shows and is only asked then.
+class RangeScope {
+public:
+  template <class Name>
+  RangeScope(NamedRanges *ranges, Name name) : ranges(ranges) {
+    if (__builtin_expect(ranges != nullptr, 0))
+      ranges->begin(name());
+  }
+  ~RangeScope() {
+    if (__builtin_expect(ranges != nullptr, 0))
+      ranges->end();
+  }
+  RangeScope(const RangeScope &) = delete;
+  RangeScope &operator=(const RangeScope &) = delete;
+
+private:
+  NamedRanges *ranges;
+};
+
+} // namespace
+
 Status Rank::run(int program, uint32_t number) {
   crashContext() = {static_cast<int>(rank()), &position};
   if (shared.trace)
     for (Trace &trace : traces)
       trace.beginRun(number);
   markTraffic();
+  const RangeScope range(ranges, [&] { return plan.programs(program).name(); });
   Status status = enqueue(program);
   for (size_t i = 0; i < std::size(queues); ++i)
     if (queues[i])
@@ -355,6 +379,7 @@ Status Rank::executeInstruction(ResolvedInstruction &resolved, Frame frame) {
   begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (__builtin_expect(shared.abort.raised(), 0))
     return shared.abort.status();
+  const RangeScope range(ranges, [&] { return nameOf(plan, {&origin, frame.call}); });
   Queue &queue = *queues[resolved.queue];
   if (!queue.immediate())
     COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[resolved.queue], (begun.load(std::memory_order_relaxed) << 48) |

@@ -175,8 +175,9 @@ private:
     int32_t peer;
   };
   std::deque<LateSpan> lateSpans;
-  int64_t barrierLeft = 0; // the first time, by the trace's clock
-  int32_t peer = -1;       // of the message being enqueued
+  NamedRanges *const ranges; // null where no profiler listens
+  int64_t barrierLeft = 0;   // the first time, by the trace's clock
+  int32_t peer = -1;         // of the message being enqueued
   uint64_t collectiveSent = 0;
   // As counted before the last run: by group, in their order, and by receiver.
   std::vector<std::array<uint64_t, std::size(collectiveKinds) + 1>> sentBefore; ///< by kind; 0: statistics

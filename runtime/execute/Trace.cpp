@@ -101,27 +101,6 @@ std::vector<std::string> operatorsOf(const Site &site) {
   return names;
 }
 
-/// Names of operators; of several the first with how many more. Plans of before have `source` only.
-std::string nameOf(const plan::Plan &plan, const Site &site) {
-  const plan::Instruction &instruction = *site.instruction;
-  std::string name;
-  if (const std::vector<std::string> operators = operatorsOf(site); !operators.empty()) {
-    name = operators.front();
-    if (operators.size() > 1)
-      name += " + " + std::to_string(operators.size() - 1) + " more";
-  } else if (!instruction.source().empty()) {
-    name = fill(instruction.source().substr(0, instruction.source().find(',')), site);
-  }
-  if (instruction.has_collective()) {
-    const std::string kind = plan::collectiveName(instruction.collective().kind());
-    return name.empty() ? kind : name + " (" + kind + ")";
-  }
-  if (!name.empty())
-    return instruction.has_send() ? name + " (send)" : instruction.has_recv() ? name + " (receive)" : name;
-  const std::string kernel = kernelOf(plan, instruction);
-  return kernel.empty() ? instructionKind(instruction) : kernel;
-}
-
 /// Bytes that an instruction reads and writes in its rank's memory.
 uint64_t bytesTouched(const plan::Instruction &instruction) {
   uint64_t bytes = 0;
@@ -146,6 +125,26 @@ std::string microseconds(int64_t nanoseconds) {
 }
 
 } // namespace
+
+std::string nameOf(const plan::Plan &plan, const Site &site) {
+  const plan::Instruction &instruction = *site.instruction;
+  std::string name;
+  if (const std::vector<std::string> operators = operatorsOf(site); !operators.empty()) {
+    name = operators.front();
+    if (operators.size() > 1)
+      name += " + " + std::to_string(operators.size() - 1) + " more";
+  } else if (!instruction.source().empty()) { // plans of before have that only
+    name = fill(instruction.source().substr(0, instruction.source().find(',')), site);
+  }
+  if (instruction.has_collective()) {
+    const std::string kind = plan::collectiveName(instruction.collective().kind());
+    return name.empty() ? kind : name + " (" + kind + ")";
+  }
+  if (!name.empty())
+    return instruction.has_send() ? name + " (send)" : instruction.has_recv() ? name + " (receive)" : name;
+  const std::string kernel = kernelOf(plan, instruction);
+  return kernel.empty() ? instructionKind(instruction) : kernel;
+}
 
 void Trace::beginRun(uint32_t run) {
   current = run;

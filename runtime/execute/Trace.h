@@ -53,6 +53,10 @@ struct Site {
   const plan::Call *call; ///< null in a program
 };
 
+/// What a trace or a profiler shows it as: names of ONNX operators, of several the first with how many more;
+/// without them a kernel's or what kind of instruction it is.
+std::string nameOf(const plan::Plan &plan, const Site &site);
+
 /// The spans of all ranks on one axis of time.
 class Timeline {
 public:

@@ -58,6 +58,22 @@ for how in "" --eager "--trace $scratch/trace.json"; do
   cmp "$scratch/out.npz" "$scratch/first.npz" || fail "other outputs with '$how'"
 done
 expect '/copy/Identity' "$scratch/trace.json"
+# What a profiler is told: ranges with the names of ONNX nodes inside that of the program; of a replay that of the program only.
+for how in "--eager" ""; do
+  rm -f "$scratch/ranges.txt"
+  # shellcheck disable=SC2086
+  NVTX_INJECTION64_PATH=$build/lib/emulated/libnvtx-tool.so COLOSSAL_EMULATED_NVTX_RECORD=$scratch/ranges.txt \
+    $emulated 1 "$run" "$scratch/plain.cplan" --random-inputs 1 --warm-up 5 --output "$scratch/out.npz" $how
+  cmp "$scratch/out.npz" "$scratch/first.npz" || fail "other outputs below a profiler with '$how'"
+  expect 'push 1 colossal infer' "$scratch/ranges.txt"
+  expect 'push 2 colossal /copy/Identity' "$scratch/ranges.txt"
+  grep -q error "$scratch/ranges.txt" && fail "ranges that do not nest with '$how'"
+  [ "$(grep -c push "$scratch/ranges.txt")" = "$(grep -c pop "$scratch/ranges.txt")" ] || fail "ranges that do not end with '$how'"
+  [ "$(tail -n 1 "$scratch/ranges.txt" | cut -d' ' -f2-)" = 'pop 0 colossal' ] || fail "the last range is another's with '$how'"
+  grep -c 'push 2 colossal /copy/Identity' "$scratch/ranges.txt" > "$scratch/times.txt"
+  # Six runs; or one that walks, one that is recorded, and four that are replayed.
+  expect "$([ -n "$how" ] && echo 6 || echo 2)" "$scratch/times.txt"
+done
 $emulated 1 "$run" "$scratch/ranks.cplan" --random-inputs 1 --json > "$scratch/ranks.json"
 expect '"device":"cuda:0 executor of PTX on the host (sm_90, emulated)","emulated":true,"ptx_instructions":' "$scratch/ranks.json"
 
