@@ -189,6 +189,11 @@ static void addWindows(std::vector<GradientCase> &all) {
                 "array<i64: 2, 1>, group = 2 : i64} : (tensor<2x4x7xf32>, tensor<6x2x3xf32>, "
                 "tensor<6xf32>) -> tensor<2x6x3xf32>",
                 "%a: tensor<2x4x7xf32>, %w: tensor<6x2x3xf32>, %b: tensor<6xf32>", "tensor<2x6x3xf32>")});
+  all.push_back({"conv.grouped wide",
+                 makeText("colossal.conv(%a, %w) {strides = array<i64: 2>, dilations = array<i64: 1>, pads = "
+                          "array<i64: 1, 1>, group = 2 : i64} : (tensor<1x16x5xf32>, tensor<16x8x3xf32>) -> "
+                          "tensor<1x16x3xf32>",
+                          "%a: tensor<1x16x5xf32>, %w: tensor<16x8x3xf32>", "tensor<1x16x3xf32>")});
   all.push_back(
       {"conv_transpose.grouped",
        makeText("colossal.conv_transpose(%a, %w) {strides = array<i64: 2>, dilations = array<i64: 2>, "

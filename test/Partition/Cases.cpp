@@ -191,6 +191,12 @@ const std::vector<Case> colossal::test::cases = {
      "1>, group = 6 : i64} "
      ": (tensor<2x6x8xf32>, tensor<6x1x3xf32>, tensor<6xf32>) -> tensor<2x6x8xf32>",
      "tensor<2x6x8xf32>"},
+    {"conv.grouped", "batch group channels in_channels height width",
+     "%a: tensor<2x8x6x5xf32>, %w: tensor<16x4x3x3xf32>, %b: tensor<16xf32>",
+     "colossal.conv(%a, %w, %b) {strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, pads = array<i64: "
+     "1, 1, 1, 1>, group = 2 : i64} : (tensor<2x8x6x5xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>) -> "
+     "tensor<2x16x6x3xf32>",
+     "tensor<2x16x6x3xf32>"},
     {"conv_transpose", "batch channels in_channels",
      "%a: tensor<2x4x3x3xf32>, %w: tensor<4x3x2x2xf32>, %b: tensor<3xf32>",
      "colossal.conv_transpose(%a, %w, %b) {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = "
@@ -198,6 +204,14 @@ const std::vector<Case> colossal::test::cases = {
      "0, 0>, group = 1 : i64} : (tensor<2x4x3x3xf32>, tensor<4x3x2x2xf32>, tensor<3xf32>) -> "
      "tensor<2x3x6x6xf32>",
      "tensor<2x3x6x6xf32>"},
+    // Windows that overlap, by phases; groups, an odd stride, and places beyond the last window.
+    {"conv_transpose.overlapping", "batch group channels in_channels",
+     "%a: tensor<2x4x3x4xf32>, %w: tensor<4x2x5x3xf32>, %b: tensor<4xf32>",
+     "colossal.conv_transpose(%a, %w, %b) {strides = array<i64: 3, 2>, dilations = array<i64: 1, 2>, pads = "
+     "array<i64: 1, 2, 0, 0>, group = 2 : i64} : (tensor<2x4x3x4xf32>, tensor<4x2x5x3xf32>, tensor<4xf32>) "
+     "-> "
+     "tensor<2x4x11x10xf32>",
+     "tensor<2x4x11x10xf32>"},
     {"pool.max", "batch channels height width", "%a: tensor<2x3x8x7xf32>",
      "colossal.pool max %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations = array<i64: 1, "
      "1>, pads = "

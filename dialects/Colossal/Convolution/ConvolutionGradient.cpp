@@ -7,6 +7,7 @@
 // each, without a product by zero.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/Colossal/Convolution/TransposedConvolution.h"
 #include "dialects/Colossal/GradientBuilder.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -229,6 +230,15 @@ private:
   SmallVector<int64_t> places; ///< of each phase
 };
 } // namespace
+
+Value colossal::composeTransposedConvolution(OpComposer &ops, ConvTransposeOp op) {
+  // It is the gradient of the input of a convolution with the same weight, and the operand that of its
+  // result.
+  const Geometry geometry = geometryOf(op);
+  return InputGradient(ops, geometry, op.getInput(), op.getWeight(),
+                       cast<RankedTensorType>(op.getResult().getType()))
+      .build();
+}
 
 /// That of a bias: the sum over everything but channels.
 static void addBiasGradient(GradientBuilder &gradient, Value g) {

@@ -1,9 +1,10 @@
-// An implicit contraction over channels and window: places of the result are rows, out channels columns.
-// Windows overlap in memory; nothing is copied for them.
+// An implicit contraction over channels and window: places of the result are rows, out channels columns,
+// groups a batch. Windows overlap in memory; nothing is copied for them.
 #include "Convolution.h"
 
 #include "Contraction.h"
 #include "TensorCores.h"
+#include "dialects/Colossal/Convolution/TransposedConvolution.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -39,19 +40,26 @@ std::optional<Pads> padsOf(ConvOp op) {
   return pads;
 }
 
+/// Out channels of a group from which on the contraction's kernel takes it: a block computes 32 columns, and
+/// of fewer channels, those of depthwise convolutions above all, a thread for each element wastes less.
+constexpr int64_t leastColumns = 8;
+
+bool hasElements(Value tensor) {
+  return tensorOf(tensor).getNumElements() != 0;
+}
+
 bool isComputed(ConvOp op) {
-  RankedTensorType input = tensorOf(op.getInput()), result = tensorOf(op.getResult());
-  Type element = result.getElementType();
-  return op.getGroup() == 1 && input.getRank() >= 3 && input.getRank() <= 5 &&
+  Type element = elementTypeOf(op.getResult());
+  const int64_t group = op.getGroup();
+  return (group == 1 || tensorOf(op.getResult()).getDimSize(1) / group >= leastColumns) &&
          (element.isF32() || element.isF64() || element.isF16() || element.isBF16()) &&
-         input.getElementType() == element && elementTypeOf(op.getWeight()) == element &&
-         result.getNumElements() != 0 && input.getNumElements() != 0;
+         hasElements(op.getResult()) && hasElements(op.getInput());
 }
 
 /// Windows of one element, next to each other: the places are those of the input.
 bool isPointwise(ConvOp op, const Pads &pads) {
   auto isOne = [](int64_t size) { return size == 1; };
-  return !pads.any() && llvm::all_of(shapeOf(op.getWeight()).drop_front(2), isOne) &&
+  return op.getGroup() == 1 && !pads.any() && llvm::all_of(shapeOf(op.getWeight()).drop_front(2), isOne) &&
          llvm::all_of(op.getStrides(), isOne);
 }
 
@@ -85,9 +93,38 @@ Value makePointwise(OpBuilder &b, ConvOp op) {
                             ArrayRef<int64_t>{1, channels}, input, result);
 }
 
+/// `sums` with a bias along the channels in the place of `op`.
+void replaceWith(OpBuilder &b, Operation *op, Value bias, Value sums) {
+  if (bias) {
+    RankedTensorType type = tensorOf(op->getResult(0));
+    SmallVector<int64_t> shape(type.getRank() - 1, 1);
+    shape[0] = type.getDimSize(1);
+    Value channels = ReshapeOp::create(b, op->getLoc(), type.clone(shape), bias);
+    sums = ElementwiseOp::create(b, op->getLoc(), type, ElementwiseKind::Add, ValueRange{sums, channels},
+                                 DenseF64ArrayAttr());
+  }
+  op->getResult(0).replaceAllUsesWith(sums);
+  op->erase();
+}
+
+/// Transposed convolutions become others, or products, of the parts of the result that see the same taps.
+void composeTransposed(func::FuncOp function) {
+  SmallVector<ConvTransposeOp> transposed;
+  function.walk([&](ConvTransposeOp op) { transposed.push_back(op); });
+  for (ConvTransposeOp op : transposed) {
+    if (!hasElements(op.getResult()) || !hasElements(op.getInput()))
+      continue;
+    OpBuilder b(op);
+    OpComposer ops(b, op.getLoc());
+    if (Value sums = composeTransposedConvolution(ops, op))
+      replaceWith(b, op, op.getBias(), sums);
+  }
+}
+
 } // namespace
 
 void nvidia::prepareConvolutions(func::FuncOp function) {
+  composeTransposed(function);
   SmallVector<ConvOp> convolutions;
   function.walk([&](ConvOp op) { convolutions.push_back(op); });
   for (ConvOp op : convolutions) {
@@ -102,19 +139,11 @@ void nvidia::prepareConvolutions(func::FuncOp function) {
     } else {
       auto product = ConvOp::create(b, op.getLoc(), type, makePadded(b, op, *pads), op.getWeight(), Value(),
                                     op.getStrides(), op.getDilations(),
-                                    SmallVector<int64_t>(2 * pads->low.size(), 0), 1);
+                                    SmallVector<int64_t>(2 * pads->low.size(), 0), op.getGroup());
       product->setAttr(preparedName, b.getUnitAttr());
       result = product.getResult();
     }
-    if (op.getBias()) {
-      SmallVector<int64_t> shape(type.getRank() - 1, 1);
-      shape[0] = type.getDimSize(1);
-      Value bias = ReshapeOp::create(b, op.getLoc(), type.clone(shape), op.getBias());
-      result = ElementwiseOp::create(b, op.getLoc(), type, ElementwiseKind::Add, ValueRange{result, bias},
-                                     DenseF64ArrayAttr());
-    }
-    op.getResult().replaceAllUsesWith(result);
-    op.erase();
+    replaceWith(b, op, op.getBias(), result);
   }
 }
 
@@ -137,7 +166,9 @@ LogicalResult nvidia::lowerConvolution(const BlockTeam &team, LoweringContext &c
       dims.push_back(dim);
   };
   add(shape.m, {result[0], a->strides[0], 0, c.strides[0]});
-  add(shape.n, {result[1], 0, b->strides[0], c.strides[1]});
+  const int64_t groups = op.getGroup(), columns = result[1] / groups;
+  add(shape.batch, {groups, weight[1] * a->strides[1], columns * b->strides[0], columns * c.strides[1]});
+  add(shape.n, {columns, 0, b->strides[0], c.strides[1]});
   add(shape.k, {weight[1], a->strides[1], b->strides[1], 0});
   for (unsigned d = 0; d + 2 < result.size(); ++d) {
     add(shape.m, {result[d + 2], a->strides[d + 2] * op.getStrides()[d], 0, c.strides[d + 2]});
@@ -157,11 +188,12 @@ LogicalResult nvidia::lowerConvolution(const BlockTeam &team, LoweringContext &c
       size *= dim.size;
     return size;
   };
-  context.launch(*kernel,
-                 {context.accessOf(*a, tensorOf(op.getInput()), false),
-                  context.accessOf(*b, tensorOf(op.getWeight()), false),
-                  context.accessOf(c, tensorOf(op.getResult()), true)},
-                 1, {}, op.getLoc(),
-                 Work{Work::Kind::Convolution, 1, product(shape.m), product(shape.n), product(shape.k), 0});
+  context.launch(
+      *kernel,
+      {context.accessOf(*a, tensorOf(op.getInput()), false),
+       context.accessOf(*b, tensorOf(op.getWeight()), false),
+       context.accessOf(c, tensorOf(op.getResult()), true)},
+      1, {}, op.getLoc(),
+      Work{Work::Kind::Convolution, groups, product(shape.m), product(shape.n), product(shape.k), 0});
   return success();
 }

@@ -8,12 +8,15 @@
 
 namespace colossal::nvidia {
 
-/// Convolutions of one group lose their bias, which is added behind them, and their padding, which becomes an
-/// op before them; those of windows of one element become contractions, which the library computes.
+/// Transposed convolutions become convolutions, or contractions where their windows do not overlap. Those
+/// with at least eight out channels in a group, or one group, lose their bias, which is added behind them,
+/// and their padding, which becomes an op before them; those of windows of one element and one group become
+/// contractions, which the library computes.
 void prepareConvolutions(mlir::func::FuncOp function);
 
-/// A group of a colossal.conv without padding and groups: the contraction's kernel reads windows where they
-/// lie. Others are handed back to be computed by element code.
+/// A group of a colossal.conv that prepareConvolutions has left without padding: the contraction's kernel
+/// reads windows where they lie. Others, such as depthwise ones, are handed back to be computed by element
+/// code, a thread for each element.
 mlir::LogicalResult lowerConvolution(const BlockTeam &team, schedule::LoweringContext &context,
                                      schedule::FusionGroup &group);
 
