@@ -2,6 +2,7 @@
 #include "CompileAhead.h"
 
 #include "colossal/Compiler/Passes.h"
+#include "colossal/Schedule/KernelCache.h"
 #include "colossal/Step/CutStages.h"
 #include "dialects/Dist/Dist.h"
 
@@ -15,15 +16,11 @@ class AheadImages final : public codegen::ImageBuilder {
 public:
   explicit AheadImages(codegen::ImageBuilder &images) : images(images) {}
 
-  std::string add(ModuleOp module, StringRef name) override {
-    images.addAhead(module, name);
-    return (name + "_" + Twine(count++)).str();
-  }
+  std::string add(ModuleOp module, StringRef name) override { return images.addAhead(module, name); }
   llvm::Expected<codegen::GeneratedCode> finish() override { return codegen::GeneratedCode(); }
 
 private:
   codegen::ImageBuilder &images;
-  unsigned count = 0;
 };
 } // namespace
 
@@ -31,16 +28,20 @@ bool canCompileAhead(const CompileOptions &options) {
   return !options.training && options.devices == 0 && options.microbatches <= 1;
 }
 
-void compileAhead(ModuleOp shorter, const CompileOptions &options, codegen::ImageBuilder &kernels) {
-  FailureOr<dist::MeshAttr> mesh = makeMesh(shorter.getContext(), options);
+std::shared_ptr<const schedule::KernelCache> compileAhead(ModuleOp shorter, const CompileOptions &options,
+                                                          codegen::ImageBuilder &kernels) {
+  CompileOptions own = options;
+  own.schedule.generated = std::make_shared<schedule::KernelCache>();
+  FailureOr<dist::MeshAttr> mesh = makeMesh(shorter.getContext(), own);
   if (failed(mesh) || step::getStageMesh(*mesh))
-    return;
+    return nullptr;
   shorter->setAttr(dist::kMeshAttrName, *mesh);
   std::unique_ptr<codegen::ImageBuilder> images = std::make_unique<AheadImages>(kernels);
   PassManager manager(shorter.getContext());
   manager.enableVerifier(false);
-  buildPhases(manager, options, Phase::Import, Phase::Schedule, nullptr, &images);
+  buildPhases(manager, own, Phase::Import, Phase::Schedule, nullptr, &images);
   (void)manager.run(shorter);
+  return own.schedule.generated;
 }
 
 } // namespace colossal

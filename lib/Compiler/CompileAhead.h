@@ -17,9 +17,11 @@ namespace colossal {
 bool canCompileAhead(const CompileOptions &options);
 
 /// Takes `shorter`, as imported, through all phases, and gives `kernels` what they need
-/// (codegen::ImageBuilder::addAhead). What comes of it makes no difference to what is compiled, only to when:
-/// whoever calls this has diagnostics dropped.
-void compileAhead(mlir::ModuleOp shorter, const CompileOptions &options, codegen::ImageBuilder &kernels);
+/// (codegen::ImageBuilder::addAhead). Returns these kernels, for ScheduleOptions::ahead of the whole. What
+/// comes of it makes no difference to what is compiled, only to when: whoever calls this has diagnostics
+/// dropped.
+std::shared_ptr<const schedule::KernelCache>
+compileAhead(mlir::ModuleOp shorter, const CompileOptions &options, codegen::ImageBuilder &kernels);
 
 } // namespace colossal
 

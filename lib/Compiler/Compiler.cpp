@@ -357,7 +357,9 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
     result.kernels = schedule::prepareKernels(*context, options.schedule);
   std::function<void(OwningOpRef<ModuleOp>)> shorter;
   if (result.kernels && result.kernels->compilesAhead() && canCompileAhead(options))
-    shorter = [&](OwningOpRef<ModuleOp> module) { compileAhead(*module, options, *result.kernels); };
+    shorter = [&](OwningOpRef<ModuleOp> module) {
+      options.schedule.ahead = compileAhead(*module, options, *result.kernels);
+    };
   FailureOr<Imported> imported = importModel(context, options, last, shorter);
   if (failed(imported))
     return failure();

@@ -16,11 +16,27 @@ std::string schedule::shortName(Operation *op) {
   return (kernel ? kernel.getKernelName() : op->getName().stripDialect()).str();
 }
 
+/// Makes of `kernel` the one of `key` that was generated ahead for these images, if one was.
+static bool takeAhead(Shared &shared, const KernelKey &key, StringRef name,
+                      std::optional<CachedKernel> &kernel) {
+  if (!shared.options.ahead)
+    return false;
+  auto found = shared.options.ahead->find(key);
+  if (found == shared.options.ahead->end() || !found->second)
+    return false;
+  std::optional<std::string> symbol = shared.images.addAgain(found->second->symbol, name);
+  if (!symbol)
+    return false;
+  kernel = *found->second;
+  kernel->symbol = std::move(*symbol);
+  return true;
+}
+
 const CachedKernel *
 LoweringContext::getKernel(const KernelKey &key, StringRef name, std::string &problem,
                            llvm::function_ref<llvm::Expected<kernel::GeneratedKernel>()> generate) {
   auto [entry, isNew] = state.shared.generated.try_emplace(key);
-  if (isNew) {
+  if (isNew && !takeAhead(state.shared, key, name, entry->second)) {
     llvm::Expected<kernel::GeneratedKernel> kernel = generate();
     if (kernel) {
       std::string symbol = state.shared.images.add(*kernel->module, name);

@@ -16,9 +16,10 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
   using ScheduleProgramsBase::ScheduleProgramsBase;
   ScheduleProgramsPass() = default;
   explicit ScheduleProgramsPass(TargetResolver resolve) : resolve(std::move(resolve)) {}
-  ScheduleProgramsPass(const ScheduleProgramsOptions &options, std::shared_ptr<const codegen::Target> given,
+  ScheduleProgramsPass(const ScheduleProgramsOptions &values, const ScheduleOptions &options,
                        std::unique_ptr<codegen::ImageBuilder> *kernels)
-      : ScheduleProgramsBase(options), given(std::move(given)), kernels(kernels) {}
+      : ScheduleProgramsBase(values), given(options.target), ahead(options.ahead),
+        generated(options.generated), kernels(kernels) {}
 
   void runOnOperation() override {
     if (!given && resolve) {
@@ -29,7 +30,7 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
       }
       given = *found;
     }
-    ScheduleOptions options{given, threads, rankThreads, winograd, compileKernels};
+    ScheduleOptions options{given, threads, rankThreads, winograd, compileKernels, ahead, generated};
     GeneratedCode dropped;
     if (failed(kernels ? schedule(getOperation(), options, *kernels)
                        : schedule(getOperation(), options, dropped)))
@@ -38,6 +39,8 @@ struct ScheduleProgramsPass : impl::ScheduleProgramsBase<ScheduleProgramsPass> {
 
   TargetResolver resolve;
   std::shared_ptr<const codegen::Target> given;
+  std::shared_ptr<const KernelCache> ahead;
+  std::shared_ptr<KernelCache> generated;
   std::unique_ptr<codegen::ImageBuilder> *kernels = nullptr;
 };
 } // namespace
@@ -52,7 +55,7 @@ std::unique_ptr<Pass> createSchedulePass(const ScheduleOptions &options,
   values.rankThreads = options.rankThreads;
   values.winograd = options.winograd;
   values.compileKernels = options.compileKernels;
-  return std::make_unique<ScheduleProgramsPass>(values, options.target, kernels);
+  return std::make_unique<ScheduleProgramsPass>(values, options, kernels);
 }
 
 void registerPasses(TargetResolver resolve) {

@@ -354,6 +354,8 @@ LogicalResult schedule::schedule(ModuleOp module, const ScheduleOptions &options
       return failure();
   }
   kernels = std::move(images);
+  if (options.generated)
+    *options.generated = std::move(generated);
   return success();
 }
 

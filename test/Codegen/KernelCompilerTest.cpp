@@ -70,6 +70,25 @@ TEST(KernelCompiler, WhatCameAheadIsNoPartUntilItIsAdded) {
   }
 }
 
+TEST(KernelCompiler, WhatCameAheadIsAddedByItsMark) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Processor processor = testTarget();
+  KernelCompiler plain(processor, 2);
+  const std::string expected = plain.add(*product(context, processor, 4, 16).module, "product");
+  const std::string image = llvm::cantFail(plain.finish());
+  KernelCompiler compiler(processor, 2);
+  const std::string mark = compiler.addAhead(*product(context, processor, 4, 16).module, "product");
+  EXPECT_NE(compiler.addAhead(*product(context, processor, 5, 16).module, "product"), mark);
+  // Under another name the symbol would be another, and nothing was compiled for that.
+  EXPECT_FALSE(compiler.addAgain(mark, "another").has_value());
+  EXPECT_EQ(compiler.addAgain(mark, "product"), expected);
+  // Once it is added, an equal kernel of any name is that one, as with `add`.
+  EXPECT_EQ(compiler.addAgain(mark, "another"), expected);
+  EXPECT_EQ(llvm::cantFail(compiler.finish()), image);
+  EXPECT_EQ(compiler.statistics().added, 2u);
+  EXPECT_FALSE(plain.addAgain("not a mark", "product").has_value());
+}
+
 TEST(KernelCompiler, ErrorsAheadAreNoneUntilAdded) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   Processor processor = testTarget();

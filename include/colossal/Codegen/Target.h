@@ -55,8 +55,17 @@ public:
   /// Whether addAhead does anything.
   virtual bool compilesAhead() const { return false; }
   /// Takes a kernel that will probably be added, so that it is compiled by then. Unless it is added, under
-  /// the same name, it is no part of the images, nor is what is wrong with it an error.
-  virtual void addAhead(mlir::ModuleOp module, llvm::StringRef name) { (void)module, (void)name; }
+  /// the same name, it is no part of the images, nor is what is wrong with it an error. Returns a mark of its
+  /// content, for addAgain.
+  virtual std::string addAhead(mlir::ModuleOp module, llvm::StringRef name) {
+    (void)module, (void)name;
+    return "";
+  }
+  /// As `add` of the kernel that addAhead has returned `mark` for; none where the module is needed.
+  virtual std::optional<std::string> addAgain(llvm::StringRef mark, llvm::StringRef name) {
+    (void)mark, (void)name;
+    return std::nullopt;
+  }
   /// Waits for all kernels. Errors of all come joined.
   virtual llvm::Expected<GeneratedCode> finish() = 0;
 };

@@ -50,7 +50,8 @@ struct CachedKernel {
   unsigned buffers = 0, params = 0;
 };
 
-/// By key; none where it is known that no such kernel can be generated.
+/// By key; none where it is known that no such kernel can be generated. Of kernels that were generated ahead
+/// of their images (ImageBuilder::addAhead) the symbols are marks, for ImageBuilder::addAgain.
 using KernelCache = std::map<KernelKey, std::optional<CachedKernel>>;
 
 } // namespace colossal::schedule

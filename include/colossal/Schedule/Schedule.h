@@ -12,10 +12,16 @@
 #include "mlir/Pass/Pass.h"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace colossal::schedule {
+
+class KernelKey;
+struct CachedKernel;
+using KernelCache = std::map<KernelKey, std::optional<CachedKernel>>; // KernelCache.h
 
 struct ScheduleOptions {
   std::shared_ptr<const codegen::Target> target; ///< chosen where the program starts
@@ -23,6 +29,10 @@ struct ScheduleOptions {
   unsigned rankThreads = 2; ///< threads a rank is expected to run with; sizes of scratch depend on it
   bool winograd = true;     ///< 3x3 convolutions may take up to four times their weights' memory to be faster
   bool compileKernels = true; ///< false: only to see what a plan would take; it has no code then
+  /// Kernels that were generated ahead, in the module's context: they are not generated again.
+  std::shared_ptr<const KernelCache> ahead = nullptr;
+  /// Gets the kernels that are generated, where it is not null.
+  std::shared_ptr<KernelCache> generated = nullptr;
 };
 
 using codegen::GeneratedCode;

@@ -373,15 +373,31 @@ bool KernelCompiler::compilesAhead() const {
   return implementation->pool != nullptr;
 }
 
-void KernelCompiler::addAhead(ModuleOp module, StringRef name) {
+std::string KernelCompiler::addAhead(ModuleOp module, StringRef name) {
   Implementation &state = *implementation;
   if (!compilesAhead())
-    return;
+    return "";
   std::string bytecode = bytecodeOf(module), digest = digestOf(bytecode, state.processor);
   std::string symbol = symbolFor(name, digest);
-  if (state.ahead.count(symbol) || state.symbols.count(digest))
-    return;
-  state.ahead[symbol] = &state.submit(module, std::move(bytecode), symbol, false);
+  if (!state.ahead.count(symbol) && !state.symbols.count(digest))
+    state.ahead[symbol] = &state.submit(module, std::move(bytecode), symbol, false);
+  return digest;
+}
+
+std::optional<std::string> KernelCompiler::addAgain(StringRef mark, StringRef name) {
+  Implementation &state = *implementation;
+  const std::string digest = mark.str();
+  auto known = state.symbols.find(digest);
+  if (known == state.symbols.end()) {
+    std::string symbol = symbolFor(name, digest);
+    auto early = state.ahead.find(symbol);
+    if (early == state.ahead.end())
+      return std::nullopt;
+    early->second->isWanted = true;
+    known = state.symbols.emplace(digest, std::move(symbol)).first;
+  }
+  ++state.added;
+  return known->second;
 }
 
 llvm::Expected<std::string> KernelCompiler::finish() {

@@ -9,6 +9,7 @@
 #include "colossal/Codegen/CPU/Processor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
+#include <optional>
 
 namespace colossal::cpu {
 
@@ -45,7 +46,8 @@ public:
 
   /// As codegen::ImageBuilder has them: with threads of its own, it compiles ahead.
   bool compilesAhead() const;
-  void addAhead(mlir::ModuleOp module, llvm::StringRef name);
+  std::string addAhead(mlir::ModuleOp module, llvm::StringRef name);
+  std::optional<std::string> addAgain(llvm::StringRef mark, llvm::StringRef name);
 
   /// Waits for all kernels and links them, sorted by symbol. Errors of all kernels come joined, each with its
   /// symbol.

@@ -18,7 +18,10 @@ public:
 
   std::string add(ModuleOp module, StringRef name) override { return compiler.add(module, name); }
   bool compilesAhead() const override { return compiler.compilesAhead(); }
-  void addAhead(ModuleOp module, StringRef name) override { compiler.addAhead(module, name); }
+  std::string addAhead(ModuleOp module, StringRef name) override { return compiler.addAhead(module, name); }
+  std::optional<std::string> addAgain(StringRef mark, StringRef name) override {
+    return compiler.addAgain(mark, name);
+  }
   llvm::Expected<codegen::GeneratedCode> finish() override {
     llvm::Expected<std::string> image = compiler.finish();
     if (!image)
