@@ -169,6 +169,8 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
     return failure();
   uint64_t memory = options.memoryBytes ? options.memoryBytes : costs->getMemoryBytes();
   int64_t limit = static_cast<int64_t>(memory - memory / kReserveDivisor);
+  if (*recipe)
+    (*recipe)->takeMarks(module);
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
   Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(*recipe));

@@ -221,15 +221,14 @@ std::vector<ShardingAttr> Model::getDemands(ArrayRef<TensorOf> tensors, RankedTe
 }
 
 void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layouts) const {
-  auto isWeight = [&](Value value) {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) { return recipe->isAnchor(user); });
-  };
-  if (!recipe || !llvm::any_of(values, isWeight))
+  if (!recipe || llvm::none_of(values, [&](Value value) { return recipe->isWeight(value); }))
     return;
-  uint32_t wanted = 0;
+  uint32_t wanted = 0, all = 0;
   for (unsigned axis : recipe->getStoredAxes())
     wanted |= 1u << axis;
-  auto getStrays = [&](ShardingAttr layout) { return llvm::popcount(getUsedAxes(layout) ^ wanted); };
+  for (unsigned axis : recipe->getAxes())
+    all |= 1u << axis;
+  auto getStrays = [&](ShardingAttr layout) { return llvm::popcount((getUsedAxes(layout) & all) ^ wanted); };
   int least = std::numeric_limits<int>::max();
   for (ShardingAttr layout : layouts)
     least = std::min(least, getStrays(layout));
@@ -332,6 +331,7 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
     info.kind = NodeInfo::Kind::State;
     info.name = name.str();
     SmallVector<TensorOf, 2> tensors;
+    SmallVector<Value, 2> values;
     std::vector<std::string> names{info.name, getProgramName(info.name, {})};
     func::FuncOp first = users.front().first->function;
     const unsigned number = users.front().second;
@@ -341,12 +341,18 @@ LogicalResult Model::addStates(std::vector<Pin> &pins) {
         return program->function.emitError() << "state '" << info.name << "' has type " << type << " and "
                                              << program->function.getArgument(index).getType();
       tensors.push_back({program, program->kind().inputs[index]});
+      values.push_back(program->function.getArgument(index));
       info.arguments.push_back({program->function, index});
       for (unsigned result : results.lookup({program, name}))
         info.results.push_back({program->function, result});
     }
     info.layouts = getDemands(tensors, type, spread);
+    if (recipe) {
+      std::vector<ShardingAttr> stored = getDemands(tensors, type, recipe->getStoredAxes());
+      info.layouts.insert(info.layouts.end(), stored.begin(), stored.end());
+    }
     keepLoop(info.layouts, std::nullopt); // it is the same in all turns
+    narrowStored(values, info.layouts);
     auto getAxes = [&](StringRef attribute) {
       auto axes = first.getArgAttrOfType<DenseI64ArrayAttr>(number, attribute);
       return axes ? axes.asArrayRef() : ArrayRef<int64_t>();

@@ -234,15 +234,30 @@ void OpChoicesBuilder::addLoopAxis(Operation *op, Assignment &assignment) const 
                                      static_cast<unsigned>(mesh.getLoopAxis()));
 }
 
+std::string OpChoicesBuilder::listWidths(Operation *op) const {
+  const RefinedRule &refined = getRule(op);
+  std::string text;
+  for (auto [f, name] : llvm::enumerate(getFactorNames(refined)))
+    if (const Factor &factor = refined.rule.factors[f];
+        factor.size > 1 && factor.kind != FactorKind::Whole && recipe->isWidth(op, f))
+      text += (text.empty() ? "'" : ", '") + name + "' (" + std::to_string(factor.size) + ")";
+  return text;
+}
+
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
   std::shared_ptr<const OpChoices> &free = choicesOfRule[getRuleKey(op)];
   if (!free) {
     Candidates candidates = std::move(candidatesOfRule[getRuleKey(op)]);
-    if (recipe && !candidates.isAsAsked && recipe->isAnchor(op))
+    if (recipe && !candidates.isAsAsked && recipe->isContraction(op))
       emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
                                 << "' asks: some axis does not fit its sizes, and the search decides";
+    else if (recipe && !candidates.isAsAsked && recipe->splitsHeads(op) && !listWidths(op).empty())
+      emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
+                                << "' asks: an axis stands on one of " << listWidths(op)
+                                << ", and some axis fits none of them; a mesh whose axes do would, and here "
+                                   "the search decides";
     for (Assignment &assignment : candidates.assignments)
       addLoopAxis(op, assignment);
     free = std::make_shared<OpChoices>(makeChoices(op, std::move(candidates)));

@@ -115,6 +115,8 @@ private:
   void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
+  /// The factors of `op` that are features to the recipe, with their sizes, for messages.
+  std::string listWidths(mlir::Operation *op) const;
   OpChoices makeChoices(mlir::Operation *op, Candidates candidates) const;
 };
 

@@ -5,8 +5,6 @@
 #include "Costs.h"
 
 #include "colossal/Layout/Layout.h"
-#include "colossal/Outline/Origins.h"
-#include "dialects/Colossal/Colossal.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -73,202 +71,57 @@ std::string layout::checkRecipe(const std::string &recipe, MeshAttr mesh) {
   return error;
 }
 
-//===----------------------------------------------------------------------===//
-// What dimensions are
-//===----------------------------------------------------------------------===//
-
-namespace {
-bool holds(const TensorFactors &tensor, unsigned factor) {
-  return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-}
-
-bool isSum(const Factor &factor) {
-  return factor.kind == FactorKind::Reduction && factor.reduction == ReductionKind::Sum;
-}
-} // namespace
-
-// A heavy op that sums products of activations and of what depends on parameters alone.
-static int findWeight(Operation *op, const FactorRule &rule,
-                      const llvm::DenseMap<Value, outline::Origin> &origins) {
-  const bool isStream =
-      llvm::any_of(op->getResults(), [&](Value result) { return origins.lookup(result).isStream(); });
-  if (!isStream || op->getNumOperands() < 2 || !cast<ShardingRuleOpInterface>(op).isHeavy())
-    return -1;
-  bool isSummed = false;
-  for (unsigned f = 0; f < rule.factors.size(); ++f)
-    isSummed |= isSum(rule.factors[f]) && holds(rule.operands[0], f) && holds(rule.operands[1], f);
-  for (int i : {0, 1}) {
-    outline::Origin weight = origins.lookup(op->getOperand(i)), other = origins.lookup(op->getOperand(1 - i));
-    if (isSummed && weight.parameter && !weight.argument && other.argument)
-      return i;
-  }
-  return -1;
-}
-
-// Roles flow from inputs along factors: samples first, then places, and features, which also come from
-// weights. Activations say more than what is added to them.
-void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
-  llvm::DenseMap<Value, outline::Origin> origins = outline::findOrigins(function);
-  auto makeRoles = [&](Value value, llvm::function_ref<Role(size_t dim)> role) {
-    Roles roles;
-    for (auto [d, parts] : llvm::enumerate(refinement.getParts(value)))
-      roles.emplace_back(parts.size(), role(d));
-    return roles;
-  };
-  for (BlockArgument argument : function.getArguments()) {
-    auto type = cast<RankedTensorType>(argument.getType());
-    size_t rank = type.getRank();
-    // Images have their channels second, rows of features theirs last; tokens have none.
-    size_t width = !isa<FloatType>(type.getElementType()) || rank < 2 ? rank : rank >= 4 ? 1 : rank - 1;
-    rolesOf[argument] = makeRoles(argument, [&](size_t d) {
-      return d == 0 ? Role::Batch : d == width ? Role::Width : Role::Sequence;
-    });
-  }
-  for (Operation &op : function.front().without_terminator())
-    if (!isa<ParameterOp>(op))
-      if (int weight = findWeight(&op, refinement.get(&op).rule, origins); weight >= 0)
-        weights[&op] = weight;
-  for (Operation &op : function.front().without_terminator()) {
-    if (isa<ParameterOp>(op)) {
-      rolesOf[op.getResult(0)] = makeRoles(op.getResult(0), [](size_t) { return Role::Width; });
-      continue;
-    }
-    const FactorRule &rule = refinement.get(&op).rule;
-    OpInfo info;
-    info.roles.assign(rule.factors.size(), Role::Unknown);
-    auto read = [&](bool fromArguments) {
-      for (auto [operand, dims] : llvm::zip_equal(op.getOperands(), rule.operands)) {
-        auto known = rolesOf.find(operand);
-        if (known == rolesOf.end() || origins.lookup(operand).argument != fromArguments)
-          continue;
-        for (auto [dim, roles] : llvm::zip(dims, known->second))
-          for (auto [i, f] : llvm::enumerate(dim))
-            if (info.roles[f] == Role::Unknown)
-              info.roles[f] = roles[std::min(i, roles.size() - 1)];
-      }
-    };
-    read(true);
-    // Dimensions that an op makes anew (of joined or cut ones) are what its activations have in their place.
-    for (auto [operand, known] : llvm::zip_equal(op.getOperands(), rule.operands)) {
-      auto roles = rolesOf.find(operand);
-      if (roles == rolesOf.end() || !origins.lookup(operand).argument)
-        continue;
-      for (const TensorFactors &dims : rule.results)
-        for (size_t d = 0; d < dims.size() && dims.size() == known.size(); ++d)
-          for (unsigned f : dims[d])
-            if (info.roles[f] == Role::Unknown && !roles->second[d].empty() &&
-                llvm::none_of(rule.operands, [&](const TensorFactors &other) { return holds(other, f); }))
-              info.roles[f] = roles->second[d].front();
-    }
-    read(false);
-    for (Value result : op.getResults())
-      info.isStream |= origins.lookup(result).isStream();
-    if (auto weight = weights.find(&op); weight != weights.end())
-      info.weight = weight->second;
-    for (auto [result, dims] : llvm::zip_equal(op.getResults(), rule.results)) {
-      Roles roles = makeRoles(result, [](size_t) { return Role::Unknown; });
-      for (auto [dim, parts] : llvm::zip(dims, roles))
-        for (size_t i = 0; i < parts.size() && !dim.empty(); ++i)
-          parts[i] = info.roles[dim[std::min(i, dim.size() - 1)]];
-      rolesOf[result] = std::move(roles);
-    }
-    markInner(&op, info);
-    infos[&op] = std::move(info);
-  }
-}
-
-bool Recipe::givesStream(Operation *op) const {
-  llvm::DenseSet<Value> direct(op->result_begin(), op->result_end()), made;
-  auto isIn = [](const llvm::DenseSet<Value> &values) {
-    return [&values](Value value) { return values.contains(value); };
-  };
-  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-    const bool isMade = llvm::any_of(next->getOperands(), isIn(made)),
-               isDirect = llvm::any_of(next->getOperands(), isIn(direct));
-    auto sum = dyn_cast<ElementwiseOp>(next);
-    if (isMade && isDirect && sum && sum.getKind() == ElementwiseKind::Add)
-      return true;
-    if (isMade || (isDirect && weights.contains(next)))
-      made.insert(next->result_begin(), next->result_end());
-    else if (isDirect)
-      direct.insert(next->result_begin(), next->result_end());
-  }
-  return false;
-}
-
-void Recipe::markInner(Operation *op, OpInfo &info) {
-  if (info.weight >= 0) {
-    info.isInner = inner.contains(op->getOperand(1 - info.weight));
-    info.isEntry = !info.isInner && givesStream(op);
-    // One row of ranks has the stream whole, or by places, and makes it so. Three axes make it as second ones
-    // do.
-    if (info.isEntry && kind == Kind::ThreeD)
-      info.isInner = true;
-    else if (info.isEntry && (kind == Kind::OneD || kind == Kind::Sequence))
-      info.weight = -1;
-    else if (!info.isInner && !info.isEntry)
-      inner.insert(op->result_begin(), op->result_end());
-    return;
-  }
-  info.isInner = llvm::any_of(op->getOperands(), [&](Value operand) { return inner.contains(operand); });
-  if (info.isInner)
-    inner.insert(op->result_begin(), op->result_end());
-}
-
-//===----------------------------------------------------------------------===//
-// Which layouts follow
-//===----------------------------------------------------------------------===//
-
-bool Recipe::isAnchor(Operation *op) const {
+bool Recipe::isContraction(Operation *op) const {
   auto found = infos.find(op);
-  return found != infos.end() && found->second.weight >= 0;
+  return found != infos.end() && !found->second.dims.empty();
+}
+
+bool Recipe::splitsHeads(Operation *op) const {
+  auto found = infos.find(op);
+  return found != infos.end() && found->second.isStream && found->second.isInner &&
+         found->second.dims.empty() && !found->second.isBackward &&
+         cast<ShardingRuleOpInterface>(op).isHeavy();
+}
+
+bool Recipe::isWidth(Operation *op, size_t factor) const {
+  return infos.find(op)->second.roles[factor] == Role::Width;
 }
 
 std::vector<int> Recipe::getKey(Operation *op) const {
   const OpInfo &info = infos.find(op)->second;
-  std::vector<int> key{info.isStream, info.weight, info.isInner};
+  std::vector<int> key{info.isStream,
+                       info.isBackward,
+                       info.isKeptWeight,
+                       info.isInner,
+                       info.isEntry,
+                       info.vocabulary,
+                       info.isHeadInner ? int(*info.isHeadInner) : -1};
+  for (Dim dim : info.dims)
+    key.push_back(static_cast<int>(dim));
   for (Role role : info.roles)
     key.push_back(static_cast<int>(role));
   return key;
 }
 
-int Recipe::countAnchorViolations(const OpInfo &info, const FactorRule &rule, ArrayRef<int> factorOfAxis,
-                                  Role place) const {
-  const TensorFactors &weights = rule.operands[info.weight], &activations = rule.operands[1 - info.weight];
-  enum class Dim { None, M, N, K };
-  auto dimOf = [&](unsigned axis) {
-    int f = factorOfAxis[axis];
-    if (f < 0)
-      return Dim::None;
-    bool isOut = holds(rule.results[0], f), isWeight = holds(weights, f),
-         isActivation = holds(activations, f);
-    return !isOut && isWeight && isActivation ? Dim::K
-           : isOut && isWeight                ? Dim::N
-           : isOut && isActivation            ? Dim::M
-                                              : Dim::None;
-  };
-  auto wants = [&](unsigned axis, Dim dim) {
-    return dimOf(axis) == dim || mesh.getAxisSize(axis) == 1 ? 0 : 1;
-  };
-  auto roleOf = [&](unsigned axis) {
-    return factorOfAxis[axis] < 0 ? Role::Unknown : info.roles[factorOfAxis[axis]];
-  };
-  int count = 0;
+Recipe::Dim Recipe::getDim(size_t i, bool isInner) const {
   switch (kind) {
   case Kind::OneD:
-  case Kind::Sequence:
-    for (unsigned axis : axes)
-      count += wants(axis, info.isInner ? Dim::K : Dim::N);
-    return count;
-  case Kind::Ulysses:
-    for (unsigned axis : axes)
-      count += wants(axis, Dim::M) + (roleOf(axis) == place ? 0 : 1);
-    return count;
-  case Kind::TwoD: return wants(axes[0], Dim::M) + wants(axes[1], Dim::N);
-  case Kind::TwoHalfD: return wants(axes[0], Dim::M) + wants(axes[1], Dim::M) + wants(axes[2], Dim::N);
-  case Kind::ThreeD:
-    return wants(axes[0], Dim::M) + wants(axes[info.isInner ? 2 : 1], Dim::K) +
-           wants(axes[info.isInner ? 1 : 2], Dim::N);
+  case Kind::Sequence: return isInner ? Dim::K : Dim::N;
+  case Kind::Ulysses: return Dim::M;
+  case Kind::TwoD:
+  case Kind::TwoHalfD: return i + 1 == axes.size() ? Dim::N : Dim::M;
+  case Kind::ThreeD: return i == 0 ? Dim::M : (i == 1) != isInner ? Dim::K : Dim::N;
+  }
+  llvm_unreachable("all recipes are listed");
+}
+
+int Recipe::countAnchorViolations(const OpInfo &info, ArrayRef<int> factorOfAxis, Role place) const {
+  int count = 0;
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    const int f = factorOfAxis[axis];
+    count += (f >= 0 && info.dims[f] == getDim(i, info.isInner)) || mesh.getAxisSize(axis) == 1 ? 0 : 1;
+    if (kind == Kind::Ulysses)
+      count += f >= 0 && info.roles[f] == place ? 0 : 1;
   }
   return count;
 }
@@ -284,9 +137,12 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
   };
   auto isUnused = [&](unsigned axis) { return factorOfAxis[axis] < 0 && mesh.getAxisSize(axis) > 1; };
   auto isRow = [&](unsigned axis) { return roleOf(axis) == Role::Batch || roleOf(axis) == Role::Sequence; };
+  auto isCarried = [&](unsigned axis) {
+    return factorOfAxis[axis] >= 0 && rule.factors[factorOfAxis[axis]].kind == FactorKind::Carried;
+  };
   // A table that is looked up may be split by its rows.
   auto isSummed = [&](unsigned axis) {
-    return !info.isEntry && factorOfAxis[axis] >= 0 && isSum(rule.factors[factorOfAxis[axis]]);
+    return info.vocabulary >= 0 && factorOfAxis[axis] == info.vocabulary;
   };
   // Where there are samples alone, they are the rows.
   bool hasPlaces = false;
@@ -294,34 +150,60 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
     hasPlaces |= role == Role::Sequence && factor.size > 1;
   Role place = hasPlaces ? Role::Sequence : Role::Batch;
   int count = 0;
+  if (info.isKeptWeight) {
+    SmallVector<unsigned> stored = getStoredAxes();
+    for (unsigned axis : axes)
+      count += isUnused(axis) == llvm::is_contained(stored, axis) ? 1 : 0;
+    return count;
+  }
+  // An axis of one rank fits everywhere.
+  auto miss = [&](unsigned axis, bool fits) { return fits || mesh.getAxisSize(axis) == 1 ? 0 : 1; };
   for (unsigned axis : dataAxes)
-    count += roleOf(axis) == Role::Batch ? 0 : 1;
-  if (info.weight >= 0)
-    return count + countAnchorViolations(info, rule, factorOfAxis, place);
+    count += miss(axis, roleOf(axis) == Role::Batch);
+  if (!info.dims.empty())
+    return count + countAnchorViolations(info, factorOfAxis, place);
+  if (info.isHeadInner && kind != Kind::Ulysses) {
+    // A table lies as the head takes it: what it gives is brought to the stream, and not the table to both.
+    for (auto [i, axis] : llvm::enumerate(axes)) {
+      const Dim dim = getDim(i, *info.isHeadInner);
+      const bool isAsHead = dim == Dim::N   ? factorOfAxis[axis] == info.vocabulary
+                            : dim == Dim::K ? roleOf(axis) == Role::Width
+                                            : isRow(axis);
+      count += miss(axis, isAsHead);
+    }
+    return count;
+  }
+  // What several ops read has gradients of which the sum is reduced, and not each.
+  auto isGradientSum = [&](unsigned axis) { return info.isBackward && isCarried(axis); };
   switch (kind) {
   case Kind::OneD:
     for (unsigned axis : axes)
-      count += isSummed(axis) || (info.isInner ? roleOf(axis) == Role::Width : isUnused(axis)) ? 0 : 1;
+      count += miss(axis, isGradientSum(axis) || isSummed(axis) ||
+                              (info.isInner ? roleOf(axis) == Role::Width : isUnused(axis)));
     return count;
   case Kind::Sequence:
     for (unsigned axis : axes)
-      count += isSummed(axis) || roleOf(axis) == (info.isInner ? Role::Width : place) ? 0 : 1;
+      count += miss(axis, isGradientSum(axis) || isSummed(axis) ||
+                              roleOf(axis) == (info.isInner ? Role::Width : place));
     return count;
   case Kind::Ulysses:
     for (unsigned axis : axes) {
       bool isTurned = info.isInner && roleOf(axis) == Role::Width; // around attention, and in it
-      count += isTurned || (roleOf(axis) == place && !isHeavy) ? 0 : 1;
+      count += miss(axis, isGradientSum(axis) || isTurned || (roleOf(axis) == place && !isHeavy));
     }
     return count;
   case Kind::TwoD:
   case Kind::TwoHalfD:
     for (unsigned axis : ArrayRef(axes).drop_back())
-      count += isRow(axis) ? 0 : 1;
-    return count + (roleOf(axes.back()) == Role::Width ? 0 : 1);
-  case Kind::ThreeD:
-    count += isRow(axes[0]) ? 0 : 1;
-    count += roleOf(axes[info.isInner ? 2 : 1]) == Role::Width ? 0 : 1;
-    return count + (isUnused(axes[info.isInner ? 1 : 2]) ? 1 : 0);
+      count += miss(axis, isGradientSum(axis) || isRow(axis));
+    return count + miss(axes.back(), isGradientSum(axes.back()) || roleOf(axes.back()) == Role::Width);
+  case Kind::ThreeD: {
+    const unsigned width = axes[info.isInner ? 2 : 1], other = axes[info.isInner ? 1 : 2];
+    count += miss(axes[0], isGradientSum(axes[0]) || isRow(axes[0]));
+    count += miss(width, isGradientSum(width) || roleOf(width) == Role::Width);
+    // A contraction of the forward pass reduces its own sums: none go on to meet others.
+    return count + miss(other, !isUnused(other) && (!isCarried(other) || info.isBackward));
+  }
   }
   return count;
 }
@@ -342,7 +224,7 @@ int Recipe::keepBest(bool isHeavy, const OpInfo &info, const FactorRule &rule,
 
 bool Recipe::narrow(Operation *op, const FactorRule &rule, std::vector<Assignment> &assignments) const {
   const OpInfo &info = infos.find(op)->second;
-  return !info.isStream ||
+  return (!info.isStream && !info.isKeptWeight) ||
          keepBest(cast<ShardingRuleOpInterface>(op).isHeavy(), info, rule, assignments) == 0;
 }
 
@@ -353,6 +235,7 @@ std::optional<std::vector<ShardingAttr>> Recipe::getLayouts(BlockArgument argume
   FactorRule rule;
   OpInfo info;
   info.isStream = true;
+  info.isInner = inner.contains(argument);
   rule.results.emplace_back();
   for (auto [parts, roles] : llvm::zip_equal(refinement.getParts(argument), rolesOf.find(argument)->second)) {
     rule.results[0].emplace_back();
@@ -381,8 +264,10 @@ SmallVector<unsigned> Recipe::getStoredAxes() const {
 
 bool Recipe::allows(const ReshardPath &path) const {
   // One row of ranks holds the same activations everywhere but between the two contractions.
-  return kind != Kind::OneD || llvm::all_of(path.moves, [](const Move &move) {
-           return move.kind != MoveKind::ReduceScatter && move.kind != MoveKind::AllToAll;
+  return kind != Kind::OneD || llvm::all_of(path.moves, [&](const Move &move) {
+           return llvm::all_of(move.axes,
+                               [&](unsigned axis) { return llvm::is_contained(dataAxes, axis); }) ||
+                  (move.kind != MoveKind::ReduceScatter && move.kind != MoveKind::AllToAll);
          });
 }
 

@@ -8,6 +8,7 @@
 #ifndef COLOSSAL_LIB_LAYOUT_RECIPE_H
 #define COLOSSAL_LIB_LAYOUT_RECIPE_H
 
+#include "colossal/Outline/Origins.h"
 #include "colossal/Partition/Partition.h"
 
 #include <optional>
@@ -44,6 +45,9 @@ public:
   /// Of the layouts of an op, which a recipe narrows to few, before it does.
   static constexpr size_t kMostCandidates = 100'000;
 
+  /// Takes the marks from the ops of `module` that say which pass of a training step they belong to
+  /// (dialects/Dist/Pipeline.h); before all other methods.
+  void takeMarks(mlir::ModuleOp module);
   /// Learns what the dimensions of `function` are; before the other methods are asked about its ops.
   void read(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
 
@@ -55,8 +59,17 @@ public:
   /// How an input of numbers may be given: as what precedes the first contraction. None: in any way.
   std::optional<std::vector<dist::ShardingAttr>> getLayouts(mlir::BlockArgument argument,
                                                             const dist::RefinementAnalysis &refinement) const;
-  /// Is `op` a contraction of activations with weights?
-  bool isAnchor(mlir::Operation *op) const;
+  /// Does the recipe say where axes stand in `op`, a contraction with weights?
+  bool isContraction(mlir::Operation *op) const;
+  /// Is `op` of the forward pass, heavy, and between two contractions with weights, as an attention is, so
+  /// that it is to be split by its features?
+  bool splitsHeads(mlir::Operation *op) const;
+  /// Is that factor of `op` one of features?
+  bool isWidth(mlir::Operation *op, size_t factor) const;
+  /// Do contractions with activations take `value` as their weights, as it is or moved about?
+  bool isWeight(mlir::Value value) const { return weightValues.contains(value); }
+  /// The axes that the recipe places; all but those named `data`.
+  llvm::ArrayRef<unsigned> getAxes() const { return axes; }
   /// The axes over which the parameters of contractions are stored.
   llvm::SmallVector<unsigned> getStoredAxes() const;
   /// Whether activations may be brought from one layout to another in this way.
@@ -70,14 +83,22 @@ public:
 private:
   /// What a factor is to a transformer: a sample, a place in it, or a feature.
   enum class Role : uint8_t { Unknown, Batch, Sequence, Width };
+  /// What a factor is to a contraction of activations (M x K) with weights (K x N).
+  enum class Dim : uint8_t { None, M, N, K };
   using Roles = llvm::SmallVector<llvm::SmallVector<Role, 2>, 4>; ///< per dimension and part
 
   Recipe(Kind kind, dist::MeshAttr mesh) : kind(kind), mesh(mesh) {}
   struct OpInfo {
     std::vector<Role> roles; ///< per factor
+    std::vector<Dim> dims;   ///< per factor of a contraction that the recipe speaks of; else empty
     bool isStream = false;   ///< depends on inputs and parameters
-    int weight = -1;         ///< the operand that an anchor takes its weights from
-    bool isEntry = false;    ///< a contraction that makes the stream of something else
+    bool isBackward = false; ///< computes a gradient
+    /// Weights as the backward pass finds them: stored, and not as the forward pass has gathered them.
+    bool isKeptWeight = false;
+    bool isEntry = false; ///< a contraction that makes the stream of something else
+    int vocabulary = -1;  ///< of a lookup in a table of parameters, the factor of its rows
+    /// Of a lookup in a table that is the weights of a contraction, too: whether that is a second one.
+    std::optional<bool> isHeadInner;
     /// Between the first and the second of two contractions: of what an anchor reads, of what another op
     /// makes.
     bool isInner = false;
@@ -87,12 +108,27 @@ private:
   /// Leaves those with the fewest; returns how many these have.
   int keepBest(bool isHeavy, const OpInfo &info, const dist::FactorRule &rule,
                std::vector<dist::Assignment> &assignments) const;
-  int countAnchorViolations(const OpInfo &info, const dist::FactorRule &rule,
-                            llvm::ArrayRef<int> factorOfAxis, Role place) const;
+  /// What the factors of a contraction are, whose weights are operand `weight`.
+  static std::vector<Dim> getDims(const dist::FactorRule &rule, int weight);
+  /// What the factors of the gradient of a contraction are to the latter.
+  std::vector<Dim> getGradientDims(mlir::Operation *op, const dist::FactorRule &rule,
+                                   const llvm::DenseMap<mlir::Value, outline::Origin> &origins) const;
+  /// Does `op`, of the backward pass, only stand for a value of the forward pass?
+  bool isKept(mlir::Operation *op) const;
+  /// What an op of the backward pass is, or one that computes again what the forward pass did.
+  void readMarked(mlir::Operation *op, const dist::FactorRule &rule,
+                  const llvm::DenseMap<mlir::Value, outline::Origin> &origins, OpInfo &info) const;
+  /// What stands on the i-th of `axes` in a contraction.
+  Dim getDim(size_t i, bool isInner) const;
+  int countAnchorViolations(const OpInfo &info, llvm::ArrayRef<int> factorOfAxis, Role place) const;
   /// Contractions come in twos: what reads a residual stream is a first one, what reads that one's result
   /// (through any ops but another contraction) a second one, which gives the stream back. What makes the
   /// stream of something else (patches of an image, narrower embeddings) is none of the two.
   void markInner(mlir::Operation *op, OpInfo &info);
+  /// What comes before a contraction that makes the stream of something else lies as that takes it.
+  void markBeforeEntry(mlir::Operation *entry);
+  /// Finds the lookups in parameters, and which of these are weights, too.
+  void findTables(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
   /// Whether `op` gives a residual stream: its result, through any ops but contractions, meets what
   /// contractions made of it.
   bool givesStream(mlir::Operation *op) const;
@@ -102,8 +138,16 @@ private:
   llvm::SmallVector<unsigned> axes, dataAxes;     ///< of more than one rank
   llvm::DenseMap<mlir::Operation *, int> weights; ///< of contractions, the operand that holds them
   llvm::DenseMap<mlir::Operation *, OpInfo> infos;
+  /// Of ops of training steps: the op of the forward pass that they compute again, or whose gradient. Those
+  /// of a step that are in neither belong to the update.
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> repeated, gradients;
+  llvm::DenseSet<mlir::Operation *> forward;
+  llvm::DenseSet<mlir::Operation *> marked; ///< functions
   llvm::DenseMap<mlir::Value, Roles> rolesOf;
   llvm::DenseSet<mlir::Value> inner;
+  llvm::DenseSet<mlir::Value> weightValues;
+  llvm::DenseSet<mlir::Value>
+      activations; ///< come of inputs of numbers, of contractions or of looked-up rows
 };
 
 } // namespace colossal::layout

@@ -2,6 +2,7 @@
 #include "colossal/Outline/Origins.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/State.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -9,8 +10,10 @@ using namespace colossal::outline;
 
 llvm::DenseMap<Value, Origin> outline::findOrigins(func::FuncOp function) {
   llvm::DenseMap<Value, Origin> origins;
-  for (BlockArgument argument : function.getArguments())
-    origins[argument] = {true, false};
+  for (BlockArgument argument : function.getArguments()) {
+    const bool isState = function.getArgAttr(argument.getArgNumber(), dist::kStateAttrName) != nullptr;
+    origins[argument] = {!isState, isState};
+  }
   for (Operation &op : function.front().without_terminator()) {
     Origin origin;
     origin.parameter = isa<ParameterOp>(op);

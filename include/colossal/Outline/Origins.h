@@ -7,8 +7,9 @@
 
 namespace colossal::outline {
 
-/// What a value is computed from. The *stream* of a model depends on both; masks and positions depend on
-/// arguments alone, what is prepared of weights on parameters alone.
+/// What a value is computed from. A state (a parameter that is trained) is a parameter. The *stream* of a
+/// model depends on both; masks and positions depend on arguments alone, what is prepared of weights on
+/// parameters alone.
 struct Origin {
   bool argument = false, parameter = false;
   bool isStream() const { return argument && parameter; }
