@@ -117,6 +117,7 @@ static std::string checkZero(const CompileOptions &options, dist::MeshAttr mesh)
 FailureOr<CompileOptions> completeTraining(MLIRContext *context, const CompileOptions &options) {
   CompileOptions complete = options;
   complete.training->modelPath = options.import.modelPath;
+  complete.training->hasRecipe = !options.layout.recipe.empty();
   complete.import.isTrained = true;
   complete.import.takesBatchStatistics = options.training->batchNorm;
   Location loc = UnknownLoc::get(context);

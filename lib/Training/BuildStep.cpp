@@ -17,6 +17,7 @@
 #include "Parameters.h"
 
 #include "colossal/Autodiff/Differentiate.h"
+#include "colossal/Autodiff/SeparatePasses.h"
 #include "colossal/Import/ONNX.h"
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
@@ -144,6 +145,8 @@ private:
   SmallVector<StringRef> stepValues;
   SmallVector<int64_t> dataAxes; ///< of the mesh, that ZeRO goes over
   bool hasStages = false;
+  /// Ops say which pass they belong to: who cuts the step in stages, or lays it out by a recipe, reads that.
+  bool isNumbered() const { return hasStages || options.hasRecipe; }
 
   func::FuncOp stepFunction, evaluate;
   std::vector<Classified> trained; ///< with the parameter ops of `evaluate`
@@ -504,7 +507,7 @@ Value StepBuilder::getLossFactor(OpComposer &ops) {
 }
 
 void StepBuilder::numberForward(Operation *last) {
-  if (!hasStages)
+  if (!isNumbered())
     return;
   int64_t number = 0;
   for (Operation &op : stepFunction.front()) {
@@ -515,7 +518,7 @@ void StepBuilder::numberForward(Operation *last) {
 }
 
 void StepBuilder::markUpdate(Operation *op) {
-  if (!hasStages)
+  if (!isNumbered())
     return;
   for (op = op->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
     if (!op->hasAttr(dist::kUnitAttrName) && !op->hasAttr(dist::kGradientOfAttrName))
@@ -558,6 +561,8 @@ LogicalResult StepBuilder::buildUpdates() {
   if (loss.count)
     loss.count = results[1].value;
   recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
+  if (options.hasRecipe && !hasStages)
+    separatePasses(lastForward);
   b.setInsertionPoint(terminator);
 
   // The norm of all gradients, and what each is multiplied by.

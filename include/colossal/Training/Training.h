@@ -62,6 +62,9 @@ struct TrainingOptions {
   int zero = -1; ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
   /// What the backward pass makes again; none: nothing, or the least with which the step fits.
   std::optional<Recompute> recompute;
+  /// Whether a recipe of layouts speaks of the step: ops of both passes are numbered for it, as they are for
+  /// stages, and what both read lies between them as it is stored.
+  bool hasRecipe = false;
   std::string modelPath; ///< whose weights are looked at
 };
 
