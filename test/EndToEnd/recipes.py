@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the layouts of the papers move: counted while plans run, against the closed formulas.
 
-    recipes.py --build build                        chains of contractions, and whole transformers
+    recipes.py --build build                        chains of contractions, whole transformers, and training steps of both
     recipes.py --build build --models llama         transformers of test/Models, or folders that hold a model.onnx and a CASE/inputs.npz
 
 A chain of contractions with elementwise functions and normalizations between, at sizes that the meshes divide and at some
@@ -10,13 +10,29 @@ contraction; sequence (p-1)S_X of every first and (p-1)S_Y of every second; 2d (
 3d (c-1)S_X + (a-1)S_W + (b-1)S_Y. Statistics of normalizations are counted apart, and outputs must agree with NumPy.
 
 Of a transformer the contractions are found in its ONNX file (products with what comes of parameters alone), and the sizes of what they
-read and make by running it with ONNX Runtime, with which outputs must agree. Each kind of collective along each axis must move what the
-formulas say: contractions that read one value gather it once; an odd vocabulary counts as if padded. Beside contractions only this moves:
+read and make by running it with ONNX Runtime, with which outputs must agree. A convolution of patches is a contraction whose K is its channels
+and taps. Each kind of collective along each axis must move what the formulas say: contractions that read one value gather it once. Beside
+contractions only this moves:
+
+What an axis does not divide counts as if padded: columns, the places of a sequence, the channels of an image.
 
 - ulysses: (p-1)/p of queries, keys, values and of the attention's result, from places to heads and back.
 - The rows that a table gives which is the head, too, are partial sums where the head's vocabulary is split.
 - Keys and values of fewer heads than the axis has ranks are gathered.
-- One place of a split sequence (the first token's) is gathered from all; in ulysses the sequence becomes whole, and samples split.
+- One place of a split sequence (the first token's) is gathered from all, or the sequence becomes whole, and samples split.
+- Where the sequence is split, a token before an image's patches moves all of them by one place.
+
+A training step moves, beside that, what its gradients take. Contractions dX = dY W^T and dW = X^T dY gather what they read as the forward
+pass does, and reduce where it gathers: of all that reads one X the gradients are summed first. (p-1) stands for both passes' gathers and sums:
+
+    1d        2 (p-1) S_Y of every second one, forward, and 2 (p-1) S_X of every first one, backward
+    sequence  3 (p-1) S_X of every first one (two gathers, one sum), 2 (p-1) S_Y of every second one (a sum, a gather)
+    ulysses   2 (p-1) S_W
+    2d        3 (c-1) S_X + 3 (r-1) S_W
+    2.5d      3 (c-1) S_X + 3 d (r-1) S_W + 2 (d-1) S_W
+    3d        3 (c-1) S_X + 3 (a-1) S_W + 2 (b-1) S_Y
+
+The input of a chain has no gradient. Vectors and tables of a transformer add a little, which is bounded.
 """
 import argparse
 import collections
@@ -75,11 +91,23 @@ def make_chain(path, rows, widths, normalized, random):
 
 # A product of `rows` x `k` activations, the value `source`, with `k` x `n` weights. `inner`: it reads what another one made of the stream;
 # `entry`: it makes the stream of something else, such as narrower embeddings, and is none of a pair.
-Contraction = collections.namedtuple("Contraction", "source rows k n inner entry", defaults=[False])
+# `places`: those of a sample, of the rows. `grain`: elements of K that are split together (the taps of a convolution's channel).
+Contraction = collections.namedtuple("Contraction", "source rows k n inner entry places grain", defaults=[False, 1, 1])
 
 
 def padded(size, ranks):
     return -(-size // ranks) * ranks
+
+
+def padded_k(one, ranks):
+    return padded(one.k // one.grain, ranks) * one.grain
+
+
+def padded_rows(one, ranks, samples_over=None):
+    """Rows that lie over so many ranks: places, or samples, where `samples_over` ranks have split these and they are divided once more."""
+    if one.places == 1 or (samples_over and one.rows // one.places % (samples_over * ranks) == 0):
+        return one.rows
+    return one.rows // one.places * padded(one.places, ranks)
 
 
 def expected_bytes(layout, mesh, contractions):
@@ -87,9 +115,9 @@ def expected_bytes(layout, mesh, contractions):
     sent, gathered, ranks = collections.Counter(), set(), math.prod(mesh)
     together = ",".join(axis for axis, size in zip(AXES, mesh) if size > 1)
 
-    def gather_once(one, axis, parts):
+    def gather_once(one, axis, parts, rows, k):
         if one.source not in gathered:
-            sent["all_gather", axis] += 4 * (parts - 1) * one.rows * padded(one.k, parts)
+            sent["all_gather", axis] += 4 * (parts - 1) * rows * k
         gathered.add(one.source)
 
     for one in contractions:
@@ -97,28 +125,32 @@ def expected_bytes(layout, mesh, contractions):
             sent["all_reduce", together] += 4 * 2 * (ranks - 1) * one.rows * one.n
         elif layout == "sequence" and not one.entry:
             if one.inner:
-                sent["reduce_scatter", together] += 4 * (ranks - 1) * one.rows * one.n
+                sent["reduce_scatter", together] += 4 * (ranks - 1) * padded_rows(one, ranks) * one.n
             else:
-                gather_once(one, together, ranks)
+                gather_once(one, together, ranks, padded_rows(one, ranks), one.k)
         elif layout in ("2d", "2.5d"):
             depth, rows, columns = mesh if layout == "2.5d" else (1, *mesh)
-            gather_once(one, AXES[len(mesh) - 1], columns)
+            # Fewer channels than ranks are stored whole.
+            if one.k // one.grain >= columns:
+                gather_once(one, AXES[len(mesh) - 1], columns, one.rows, padded_k(one, columns))
             sent["all_gather", AXES[len(mesh) - 2]] += 4 * depth * (rows - 1) * one.k * padded(one.n, columns)
         elif layout == "3d":
             turned = one.inner or one.entry
             a, (b, c), (k, n) = mesh[0], mesh[:0:-1] if turned else mesh[1:], "zy" if turned else "yz"
-            gather_once(one, n, c)
-            sent["all_gather", "x"] += 4 * (a - 1) * one.k * padded(one.n, c)
-            sent["reduce_scatter", k] += 4 * (b - 1) * one.rows * padded(one.n, c)
+            gather_once(one, n, c, padded_rows(one, c, a), padded_k(one, b))
+            sent["all_gather", "x"] += 4 * (a - 1) * padded_k(one, b) * padded(one.n, c)
+            sent["reduce_scatter", k] += 4 * (b - 1) * padded_rows(one, b, a) * padded(one.n, c)
     return sent
 
 
 # What else moves in a transformer: the bytes of queries, keys and values of a layer, its heads and those of keys; of a tied table's rows; of
-# the values of which one place is taken.
-Beside = collections.namedtuple("Beside", "layers queries keys heads key_heads table places")
+# the values of which one place is taken; of those that a token before them moves on by one, of places each. `is_inner`: whether the table's
+# other use is a second contraction.
+Beside = collections.namedtuple("Beside", "layers queries keys heads key_heads table places shifted is_inner", defaults=[None, False])
 
 
-def expected_beside(layout, mesh, beside):
+def expected_beside(layout, mesh, beside, stream, gathers_places=True):
+    """`stream`: a contraction that makes as many rows as the stream has."""
     sent, ranks = collections.Counter(), math.prod(mesh)
     axes = [(axis, size) for axis, size in zip(AXES, mesh) if size > 1]
     together = ",".join(axis for axis, size in axes)
@@ -141,14 +173,21 @@ def expected_beside(layout, mesh, beside):
     elif shared[1] > 1:
         sent["all_gather", shared[0]] += beside.layers * 2 * beside.keys * (shared[1] - 1)
     # To whole samples on each rank, or, where nothing is gathered, to other samples.
-    if layout == "sequence":
+    if layout == "sequence" and gathers_places:
         sent["all_gather", together] += (ranks - 1) * beside.places
-    if layout == "ulysses":
+    elif layout in ("sequence", "ulysses"):
         sent["all_to_all", together] += beside.places * (ranks - 1) // ranks
-    if layout == "1d":
+    if layout == "sequence" and beside.shifted:
+        bytes_of_place, places = beside.shifted
+        sent["all_to_all", together] += bytes_of_place * padded(places, ranks) * (ranks - 1) // ranks
+    if beside.is_inner and layout in ("1d", "sequence"):
+        kind, share = ("all_gather", 1) if layout == "1d" else ("all_to_all", ranks)
+        sent[kind, together] += (ranks - 1) * beside.table // share
+    elif layout == "1d":
         sent["all_reduce", together] += 2 * (ranks - 1) * beside.table
     elif layout != "ulysses":
-        sent["reduce_scatter", names] += (parts - 1) * beside.table
+        rows = padded_rows(stream, parts, mesh[0]) if layout == "3d" else stream.rows
+        sent["reduce_scatter", names] += (parts - 1) * beside.table * rows // stream.rows
     return sent
 
 
@@ -168,18 +207,18 @@ class Transformer:
                 sources[node.output[0]] = sources.get(inputs[0], inputs[0])
         # Sizes say nothing of values.
         nodes = [node for node in model.graph.node if node.output[0] not in constants and node.op_type != "Shape"]
-        self.weighed = {node.output[0] for node in nodes if node.op_type in ("MatMul", "Gemm") and sum(name in constants for name in node.input[:2]) == 1}
+        self.weighed = {node.output[0] for node in nodes if node.op_type in ("MatMul", "Gemm", "Conv") and sum(name in constants for name in node.input[:2]) == 1}
         inner, products = set(), []
         for place, node in enumerate(nodes):
             if node.output[0] in self.weighed:
                 value, weight = node.input[:2] if node.input[1] in constants else node.input[1::-1]
                 entry = value not in inner and self.gives_stream(nodes[place:])
-                products.append((value, weight, node.output[0], value in inner, entry))
+                products.append((value, weight, node, value in inner, entry))
                 if value not in inner and not entry:
                     inner.update(node.output)
             elif any(name in inner for name in node.input):
                 inner.update(node.output)
-        names = {name for product in products for name in (product[0], product[2])}
+        names = {name for product in products for name in (product[0], product[2].output[0])}
         names |= {node.output[0] for node in model.graph.node if node.op_type == "Gather" and node.input[0] in constants and node.output[0] not in constants}
         outputs = [output.name for output in model.graph.output]
         del model.graph.output[:]
@@ -187,14 +226,27 @@ class Transformer:
         session = onnxruntime.InferenceSession(model.SerializeToString())
         values = dict(zip([output.name for output in session.get_outputs()], session.run(None, feeds)))
         self.outputs = {name: values[name] for name in outputs}
-        self.contractions = [Contraction(sources.get(value, value), math.prod(values[value].shape[:-1]), values[value].shape[-1], values[result].shape[-1], inner, entry)
-                             for value, _, result, inner, entry in products]
+        self.contractions = [self.make_contraction(sources.get(value, value), values[value], node, values[node.output[0]], inner, entry)
+                             for value, _, node, inner, entry in products]
         # Tables whose rows are looked up, and which are a product's weights; some exporters store these once more, transposed.
         given = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-        weights = [given[name] for name in (sources.get(weight, weight) for _, weight, *_ in products) if name in given]
-        tied = lambda table: any(np.array_equal(table, weight) or np.array_equal(table, weight.T) for weight in weights)
-        self.table = sum(values[node.output[0]].nbytes for node in model.graph.node
-                         if node.op_type == "Gather" and node.input[0] in constants and node.output[0] in values and tied(given[sources.get(node.input[0], node.input[0])]))
+        weights = [(given[name], inner) for name, inner in ((sources.get(weight, weight), inner) for _, weight, _, inner, _ in products) if name in given]
+        matches = lambda table, weight: np.array_equal(table, weight) or np.array_equal(table, weight.T)
+        looked_up = [(given[name], values[node.output[0]].nbytes) for node in model.graph.node
+                     if node.op_type == "Gather" and node.input[0] in constants and node.output[0] in values
+                     for name in [sources.get(node.input[0], node.input[0])]]
+        tied = [(table, rows, inner) for table, rows in looked_up for inner in {inner for weight, inner in weights if matches(table, weight)}]
+        self.table, self.is_table_inner = sum(rows for _, rows, _ in tied), any(inner for *_, inner in tied)
+        # What a step trains beside the weights of contractions: no more than this.
+        self.other_bytes = sum(table.nbytes for table, _ in looked_up) + sum(array.nbytes for array in given.values() if array.ndim == 1)
+
+    @staticmethod
+    def make_contraction(source, value, node, result, inner, entry):
+        if node.op_type != "Conv":
+            return Contraction(source, math.prod(value.shape[:-1]), value.shape[-1], result.shape[-1], inner, entry, value.shape[-2] if value.ndim > 2 else 1)
+        places = math.prod(result.shape[2:])
+        taps = value.size // value.shape[1] // (value.shape[0] * places)  # of windows that do not overlap
+        return Contraction(source, value.shape[0] * places, value.shape[1] * taps, result.shape[1], inner, entry, places, taps)
 
     def gives_stream(self, nodes):
         """Whether what the first node makes is added to what other products made of it."""
@@ -227,15 +279,16 @@ TRANSFORMERS = [
     ("gpt2-script", 4, 4, {"1d": [(4,)], "ulysses": [(4,)], "2d": [(4, 2)], "3d": [(1, 2, 4)]}),
     ("bert", 4, 4, {"1d": [(4,)], "sequence": [(4,)], "ulysses": [(4,)], "2d": [(4, 2)], "2.5d": [(1, 2, 4)], "3d": [(2, 2, 2)]}),
     ("llama", 8, 2, {"1d": [(4,), (2, 2), (2, 4)], "sequence": [(2, 4)], "ulysses": [(2,), (4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2), (2, 2, 1)]}),
-    ("qwen2", 6, 3, {"2d": [(2, 3)]}),
     ("electra", 4, 4, {"1d": [(4,)], "sequence": [(4,)]}),
-    # Its patches are a convolution, which moves nothing where it is computed whole.
-    ("vit", 4, 4, {"1d": [(4,)]}),
+    ("qwen2", 6, 3, {"1d": [(3,)], "2d": [(2, 3)], "3d": [(2, 1, 3)]}),
+    # Its patches are a convolution, and 17 places.
+    ("vit", 4, 4, {"1d": [(4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2)]}),
 ]
 
 
 def compile_plan(bin, model, layout, mesh, plan, options=()):
-    done = subprocess.run([bin / "colossal-compile", model, *options, "--layout", layout, "--mesh", "x".join(map(str, mesh)), "-q", "-o", plan],
+    recipe = ["--layout", layout] if layout else []
+    done = subprocess.run([bin / "colossal-compile", model, *options, *recipe, "--mesh", "x".join(map(str, mesh)), "-q", "-o", plan],
                           capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if "names of their own" not in line]
     return "\n".join(lines) or ("" if done.returncode == 0 else f"exit {done.returncode}")
@@ -265,6 +318,11 @@ class Report:
         self.failed += not good
         print(f"{name}: {sum(moved.values())} bytes, formula {sum(want.values())}; statistics {statistics}; error {error:.1e}"
               + ("" if good else f"  WRONG: {show(moved)}; expected {show(want)}"), flush=True)
+
+    def count(self, text, good):
+        self.done += 1
+        self.failed += not good
+        print(text + ("" if good else "  WRONG"), flush=True)
 
     def fail(self, name, why):
         self.done += 1
@@ -303,7 +361,10 @@ def run_transformer(bin, folder, path, heads, key_heads, meshes, report):
     most = max(one.rows for one in model.contractions)
     queries = 4 * first.rows * first.k
     taken = 4 * most * first.n if any(one.rows < most for one in model.contractions) else 0
-    beside = Beside(sum(one.inner for one in model.contractions) // 2, queries, queries * key_heads // heads, heads, key_heads, model.table, taken)
+    entry = next((one for one in model.contractions if one.grain > 1), None)
+    shifted = (most // first.places * first.n * 4, first.places) if entry and entry.places != first.places else None
+    beside = Beside(sum(one.inner for one in model.contractions) // 2, queries, queries * key_heads // heads, heads, key_heads,
+                    model.table, taken, shifted, model.is_table_inner)
     plan, inputs, outputs = (f"{folder}/{name}" for name in ("t.cplan", "t.npz", "o.npz"))
     np.savez(inputs, **feeds)
     for layout, mesh in ((layout, mesh) for layout, choices in meshes.items() for mesh in choices):
@@ -315,10 +376,104 @@ def run_transformer(bin, folder, path, heads, key_heads, meshes, report):
             continue
         found = np.load(outputs)
         error = max(np.abs(found[key] - value).max() / np.abs(value).max() for key, value in model.outputs.items())
-        want = expected_bytes(layout, mesh, model.contractions) + expected_beside(layout, mesh, beside)
+        wants = [expected_bytes(layout, mesh, model.contractions) + expected_beside(layout, mesh, beside, first, gathers) for gathers in (True, False)]
         if layout in ("1d", "sequence", "ulysses"):
-            sent, want = without_axes(sent), without_axes(want)
-        report.add(name, sent, want, error)
+            sent, wants = without_axes(sent), [without_axes(want) for want in wants]
+        report.add(name, sent, wants[1] if sum(sent.values()) == sum(wants[1].values()) + sent["statistics", "all"] else wants[0], error)
+
+
+def expected_step_bytes(layout, mesh, contractions, inputs=()):
+    """Of a training step, by what follows the axes: bytes that are gathered and those that are summed (an all-reduce is both)."""
+    sent, ranks, seen = collections.Counter(), math.prod(mesh), set()
+    depth, rows, columns = (1, *mesh) if layout == "2d" else mesh if layout == "2.5d" else (1, 1, 1)
+    for one in contractions:
+        x, weight, y = (4 * size for size in (one.rows * one.k, one.k * one.n, one.rows * one.n))
+        is_first, has_gradient = one.source not in seen, one.source not in inputs
+        seen.add(one.source)
+        if layout == "1d":
+            both = (ranks - 1) * (y if one.inner else x if is_first and has_gradient else 0)
+            sent["gathered"] += both
+            sent["summed"] += both
+        elif layout == "sequence":
+            sent["gathered"] += (ranks - 1) * (y if one.inner else 2 * x if is_first else 0)
+            sent["summed"] += (ranks - 1) * (y if one.inner else x if is_first and has_gradient else 0)
+        elif layout == "ulysses":
+            sent["gathered"] += (ranks - 1) * weight
+            sent["summed"] += (ranks - 1) * weight
+        elif layout in ("2d", "2.5d"):
+            weight = 4 * one.k * padded(one.n, columns)
+            sent["gathered"] += is_first * 2 * (columns - 1) * x + (1 + has_gradient) * depth * (rows - 1) * weight + (depth - 1) * weight
+            sent["summed"] += is_first * has_gradient * (columns - 1) * x + depth * (rows - 1) * weight + (depth - 1) * weight
+        elif layout == "3d":
+            a, b, c = (mesh[0], mesh[2], mesh[1]) if one.inner or one.entry else mesh
+            weight, y = 4 * one.k * padded(one.n, c), 4 * one.rows * padded(one.n, c)
+            sent["gathered"] += is_first * 2 * (c - 1) * x + (1 + has_gradient) * (a - 1) * weight + (b - 1) * y
+            sent["summed"] += is_first * has_gradient * (c - 1) * x + (a - 1) * weight + (b - 1) * y
+    return sent
+
+
+def run_step(bin, model, layout, mesh, plan, outputs, options):
+    """What a step moves, as expected_step_bytes says it, and its loss and norm of gradients; or what went wrong."""
+    problem = compile_plan(bin, model, layout, mesh, plan, options)
+    if problem:
+        return problem, None
+    ran = subprocess.run([bin / "colossal-run", plan, "--program", "step", "--random-inputs", "1", "--random-weights", "1", "--threads", "1", "--output", outputs,
+                          "--json"], capture_output=True, text=True)
+    if ran.returncode:
+        return ran.stderr, None
+    sent = collections.Counter()
+    for row in json.loads(ran.stdout)["traffic"]:
+        if row["kind"] == "all_reduce":
+            sent["gathered"] += row["sent_bytes"] // 2
+            sent["summed"] += row["sent_bytes"] // 2
+        else:
+            sent[{"all_gather": "gathered", "reduce_scatter": "summed"}.get(row["kind"], row["kind"])] += row["sent_bytes"]
+    return sent, [float(np.load(outputs)[name]) for name in ("colossal.loss", "colossal.grad_norm")]
+
+
+def check_steps(bin, folder, name, model, options, cases, contractions, inputs, beside, report):
+    """`beside`: bytes of tables and vectors that are trained, too; the bytes of a step may be more than the formula's by what moves of them."""
+    plan, outputs = f"{folder}/step.cplan", f"{folder}/step.npz"
+    problem, alone = run_step(bin, model, "", (1,), plan, outputs, options)
+    if alone is None:
+        return report.fail(name, problem)
+    for layout, mesh in cases:
+        title = f"step of {name} {layout} on {'x'.join(map(str, mesh))}"
+        sent, found = run_step(bin, model, layout, mesh, plan, outputs, options)
+        if found is None:
+            report.fail(title, sent)
+            continue
+        want = expected_step_bytes(layout, mesh, contractions, inputs)
+        error = max(abs(a - b) / abs(b) for a, b in zip(found, alone))
+        room = 512 * math.prod(mesh) + 2 * math.prod(mesh) * beside
+        good = error < 1e-4 and all(want[kind] <= sent[kind] <= want[kind] + room for kind in ("gathered", "summed"))
+        others = {kind: count for kind, count in sent.items() if kind not in ("gathered", "summed", "statistics")}
+        report.count(f"{title}: gathered {sent['gathered']}, formula {want['gathered']}; summed {sent['summed']}, formula {want['summed']}; "
+                     f"others {others}; error {error:.1e}", good and (beside or not others))
+    return None
+
+
+STEPS = {"1d": [(4,), (2, 2)], "sequence": [(4,)], "ulysses": [(4,)], "2d": [(2, 2), (2, 4), (4, 2)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2), (1, 2, 2), (2, 2, 1)]}
+LOSSES = {"gpt2": "cross-entropy,logits=logits,shift=1", "llama": "cross-entropy,logits=logits,shift=1", "bert": "mse,output=pooler_output"}
+
+
+def run_steps(bin, folder, report):
+    random = np.random.default_rng(1)
+    rows, widths, model = (4, 8), (16, 64, 16, 32, 16), f"{folder}/chain.onnx"
+    _, output = make_chain(model, rows, widths, False, random)
+    contractions = [Contraction("x" if i == 0 else i, math.prod(rows), k, n, i % 2 == 1) for i, (k, n) in enumerate(zip(widths, widths[1:]))]
+    options = ["--training", "sgd", "--global-batch", "4", "--loss"]
+    cases = [(layout, mesh) for layout, meshes in STEPS.items() for mesh in meshes]
+    check_steps(bin, folder, "chain", model, [*options, f"mse,output={output}"], cases, contractions, {"x"}, 0, report)
+    for name, loss in LOSSES.items():
+        path = MODELS / name
+        declared = onnx.load(path / "model.onnx", load_external_data=False).graph.input
+        feeds = dict(np.load(path / "batch4-seq16" / "inputs.npz"))
+        bound = {dim.dim_param: size for value in declared for size, dim in zip(feeds[value.name].shape, value.type.tensor_type.shape.dim) if dim.dim_param}
+        dims = [word for dim, size in sorted(bound.items()) if size != 4 for word in ("--dim", f"{dim}={size}")]
+        transformer = Transformer(path / "model.onnx", feeds)
+        check_steps(bin, folder, name, path / "model.onnx", [*options, loss, *dims], [("1d", (4,)), ("sequence", (4,)), ("2d", (2, 2)), ("2.5d", (2, 2, 2)), ("3d", (2, 2, 2))],
+                    transformer.contractions, (), transformer.other_bytes + 3 * transformer.table, report)
 
 
 def main():
@@ -335,6 +490,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if not arguments.models:
             run_chains(bin, folder, report)
+            run_steps(bin, folder, report)
         for name, heads, key_heads, meshes in TRANSFORMERS:
             if not arguments.models or name in arguments.models:
                 run_transformer(bin, folder, MODELS / name, heads, key_heads, chosen or meshes, report)
