@@ -256,10 +256,14 @@ Status readOptions(const colossal_options *given, SessionOptions &wanted) {
   if (!(given->timeout_seconds >= 0) || std::isinf(given->timeout_seconds))
     return {Code::InvalidArgument, "colossal_options.timeout_seconds is " +
                                        std::to_string(given->timeout_seconds) +
-                                       "; it must be a positive number of seconds, or 0 for 600"};
+                                       "; it must be a positive number of seconds, or 0"};
   if (given->timeout_seconds > 0)
-    wanted.timeout = std::chrono::milliseconds(
-        std::max<int64_t>(1, static_cast<int64_t>(std::min(given->timeout_seconds, 1e9) * 1000)));
+    wanted.deadline = Deadline::fixed(std::chrono::milliseconds(
+        std::max<int64_t>(1, static_cast<int64_t>(std::min(given->timeout_seconds, 1e9) * 1000))));
+  if (given->timeout && given->timeout_seconds > 0)
+    return {Code::InvalidArgument, "colossal_options: timeout and timeout_seconds exclude each other"};
+  if (given->timeout)
+    COLOSSAL_RETURN_IF_ERROR(Deadline::parse(given->timeout, wanted.deadline));
   if (given->fill_weights)
     wanted.randomWeights = given->weights_seed;
   wanted.trace = given->trace;

@@ -51,7 +51,7 @@ struct Meeting {
     }
     if (generation.waitWhile(seen, spins, 1))
       return {};
-    const Clock::time_point deadline = Clock::now() + abort.timeout;
+    const Clock::time_point deadline = Clock::now() + abort.timeout.load();
     while (!generation.waitWhile(seen, 0, 20)) {
       if (abort.raised())
         return abort.status();
@@ -289,7 +289,7 @@ private:
   /// Waits until `done`, asked under the mutex, says so.
   template <class Done>
   Status waitUntil(uint32_t peer, const char *what, Done done) {
-    const Clock::time_point deadline = Clock::now() + world->abort.timeout;
+    const Clock::time_point deadline = Clock::now() + world->abort.timeout.load();
     for (Patience patience(world->spins);;) {
       const uint32_t seen = world->delivered.load();
       {

@@ -34,7 +34,7 @@ public:
     return first;
   }
   /// Longest that one wait for another rank may last.
-  std::chrono::milliseconds timeout{600000};
+  std::atomic<std::chrono::milliseconds> timeout{std::chrono::milliseconds(600000)};
 
 private:
   std::atomic<bool> flag{false};

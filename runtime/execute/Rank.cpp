@@ -286,6 +286,21 @@ private:
 
 } // namespace
 
+Deadline::Span Rank::allowed(double &seconds) const {
+  seconds = 0;
+  const plan::Program *program = running.load(std::memory_order_acquire);
+  if (!program)
+    return shared.betweenPrograms.load(std::memory_order_relaxed);
+  const plan::Instruction *instruction = current();
+  const bool alone = instruction && !replaying.load(std::memory_order_relaxed) &&
+                     (instruction->has_launch() || instruction->has_library() || instruction->has_copy());
+  if (alone)
+    seconds = instruction->predicted_seconds();
+  if (seconds == 0)
+    seconds = program->predicted_seconds();
+  return shared.deadline.forPredicted(seconds, firstRun.load(std::memory_order_relaxed));
+}
+
 Status Rank::run(int program, uint32_t number) {
   crashContext() = {static_cast<int>(rank()), &position};
   if (shared.trace)
@@ -293,6 +308,9 @@ Status Rank::run(int program, uint32_t number) {
       trace.beginRun(number);
   markTraffic();
   const RangeScope range(ranges, [&] { return plan.programs(program).name(); });
+  Replay &replay = replays[static_cast<size_t>(program)];
+  firstRun.store(!replay.ended, std::memory_order_relaxed);
+  running.store(&plan.programs(program), std::memory_order_release);
   Status status = enqueue(program);
   for (size_t i = 0; i < std::size(queues); ++i)
     if (queues[i])
@@ -310,6 +328,9 @@ Status Rank::run(int program, uint32_t number) {
     if (status.ok())
       span.trace->add(span.instruction, span.call, span.begin, span.end, span.peer);
   lateSpans.clear();
+  replay.ended = true;
+  running.store(nullptr, std::memory_order_release);
+  replaying.store(false, std::memory_order_relaxed);
   position.store(nullptr, std::memory_order_relaxed);
   for (std::atomic<uint64_t> &mark : marks)
     mark.store(0, std::memory_order_relaxed);
@@ -360,6 +381,7 @@ Status Rank::enqueue(int program) {
     }
   // To a watchdog all of it is the program's first instruction.
   Queue &queue = *queues[0];
+  replaying.store(true, std::memory_order_relaxed);
   begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   COLOSSAL_RETURN_IF_ERROR(queue.mark(marks[0], (begun.load(std::memory_order_relaxed) << 48) |
                                                     reinterpret_cast<uint64_t>(body.instructions[0].origin)));

@@ -9,6 +9,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/HostAccess.h"
 #include "runtime/execute/Abort.h"
+#include "runtime/execute/Deadline.h"
 #include "runtime/execute/Memory.h"
 #include "runtime/execute/Modules.h"
 #include "runtime/execute/Trace.h"
@@ -33,6 +34,9 @@ public:
     plan::ByteView code, data;
     Weights weights;
     Abort abort;
+    Deadline deadline;
+    /// What a rank may wait for others where it runs no program, before a run and behind it.
+    std::atomic<Deadline::Span> betweenPrograms{Deadline::longest};
     bool trace = false; ///< whether runs are recorded
     bool eager = false; ///< every run enqueues each instruction, even where the device could replay them
     uint32_t runs = 0;  ///< since the plan was opened
@@ -81,6 +85,10 @@ public:
       all += mark.load(std::memory_order_relaxed);
     return all;
   }
+  /// How long it may stay where it is without any progress, by what the plan predicts: for a launch, a
+  /// routine or a copy; otherwise, as where it waits for others, for the whole program. `seconds`: what is
+  /// predicted, 0 if nothing.
+  Deadline::Span allowed(double &seconds) const;
   /// What was recorded of the runs, as Timeline takes it.
   std::string traceBytes() const;
   void forgetTrace() {
@@ -156,7 +164,7 @@ private:
   /// How a program is enqueued: the first time by a walk, by which a device prepares what it runs for the
   /// first time; the second time it is recorded.
   struct Replay {
-    bool recordable = false, walked = false;
+    bool recordable = false, walked = false, ended = false;
     std::unique_ptr<Recording> recording;
   };
   std::vector<Replay> replays; // by program
@@ -184,6 +192,9 @@ private:
   std::map<uint32_t, uint64_t> messagesBefore;
   std::atomic<const plan::Instruction *> position{nullptr};
   std::atomic<uint64_t> begun{0};
+  // For the watch: the program that runs, whether for the first time, and whether as one recording.
+  std::atomic<const plan::Program *> running{nullptr};
+  std::atomic<bool> firstRun{false}, replaying{false};
   /// By asynchronous queue: the address of the instruction that it has begun last and, in the upper 16 bits,
   /// a counter that tells repetitions of one instruction apart.
   std::atomic<uint64_t> marks[plan::queueCount] = {};

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <sstream>
 
 namespace colossal::runtime {
 
@@ -146,26 +147,43 @@ void RankThreads::watch(uint64_t &progress, Clock::time_point &since) {
   }
   // Others are asked in the last seconds before giving up, so that their answers are fresh then.
   constexpr std::chrono::milliseconds pause(400), early(5000);
-  const auto idle = at - since, limit = Clock::duration(shared.abort.timeout);
+  // The rank that may wait the least: one that computes gives up before those that wait for it.
+  double predicted = 0;
+  Clock::duration limit = Deadline::longest;
+  for (const std::unique_ptr<Rank> &rank : ranks) {
+    double seconds = 0;
+    if (const Clock::duration allowed = rank->allowed(seconds); allowed < limit)
+      limit = allowed, predicted = seconds;
+  }
+  const auto idle = at - since;
   const bool ask = idle > limit - std::min<Clock::duration>(limit / 2, early) && at - asked > pause;
   if (ask)
     asked = at;
   ranks.front()->control().answer(doingOf(*ranks.front(), *shared.plan).text(), ask);
   // The ranks that wait for others in this process gave up before this, so what is left hangs by itself.
   if (idle > limit + std::chrono::milliseconds(500))
-    shared.abort.raise(standstill());
+    shared.abort.raise(standstill(std::chrono::duration_cast<std::chrono::milliseconds>(limit), predicted));
 }
 
-Status RankThreads::standstill() const {
-  const std::string what = "no progress for " + std::to_string(shared.abort.timeout.count() / 1000) + " s";
-  const auto fresh = std::min(shared.abort.timeout, std::chrono::milliseconds(2000));
+Status RankThreads::standstill(std::chrono::milliseconds idle, double predicted) const {
+  std::ostringstream text;
+  text << "no progress for " << idle.count() / 1000 << " s";
+  if (shared.deadline.followsPrediction() && predicted > 0)
+    text << " (" << predicted << " s are predicted; --timeout says what is allowed)";
+  const std::string what = text.str();
+  const auto fresh = std::min(idle, std::chrono::milliseconds(2000));
   if (std::vector<std::string> answers = ranks.front()->control().answers(fresh); !answers.empty())
     return standstillAmong(answers, what);
+  // As among processes: one that works holds up those that wait; of equals the one that has come least far.
+  const Rank *behind = nullptr;
   for (const std::unique_ptr<Rank> &rank : ranks)
-    if (const plan::Instruction *instruction = rank->current())
-      return Status(Code::Timeout, what)
-          .withRank(static_cast<int>(rank->rank()))
-          .withInstruction(locateInstruction(*shared.plan, instruction));
+    if (rank->current() && (!behind || std::pair(waitsForOthers(rank->current()), rank->progress()) <
+                                           std::pair(waitsForOthers(behind->current()), behind->progress())))
+      behind = rank.get();
+  if (behind)
+    return Status(Code::Timeout, what)
+        .withRank(static_cast<int>(behind->rank()))
+        .withInstruction(locateInstruction(*shared.plan, behind->current()));
   return Status(Code::Timeout, what + " while waiting for the other ranks between programs")
       .withRank(static_cast<int>(ranks.front()->rank()));
 }

@@ -29,8 +29,9 @@ private:
   void work(size_t index);
   Status whoIsStuck(const Status &status) const;
   void watch(uint64_t &progress, std::chrono::steady_clock::time_point &since);
-  /// After `since` without progress: why, and by whose fault.
-  Status standstill() const;
+  /// Without progress for `idle`, longer than is allowed where `predicted` seconds are: why, and by whose
+  /// fault.
+  Status standstill(std::chrono::milliseconds idle, double predicted) const;
   /// The same where ranks live in other processes: who does not answer, or works while others wait.
   Status standstillAmong(const std::vector<std::string> &answers, const std::string &what) const;
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sched.h>
+#include <set>
 #include <unordered_map>
 
 namespace colossal::runtime {
@@ -159,12 +160,23 @@ struct Session::Core {
   uint32_t rankCount = 1;
   unsigned threads = 1;
   std::string warning, remark; // the latter of the weights, to the former
+  std::set<int> hasRun;        // programs
   /// What the digests of strings stand for: of the plan's own, and of those that the last run's inputs
   /// brought.
   std::unordered_map<uint64_t, std::string> texts;
 
   Status open(const std::string &path, const SessionOptions &options);
   Status start(const SessionOptions &options);
+  /// How long ranks wait for one another around and in a program that is predicted to take `seconds`, 0 where
+  /// none runs. The watch over all of them, which knows what a rank is doing, is to give up first.
+  void waitAsLongAs(double seconds, bool firstRun) {
+    const Deadline &deadline = shared.deadline;
+    Deadline::Span span = std::max(deadline.unpredicted(), deadline.forPredicted(seconds, firstRun));
+    shared.betweenPrograms = span;
+    if (deadline.followsPrediction() && span < Deadline::longest)
+      span += std::chrono::seconds(2);
+    shared.abort.timeout = span;
+  }
   /// Whether all processes have opened the same plan; every process calls it.
   Status comparePlans(Control &control) const;
   /// Learns the texts of the plan and of a run's inputs; fails where two have one digest.
@@ -249,7 +261,8 @@ Status Session::Core::open(const std::string &planPath, const SessionOptions &op
   shared.plan = &file.plan();
   shared.code = file.code();
   shared.data = file.data();
-  shared.abort.timeout = options.timeout;
+  shared.deadline = options.deadline;
+  waitAsLongAs(0, false);
   shared.eager = options.eager;
   shared.weights.configure(file.plan(), file.data(), file.folder(), options.weights, options.randomWeights);
   COLOSSAL_RETURN_IF_ERROR(shared.weights.openGiven(remark));
@@ -287,6 +300,9 @@ Status Session::Core::start(const SessionOptions &options) {
   for (Communicator &handle : handles) {
     std::unique_ptr<Device> device;
     COLOSSAL_RETURN_IF_ERROR(driver->createDevice({threads, spins, busy > cores}, shared.abort, device));
+    // Predictions say nothing about how fast a host executes a device's code.
+    if (!options.deadline.isGiven() && device->describe().emulated)
+      shared.deadline = Deadline::fixed(options.deadline.unpredicted()), waitAsLongAs(0, false);
     ranks.push_back(std::make_unique<Rank>(shared, std::move(device), std::move(handle)));
   }
   rankThreads = std::make_unique<RankThreads>(ranks, shared, spins);
@@ -474,6 +490,7 @@ Status Session::run(int program, const Tensors &inputs, double *seconds, unsigne
   core->shared.runs += times;
   Clock::time_point begin, end;
   std::vector<std::string> nanoseconds; // of each rank, from the end of its first run to that of its last
+  core->waitAsLongAs(plan().programs(program).predicted_seconds(), core->hasRun.insert(program).second);
   Status status = core->rankThreads->run([&](Rank &rank) {
     COLOSSAL_RETURN_IF_ERROR(core->scatter(program, inputs, sourced, rank));
     COLOSSAL_RETURN_IF_ERROR(rank.control().barrier());
@@ -501,6 +518,7 @@ Status Session::run(int program, const Tensors &inputs, double *seconds, unsigne
       nanoseconds = std::move(all);
     return Status();
   });
+  core->waitAsLongAs(0, false);
   if (status.ok())
     status = core->checkComputed(program);
   if (status.ok() && seconds)

@@ -23,7 +23,7 @@ struct SessionOptions {
   unsigned threads = 0;     ///< per rank; 0: the cores that this process may use, shared among its ranks
   std::string weights;      ///< where weight files lie now; empty: where the plan says
   std::optional<uint64_t> randomWeights;
-  std::chrono::milliseconds timeout{600000}; ///< without any progress, before a run is given up
+  Deadline deadline; ///< without any progress, before a run is given up
   bool checkOwner = true;
   bool trace = false;
   bool eager = false;   ///< nothing is replayed that a device could record

@@ -89,13 +89,16 @@ typedef struct colossal_options {
                                processes, else local */
   unsigned threads;         /* of each rank; 0: the machine's cores divided by its ranks */
   const char *weights;      /* folder or file where the weights lie now; NULL: where the plan says */
-  double timeout_seconds;   /* without progress before a run is given up; 0: 600 */
+  double timeout_seconds;   /* without progress before a run is given up; 0: as `timeout` says */
   int fill_weights; /* not 0: weights are filled from `weights_seed`, equal on any mesh; no weight file is
                        read */
   uint64_t weights_seed;
   int trace;   /* not 0: every run records when each instruction ran, as by colossal_set_trace */
   int eager;   /* not 0: every run enqueues each instruction, also where a device could replay a recording */
   int ordered; /* not 0: sums among ranks are taken in the order of the ranks, also where NCCL has another */
+  const char *timeout; /* the time without progress as --timeout of colossal-run takes it: "600", "100x" of
+                          what the plan predicts, "100x,120", "never"; NULL: "100x,120", and on emulated
+                          devices "600" */
 } colossal_options;
 
 /* A tensor of a program. Name and shape belong to the session. */

@@ -79,6 +79,10 @@ TEST(Api, OptionsOutOfRangeAreRefused) {
   };
   EXPECT_EQ(open([](auto &options) { options.timeout_seconds = -1; }), COLOSSAL_INVALID_ARGUMENT);
   EXPECT_EQ(open([](auto &options) { options.timeout_seconds = NAN; }), COLOSSAL_INVALID_ARGUMENT);
+  EXPECT_EQ(open([](auto &options) { options.timeout = "100"; }), COLOSSAL_OK);
+  EXPECT_EQ(open([](auto &options) { options.timeout = "soon"; }), COLOSSAL_INVALID_ARGUMENT);
+  EXPECT_EQ(open([](auto &options) { options.timeout = "100", options.timeout_seconds = 3; }),
+            COLOSSAL_INVALID_ARGUMENT);
   EXPECT_EQ(open([](auto &options) { options.threads = 1u << 30; }), COLOSSAL_INVALID_ARGUMENT);
   EXPECT_EQ(open([](auto &options) { options.communicator = "pigeons"; }), COLOSSAL_INVALID_ARGUMENT);
 }

@@ -35,6 +35,12 @@ COLOSSAL_KERNEL(1) useScratch(float *out, char *scratch, word n, word tiles) {
 
 COLOSSAL_KERNEL(1) nothing(word tiles) {}
 
+// Does not end on the rank whose coordinate is given as `own` = `stuck`.
+COLOSSAL_KERNEL(1) hang(word own, word stuck, word tiles) {
+  while (own == stuck)
+    __nanosleep(1000);
+}
+
 // out[i] = x[i + shift]: beyond the buffers where the shift leads there.
 COLOSSAL_KERNEL(32) shifted(const float *x, float *out, word shift, word tiles) {
   out[threadIdx.x] = x[threadIdx.x + shift];

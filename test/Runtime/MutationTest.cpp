@@ -137,7 +137,7 @@ void runIfValid(PlanBuilder &builder, int &accepted) {
     return;
   std::unique_ptr<Session> session;
   SessionOptions options;
-  options.timeout = std::chrono::seconds(20);
+  options.deadline = Deadline::fixed(std::chrono::seconds(20));
   if (!builder.open(session, options).ok())
     return;
   for (int program = 0; program < builder.plan.programs_size(); ++program) {

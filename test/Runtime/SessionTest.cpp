@@ -555,7 +555,7 @@ TEST(Session, AHangingRankEndsAllAndIsNamed) {
   *c.mutable_src() = builder.buffer(1, 0, 4);
   *c.mutable_dst() = builder.buffer(1, 0, 4);
   SessionOptions options;
-  options.timeout = std::chrono::milliseconds(300);
+  options.deadline = Deadline::fixed(std::chrono::milliseconds(300));
   // In a child, which ends with the thread that cannot be stopped.
   EXPECT_EXIT(
       {
@@ -567,4 +567,68 @@ TEST(Session, AHangingRankEndsAllAndIsNamed) {
         ::_exit(status.code() == Code::Timeout ? 7 : 2);
       },
       ::testing::ExitedWithCode(7), "rank 1.*/stuck/Op|rank 0.*for rank 1");
+}
+
+TEST(Deadline, FollowsWhatIsPredictedAboveAFloor) {
+  using Span = Deadline::Span;
+  const Deadline usual;
+  EXPECT_EQ(usual.forPredicted(2e-3, false), Span(120000));
+  EXPECT_EQ(usual.forPredicted(3, false), Span(300000));
+  EXPECT_EQ(usual.forPredicted(2e-3, true), Span(600000));
+  EXPECT_EQ(usual.forPredicted(3, true), Span(1500000));
+  // Nothing, or nothing that makes sense, is predicted.
+  EXPECT_EQ(usual.forPredicted(0, false), Span(600000));
+  EXPECT_EQ(usual.unpredicted(), Span(600000));
+  EXPECT_EQ(usual.forPredicted(-1, false), Span(600000));
+  EXPECT_EQ(usual.forPredicted(std::numeric_limits<double>::quiet_NaN(), false), Span(120000));
+  EXPECT_EQ(usual.forPredicted(std::numeric_limits<double>::infinity(), false), Deadline::longest);
+  EXPECT_EQ(Deadline::fixed(Span(300)).forPredicted(3, true), Span(300));
+  EXPECT_EQ(Deadline::never().unpredicted(), Deadline::longest);
+}
+
+TEST(Deadline, IsSpelledAsSecondsAFactorOrNever) {
+  Deadline deadline;
+  ASSERT_TRUE(Deadline::parse("2.5", deadline).ok());
+  EXPECT_EQ(deadline.forPredicted(1, true), Deadline::Span(2500));
+  ASSERT_TRUE(Deadline::parse("10x", deadline).ok());
+  EXPECT_EQ(deadline.forPredicted(1, false), Deadline::Span(120000));
+  ASSERT_TRUE(Deadline::parse("10x,0.5", deadline).ok());
+  EXPECT_EQ(deadline.forPredicted(1, false), Deadline::Span(10000));
+  EXPECT_EQ(deadline.forPredicted(1e-3, false), Deadline::Span(500));
+  ASSERT_TRUE(Deadline::parse("never", deadline).ok());
+  EXPECT_EQ(deadline.forPredicted(1, false), Deadline::longest);
+  for (const char *text :
+       {"", "0", "-1", "x", "0x", "10x,", "10x,0", "10x,5 s", "1e9", "nan", "nanx", "5 s", "soon"}) {
+    Status status = Deadline::parse(text, deadline);
+    EXPECT_EQ(status.code(), Code::InvalidArgument) << text;
+    EXPECT_NE(status.message().find("FACTORx"), std::string::npos) << text;
+  }
+}
+
+TEST(Session, AHangingRankIsNamedByWhatIsPredicted) {
+  PlanBuilder builder({2});
+  const uint32_t hang = builder.kernel("hang", 0, 2);
+  builder.launch(hang, {}, 0, {coordinate(0), constant(1)}, 1);
+  builder.infer().mutable_body(0)->set_source("/stuck/Op");
+  builder.infer().mutable_body(0)->set_predicted_seconds(1e-3);
+  builder.infer().set_predicted_seconds(1e3); // as long may who waits for it
+  plan::Collective &c = *builder.add("/sum").mutable_collective();
+  c.set_kind(plan::Collective::ALL_REDUCE);
+  c.set_reduction(plan::Collective::SUM);
+  c.set_type(plan::F32);
+  c.add_axes(0);
+  *c.mutable_src() = builder.buffer(1, 0, 4);
+  *c.mutable_dst() = builder.buffer(1, 0, 4);
+  SessionOptions options;
+  options.deadline = Deadline::predicted(100, 0.1);
+  EXPECT_EXIT(
+      {
+        std::unique_ptr<Session> session;
+        if (!builder.open(session, options).ok())
+          ::_exit(1);
+        Status status = session->run(1, {});
+        std::fprintf(stderr, "%s\n", status.describe().c_str());
+        ::_exit(status.code() == Code::Timeout ? 7 : 2);
+      },
+      ::testing::ExitedWithCode(7), "rank 1.*/stuck/Op.*0.001 s are predicted|0.001 s are predicted.*rank 1");
 }

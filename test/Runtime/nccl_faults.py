@@ -160,6 +160,31 @@ def check_faults(arguments, plans):
         expect("rank 1 stopped", run.end(30, without=(1,)), {6, 7}, "rank 1 does not answer", without=(1,))
 
 
+def check_deadlines(arguments, ranks):
+    """Deadlines from what the plan predicts: 10 us for the program, 1 us for the kernel that hangs; five times as long in a first run."""
+    hanging = write_plan(arguments, "hang", "hang")
+    begin = time.monotonic()
+    with Ranks(arguments, 4, [hanging, "--random-inputs", "1", "--timeout", "3e5x,0.1"]) as run:
+        # Rank 3 after 1.5 s; the others, which wait for it in a collective, would have taken 15.
+        expect("a kernel that does not end", run.end(60), {6, 7}, r"rank 3.*no progress for 1 s \(1e-06 s are predicted.*/faulty/Op|"
+                                                                  r"/faulty/Op.*no progress for 1 s \(1e-06 s are predicted")
+        if run.processes[3].returncode != 7:
+            bad.append(f"a kernel that does not end: exit {run.processes[3].returncode} of rank 3, which hangs")
+    if time.monotonic() - begin > 14:
+        bad.append("a kernel that does not end: found by the deadline of those that wait for it only")
+    endless = [ranks, "--random-inputs", "1", "--benchmark", "100000000", "--timeout", "4e5x,0.1"]
+    with Ranks(arguments, 4, endless) as run:
+        run.wait_until_running()
+        run.processes[1].send_signal(signal.SIGSTOP)
+        expect("rank 1 stopped, predicted", run.end(30, without=(1,)), {6, 7}, r"no progress for 4 s \(1e-05 s are predicted.*rank 1 does not answer",
+               without=(1,))
+    # One that comes within what a first run is allowed, five times two seconds, is waited for.
+    with Ranks(arguments, 4, [ranks, "--random-inputs", "1", "--timeout", "2e5x,0.1"], late=3) as run:
+        expect("a late rank, predicted", run.end(60), {0})
+    with Ranks(arguments, 4, [ranks, "--random-inputs", "1", "--timeout", "soon"]) as run:
+        expect("a deadline that is none", run.end(60), {2}, "'soon' is no deadline")
+
+
 def check_calls(arguments, plans):
     header = (ROOT / "runtime" / "comm" / "nccl" / "Abi.h").read_text()
     symbols = re.findall(r"^  X\([^,]*, (nccl\w+),", header, re.M)
@@ -191,6 +216,7 @@ def main():
     check_runs(arguments, ranks, [ranks, stages])
     check_refusals(arguments, ranks, plain)
     check_faults(arguments, (ranks, stages))
+    check_deadlines(arguments, ranks)
     calls = check_calls(arguments, ((ranks, []), (ranks, ["--ordered"]), (stages, [])))
     print("\n".join(bad) if bad else f"{calls} functions")
     return 1 if bad else 0

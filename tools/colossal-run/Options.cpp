@@ -3,6 +3,7 @@
 
 #include "colossal/Plan/Container.h"
 #include "colossal/Plan/OutputFile.h"
+#include "runtime/execute/Deadline.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/TensorProto.h"
 #include "tools/manual/CommandLine.h"
@@ -59,6 +60,15 @@ CLI::Validator isNotNegative() {
       [](const std::string &text) { return text[0] == '-' ? "must not be negative" : std::string(); }, "");
 }
 
+CLI::Validator isDeadline() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        Deadline deadline;
+        return Deadline::parse(text, deadline).message();
+      },
+      "");
+}
+
 /// What is filled with numbers, where its option is given.
 struct Seeds {
   uint64_t weights = 0, inputs = 0;
@@ -104,7 +114,7 @@ void addDataOptions(CLI::App &app, Options &options, Seeds &seeds) {
 }
 
 /// How it is run, and what is told of that.
-void addRunOptions(CLI::App &app, Options &options, double &timeout) {
+void addRunOptions(CLI::App &app, Options &options) {
   app.add_option("--program", options.program,
                  "The program to run, where inputs are random and several would do");
   app.add_option("--threads", options.session.threads,
@@ -122,9 +132,14 @@ void addRunOptions(CLI::App &app, Options &options, double &timeout) {
   app.add_option("--warm-up", options.warmUps,
                  "Runs before those that count (default with --benchmark: 1 to 5, by its number; else 0)")
       ->check(CLI::Range(0u, 100000000u));
-  app.add_option("--timeout", timeout, "Seconds without progress after which all ranks are ended")
-      ->check(CLI::Range(0.1, 1e7))
-      ->capture_default_str();
+  app.add_option(
+         "--timeout", options.timeout,
+         "Time without progress after which all ranks are ended: SECONDS; FACTORx, so many times what the\n"
+         "plan predicts of an instruction, or of the program where a rank waits for others; "
+         "FACTORx,SECONDS,\n"
+         "the same and no less than that (else 120); or never. In a program's first run, and where\n"
+         "nothing is predicted, five times as long (default: 100x; on emulated devices 600)")
+      ->check(isDeadline());
   app.add_option("--trace", options.trace,
                  "Write when each instruction of each run ran, as JSON for ui.perfetto.dev")
       ->check(isFileName());
@@ -181,10 +196,9 @@ bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode
   app.footer(closing);
   app.set_version_flag("--version", std::string("colossal-run ") + COLOSSAL_VERSION +
                                         ", reads plans up to version " + std::to_string(plan::schemaVersion));
-  double timeout = 600;
   Seeds seeds;
   addDataOptions(app, options, seeds);
-  addRunOptions(app, options, timeout);
+  addRunOptions(app, options);
   addCommands(app, commandLine);
   if (tool::writesManual(argc, argv, app, "colossal-run", COLOSSAL_VERSION, exitCode))
     return false;
@@ -220,7 +234,7 @@ bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode
   options.session.size = sizeof options.session;
   options.session.communicator = options.communicator.empty() ? nullptr : options.communicator.c_str();
   options.session.weights = options.weights.empty() ? nullptr : options.weights.c_str();
-  options.session.timeout_seconds = timeout;
+  options.session.timeout = options.timeout.empty() ? nullptr : options.timeout.c_str();
   options.session.trace = !options.trace.empty();
   options.session.fill_weights = app.count("--random-weights") > 0;
   options.session.weights_seed = seeds.weights;

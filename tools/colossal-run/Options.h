@@ -15,7 +15,7 @@ namespace colossal::runtime {
 
 struct Options {
   std::string plan;
-  std::string communicator, weights; // what `session` points to
+  std::string communicator, weights, timeout; // what `session` points to
   colossal_options session = {};
   std::vector<std::string> inputs; // FILE.npz, NAME=FILE.npy or NAME=FILE.pb
   std::string output, expect, trace, program;

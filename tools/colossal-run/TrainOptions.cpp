@@ -123,8 +123,8 @@ void addRunOptions(CLI::App &app, TrainOptions &options) {
   app.add_option("--random-weights", options.session.randomWeights,
                  "Fill weights from this seed instead of files; equal on any mesh");
   app.add_option("--timeout", options.timeout,
-                 "Seconds without progress after which all ranks are ended [600]")
-      ->check(CLI::Range(0.1, 1e7));
+                 "Time without progress after which all ranks are ended: SECONDS, FACTORx of what the plan "
+                 "predicts,\nFACTORx,SECONDS or never; see colossal-run --help [100x,120]");
   app.add_option("--trace", options.trace,
                  "Write when each instruction of each step ran, as JSON for ui.perfetto.dev");
   app.add_flag("--memory", options.memory, "Print planned and measured memory of each rank by kind");
@@ -174,7 +174,8 @@ Status checkTrainOptions(TrainOptions &options) {
         "--keep needs --checkpoint, the folder to save into, or --every, to save into that of --resume");
   if (!options.session.weights.empty() && options.session.randomWeights)
     return usage("--weights and --random-weights exclude each other");
-  options.session.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+  if (!options.timeout.empty())
+    COLOSSAL_RETURN_IF_ERROR(Deadline::parse(options.timeout, options.session.deadline));
   options.session.trace = !options.trace.empty();
   return {};
 }

@@ -33,7 +33,7 @@ struct TrainOptions {
   std::string log, checkpoint, resume, tensorboard, trace;
   uint64_t every = 0, keep = 0, evaluateEvery = 0;
   bool stopOnNan = false, memory = false, json = false;
-  double timeout = 600;
+  std::string timeout;     ///< as Deadline::parse reads it; empty: its default
   std::string commandLine; ///< to say how to go on
 };
 

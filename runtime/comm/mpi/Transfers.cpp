@@ -115,7 +115,7 @@ private:
         return abort.status();
       if (asked < 1000)
         continue;
-      if (std::chrono::steady_clock::now() - begin > abort.timeout)
+      if (std::chrono::steady_clock::now() - begin > abort.timeout.load())
         return {Code::Timeout, std::string("waited too long for ") + what + " rank " + std::to_string(peer)};
       std::this_thread::sleep_for(std::chrono::microseconds(asked < 3000 ? 20 : 500));
     }

@@ -49,7 +49,7 @@ Status NcclConnections::await(nccl::Comm communicator) const {
       return library.check(result, "NCCL", communicator);
     if (abort.raised())
       return abort.status();
-    if (std::chrono::steady_clock::now() - begin > abort.timeout)
+    if (std::chrono::steady_clock::now() - begin > abort.timeout.load())
       return {Code::Timeout, "NCCL has not come to its peers within the time allowed"};
     if (asked > 1000)
       std::this_thread::sleep_for(std::chrono::microseconds(100));

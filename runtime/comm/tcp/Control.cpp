@@ -145,7 +145,7 @@ public:
     const Clock::time_point begin = Clock::now();
     bool late = false;
     COLOSSAL_RETURN_IF_ERROR(await([&] {
-      late = Clock::now() - begin > aborted.timeout;
+      late = Clock::now() - begin > aborted.timeout.load();
       return late || values.count(key) != 0;
     }));
     std::lock_guard<std::mutex> lock(mutex);
@@ -207,7 +207,7 @@ private:
     for (uint32_t here = 1; here < count;) {
       if (aborted.raised())
         return aborted.status();
-      if (Clock::now() - begin > aborted.timeout)
+      if (Clock::now() - begin > aborted.timeout.load())
         return {Code::Timeout, "only " + std::to_string(here) + " of " + std::to_string(count) +
                                    " processes have come to " + launch.host + ":" +
                                    std::to_string(launch.port)};
@@ -256,7 +256,7 @@ private:
       Status status = Socket::connect(launch.host, launch.port, *socket);
       if (status.ok())
         break;
-      if (status.code() != Code::NotFound || Clock::now() - begin > aborted.timeout)
+      if (status.code() != Code::NotFound || Clock::now() - begin > aborted.timeout.load())
         return {status.code() == Code::NotFound ? Code::Timeout : status.code(),
                 "rank 0 cannot be reached: " + status.message()};
       if (aborted.raised())
