@@ -217,7 +217,7 @@ struct StepPlanner::Parts {
 };
 
 StepPlanner::StepPlanner(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
-StepPlanner::StepPlanner(StepPlanner &&) = default;
+StepPlanner::StepPlanner(StepPlanner &&) noexcept = default;
 StepPlanner::~StepPlanner() = default;
 
 FailureOr<StepPlanner> StepPlanner::create(MLIRContext *context, const PlanTrainingOptions &options) {

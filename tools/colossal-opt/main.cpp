@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Codegen/Targets.h"
 #include "colossal/Compiler/Passes.h"
+#include "colossal/Compiler/PlannedSteps.h"
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Output/OutputFile.h"
 #include "tools/manual/Manual.h"
@@ -45,8 +46,10 @@ static cl::opt<std::string> mesh("mesh", cl::desc("mesh of ranks: 4, 2x2, data=2
                                  cl::init("1"), cl::cat(category));
 static cl::opt<int64_t> devices(
     "devices",
-    cl::desc("how many ranks, for an .onnx file: the search chooses their mesh, stages and microbatches, but "
-             "for axes that --mesh names and what --microbatches gives"),
+    cl::desc(
+        "how many ranks, for an .onnx file: the search chooses their mesh, stages and microbatches, but "
+        "for axes that --mesh names and what --microbatches gives; with --training the joint search plans "
+        "the step"),
     cl::init(0), cl::cat(category));
 static cl::opt<Objective> objective(
     "objective", cl::desc("what --devices chooses for"),
@@ -234,7 +237,9 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     if (!StringRef(path).ends_with(".onnx"))
       return complain("--devices: '" + path +
                       "' is no .onnx file, for which a mesh could be searched; give --mesh");
-    if (std::string wrong = searchMesh(options, devices, mesh.getNumOccurrences() > 0); !wrong.empty())
+    const bool isPlanned = !trainingOptimizer.empty() && recipe.empty();
+    if (std::string wrong = isPlanned ? "" : searchMesh(options, devices, mesh.getNumOccurrences() > 0);
+        !wrong.empty())
       return complain(wrong);
   }
   if (!precisionName.empty()) {
@@ -302,10 +307,47 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
   return success();
 }
 
+/// Lets the joint search plan the step on so many devices: its fastest plan is what phases are run for.
+/// Empty, or what is wrong. `told`: the plan, in words.
+static std::string planStep(MLIRContext &context, CompileOptions &options, std::string &told) {
+  PlanTrainingOptions planning;
+  planning.import = options.import;
+  planning.batchDimension = options.batchDimension;
+  planning.machine = options.layout.machine;
+  planning.machineName = machine;
+  planning.task.devices = static_cast<int>(devices);
+  planning.task.globalBatch = static_cast<double>(globalBatch);
+  planning.task.optimizer = trainingOptimizer;
+  planning.task.precision = precisionName.empty() ? "f32" : precisionName.getValue();
+  if (!planner::trainingTypes(planning.task.precision, planning.task.optimizer))
+    return "--training: '" + trainingOptimizer + "' is none of " + training::listOptimizers();
+  planning.space.unevenMicrobatches = false;
+  planning.fixed.mesh = mesh.getNumOccurrences() > 0 ? mesh.getValue() : "";
+  planning.fixed.schedule = pipelineSchedule;
+  planning.fixed.recompute = recompute;
+  planning.fixed.zero = zero;
+  planning.fixed.microbatches = static_cast<int>(options.microbatches);
+  planning.fixed.chunks = static_cast<int>(options.chunks);
+  if (std::string wrong = planner::fixParts(planning.fixed, planning.task, planning.space); !wrong.empty())
+    return wrong;
+  FailureOr<StepPlanner> planner = StepPlanner::create(&context, planning);
+  if (failed(planner))
+    return "--devices: the joint search cannot plan this model; give --mesh";
+  FailureOr<PlannedSteps> found = planner->find(static_cast<double>(options.layout.memoryBytes));
+  if (failed(found))
+    return "--devices: there is no plan as it is asked for";
+  if (found->steps.empty())
+    return "--devices: no plan fits:\n" + found->report;
+  applyPlan(found->steps.front(), options);
+  told = "plan: " + describe(found->steps.front()) + "\n";
+  return "";
+}
+
 /// The model imported and printed, for MlirOptMain to read: names stay in the locations. Null: `code` is the
 /// exit code.
-static std::unique_ptr<llvm::MemoryBuffer>
-importAsText(const CompileOptions &options, CompileResult &reported, DialectRegistry &registry, int &code) {
+static std::unique_ptr<llvm::MemoryBuffer> importAsText(CompileOptions &options, CompileResult &reported,
+                                                        DialectRegistry &registry, std::string &told,
+                                                        int &code) {
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler warnings(&context, [](Diagnostic &diagnostic) {
@@ -314,10 +356,14 @@ importAsText(const CompileOptions &options, CompileResult &reported, DialectRegi
     llvm::errs() << "colossal-opt: warning: " << diagnostic << "\n";
     return success();
   });
+  std::string wrong;
+  if (devices.getNumOccurrences() > 0 && options.training && options.devices == 0 && recipe.empty())
+    wrong = planStep(context, options, told);
   FailureOr<dist::MeshAttr> mesh = dist::MeshAttr();
-  if (options.devices == 0 && failed(mesh = parseMesh(&context, options.mesh)))
+  if (wrong.empty() && options.devices == 0 && failed(mesh = parseMesh(&context, options.mesh)))
     return nullptr;
-  std::string wrong = checkChunks(options, *mesh);
+  if (wrong.empty())
+    wrong = checkChunks(options, *mesh);
   if (wrong.empty())
     wrong = checkMicrobatches(&context, options);
   if (!wrong.empty()) {
@@ -326,8 +372,10 @@ importAsText(const CompileOptions &options, CompileResult &reported, DialectRegi
     return nullptr;
   }
   CompileResult result;
-  if (failed(compile(&context, options, Phase::Import, result)))
+  if (failed(compile(&context, options, Phase::Import, result))) {
+    code = result.contradicts ? 2 : 1;
     return nullptr;
+  }
   reported.meshes = result.meshes;
   reported.microbatchObstacle = result.microbatchObstacle;
   std::string text;
@@ -360,9 +408,10 @@ int main(int argc, char **argv) {
     return failureExitCode(2);
   std::string error;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
+  std::string told; // of the plan of a training step
   int code = 1;
   if (StringRef(input).ends_with(".onnx"))
-    buffer = importAsText(options, result, registry, code);
+    buffer = importAsText(options, result, registry, told, code);
   else if (!(buffer = openInputFile(input, &error))) {
     llvm::errs() << "colossal-opt: " << error << "\n";
     noteUnusableInput();
@@ -385,7 +434,8 @@ int main(int argc, char **argv) {
       return refuse(unwritten);
   if (explain && succeeded(done)) {
     describeStages(result);
-    llvm::errs() << describeMeshes(options, result) << result.layout.explanation << result.layout.summary;
+    llvm::errs() << told << describeMeshes(options, result) << result.layout.explanation
+                 << result.layout.summary;
   }
   return failed(done);
 }

@@ -47,7 +47,7 @@ class StepPlanner {
 public:
   /// Reads the model. Fails, with diagnostics, where the joint search cannot take it.
   static mlir::FailureOr<StepPlanner> create(mlir::MLIRContext *context, const PlanTrainingOptions &options);
-  StepPlanner(StepPlanner &&);
+  StepPlanner(StepPlanner &&) noexcept;
   ~StepPlanner();
 
   /// Steps of at most `memoryBytes` a device; 0: what the machine has. Fails, with a diagnostic, where the
