@@ -252,23 +252,29 @@ TEST_P(BlockTeams, Attend) {
       "tensor<1x2x7x136xf32>");
 }
 
+constexpr std::array<int64_t, 4> aligned = {256, 256, 256, 256};
+
+/// Of `sizes` batch, heads, heads of keys, queries, keys, width of queries and of values.
+std::string attention(StringRef type, ArrayRef<int64_t> sizes, StringRef options,
+                      bool withStatistics = false) {
+  auto tensor = [&](int64_t heads, int64_t rows, int64_t columns, StringRef type) {
+    return llvm::formatv("tensor<{0}x{1}x{2}x{3}x{4}>", sizes[0], heads, rows, columns, type).str();
+  };
+  const std::string q = tensor(sizes[1], sizes[3], sizes[5], type),
+                    k = tensor(sizes[2], sizes[4], sizes[5], type),
+                    v = tensor(sizes[2], sizes[4], sizes[6], type),
+                    result = tensor(sizes[1], sizes[3], sizes[6], type) +
+                             (withStatistics ? ", " + tensor(sizes[1], sizes[3], 1, "f32") : "");
+  return llvm::formatv(
+             "(%0: {0}, %1: {1}, %2: {2}) | colossal.attention(%0, %1, %2) {{{3}} : ({0}, {1}, {2}) -> {4}",
+             q, k, v, options, result)
+      .str();
+}
+
 // What 16 bits, or the ten of tf32, make of products and weights is the tolerance.
 TEST_P(BlockTeams, AttendOnTensorCores) {
   if (GetParam().threads != 128)
     GTEST_SKIP() << "a block of 128 threads";
-  auto attention = [](StringRef type, ArrayRef<int64_t> sizes, StringRef options) {
-    // Batch, heads, heads of keys, queries, keys, width of queries and of values.
-    auto tensor = [&](int64_t heads, int64_t rows, int64_t columns) {
-      return llvm::formatv("tensor<{0}x{1}x{2}x{3}x{4}>", sizes[0], heads, rows, columns, type).str();
-    };
-    const std::string q = tensor(sizes[1], sizes[3], sizes[5]), k = tensor(sizes[2], sizes[4], sizes[5]),
-                      v = tensor(sizes[2], sizes[4], sizes[6]), result = tensor(sizes[1], sizes[3], sizes[6]);
-    return llvm::formatv(
-               "(%0: {0}, %1: {1}, %2: {2}) | colossal.attention(%0, %1, %2) {{{3}} : ({0}, {1}, {2}) -> {4}",
-               q, k, v, options, result)
-        .str();
-  };
-  constexpr std::array<int64_t, 4> aligned = {256, 256, 256, 256};
   for (auto [type, tolerance] : {std::pair("f16", 4e-3), std::pair("bf16", 3e-2), std::pair("f32", 4e-3)}) {
     // More queries than a block's, more keys than two tiles, of which the last is not full.
     check(attention(type, {1, 1, 1, 70, 150, 32, 32}, "scale = 2.0e-1 : f64"), tolerance, aligned);
@@ -301,6 +307,25 @@ TEST_P(BlockTeams, AttendOnTensorCores) {
         "(tensor<1x2x70x16xf16>, "
         "tensor<1x1x40x16xf16>, tensor<1x1x40x16xf16>, tensor<1x1x1x40xi1>) -> tensor<1x2x70x16xf16>",
         4e-3, aligned);
+}
+
+// The logarithm of each row's sum of exponentials, by either kernel; of rows that see nothing it is -inf.
+TEST_P(BlockTeams, AttendWithStatistics) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  for (auto [type, tolerance] : {std::pair("f16", 4e-3), std::pair("bf16", 3e-2), std::pair("f32", 4e-3)})
+    for (bool onTensorCores : {true, false}) {
+      std::optional<std::array<int64_t, 4>> tensors;
+      if (onTensorCores)
+        tensors = aligned;
+      check(attention(type, {1, 1, 1, 70, 150, 32, 32}, "scale = 2.0e-1 : f64", true), tolerance, tensors);
+      EXPECT_EQ(count("mma.sync").first > 0, onTensorCores);
+      check(attention(type, {2, 4, 2, 33, 33, 24, 12}, "scale = 2.0e-1 : f64, causal = true", true),
+            tolerance, tensors);
+      check(attention(type, {1, 1, 1, 20, 9, 16, 16},
+                      "scale = 8.0e-2 : f64, causal = true, causal_offset = -12 : i64, guard = true", true),
+            tolerance, tensors);
+    }
 }
 
 TEST_P(BlockTeams, MultiplyOnTensorCores) {

@@ -25,7 +25,8 @@ public:
   TeamCase(mlir::MLIRContext &context, llvm::StringRef text) : context(context) {
     using namespace mlir;
     auto [arguments, body] = text.split(" | ");
-    std::string name = body.contains("topk") ? "%r:2 = " : "%r = ";
+    const bool hasTwoResults = body.rsplit("->").second.contains(", tensor");
+    std::string name = hasTwoResults ? "%r:2 = " : "%r = ";
     std::string source = "func.func @f" + arguments.str() + " {\n  " + name + body.str() + "\n  return\n}\n";
     module = parseSourceString<ModuleOp>(source, &context);
     if (!module)
