@@ -210,6 +210,35 @@ TEST_F(ContractionTest, TransposedOperands) {
       }
 }
 
+TEST_F(ContractionTest, PanelsKeptForManyRows) {
+  // Several blocks of rows use what a thread has packed, in one block of k and in several. The longest sums
+  // are of thousands of terms, one after the other.
+  for (int64_t k : {40, 3000, 9000})
+    for (int64_t m : {130, 300}) {
+      check<float>(dense(m, 100, k), false, 1e-5);
+      ContractionSpec transposed = dense(m, 100, k);
+      transposed.n[0].b = k, transposed.k[0].b = 1;
+      check<float>(transposed, false, 1e-5);
+    }
+  check<float>(dense(2500, 50, 70), false);
+}
+
+TEST_F(ContractionTest, TransposedPairs) {
+  for (int64_t m : {1, 9, 40, 300})
+    for (int64_t k : {1, 2, 5, 33, 512, 2001}) {
+      ContractionSpec spec;
+      spec.m = {{m, 1, 0, 50}}; // A is [k, m]
+      spec.n = {{50, 0, 1, 1}};
+      spec.k = {{k, m, 50, 0}};
+      check<BFloat>(spec, true, 1e-5);
+      check<BFloat>(spec, false, 1e-5);
+      spec.k = {{k, 9 * m, 50 * 4, 0}, {4, 2 * m, 50, 0}}; // and what lies between is left out
+      check<BFloat>(spec, false, 1e-5);
+      spec.k = {{k, 7 * m, 50 * 3, 0}, {3, 2 * m, 50, 0}};
+      check<BFloat>(spec, false, 1e-5);
+    }
+}
+
 TEST_F(ContractionTest, StridedResult) {
   ContractionSpec spec = dense(19, 53, 30);
   spec.m[0].c = 1, spec.n[0].c = 19;

@@ -35,16 +35,18 @@ public:
         throw std::runtime_error(std::string("cannot write ") + path);
       std::fclose(copy);
     }
-    int file = memfd_create("kernels", 0);
+    file = memfd_create("kernels", 0);
     if (file < 0 || write(file, image.data(), image.size()) != ssize_t(image.size()))
       throw std::runtime_error("cannot write the kernels to memory");
     handle = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-    close(file);
     if (!handle)
       throw std::runtime_error(dlerror());
   }
   LoadedKernels(const LoadedKernels &) = delete;
-  ~LoadedKernels() { dlclose(handle); }
+  ~LoadedKernels() {
+    dlclose(handle);
+    close(file);
+  }
   KernelPointer get(const std::string &symbol) const {
     void *address = dlsym(handle, symbol.c_str());
     if (!address)
@@ -54,6 +56,7 @@ public:
 
 private:
   void *handle;
+  int file; ///< open as long: dlopen takes two objects of one path for the same
 };
 
 /// One kernel, ready to run.

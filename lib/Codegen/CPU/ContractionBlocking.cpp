@@ -26,16 +26,19 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
   // Pairs are read where they lie if none begins in one run and ends in another.
   packA =
       pairs ? kDims.back().a != 1 || kDims.back().size % 2 != 0 : storageType(spec.aType) != spec.accumulate;
-  cutDepth();
+  aByDepth = pairs && packA && aDims.size() == 1 && aDims[0].a == 1 && kDims.back().a != 1 &&
+             (kDims.size() == 1 || kDims.back().size % 2 == 0);
+  cutDepth(processor, spec);
   cutRows(processor, spec);
 
   const int64_t sumSize = elementBytes(spec.accumulate);
   const int64_t elementSize = pairs ? elementBytes(spec.bType) : sumSize;
   int64_t bytes = roundUp(blockRows * panel.width() * sumSize, 64);
   aScratchOffset = bytes;
-  aScratchRow = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
+  const int64_t aDepth = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
+  aScratchRow = aByDepth ? roundUp(blockRows, panel.lanes) : aDepth;
   if (packA)
-    bytes += roundUp(blockRows * aScratchRow * elementSize, 64);
+    bytes += roundUp((aByDepth ? aDepth : blockRows) * aScratchRow * elementSize, 64);
   bScratchOffset = bytes;
   if (packB || widenB)
     bytes += roundUp(panel.width() * (pairs ? roundUp(blockDepth, 2) : blockDepth) * elementSize, 64);
@@ -68,13 +71,17 @@ int64_t ContractionBlocking::rowElements(const ContractionSpec &spec) const {
   return std::clamp<int64_t>(divideUp(span, std::max<int64_t>(M, 1)), 1, std::max<int64_t>(K, 1));
 }
 
-void ContractionBlocking::cutDepth() {
+void ContractionBlocking::cutDepth(const Processor &processor, const ContractionSpec &spec) {
   innerK = kDims.back().size;
   outerK = innerK == 0 ? 0 : K / innerK;
   if (K == 0)
     outerK = innerK = 0;
   bool oneRegisterTile = M <= rows && !packB && !packA; // and so not widenB
-  const int64_t depth = 1024;
+  // A panel that is packed on the way is used by all rows of a share if k is one block: as deep as half of
+  // the second-level cache. Panels that were packed before are fetched from memory, block by block.
+  const int64_t columnBytes = panel.width() * elementBytes(pairs ? spec.bType : spec.accumulate);
+  const int64_t depth =
+      packB ? std::clamp<int64_t>(processor.cacheBytes() / 2 / columnBytes, 1024, 4096) : 1024;
   // Blocks begin at even k's.
   const bool isWhole = pairs && innerK % 2 != 0 && outerK > 1;
   if (oneRegisterTile || isWhole || K <= depth + depth / 4) {
@@ -88,6 +95,11 @@ void ContractionBlocking::cutDepth() {
   kBlocks = outerK ? innerBlocks * divideUp(outerK, outerStep) : 1;
   blockDepth = innerStep * outerStep;
 }
+
+/// Packing a panel costs about as much as multiplying it with 24 rows of A: rows that repay it. Beyond what
+/// the second-level cache holds of A, the third one is taken to hold at least so many times more; to read A
+/// from there costs little, since each of its elements meets a whole panel.
+static constexpr int64_t kRowsOfPack = 1024, kThirdLevel = 8;
 
 void ContractionBlocking::cutRows(const Processor &processor, const ContractionSpec &spec) {
   // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
@@ -103,12 +115,21 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
     blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
   else if (spec.packed && kBlocks > 1)
     blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
+  // With both sides packed, a panel is packed for each block of rows: as many as the second-level cache
+  // holds.
+  if (packA && packB && kBlocks == 1) {
+    const int64_t rowBytes = blockDepth * elementBytes(pairs ? spec.aType : spec.accumulate);
+    const int64_t held = processor.cacheBytes() / 3 / std::max<int64_t>(1, rowBytes);
+    blockRows = std::max(blockRows, std::min(roundUp(M, rows), std::min<int64_t>(held, 256) / rows * rows));
+  }
   int64_t blocks = std::max<int64_t>(1, divideUp(M, blockRows));
   // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
   int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(pairs ? spec.aType : spec.accumulate);
   int64_t held = std::max<int64_t>(1, processor.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
   if (packA && kBlocks == 1)
-    held = 1;
+    held = 1; // A is packed once for all panels
+  else if (packB && kBlocks == 1)
+    held = std::max(held, std::min(divideUp(kRowsOfPack, blockRows), kThirdLevel * held));
   supers = divideUp(blocks, std::min(blocks, held));
   blocksPerSuper = divideUp(blocks, supers);
 }

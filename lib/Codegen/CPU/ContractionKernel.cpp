@@ -143,8 +143,48 @@ private:
     return scope.memory.add(position, scope.sub(inner, range.innerBegin));
   }
 
+  /// Rows of the tile that lie side by side, two k's at a time: the second one's bits above the first one's.
+  /// Beyond the rows that exist there are zeros.
+  void emitPackAByDepth(Scope &scope, const Tile &tile, const KRange &range) {
+    loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
+      Value source = scope.memory.add(tile.m0, outerOffset(scope.memory, outer, &ContractionDim::a));
+      auto copy = [&](Scope &scope, Value inner, bool both) {
+        VectorMemory &memory = scope.memory;
+        Value from = memory.add(source, memory.mulConstant(inner, kDims.back().a));
+        Value to = memory.mulConstant(packedPosition(scope, range, outer, inner), aScratchRow);
+        loop(scope, memory.constant(0), tile.rowCount, panel.lanes, [&](Scope &scope, Value row) {
+          VectorMemory &memory = scope.memory;
+          Value mask = memory.prefixMask(panel.lanes, scope.sub(tile.rowCount, row));
+          auto half = [&](int64_t k) -> Value {
+            Value place = memory.add(memory.addConstant(from, k * kDims.back().a), row);
+            Value bits = memory.load(memory.address(tile.aMatrix, spec.aType, place), scope.b.getI16Type(),
+                                     panel.lanes, mask);
+            return arith::ExtUIOp::create(scope.b, scope.loc,
+                                          VectorType::get({panel.lanes}, scope.b.getI32Type()), bits);
+          };
+          Value value = half(0);
+          if (both) {
+            Value high = half(1);
+            high = arith::ShLIOp::create(scope.b, scope.loc, high, memory.constantLike(high.getType(), 16));
+            value = arith::OrIOp::create(scope.b, scope.loc, value, high);
+          }
+          memory.store(value,
+                       memory.address(aScratch, spec.aType, memory.add(to, memory.mulConstant(row, 2))));
+        });
+      };
+      Value count = scope.sub(range.innerEnd, range.innerBegin);
+      auto [whole, rest] = scope.memory.divRem(count, 2);
+      Value middle = scope.memory.add(range.innerBegin, scope.memory.mulConstant(whole, 2));
+      loop(scope, range.innerBegin, middle, 2, [&](Scope &scope, Value inner) { copy(scope, inner, true); });
+      Value isOdd = scope.compare(arith::CmpIPredicate::ne, rest, scope.memory.constant(0));
+      branch(scope, isOdd, [&](Scope &scope) { copy(scope, middle, false); });
+    });
+  }
+
   /// Rows of the tile, converted to the accumulator's type, as [row][k].
   void emitPackA(Scope &scope, const Tile &tile, const KRange &range) {
+    if (aByDepth)
+      return emitPackAByDepth(scope, tile, range);
     int64_t stride = kDims.back().a;
     bool isUnsigned = isUnsignedElement(spec.aType);
     loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
@@ -265,16 +305,16 @@ private:
     SmallVector<Value> rowBases;
     for (int64_t r = 0; r < count; ++r) {
       if (packA)
-        rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), aScratchRow));
+        rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), aByDepth ? 2 : aScratchRow));
       else if (aDims.size() > 1 || r == 0)
         rowBases.push_back(rowOffset(memory, memory.addConstant(memory.add(tile.m0, row), r)));
     }
     // Pairs of A that are copied follow each other from one run of k to the next, as those of B do.
     const bool isLinear = pairs && packA;
     const int64_t together = pairs ? 2 : 1; // k's of one multiplication
-    int64_t rowStride = packA ? aScratchRow : aDims[0].a;
+    int64_t rowStride = aByDepth ? 2 : packA ? aScratchRow : aDims[0].a;
     bool constantRows = packA || aDims.size() == 1;
-    int64_t aStep = packA ? 1 : kDims.back().a;
+    int64_t aStep = aByDepth ? aScratchRow : packA ? 1 : kDims.back().a;
     bool inPlace = !spec.packed && !packB;
     Value panelBase, loadedPanel = spec.packed ? packedPanel(memory, tile) : Value();
     if (packB || widenB)
@@ -291,9 +331,10 @@ private:
     auto step = [&](Scope &scope, Value outer, Value aOuter, Value bOuter, Value inner, int64_t ways,
                     SmallVector<Value> &sums) {
       VectorMemory &memory = scope.memory;
-      Value aOffset = isLinear ? inner
-                      : packA  ? packedPosition(scope, range, outer, inner)
-                               : memory.add(aOuter, memory.mulConstant(inner, aStep));
+      Value aOffset = aByDepth   ? memory.mulConstant(inner, aScratchRow)
+                      : isLinear ? inner
+                      : packA    ? packedPosition(scope, range, outer, inner)
+                                 : memory.add(aOuter, memory.mulConstant(inner, aStep));
       Value bOffset;
       if (isLinear && packB)
         bOffset = memory.mulConstant(inner, panel.width());

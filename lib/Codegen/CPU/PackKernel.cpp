@@ -191,6 +191,7 @@ private:
         SmallVector<Value> sources;
         for (int64_t i = 0; i < block; ++i)
           sources.push_back(memory.add(sourceOffset, columnOffset(memory, memory.addConstant(column, i))));
+        prefetchChunk(memory, sources, memory.addConstant(chunk, 4 * block));
         loop(b, chunk, chunkEnd, block, [&](OpBuilder &b, Value inner) {
           VectorMemory memory(b, loc, processor);
           SmallVector<Value> rows;
@@ -208,6 +209,13 @@ private:
       });
     });
     copyElements(range, middle, sourceOffset, position);
+  }
+
+  /// Fetches the k's from `inner` on of the columns that begin at `sources`. As many columns are walked at
+  /// once as a panel is wide, which are more streams than processors follow by themselves.
+  void prefetchChunk(VectorMemory &memory, ArrayRef<Value> sources, Value inner) {
+    for (Value offset : sources)
+      memory.prefetch(memory.address(source, sourceType, memory.add(offset, inner)), 3);
   }
 
   void copyPairs(const KRange &range, Value sourceOffset, Value position, bool byColumns, bool byRows) {
@@ -265,6 +273,7 @@ private:
         SmallVector<Value> sources;
         for (int64_t i = 0; i < block; ++i)
           sources.push_back(memory.add(sourceOffset, columnOffset(memory, memory.addConstant(column, i))));
+        prefetchChunk(memory, sources, memory.addConstant(chunk, 8 * block));
         loop(b, chunk, chunkEnd, 2 * block, [&](OpBuilder &b, Value inner) {
           VectorMemory memory(b, loc, processor);
           SmallVector<Value> rows;

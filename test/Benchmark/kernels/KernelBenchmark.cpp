@@ -1,6 +1,7 @@
 // Prints GFLOP/s of generated contractions beside oneDNN's matmul with packed weights, in the same run and
-// with the same threads. Usage: kernel-benchmark [threads] [cpu] [M; 0: attention only] [queries]. The runs
-// alternate, so that a busy machine hurts both.
+// with the same threads. Usage: kernel-benchmark [threads] [cpu] [M; 0: attention only] [queries], or
+// kernel-benchmark [threads] [cpu] training [M] for the contractions of a training step, whose operands are
+// read as they lie. The runs alternate, so that a busy machine hurts both.
 #include "LoadedKernels.h"
 #include "colossal/Codegen/CPU/AttentionKernel.h"
 #include "colossal/Codegen/CPU/ContractionKernel.h"
@@ -13,7 +14,9 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <pthread.h>
+#include <string_view>
 #include <thread>
 
 extern "C" void omp_set_num_threads(int);
@@ -195,6 +198,47 @@ void benchmarkContraction(const Processor &processor, Pool &pool, int64_t m, int
   std::fflush(stdout);
 }
 
+/// The three contractions of a layer's step with M rows, none of whose operands was packed before: y = x w,
+/// dx = dy w^T, dw = x^T dy. Beside them the first one with a packed weight, as inference has it. `tied`: the
+/// weight lies as [n][k].
+void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_t n, int64_t k, bool tied) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  Type f32 = Float32Type::get(&context);
+  std::vector<float> x(m * k, 0.5f), w(k * n, 0.25f), y(m * n, 0.125f), packed(k * (n + 128) + 16);
+  float *aligned = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(packed.data()) + 63) / 64 * 64);
+  const int64_t wn = tied ? k : 1, wk = tied ? 1 : n; // strides of the weight
+  auto spec = [&](ContractionDim rows, ContractionDim columns, ContractionDim depth) {
+    ContractionSpec made;
+    made.aType = made.bType = made.cType = made.accumulate = f32;
+    made.m = {rows}, made.n = {columns}, made.k = {depth};
+    return made;
+  };
+  ContractionSpec forward = spec({m, k, 0, n}, {n, 0, wn, 1}, {k, 1, wk, 0});
+  ContractionSpec ofInput = spec({m, n, 0, k}, {k, 0, wk, 1}, {n, 1, wn, 0});
+  ContractionSpec ofWeight =
+      tied ? spec({n, 1, 0, k}, {k, 0, 1, 1}, {m, n, k, 0}) : spec({k, 1, 0, n}, {n, 0, 1, 1}, {m, k, n, 0});
+  ContractionSpec ahead = forward;
+  ahead.packed = true;
+  float *left = tied ? y.data() : x.data(), *right = tied ? x.data() : y.data();
+  std::vector<std::unique_ptr<Launch>> launches;
+  auto add = [&](const ContractionSpec &made, std::vector<void *> buffers) {
+    launches.push_back(std::make_unique<Launch>(llvm::cantFail(generateContraction(context, processor, made)),
+                                                processor, std::move(buffers), pool));
+  };
+  add(ahead, {x.data(), aligned, y.data()});
+  add(forward, {x.data(), w.data(), y.data()});
+  add(ofInput, {y.data(), w.data(), x.data()});
+  add(ofWeight, {left, right, w.data()});
+  std::vector<std::function<void()>> candidates;
+  for (auto &launch : launches)
+    candidates.emplace_back([&launch] { (*launch)(); });
+  std::vector<double> times = bestOf(candidates);
+  double work = 2e-9 * double(m) * double(n) * double(k);
+  std::printf("%5ld x %5ld x %5ld%s  packed ahead %6.1f  y %6.1f  dx %6.1f  dw %6.1f GFLOP/s\n", m, k, n,
+              tied ? " tied" : "     ", work / times[0], work / times[1], work / times[2], work / times[3]);
+  std::fflush(stdout);
+}
+
 /// Attention over views of one fused projection [sequence, 3, heads, width], beside the arithmetic that it
 /// must do.
 void benchmarkAttention(const Processor &processor, Pool &pool, int64_t heads, int64_t queries, int64_t keys,
@@ -245,6 +289,13 @@ int main(int argc, char **argv) {
   Pool pool(threads);
   std::printf("%d thread(s), %s, vectors of %ld bytes\n", threads, processor.cpu().c_str(),
               processor.vectorBytes());
+  if (argc > 3 && std::string_view(argv[3]) == "training") {
+    const int64_t rows = argc > 4 ? std::atoi(argv[4]) : 512;
+    for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}})
+      benchmarkTraining(processor, pool, rows, n, k, false);
+    benchmarkTraining(processor, pool, rows, 50257, 768, true);
+    return 0;
+  }
   for (int64_t queries : {1, 128, 512, 2048})
     for (bool causal : {true, false})
       if (argc <= 3 || (std::atoi(argv[3]) == 0 && (argc <= 4 || std::atoi(argv[4]) == queries)))
