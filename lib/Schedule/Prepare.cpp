@@ -3,12 +3,14 @@
 // Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between
 // a product and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction
 // above, whose labels say the same; the reshapes that it leaves on operands are views. Before that, readers
-// of one widening cast get one each.
+// of what costs less than being read get one each, and reductions of whole tensors are cut in two.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/OpComposer.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace colossal;
@@ -173,30 +175,113 @@ static bool absorb(ReshapeOp reshape) {
   return true;
 }
 
-/// Widening of 16 bits costs less than reading what is twice as large: every reader gets its own, so that
-/// each kernel reads what is narrow and widens it on the way.
-static void separateWidenings(func::FuncOp function) {
-  SmallVector<ElementwiseOp> casts;
+/// Whether `op` costs less than reading what it gives: widening of 16 bits reads half of that, and a
+/// comparison of small tensors that are stretched reads hardly anything.
+static bool isCheaperThanReading(ElementwiseOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  if (op.getKind() == ElementwiseKind::Cast) {
+    Type from = elementTypeOf(op.getOperand(0));
+    return (from.isF16() || from.isBF16()) && type.getElementType().isF32();
+  }
+  if (!type.getElementType().isInteger(1))
+    return false;
+  int64_t read = 0;
+  for (Value operand : op->getOperands())
+    read += cast<RankedTensorType>(operand.getType()).getNumElements();
+  return read * 8 <= type.getNumElements() &&
+         llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ElementwiseOp>(user); });
+}
+
+/// Gives each reader of `op` one of its own, so that each kernel computes it on the way.
+static void separateReaders(ElementwiseOp op) {
+  llvm::SmallDenseMap<Operation *, Value> ofReader;
+  for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
+    Value &own = ofReader[use.getOwner()];
+    if (!own)
+      own = ofReader.size() == 1 ? Value(op.getResult()) : OpBuilder(op).clone(*op)->getResult(0);
+    use.set(own);
+  }
+}
+
+static void separateReaders(func::FuncOp function) {
+  SmallVector<ElementwiseOp> cheap;
   function.walk([&](ElementwiseOp op) {
-    if (op.getKind() != ElementwiseKind::Cast || op.getResult().hasOneUse())
-      return;
-    Type from = elementTypeOf(op.getOperand(0)), to = elementTypeOf(op.getResult());
-    if ((from.isF16() || from.isBF16()) && to.isF32())
-      casts.push_back(op);
+    if (!op.getResult().hasOneUse() && isCheaperThanReading(op))
+      cheap.push_back(op);
   });
-  for (ElementwiseOp op : casts) {
-    llvm::SmallDenseMap<Operation *, Value> ofReader;
-    for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
-      Value &own = ofReader[use.getOwner()];
-      if (!own)
-        own = ofReader.size() == 1 ? Value(op.getResult()) : OpBuilder(op).clone(*op)->getResult(0);
-      use.set(own);
-    }
+  for (ElementwiseOp op : cheap)
+    separateReaders(op);
+}
+
+/// A logarithm of a softmax that elementwise ops alone read, as a loss and its gradient do, is a difference
+/// from one number a row. That is all that is stored: the readers take it from the softmax's operand.
+static void subtractLogarithms(func::FuncOp function) {
+  SmallVector<SoftmaxOp> all;
+  function.walk([&](SoftmaxOp op) {
+    Type type = elementTypeOf(op.getResult());
+    if (op.getLog() && !op.getGuard() && (type.isF32() || type.isF64()) && !op.getResult().use_empty() &&
+        !op.getResult().hasOneUse() &&
+        llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ElementwiseOp>(user); }))
+      all.push_back(op);
+  });
+  for (SoftmaxOp op : all) {
+    OpBuilder b(op);
+    OpComposer ops(b, op.getLoc());
+    Value whole = ops.reduce(ReduceKind::LogSumExp, op.getInput(), {static_cast<int64_t>(op.getAxis())});
+    auto difference = ops.sub(op.getInput(), whole).getDefiningOp<ElementwiseOp>();
+    op.getResult().replaceAllUsesWith(difference.getResult());
+    op.erase();
+    separateReaders(difference);
+  }
+}
+
+/// What combines the results of a reduction over parts; none where that is not the same as over all.
+static std::optional<ReduceKind> getOuterKind(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Sum:
+  case ReduceKind::SumSquare:
+  case ReduceKind::L1: return ReduceKind::Sum;
+  case ReduceKind::Max: return ReduceKind::Max;
+  case ReduceKind::Min: return ReduceKind::Min;
+  default: return std::nullopt;
+  }
+}
+
+/// A kernel deals rows out to threads, and a whole tensor is one row: what reduces a large one to one element
+/// does so with the rows of its first dimensions, and then with what these gave.
+static void reduceByRows(func::FuncOp function) {
+  constexpr int64_t kLarge = 65536, kEnoughRows = 64;
+  SmallVector<ReduceOp> all;
+  function.walk([&](ReduceOp op) {
+    auto input = cast<RankedTensorType>(op.getInput().getType());
+    Type element = input.getElementType(); // what rows give is not rounded to 16 bits
+    if ((element.isF32() || element.isF64()) && input.getNumElements() >= kLarge &&
+        cast<RankedTensorType>(op.getType()).getNumElements() == 1 && getOuterKind(op.getKind()))
+      all.push_back(op);
+  });
+  for (ReduceOp op : all) {
+    ArrayRef<int64_t> shape = shapeOf(op.getInput());
+    const auto rank = static_cast<int64_t>(shape.size());
+    int64_t outer = 0, rows = 1;
+    while (outer < rank && rows < kEnoughRows)
+      rows *= shape[outer++];
+    if (outer == rank) // rows of one element
+      rows /= shape[--outer];
+    if (rows == 1)
+      continue;
+    OpBuilder b(op);
+    OpComposer ops(b, op.getLoc());
+    Value ofRows = ops.reduce(op.getKind(), op.getInput(), llvm::to_vector(llvm::seq(outer, rank)));
+    Value ofAll = ops.reduce(*getOuterKind(op.getKind()), ofRows, llvm::to_vector(llvm::seq(outer)));
+    op.getResult().replaceAllUsesWith(ops.reshape(ofAll, shapeOf(op.getResult())));
+    op.erase();
   }
 }
 
 void schedule::prepare(func::FuncOp function) {
-  separateWidenings(function);
+  subtractLogarithms(function);
+  separateReaders(function);
+  reduceByRows(function);
   for (bool changed = true; changed;) {
     changed = false;
     SmallVector<ReshapeOp> reshapes;

@@ -263,12 +263,14 @@ void ReduceOp::emitRow(RowEmitter &rows) {
   Type result = elementTypeOf(getResult());
   auto input = [&](ArrayRef<Lane> index) { return rows.element(getInput(), inner, index); };
   if (getKind() == ReduceKind::LogSumExp) {
-    Element maximum = rows.fold(ReduceKind::Max, inner, input), zero = maximum.like(0);
-    Element shift = ((maximum - maximum) == zero).select(maximum, zero);
+    Element maximum = rows.fold(ReduceKind::Max, inner, input);
     Element sum = rows.fold(ReduceKind::Sum, inner, [&](ArrayRef<Lane> index) {
-      return (input(index) - shift).apply(MathFunction::Exp);
+      return rows.expNonPositive(input(index) - maximum);
     });
-    return rows.bindStatistic(getResult(), (sum.apply(MathFunction::Log) + shift).to(result));
+    // A row of -inf, or one with inf, keeps its maximum.
+    Element isFinite = (maximum - maximum) == maximum.like(0);
+    Element total = isFinite.select(sum.apply(MathFunction::Log) + maximum, maximum);
+    return rows.bindStatistic(getResult(), total.to(result));
   }
   Element total = rows.fold(getKind(), inner, input);
   rows.bindStatistic(getResult(),
