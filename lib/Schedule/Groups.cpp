@@ -169,6 +169,22 @@ llvm::SmallSetVector<FusionGroup *, 4> Grouping::readersOf(Operation *op) {
   return readers;
 }
 
+/// Whether `op` could be computed where a routine's result is made, but would not be in `group`, which makes
+/// statistics of `op`'s result: storing the sum there and reading it once more costs less than storing what
+/// the routine gives and reading that.
+bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  if (group->reduced.empty() || llvm::any_of(group->outputs, [&](Value output) {
+        return shapeOf(output) == ArrayRef<int64_t>(group->shape);
+      }))
+    return false;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return maker && position.count(maker) && operand.hasOneUse() && shapeOf(operand) == shape &&
+           classify(maker) == OpClass::Routine && target.epilogueOf(maker) == codegen::Epilogue::Any;
+  });
+}
+
 bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, bool output) {
   Value result = op->getResult(0);
   if (group->ops.size() >= target.maxGroupSize() ||
@@ -273,7 +289,8 @@ void Grouping::place(Operation *op) {
     for (FusionGroup *reader : readersOf(op))
       readers.push_back(reader->number);
     for (FusionGroup *group : users)
-      if (!running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
+      if (!isRatherEpilogue(op, group) && !running.needsAny(group->number, readers) &&
+          joinPoint(op, group, uses, true))
         return;
   }
   begin(op);

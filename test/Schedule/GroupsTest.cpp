@@ -75,6 +75,21 @@ TEST(Groups, TwoContractionsAreTwoKernels) {
   EXPECT_EQ(getGroups(function), (Names{{"up", "relu"}, {"down"}}));
 }
 
+TEST(Groups, SumThatIsKeptIsAnEpilogueRatherThanARow) {
+  // The square of the sum is read for a norm, and the sum itself later: as the epilogue of the product it is
+  // stored once and read once, beside the norm it would be stored and what it is made of, too.
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>, %r: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x1xf32>) {
+    %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("product")
+    %1 = colossal.elementwise add(%0, %r) : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("sum")
+    %2 = colossal.elementwise mul(%1, %1) : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("square")
+    %3 = colossal.reduce sum %2 over [1] {keepdims = true} : tensor<8x32xf32> -> tensor<8x1xf32> loc("norm")
+    return %1, %3 : tensor<8x32xf32>, tensor<8x1xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"product", "sum"}, {"square", "norm"}}));
+}
+
 TEST(Groups, RowsTakeWhatFeedsThem) {
   ParsedFunction function(
       R"mlir(func.func @f(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>) -> tensor<8x16xf32> {
