@@ -1,6 +1,7 @@
 //===- DoubleBuffers.cpp - messages of one turn beside the work of another --===//
 #include "DoubleBuffers.h"
 #include "MeetingOrder.h"
+#include "Messages.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -39,7 +40,7 @@ private:
 } // namespace
 
 static bool isMessage(const Instruction &instruction) {
-  return instruction.queue != 0;
+  return instruction.queue == kMessageQueue;
 }
 
 Unroller::Unroller(Program &program) : program(program), turns(program.chunkWaits.size()) {
@@ -102,10 +103,14 @@ std::vector<Pass> Unroller::listPasses(int64_t count) const {
 Instruction Unroller::place(const Instruction &instruction, int64_t number, bool isInLoop) const {
   Instruction placed = instruction;
   placed.turn = number;
-  for (Access &access : placed.accesses) {
+  auto takeTwin = [&](unsigned &storage) {
     if (number % program.turnsOfRound % 2 == 1)
-      if (auto twin = twins.find(access.storage); twin != twins.end())
-        access.storage = twin->second;
+      if (auto twin = twins.find(storage); twin != twins.end())
+        storage = twin->second;
+  };
+  llvm::for_each(placed.holds, takeTwin);
+  for (Access &access : placed.accesses) {
+    takeTwin(access.storage);
     access.offset += access.turn * number;
     access.turn *= isInLoop ? program.turnsOfRound : 0;
   }

@@ -8,7 +8,6 @@
 #include "FunctionState.h"
 #include "Groups.h"
 #include "Messages.h"
-#include "PassUnrolling.h"
 #include "Prepare.h"
 
 #include "dialects/Dist/Loop.h"
@@ -87,7 +86,10 @@ static LogicalResult lowerCollectiveGroup(LoweringContext &context, FusionGroup 
   if (failed(source))
     return failure();
   RankedTensorType from = tensorOf(op->getOperand(0)), to = tensorOf(op->getResult(0));
-  View result = context.allocate(op->getResult(0));
+  // A sum may be written over what this rank has given to it, where nobody reads that any more.
+  const bool takes = isa<shard::AllReduceOp>(op) && isDense(*source, from.getShape()) && source->turn == 0 &&
+                     context.mayTake(op->getOperand(0), *source, op->getResult(0), group.ops);
+  View result = takes ? *source : context.allocate(op->getResult(0));
   result.strides = denseStrides(to.getShape());
   context.setView(op->getResult(0), result);
   auto [sent, received] = partsOf(op);
@@ -508,7 +510,7 @@ FailureOr<Program> FunctionLowering::run() {
     if (output)
       state.program.outputs.push_back(std::move(*output));
   if (auto passes = state.function->getAttrOfType<DenseI64ArrayAttr>(dist::kPassesAttrName))
-    unrollPasses(state.program, passes);
+    state.program.passes.assign(passes.asArrayRef().begin(), passes.asArrayRef().end());
   return std::move(state.program);
 }
 

@@ -191,11 +191,15 @@ Instruction Loop::make(const Instruction &instruction, Place place, int64_t turn
   Instruction made = instruction;
   const int64_t number = turn + place.firstTurn;
   made.turn = number;
-  for (Access &access : made.accesses) {
-    if (auto own = copies.find(access.storage); own != copies.end()) {
+  auto takeCopy = [&](unsigned &storage) {
+    if (auto own = copies.find(storage); own != copies.end()) {
       const int64_t turnOfRound = (number % turnsOfRound + turnsOfRound) % turnsOfRound;
-      access.storage = own->second[turnOfRound % static_cast<int64_t>(own->second.size())];
+      storage = own->second[turnOfRound % static_cast<int64_t>(own->second.size())];
     }
+  };
+  llvm::for_each(made.holds, takeCopy);
+  for (Access &access : made.accesses) {
+    takeCopy(access.storage);
     access.offset += access.turn * number;
     access.turn *= place.isInLoop ? turnsOfRound : 0;
   }

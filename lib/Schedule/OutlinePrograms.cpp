@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "NameTemplates.h"
+#include "OutlinedEvents.h"
 #include "Repetitions.h"
 
 #include "colossal/Schedule/Schedule.h"
@@ -79,15 +80,17 @@ public:
     for (plan::ProgramOp op : programs) {
       program = op;
       count = 0;
+      functions.clear();
       outline(op.getBody().front());
     }
   }
 
 private:
   void outline(Block &block);
-  Item describe(Operation *op);
+  Item describe(Operation *op, const std::optional<SmallVector<uint64_t>> &distances);
   unsigned describeIndex(Value value);
-  void makeFunction(Block &block, ArrayRef<Item> items, const schedule::Repetition &repetition);
+  void makeFunction(Block &block, ArrayRef<Item> items, const schedule::Repetition &repetition,
+                    schedule::OutlinedEvents *events);
   Value getConstant(Block &block, int64_t value);
 
   ModuleOp module;
@@ -95,8 +98,9 @@ private:
   int64_t least;
   MLIRContext *context;
   plan::ProgramOp program;
-  unsigned count = 0;          ///< functions of the program
-  SmallVector<Value> counters; ///< of the repeats around the block, outermost first
+  unsigned count = 0;                      ///< functions of the program
+  SmallVector<plan::FunctionOp> functions; ///< those
+  SmallVector<Value> counters;             ///< of the repeats around the block, outermost first
   Numbering words, indices;
   llvm::DenseMap<Value, unsigned> indexOf;
   llvm::DenseMap<int64_t, Value> constants; ///< at the block's begin
@@ -118,14 +122,16 @@ unsigned Outliner::describeIndex(Value value) {
   return indexOf[value] = indices.get(std::move(key));
 }
 
-Item Outliner::describe(Operation *op) {
+/// `distances`: how far before it those stand that it waits for; none where its events keep it where it is.
+Item Outliner::describe(Operation *op, const std::optional<SmallVector<uint64_t>> &distances) {
   Item item{op, kBarrier, {}};
-  // Events belong to one instruction of a program each, messages to the border of a stage; and instructions
-  // are compared by attributes and operands, not by what stands inside of them.
+  // Messages belong to the border of a stage; and instructions are compared by attributes and operands, not
+  // by what stands inside of them.
   if (isa<plan::CallOp, plan::SendOp, plan::RecvOp>(op) || op->getNumRegions() > 0 ||
-      op->getNumResults() > 0 || op->hasAttr("waits") || op->hasAttr("signals"))
+      op->getNumResults() > 0 || !distances)
     return item;
-  std::vector<uint64_t> key{getWord(op->getName().getAsOpaquePointer())};
+  std::vector<uint64_t> key{getWord(op->getName().getAsOpaquePointer()), distances->size()};
+  key.insert(key.end(), distances->begin(), distances->end());
   auto addBuffer = [&](plan::BufferAttr buffer) {
     key.push_back(getWord(buffer.getArena().getAsOpaquePointer()));
     key.push_back(buffer.getBytes());
@@ -134,6 +140,8 @@ Item Outliner::describe(Operation *op) {
     item.places.push_back(static_cast<int64_t>(buffer.getOffset()));
   };
   for (NamedAttribute attribute : op->getAttrDictionary()) {
+    if (attribute.getName() == "waits" || attribute.getName() == "signals")
+      continue;
     key.push_back(getWord(attribute.getName().getAsOpaquePointer()));
     auto buffers = dyn_cast<ArrayAttr>(attribute.getValue());
     if (auto buffer = dyn_cast<plan::BufferAttr>(attribute.getValue())) {
@@ -210,8 +218,13 @@ Value cloneIndex(Value value, OpBuilder &b, IRMapping &mapping) {
   return b.clone(*op, mapping)->getResult(cast<OpResult>(value).getResultNumber());
 }
 
-void Outliner::makeFunction(Block &block, ArrayRef<Item> items, const schedule::Repetition &repetition) {
+void Outliner::makeFunction(Block &block, ArrayRef<Item> items, const schedule::Repetition &repetition,
+                            schedule::OutlinedEvents *events) {
   ArrayRef<size_t> starts = repetition.starts;
+  auto waits = events ? events->findWaits(repetition)
+                      : std::optional(std::vector<SmallVector<int64_t>>(repetition.length));
+  if (!waits)
+    return;
   Arguments arguments;
   SmallVector<SmallVector<Arguments::Move, 8>> moves(repetition.length);
   for (size_t i = 0; i < repetition.length; ++i)
@@ -224,9 +237,12 @@ void Outliner::makeFunction(Block &block, ArrayRef<Item> items, const schedule::
   if (counters.size() + arguments.values.size() > kMostArguments)
     return;
 
+  const std::vector<int64_t> signals =
+      events ? events->merge(repetition) : std::vector<int64_t>(repetition.length, 0);
   OpBuilder b(program);
   std::string name = (program.getSymName() + "_block" + Twine(count++)).str();
   auto function = plan::FunctionOp::create(b, program.getLoc(), b.getStringAttr(name));
+  functions.push_back(function);
   SmallVector<Type> types(counters.size() + arguments.values.size(), b.getIndexType());
   Block *body =
       b.createBlock(&function.getBody(), {}, types, SmallVector<Location>(types.size(), program.getLoc()));
@@ -246,6 +262,12 @@ void Outliner::makeFunction(Block &block, ArrayRef<Item> items, const schedule::
     for (Value operand : first->getOperands())
       cloneIndex(operand, b, mapping);
     Operation *made = b.clone(*first, mapping);
+    made->removeAttr("waits");
+    made->removeAttr("signals");
+    if (!(*waits)[i].empty())
+      made->setAttr("waits", b.getDenseI64ArrayAttr((*waits)[i]));
+    if (signals[i])
+      made->setAttr("signals", b.getI64IntegerAttr(signals[i]));
     size_t next = 0;
     auto move = [&](plan::BufferAttr buffer) -> Attribute {
       return plan::BufferAttr::get(context, buffer.getArena(), buffer.getOffset(), buffer.getBytes(),
@@ -303,19 +325,34 @@ void Outliner::makeFunction(Block &block, ArrayRef<Item> items, const schedule::
 void Outliner::outline(Block &block) {
   constants.clear();
   std::vector<Item> items;
+  std::vector<Operation *> instructions;
   SmallVector<plan::RepeatOp> repeats;
   for (Operation &op : block) {
     if (isArithmetic(op) || isa<plan::InputOp, plan::OutputOp, plan::FixedInputOp>(op))
       continue;
-    items.push_back(describe(&op));
+    instructions.push_back(&op);
     if (auto repeat = dyn_cast<plan::RepeatOp>(op))
       repeats.push_back(repeat);
+  }
+  // What stands in a repeat is ordered with other turns, too: it keeps its events.
+  std::optional<schedule::OutlinedEvents> events;
+  if (counters.empty())
+    events.emplace(program, instructions);
+  for (auto [i, op] : llvm::enumerate(instructions)) {
+    std::optional<SmallVector<uint64_t>> distances;
+    if (events)
+      distances = events->getDistances(i);
+    else if (!op->hasAttr("waits") && !op->hasAttr("signals"))
+      distances.emplace();
+    items.push_back(describe(op, distances));
   }
   std::vector<unsigned> sequence;
   for (const Item &item : items)
     sequence.push_back(item.word);
   for (const schedule::Repetition &repetition : schedule::findRepetitions(sequence, kBarrier + 1, least))
-    makeFunction(block, items, repetition);
+    makeFunction(block, items, repetition, events ? &*events : nullptr);
+  if (events)
+    events->finish(functions);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isArithmetic(op) && op.use_empty()) {
       for (Value result : op.getResults())

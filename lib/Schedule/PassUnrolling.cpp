@@ -1,5 +1,6 @@
 //===- PassUnrolling.cpp - the passes of a stage, one after the other --------===//
 #include "PassUnrolling.h"
+#include "Messages.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -61,7 +62,7 @@ llvm::MapVector<unsigned, Use> PassUnroller::findUses() const {
         Use &use = uses[access.storage];
         if (!llvm::is_contained(use.chunks, static_cast<int64_t>(chunk)))
           use.chunks.push_back(static_cast<int64_t>(chunk));
-        use.isMessage |= instruction.queue != 0;
+        use.isMessage |= instruction.queue == kMessageQueue;
       }
   return uses;
 }
@@ -108,9 +109,13 @@ void PassUnroller::run() {
     for (const Instruction &instruction : chunks[chunk]) {
       Instruction placed = instruction;
       placed.turn = turn;
+      auto takeCopy = [&](unsigned &storage) {
+        if (auto own = copies.find(storage); own != copies.end())
+          storage = own->second[turn];
+      };
+      llvm::for_each(placed.holds, takeCopy);
       for (Access &access : placed.accesses) {
-        if (auto own = copies.find(access.storage); own != copies.end())
-          access.storage = own->second[turn];
+        takeCopy(access.storage);
         access.offset += access.turn * turn;
         access.turn = 0;
       }

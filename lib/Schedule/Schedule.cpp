@@ -1,8 +1,10 @@
 //===- Schedule.cpp - programs, arenas, kernels -----------------------------===//
 #include "colossal/Schedule/Schedule.h"
 #include "ArenaAllocator.h"
+#include "CollectiveQueue.h"
 #include "DoubleBuffers.h"
 #include "Events.h"
+#include "PassUnrolling.h"
 #include "Shared.h"
 
 #include "dialects/Colossal/Colossal.h"
@@ -34,16 +36,20 @@ static int64_t placeInOrder(std::vector<Storage> &storages, Life life, int64_t a
 
 std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t alignment) {
   std::vector<Lifetime> lifetimes(program.storages.size(), {0, -1, -1});
+  auto noteStorage = [&](unsigned storage, int64_t moment) {
+    if (storage >= kWeightBase)
+      return;
+    Lifetime &life = lifetimes[storage];
+    if (life.first < 0)
+      life.first = moment;
+    life.first = std::min<int64_t>(life.first, moment);
+    life.last = std::max<int64_t>(life.last, moment);
+  };
   auto note = [&](const Instruction &instruction, int64_t moment) {
-    for (const Access &access : instruction.accesses) {
-      if (access.storage >= kWeightBase)
-        continue;
-      Lifetime &life = lifetimes[access.storage];
-      if (life.first < 0)
-        life.first = moment;
-      life.first = std::min<int64_t>(life.first, moment);
-      life.last = std::max<int64_t>(life.last, moment);
-    }
+    for (const Access &access : instruction.accesses)
+      noteStorage(access.storage, moment);
+    for (unsigned storage : instruction.holds)
+      noteStorage(storage, moment);
   };
   const auto loop = static_cast<int64_t>(program.instructions.size());
   int64_t end = loop;
@@ -240,6 +246,45 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
     emit(instruction, mapping, Value());
 }
 
+/// Bytes of the arenas that are a program's own.
+struct OwnBytes {
+  int64_t activations = 0, io = 0;
+};
+
+/// Makes a lowered program's passes and rounds, and finds the places of its storages.
+static OwnBytes placeProgram(Program &program, int64_t alignment) {
+  if (!program.passes.empty())
+    unrollPasses(program, program.passes);
+  doubleBuffer(program);
+  auto [activations, io] = placeStorages(program, alignment);
+  return {activations, io};
+}
+
+/// Collectives go ahead of their use as far as that takes little memory: gathers two uses ahead, or none.
+static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
+  constexpr int64_t kUsesAhead = 2, kShareOfMemory = 32;
+  auto hasCollectives = [](const std::vector<Instruction> &list) {
+    return llvm::any_of(list, [](const Instruction &i) { return i.communicates && i.queue == 0; });
+  };
+  if (!hasCollectives(program.instructions) && !hasCollectives(program.body) &&
+      !hasCollectives(program.after))
+    return placeProgram(program, alignment);
+  Program plain = program;
+  const OwnBytes least = placeProgram(plain, alignment);
+  for (int64_t ahead : {kUsesAhead, int64_t(0)}) {
+    Program overlapped = program;
+    if (!overlapCollectives(overlapped, ahead))
+      break;
+    const OwnBytes bytes = placeProgram(overlapped, alignment);
+    if (bytes.activations <= least.activations + least.activations / kShareOfMemory) {
+      program = std::move(overlapped);
+      return bytes;
+    }
+  }
+  program = std::move(plain);
+  return least;
+}
+
 /// Arenas for the storages of all programs, whose places are found here.
 static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   const int64_t alignment = shared.target.alignment();
@@ -247,10 +292,9 @@ static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   int64_t states = placeInOrder(shared.weights, Life::States, alignment);
   auto [activations, io] = placeStorages(shared.load, alignment);
   for (Program &program : programs) {
-    doubleBuffer(program);
-    auto [ownActivations, ownIO] = placeStorages(program, alignment);
-    activations = std::max(activations, ownActivations);
-    io = std::max(io, ownIO);
+    const OwnBytes own = overlapAndPlace(program, alignment);
+    activations = std::max(activations, own.activations);
+    io = std::max(io, own.io);
     orderQueues(program);
   }
   ModuleOp module = shared.module;

@@ -6,6 +6,8 @@
 #include "runtime/execute/RankThreads.h"
 #include "runtime/validate/Validate.h"
 
+#include "colossal/Plan/Traffic.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -285,8 +287,12 @@ Status Session::Core::start(const SessionOptions &options) {
   const bool divided = !oneProcess && cores < std::thread::hardware_concurrency();
   threads = options.threads ? options.threads : std::max(1u, divided ? cores : cores / sharers);
   const uint64_t busy = uint64_t(threads) * (divided ? 1 : sharers);
+  // Collectives that are under way while kernels run have a thread of their own.
+  const std::vector<uint64_t> staging = plan::stagingByQueue(file.plan());
+  const bool overlaps = staging.size() > 1 && staging[1] > 0;
+  const uint64_t running = busy + (overlaps ? (divided ? 1 : sharers) : 0);
   // Spinning pays while every thread has a core, and harms as soon as one has not.
-  const unsigned spins = busy <= cores ? 20000 : 20;
+  const unsigned spins = running <= cores ? 20000 : 20;
   if (options.threads > 1 && busy > cores)
     warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) +
               " threads share " + std::to_string(cores) +

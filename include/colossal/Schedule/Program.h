@@ -54,8 +54,9 @@ struct Instruction {
   Work work = {};
   bool located = false; ///< `loc` names all ops that the instruction computes
   unsigned queue = 0;
-  llvm::SmallVector<int64_t> waits = {}; ///< events that must have been signalled; orderQueues fills these
-  int64_t signals = 0;                   ///< the event that it signals; 0: none
+  llvm::SmallVector<int64_t> waits = {};  ///< events that must have been signalled; orderQueues fills these
+  int64_t signals = 0;                    ///< the event that it signals; 0: none
+  llvm::SmallVector<unsigned> holds = {}; ///< storages that another queue may be at work on until it begins
   // Of the loop:
   int64_t chunk = 0;  ///< of the stage, to which it belongs
   int64_t moment = 0; ///< its place among the instructions of one turn of all chunks
@@ -90,6 +91,7 @@ struct Program {
   /// this stage or a later one, so that nothing may be received for it ahead of time.
   int64_t stages = 1;
   std::vector<bool> chunkWaits = {false};
+  std::vector<int64_t> passes; ///< their order, as dist.passes has it, where that is given
   int64_t getRounds() const { return turns / turnsOfRound; }
   std::vector<Binding> inputs, outputs;
 };
