@@ -222,6 +222,7 @@ private:
   std::string &data;
   dist::MeshAttr mesh;
   llvm::StringMap<unsigned> arenas, parameters, functions; ///< of the stage, by symbol
+  llvm::StringMap<uint32_t> functionEvents;                ///< the greatest event of each function
   llvm::StringMap<unsigned> kernels, files, parameterOfName;
   llvm::StringMap<uint64_t> constants; ///< bytes -> offset
 };
@@ -445,6 +446,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     out.set_signals(signal.getInt());
     program.set_events(std::max<uint32_t>(program.events(), signal.getInt()));
   }
+  if (auto call = dyn_cast<CallOp>(op))
+    program.set_events(std::max<uint32_t>(program.events(), functionEvents.lookup(call.getCallee())));
   out.set_source(llvm::join(getNames(op), ","));
   for (StringRef name : getOperators(op))
     out.add_operators(name.str());
@@ -571,11 +574,12 @@ LogicalResult Emitter::emitFunction(FunctionOp op) {
   Function out;
   out.set_name(op.getSymName().str());
   out.set_arguments(op.getBody().getNumArguments());
-  Program own; // of its events; it has none
+  Program own; // of its events
   for (Operation &item : op.getBody().front())
     if (!isArithmetic(item) && failed(emitInstruction(&item, *out.add_body(), own)))
       return failure();
   functions[op.getSymName()] = plan.functions_size();
+  functionEvents[op.getSymName()] = own.events();
   *plan.add_functions() = std::move(out);
   plan.set_version(2); // the first whose functions take arguments
   return success();
