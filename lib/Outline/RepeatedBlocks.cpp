@@ -61,7 +61,18 @@ private:
   SmallVector<Operation *> ops; ///< without sources and terminator
   SmallVector<unsigned> words;  ///< equal for ops that are alike
   llvm::DenseMap<Operation *, unsigned> position;
-  std::vector<double> bytesAcross; ///< bytes that are alive between op i - 1 and op i, sources left out
+  std::vector<double> bytesAcross;   ///< bytes that are alive between op i - 1 and op i, sources left out
+  std::vector<unsigned> heavyBefore; ///< heavy ops among the first i
+
+  /// What an operand is, whichever block its op stands in.
+  struct Operand {
+    const void *constant = nullptr; ///< its value, or null
+    unsigned position = ~0u;        ///< of the op that gives it; ~0u: none of `ops` does
+    unsigned result = 0;            ///< of that op
+    unsigned value = 0;             ///< a number for the value
+  };
+  std::vector<Operand> operands;      ///< of all ops, in order
+  std::vector<unsigned> firstOperand; ///< by op, its first in `operands`, and one past all
 
   unsigned getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known);
   void measureCuts();
@@ -73,9 +84,11 @@ private:
   /// The instances among the ops [begin, end), whose words repeat with `period`, at the rotation with the
   /// narrowest cut.
   Run confirm(unsigned begin, unsigned end, unsigned period) const;
-  /// Saves at least two heavy ops.
+  void readOperands();
+  /// Saves at least two heavy ops. Ops that are alike are heavy or not alike, so where a stretch of them is
+  /// not worth it, no part of it with that period is.
   bool isWorthIt(const Run &run) const {
-    return llvm::count_if(ArrayRef(ops).slice(run.begin, run.period), isHeavy) * (run.count - 1) >= 2;
+    return (heavyBefore[run.begin + run.period] - heavyBefore[run.begin]) * (run.count - 1) >= 2;
   }
   double getCutBytes(const Run &run) const { return bytesAcross[run.begin + run.period]; }
   void collect(unsigned begin, unsigned end, std::vector<RepeatedBlock> &blocks) const;
@@ -120,6 +133,9 @@ Finder::Finder(func::FuncOp function) {
     if (!isSource(&op) && !shared.contains(&op))
       add(&op);
   measureCuts();
+  heavyBefore.push_back(0);
+  for (Operation *op : ops)
+    heavyBefore.push_back(heavyBefore.back() + isHeavy(op));
 }
 
 unsigned Finder::getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known) {
@@ -156,25 +172,43 @@ void Finder::measureCuts() {
     bytesAcross[at] = bytesAcross[at - 1] + change[at];
 }
 
-std::vector<uint64_t> Finder::describe(unsigned begin, unsigned size) const {
-  std::vector<uint64_t> text;
-  llvm::DenseMap<Value, unsigned> outside;
-  for (unsigned i = begin; i < begin + size; ++i)
-    for (Value operand : ops[i]->getOperands()) {
-      if (Attribute constant = getConstant(operand)) {
-        text.push_back(~uint64_t(0));
-        text.push_back(reinterpret_cast<uintptr_t>(constant.getAsOpaquePointer()));
+void Finder::readOperands() {
+  llvm::DenseMap<Value, unsigned> numbers;
+  for (Operation *op : ops) {
+    firstOperand.push_back(static_cast<unsigned>(operands.size()));
+    for (Value value : op->getOperands()) {
+      Operand &operand = operands.emplace_back();
+      if (Attribute constant = getConstant(value)) {
+        operand.constant = constant.getAsOpaquePointer();
         continue;
       }
-      Operation *from = operand.getDefiningOp();
-      auto at = from ? position.find(from) : position.end();
-      if (at != position.end() && at->second >= begin) {
-        text.push_back(uint64_t(1) << 32 | (at->second - begin));
-        text.push_back(cast<OpResult>(operand).getResultNumber());
-      } else {
-        text.push_back(outside.try_emplace(operand, outside.size()).first->second);
+      operand.value = numbers.try_emplace(value, numbers.size()).first->second;
+      Operation *from = value.getDefiningOp();
+      if (auto at = from ? position.find(from) : position.end(); at != position.end()) {
+        operand.position = at->second;
+        operand.result = cast<OpResult>(value).getResultNumber();
       }
     }
+  }
+  firstOperand.push_back(static_cast<unsigned>(operands.size()));
+}
+
+std::vector<uint64_t> Finder::describe(unsigned begin, unsigned size) const {
+  std::vector<uint64_t> text;
+  llvm::SmallDenseMap<unsigned, unsigned, 32> outside;
+  const unsigned first = firstOperand[begin], last = firstOperand[begin + size];
+  text.reserve(2 * (last - first));
+  for (const Operand &operand : ArrayRef(operands).slice(first, last - first)) {
+    if (operand.constant) {
+      text.push_back(~uint64_t(0));
+      text.push_back(reinterpret_cast<uintptr_t>(operand.constant));
+    } else if (operand.position != ~0u && operand.position >= begin) {
+      text.push_back(uint64_t(1) << 32 | (operand.position - begin));
+      text.push_back(operand.result);
+    } else {
+      text.push_back(outside.try_emplace(operand.value, outside.size()).first->second);
+    }
+  }
   return text;
 }
 
@@ -225,8 +259,9 @@ Run Finder::findBest(unsigned begin, unsigned end) const {
         --from;
       while (to + period < end && words[to] == words[to + period])
         ++to;
-      if (unsigned stretch = to - from + period;
-          to - from >= period && (stretch / period - 1) * period > best.saved()) {
+      if (unsigned stretch = to - from + period; to - from >= period &&
+                                                 (stretch / period - 1) * period > best.saved() &&
+                                                 isWorthIt({from, period, stretch / period})) {
         Run found = confirm(from, from + stretch, period);
         if (found.count && found.saved() > best.saved() && isWorthIt(found))
           best = found;
@@ -255,6 +290,7 @@ void Finder::collect(unsigned begin, unsigned end, std::vector<RepeatedBlock> &b
 
 std::vector<RepeatedBlock> Finder::run() {
   std::vector<RepeatedBlock> blocks;
+  readOperands();
   collect(0, ops.size(), blocks);
   return blocks;
 }
