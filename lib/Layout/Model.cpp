@@ -3,9 +3,11 @@
 
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/BoundaryAttrs.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -680,11 +682,14 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
 }
 
 void Model::apply(const search::Assignment &chosen) {
+  llvm::MapVector<Operation *, BoundaryAttrs> boundaries;
+  auto boundaryOf = [&](Operation *function) -> BoundaryAttrs & { return boundaries.find(function)->second; };
   for (func::FuncOp function : functions) { // what an earlier search may have left
     for (Operation &op : function.front())
       op.removeAttr(kSharedAttrName);
+    BoundaryAttrs &boundary = boundaries.insert({function, BoundaryAttrs(function)}).first->second;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      function.removeArgAttr(i, kSharedAttrName);
+      boundary.removeArgument(i, kSharedAttrName);
   }
   std::map<std::pair<const OpChoices *, int32_t>, Attribute> written;
   for (auto [i, node] : llvm::enumerate(nodes)) {
@@ -704,15 +709,15 @@ void Model::apply(const search::Assignment &chosen) {
       break;
     case NodeInfo::Kind::State:
       for (auto [function, index] : node.arguments)
-        function.setArgAttr(index, kShardingAttrName, node.layouts[candidate]);
+        boundaryOf(function).setArgument(index, kShardingAttrName, node.layouts[candidate]);
       for (auto [function, index] : node.results)
-        function.setResultAttr(index, kShardingAttrName, node.layouts[candidate]);
+        boundaryOf(function).setResult(index, kShardingAttrName, node.layouts[candidate]);
       break;
     case NodeInfo::Kind::Argument:
-      node.function.setArgAttr(node.index, kShardingAttrName, node.layouts[candidate]);
+      boundaryOf(node.function).setArgument(node.index, kShardingAttrName, node.layouts[candidate]);
       break;
     case NodeInfo::Kind::Result:
-      node.function.setResultAttr(node.index, kShardingAttrName, node.layouts[candidate]);
+      boundaryOf(node.function).setResult(node.index, kShardingAttrName, node.layouts[candidate]);
       break;
     case NodeInfo::Kind::Copy:
     case NodeInfo::Kind::Shared: break;
@@ -721,7 +726,14 @@ void Model::apply(const search::Assignment &chosen) {
   for (const Transfer &transfer : transfers)
     if (nodes[transfer.to].kind == NodeInfo::Kind::Shared) {
       ShardingAttr layout = transfer.want[chosen[transfer.to]];
-      if (layout != transfer.made[chosen[transfer.maker]])
+      if (layout == transfer.made[chosen[transfer.maker]])
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(transfer.value))
+        boundaryOf(argument.getOwner()->getParentOp())
+            .setArgument(argument.getArgNumber(), kSharedAttrName, layout);
+      else
         setSharedLayout(transfer.value, layout);
     }
+  for (auto &[function, boundary] : boundaries)
+    boundary.apply();
 }

@@ -8,6 +8,7 @@
 #include "colossal/Partition/Partition.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/BoundaryAttrs.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -526,6 +527,7 @@ LogicalResult FunctionPartitioner::run() {
     return body.getTerminator()->emitOpError() << "cannot end a function that is partitioned";
   SmallVector<ShardingAttr> resultShardings;
   SmallVector<Type> argumentTypes, resultTypes;
+  BoundaryAttrs boundary(function);
   auto twin = std::make_unique<Block>();
   builder.setInsertionPointToStart(twin.get());
   for (BlockArgument argument : body.getArguments()) {
@@ -538,8 +540,8 @@ LogicalResult FunctionPartitioner::run() {
     argumentTypes.push_back(getLocalType(argument.getType(), *sharding));
     locals[argument] = {twin->addArgument(argumentTypes.back(), argument.getLoc()), *sharding, false,
                         getSharedLayout(argument)};
-    function.removeArgAttr(i, kSharedAttrName);
-    function.setArgAttr(i, kShardingAttrName, *sharding);
+    boundary.removeArgument(i, kSharedAttrName);
+    boundary.setArgument(i, kShardingAttrName, *sharding);
   }
   for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
     FailureOr<ShardingAttr> sharding =
@@ -549,8 +551,9 @@ LogicalResult FunctionPartitioner::run() {
       return failure();
     resultShardings.push_back(*sharding);
     resultTypes.push_back(getLocalType(value.getType(), *sharding));
-    function.setResultAttr(i, kShardingAttrName, *sharding);
+    boundary.setResult(i, kShardingAttrName, *sharding);
   }
+  boundary.apply();
   for (Operation &op : body.without_terminator()) {
     if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
       if (failed(partitionOp(ruled)))

@@ -128,9 +128,10 @@ private:
   }
   DictionaryAttr describeParameter(ParameterOp op, StringRef kind, ArrayRef<std::string> tied);
   DictionaryAttr describeSlot(const Classified &trained, StringRef slot);
-  /// Adds an argument that is a state to `function`.
+  /// Adds an argument that is a state to the body of `function`, which settleStates gives it.
   BlockArgument addState(func::FuncOp function, StringRef name, RankedTensorType type, DictionaryAttr info,
                          ArrayRef<int64_t> storedOver, ArrayRef<int64_t> replicatedOver);
+  void settleStates(func::FuncOp function);
   static void setResults(func::FuncOp function, ArrayRef<Result> results);
   Location nameLoc(const Twine &name) { return NameLoc::get(builder.getStringAttr(name)); }
   /// The mean of `loss`.
@@ -155,6 +156,7 @@ private:
   /// Gradients go through f16: those of the loss times the step value `loss_scale`, and a step in which one
   /// of them overflows changes no state.
   bool scalesLoss = false;
+  llvm::DenseMap<func::FuncOp, SmallVector<DictionaryAttr>> added; ///< attributes of arguments, by function
   BlockArgument stepValuesArgument;
   SmallVector<Value> parameters;                 ///< of `step`
   std::vector<SmallVector<BlockArgument>> slots; ///< by parameter
@@ -249,9 +251,22 @@ BlockArgument StepBuilder::addState(func::FuncOp function, StringRef name, Ranke
     attributes.append(dist::kStoredOverAttrName, builder.getDenseI64ArrayAttr(storedOver));
   if (!replicatedOver.empty())
     attributes.append(dist::kReplicatedOverAttrName, builder.getDenseI64ArrayAttr(replicatedOver));
-  const unsigned number = function.getNumArguments();
-  (void)function.insertArgument(number, type, attributes.getDictionary(builder.getContext()), nameLoc(name));
-  return function.getArgument(number);
+  added[function].push_back(attributes.getDictionary(builder.getContext()));
+  return function.front().addArgument(type, nameLoc(name));
+}
+
+/// Gives the function the arguments that its body has got. One by one they would make its type and the list
+/// of their attributes anew each time.
+void StepBuilder::settleStates(func::FuncOp function) {
+  SmallVector<DictionaryAttr> attributes;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    DictionaryAttr known = function.getArgAttrDict(i);
+    attributes.push_back(known ? known : builder.getDictionaryAttr({}));
+  }
+  llvm::append_range(attributes, added[function]);
+  function.setFunctionType(
+      builder.getFunctionType(function.front().getArgumentTypes(), function.getResultTypes()));
+  function.setAllArgAttrs(attributes);
 }
 
 /// Gives the loss and, behind it, what the model gives.
@@ -309,6 +324,8 @@ void StepBuilder::addStates() {
       use.operand(use.inEvaluation).set(evaluated);
     }
   }
+  settleStates(stepFunction);
+  settleStates(evaluate);
 }
 
 /// Finds what batch normalizations run. One tensor of the file that several of them take is a statistic for
