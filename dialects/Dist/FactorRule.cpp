@@ -157,12 +157,16 @@ FailureOr<SmallVector<Value>> colossal::dist::cloneWithLocalTypes(Operation *op,
   SmallVector<Value> operands;
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     operands.push_back(context.operand(i));
-  OperationState state(op->getLoc(), op->getName(), operands, {}, op->getAttrs());
+  SmallVector<Type> types;
   for (auto [i, result] : llvm::enumerate(op->getResults()))
-    state.types.push_back(RankedTensorType::get(context.localResultShape(i),
-                                                cast<RankedTensorType>(result.getType()).getElementType()));
-  state.attributes.erase(kAssignmentAttrName);
-  Operation *local = builder.create(state);
+    types.push_back(RankedTensorType::get(context.localResultShape(i),
+                                          cast<RankedTensorType>(result.getType()).getElementType()));
+  NamedAttrList attributes(op->getDiscardableAttrDictionary());
+  attributes.erase(kAssignmentAttrName);
+  // Properties are copied as they are: as attributes they would be made, sorted and looked up for each op.
+  Operation *local = Operation::create(op->getLoc(), op->getName(), types, operands, std::move(attributes),
+                                       op->getPropertiesStorage(), BlockRange(), /*numRegions=*/0);
+  builder.insert(local);
   return SmallVector<Value>(local->getResults());
 }
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Partition/Refinement.h"
 
+#include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -126,13 +127,17 @@ RefinedRule RefinementAnalysis::refine(const FactorRule &own, ArrayRef<Cuts> fac
 }
 
 namespace {
-/// Ops by all that a rule may depend on: name, attributes, types.
+/// Ops by all that a rule may depend on: name, attributes, types. Of a parameter neither its name nor its
+/// place in a file, which no two share, has a say.
 struct KindInfo {
+  static bool hasRuleOfType(Operation *op) { return isa<colossal::ParameterOp>(op); }
   static Operation *getEmptyKey() { return llvm::DenseMapInfo<Operation *>::getEmptyKey(); }
   static Operation *getTombstoneKey() { return llvm::DenseMapInfo<Operation *>::getTombstoneKey(); }
   static unsigned getHashValue(Operation *op) {
-    llvm::hash_code hash = llvm::hash_combine(op->getName(), op->getDiscardableAttrDictionary(),
-                                              op->hashProperties(), op->getNumOperands());
+    llvm::hash_code hash =
+        llvm::hash_combine(op->getName(), op->getDiscardableAttrDictionary(), op->getNumOperands());
+    if (!hasRuleOfType(op))
+      hash = llvm::hash_combine(hash, op->hashProperties());
     for (Type type : op->getOperandTypes())
       hash = llvm::hash_combine(hash, type);
     for (Type type : op->getResultTypes())
@@ -147,7 +152,8 @@ struct KindInfo {
         return false;
     return a->getName() == b->getName() &&
            a->getDiscardableAttrDictionary() == b->getDiscardableAttrDictionary() &&
-           a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
+           (hasRuleOfType(a) ||
+            a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage())) &&
            a->getOperandTypes() == b->getOperandTypes() && a->getResultTypes() == b->getResultTypes();
   }
 };

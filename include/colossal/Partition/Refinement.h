@@ -47,8 +47,8 @@ public:
 
   explicit RefinementAnalysis(mlir::func::FuncOp function);
   /// The refined rule of an op that implements ShardingRuleOpInterface. Ops share one object only if they are
-  /// equal in name, attributes and types, and their tensors are cut alike, so that whatever follows from
-  /// those holds for all of them.
+  /// equal in name, attributes (parameters: those that are not their own) and types, and their tensors are
+  /// cut alike, so that whatever follows from those holds for all of them.
   const RefinedRule &get(mlir::Operation *op) const { return *rules.find(op)->second; }
   /// Part sizes of each dimension of a tensor, outermost first; their product is the dimension.
   llvm::SmallVector<llvm::SmallVector<int64_t>> getParts(mlir::Value value) const;
