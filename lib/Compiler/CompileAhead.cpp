@@ -25,13 +25,15 @@ private:
 } // namespace
 
 bool canCompileAhead(const CompileOptions &options) {
-  return !options.training && options.devices == 0 && options.microbatches <= 1;
+  return options.devices == 0 && options.microbatches <= 1;
 }
 
 std::shared_ptr<const schedule::KernelCache> compileAhead(ModuleOp shorter, const CompileOptions &options,
                                                           codegen::ImageBuilder &kernels) {
   CompileOptions own = options;
   own.schedule.generated = std::make_shared<schedule::KernelCache>();
+  if (own.training && !own.training->recompute)
+    own.training->recompute = Recompute::None; // as the whole is tried first
   FailureOr<dist::MeshAttr> mesh = makeMesh(shorter.getContext(), own);
   if (failed(mesh) || step::getStageMesh(*mesh))
     return nullptr;

@@ -12,8 +12,8 @@
 
 namespace colossal {
 
-/// Whether kernels of a shorter model are likely to be those of the whole: not where a mesh is searched, a
-/// batch or a model is cut, or a step is trained.
+/// Whether kernels of a shorter model are likely to be those of the whole: not where a mesh is searched, or a
+/// batch or a model is cut.
 bool canCompileAhead(const CompileOptions &options);
 
 /// Takes `shorter`, as imported, through all phases, and gives `kernels` what they need

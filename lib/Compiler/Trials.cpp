@@ -68,7 +68,11 @@ LogicalResult compileWithin(const Imported &imported, const CompileOptions &opti
     trial.training->recompute = recompute;
     if (recompute != Recompute::None && options.progress)
       options.progress("again with recompute " + describe(recompute).str() + ", since the step does not fit");
+    // The first may have the kernels that were prepared; what it has added to them is no other's.
+    std::unique_ptr<codegen::ImageBuilder> kernels = std::move(result.kernels);
     result = CompileResult();
+    if (recompute == Recompute::None)
+      result.kernels = std::move(kernels);
     result.recompute = recompute;
     std::vector<Diagnostic> said;
     LogicalResult done = success();
