@@ -37,6 +37,13 @@ static int64_t estimateWork(const Instruction &instruction) {
   return work;
 }
 
+/// Whether it does nothing but put bytes elsewhere, as packing does.
+static bool isMove(const Instruction &instruction) {
+  const auto &accesses = instruction.accesses;
+  return !instruction.communicates && estimateProducts(instruction) == 0 && accesses.size() == 2 &&
+         accesses[0].writes != accesses[1].writes && accesses[0].bytes == accesses[1].bytes;
+}
+
 namespace {
 /// An access of an instruction of the list.
 struct Touch {
@@ -176,9 +183,9 @@ void Overlap::findUnits() {
     if (!isCollective(instructions[i]))
       continue;
     Unit unit{i, i, i, -1, size, freesMemory(instructions[i], i)};
-    if (isLink(i - 1, i) && !instructions[i - 1].communicates)
+    if (isLink(i - 1, i) && isMove(instructions[i - 1]))
       unit.first = i - 1;
-    if (isLink(i, i + 1) && !instructions[i + 1].communicates)
+    if (isLink(i, i + 1) && isMove(instructions[i + 1]))
       unit.last = i + 1;
     for (int64_t own = unit.first; own <= unit.collective; ++own)
       unit.ready = std::max(unit.ready, findBefore(instructions[own], unit.first));
