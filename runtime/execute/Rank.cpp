@@ -119,7 +119,8 @@ Status Rank::prepare() {
   });
   COLOSSAL_RETURN_IF_ERROR(device->reserveTileScratch(tileScratch));
   for (uint32_t queue = 0; queue < plan::queueCount; ++queue)
-    if (used[queue] && !(queues[queue] = device->createQueue(queue != 0)))
+    if (const bool beside = queue == 1 ? shared.collectivesBeside : queue != 0;
+        used[queue] && !(queues[queue] = device->createQueue(beside)))
       return shared.abort.status();
   COLOSSAL_RETURN_IF_ERROR(clearStates());
   COLOSSAL_RETURN_IF_ERROR(attach());

@@ -37,6 +37,9 @@ public:
     Deadline deadline;
     /// What a rank may wait for others where it runs no program, before a run and behind it.
     std::atomic<Deadline::Span> betweenPrograms{Deadline::longest};
+    /// Whether the queue of collectives proceeds beside that of kernels; else in the order of the program's
+    /// text, where the device can.
+    bool collectivesBeside = true;
     bool trace = false; ///< whether runs are recorded
     bool eager = false; ///< every run enqueues each instruction, even where the device could replay them
     uint32_t runs = 0;  ///< since the plan was opened

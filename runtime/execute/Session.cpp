@@ -291,8 +291,11 @@ Status Session::Core::start(const SessionOptions &options) {
   const std::vector<uint64_t> staging = plan::stagingByQueue(file.plan());
   const bool overlaps = staging.size() > 1 && staging[1] > 0;
   const uint64_t running = busy + (overlaps ? (divided ? 1 : sharers) : 0);
+  // One that would take turns with the kernels' threads only costs. A program's own order will do then; what
+  // stages say to one another may need more than that.
+  shared.collectivesBeside = running <= cores || shared.stages.size() > 1;
   // Spinning pays while every thread has a core, and harms as soon as one has not.
-  const unsigned spins = running <= cores ? 20000 : 20;
+  const unsigned spins = (shared.collectivesBeside ? running : busy) <= cores ? 20000 : 20;
   if (options.threads > 1 && busy > cores)
     warning = std::to_string(divided ? 1 : sharers) + " ranks of " + std::to_string(threads) +
               " threads share " + std::to_string(cores) +
