@@ -542,9 +542,10 @@ TEST(Session, IndicesOutsideTheirRangeAreRefused) {
   }
 }
 
-TEST(Session, AHangingRankEndsAllAndIsNamed) {
-  PlanBuilder builder({2});
-  uint32_t hang = builder.kernel("hang", 0, 2);
+namespace {
+/// Of two ranks one hangs in /stuck/Op, and the other waits for it in /sum.
+void addHang(PlanBuilder &builder) {
+  const uint32_t hang = builder.kernel("hang", 0, 2);
   builder.launch(hang, {}, 0, {coordinate(0), constant(1)}, 1);
   builder.infer().mutable_body(0)->set_source("/stuck/Op");
   plan::Collective &c = *builder.add("/sum").mutable_collective();
@@ -554,19 +555,26 @@ TEST(Session, AHangingRankEndsAllAndIsNamed) {
   c.add_axes(0);
   *c.mutable_src() = builder.buffer(1, 0, 4);
   *c.mutable_dst() = builder.buffer(1, 0, 4);
+}
+
+/// Runs the plan in a process that ends here, with the thread that cannot be stopped: 7 for a timeout.
+[[noreturn]] void runAndExit(PlanBuilder &builder, const SessionOptions &options) {
+  std::unique_ptr<Session> session;
+  if (!builder.open(session, options).ok())
+    ::_exit(1);
+  Status status = session->run(1, {});
+  std::fprintf(stderr, "%s\n", status.describe().c_str());
+  ::_exit(status.code() == Code::Timeout ? 7 : 2);
+}
+} // namespace
+
+TEST(Session, AHangingRankEndsAllAndIsNamed) {
+  PlanBuilder builder({2});
+  addHang(builder);
   SessionOptions options;
   options.deadline = Deadline::fixed(std::chrono::milliseconds(300));
-  // In a child, which ends with the thread that cannot be stopped.
-  EXPECT_EXIT(
-      {
-        std::unique_ptr<Session> session;
-        if (!builder.open(session, options).ok())
-          ::_exit(1);
-        Status status = session->run(1, {});
-        std::fprintf(stderr, "%s\n", status.describe().c_str());
-        ::_exit(status.code() == Code::Timeout ? 7 : 2);
-      },
-      ::testing::ExitedWithCode(7), "rank 1.*/stuck/Op|rank 0.*for rank 1");
+  EXPECT_EXIT(runAndExit(builder, options), ::testing::ExitedWithCode(7),
+              "rank 1.*/stuck/Op|rank 0.*for rank 1");
 }
 
 TEST(Deadline, FollowsWhatIsPredictedAboveAFloor) {
@@ -607,28 +615,11 @@ TEST(Deadline, IsSpelledAsSecondsAFactorOrNever) {
 
 TEST(Session, AHangingRankIsNamedByWhatIsPredicted) {
   PlanBuilder builder({2});
-  const uint32_t hang = builder.kernel("hang", 0, 2);
-  builder.launch(hang, {}, 0, {coordinate(0), constant(1)}, 1);
-  builder.infer().mutable_body(0)->set_source("/stuck/Op");
+  addHang(builder);
   builder.infer().mutable_body(0)->set_predicted_seconds(1e-3);
   builder.infer().set_predicted_seconds(1e3); // as long may who waits for it
-  plan::Collective &c = *builder.add("/sum").mutable_collective();
-  c.set_kind(plan::Collective::ALL_REDUCE);
-  c.set_reduction(plan::Collective::SUM);
-  c.set_type(plan::F32);
-  c.add_axes(0);
-  *c.mutable_src() = builder.buffer(1, 0, 4);
-  *c.mutable_dst() = builder.buffer(1, 0, 4);
   SessionOptions options;
   options.deadline = Deadline::predicted(100, 0.1);
-  EXPECT_EXIT(
-      {
-        std::unique_ptr<Session> session;
-        if (!builder.open(session, options).ok())
-          ::_exit(1);
-        Status status = session->run(1, {});
-        std::fprintf(stderr, "%s\n", status.describe().c_str());
-        ::_exit(status.code() == Code::Timeout ? 7 : 2);
-      },
-      ::testing::ExitedWithCode(7), "rank 1.*/stuck/Op.*0.001 s are predicted|0.001 s are predicted.*rank 1");
+  EXPECT_EXIT(runAndExit(builder, options), ::testing::ExitedWithCode(7),
+              "rank 1.*/stuck/Op.*0.001 s are predicted|0.001 s are predicted.*rank 1");
 }
