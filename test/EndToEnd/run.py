@@ -122,7 +122,8 @@ def call(command, timeout, environment=None):
 
 def brief(text):
     """The line of a tool's output that says what went wrong."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    # What colossal-run says of an output that agrees names an error, too.
+    lines = [line for line in text.splitlines() if line.strip() and not line.endswith(": ok")]
     for line in lines:
         if "error" in line.lower() or "runtime error" in line:
             return line[:300]
