@@ -503,9 +503,12 @@ FailureOr<Program> FunctionLowering::run() {
   if (state.isBehind && failed(lowerChunks(Phase::Behind)))
     return failure();
   // When nothing reads the old values any more.
+  const size_t beforeStores = state.run.instructions().size();
   for (auto [value, name] : newStates)
     if (failed(state.run.storeState(value, name)))
       return failure();
+  for (Instruction &store : llvm::MutableArrayRef(state.run.instructions()).drop_front(beforeStores))
+    store.chunk = chunks - 1;
   for (std::optional<Binding> &output : outputs)
     if (output)
       state.program.outputs.push_back(std::move(*output));

@@ -255,7 +255,8 @@ struct OwnBytes {
 static OwnBytes placeProgram(Program &program, int64_t alignment) {
   if (!program.passes.empty())
     unrollPasses(program, program.passes);
-  doubleBuffer(program);
+  else
+    doubleBuffer(program);
   auto [activations, io] = placeStorages(program, alignment);
   return {activations, io};
 }

@@ -1,6 +1,7 @@
 //===- MessageOrder.cpp - one order for the messages of all stages ----------===//
 #include "colossal/Step/MessageOrder.h"
 
+#include <map>
 #include <tuple>
 
 using namespace colossal;
@@ -92,6 +93,43 @@ void step::orderMessages(llvm::MutableArrayRef<Flight> flights, int64_t stages, 
       for (auto [order, event] : llvm::enumerate(events))
         event.message->order = static_cast<int64_t>(order);
     }
+}
+
+std::vector<llvm::SmallVector<int64_t>> step::placeMessages(llvm::MutableArrayRef<Flight> flights,
+                                                            const Pipeline &pipeline,
+                                                            llvm::ArrayRef<StagePass> passes) {
+  std::vector<llvm::SmallVector<int64_t>> done(pipeline.stages);
+  std::vector<int64_t> count(pipeline.stages, 0);
+  // By part, and whether it is of a turn.
+  std::map<std::pair<int64_t, bool>, llvm::SmallVector<const Flight *>> before, behind;
+  for (Flight &flight : flights) {
+    const bool isLate = isUnpackedInItsPass(flight);
+    (isLate ? before : behind)[{isLate ? flight.to : flight.from, flight.isInLoop}].push_back(&flight);
+    for (auto [send, receive] : llvm::zip_equal(flight.sends, flight.receives)) {
+      send.order = count[pipeline.getStage(flight.from)]++;
+      receive.order = count[pipeline.getStage(flight.to)]++;
+    }
+  }
+  auto meet = [&](llvm::ArrayRef<const Flight *> all, int64_t turn) {
+    for (const Flight *flight : all)
+      for (auto [send, receive] : llvm::zip_equal(flight->sends, flight->receives)) {
+        done[pipeline.getStage(flight->from)].append({-1 - send.order, turn});
+        done[pipeline.getStage(flight->to)].append({-1 - receive.order, turn});
+      }
+  };
+  auto place = [&](int64_t part, int64_t turn) {
+    meet(before[{part, turn >= 0}], turn);
+    done[pipeline.getStage(part)].append({pipeline.getChunk(part), turn});
+    meet(behind[{part, turn >= 0}], turn);
+  };
+  const int64_t closing = pipeline.countTurnChunks() * pipeline.stages;
+  for (int64_t part = 0; part < closing; ++part)
+    place(part, -1);
+  for (const StagePass &pass : passes)
+    place(pipeline.getPart(pass.stage, pass.chunk), pass.turn);
+  for (int64_t part = closing; part < pipeline.countParts(); ++part)
+    place(part, -1);
+  return done;
 }
 
 void step::splitAscending(llvm::SmallVector<Message> &sends, llvm::SmallVector<Message> &receives,

@@ -4,6 +4,7 @@
 
 #include "StageChain.h"
 #include "colossal/Cost/PipelineSchedule.h"
+#include "colossal/Step/MessageOrder.h"
 
 namespace colossal::step {
 
@@ -14,10 +15,6 @@ namespace colossal::step {
 mlir::LogicalResult orderPasses(const Chain &chain, llvm::ArrayRef<mlir::ModuleOp> stages, int64_t turns,
                                 cost::Schedule schedule);
 
-/// A pass of a stage.
-struct StagePass {
-  int64_t stage, chunk, turn;
-};
 /// All passes of a program's functions, one of each stage, that have an order: in one in which all stages
 /// together can do them, each when what it needs has been made, as soon as its turn comes.
 std::vector<StagePass> mergePasses(llvm::ArrayRef<mlir::func::FuncOp> functions);

@@ -407,6 +407,18 @@ static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name, co
   return success();
 }
 
+/// Gives the messages of a training program their places among the passes of its functions, one of each
+/// stage.
+static void orderWithPasses(MutableArrayRef<Flight> flights, const Pipeline &pipeline,
+                            ArrayRef<func::FuncOp> functions) {
+  std::vector<StagePass> passes;
+  if (func::FuncOp(functions.front())->hasAttr(kPassesAttrName))
+    passes = mergePasses(functions);
+  for (auto [function, order] : llvm::zip_equal(functions, placeMessages(flights, pipeline, passes)))
+    func::FuncOp(function)->setAttr(kPassesAttrName,
+                                    DenseI64ArrayAttr::get(func::FuncOp(function).getContext(), order));
+}
+
 /// Plans what goes between the parts of program `name`; returns the messages that a rank must have room for.
 /// `sendsWait`: sends wait for their receivers.
 static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name, bool sendsWait) {
@@ -415,10 +427,6 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
   const std::optional<Pipeline> given = getPipeline(first);
   const Pipeline pipeline = given.value_or(Pipeline{count, countChunks(stages)});
   const int64_t chunks = pipeline.countChunks();
-  if (given && sendsWait)
-    return first.emitError() << "pipeline stages of a training step are not compiled yet for targets where a "
-                                "send waits for its receiver; leave out the axis 'stage' of --mesh",
-           failure();
   std::map<int64_t, SentValue> sent;
   std::deque<PlannedTransfer> transfers;
   if (failed(findTransfers(stages, name, pipeline, sent, transfers)))
@@ -426,11 +434,17 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
   std::vector<Flight> flights;
   for (PlannedTransfer &transfer : transfers) {
     auto &[sends, receives] = transfer.messages;
-    if (sendsWait && transfer.value->part % count == transfer.part % count)
-      splitAscending(sends, receives, getFirstRank(stages[transfer.part % count]));
+    const int64_t to = pipeline.getStage(transfer.part);
+    if (sendsWait && pipeline.getStage(transfer.value->part) == to)
+      splitAscending(sends, receives, getFirstRank(stages[to]));
     flights.push_back({transfer.value->part, transfer.part, transfer.value->isInLoop, sends, receives});
   }
-  if (sendsWait)
+  SmallVector<func::FuncOp> functions;
+  for (ModuleOp stage : stages)
+    functions.push_back(stage.lookupSymbol<func::FuncOp>(name));
+  if (sendsWait && given)
+    orderWithPasses(flights, pipeline, functions);
+  else if (sendsWait)
     orderMessages(flights, count, chunks);
   MLIRContext *context = ModuleOp(stages.front()).getContext();
   std::map<const SentValue *, SmallVector<Message>> sends;
@@ -444,13 +458,10 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
   for (auto &[value, messages] : sends)
     func::FuncOp(value->function)
         .setResultAttr(value->index, kMessagesAttrName, toAttribute(context, messages));
-  if (given) {
-    SmallVector<func::FuncOp> functions;
-    for (ModuleOp stage : stages)
-      functions.push_back(stage.lookupSymbol<func::FuncOp>(name));
-    return countSlots(flights, pipeline, functions);
-  }
-  return sendsWait ? 1 : countSlots(flights, count, chunks, getMesh(stages.front()).getNumTurns());
+  if (sendsWait)
+    return 1;
+  return given ? countSlots(flights, pipeline, functions)
+               : countSlots(flights, count, chunks, getMesh(stages.front()).getNumTurns());
 }
 
 LogicalResult step::planTransfers(ModuleOp module, bool sendsWait) {

@@ -2,6 +2,8 @@
 // every rank does its text in order, a send and its receive happen together, and all come to their ends, each
 // pass with what was sent for it.
 #include "DoubleBuffers.h"
+#include "PassUnrolling.h"
+#include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Step/MessageOrder.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -28,10 +30,21 @@ using Content = std::pair<int64_t, int64_t>;
 class Pipeline {
 public:
   Pipeline(int64_t stages, int64_t chunks, int64_t turns, std::vector<Value> values)
-      : stages(stages), chunks(chunks), turns(turns), values(std::move(values)) {
-    orderValues();
-    for (int64_t stage = 0; stage < stages; ++stage)
-      makeProgram(stage);
+      : shape{stages, chunks}, turns(turns), values(std::move(values)) {
+    step::orderMessages(listFlights(), stages, chunks);
+    makePrograms();
+  }
+
+  /// A training step, whose stages together can do `passes`. `asksLate`: a stage receives when it needs
+  /// something, and not when all the others send in the same order.
+  Pipeline(const dist::Pipeline &shape, int64_t turns, const std::vector<step::StagePass> &passes,
+           std::vector<Value> values, bool asksLate = false)
+      : shape(shape), turns(turns), values(std::move(values)) {
+    orders = step::placeMessages(listFlights(), shape, passes);
+    if (asksLate)
+      for (size_t stage = 0; stage < orders.size(); ++stage)
+        putOffReceives(static_cast<int64_t>(stage));
+    makePrograms();
   }
 
   /// Runs all stages; returns what went wrong, or nothing.
@@ -54,7 +67,7 @@ public:
             if (sent != Content(role.value, step.turn))
               return "value " + std::to_string(role.value) + " is sent with what turn " +
                      std::to_string(sent.second) + " made";
-            const int64_t to = values[role.value].to % stages;
+            const int64_t to = shape.getStage(values[role.value].to);
             if (to == stage) {
               if (!toItself[s].empty())
                 return "two messages of a stage to itself wait";
@@ -64,7 +77,7 @@ public:
                 break;
               const Step &other = steps[to][next[to]];
               const Role &receive = all[to].roleOf(*other.instruction);
-              if (receive.kind != Role::Receive || values[receive.value].from % stages != stage)
+              if (receive.kind != Role::Receive || shape.getStage(values[receive.value].from) != stage)
                 break;
               if (receive.value != role.value || other.turn != step.turn)
                 return describe(receive.value, other.turn) + " receives " + describe(role.value, step.turn);
@@ -73,7 +86,7 @@ public:
             }
             ++next[s];
           } else if (role.kind == Role::Receive) {
-            if (values[role.value].from % stages != stage || toItself[s].empty())
+            if (shape.getStage(values[role.value].from) != stage || toItself[s].empty())
               break; // until its sender comes
             if (toItself[s].front() != Content(role.value, step.turn))
               return describe(role.value, step.turn) + " receives another of its stage";
@@ -127,8 +140,7 @@ private:
     return "value " + std::to_string(value) + " of turn " + std::to_string(turn);
   }
 
-  void orderValues() {
-    std::vector<step::Flight> flights;
+  llvm::MutableArrayRef<step::Flight> listFlights() {
     for (const Value &value : values) {
       dist::Message message;
       message.pieces.push_back({0, {4, 4}, {value.isUnpacked ? 8 : 4, 1}});
@@ -138,17 +150,41 @@ private:
     }
     for (size_t v = 0; v < values.size(); ++v)
       flights.push_back({values[v].from, values[v].to, values[v].isInLoop, sends[v], receives[v]});
-    step::orderMessages(flights, stages, chunks);
+    return flights;
+  }
+
+  /// Moves each receive of a turn to where its pass begins.
+  void putOffReceives(int64_t stage) {
+    const llvm::SmallVector<int64_t> order = orders[stage];
+    auto isReceived = [&](int64_t message, int64_t chunk) {
+      for (size_t v = 0; v < values.size(); ++v)
+        if (receives[v][0].order == message && shape.getStage(values[v].to) == stage)
+          return chunk < 0 || shape.getChunk(values[v].to) == chunk;
+      return false;
+    };
+    orders[stage].clear();
+    for (size_t i = 0; i < order.size(); i += 2) {
+      if (order[i] < 0 && order[i + 1] >= 0 && isReceived(-1 - order[i], -1))
+        continue;
+      for (size_t r = 0; r < order.size() && order[i] >= 0 && order[i + 1] >= 0; r += 2)
+        if (order[r] < 0 && order[r + 1] == order[i + 1] && isReceived(-1 - order[r], order[i]))
+          orders[stage].append({order[r], order[r + 1]});
+      orders[stage].append({order[i], order[i + 1]});
+    }
+  }
+
+  void makePrograms() {
+    for (int64_t stage = 0; stage < shape.stages; ++stage)
+      makeProgram(stage);
   }
 
   void makeProgram(int64_t number) {
     Stage &stage = all.emplace_back();
     Program &program = stage.program;
     program.turns = turns;
-    program.stages = stages;
-    program.chunkWaits.assign(chunks, false);
+    program.stages = shape.stages;
+    program.chunkWaits.assign(shape.countChunks(), false);
     for (const bool isInLoop : {false, true}) {
-      std::vector<Instruction> &list = isInLoop ? program.body : program.instructions;
       auto storage = [&] {
         program.storages.push_back({Life::Activations, 64});
         return static_cast<unsigned>(program.storages.size() - 1);
@@ -157,8 +193,12 @@ private:
                      const dist::Message *message = nullptr) {
         Instruction instruction{std::move(accesses), false, mlir::UnknownLoc::get(&context), {}, {}};
         instruction.chunk = chunk;
-        const auto place = static_cast<int64_t>(list.size());
-        stage.roles[instruction.moment = isInLoop ? place : -1 - place] = role;
+        std::vector<Instruction> &list = isInLoop                              ? program.body
+                                         : shape.isClosing(chunk) && turns > 1 ? program.after
+                                                                               : program.instructions;
+        instruction.moment =
+            isInLoop ? static_cast<int64_t>(list.size()) : -1 - static_cast<int64_t>(stage.roles.size());
+        stage.roles[instruction.moment] = role;
         if (message) {
           instruction.queue = 2;
           instruction.passes = message->passes;
@@ -166,8 +206,8 @@ private:
         }
         list.push_back(std::move(instruction));
       };
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const int64_t part = chunk * stages + number;
+      for (int64_t chunk = 0; chunk < (isInLoop ? shape.countTurnChunks() : shape.countChunks()); ++chunk) {
+        const int64_t part = shape.getPart(number, chunk);
         std::vector<size_t> in, out;
         for (size_t v = 0; v < values.size(); ++v) {
           if (values[v].isInLoop != isInLoop)
@@ -199,7 +239,10 @@ private:
           add(chunk, {Role::Send, static_cast<int64_t>(v)}, {{from, 0, 64, false}}, &sends[v][0]);
       }
     }
-    doubleBuffer(program);
+    if (orders.empty())
+      doubleBuffer(program);
+    else
+      unrollPasses(program, orders[number]);
   }
 
   std::vector<Step> unroll(const Program &program) const {
@@ -211,8 +254,9 @@ private:
         if (!(instruction.exceptFirst && round == 0) &&
             !(instruction.exceptLast && round + 1 == program.getRounds()))
           steps.push_back({&instruction, round * program.turnsOfRound + instruction.turn});
-    for (const Instruction &instruction : program.rest)
-      steps.push_back({&instruction, instruction.turn});
+    for (const auto *list : {&program.rest, &program.after})
+      for (const Instruction &instruction : *list)
+        steps.push_back({&instruction, instruction.turn});
     return steps;
   }
 
@@ -241,9 +285,12 @@ private:
     return {};
   }
 
-  const int64_t stages, chunks, turns;
+  const dist::Pipeline shape;
+  const int64_t turns;
   const std::vector<Value> values;
   std::vector<llvm::SmallVector<dist::Message>> sends, receives; // by value
+  std::vector<step::Flight> flights;
+  std::vector<llvm::SmallVector<int64_t>> orders; ///< of a training step, by stage
   mlir::MLIRContext context;
   std::vector<Stage> all;
 };
@@ -303,5 +350,92 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, MeetingOrder,
                          testing::Combine(testing::Values<int64_t>(2, 3, 4, 5, 8),
                                           testing::Values<int64_t>(1, 2, 3),
                                           testing::Values<int64_t>(2, 3, 4, 5, 8, 9)));
+
+/// A training step by a schedule: parts, and the passes of all stages as they are simulated.
+class Training : public testing::TestWithParam<std::tuple<cost::Schedule, int64_t, int64_t>> {
+protected:
+  void SetUp() override {
+    const auto schedule = std::get<0>(GetParam());
+    shape.stages = std::get<1>(GetParam());
+    shape.isV = schedule == cost::Schedule::ZeroBubbleV;
+    shape.chunks = shape.isV || schedule == cost::Schedule::Interleaved ? 2 : 1;
+    shape.hasBackward = true;
+    shape.splits = cost::splitsBackward(schedule);
+    shape.levels = 3;
+    cost::PipelineProblem problem;
+    problem.schedule = schedule;
+    problem.stages = static_cast<int>(shape.stages);
+    problem.chunks = static_cast<int>(shape.chunks);
+    problem.microbatches = static_cast<int>(turns);
+    for (int64_t part = 0; part < shape.countForwardParts(); ++part) {
+      cost::ChunkWork &work = problem.work.emplace_back();
+      work.forward = 1;
+      work.backward = work.weightGradient = 1;
+      work.activationBytes = 1;
+      work.weightGradientBytes = 0.5;
+    }
+    cost::PipelineResult result = cost::simulate(problem, /*withTimeline=*/true);
+    ASSERT_EQ(result.error, "");
+    std::stable_sort(result.timeline.begin(), result.timeline.end(),
+                     [](const auto &a, const auto &b) { return a.start < b.start; });
+    for (const cost::PipelineEvent &event : result.timeline) {
+      int64_t chunk = event.chunk;
+      if (event.pass != cost::PipelineEvent::Forward)
+        chunk = (event.pass == cost::PipelineEvent::Backward ? 2 : 3) * shape.chunks - 1 - event.chunk;
+      passes.push_back({event.stage, chunk, event.microbatch});
+    }
+  }
+
+  void add(std::vector<Value> &values, const Value &value) const {
+    if (shape.getStage(value.from) != shape.getStage(value.to)) // a stage keeps its own
+      values.push_back(value);
+  }
+  /// Forward and back.
+  std::vector<Value> chain() const {
+    std::vector<Value> values;
+    for (int64_t part = 0; part + 1 < 2 * shape.countForwardParts(); ++part)
+      add(values, {part, part + 1});
+    return values;
+  }
+
+  const int64_t turns = std::get<2>(GetParam());
+  dist::Pipeline shape;
+  std::vector<step::StagePass> passes;
+};
+
+TEST_P(Training, ChainsComeToTheirEnds) {
+  EXPECT_EQ(Pipeline(shape, turns, passes, chain()).run(), "");
+}
+
+// What stages have in common, before the microbatches and behind them; skips; what is unpacked in its pass.
+TEST_P(Training, AnyValuesComeToTheirEnds) {
+  std::mt19937 random(17);
+  auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  const int64_t chained = 2 * shape.countForwardParts(), parts = shape.countParts();
+  for (int trial = 0; trial < 10; ++trial) {
+    std::vector<Value> values = chain();
+    for (int64_t more = below(2 * parts); more > 0; --more) {
+      const bool isInLoop = below(2) != 0;
+      const int64_t from = below((isInLoop ? chained : parts) - 1);
+      add(values, {from, from + 1 + below((isInLoop ? chained : parts) - 1 - from), isInLoop, below(4) == 0});
+    }
+    std::shuffle(values.begin(), values.end(), random);
+    EXPECT_EQ(Pipeline(shape, turns, passes, values).run(), "") << "trial " << trial;
+  }
+}
+
+// Where each stage receives when it needs something, those that send to each other wait.
+TEST_P(Training, WithoutACommonOrderStagesWait) {
+  if (std::get<0>(GetParam()) != cost::Schedule::OneFOneB || turns <= shape.stages)
+    return; // all forward passes come first
+  EXPECT_NE(Pipeline(shape, turns, passes, chain(), /*asksLate=*/true).run(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Training,
+    testing::Combine(testing::Values(cost::Schedule::GPipe, cost::Schedule::OneFOneB,
+                                     cost::Schedule::Interleaved, cost::Schedule::ZeroBubbleH1,
+                                     cost::Schedule::ZeroBubbleH2, cost::Schedule::ZeroBubbleV),
+                     testing::Values<int64_t>(2, 3, 4, 8), testing::Values<int64_t>(2, 4, 6, 8, 9, 16)));
 
 } // namespace

@@ -28,10 +28,21 @@
 // What all turns share, and what programs without turns send, goes by sender, receiver and number, each stage
 // receiving it before its first pass that comes after the sender's.
 //
+// The passes of a training step (dialects/Dist/Pipeline.h) stand one after the other, and so can its
+// messages: all passes of all stages have an order in which they can be done, whatever the schedule, and each
+// message stands in it right behind the pass that makes it. Of this one sequence every stage keeps what is
+// its own. What has to be unpacked into memory that not all ranks receive into stands right before the pass
+// that needs it. With two stages that alternate, `f` and `b` for forward and backward passes of turns and `>`
+// and `<` for what these send:
+//
+//   stage 0    f0 f0> f1    f1>    b0< b0 f2 f2> ...
+//   stage 1       f0>    f0 f1> b0 b0<       f2> f1 b1 ...
+//
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_STEP_MESSAGEORDER_H
 #define COLOSSAL_STEP_MESSAGEORDER_H
 
+#include "dialects/Dist/Pipeline.h"
 #include "dialects/Dist/Stages.h"
 
 namespace colossal::step {
@@ -47,6 +58,20 @@ struct Flight {
 /// Gives every message of a program its `passes` and `order`. Of the messages between ranks of one stage none
 /// may make a rank both sender and receiver of a circle (splitAscending).
 void orderMessages(llvm::MutableArrayRef<Flight> flights, int64_t stages, int64_t chunks);
+
+/// A pass of a stage.
+struct StagePass {
+  int64_t stage, chunk, turn;
+};
+
+/// Numbers the messages of a training program, each among those of its stage (`order`), and returns what each
+/// stage does, one thing after the other, for its dist.passes: a pass as its chunk and its turn, as without
+/// messages; a message as -1 less its order, and the turn; what is done once, before all turns or behind
+/// them, with the turn -1. `passes`: of all stages, in an order in which they can do them; none where the
+/// program has one turn.
+std::vector<llvm::SmallVector<int64_t>> placeMessages(llvm::MutableArrayRef<Flight> flights,
+                                                      const dist::Pipeline &pipeline,
+                                                      llvm::ArrayRef<StagePass> passes);
 
 /// The messages of a transfer within one stage, those to ranks with greater numbers or the same, and those to
 /// smaller ones, apart: ranks that do one after the other come to an end, as the last of them only receives.
