@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Assembles every kernel of models for each generation of GPUs that plans are made for, and reads what the assembler says.
 
-    kernels.py --build build                      all given models, sm_80, sm_90 and sm_100
+    kernels.py --build build                      all given models, and attention with wide heads; sm_80, sm_90 and sm_100
     kernels.py --build build --models gpt2 mlp    a selection
     kernels.py --build build --table kernels.md   and a table: registers, shared memory and blocks of each kernel
 
@@ -19,6 +19,8 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx
+from onnx import helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test" / "EndToEnd"))
@@ -30,6 +32,9 @@ CHIPS = ("sm_80", "sm_90", "sm_100")
 # in pieces of 256, threads, blocks, and bytes of shared memory, of which a block takes 1024 besides its own.
 REGISTERS, PIECE, THREADS, BLOCKS, BLOCK_EXTRA = 65536, 256, 2048, 32, 1024
 SHARED = {"sm_80": 164 << 10, "sm_90": 228 << 10, "sm_100": 228 << 10}
+
+# Heads of queries and values that fill a thread's registers.
+WIDE_HEADS = ((256, 256), (192, 192), (128, 256), (256, 64))
 
 Kernel = collections.namedtuple("Kernel", "name chip registers shared stack spills threads promised blocks")
 
@@ -90,6 +95,19 @@ def compile_model(build, model, folder):
     subprocess.run([str(build / "bin" / "extract-images"), str(plan), str(folder)], check=True, stdout=subprocess.DEVNULL)
 
 
+def compile_attention(build, heads, folder):
+    """The same of attention alone, in f16 and with heads of these widths."""
+    width, value_width = heads
+    f16 = onnx.TensorProto.FLOAT16
+    inputs = [helper.make_tensor_value_info(name, f16, [1, 2, 128, size]) for name, size in (("q", width), ("k", width), ("v", value_width))]
+    graph = helper.make_graph([helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)], "attention", inputs,
+                              [helper.make_tensor_value_info("y", f16, [1, 2, 128, value_width])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), folder / "model.onnx")
+    plan = folder / "model.cplan"
+    subprocess.run([str(build / "bin" / "colossal-compile"), str(folder / "model.onnx"), "--target", "cuda", "-q", "-o", str(plan)], check=True)
+    subprocess.run([str(build / "bin" / "extract-images"), str(plan), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -101,13 +119,17 @@ def main():
         print("no ptxas is found: nothing was assembled")
         return 77
     seen, bad = {}, []
-    for model in arguments.models:
+    cases = [(model, compile_model, model) for model in arguments.models]
+    cases += [(f"heads of {heads[0]} and {heads[1]}", compile_attention, heads) for heads in WIDE_HEADS]
+    for model, compile_case, case in cases:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            compile_model(arguments.build, model, folder)
+            compile_case(arguments.build, case, folder)
             for chip in CHIPS:
                 for kernel in assemble(ptxas, folder / f"{chip}.ptx", chip, folder):
                     seen[kernel.name, chip] = kernel
+                if compile_case is compile_attention and "mma.sync" not in (folder / f"{chip}.ptx").read_text():
+                    bad.append(f"{model}: attention for {chip} does not use tensor cores")
                     bad += [f"{model}: {kernel.name} for {chip} {fault}" for fault in faults_of(kernel)]
     if arguments.table:
         rows = ["| kernel | chip | registers | shared | blocks |", "|---|---|---|---|---|"]

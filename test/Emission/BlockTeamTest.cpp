@@ -309,6 +309,19 @@ TEST_P(BlockTeams, AttendOnTensorCores) {
         4e-3, aligned);
 }
 
+// Wide heads: the matrices of a block fill nearly all registers.
+TEST_P(BlockTeams, AttendWideHeadsOnTensorCores) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  // Few queries and keys: the host computes each element of the result by itself.
+  check(attention("bf16", {1, 1, 1, 2, 3, 256, 256}, "scale = 6.0e-2 : f64"), 3e-2, aligned);
+  EXPECT_GT(count("mma.sync").first, 0);
+  check(attention("f16", {1, 2, 1, 2, 18, 256, 10},
+                  "scale = 6.0e-2 : f64, causal = true, causal_offset = 16 : i64"),
+        4e-3, aligned);
+  check(attention("f16", {1, 1, 1, 20, 18, 8, 256}, "scale = 6.0e-2 : f64"), 4e-3, aligned);
+}
+
 // The logarithm of each row's sum of exponentials, by either kernel; of rows that see nothing it is -inf.
 TEST_P(BlockTeams, AttendWithStatistics) {
   if (GetParam().threads != 128)

@@ -1,7 +1,7 @@
 // Attention on tensor cores (Dao, FlashAttention-2, 2023): each of a block's four warps takes sixteen
-// queries, whose operands, scores and results its lanes hold; keys and values come in tiles that all four
-// read from shared memory, the next one while one is computed with. Scores are multiples of log 2, so that
-// powers of two are taken.
+// queries, whose operands, scores and results its lanes hold (of wide heads some operands lie in shared
+// memory); keys and values come in tiles that all four read from shared memory, the next one while one is
+// computed with. Scores are multiples of log 2, so that powers of two are taken.
 #include "AttentionBlock.h"
 #include "TensorCores.h"
 
@@ -21,16 +21,23 @@ constexpr int64_t warps = 4;
 constexpr int64_t sharedLimit = 36 << 10;
 /// Registers that a thread may fill with matrices where four blocks are to fit a multiprocessor (128 each),
 /// and where two are (255 each).
-constexpr int64_t matrixRegisters = 88, mostMatrixRegisters = 192;
+constexpr int64_t matrixRegisters = 88, mostMatrixRegisters = 184;
+/// Of shared memory, all that a kernel may have.
+constexpr int64_t mostShared = 48 << 10;
 /// Bytes of a read of shared memory by a lane of loadMatrices, and of the widest access to memory.
 constexpr int64_t lineBytes = 16;
 constexpr double log2e = 1.44269504088896340736;
 
 /// How a spec is cut.
 struct Cut {
+  /// In shared memory.
+  int64_t queryElements() const { return held == keyWidth ? 0 : warps * TensorCores::rows * queryPitch; }
+
   int64_t bytes, depth, tile;   ///< of an element; of one product along k; keys of a tile, 0: nothing fits
   int64_t keyWidth, valueWidth; ///< of the products
   int64_t keyPitch, valuePitch; ///< elements from row to row in shared memory
+  int64_t held;                 ///< columns of queries in registers; the others lie in shared memory
+  int64_t queryPitch;           ///< elements from row to row there
   int64_t registers;            ///< of a thread, that hold matrices
 
   explicit Cut(const AttentionSpec &spec)
@@ -44,8 +51,12 @@ struct Cut {
     const int64_t least = depth; // keys are k of the second product
     while (tile > least && (!fits() || tile / 2 >= spec.keys))
       tile /= 2;
-    registers = keyWidth / depth * 4 + valueWidth / 2 + tile / 2;
-    if (!fits() || registers > mostMatrixRegisters)
+    const int64_t others = valueWidth / 2 + tile / 2, steps = (mostMatrixRegisters - others) / 4;
+    held = std::clamp<int64_t>(steps * depth, 0, keyWidth);
+    queryPitch = keyWidth - held + lineBytes / bytes;
+    registers = held / depth * 4 + others;
+    const int64_t shared = (2 * tile * (keyPitch + valuePitch) + queryElements()) * bytes;
+    if (!fits() || registers > mostMatrixRegisters || shared > mostShared)
       tile = 0;
   }
 };
@@ -59,6 +70,8 @@ public:
   kernel::GeneratedKernel run() {
     keys = sharedArray("keys", stored, 2 * cut.tile * cut.keyPitch);
     values = sharedArray("values", stored, 2 * cut.tile * cut.valuePitch);
+    if (cut.queryElements())
+      otherQueries = sharedArray("queries", stored, cut.queryElements());
     auto result = emit([this] { emitTile(); });
     (*result.module)->setAttr(residentName, b.getI64IntegerAttr(cut.registers <= matrixRegisters ? 4 : 2));
     return result;
@@ -86,6 +99,8 @@ private:
   void fetch(const Operand &operand, Value first);
   void fetchTile(Value first);
   void loadQueries();
+  void shareQueries();
+  SmallVector<Value, 4> queriesAt(int64_t k);
   SmallVector<Value> products(Value place);
   SmallVector<Value> accumulate(Value place, ArrayRef<Value> weights, ArrayRef<Value> sums);
   SmallVector<Value> step(Value first, ValueRange state);
@@ -97,9 +112,11 @@ private:
   Type stored; ///< of elements in shared memory
   Value keys, values;
   Value lane, group, place; // of the warp, as TensorCores has them
+  Value warpRow;            // of the block's rows, the warp's first
   Value warpQuery, warpEnd; // the thread's first query, and the end of the keys that the warp looks at
   Value matrixRow, matrixNumber;
   SmallVector<Value> queries;
+  Value otherQueries; // behind the columns that are held
 };
 
 int64_t Generator::accessBytes(const std::array<int64_t, 4> &strides, int64_t width,
@@ -165,12 +182,46 @@ void Generator::fetchTile(Value first) {
         first);
 }
 
-/// The queries of the warp as operands A, by step of k.
+/// The queries' columns that registers do not hold: shared memory has them for all tiles of keys.
+void Generator::shareQueries() {
+  const int64_t columns = cut.keyWidth - cut.held;
+  if (columns == 0)
+    return;
+  loop(thread, memory.constant(rows * columns), threads, {}, [&](Value at, ValueRange) {
+    auto [row, column] = memory.divRem(at, columns);
+    Value query = memory.minConstant(memory.add(firstQuery, row), spec.queries - 1),
+          own = memory.addConstant(column, cut.held);
+    auto read = [&] {
+      Value offset = memory.add(queryBase, memory.linearize({query, own}, {spec.q[2], spec.q[3]}));
+      return SmallVector<Value>{
+          memory.load(memory.address(frame->pointer(Query), stored, offset), stored, 1)};
+    };
+    write(guarded(below(own, memory.constant(spec.width)), zero(), read)[0], otherQueries,
+          memory.linearize({row, column}, {cut.queryPitch, 1}));
+    return SmallVector<Value>();
+  });
+}
+
+/// The warp's operand A at step k: four matrices, of which the rows change first.
+llvm::SmallVector<Value, 4> Generator::queriesAt(int64_t k) {
+  if (k < cut.held)
+    return llvm::to_vector<4>(ArrayRef<Value>(queries).slice(k / cut.depth * 4, 4));
+  auto [part, lower] = memory.divRem(matrixNumber, 2);
+  Value row = memory.add(warpRow, memory.add(memory.mulConstant(lower, 8), matrixRow));
+  Value column = memory.addConstant(memory.mulConstant(part, lineBytes / cut.bytes), k - cut.held);
+  SmallVector<Value, 4> words =
+      cores.loadMatrices(at(otherQueries, memory.linearize({row, column}, {cut.queryPitch, 1})), 4, false);
+  for (Value &word : words)
+    word = cores.toOperand(word);
+  return words;
+}
+
+/// The held queries of the warp as operands A, by step of k.
 void Generator::loadQueries() {
   queries.clear();
   const int64_t perWord = cores.perWord(), bytes = accessBytes(spec.q, spec.width, spec.alignment[0]);
   Type i32 = b.getI32Type();
-  for (int64_t k = 0; k < cut.keyWidth; k += cut.depth)
+  for (int64_t k = 0; k < cut.held; k += cut.depth)
     for (int64_t r = 0; r < 4; ++r) {
       const int64_t first = k + 4 * perWord * (r / 2);
       Value row = memory.mulConstant(memory.minConstant(queryOf(r % 2), spec.queries - 1), spec.q[2]);
@@ -205,7 +256,8 @@ void Generator::emitTile() {
   lane = inWarp;
   std::tie(group, place) = memory.divRem(lane, 4);
   std::tie(matrixNumber, matrixRow) = memory.divRem(lane, 8);
-  Value first = memory.add(firstQuery, memory.mulConstant(warp, TensorCores::rows));
+  warpRow = memory.mulConstant(warp, TensorCores::rows);
+  Value first = memory.add(firstQuery, warpRow);
   warpQuery = memory.add(first, group);
   warpEnd = endOf(memory.addConstant(first, TensorCores::rows - 1));
   // A warp without queries looks at nothing.
@@ -213,6 +265,7 @@ void Generator::emitTile() {
   clearPadding({keys, {}, Key, spec.width, cut.keyWidth, cut.keyPitch, 0, nullptr});
   clearPadding({values, {}, ValueBuffer, spec.valueWidth, cut.valueWidth, cut.valuePitch, 0, nullptr});
   loadQueries();
+  shareQueries();
   fetchTile(memory.constant(0));
   cores.closeGroup();
   SmallVector<Value> state{lowest(), lowest(), number(0), number(0)};
@@ -237,7 +290,8 @@ llvm::SmallVector<Value> Generator::products(Value tile) {
   SmallVector<Value> sums(cut.tile / 2, number(0));
   const int64_t line = lineBytes / cut.bytes, pairs = cut.tile / TensorCores::columns;
   Value base = memory.mulConstant(tile, cut.keyPitch);
-  for (int64_t k = 0; k < cut.keyWidth; k += cut.depth)
+  for (int64_t k = 0; k < cut.keyWidth; k += cut.depth) {
+    const SmallVector<Value, 4> own = queriesAt(k);
     for (int64_t j = 0; j < pairs; j += 2) {
       // Two matrices along k of each of two times eight keys.
       const unsigned count = j + 1 < pairs ? 4 : 2;
@@ -253,11 +307,10 @@ llvm::SmallVector<Value> Generator::products(Value tile) {
         word = cores.toOperand(word);
       for (int64_t i = 0; i < count / 2; ++i) {
         auto old = MutableArrayRef<Value>(sums).slice((j + i) * 4, 4);
-        llvm::copy(cores.multiply(ArrayRef<Value>(queries).slice(k / cut.depth * 4, 4),
-                                  ArrayRef<Value>(words).slice(i * 2, 2), old),
-                   old.begin());
+        llvm::copy(cores.multiply(own, ArrayRef<Value>(words).slice(i * 2, 2), old), old.begin());
       }
     }
+  }
   return sums;
 }
 
