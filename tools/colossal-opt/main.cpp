@@ -102,6 +102,16 @@ static cl::opt<bool> syncBatchNorm("sync-batch-norm",
                                    cl::desc("of --training: statistics of batches over all ranks"),
                                    cl::cat(category));
 static cl::list<std::string>
+    train("train", cl::desc("of --training: REGEX of parameters to train, whatever they look like"),
+          cl::cat(category));
+static cl::list<std::string>
+    noDecay("no-decay", cl::desc("of --training: REGEX of parameters that do not decay"), cl::cat(category));
+static cl::list<std::string> tie("tie", cl::desc("of --training: REGEX of equal parameters that are one"),
+                                 cl::cat(category));
+static cl::list<std::string>
+    untie("untie", cl::desc("of --training: REGEX of names: what shares one of these has its own"),
+          cl::cat(category));
+static cl::list<std::string>
     freeze("freeze", cl::desc("of --training: REGEX of parameters to leave as they are"), cl::cat(category));
 static cl::opt<bool>
     explain("explain",
@@ -265,7 +275,7 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
                         cost::scheduleNames());
       options.pipelineSchedule = schedule;
     }
-    options.training->parameters.freeze = freeze;
+    options.training->parameters = {train, freeze, noDecay, tie, untie};
     if (!batchNorm.empty() && batchNorm != "train" && batchNorm != "frozen")
       return complain("--batch-norm: '" + batchNorm + "' is not train or frozen");
     if (!batchNorm.empty())
