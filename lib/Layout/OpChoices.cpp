@@ -4,6 +4,8 @@
 #include "DeferredSums.h"
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/LayoutMarks.h"
+#include "dialects/Dist/State.h"
 
 #include <algorithm>
 #include <cmath>
@@ -172,10 +174,39 @@ OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) co
   return choices;
 }
 
+/// Appends what the op is marked with (dialects/Dist/LayoutMarks.h) to `key`.
+static void addMarks(Operation *op, std::vector<int> &key) {
+  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName}) {
+    auto mark = op->getAttrOfType<DenseI64ArrayAttr>(name);
+    key.push_back(mark ? static_cast<int>(mark.size()) : 0);
+    if (mark)
+      llvm::append_range(key, mark.asArrayRef());
+  }
+}
+
+/// Leaves those of `assignments` that are as the op is marked, where there are any.
+static void narrowToMarks(Operation *op, std::vector<Assignment> &assignments) {
+  auto batch = op->getAttrOfType<DenseI64ArrayAttr>(kBatchOverAttrName),
+       unused = op->getAttrOfType<DenseI64ArrayAttr>(kReplicatedOverAttrName);
+  if (!batch && !unused)
+    return;
+  auto isAsMarked = [&](const Assignment &assignment) {
+    if (batch)
+      return llvm::is_contained(assignment[batch[0]], static_cast<unsigned>(batch[1]));
+    return llvm::none_of(assignment, [&](const auto &axes) {
+      return llvm::any_of(axes, [&](unsigned axis) { return llvm::is_contained(unused.asArrayRef(), axis); });
+    });
+  };
+  if (llvm::any_of(assignments, isAsMarked))
+    llvm::erase_if(assignments, [&](const Assignment &assignment) { return !isAsMarked(assignment); });
+}
+
 OpChoicesBuilder::RuleKey OpChoicesBuilder::getRuleKey(Operation *op) const {
   auto batch = batchOf.find(op);
+  std::vector<int> asked = recipe ? recipe->getKey(op) : std::vector<int>();
+  addMarks(op, asked);
   return {&getRule(op), batch == batchOf.end() ? -1 : static_cast<int>(batch->second), deferring.contains(op),
-          recipe ? recipe->getKey(op) : std::vector<int>()};
+          std::move(asked)};
 }
 
 FactorRule OpChoicesBuilder::getTurnRule(const RuleKey &key) const {
@@ -209,6 +240,9 @@ LogicalResult OpChoicesBuilder::enumerate() {
       // A recipe may ask for those that are not the plainest.
       limits.most = recipe ? Recipe::kMostCandidates : kMostEnumerated;
       Candidates &candidates = at->second = enumerateAssignments(rule, mesh, limits);
+      // Sums that meet are brought together once, behind the op in which they do.
+      if (!limits.carriesSums || op.hasAttr(kBatchOverAttrName))
+        narrowToMarks(&op, candidates.assignments);
       if (recipe)
         candidates.isAsAsked = recipe->narrow(&op, rule, candidates.assignments);
     }
@@ -247,9 +281,12 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
-  std::shared_ptr<const OpChoices> &free = choicesOfRule[getRuleKey(op)];
+  const RuleKey key = getRuleKey(op);
+  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName})
+    op->removeAttr(name);
+  std::shared_ptr<const OpChoices> &free = choicesOfRule[key];
   if (!free) {
-    Candidates candidates = std::move(candidatesOfRule[getRuleKey(op)]);
+    Candidates candidates = std::move(candidatesOfRule[key]);
     if (recipe && !candidates.isAsAsked && recipe->isContraction(op))
       emitWarning(op->getLoc()) << "'" << name << "' cannot be laid out as '" << recipe->getName()
                                 << "' asks: some axis does not fit its sizes, and the search decides";

@@ -2,6 +2,7 @@
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
+#include "colossal/Step/MarkBatch.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/Transfers.h"
 #include "dialects/Dist/Stages.h"
@@ -57,6 +58,7 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
     StepReport report;
     if (failed(cutStages(getOperation(), *given, report)))
       return signalPassFailure();
+    markBatch(getOperation());
     if (into)
       *into = std::move(report);
     if (dist::getStages(getOperation()).front() == getOperation()) // nothing was cut

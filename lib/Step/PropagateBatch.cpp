@@ -7,10 +7,13 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/PropagateBatch.h"
 
+#include "colossal/Step/MarkBatch.h"
+
 #include "colossal/Partition/Partition.h"
 #include "colossal/Partition/Refinement.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
@@ -27,10 +30,12 @@ MeshAttr step::addMicrobatches(MeshAttr mesh, int64_t count) {
   return MeshAttr::get(context, axes);
 }
 
-/// Whether `module`, or that which it is a stage of, trains.
-static bool trains(ModuleOp module) {
+/// What `module`, or that which it is a stage of, says of training; null where it does not train.
+static DictionaryAttr getTraining(ModuleOp module) {
+  if (auto own = module->getAttrOfType<DictionaryAttr>(kTrainingAttrName))
+    return own;
   auto outer = module->getParentOfType<ModuleOp>();
-  return module->hasAttr(kTrainingAttrName) || (outer && outer->hasAttr(kTrainingAttrName));
+  return outer ? outer->getAttrOfType<DictionaryAttr>(kTrainingAttrName) : DictionaryAttr();
 }
 
 namespace {
@@ -49,9 +54,17 @@ class Propagation {
 public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
-        places(std::move(batch.places)), sums(trains(function->getParentOfType<ModuleOp>())) {}
+        places(std::move(batch.places)), sums(getTraining(function->getParentOfType<ModuleOp>()) != nullptr) {
+  }
+  /// Of ranks along `axis`, which have parts of what turns do.
+  Propagation(func::FuncOp function, Batch batch, MeshAttr mesh, unsigned axis, bool keepsSums)
+      : function(function), mesh(mesh), axis(axis), turns(mesh.getNumTurns() * mesh.getAxisSize(axis)),
+        refinement(function), places(std::move(batch.places)), sums(true), keepsSums(keepsSums) {}
   /// `isPart`: of a program that is cut into stages, so that it need not have any part of the batch.
   LogicalResult run(bool isPart);
+  /// Says of each op that the batch reaches which factor counts its rows. What does not go on with it is left
+  /// as it is: ranks, unlike turns, may do all of it.
+  void mark();
 
 private:
   /// Carries the batch through `op`. What is wrong with that, or "".
@@ -67,7 +80,8 @@ private:
 
   func::FuncOp function;
   MeshAttr mesh;
-  const int64_t turns;
+  std::optional<unsigned> axis; ///< of ranks; none: the loop axis
+  const int64_t turns;          ///< or ranks
   RefinementAnalysis refinement;
   llvm::DenseMap<Value, BatchDim> places;
   llvm::DenseSet<Value> unknown; ///< of ops that are refused, or depend on such ones
@@ -75,6 +89,7 @@ private:
   /// and what depends on them.
   bool sums = false;
   llvm::DenseSet<Value> totals;
+  bool keepsSums = false; ///< what depends on such sums is done whole on each rank
 };
 } // namespace
 
@@ -175,8 +190,11 @@ std::string Propagation::visit(Operation *op) {
       llvm::any_of(op->getOperands(), [&](Value value) { return totals.contains(value); });
   if (needsTotal && batch)
     return "works on the rows of the batch with a sum over all of them";
-  if (needsTotal)
+  if (needsTotal) {
     totals.insert(op->result_begin(), op->result_end());
+    if (axis && keepsSums && !op->hasAttr(kReplicatedOverAttrName))
+      op->setAttr(kReplicatedOverAttrName, DenseI64ArrayAttr::get(op->getContext(), {*axis}));
+  }
   if (!batch)
     return "";
   if (rule.factors[*batch].kind == FactorKind::Reduction && getObstacle(rule.factors[*batch]).empty()) {
@@ -206,6 +224,10 @@ std::string Propagation::visit(Operation *op) {
 }
 
 void Propagation::assign(Operation *op, const FactorRule &rule, unsigned batch) const {
+  if (axis) {
+    op->setAttr(kBatchOverAttrName, DenseI64ArrayAttr::get(op->getContext(), {batch, *axis}));
+    return;
+  }
   Assignment assignment(rule.factors.size());
   assignment[batch].push_back(static_cast<unsigned>(mesh.getLoopAxis()));
   setAssignment(op, assignment);
@@ -223,6 +245,14 @@ ShardingAttr Propagation::makeSharding(Value value, BatchDim place) const {
       dims.push_back(makeDimSharding(context, {{size, {}}}));
   }
   return ShardingAttr::get(context, dims, {}, ReductionKind::Sum);
+}
+
+void Propagation::mark() {
+  for (Operation &op : function.front().without_terminator())
+    if (!isa<ShardingRuleOpInterface>(op) ||
+        llvm::any_of(op.getOperands(), [&](Value operand) { return unknown.contains(operand); }) ||
+        !visit(&op).empty())
+      unknown.insert(op.result_begin(), op.result_end());
 }
 
 LogicalResult Propagation::run(bool isPart) {
@@ -267,6 +297,29 @@ static Batch readBatch(func::FuncOp function) {
     if (std::optional<LoopPlace> place = getLoopPlace(function.getArgAttrDict(argument.getArgNumber())))
       batch.places[argument] = {static_cast<int64_t>(place->dim), place->outer, place->size};
   return batch;
+}
+
+void step::markBatch(ModuleOp module) {
+  for (ModuleOp stage : getStages(module)) {
+    DictionaryAttr training = getTraining(stage);
+    auto name = training ? training.getAs<StringAttr>(kBatchAxisAttrName) : StringAttr();
+    auto mesh = stage->getAttrOfType<MeshAttr>(kMeshAttrName);
+    const int64_t axis = name && mesh ? mesh.findAxis(name.getValue()) : -1;
+    if (axis < 0 || mesh.getAxisSize(static_cast<unsigned>(axis)) == 1)
+      continue;
+    for (auto function : stage.getOps<func::FuncOp>()) {
+      if (function.isExternal() || !function.getBody().hasOneBlock())
+        continue;
+      Batch batch = readBatch(function);
+      for (BlockArgument argument : function.getArguments())
+        if (auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchAttrName))
+          batch.places[argument] = {dim.getInt(), 1,
+                                    cast<RankedTensorType>(argument.getType()).getDimSize(dim.getInt())};
+      Propagation(function, std::move(batch), mesh, static_cast<unsigned>(axis),
+                  training.contains(kWholeSumsAttrName))
+          .mark();
+    }
+  }
 }
 
 LogicalResult step::propagateBatchInStage(ModuleOp stage) {

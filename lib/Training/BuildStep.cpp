@@ -22,6 +22,7 @@
 #include "colossal/Import/ParameterRoles.h"
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Step/PropagateBatch.h"
+#include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Pipeline.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
@@ -117,6 +118,8 @@ private:
   void numberForward(Operation *last);
   /// The same: marks what stands behind `op` and belongs to no pass.
   void markUpdate(Operation *op);
+  /// Does ZeRO stage 0 ask for the whole update on each rank along the axes of the data?
+  bool updatesWhole() const { return options.zero == 0 && !dataAxes.empty() && !options.hasRecipe; }
   void finishStep();
   void describe();
 
@@ -581,6 +584,7 @@ LogicalResult StepBuilder::buildUpdates() {
   if (options.hasRecipe && !hasStages)
     separatePasses(lastForward);
   b.setInsertionPoint(terminator);
+  Operation *lastGradient = terminator->getPrevNode();
 
   // The norm of all gradients, and what each is multiplied by.
   OpComposer ofNorm(b, nameLoc("gradient norm"));
@@ -638,6 +642,9 @@ LogicalResult StepBuilder::buildUpdates() {
       results.push_back({keep(ofUpdate, value, before), stateNamed(each.info.name + "#" + slot.name.str())});
   }
   markUpdate(lastForward);
+  if (updatesWhole())
+    for (Operation *op = lastGradient->getNextNode(); op != terminator; op = op->getNextNode())
+      op->setAttr(dist::kReplicatedOverAttrName, builder.getDenseI64ArrayAttr(dataAxes));
   return success();
 }
 
@@ -674,6 +681,12 @@ void StepBuilder::describe() {
   training.append("samples", builder.getArrayAttr(samples));
   if (scalesLoss)
     training.append("skips_overflow", builder.getBoolAttr(true));
+  // Who names a stage of ZeRO asks for data parallelism as its papers have it.
+  auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+  if (options.zero >= 0 && !options.hasRecipe && mesh && mesh.findAxis("data") >= 0)
+    training.append(dist::kBatchAxisAttrName, builder.getStringAttr("data"));
+  if (updatesWhole())
+    training.append(dist::kWholeSumsAttrName, builder.getUnitAttr());
   module->setAttr(dist::kTrainingAttrName, training.getDictionary(builder.getContext()));
 }
 

@@ -2,7 +2,7 @@
 check_bytes.py FOLDER MODELS.
 
 Of P trained elements of f32, and B samples of h activations of f32 that go from one layer to the next:
-- over D data ranks at ZeRO 1, 2 and 3 a rank sends 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
+- over D data ranks at ZeRO 0 a rank sends 8 P (D - 1) / D bytes in all-reduces, at 1, 2 and 3 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
 - each of two stages sends 4 B h / D bytes to the other, forward activations and backward their gradients, whatever the microbatches;
 - what a plan says of its tensor axes is what the program sends over them.
 Beside that go single numbers: a sum of the loss, of what counts, and of gradients' squares. A dimension that ranks do not divide is padded.
@@ -49,12 +49,15 @@ def padded(ranks, split):
 
 def by_hand():
     for ranks in (2, 4):
-        for stage in (1, 2, 3):
+        for stage in (0, 1, 2, 3):
             for turns in (1, 4):
                 got = sums(compile_step("--mesh", f"data={ranks}", "--zero", stage, "--microbatches", turns)["programs"][0]["traffic"], "bytes")
                 least, most = (4 * elements * (ranks - 1) // ranks for elements in (sum(map(size_of, SHAPES)), padded(ranks, lambda shape: 0)))
+                if stage == 0:
+                    least, most = 2 * least, 2 * most
                 print(f"ZeRO {stage} on {ranks} ranks in {turns} microbatches: {got}, by the formula {least} to {most} with padding")
-                assert set(got) == {"reduce_scatter", "all_gather"} and all(least <= size <= most for size in got.values()), got
+                kinds = {"reduce_scatter", "all_gather"} if stage > 0 else {"all_reduce"}
+                assert set(got) == kinds and all(least <= size <= most + MOST_SCALARS for size in got.values()), got
     for mesh, ranks in (("stage=2", 1), ("stage=2,data=2", 2)):
         for turns in (1, 4):
             program = compile_step("--mesh", mesh, "--microbatches", turns)["programs"][0]

@@ -1,0 +1,28 @@
+//===- LayoutMarks.h - what earlier phases ask of layouts -------------------===//
+//
+// Attributes of ops that narrow what the layout search may choose for them, as far as any of an op's layouts
+// is so. Pins go before them; the search takes them from the ops.
+//
+//   dist.batch_over            array<i64: F, A>: axis A of the mesh stands on factor F, which counts rows of
+//                              the batch
+//   colossal.replicated_over   array<i64: A, ...>: these axes stand on no factor (State.h has the same of
+//                              states), but for ops that hand on sums which are to meet; not with the first
+//
+// A step asks for them by `batch_axis` of its module's dist::kTrainingAttrName, the name of the axis along
+// which the batch is to lie in both of its passes, and by `whole_sums`, with which each rank along it has all
+// of what is summed up over the batch.
+//
+//===----------------------------------------------------------------------===//
+#ifndef COLOSSAL_DIALECTS_DIST_LAYOUTMARKS_H
+#define COLOSSAL_DIALECTS_DIST_LAYOUTMARKS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace colossal::dist {
+
+inline constexpr llvm::StringLiteral kBatchOverAttrName = "dist.batch_over",
+                                     kBatchAxisAttrName = "batch_axis", kWholeSumsAttrName = "whole_sums";
+
+} // namespace colossal::dist
+
+#endif // COLOSSAL_DIALECTS_DIST_LAYOUTMARKS_H
