@@ -91,6 +91,17 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
   return thinned;
 }
 
+/// Elements of the first stage's parameters that later ones have, too. The last of these updates them: the
+/// first sends it their gradients, and receives the parameters.
+static double findUpdatedLater(const std::vector<StageCosts::Stage> &stages) {
+  double elements = 0;
+  for (auto [number, held] : stages.front().shared)
+    if (std::any_of(stages.begin() + 1, stages.end(),
+                    [number = number](const auto &later) { return later.shared.count(number) > 0; }))
+      elements += held;
+  return elements;
+}
+
 void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &cell,
                  const cost::PipelineProblem &problem, const cost::PipelineResult &schedule,
                  const std::vector<StageCosts::Stage> &stages, PlanPrice &price) {
@@ -115,7 +126,6 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
     price.communication.push_back(sends(plan, price, problem, chunks));
   std::size_t unit = 0;
   std::vector<double> collective(plan.pipeline, 0);
-  double again = 0; // elements that the first stage gathers for its backward passes
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
       const UnitCost &cost = cell.kinds[costs.graph.units[unit]];
@@ -123,32 +133,34 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       collective[stage] += cost.collective * problem.microbatches;
       if (stage != 0)
         continue;
-      again += cost::StepCost::gatheredAgain(costs.shape(plan), cost, unit + 1 == costs.graph.units.size());
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
+      if (cost.stepReductionBytes > 0) // of partial sums to whole gradients
+        price.bytesByCollective["all-reduce (tensor)"] += cost.stepReductionBytes;
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
-  if (plan.data * plan.context > 1) {
-    double bytes = costs.types.reduced * stages[0].parameters;
-    int ranks = plan.data * plan.context;
-    if (plan.zero == 2) {
-      price.bytesByCollective["reduce-scatter (data)"] =
-          problem.microbatches * cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks);
-      price.bytesByCollective["all-gather (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllGather, bytes, ranks);
-    } else if (plan.zero < 2)
+  // A program adds up the gradients of all microbatches on a rank before it moves them, and brings parameters
+  // together once for all of them.
+  const double updatedLater = findUpdatedLater(stages);
+  const int ranks = plan.data * plan.context;
+  if (ranks > 1) {
+    const double gradients = costs.types.reduced * stages[0].parameters,
+                 parameters =
+                     costs.types.gathered * (stages[0].parameters - (plan.zero < 3 ? updatedLater : 0));
+    if (plan.zero == 0) {
       price.bytesByCollective["all-reduce (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce, bytes, plan.data);
-    else
-      price.bytesByCollective["all-gather, reduce-scatter (data)"] =
-          problem.microbatches *
-          (cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, bytes, ranks) +
-           cost::CostModel::bytesMoved(cost::Collective::AllGather,
-                                       costs.types.gathered * (stages[0].parameters + again), ranks));
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients, plan.data);
+    } else {
+      price.bytesByCollective["reduce-scatter (data)"] =
+          cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, gradients, ranks);
+      price.bytesByCollective["all-gather (data)"] =
+          cost::CostModel::bytesMoved(cost::Collective::AllGather, parameters, ranks);
+    }
   }
   if (plan.pipeline > 1)
     price.bytesByCollective["send (pipeline)"] =
-        cell.kinds[costs.graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks;
+        cell.kinds[costs.graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks +
+        costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : 1);
 }
 
 } // namespace colossal::planner
