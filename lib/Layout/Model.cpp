@@ -226,8 +226,9 @@ void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layo
   if (!recipe || llvm::none_of(values, [&](Value value) { return recipe->isWeight(value); }))
     return;
   uint32_t wanted = 0, all = 0;
-  for (unsigned axis : recipe->getStoredAxes())
-    wanted |= 1u << axis;
+  for (Value value : values)
+    for (unsigned axis : recipe->getStoredAxes(value))
+      wanted |= 1u << axis;
   for (unsigned axis : recipe->getAxes())
     all |= 1u << axis;
   auto getStrays = [&](ShardingAttr layout) { return llvm::popcount((getUsedAxes(layout) & all) ^ wanted); };
@@ -408,8 +409,9 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
     if (auto name = function.getResultAttrOfType<StringAttr>(i, kStateAttrName)) {
       const int node = stateNodes.lookup(name);
       if (source.node != node)
-        transfers.push_back(makeTransfer(
-            value, source, node, makeCandidateLayouts(mesh.getContext(), nodes[node].layouts), false));
+        transfers.push_back(makeTransfer(value, source, node,
+                                         makeCandidateLayouts(mesh.getContext(), nodes[node].layouts),
+                                         MovedValue::Stream));
       continue;
     }
     NodeInfo info;
@@ -438,7 +440,7 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
     int node =
         addTensorNode(std::move(info), type, program.begin, program.lastStep() + 1, countParts(attributes));
-    transfers.push_back(makeTransfer(value, source, node, want, false));
+    transfers.push_back(makeTransfer(value, source, node, want, MovedValue::Stream));
   }
   return success();
 }
@@ -511,7 +513,7 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
   rowOf->count = static_cast<int32_t>(asked->places.size());
   int node = addNode(std::move(info), std::move(candidates));
   problem.addEdge(transfer.from, node,
-                  moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.isParameter, isCounted),
+                  moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.moved, isCounted),
                   transfer.rowOf);
   Transfer given = transfer;
   given.from = node;
@@ -536,7 +538,7 @@ void Model::addUse(const Transfer &transfer) {
   }
   std::shared_ptr<const search::CostTable> table =
       moves.getTable(*transfer.rows, transfer.want.distinct,
-                     getElementBytes(getTensor(transfer.value).getElementType()), transfer.isParameter);
+                     getElementBytes(getTensor(transfer.value).getElementType()), transfer.moved);
   if (llvm::any_of(*table, [](search::Cost cost) { return cost != 0; }))
     problem.addEdge(transfer.from, transfer.to, table, transfer.rowOf, transfer.want.classes);
 }
@@ -622,7 +624,7 @@ void Model::shareUses() {
 }
 
 Transfer Model::makeTransfer(Value value, const Source &source, int to, const CandidateLayouts &want,
-                             bool isParameter) {
+                             MovedValue moved) {
   Transfer transfer;
   transfer.value = value;
   transfer.from = transfer.maker = source.node;
@@ -631,7 +633,7 @@ Transfer Model::makeTransfer(Value value, const Source &source, int to, const Ca
   transfer.want = want;
   transfer.rows = moves.getRows(source.layouts.distinct, {});
   transfer.rowOf = source.layouts.classes;
-  transfer.isParameter = isParameter;
+  transfer.moved = moved;
   const NodeInfo &maker = nodes[source.node];
   transfer.madeInLoop =
       maker.program >= 0 && programs[maker.program].kind().operations[maker.operation].repeated;
@@ -643,11 +645,41 @@ void Model::addTransfers(const Program &program) {
   for (auto [i, op] : llvm::enumerate(kind.operations)) {
     const NodeInfo &node = nodes[program.nodes[i]];
     SmallVector<unsigned, 4> operands = getTensorOperands(node.ops.front());
-    for (auto [use, number] : llvm::zip_equal(op.operands, operands))
-      transfers.push_back(makeTransfer(node.ops.front()->getOperand(number), program.sources[use.tensor],
-                                       program.nodes[i], node.choices->wants[number],
-                                       kind.tensors[use.tensor].kind == factors::Tensor::Parameter));
+    for (auto [use, number] : llvm::zip_equal(op.operands, operands)) {
+      Value value = node.ops.front()->getOperand(number);
+      MovedValue moved = MovedValue::Stream;
+      if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter)
+        moved = MovedValue::Parameter;
+      else if (recipe && recipe->isAside(value))
+        moved = MovedValue::Aside;
+      transfers.push_back(makeTransfer(value, program.sources[use.tensor], program.nodes[i],
+                                       node.choices->wants[number], moved));
+    }
   }
+}
+
+void Model::reportRecipe() {
+  unsigned count = 0, placed = 0;
+  const NodeInfo *first = nullptr;
+  for (const NodeInfo &node : nodes)
+    if (node.kind == NodeInfo::Kind::Op && recipe->hasWeights(node.ops.front())) {
+      const bool isPlaced = node.choices->isAsAsked && recipe->isPlaced(node.ops.front());
+      ++count;
+      placed += isPlaced;
+      if (!isPlaced && !first)
+        first = &node;
+    }
+  // A stage may have none, and one of a training step does not know its own.
+  if (count == 0 && !getStage(module))
+    emitWarning(module.getLoc())
+        << "layout '" << recipe->getName()
+        << "' says nothing of this model, which has no contraction or convolution of "
+           "activations with weights: the search decides";
+  else if (first)
+    emitWarning(first->ops.front()->getLoc())
+        << "layout '" << recipe->getName() << "' says how " << placed << " of " << count
+        << " contractions and convolutions with weights lie; the first that is left to the search is '"
+        << first->name << "'";
 }
 
 LogicalResult Model::build(std::vector<Pin> &pins) {
@@ -670,6 +702,8 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
       if (failed(addOp(p, i, names[programs[p].getOp(i)], pins)))
         return failure();
   }
+  if (recipe)
+    reportRecipe();
   if (failed(addParameters(pins)) || failed(addStates(pins)))
     return failure();
   for (Program &program : programs)

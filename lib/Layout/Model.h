@@ -51,7 +51,7 @@ struct Transfer {
   /// Of what is given: the rows, and that of each candidate of `from`.
   std::shared_ptr<const GivenRows> rows;
   std::shared_ptr<const search::Classes> rowOf;
-  bool isParameter = false;
+  MovedValue moved = MovedValue::Stream;
   bool madeInLoop = false; ///< each turn makes a part
   int shownAt = 0;         ///< the node whose operand needs it
   int maker = 0;           ///< the node that makes the value
@@ -126,6 +126,8 @@ private:
   llvm::StringMap<int> stateNodes; ///< by name
 
   void addPrograms();
+  /// Warns where the recipe says nothing of some ops with weights, by the first one's name.
+  void reportRecipe();
   /// Leaves those of `layouts` in which the loop axis stands at `place`, or puts it there; none: those
   /// without it. `isWhole`: those that are no boxes of the tensor go, too.
   void keepLoop(std::vector<dist::ShardingAttr> &layouts, std::optional<dist::LoopPlace> place,
@@ -142,7 +144,7 @@ private:
   mlir::LogicalResult addResults(Program &program, std::vector<Pin> &pins);
   void addTransfers(const Program &program);
   Transfer makeTransfer(mlir::Value value, const Source &source, int to, const CandidateLayouts &want,
-                        bool isParameter);
+                        MovedValue moved);
   /// A value that several uses read is brought to one layout first, by a node of its own, and from there to
   /// each of them that does not take it as it is made: so they pay once for what they share, and the bound is
   /// that of what is priced.

@@ -13,7 +13,7 @@ SmallVector<ShardingAttr> layout::getLayouts(ArrayAttr distinct) {
 }
 
 search::CostTable MoveTables::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRef<ShardingAttr> tos,
-                                           unsigned elementBytes, bool isParameter) {
+                                           unsigned elementBytes, MovedValue moved) {
   constexpr double kDiscouraged = 100; // taken only where nothing else fits
   std::vector<double> seconds = resharder.getCosts(froms, tos, elementBytes);
   search::CostTable moves;
@@ -21,8 +21,8 @@ search::CostTable MoveTables::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRe
   for (size_t i = 0; i < seconds.size(); ++i) {
     ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
     double cost = seconds[i];
-    if (recipe && !isParameter && from != to && !std::isinf(cost) &&
-        !recipe->allows(*resharder.find(from, to, elementBytes)))
+    if (recipe && moved != MovedValue::Parameter && from != to && !std::isinf(cost) &&
+        (moved == MovedValue::Aside || !recipe->allows(*resharder.find(from, to, elementBytes))))
       cost *= kDiscouraged;
     moves.push_back(std::isinf(cost) ? search::kForbidden : search::costFromSeconds(cost));
   }
@@ -47,15 +47,15 @@ std::shared_ptr<const GivenRows> MoveTables::getRows(ArrayAttr layouts, ArrayAtt
 }
 
 std::shared_ptr<const search::CostTable> MoveTables::getTable(const GivenRows &rows, ArrayAttr want,
-                                                              unsigned elementBytes, bool isParameter) {
-  auto &table = tables[{&rows, want.getAsOpaquePointer(), elementBytes, isParameter}];
+                                                              unsigned elementBytes, MovedValue moved) {
+  auto &table = tables[{&rows, want.getAsOpaquePointer(), elementBytes, moved}];
   if (table)
     return table;
   if (rows.made.empty())
     return table = std::make_shared<search::CostTable>(
-               getMoveCosts(getLayouts(rows.layouts), getLayouts(want), elementBytes, isParameter));
+               getMoveCosts(getLayouts(rows.layouts), getLayouts(want), elementBytes, moved));
   std::shared_ptr<const search::CostTable> moves =
-      getTable(*getRows(rows.layouts, {}), want, elementBytes, isParameter);
+      getTable(*getRows(rows.layouts, {}), want, elementBytes, moved);
   auto all = std::make_shared<search::CostTable>();
   for (auto [layout, made] : rows.places)
     for (auto [w, wanted] : llvm::enumerate(want))
@@ -65,12 +65,12 @@ std::shared_ptr<const search::CostTable> MoveTables::getTable(const GivenRows &r
 
 std::shared_ptr<const search::CostTable> MoveTables::getCopyTable(const GivenRows &rows,
                                                                   const GivenRows &asked,
-                                                                  unsigned elementBytes, bool isParameter,
+                                                                  unsigned elementBytes, MovedValue moved,
                                                                   bool isCounted) {
-  auto &table = copyTables[{&rows, &asked, elementBytes, isParameter, isCounted}];
+  auto &table = copyTables[{&rows, &asked, elementBytes, moved, isCounted}];
   if (table)
     return table;
-  std::shared_ptr<const search::CostTable> moves = getTable(rows, asked.layouts, elementBytes, isParameter);
+  std::shared_ptr<const search::CostTable> moves = getTable(rows, asked.layouts, elementBytes, moved);
   size_t count = asked.layouts.size();
   auto all = std::make_shared<search::CostTable>();
   for (size_t r = 0; r < rows.places.size(); ++r) {

@@ -32,6 +32,10 @@ struct GivenRows {
   std::vector<std::pair<int32_t, int32_t>> places; ///< of each row in these; -1: however it was made
 };
 
+/// What is moved, of which a recipe may discourage other moves. Aside: what stands beside the stream of a
+/// model, such as masks and biases of positions.
+enum class MovedValue : uint8_t { Stream, Parameter, Aside };
+
 class MoveTables {
 public:
   /// `costs` and `recipe` must outlive this. A recipe discourages moves of activations that it has none of.
@@ -48,28 +52,29 @@ public:
   std::shared_ptr<const GivenRows> getRows(mlir::ArrayAttr layouts, mlir::ArrayAttr made);
   /// Costs of all rows (which must come from getRows) and wanted layouts; row-major.
   std::shared_ptr<const search::CostTable> getTable(const GivenRows &rows, mlir::ArrayAttr want,
-                                                    unsigned elementBytes, bool isParameter);
+                                                    unsigned elementBytes, MovedValue moved);
   /// Costs of all rows and of the candidates of a copy, which has a layout of each row of `asked`: where it
   /// counts, first those that are there in one of the layouts of `asked`, then those that are copied, one a
   /// row.
   std::shared_ptr<const search::CostTable> getCopyTable(const GivenRows &rows, const GivenRows &asked,
-                                                        unsigned elementBytes, bool isParameter,
+                                                        unsigned elementBytes, MovedValue moved,
                                                         bool isCounted);
   dist::Resharder &getResharder() { return resharder; }
 
 private:
   search::CostTable getMoveCosts(llvm::ArrayRef<dist::ShardingAttr> froms,
                                  llvm::ArrayRef<dist::ShardingAttr> tos, unsigned elementBytes,
-                                 bool isParameter);
+                                 MovedValue moved);
 
   dist::MeshAttr mesh;
   const std::optional<Recipe> &recipe;
   dist::Resharder resharder;
   std::map<std::pair<const void *, const void *>, std::shared_ptr<const GivenRows>> knownRows;
-  /// By rows, what is wanted, bytes of an element, whether it is a parameter; for copies, whether they count.
-  std::map<std::tuple<const void *, const void *, unsigned, bool>, std::shared_ptr<const search::CostTable>>
+  /// By rows, what is wanted, bytes of an element, what is moved; for copies, whether they count.
+  std::map<std::tuple<const void *, const void *, unsigned, MovedValue>,
+           std::shared_ptr<const search::CostTable>>
       tables;
-  std::map<std::tuple<const void *, const void *, unsigned, bool, bool>,
+  std::map<std::tuple<const void *, const void *, unsigned, MovedValue, bool>,
            std::shared_ptr<const search::CostTable>>
       copyTables;
 };

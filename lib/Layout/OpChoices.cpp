@@ -142,6 +142,7 @@ OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) co
   const Type element = getTensor(op->getResult(0)).getElementType();
   OpChoices choices;
   choices.isWhole = candidates.isWhole;
+  choices.isAsAsked = candidates.isAsAsked;
   choices.resultBytes.resize(op->getNumResults());
   SmallVector<SmallVector<ShardingAttr>> haves(op->getNumResults()), wants(op->getNumOperands());
   for (const Assignment &assignment : candidates.assignments) {

@@ -42,6 +42,7 @@ CandidateLayouts makeCandidateLayouts(mlir::MLIRContext *context, llvm::ArrayRef
 struct OpChoices {
   std::vector<dist::Assignment> assignments;
   bool isWhole = true;                              ///< no assignment is left out
+  bool isAsAsked = true;                            ///< whether they follow the recipe, where there is one
   std::vector<double> seconds;                      ///< per assignment: computing and exchanging windows
   llvm::SmallVector<CandidateLayouts> wants, haves; ///< per operand (result)
   std::vector<std::vector<int64_t>> resultBytes;    ///< per result and assignment, of one rank's shard

@@ -76,6 +76,15 @@ bool Recipe::isContraction(Operation *op) const {
   return found != infos.end() && !found->second.dims.empty();
 }
 
+bool Recipe::hasWeights(Operation *op) const {
+  auto found = infos.find(op);
+  return found != infos.end() && found->second.hasWeights;
+}
+
+bool Recipe::isPlaced(Operation *op) const {
+  return isContraction(op) || infos.find(op)->second.isEntry;
+}
+
 bool Recipe::splitsHeads(Operation *op) const {
   auto found = infos.find(op);
   return found != infos.end() && found->second.isStream && found->second.isInner &&
@@ -95,6 +104,7 @@ std::vector<int> Recipe::getKey(Operation *op) const {
                        info.isInner,
                        info.isEntry,
                        info.vocabulary,
+                       static_cast<int>(info.idleAxes),
                        info.isHeadInner ? int(*info.isHeadInner) : -1};
   for (Dim dim : info.dims)
     key.push_back(static_cast<int>(dim));
@@ -119,6 +129,10 @@ int Recipe::countAnchorViolations(const OpInfo &info, ArrayRef<int> factorOfAxis
   int count = 0;
   for (auto [i, axis] : llvm::enumerate(axes)) {
     const int f = factorOfAxis[axis];
+    if (info.idleAxes >> axis & 1) {
+      count += f >= 0;
+      continue;
+    }
     count += (f >= 0 && info.dims[f] == getDim(i, info.isInner)) || mesh.getAxisSize(axis) == 1 ? 0 : 1;
     if (kind == Kind::Ulysses)
       count += f >= 0 && info.roles[f] == place ? 0 : 1;
@@ -175,16 +189,19 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
   }
   // What several ops read has gradients of which the sum is reduced, and not each.
   auto isGradientSum = [&](unsigned axis) { return info.isBackward && isCarried(axis); };
+  auto isWidthOrIdle = [&](unsigned axis) {
+    return info.idleAxes >> axis & 1 ? isUnused(axis) : roleOf(axis) == Role::Width;
+  };
   switch (kind) {
   case Kind::OneD:
     for (unsigned axis : axes)
       count += miss(axis, isGradientSum(axis) || isSummed(axis) ||
-                              (info.isInner ? roleOf(axis) == Role::Width : isUnused(axis)));
+                              (info.isInner ? isWidthOrIdle(axis) : isUnused(axis)));
     return count;
   case Kind::Sequence:
     for (unsigned axis : axes)
       count += miss(axis, isGradientSum(axis) || isSummed(axis) ||
-                              roleOf(axis) == (info.isInner ? Role::Width : place));
+                              (info.isInner ? isWidthOrIdle(axis) : roleOf(axis) == place));
     return count;
   case Kind::Ulysses:
     for (unsigned axis : axes) {
@@ -260,6 +277,12 @@ SmallVector<unsigned> Recipe::getStoredAxes() const {
   case Kind::TwoHalfD: return {axes[1], axes[2]};
   default: return axes;
   }
+}
+
+SmallVector<unsigned> Recipe::getStoredAxes(Value value) const {
+  SmallVector<unsigned> stored = getStoredAxes();
+  llvm::erase_if(stored, [&](unsigned axis) { return idleOfWeights.lookup(value) >> axis & 1; });
+  return stored;
 }
 
 bool Recipe::allows(const ReshardPath &path) const {

@@ -11,6 +11,8 @@
 #include "colossal/Outline/Origins.h"
 #include "colossal/Partition/Partition.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,10 +70,20 @@ public:
   bool isWidth(mlir::Operation *op, size_t factor) const;
   /// Do contractions with activations take `value` as their weights, as it is or moved about?
   bool isWeight(mlir::Value value) const { return weightValues.contains(value); }
+  /// Does `value`, of a program that is no training step, stand beside the stream, as masks and biases of
+  /// positions do, so that the papers never move it?
+  bool isAside(mlir::Value value) const { return aside.contains(value); }
+  /// Is `op` of the forward pass, heavy, and takes weights?
+  bool hasWeights(mlir::Operation *op) const;
+  /// Does the recipe say how `op`, which has weights, lies?
+  bool isPlaced(mlir::Operation *op) const;
   /// The axes that the recipe places; all but those named `data`.
   llvm::ArrayRef<unsigned> getAxes() const { return axes; }
   /// The axes over which the parameters of contractions are stored.
   llvm::SmallVector<unsigned> getStoredAxes() const;
+  /// The same of the weights `value`, which make keys or values of fewer heads than there are ranks: each
+  /// head's are where the head is used.
+  llvm::SmallVector<unsigned> getStoredAxes(mlir::Value value) const;
   /// Whether activations may be brought from one layout to another in this way.
   bool allows(const dist::ReshardPath &path) const;
   /// What the seconds of a collective are multiplied by where ways from one layout to another are compared:
@@ -95,10 +107,13 @@ private:
     bool isBackward = false; ///< computes a gradient
     /// Weights as the backward pass finds them: stored, and not as the forward pass has gathered them.
     bool isKeptWeight = false;
-    bool isEntry = false; ///< a contraction that makes the stream of something else
-    int vocabulary = -1;  ///< of a lookup in a table of parameters, the factor of its rows
+    bool isEntry = false;    ///< a contraction that makes the stream of something else
+    bool hasWeights = false; ///< heavy, of what depends on parameters alone and of inputs
+    int vocabulary = -1;     ///< of a lookup in a table of parameters, the factor of its rows
     /// Of a lookup in a table that is the weights of a contraction, too: whether that is a second one.
     std::optional<bool> isHeadInner;
+    /// Axes, as a mask, that stand on nothing: they divide the group of queries that read what is made here.
+    uint32_t idleAxes = 0;
     /// Between the first and the second of two contractions: of what an anchor reads, of what another op
     /// makes.
     bool isInner = false;
@@ -129,6 +144,12 @@ private:
   void markBeforeEntry(mlir::Operation *entry);
   /// Finds the lookups in parameters, and which of these are weights, too.
   void findTables(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
+  /// Keys and values of fewer heads than there are ranks are made by all ranks that need them, as Megatron-LM
+  /// does, so that no rank sends any.
+  void markSharedKeys(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
+  /// Adds `value` and what it is made of, back to the contractions with weights, to `ops`. False where
+  /// something else is met.
+  bool findMakers(mlir::Value value, llvm::SetVector<mlir::Operation *> &ops) const;
   /// Whether `op` gives a residual stream: its result, through any ops but contractions, meets what
   /// contractions made of it.
   bool givesStream(mlir::Operation *op) const;
@@ -145,7 +166,8 @@ private:
   llvm::DenseSet<mlir::Operation *> marked; ///< functions
   llvm::DenseMap<mlir::Value, Roles> rolesOf;
   llvm::DenseSet<mlir::Value> inner;
-  llvm::DenseSet<mlir::Value> weightValues;
+  llvm::DenseSet<mlir::Value> weightValues, aside;
+  llvm::DenseMap<mlir::Value, uint32_t> idleOfWeights; ///< OpInfo::idleAxes of those who read them
   llvm::DenseSet<mlir::Value>
       activations; ///< come of inputs of numbers, of contractions or of looked-up rows
 };

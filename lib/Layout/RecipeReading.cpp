@@ -41,6 +41,17 @@ static int findWeight(Operation *op, const FactorRule &rule,
   return -1;
 }
 
+/// Is `op` heavy, and multiplies what depends on inputs with matrices that depend on parameters alone? Also
+/// without a sum of which a recipe speaks. Normalizations have vectors.
+static bool takesWeights(Operation *op, const llvm::DenseMap<Value, outline::Origin> &origins) {
+  if (op->getNumOperands() < 2 || !cast<ShardingRuleOpInterface>(op).isHeavy())
+    return false;
+  outline::Origin first = origins.lookup(op->getOperand(0)), second = origins.lookup(op->getOperand(1));
+  const unsigned weight = first.argument ? 1 : 0;
+  return first.argument != second.argument && (weight ? second : first).parameter &&
+         cast<RankedTensorType>(op->getOperand(weight).getType()).getRank() >= 2;
+}
+
 /// The parameter or state that `value` is, but for the order and grouping of its dimensions; where it is
 /// more, or none, an empty name. Adds what lies between to `path`.
 static StringRef findParameter(Value value, SmallVectorImpl<Value> &path) {
@@ -230,6 +241,10 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
                      llvm::any_of(op.getOperands(), [&](Value value) { return activations.contains(value); });
     if (info.isStream)
       activations.insert(op.result_begin(), op.result_end());
+    else if (!isStep &&
+             llvm::any_of(op.getResults(), [&](Value value) { return origins.lookup(value).argument; }))
+      aside.insert(op.result_begin(), op.result_end());
+    info.hasWeights = takesWeights(&op, origins) && (!isStep || forward.contains(&op));
     if (auto weight = weights.find(&op); weight != weights.end())
       info.dims = getDims(rule, weight->second);
     for (auto [result, dims] : llvm::zip_equal(op.getResults(), rule.results)) {
@@ -251,6 +266,79 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
     infos[&op] = std::move(info);
   }
   findTables(function, refinement);
+  if (!isStep && (kind == Kind::OneD || kind == Kind::Sequence))
+    markSharedKeys(function, refinement);
+}
+
+bool Recipe::findMakers(Value value, llvm::SetVector<Operation *> &ops) const {
+  SmallVector<Value> open{value};
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    if (!activations.contains(next))
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op || !infos.contains(op) || splitsHeads(op))
+      return false;
+    if (!ops.insert(op) || weights.contains(op))
+      continue;
+    llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+void Recipe::markSharedKeys(func::FuncOp function, const RefinementAnalysis &refinement) {
+  for (Operation &op : function.front().without_terminator()) {
+    if (!splitsHeads(&op))
+      continue;
+    const FactorRule &rule = refinement.get(&op).rule;
+    const OpInfo &info = infos.find(&op)->second;
+    SmallVector<unsigned> heads; // of queries: heads of keys, and how many queries read one
+    for (auto [f, factor] : llvm::enumerate(rule.factors))
+      if (info.roles[f] == Role::Width && factor.kind == FactorKind::Parallel && factor.size > 1 &&
+          holds(rule.results[0], f))
+        heads.push_back(f);
+    llvm::SetVector<Operation *> ofQueries, ofKeys;
+    SmallVector<int64_t> left(rule.factors.size(), 0), others(rule.factors.size(), 0);
+    bool isKnown = true;
+    for (auto [operand, dims] : llvm::zip_equal(op.getOperands(), rule.operands)) {
+      if (!activations.contains(operand))
+        continue;
+      const bool isOfAll = llvm::all_of(heads, [&, &dims = dims](unsigned f) { return holds(dims, f); });
+      isKnown &= findMakers(operand, isOfAll ? ofQueries : ofKeys);
+      for (unsigned f : heads)
+        (isOfAll || holds(dims, f) ? left : others)[f] = rule.factors[f].size;
+    }
+    for (unsigned f : heads)
+      if (others[f] > 0)
+        left[f] = 0; // some operand lacks it: it is of the group
+    uint32_t idle = 0;
+    for (unsigned axis : axes) {
+      const int64_t ranks = mesh.getAxisSize(axis);
+      auto take = [&](SmallVectorImpl<int64_t> &sizes) {
+        int64_t *size = llvm::find_if(sizes, [&](int64_t size) { return size > 0 && size % ranks == 0; });
+        if (size == sizes.end())
+          return false;
+        *size /= ranks;
+        return true;
+      };
+      if (take(left))
+        continue;
+      isKnown &= take(others);
+      idle |= 1u << axis;
+    }
+    if (!isKnown || !idle || ofKeys.empty() ||
+        llvm::any_of(ofKeys, [&](Operation *maker) { return ofQueries.contains(maker); }))
+      continue;
+    for (Operation *maker : ofKeys) {
+      infos.find(maker)->second.idleAxes = idle;
+      if (!weights.contains(maker))
+        continue;
+      SmallVector<Value> path;
+      if (!findParameter(maker->getOperand(weights.lookup(maker)), path).empty())
+        for (Value value : path)
+          idleOfWeights[value] = idle;
+    }
+  }
 }
 
 void Recipe::findTables(func::FuncOp function, const RefinementAnalysis &refinement) {

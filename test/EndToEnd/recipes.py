@@ -18,7 +18,7 @@ What an axis does not divide counts as if padded: columns, the places of a seque
 
 - ulysses: (p-1)/p of queries, keys, values and of the attention's result, from places to heads and back.
 - The rows that a table gives which is the head, too, are partial sums where the head's vocabulary is split.
-- Keys and values of fewer heads than the axis has ranks are gathered.
+- Keys and values of fewer heads than the axis has ranks are gathered; 1d and sequence make each head's on all ranks that read it.
 - One place of a split sequence (the first token's) is gathered from all, or the sequence becomes whole, and samples split.
 - Where the sequence is split, a token before an image's patches moves all of them by one place.
 
@@ -170,7 +170,7 @@ def expected_beside(layout, mesh, beside, stream, gathers_places=True):
             sent["all_gather", together] += beside.layers * 2 * beside.keys * (ranks - 1)
         else:
             sent["all_to_all", together] += beside.layers * 2 * beside.keys * (ranks - 1) // ranks
-    elif shared[1] > 1:
+    elif shared[1] > 1 and layout in ("2d", "2.5d", "3d"):
         sent["all_gather", shared[0]] += beside.layers * 2 * beside.keys * (shared[1] - 1)
     # To whole samples on each rank, or, where nothing is gathered, to other samples.
     if layout == "sequence" and gathers_places:
@@ -280,6 +280,8 @@ TRANSFORMERS = [
     ("bert", 4, 4, {"1d": [(4,)], "sequence": [(4,)], "ulysses": [(4,)], "2d": [(4, 2)], "2.5d": [(1, 2, 4)], "3d": [(2, 2, 2)]}),
     ("llama", 8, 2, {"1d": [(4,), (2, 2), (2, 4)], "sequence": [(2, 4)], "ulysses": [(2,), (4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2), (2, 2, 1)]}),
     ("electra", 4, 4, {"1d": [(4,)], "sequence": [(4,)]}),
+    # Biases of positions are made of a table.
+    ("t5-encoder", 4, 4, {"1d": [(4,)], "sequence": [(4,)], "ulysses": [(4,)]}),
     ("qwen2", 6, 3, {"1d": [(3,)], "2d": [(2, 3)], "3d": [(2, 1, 3)]}),
     # Its patches are a convolution, and 17 places.
     ("vit", 4, 4, {"1d": [(4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2)]}),
