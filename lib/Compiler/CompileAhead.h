@@ -1,6 +1,6 @@
 //===- CompileAhead.h - kernels before the search for layouts ends ----------===//
 //
-// What a model of many equal layers computes shows in three of them: the kernels of a model that has no more
+// What a model of many equal layers computes shows in four of them: the kernels of a model that has no more
 // are nearly always those of the whole, and to compile them takes longest of all. So they are compiled while
 // the whole model is imported, searched, partitioned and scheduled.
 //

@@ -74,7 +74,7 @@ struct ImportHooks {
   /// there is some.
   std::shared_ptr<void> *source = nullptr;
   /// Of a model that repeats the same nodes again and again: called, before the whole is imported, with the
-  /// model as it would be with three of the repetitions. These are found by a rough look, so it need not be
+  /// model as it would be with four of the repetitions. These are found by a rough look, so it need not be
   /// what it seems to be, and where it cannot be imported nobody hears of that. Diagnostics are dropped.
   std::function<void(mlir::OwningOpRef<mlir::ModuleOp>)> shorter;
 };

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
-#include "RepeatedNodes.h"
 #include "dialects/Colossal/NarrowTypes.h"
 
 #include "colossal/Import/OnnxNames.h"
@@ -48,10 +47,12 @@ Location Importer::resolve(Location location) {
     return FusedLoc::get(parts, fused.getMetadata(), ctx);
   }
   auto *node = OpaqueLoc::getUnderlyingLocationOrNull<const onnx::NodeProto *>(location);
-  if (!node)
-    return location;
-  SmallVector<StringRef> outputs(node->output().begin(), node->output().end());
-  return makeOnnxLocation(ctx, getNodeName(*node), outputs);
+  return node ? resolve(*node) : location;
+}
+
+Location Importer::resolve(const onnx::NodeProto &node) {
+  SmallVector<StringRef> outputs(node.output().begin(), node.output().end());
+  return makeOnnxLocation(ctx, getNodeName(node), outputs);
 }
 
 void Importer::dropUnused() {
@@ -95,6 +96,7 @@ std::optional<HostTensor> Importer::evaluate(Value value) {
       consumeError(bytes.takeError());
       return std::nullopt;
     }
+    evaluated.insert(tensor);
     auto attr = readTensor(ctx, *tensor, *bytes);
     if (!attr) {
       consumeError(attr.takeError());
@@ -400,29 +402,36 @@ LogicalResult Importer::orderNodes() {
   llvm::StringSet<> wanted;
   for (const auto &output : file.proto().graph().output())
     wanted.insert(output.name());
-  needed = onnx_import::orderNodes(file.proto().graph().node(), wanted);
+  needed = onnx_import::orderNodes(file.proto().graph().node(), wanted, &givers);
   unsupported.collect(file.proto(), versions, needed);
   return unsupported.isCertain() ? unsupported.emit(modelLocation()) : success();
 }
 
 bool Importer::orderShorter(const Importer &whole) {
-  constexpr size_t kLeastGain = 4;
   const Nodes &nodes = file.proto().graph().node();
-  const RepeatedNodes found = findRepeatedNodes(nodes, whole.needed);
-  if (found.dropped() == 0)
+  repeated = findRepeatedNodes(nodes, whole.needed);
+  if (repeated.dropped() == 0 || whole.needed.size() > kMostNodes)
     return false;
-  const size_t begin = found.firstDropped(), end = begin + found.dropped();
+  const size_t begin = repeated.firstDropped(), end = begin + repeated.dropped();
   needed.assign(whole.needed.begin(), whole.needed.begin() + begin);
   needed.append(whole.needed.begin() + end, whole.needed.end());
-  if (found.dropped() < kLeastGain * needed.size())
+  if (repeated.dropped() < needed.size())
     return false;
-  for (size_t i = begin; i < end; ++i) {
+  equal = matchRepetitions(ctx, file, whole.needed, whole.givers, repeated);
+  // Of equal repetitions only the last reads one that is left out, and that is the one before.
+  const size_t period = repeated.period;
+  for (size_t i = equal ? end - period : begin; i < end; ++i) {
     const auto &dropped = nodes[whole.needed[i]].output();
-    const auto &first = nodes[whole.needed[found.first + (i - found.first) % found.period]].output();
-    for (auto [name, instead] : llvm::zip(dropped, first))
+    const auto &like = nodes[whole.needed[begin - period + (i - begin) % period]].output();
+    for (auto [name, instead] : llvm::zip(dropped, like))
       standIns.try_emplace(llvm::CachedHashStringRef(name), instead);
   }
   return true;
+}
+
+bool Importer::isMuchShorter() const {
+  constexpr size_t kLeastGain = 3;
+  return repeated.dropped() >= kLeastGain * needed.size();
 }
 
 FailureOr<SmallVector<Value>> Importer::importOutputs(const onnx::GraphProto &graph, Scope &scope,
@@ -455,6 +464,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     scope.initializers[llvm::CachedHashStringRef(initializer.name())] = &initializer;
   if (failed(bindInputs()))
     return failure();
+  isBound = true;
   if (failed(importNodes(graph.node(), scope, needed)))
     return failure();
   auto results = importOutputs(graph, scope, "the model");

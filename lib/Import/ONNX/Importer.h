@@ -8,12 +8,14 @@
 #ifndef COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H
 #define COLOSSAL_LIB_IMPORT_ONNX_IMPORTER_H
 
+#include "EqualRepetitions.h"
 #include "ModelFile.h"
 #include "Operator.h"
 #include "UnsupportedOperators.h"
 #include "colossal/Import/ONNX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <deque>
 #include <set>
@@ -31,6 +33,8 @@ llvm::Expected<mlir::DenseElementsAttr> readTensor(mlir::MLIRContext *context,
                                                    const std::optional<TensorBytes> &bytes);
 /// What stands for a string (NarrowTypes.h): XXH3-64, 0 for the empty one.
 int64_t digestText(llvm::StringRef text);
+/// Whether a tensor of `type` becomes a parameter, and not a constant. `isInitializer`: it may be a weight.
+bool becomesParameter(mlir::RankedTensorType type, bool isInitializer);
 /// Contents given by the user for an input of `type` (an element type, and a shape where known).
 /// Of strings, the texts are added to `texts`.
 llvm::Expected<mlir::DenseElementsAttr> readContents(const InputContents &contents, mlir::Type element,
@@ -53,9 +57,16 @@ public:
   /// Orders the nodes that an output depends on; fails where one of them is not supported. Before run().
   mlir::LogicalResult orderNodes();
   /// The same of `whole`, which has ordered them, without most of what repeats itself: what reads a node that
-  /// is left out reads the like one of the first repetition. False: that would leave out less than four
-  /// times what remains, and gain little.
+  /// is left out reads the like one of the repetition that stands for them. False: that would leave out less
+  /// than remains, and gain little.
   bool orderShorter(const Importer &whole);
+  /// Whether at least three times as many nodes are left out as remain.
+  bool isMuchShorter() const;
+  /// Whether what is left out is equal to what stands for it, so that ops of it can be copies
+  /// (Lengthening.h).
+  bool canBeLengthened() const { return equal.has_value(); }
+  /// From here on diagnostics are about nodes and weights.
+  bool areInputsBound() const { return isBound; }
   /// Its ops have locations that stand for nodes of the file: most of them do not outlive what follows, and
   /// making names takes longer than making ops. The importer, and what it was made of, must outlive them.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
@@ -91,8 +102,11 @@ public:
                                                                  llvm::ArrayRef<mlir::Value> inputs);
   /// The location of a node that `location`, given to its ops by this importer, stands for.
   mlir::Location resolve(mlir::Location location);
+  mlir::Location resolve(const onnx::NodeProto &node);
 
 private:
+  friend class Lengthening;
+
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
                                   Scope &scope, llvm::ArrayRef<int> needed);
@@ -106,6 +120,12 @@ private:
                               mlir::ElementsAttr data);
   mlir::Value findSamePlace(llvm::StringRef name, mlir::RankedTensorType type, const TensorBytes &bytes);
   mlir::Value findEqual(llvm::StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+  struct KnownParameter;
+  /// The parameter of equal, or transposed-equal, contents, and which of them; null where there is none.
+  std::pair<KnownParameter *, bool> findKnown(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+  /// Where the contents of a further parameter lie; none where they have no place of their own in a file, or
+  /// are those of another parameter.
+  std::optional<TensorBytes> addParameter(const onnx::TensorProto &tensor, mlir::RankedTensorType type);
   mlir::Location locationOf(llvm::StringRef tensor);
   /// Stands for the node, which stays where it is, until locations are resolved.
   mlir::Location locationOf(const onnx::NodeProto &node);
@@ -118,7 +138,11 @@ private:
   const ImportOptions &options;
   ModelFile &file;
   OperatorSets versions;
+  Givers givers;                 ///< of the model's graph
   llvm::SmallVector<int> needed; ///< nodes of the model's graph that an output depends on, as they are walked
+  RepeatedNodes repeated;        ///< of which most are left out
+  std::optional<RepeatedInitializers> equal;
+  bool isBound = false;
   /// Of tensors whose nodes are left out, those that are read instead.
   llvm::DenseMap<llvm::CachedHashStringRef, llvm::StringRef> standIns;
   mlir::OpBuilder builder;
@@ -144,7 +168,8 @@ private:
   llvm::DenseMap<mlir::Attribute, ConstantOp> constantOf; ///< by value, of the model's own constants
   std::map<std::pair<std::string, int64_t>, ParameterOp> parametersByPlace; ///< of files that are not there
   llvm::DenseMap<mlir::Operation *, const onnx::TensorProto *> tensorOf;
-  std::set<std::string> texts; ///< of the model's strings
+  llvm::DenseSet<const onnx::TensorProto *> evaluated; ///< parameters whose contents something depends on
+  std::set<std::string> texts;                         ///< of the model's strings
 
   UnsupportedOperators unsupported;
 };

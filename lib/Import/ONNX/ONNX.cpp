@@ -8,20 +8,55 @@
 #include "../IndexChecks.h"
 #include "../Patterns/Patterns.h"
 #include "../StoredSizes.h"
-#include "Importer.h"
+#include "Lengthening.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 
-/// Ops of the nodes that `importer` has ordered, as they are once patterns are recognised.
-static FailureOr<OwningOpRef<ModuleOp>> makeModule(colossal::onnx_import::Importer &importer,
-                                                   const colossal::ImportOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>> colossal::onnx_import::makeModule(Importer &importer,
+                                                                   const ImportOptions &options) {
   auto module = importer.run();
   if (failed(module) || failed(colossal::normalizeModel(**module)) ||
       (options.recognisePatterns && failed(colossal::recognisePatterns(**module))))
     return failure();
-  importer.resolveLocations();
   return module;
+}
+
+OwningOpRef<ModuleOp> colossal::onnx_import::makeByCopies(MLIRContext *context, const ImportOptions &options,
+                                                          const ImportHooks &hooks, const Importer &whole,
+                                                          ModelFile &file) {
+  Importer shorter(context, options, file);
+  if (!shorter.orderShorter(whole))
+    return nullptr;
+  const bool isAsked = hooks.shorter && shorter.isMuchShorter(), copies = shorter.canBeLengthened();
+  if (!isAsked && !copies)
+    return nullptr;
+  std::vector<Diagnostic> said; // about inputs, as the import of the whole would
+  bool isSilent = true;
+  OwningOpRef<ModuleOp> copied;
+  {
+    ScopedDiagnosticHandler quiet(context, [&](Diagnostic &diagnostic) {
+      if (shorter.areInputsBound())
+        isSilent = false;
+      else
+        said.push_back(std::move(diagnostic));
+      return success();
+    });
+    auto module = makeModule(shorter, options);
+    if (failed(module))
+      return nullptr;
+    Lengthening lengthening(shorter, whole);
+    const bool isEqual = copies && isSilent && lengthening.match();
+    shorter.resolveLocations();
+    if (isAsked)
+      hooks.shorter(isEqual ? OwningOpRef<ModuleOp>((*module)->clone()) : std::move(*module));
+    if (isEqual && lengthening.apply())
+      copied = std::move(*module);
+  }
+  for (Diagnostic &diagnostic : said)
+    if (copied)
+      context->getDiagEngine().emit(std::move(diagnostic));
+  return copied;
 }
 
 FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, const ImportOptions &options,
@@ -37,24 +72,22 @@ FailureOr<OwningOpRef<ModuleOp>> colossal::importOnnx(MLIRContext *context, cons
   onnx_import::Importer importer(context, options, *file);
   if (failed(importer.orderNodes()))
     return failure();
-  if (hooks.shorter) {
-    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-    onnx_import::Importer shorter(context, options, *file);
-    if (shorter.orderShorter(importer))
-      if (auto module = makeModule(shorter, options); succeeded(module))
-        hooks.shorter(std::move(*module));
+  OwningOpRef<ModuleOp> module = onnx_import::makeByCopies(context, options, hooks, importer, *file);
+  if (!module) {
+    auto made = onnx_import::makeModule(importer, options);
+    if (failed(made))
+      return failure();
+    importer.resolveLocations();
+    module = std::move(*made);
   }
-  auto module = makeModule(importer, options);
-  if (failed(module))
-    return failure();
-  for (auto function : (*module)->getOps<func::FuncOp>())
+  for (auto function : module->getOps<func::FuncOp>())
     if (failed(checkStoredSizes(function)))
       return failure();
   if (options.checkIndices)
-    for (auto function : (*module)->getOps<func::FuncOp>())
+    for (auto function : module->getOps<func::FuncOp>())
       if (failed(checkIndices(function)))
         return failure();
-  if (failed(verify(**module)))
+  if (failed(verify(*module)))
     return failure();
   return module;
 }

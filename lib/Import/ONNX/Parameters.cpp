@@ -58,7 +58,7 @@ bool isUniform(ArrayRef<uint8_t> bytes, int64_t width) {
   return std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
 }
 
-bool equal(const MatrixView &a, const MatrixView &b) {
+bool areEqual(const MatrixView &a, const MatrixView &b) {
   if (!a.transposed && !b.transposed)
     return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
   constexpr int64_t kTile = 32;
@@ -91,7 +91,8 @@ Value Importer::findSamePlace(StringRef name, RankedTensorType type, const Tenso
   return found->second.getResult();
 }
 
-Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
+std::pair<Importer::KnownParameter *, bool> Importer::findKnown(RankedTensorType type,
+                                                                ArrayRef<uint8_t> bytes) {
   bool isPacked = int64_t(bytes.size()) < type.getNumElements();
   if (type.getNumElements() < 2 || isUniform(bytes, isPacked ? 1 : bytes.size() / type.getNumElements()))
     return {};
@@ -105,19 +106,45 @@ Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_
     auto found = parametersByHash.find(sample(view, type, shape));
     if (found == parametersByHash.end())
       continue;
-    for (KnownParameter &known : found->second) {
-      if (known.type.getElementType() != type.getElementType() ||
-          known.type.getShape() != ArrayRef<int64_t>(shape) ||
-          !equal(view, MatrixView(known.type, known.bytes, false)))
-        continue;
-      addAlias(known.op, name);
-      if (!transposed)
-        return known.op.getResult();
-      GraphBuilder graph(builder, locationOf(name));
-      return graph.transpose(known.op.getResult(), {1, 0});
-    }
+    for (KnownParameter &known : found->second)
+      if (known.type.getElementType() == type.getElementType() &&
+          known.type.getShape() == ArrayRef<int64_t>(shape) &&
+          areEqual(view, MatrixView(known.type, known.bytes, false)))
+        return {&known, transposed};
   }
   return {};
+}
+
+Value Importer::findEqual(StringRef name, RankedTensorType type, ArrayRef<uint8_t> bytes) {
+  auto [known, isTransposed] = findKnown(type, bytes);
+  if (!known)
+    return {};
+  addAlias(known->op, name);
+  if (!isTransposed)
+    return known->op.getResult();
+  GraphBuilder graph(builder, locationOf(name));
+  return graph.transpose(known->op.getResult(), {1, 0});
+}
+
+std::optional<TensorBytes> Importer::addParameter(const onnx::TensorProto &tensor, RankedTensorType type) {
+  auto bytes = file.findBytes(tensor);
+  if (!bytes) {
+    consumeError(bytes.takeError());
+    return std::nullopt;
+  }
+  if (!*bytes)
+    return std::nullopt;
+  if ((*bytes)->missing) {
+    if (!parametersByPlace.try_emplace({(*bytes)->file, (*bytes)->offset}).second)
+      return std::nullopt;
+    return **bytes;
+  }
+  if (findKnown(type, (*bytes)->bytes).first)
+    return std::nullopt;
+  if (type.getNumElements() >= 2)
+    parametersByHash[sample(MatrixView(type, (*bytes)->bytes, false), type, type.getShape())].push_back(
+        {ParameterOp(), type, (*bytes)->bytes});
+  return **bytes;
 }
 
 Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
@@ -151,6 +178,11 @@ Value Importer::constantStrings(const std::vector<std::string> &strings, ArrayRe
       .constant(DenseElementsAttr::get(RankedTensorType::get(shape, element), digests));
 }
 
+bool becomesParameter(RankedTensorType type, bool isInitializer) {
+  const bool isWeight = isa<FloatType>(type.getElementType()) && isInitializer && type.getRank() > 0;
+  return type.getNumElements() > kFoldLimit || (isWeight && type.getNumElements() > 0);
+}
+
 FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringRef name, bool isInitializer) {
   auto report = [&](llvm::Error error) -> InFlightDiagnostic {
     return emitError(locationOf(name)) << toString(std::move(error)); // it names the tensor
@@ -172,9 +204,8 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
   else
     builder.setInsertionPointToStart(&body);
   texts.insert(tensor.string_data().begin(), tensor.string_data().end());
-  bool weight = isa<FloatType>(element) && isInitializer && type.getRank() > 0;
   Value value;
-  if (type.getNumElements() > kFoldLimit || (weight && type.getNumElements() > 0)) {
+  if (becomesParameter(type, isInitializer)) {
     DenseElementsAttr data;
     if (!*bytes) {
       auto read = readTensor(ctx, tensor, *bytes);

@@ -16,9 +16,13 @@ namespace colossal::onnx_import {
 struct RepeatedNodes {
   size_t first = 0, period = 0, count = 0;
 
-  /// Places of all repetitions but the first and the last two.
-  size_t firstDropped() const { return first + period; }
-  size_t dropped() const { return count > 3 ? (count - 3) * period : 0; }
+  /// Repetitions that a model keeps to which the others can be compared: the first three and the last. The
+  /// third stands for those that are left out.
+  static constexpr size_t kKept = 4, kLike = 2;
+
+  /// Places of all repetitions but those.
+  size_t firstDropped() const { return first + (kLike + 1) * period; }
+  size_t dropped() const { return count > kKept ? (count - kKept) * period : 0; }
 };
 
 /// That of most dropped(), the first of several; a count of 0 where nothing repeats. O(nodes).

@@ -8,8 +8,6 @@
 
 #include "Importer.h"
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/CachedHashString.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -36,8 +34,7 @@ const onnx::FunctionProto *findFunction(const onnx::ModelProto &model, const onn
   return nullptr;
 }
 
-/// Names that a node reads, those that its subgraphs capture included.
-static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) {
+void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) {
   for (const std::string &input : node.input())
     reads.insert(input);
   for (const auto &attribute : node.attribute()) {
@@ -61,7 +58,7 @@ static void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads) 
   }
 }
 
-SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted) {
+SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted, Givers *known) {
   // Of a name, the first, and others: these are an error of the model's, which its import tells.
   llvm::DenseMap<llvm::CachedHashStringRef, int> givers;
   llvm::DenseMap<llvm::CachedHashStringRef, SmallVector<int>> others;
@@ -127,6 +124,8 @@ SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted)
       }
     }
   }
+  if (known)
+    *known = {std::move(givers), others.empty()};
   return order;
 }
 

@@ -10,6 +10,8 @@
 
 #include "ModelFile.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <map>
 
@@ -27,10 +29,19 @@ OperatorSets getOperatorSets(const google::protobuf::RepeatedPtrField<onnx::Oper
 int64_t getVersion(const OperatorSets &versions, const std::string &domain);
 /// The function of `model` that `node` calls, or null.
 const onnx::FunctionProto *findFunction(const onnx::ModelProto &model, const onnx::NodeProto &node);
+/// Names that a node reads, those that its subgraphs capture included.
+void collectReads(const onnx::NodeProto &node, llvm::StringSet<> &reads);
+/// Which node gives what.
+struct Givers {
+  llvm::DenseMap<llvm::CachedHashStringRef, int> nodeOf; ///< the first, by name
+  bool isUnique = true;                                  ///< no name is given twice
+};
 /// The nodes that the tensors in `wanted` depend on, in an order in which each stands behind those whose
 /// outputs it, or its subgraphs, read: the given order, where that is such a one. Some tools append nodes
 /// where they come to mind; around a cycle no order helps, and the reader says what it lacks.
-llvm::SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted);
+/// `givers`: of all nodes.
+llvm::SmallVector<int> orderNodes(const Nodes &nodes, const llvm::StringSet<> &wanted,
+                                  Givers *givers = nullptr);
 
 class UnsupportedOperators {
 public:
