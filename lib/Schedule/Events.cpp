@@ -5,6 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "Events.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
 #include <algorithm>
 #include <array>
 
@@ -76,27 +79,38 @@ void Ordering::visit(Instance instance) {
   Clock clock = reached[instruction.queue];
   for (int64_t event : instruction.waits) // found in a round before
     join(clock, signallers[event]);
+  struct Earlier {
+    unsigned queue;
+    size_t number, instance; // of the instruction among its queue's, from 1, and among all
+  };
+  llvm::SmallVector<Earlier, kQueues> conflicts;
   for (unsigned queue = 0; queue < kQueues; ++queue) {
     if (queue == instruction.queue)
       continue;
     // Of those that it conflicts with the last, as those before it have ended by then.
-    for (size_t n = queues[queue].size(); n > clock[queue]; --n) {
-      const size_t found = queues[queue][n - 1];
-      Instruction &earlier = *instances[found].instruction;
-      if (!conflict(instance, instances[found]))
-        continue;
-      if (!earlier.signals) {
-        earlier.signals = static_cast<int64_t>(signallers.size());
-        signallers.push_back(found);
-        // It may have come again since: that is what is waited for.
-        for (size_t later : queues[queue])
-          if (instances[later].instruction == &earlier)
-            signallers.back() = later;
+    for (size_t n = queues[queue].size(); n > clock[queue]; --n)
+      if (const size_t found = queues[queue][n - 1]; conflict(instance, instances[found])) {
+        conflicts.push_back({queue, n, found});
+        break;
       }
-      instruction.waits.push_back(earlier.signals);
-      join(clock, signallers[earlier.signals]);
-      break;
+  }
+  for (const Earlier &found : conflicts) {
+    // One queue may have waited for the other.
+    if (llvm::any_of(conflicts, [&](const Earlier &other) {
+          return ends[other.instance][found.queue] >= found.number && other.queue != found.queue;
+        }))
+      continue;
+    Instruction &earlier = *instances[found.instance].instruction;
+    if (!earlier.signals) {
+      earlier.signals = static_cast<int64_t>(signallers.size());
+      signallers.push_back(found.instance);
+      // It may have come again since: that is what is waited for.
+      for (size_t later : queues[found.queue])
+        if (instances[later].instruction == &earlier)
+          signallers.back() = later;
     }
+    instruction.waits.push_back(earlier.signals);
+    join(clock, signallers[earlier.signals]);
   }
   std::sort(instruction.waits.begin(), instruction.waits.end());
   queues[instruction.queue].push_back(own);
