@@ -3,6 +3,7 @@
 
 #include "Importer.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/bit.h"
 
 #include <cstring>
 
@@ -40,12 +41,11 @@ static bool areEqual(ModelFile &file, const onnx::AttributeProto &a, const onnx:
     return false;
   auto hasSame = [&](auto has) { return (a.*has)() == (b.*has)(); };
   using A = onnx::AttributeProto;
-  const float fa = a.f(), fb = b.f();
   if (a.name() != b.name() || a.type() != b.type() || !hasSame(&A::has_i) || a.i() != b.i() ||
-      !hasSame(&A::has_f) || std::memcmp(&fa, &fb, sizeof(float)) != 0 || !hasSame(&A::has_s) ||
-      a.s() != b.s() || !hasSame(&A::has_t) || b.has_g() || !b.ref_attr_name().empty() ||
-      !haveEqualElements(a.ints(), b.ints()) || !haveEqualElements(a.strings(), b.strings()) ||
-      a.floats_size() != b.floats_size() ||
+      !hasSame(&A::has_f) || llvm::bit_cast<uint32_t>(a.f()) != llvm::bit_cast<uint32_t>(b.f()) ||
+      !hasSame(&A::has_s) || a.s() != b.s() || !hasSame(&A::has_t) || b.has_g() ||
+      !b.ref_attr_name().empty() || !haveEqualElements(a.ints(), b.ints()) ||
+      !haveEqualElements(a.strings(), b.strings()) || a.floats_size() != b.floats_size() ||
       (a.floats_size() &&
        std::memcmp(a.floats().data(), b.floats().data(), sizeof(float) * a.floats_size()) != 0))
     return false;

@@ -220,7 +220,7 @@ bool Lengthening::apply() {
   OpBuilder &builder = shorter.builder;
   OpBuilder::InsertionGuard guard(builder);
   Operation *lastOp = ops[kLike].back(),
-            *lastParameter = parameters[kLike].empty() ? nullptr : parameters[kLike].back();
+            *lastParameter = parameters[kLike].empty() ? lastOp : parameters[kLike].back();
   Ops ownOps, ownParameters;
   for (size_t r = kLike + 1; r + 1 < repeated.count; ++r) {
     const auto &tensors = (*shorter.equal)[r];

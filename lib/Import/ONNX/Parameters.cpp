@@ -137,14 +137,14 @@ std::optional<TensorBytes> Importer::addParameter(const onnx::TensorProto &tenso
   if ((*bytes)->missing) {
     if (!parametersByPlace.try_emplace({(*bytes)->file, (*bytes)->offset}).second)
       return std::nullopt;
-    return **bytes;
+    return *bytes;
   }
   if (findKnown(type, (*bytes)->bytes).first)
     return std::nullopt;
   if (type.getNumElements() >= 2)
     parametersByHash[sample(MatrixView(type, (*bytes)->bytes, false), type, type.getShape())].push_back(
         {ParameterOp(), type, (*bytes)->bytes});
-  return **bytes;
+  return *bytes;
 }
 
 Value Importer::importParameter(const onnx::TensorProto &tensor, StringRef name, RankedTensorType type,
