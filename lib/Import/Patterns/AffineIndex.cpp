@@ -14,25 +14,25 @@ namespace colossal {
 
 static std::optional<Affine> matchAffine(Value value, unsigned depth);
 
-/// A small constant, by its contents.
-static std::optional<Affine> matchContents(const HostTensor &tensor) {
-  Affine affine;
-  int64_t rank = tensor.type.getRank();
-  affine.coefficients.assign(rank, 0);
+/// Elements `first`, `first` + `step`, ... of a small constant, as those of a tensor of `shape`.
+static std::optional<Affine> matchContents(const HostTensor &tensor, ArrayRef<int64_t> shape, int64_t first,
+                                           int64_t step) {
   if (tensor.count() == 0 || tensor.isFloat())
     return std::nullopt;
-  affine.constant = tensor.getInt(0);
-  int64_t stride = 1;
-  for (int64_t d = rank - 1; d >= 0; --d) {
-    if (tensor.type.getDimSize(d) > 1 && !tensor.splat)
-      affine.coefficients[d] = tensor.getInt(stride) - tensor.getInt(0);
-    stride *= tensor.type.getDimSize(d);
+  Affine affine{SmallVector<int64_t>(shape.size(), 0), tensor.getInt(first)};
+  if (tensor.splat)
+    return affine;
+  int64_t stride = step;
+  for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {
+    if (shape[d] > 1)
+      affine.coefficients[d] = tensor.getInt(first + stride) - affine.constant;
+    stride *= shape[d];
   }
-  for (int64_t i = 0; !tensor.splat && i < tensor.count(); ++i) {
-    int64_t expected = affine.constant, rest = i;
-    for (int64_t d = rank - 1; d >= 0; --d) {
-      expected += affine.coefficients[d] * (rest % tensor.type.getDimSize(d));
-      rest /= tensor.type.getDimSize(d);
+  for (int64_t i = first, n = 0; i < tensor.count(); i += step, ++n) {
+    int64_t expected = affine.constant, rest = n;
+    for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {
+      expected += affine.coefficients[d] * (rest % shape[d]);
+      rest /= shape[d];
     }
     if (tensor.getInt(i) != expected)
       return std::nullopt;
@@ -90,7 +90,7 @@ static std::optional<Affine> matchAffine(Value value, unsigned depth) {
   }
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     auto tensor = HostTensor::fromAttr(constant.getValue());
-    return tensor ? matchContents(*tensor) : std::nullopt;
+    return tensor ? matchContents(*tensor, shape, 0, 1) : std::nullopt;
   }
   if (auto reshape = dyn_cast<ReshapeOp>(op))
     return matchReshape(reshape, depth);
@@ -149,6 +149,32 @@ static std::optional<Affine> matchAffine(Value value, unsigned depth) {
 
 std::optional<Affine> matchAffine(Value value) {
   return matchAffine(value, 32);
+}
+
+bool matchTuples(Value tuples, SmallVectorImpl<Affine> &parts) {
+  const ArrayRef<int64_t> shape = GraphBuilder::shapeOf(tuples);
+  if (auto affine = matchAffine(tuples)) {
+    const int64_t last = affine->coefficients.pop_back_val();
+    for (int64_t i = 0; i < shape.back(); ++i)
+      parts.push_back({affine->coefficients, affine->constant + last * i});
+    return true;
+  }
+  // Tuples that an exporter has computed: each part is affine, which the whole is for equal coefficients
+  // only.
+  auto constant = tuples.getDefiningOp<ConstantOp>();
+  const auto tensor = constant ? HostTensor::fromAttr(constant.getValue()) : std::nullopt;
+  return tensor && matchTuples(*tensor, parts);
+}
+
+bool matchTuples(const HostTensor &tuples, SmallVectorImpl<Affine> &parts) {
+  const ArrayRef<int64_t> shape = tuples.type.getShape();
+  for (int64_t i = 0; i < shape.back(); ++i) {
+    auto part = matchContents(tuples, shape.drop_back(), i, shape.back());
+    if (!part)
+      return false;
+    parts.push_back(std::move(*part));
+  }
+  return true;
 }
 
 //===----------------------------------------------------------------------===//

@@ -32,6 +32,10 @@ struct Affine {
   int64_t constant = 0;
 };
 std::optional<Affine> matchAffine(mlir::Value value);
+/// The parts of tuples [..., n], each as a function of the index without its last dimension, appended to
+/// `parts`; false if some part is none.
+bool matchTuples(mlir::Value tuples, llvm::SmallVectorImpl<Affine> &parts);
+bool matchTuples(const HostTensor &tuples, llvm::SmallVectorImpl<Affine> &parts);
 
 /// A boolean tensor [..., queries, keys] that is (key <= query + offset) in every matrix: the offset. Offsets
 /// of keys - 1 and more hide nothing.

@@ -291,15 +291,34 @@ private:
     auto concat = indices.getDefiningOp<ConcatOp>();
     if (concat && int64_t(concat.getAxis()) == GraphBuilder::rankOf(indices) - 1)
       pieces.assign(concat.getInputs().begin(), concat.getInputs().end());
-    for (Value piece : pieces) {
-      auto affine = matchAffine(piece);
-      if (!affine)
-        return false;
-      int64_t last = affine->coefficients.pop_back_val();
-      for (int64_t i = 0; i < GraphBuilder::shapeOf(piece).back(); ++i)
-        parts.push_back({affine->coefficients, affine->constant + last * i});
-    }
-    return true;
+    return llvm::all_of(pieces, [&](Value piece) { return matchTuples(piece, parts); });
+  }
+};
+
+/// A gather_nd whose first part of each tuple is the row of the tuple itself, data[row, place[row]]: rows are
+/// a dimension of the batch, and each looks into its own. That is how exporters take the last token of every
+/// sequence.
+struct GatherNDOfOwnRows : OpRewritePattern<GatherNDOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(GatherNDOp op, PatternRewriter &rewriter) const override {
+    const int64_t batch = op.getBatchDims(), last = GraphBuilder::rankOf(op.getIndices()) - 1;
+    const ArrayRef<int64_t> data = GraphBuilder::shapeOf(op.getData()),
+                            shape = GraphBuilder::shapeOf(op.getIndices());
+    auto concat = op.getIndices().getDefiningOp<ConcatOp>();
+    if (!concat || int64_t(concat.getAxis()) != last || batch >= last || shape[batch] != data[batch])
+      return failure();
+    const ValueRange pieces = concat.getInputs();
+    if (pieces.size() < 2 || GraphBuilder::shapeOf(pieces.front()).back() != 1)
+      return failure();
+    const auto rows = matchAffine(pieces.front());
+    if (!rows || rows->constant != 0)
+      return failure();
+    for (int64_t d = 0; d < last; ++d)
+      if (shape[d] > 1 && rows->coefficients[d] != (d == batch))
+        return failure();
+    GraphBuilder b(rewriter, op.getLoc());
+    rewriter.replaceOp(op, b.gatherND(op.getData(), b.concat(pieces.drop_front(), last), batch + 1));
+    return success();
   }
 };
 
@@ -326,7 +345,7 @@ struct ContractTransposedParameter : OpRewritePattern<ContractOp> {
 void populateNormalizePatterns(RewritePatternSet &patterns) {
   patterns.add<ComposeReshapes, ComposeTransposes, ComposeSlices, TransposeInsideReshapes, BroadcastToReshape,
                BroadcastAfterElementwise, DropNeutral, GatherToSlice, FlatGatherToSlice, GatherNDToBroadcast,
-               ContractTransposedParameter>(patterns.getContext());
+               GatherNDOfOwnRows, ContractTransposedParameter>(patterns.getContext());
 }
 
 } // namespace colossal

@@ -315,6 +315,23 @@ def function(path):
          [value("x", [4])], [value("y", [4])], {"four": np.array([4])}, functions=[fn], domains=["local"])
 
 
+def gather_tuples(path, form, queries=2):
+    """mask[batch, key] for all queries by tuples that the file holds; `crossed`: the keys' order depends on the batch."""
+    batch, key = np.meshgrid(np.arange(3), np.arange(1, 5), indexing="ij")
+    if form == "crossed":
+        key = (key + batch) % 5
+    tuples = np.broadcast_to(np.stack([batch, key], -1)[:, None], (3, queries, 4, 2))
+    save(path, [h.make_node("GatherND", ["x", "tuples"], ["y"])], [value("x", [3, 5])], [value("y", [3, queries, 4])], {"tuples": tuples})
+
+
+def gather_last(path, first=0):
+    """x[row, place[row]] for each row of a batch, counted from `first`."""
+    n = h.make_node
+    save(path, [n("Unsqueeze", ["place", "last"], ["p"]), n("Concat", ["rows", "p"], ["tuples"], axis=1), n("GatherND", ["x", "tuples"], ["y"])],
+         [value("x", [3, 5, 8]), value("place", [3], I)], [value("y", [3, 8])],
+         {"rows": (np.arange(3) + first).reshape(3, 1) % 3, "last": np.array([1])})
+
+
 def tied(path):
     """A head tied to the embedding, transposed; and two biases that are equal because they are zero."""
     w = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -3,6 +3,8 @@
 // Gather and scatter in their three forms, and what is made of them.
 //
 //===----------------------------------------------------------------------===//
+#include "../../Patterns/Matching.h"
+#include "../Importer.h"
 #include "../Operator.h"
 
 using namespace mlir;
@@ -60,6 +62,28 @@ LogicalResult importGatherElements(Node &n) {
   return n.set(n.b.gatherElements(n.in(0), n.in(1), *axis));
 }
 
+/// `tuples` of the file as sums of iotas where they are that: exporters of fixed shapes write so what was
+/// computed of the batch and the place, and patterns look into no constant of their size.
+Value countTuples(Node &n, Value tuples) {
+  auto parameter = tuples.getDefiningOp<ParameterOp>();
+  const auto known = parameter ? n.importer.evaluate(tuples) : std::nullopt;
+  SmallVector<Affine> parts;
+  if (!known || !matchTuples(*known, parts))
+    return tuples;
+  const RankedTensorType type = known->type;
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = 1;
+  SmallVector<Value> columns;
+  for (const Affine &part : parts) {
+    Value column = n.b.iota(shape, type.getElementType(), type.getRank() - 1, double(part.constant), 0);
+    for (auto [d, coefficient] : llvm::enumerate(part.coefficients))
+      if (coefficient)
+        column = n.b.add(column, n.b.iota(shape, type.getElementType(), int64_t(d), 0, double(coefficient)));
+    columns.push_back(column);
+  }
+  return n.b.concat(columns, type.getRank() - 1);
+}
+
 LogicalResult importGatherND(Node &n) {
   if (failed(n.require(2)) || failed(checkIndices(n, 1)))
     return failure();
@@ -68,7 +92,7 @@ LogicalResult importGatherND(Node &n) {
               n.shape(0).take_front(batch) == n.shape(1).take_front(batch);
   if (!fits)
     return n.error() << n.in(1).getType() << " does not index " << n.in(0).getType();
-  return n.set(n.b.gatherND(n.in(0), n.in(1), batch));
+  return n.set(n.b.gatherND(n.in(0), countTuples(n, n.in(1)), batch));
 }
 
 FailureOr<ScatterReduction> getReduction(Node &n) {
