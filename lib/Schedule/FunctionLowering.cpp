@@ -158,6 +158,7 @@ private:
   /// Whether an argument comes from another stage when all turns have ended.
   bool isReceivedBehind(BlockArgument argument) const;
   LogicalResult findTurnOps();
+  void delayForSums();
   void findSliceStarts();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();
@@ -257,7 +258,18 @@ LogicalResult FunctionLowering::findTurnOps() {
     if (isBehind && state.turnOps.contains(&op) && !op.hasTrait<OpTrait::IsTerminator>())
       return op.emitOpError("is a part of each turn of the loop, and needs what all of them add up");
   }
+  delayForSums();
   return success();
+}
+
+/// What only ops behind the loop read is made there: before it, it would lie in memory through all turns.
+void FunctionLowering::delayForSums() {
+  for (Operation &op : llvm::reverse(state.function.getBody().front().without_terminator()))
+    if (!op.use_empty() && isPure(&op) &&
+        llvm::all_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>) && !state.turnOps.contains(&op) &&
+        !state.accumulations.contains(&op) &&
+        llvm::all_of(op.getUsers(), [&](Operation *user) { return state.opsBehind.contains(user); }))
+      state.opsBehind.insert(&op);
 }
 
 LogicalResult FunctionLowering::bindAccumulations() {
@@ -269,7 +281,11 @@ LogicalResult FunctionLowering::bindAccumulations() {
   for (Operation *op : sums) {
     RankedTensorType type = tensorOf(op->getResult(0));
     BlockArgument old = body.addArgument(type, op->getLoc());
+    // Where the part of a turn is made: the groups' order follows the ops', and until it is added up, all
+    // that it is made of is kept.
     OpBuilder b(op);
+    if (Operation *part = op->getOperand(0).getDefiningOp())
+      b.setInsertionPointAfter(part);
     Operation *sum = ElementwiseOp::create(b, op->getLoc(), type, ElementwiseKind::Add,
                                            ValueRange{op->getOperand(0), old}, DenseF64ArrayAttr());
     op->getResult(0).replaceAllUsesWith(sum->getResult(0));
