@@ -96,17 +96,30 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       if (amount <= 0)
         continue;
       stage.parameters += amount * cost.parameters;
+      stage.unread += amount * cost.unread;
+      stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
         auto [known, isNew] = stage.shared.try_emplace(number, held);
-        if (!isNew) // one copy a stage
-          stage.parameters -= held;
-        else
+        if (isNew) {
           known->second = held;
+        } else { // one copy a stage
+          stage.parameters -= held;
+          stage.again += held;
+        }
       }
       stage.reduction += amount * cost.stepReduction;
       stage.reductionBytes += amount * cost.stepReductionBytes;
-      stage.transient = std::max(stage.transient, cost.transientBytes);
+      if (!shape.asCompiled)
+        stage.transient = std::max(stage.transient, cost.transientBytes);
+    }
+    double freed = 0; // by the units of the chunk that are done
+    for (int i = 1; shape.asCompiled && i <= order.parts[c]; ++i) {
+      const std::size_t at = unit - static_cast<std::size_t>(i);
+      const UnitCost &cost = order.kinds[order.units[at]];
+      stage.transient = std::max(stage.transient, cost.transientBytes - freed);
+      freed +=
+          order.amount(at) * (cost.savedBytes - (splitsBackward(shape.schedule) ? cost.weightSavedBytes : 0));
     }
   }
   return stages;
@@ -120,6 +133,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   memory.optimizer = stage.parameters * types.optimizer / (shape.zero >= 1 ? ranks : 1);
   if (ranks <= 1) {
     // Nothing is gathered or scattered.
+  } else if (shape.asCompiled && shape.microbatches > 1 && shape.zero >= 2) {
+    memory.gradients = stage.parameters * types.gradient;
+    if (shape.zero >= 3)
+      memory.parameters += stage.parameters * types.gathered;
   } else if (shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
@@ -129,6 +146,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.gradients += 2 * stage.largest * types.reduced;
   }
   memory.transient = stage.transient;
+  // A microbatch's part of a gradient, before it is added up; each unit that has a shared parameter adds up
+  // for itself.
+  if (shape.asCompiled && shape.microbatches > 1)
+    memory.transient += (stage.largestPart + stage.again) * types.gradient;
   return memory;
 }
 

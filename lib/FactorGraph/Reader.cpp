@@ -399,6 +399,9 @@ LogicalResult Reader::buildKind(const factors::Unit &unit, factors::UnitKind &ki
     Value output = few.front().getTerminator()->getOperand(0);
     if (auto known = tensors.find(output); known != tensors.end())
       addLoss(kind, known->second);
+    for (Value result : few.front().getTerminator()->getOperands())
+      if (auto known = tensors.find(result); known != tensors.end())
+        kind.results.push_back(known->second);
   }
   factors::findLives(kind);
   return success();
@@ -463,6 +466,11 @@ std::optional<factors::Reading> Reader::run() {
     }
   }
   nameKinds(graph);
+  for (auto [input, other] : llvm::zip_equal(few.getArguments(), many.getArguments())) {
+    const factors::Tensor tensor = describe(input), atMany = describe(other);
+    if (tensor.elements < atMany.elements)
+      graph.inputBytes += tensor.bytes * tensor.elements / static_cast<double>(fewBatch);
+  }
   for (const factors::UnitKind &kind : graph.kinds)
     for (const auto *boundary : {&kind.outputs, &kind.inputs})
       if (graph.sequence == 0 && !boundary->empty()) {

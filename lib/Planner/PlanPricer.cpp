@@ -320,8 +320,18 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   price.bubble = step.bubble;
   price.lastStage = step.lastStage;
   price.memory = std::move(step.memory);
-  price.peakBytes = step.peakBytes;
-  price.curveStage = step.peakStage;
+  // The last stage has the loss, which may be of the inputs as well.
+  const double samples = plan.task.globalBatch / plan.data;
+  for (std::size_t s = 0; s < price.memory.size(); ++s)
+    if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
+      price.memory[s].io = samples * p->graph.inputBytes;
+  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io +=
+      cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches();
+  auto most =
+      std::max_element(price.memory.begin(), price.memory.end(),
+                       [](const StageMemory &a, const StageMemory &b) { return a.total() < b.total(); });
+  price.peakBytes = most->total();
+  price.curveStage = static_cast<int>(most - price.memory.begin());
   price.straggler = step.straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
   if (detailed)

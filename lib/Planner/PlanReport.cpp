@@ -172,7 +172,7 @@ std::string printCurve(const PlanPrice &price) {
 
 std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
   std::string text = format("memory of a rank in GiB, limit %.1f:\n  stage  units  parameters  gradients  "
-                            "optimizer  activations  transient  total\n",
+                            "optimizer  activations  transient  in and out  total\n",
                             gib(price.limitBytes));
   std::size_t stages = price.memory.size();
   std::vector<int> units(stages, 0);
@@ -188,9 +188,9 @@ std::string printMemory(const TrainingPlan &plan, const PlanPrice &price) {
       text += format("  ... %zu stages between\n", stages - 3);
       continue;
     }
-    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %5.2f\n", s, units[s],
+    text += format("  %5zu  %5d  %10.2f  %9.2f  %9.2f  %11.2f  %9.2f  %10.2f  %5.2f\n", s, units[s],
                    gib(memory.parameters), gib(memory.gradients), gib(memory.optimizer),
-                   gib(memory.activations), gib(memory.transient), gib(memory.total()));
+                   gib(memory.activations), gib(memory.transient), gib(memory.io), gib(memory.total()));
   }
   return text + printCurve(price);
 }

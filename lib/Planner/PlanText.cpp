@@ -331,7 +331,8 @@ static ordered_json describe(const PlanPrice &price) {
                              {"gradients", memory.gradients},
                              {"optimizer", memory.optimizer},
                              {"activations", memory.activations},
-                             {"transient", memory.transient}});
+                             {"transient", memory.transient},
+                             {"io", memory.io}});
   if (!price.curve.empty()) {
     out["memory_curve"]["stage"] = price.curveStage;
     for (const MemoryPoint &point : price.curve)

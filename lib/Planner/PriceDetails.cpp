@@ -144,9 +144,10 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   const double updatedLater = findUpdatedLater(stages);
   const int ranks = plan.data * plan.context;
   if (ranks > 1) {
-    const double gradients = costs.types.reduced * stages[0].parameters,
+    // What is read of parameters has gradients, and is gathered for the passes; all of them are updated.
+    const double read = stages[0].parameters - stages[0].unread, gradients = costs.types.reduced * read,
                  parameters =
-                     costs.types.gathered * (stages[0].parameters - (plan.zero < 3 ? updatedLater : 0));
+                     costs.types.gathered * (plan.zero < 3 ? stages[0].parameters - updatedLater : read);
     if (plan.zero == 0) {
       price.bytesByCollective["all-reduce (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients, plan.data);

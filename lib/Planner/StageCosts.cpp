@@ -13,6 +13,7 @@ cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
   shape.schedule = plan.schedule;
   shape.chunks = plan.chunks;
   shape.zero = plan.zero;
+  shape.asCompiled = true;
   shape.overlapGradients = plan.overlapGradients;
   shape.transferLaunch = step.machine.machine().device.launchSeconds; // of a compiled program
   return shape;

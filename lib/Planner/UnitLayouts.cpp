@@ -477,6 +477,10 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
   for (auto [tensor, held] : parameters) {
     cost.parameters += held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
+    cost.largest = std::max(cost.largest, held);
+    const Tensor &t = kind.tensors[tensor];
+    if (t.elements < t.stored)
+      cost.unread += held * (1 - t.elements / t.stored);
     if (kind.tensors[tensor].shared >= 0)
       cost.shared[kind.tensors[tensor].shared] += held;
   }

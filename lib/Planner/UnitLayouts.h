@@ -111,6 +111,7 @@ private:
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
   void sum(const Ledger &ledger, UnitCost &cost) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  double gradientsInFlight(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 

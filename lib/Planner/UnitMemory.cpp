@@ -33,6 +33,27 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
+/// The most that gradients of activations take while the backward pass runs an operation: those of its
+/// results and operands, of which a kernel that streams writes the ones over the others.
+double UnitLayouts::gradientsInFlight(const UnitLayout &layout, const std::vector<Placement> &lies) const {
+  double most = 0;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    double operands = 0, results = 0;
+    for (const Use &use : op.operands)
+      if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
+        operands += bytes(use.tensor) * resharder.share(lies[use.tensor]);
+    if (operands <= 0)
+      continue;
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+      results += bytes(op.results[r].tensor) *
+                 resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
+    const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
+    most = std::max(most, streams ? std::max(operands, results) : operands + results);
+  }
+  return most;
+}
+
 /// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
                        cost::OpList &recompute) const {
@@ -130,7 +151,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.savedBytes = input;
     cost.weightSavedBytes = input;
   }
-  cost.transientBytes += broughtIn(layout, lies);
+  cost.transientBytes += broughtIn(layout, lies) + gradientsInFlight(layout, lies);
+  for (int tensor : kind.results)
+    cost.resultBytes +=
+        bytes(tensor) / types.activation * kind.tensors[tensor].bytes * resharder.share(lies[tensor]);
 }
 
 } // namespace colossal::planner

@@ -25,9 +25,12 @@ struct UnitCost {
   double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
   double transientBytes = 0;    ///< on top while the backward pass runs
   double parameters = 0;        ///< elements stored on a rank
+  double largest = 0;           ///< of the largest parameter
+  double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   std::map<int, double> shared; ///< of them, by shared number
   double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
+  double resultBytes = 0;       ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
 };
@@ -55,6 +58,10 @@ struct StepShape {
   bool reducesOverContext = false;
   /// With ZeRO 3 and a pipeline, parameters are gathered once a step and stay whole between microbatches.
   bool keepsGathered = false;
+  /// As compiled programs do it: what ZeRO 2 and 3 scatter and gather in a step of several microbatches they
+  /// move once, so that gradients, and parameters, are whole between; and units' transient bytes come on top
+  /// of what units before have kept, since those behind are done by then.
+  bool asCompiled = false;
   /// A stage goes on while it hands over; otherwise, where backward passes are whole, it waits and launches.
   bool transfersBeside = false;
   double transferLaunch = 0; ///< s
@@ -80,7 +87,8 @@ struct UnitOrder {
 /// Bytes of one rank of a stage, by kind, at the peak.
 struct StageMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
-  double total() const { return parameters + gradients + optimizer + activations + transient; }
+  double io = 0; ///< of all samples of a step: inputs, and what an evaluation gives back
+  double total() const { return parameters + gradients + optimizer + activations + transient + io; }
 };
 
 /// What a rank of one stage moves in a step for one purpose.
@@ -95,6 +103,9 @@ struct Communication {
 /// What all units of a stage hold and reduce together.
 struct StageState {
   double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
+  double unread = 0;                  ///< of all, those that no pass reads
+  double largestPart = 0;             ///< of the largest parameter
+  double again = 0;                   ///< of parameters that several units share, for each but one
   std::map<int, double> shared;
   double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
   double transient = 0;

@@ -89,7 +89,7 @@ struct Tensor {
   double elements = 0; ///< for one sequence where perSequence
   bool perSequence = true;
   bool isFloat = true; ///< takes the bytes of the training type; else `bytes`
-  double bytes = 8;    ///< of an element that is not a float
+  double bytes = 8;    ///< of an element as the model has it; passes have floats in the precision of a search
   /// Parameters: elements that are stored and trained, which a view may show in part; 0: not trained.
   double stored = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
@@ -106,6 +106,7 @@ struct UnitKind {
   std::vector<Tensor> tensors;
   std::vector<Operation> operations;
   std::vector<int> inputs, outputs; ///< tensors of the boundary, in the order of the neighbouring unit's
+  std::vector<int> results;         ///< tensors that the model gives back
 
   /// Trained elements; those with a `shared` number count here, too.
   double parameters() const;
@@ -128,6 +129,7 @@ struct FactorGraph {
   std::vector<std::vector<int>> ids;
   /// Tokens of one sequence; 0 where units pass on something else, such as images.
   double sequence = 0;
+  double inputBytes = 0;      ///< of the model's inputs that have a batch, for one sequence
   std::string batchDimension; ///< how the batch was found, for reports
 
   /// Trained elements; shared ones once.
