@@ -96,7 +96,8 @@ private:
   std::optional<Recipe> &recipe;
   llvm::MapVector<mlir::func::FuncOp, std::unique_ptr<dist::RefinementAnalysis>> refinements;
   /// What the choices of an op depend on without pins: its rule, the factor that the loop axis stands on (-1:
-  /// none), whether sums are carried, and what the recipe sees in it.
+  /// none), whether sums are carried, and numbers for what the recipe sees in it and for its marks
+  /// (LayoutMarks.h).
   using RuleKey = std::tuple<const dist::RefinedRule *, int, bool, std::vector<int>>;
   RuleKey getRuleKey(mlir::Operation *op) const;
   /// The rule of what a turn of the loop does.
