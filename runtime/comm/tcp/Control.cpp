@@ -297,12 +297,17 @@ private:
         if (frame.kind != Goodbye)
           continue;
       }
-      const bool silent = frame.kind != Goodbye;
-      if (silent && self == 0)
-        (void)sendToOthers({Gone, 0, 0, std::to_string(peer)}, peer);
+      if (frame.kind != Goodbye) {
+        // Raised before the others hear of it: whoever ends because of it is not the one to blame.
+        {
+          std::lock_guard<std::mutex> lock(mutex);
+          if (!leaving)
+            raiseGone(std::to_string(peer));
+        }
+        if (self == 0)
+          (void)sendToOthers({Gone, 0, 0, std::to_string(peer)}, peer);
+      }
       std::lock_guard<std::mutex> lock(mutex);
-      if (silent && !leaving)
-        raiseGone(std::to_string(peer));
       gone.insert(peer);
       changed.notify_all();
       return;
