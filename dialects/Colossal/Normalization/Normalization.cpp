@@ -159,6 +159,10 @@ double SoftmaxOp::getFlops() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
+/// All but the bias.
+bool NormalizeOp::isOperandSaved(unsigned operand) {
+  return !getBias() || operand + 1 != getNumOperands();
+}
 // dx = y (dy - sum(y dy)): the result is enough.
 bool SoftmaxOp::isOperandSaved(unsigned operand) {
   return false;

@@ -4,7 +4,7 @@ def Colossal_NormalizeKind : Colossal_Enum<"NormalizeKind", "what is divided out
   I32EnumAttrCase<"Layer", 1, "layer">, I32EnumAttrCase<"RMS", 2, "rms">]>;
 def Colossal_NormalizeKindAttr : Colossal_EnumAttr<Colossal_NormalizeKind, "normalize_kind">;
 
-def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<RowEmissionOpInterface>], ["buildLocal", "getFlops"], [], [],
+def Colossal_NormalizeOp : Colossal_Op<"normalize", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<RowEmissionOpInterface>], ["buildLocal", "getFlops"], ["isOperandSaved"], [],
                                        ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "layer or RMS normalization over dimensions [axis, rank)";
   let description = [{
