@@ -133,13 +133,16 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   memory.optimizer = stage.parameters * types.optimizer / (shape.zero >= 1 ? ranks : 1);
   if (ranks <= 1) {
     // Nothing is gathered or scattered.
-  } else if (shape.asCompiled && shape.microbatches > 1 && shape.zero >= 2) {
+  } else if (shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
     memory.gradients = stage.parameters * types.gradient;
     if (shape.zero >= 3)
       memory.parameters += stage.parameters * types.gathered;
   } else if (shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
+  } else if (shape.zero >= 2 && shape.asCompiled) {
+    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way.
+    memory.gradients += stage.largestPart * std::max(types.reduced, shape.zero >= 3 ? types.gathered : 0);
   } else if (shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered
     memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
   } else if (shape.zero == 2) {

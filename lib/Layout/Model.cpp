@@ -652,6 +652,8 @@ void Model::addTransfers(const Program &program) {
         moved = MovedValue::Parameter;
       else if (recipe && recipe->isAside(value))
         moved = MovedValue::Aside;
+      else if (Operation *maker = value.getDefiningOp(); maker && builder.isOfEachTurn(maker))
+        moved = MovedValue::EachTurn;
       transfers.push_back(makeTransfer(value, program.sources[use.tensor], program.nodes[i],
                                        node.choices->wants[number], moved));
     }

@@ -63,7 +63,9 @@ public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
         std::optional<Recipe> recipe = {})
       : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), recipe(std::move(recipe)),
-        moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {}
+        moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {
+    moves.getResharder().setScattersInTurns(dist::scattersInTurns(module));
+  }
 
   /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
   /// cannot be met.

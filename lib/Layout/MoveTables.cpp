@@ -20,7 +20,7 @@ search::CostTable MoveTables::getMoveCosts(ArrayRef<ShardingAttr> froms, ArrayRe
   moves.reserve(seconds.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     ShardingAttr from = froms[i / tos.size()], to = tos[i % tos.size()];
-    double cost = seconds[i];
+    double cost = seconds[i] * (moved == MovedValue::EachTurn ? static_cast<double>(mesh.getNumTurns()) : 1);
     if (recipe && moved != MovedValue::Parameter && from != to && !std::isinf(cost) &&
         (moved == MovedValue::Aside || !recipe->allows(*resharder.find(from, to, elementBytes))))
       cost *= kDiscouraged;

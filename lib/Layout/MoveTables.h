@@ -33,8 +33,9 @@ struct GivenRows {
 };
 
 /// What is moved, of which a recipe may discourage other moves. Aside: what stands beside the stream of a
-/// model, such as masks and biases of positions.
-enum class MovedValue : uint8_t { Stream, Parameter, Aside };
+/// model, such as masks and biases of positions. EachTurn: what is the same in all turns of the loop, and is
+/// brought to its readers in each of them.
+enum class MovedValue : uint8_t { Stream, Parameter, Aside, EachTurn };
 
 class MoveTables {
 public:

@@ -73,6 +73,12 @@ LogicalResult OpChoicesBuilder::readLoop() {
       for (auto [f, axes] : llvm::enumerate(*given))
         if (llvm::is_contained(axes, static_cast<unsigned>(mesh.getLoopAxis())))
           batchOf[&op] = f;
+      const bool isOfEachTurn =
+          op.hasAttr(kEachTurnAttrName) || llvm::any_of(op.getOperands(), [&](Value operand) {
+            return operand.getDefiningOp() && eachTurn.contains(operand.getDefiningOp());
+          });
+      if (isOfEachTurn && !batchOf.contains(&op))
+        eachTurn.insert(&op);
     }
   return success();
 }
@@ -81,7 +87,8 @@ void OpChoicesBuilder::readPrograms() {
   std::map<std::string, int> parameters;
   for (auto &[function, refinement] : refinements)
     programs[function] = factors::readProgram(
-        function, *refinement, [this](Operation *op) { return isInLoop(op); }, parameters);
+        function, *refinement, [this](Operation *op) { return isInLoop(op) || isOfEachTurn(op); },
+        parameters);
   for (auto &[function, program] : programs)
     for (auto [operation, id] : llvm::zip_equal(program.graph.kinds[0].operations, program.graph.ids[0]))
       described[program.operations[id]] = &operation;
@@ -177,12 +184,33 @@ OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) co
 
 /// Appends what the op is marked with (dialects/Dist/LayoutMarks.h) to `key`.
 static void addMarks(Operation *op, std::vector<int> &key) {
-  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName}) {
+  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName, kStoredOverAttrName}) {
     auto mark = op->getAttrOfType<DenseI64ArrayAttr>(name);
     key.push_back(mark ? static_cast<int>(mark.size()) : 0);
     if (mark)
       llvm::append_range(key, mark.asArrayRef());
   }
+}
+
+/// How many of `axes` an assignment has on factors, but for those on which sums are carried.
+static int64_t countStored(const FactorRule &rule, const Assignment &assignment, ArrayRef<int64_t> axes) {
+  int64_t count = 0;
+  for (auto [factor, own] : llvm::zip_equal(rule.factors, assignment))
+    if (factor.kind != FactorKind::Carried)
+      count += llvm::count_if(own, [&](unsigned axis) { return llvm::is_contained(axes, axis); });
+  return count;
+}
+
+/// Leaves those of `assignments` that have as many axes as any on the factors of an op that is marked so.
+static void narrowToStored(Operation *op, const FactorRule &rule, std::vector<Assignment> &assignments) {
+  auto stored = op->getAttrOfType<DenseI64ArrayAttr>(kStoredOverAttrName);
+  if (!stored)
+    return;
+  int64_t most = 0;
+  for (const Assignment &assignment : assignments)
+    most = std::max(most, countStored(rule, assignment, stored));
+  llvm::erase_if(assignments,
+                 [&](const Assignment &assignment) { return countStored(rule, assignment, stored) < most; });
 }
 
 /// Leaves those of `assignments` that are as the op is marked, where there are any.
@@ -244,6 +272,7 @@ LogicalResult OpChoicesBuilder::enumerate() {
       // Sums that meet are brought together once, behind the op in which they do.
       if (!limits.carriesSums || op.hasAttr(kBatchOverAttrName))
         narrowToMarks(&op, candidates.assignments);
+      narrowToStored(&op, rule, candidates.assignments);
       if (recipe)
         candidates.isAsAsked = recipe->narrow(&op, rule, candidates.assignments);
     }
@@ -283,7 +312,7 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
   const RuleKey key = getRuleKey(op);
-  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName})
+  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName, kStoredOverAttrName})
     op->removeAttr(name);
   std::shared_ptr<const OpChoices> &free = choicesOfRule[key];
   if (!free) {

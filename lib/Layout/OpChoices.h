@@ -87,6 +87,8 @@ public:
                                                const dist::Assignment &assignment) const;
   /// Does each turn of the mesh's loop do a part of `op`?
   bool isInLoop(mlir::Operation *op) const { return batchOf.contains(op); }
+  /// Is what `op` makes brought to its readers in each turn of the mesh's loop anew?
+  bool isOfEachTurn(mlir::Operation *op) const { return eachTurn.contains(op); }
   /// How often an op runs in a run of its program: in each turn of the loop, or once.
   int64_t getTimes(mlir::Operation *op) const { return isInLoop(op) ? mesh.getNumTurns() : 1; }
 
@@ -107,6 +109,7 @@ private:
   llvm::DenseSet<mlir::Operation *> deferring; ///< see DeferredSums.h
   /// Ops of which each turn of the mesh's loop does a part, and the factor that the loop axis stands on.
   llvm::DenseMap<mlir::Operation *, unsigned> batchOf;
+  llvm::DenseSet<mlir::Operation *> eachTurn; ///< dist.each_turn, and what is made of their results alone
 
   /// Reads where earlier passes have put the loop axis of the mesh.
   mlir::LogicalResult readLoop();

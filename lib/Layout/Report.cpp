@@ -191,14 +191,16 @@ void Describer::addTransfers() {
     const ReshardPath *path = model.getResharder().find(have, want, getElementBytes(element));
     if (!path)
       continue;
-    communication += path->cost;
+    const int64_t times = transfer.moved == MovedValue::EachTurn ? model.getMesh().getNumTurns() : 1;
+    const double cost = path->cost * static_cast<double>(times);
+    communication += cost;
     Value value = transfer.value;
     auto function = value.getParentRegion()->getParentOfType<func::FuncOp>();
-    report.predictedByFunction[function.getName().str()] += path->cost;
+    report.predictedByFunction[function.getName().str()] += cost;
     for (const Move &move : path->moves)
       if (isCollective(move.kind) && move.ranks > 1) // what turns add up goes nowhere
-        addCollective(stringify(move.kind).str(), getSentBytes(move.kind, move.bytes, move.ranks), move.times,
-                      transfer.shownAt);
+        addCollective(stringify(move.kind).str(), getSentBytes(move.kind, move.bytes, move.ranks),
+                      move.times * times, transfer.shownAt);
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/BoundaryAttrs.h"
+#include "dialects/Dist/LayoutMarks.h"
+#include "dialects/Dist/State.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -25,6 +27,7 @@ struct Local {
   ShardingAttr sharding;
   bool isZeroPadded = false; ///< its padding, if any, holds 0
   ShardingAttr shared = {};  ///< getSharedLayout of the global one
+  bool ofEachTurn = false;   ///< it is brought to its readers in each turn (dist.each_turn)
 };
 
 bool isUneven(int64_t size, ArrayRef<unsigned> axes, MeshAttr mesh) {
@@ -75,7 +78,7 @@ private:
   RefinementAnalysis refinement;
   OpBuilder builder;
   DenseMap<Value, Local> locals;
-  DenseMap<std::pair<Value, Attribute>, Value> resharded;
+  DenseMap<std::pair<Value, Attribute>, Value> resharded, reshardedInTurns;
   IRMapping scalars;
   DenseMap<std::pair<const RefinedRule *, Attribute>, std::unique_ptr<OpLayout>> layouts;
 
@@ -89,6 +92,12 @@ private:
   }
   /// The local value of `global` in the layout `wanted`. Equal requests share one value.
   FailureOr<Value> bring(Value global, ShardingAttr wanted, Operation *user);
+  void markEachTurn(Operation *op);
+  /// Whether each turn of the loop does a part of `op`, whose layout is known.
+  bool isInLoop(Operation *op);
+  /// Whether what `op` makes is of a value that is read in each turn anew, and of nothing that turns differ
+  /// in.
+  bool isOfEachTurn(Operation *op);
   FailureOr<OpLayout *> getLayout(Operation *op, const RefinedRule &refined);
   LogicalResult partitionOp(ShardingRuleOpInterface op);
 };
@@ -179,6 +188,11 @@ MeshAttr colossal::dist::getMesh(ModuleOp module) {
     return mesh;
   MLIRContext *context = module.getContext();
   return MeshAttr::get(context, MeshAxisAttr::get(context, StringAttr::get(context, "x"), 1));
+}
+
+bool colossal::dist::scattersInTurns(ModuleOp module) {
+  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttrName);
+  return training && training.contains(kScattersInTurnsAttrName);
 }
 
 FailureOr<Assignment> colossal::dist::getAssignment(Operation *op, const FactorRule &rule, MeshAttr mesh) {
@@ -314,8 +328,10 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
   const Local &local = locals.find(global)->second;
   if (local.sharding == wanted)
     return local.value;
-  if (Value known = resharded.lookup({global, wanted}))
-    return known;
+  const bool ofEachTurn = local.ofEachTurn && isInLoop(user);
+  auto &known = ofEachTurn ? reshardedInTurns : resharded;
+  if (Value brought = known.lookup({global, wanted}))
+    return brought;
   Type element = cast<RankedTensorType>(global.getType()).getElementType();
   // By way of the layout that its uses share, if that leads there.
   Value from = local.value;
@@ -333,7 +349,20 @@ FailureOr<Value> FunctionPartitioner::bring(Value global, ShardingAttr wanted, O
     user->emitOpError() << "needs an operand in layout " << wanted << ", which cannot be made of " << have;
     return failure();
   }
-  return resharded[{global, wanted}] = emitReshard(builder, global.getLoc(), from, *path);
+  Operation *last = builder.getBlock()->empty() ? nullptr : &builder.getBlock()->back();
+  Value brought = emitReshard(builder, global.getLoc(), from, *path);
+  if (ofEachTurn)
+    markEachTurn(last ? last->getNextNode() : &builder.getBlock()->front());
+  return known[{global, wanted}] = brought;
+}
+
+/// Marks the first collective from `op` on: what follows depends on it.
+void FunctionPartitioner::markEachTurn(Operation *op) {
+  for (; op; op = op->getNextNode())
+    if (isa<shard::AllGatherOp, shard::AllToAllOp, shard::AllReduceOp, shard::ReduceScatterOp>(op)) {
+      op->setAttr(kEachTurnAttrName, builder.getUnitAttr());
+      return;
+    }
 }
 
 LogicalResult OpContext::prepareOperands() {
@@ -485,6 +514,25 @@ FailureOr<OpLayout *> FunctionPartitioner::getLayout(Operation *op, const Refine
   return known.get();
 }
 
+bool FunctionPartitioner::isInLoop(Operation *op) {
+  const int64_t loop = mesh.getLoopAxis();
+  if (loop < 0 || !isa<ShardingRuleOpInterface>(op))
+    return false;
+  FailureOr<OpLayout *> layout = getLayout(op, refinement.get(op));
+  return succeeded(layout) && llvm::any_of((*layout)->assignment, [&](const auto &axes) {
+           return llvm::is_contained(axes, static_cast<unsigned>(loop));
+         });
+}
+
+bool FunctionPartitioner::isOfEachTurn(Operation *op) {
+  if (mesh.getLoopAxis() < 0 || isInLoop(op))
+    return false;
+  return op->hasAttr(kEachTurnAttrName) || llvm::any_of(op->getOperands(), [&](Value operand) {
+           auto known = locals.find(operand);
+           return known != locals.end() && known->second.ofEachTurn;
+         });
+}
+
 LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   const RefinedRule &refined = refinement.get(op);
   FailureOr<OpLayout *> layout = getLayout(op, refined);
@@ -501,6 +549,8 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   // It speaks of the global values, so the local op shall not have it.
   SmallVector<ShardingAttr> shared = llvm::map_to_vector(op->getResults(), getSharedLayout);
   op->removeAttr(kSharedAttrName);
+  const bool ofEachTurn = isOfEachTurn(op);
+  op->removeAttr(kEachTurnAttrName);
   OpContext context(*this, op, refined, **layout, stored);
   if (failed(context.prepareOperands()))
     return failure();
@@ -513,7 +563,7 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
     if (value.getType() != getLocalType(global.getType(), sharding))
       return op->emitOpError() << "gave a local result of type " << value.getType() << ", its layout "
                                << sharding << " asks for " << getLocalType(global.getType(), sharding);
-    locals[global] = {value, sharding, isa<ParameterOp>(op), shared[i]};
+    locals[global] = {value, sharding, isa<ParameterOp>(op), shared[i], ofEachTurn};
   }
   return success();
 }
@@ -587,6 +637,7 @@ LogicalResult FunctionPartitioner::run() {
 LogicalResult colossal::partition::partition(ModuleOp module, Resharder *resharder) {
   MeshAttr mesh = getMesh(module);
   Resharder own(mesh);
+  (resharder ? *resharder : own).setScattersInTurns(scattersInTurns(module));
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   for (func::FuncOp function : functions) {
     if (function.isExternal())

@@ -134,6 +134,14 @@ static bool canBecomePartial(ShardingAttr from, ShardingAttr to) {
          (!from.isPartial() || from.getPartialKind() == ReductionKind::Sum);
 }
 
+static bool isPartialOver(ShardingAttr layout, int64_t axis) {
+  return axis >= 0 && llvm::is_contained(layout.getPartialAxes(), static_cast<unsigned>(axis));
+}
+
+bool Resharder::entersSum(ShardingAttr from, ShardingAttr to) const {
+  return isPartialOver(to, mesh.getLoopAxis()) && !isPartialOver(from, mesh.getLoopAxis());
+}
+
 const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
   static const ReshardPath nothing;
   if (from == to)
@@ -142,8 +150,20 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
   auto answer = [](const std::optional<ReshardPath> &path) { return path ? &*path : nullptr; };
   if (!isNew)
     return answer(it->second);
-  if (from.getGlobalShape() != to.getGlobalShape())
+  if (from.getGlobalShape() != to.getGlobalShape() || entersSum(from, to))
     return nullptr;
+  if (isPartialOver(from, mesh.getLoopAxis()) && isPartialOver(to, mesh.getLoopAxis())) {
+    // What a turn adds, before it does.
+    const ReshardPath *ofTurn = find(getAccumulated(from), getAccumulated(to), elementBytes);
+    if (!ofTurn)
+      return nullptr;
+    ReshardPath path = *ofTurn;
+    for (Move &move : path.moves)
+      move.times *= mesh.getNumTurns();
+    path.cost *= static_cast<double>(mesh.getNumTurns());
+    known[{from.getAsOpaquePointer(), to.getAsOpaquePointer(), elementBytes}] = path;
+    return &*known[{from.getAsOpaquePointer(), to.getAsOpaquePointer(), elementBytes}];
+  }
   if (findLoop(from, mesh) || findLoop(to, mesh) || isAccumulated(from, to)) {
     it->second = findInLoop(from, to, elementBytes); // map nodes stay where they are
     return answer(it->second);
@@ -182,12 +202,18 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
 // Layouts over a loop axis
 //===----------------------------------------------------------------------===//
 
-static bool isPartialOver(ShardingAttr layout, int64_t axis) {
-  return axis >= 0 && llvm::is_contained(layout.getPartialAxes(), static_cast<unsigned>(axis));
-}
-
 bool Resharder::isAccumulated(ShardingAttr from, ShardingAttr to) const {
   return isPartialOver(from, mesh.getLoopAxis()) && !isPartialOver(to, mesh.getLoopAxis());
+}
+
+bool Resharder::isScatteredInTurns(ShardingAttr from, ShardingAttr to) const {
+  auto count = [&](ShardingAttr layout) {
+    int64_t elements = 1;
+    for (int64_t size : layout.getLocalShape(mesh))
+      elements *= size;
+    return elements;
+  };
+  return scattersInTurns && count(to) < count(from);
 }
 
 ShardingAttr Resharder::getAccumulated(ShardingAttr from) const {
@@ -229,16 +255,24 @@ std::optional<ReshardPath> Resharder::findInLoop(ShardingAttr from, ShardingAttr
     return true;
   };
   if (isAccumulated(from, to)) {
-    // The sums that a rank's turns have made, before ranks add theirs: so that is done once.
     if (from.getPartialKind() != ReductionKind::Sum || findLoop(to, mesh))
       return std::nullopt;
     Move move;
     move.kind = MoveKind::AllReduce;
     move.axes.push_back(static_cast<unsigned>(mesh.getLoopAxis()));
     move.times = turns;
+    const ReshardPath *between = find(getAccumulated(from), to, elementBytes);
+    if (isScatteredInTurns(from, to)) {
+      if (!append(between, turns))
+        return std::nullopt;
+      move.exposed = move.result = to.getLocalShape(mesh);
+      path.moves.push_back(move);
+      return path;
+    }
+    // The sums that a rank's turns have made, before ranks add theirs: so that is done once.
     move.exposed = move.result = from.getLocalShape(mesh);
     path.moves.push_back(move);
-    if (!append(find(getAccumulated(from), to, elementBytes), 1))
+    if (!append(between, 1))
       return std::nullopt;
     return path;
   }
@@ -288,7 +322,7 @@ double Resharder::getCostInLoop(ShardingAttr from, ShardingAttr to, unsigned ele
   if (isAccumulated(from, to))
     return from.getPartialKind() != ReductionKind::Sum || findLoop(to, mesh)
                ? kNever
-               : getCost(getAccumulated(from), to, elementBytes);
+               : getCost(getAccumulated(from), to, elementBytes) * (isScatteredInTurns(from, to) ? turns : 1);
   if (findLoop(from, mesh)) {
     if (!findLoop(to, mesh) || !areTurnsAlike(from, to, mesh))
       return kNever;
@@ -395,8 +429,11 @@ static uint32_t getPartialMask(ShardingAttr layout) {
 double Resharder::getCost(ShardingAttr from, ShardingAttr to, unsigned elementBytes) {
   if (from == to)
     return 0;
-  if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size())
+  if (!canBecomePartial(from, to) || from.getDims().size() != to.getDims().size() || entersSum(from, to))
     return std::numeric_limits<double>::infinity();
+  if (isPartialOver(from, mesh.getLoopAxis()) && isPartialOver(to, mesh.getLoopAxis()))
+    return getCost(getAccumulated(from), getAccumulated(to), elementBytes) *
+           static_cast<double>(mesh.getNumTurns());
   if (mesh.getLoopAxis() >= 0 && (findLoop(from, mesh) || findLoop(to, mesh) || isAccumulated(from, to)))
     return getCostInLoop(from, to, elementBytes);
   return getCost(from.getDims(), getPartialMask(from), to.getDims(), getPartialMask(to), elementBytes);

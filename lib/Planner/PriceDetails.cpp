@@ -125,6 +125,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   if (plan.pipeline > 1)
     price.communication.push_back(sends(plan, price, problem, chunks));
   std::size_t unit = 0;
+  double readAgain = 0; // of the first stage's parameters
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
@@ -133,21 +134,26 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
       collective[stage] += cost.collective * problem.microbatches;
       if (stage != 0)
         continue;
+      readAgain += cost.readAgain;
       for (const auto &[name, bytes] : cost.bytesByCollective)
         price.bytesByCollective[name + " (tensor)"] += bytes * problem.microbatches;
       if (cost.stepReductionBytes > 0) // of partial sums to whole gradients
         price.bytesByCollective["all-reduce (tensor)"] += cost.stepReductionBytes;
     }
   price.collective = *std::max_element(collective.begin(), collective.end());
-  // A program adds up the gradients of all microbatches on a rank before it moves them, and brings parameters
-  // together once for all of them.
   const double updatedLater = findUpdatedLater(stages);
   const int ranks = plan.data * plan.context;
   if (ranks > 1) {
-    // What is read of parameters has gradients, and is gathered for the passes; all of them are updated.
-    const double read = stages[0].parameters - stages[0].unread, gradients = costs.types.reduced * read,
-                 parameters =
-                     costs.types.gathered * (plan.zero < 3 ? stages[0].parameters - updatedLater : read);
+    // A program adds up the gradients of all microbatches on a rank before it moves them, but for those of
+    // which it keeps pieces. What is read of parameters has gradients, and is gathered for the passes; all of
+    // them are updated.
+    const bool movesOnce = costs.shape(plan).movesStateOnce();
+    const double read = stages[0].parameters - stages[0].unread, turns = movesOnce ? 1 : problem.microbatches,
+                 gradients = costs.types.reduced * read * (plan.zero >= 2 ? turns : 1),
+                 gathered = plan.zero < 3 ? stages[0].parameters - updatedLater
+                            : movesOnce   ? read
+                                          : turns * (read + readAgain),
+                 parameters = costs.types.gathered * gathered;
     if (plan.zero == 0) {
       price.bytesByCollective["all-reduce (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients, plan.data);

@@ -10,6 +10,7 @@
 #include "Messages.h"
 #include "Prepare.h"
 
+#include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Loop.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
@@ -242,7 +243,7 @@ LogicalResult FunctionLowering::findTurnOps() {
   }
   for (Operation &op : state.function.getBody().front()) {
     auto coordinate = dyn_cast<dist::CoordinateOp>(op);
-    if (isa<dist::LoopSliceOp>(op) ||
+    if (isa<dist::LoopSliceOp>(op) || op.hasAttr(dist::kEachTurnAttrName) ||
         (coordinate && static_cast<int64_t>(coordinate.getAxis()) == state.program.loopAxis) ||
         llvm::any_of(op.getOperands(), [&](Value operand) { return state.isOfTurn(operand); }))
       state.turnOps.insert(&op);

@@ -54,8 +54,8 @@ class Propagation {
 public:
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh)
       : function(function), mesh(mesh), turns(mesh.getNumTurns()), refinement(function),
-        places(std::move(batch.places)), sums(getTraining(function->getParentOfType<ModuleOp>()) != nullptr) {
-  }
+        places(std::move(batch.places)), sums(getTraining(function->getParentOfType<ModuleOp>()) != nullptr),
+        scatters(scattersInTurns(function->getParentOfType<ModuleOp>())) {}
   /// Of ranks along `axis`, which have parts of what turns do.
   Propagation(func::FuncOp function, Batch batch, MeshAttr mesh, unsigned axis, bool keepsSums)
       : function(function), mesh(mesh), axis(axis), turns(mesh.getNumTurns() * mesh.getAxisSize(axis)),
@@ -90,6 +90,13 @@ private:
   bool sums = false;
   llvm::DenseSet<Value> totals;
   bool keepsSums = false; ///< what depends on such sums is done whole on each rank
+  /// Sums of a turn's rows that meet in it, before they are reduced between ranks and added up
+  /// (LayoutMarks.h).
+  bool scatters = false;
+  llvm::DenseSet<Value> ofTurn; ///< such sums
+  /// The factor by which `op` hands on sums of a turn, where they meet in it or in one that it leads to.
+  std::optional<unsigned> findMeeting(Operation *op, const FactorRule &rule) const;
+  bool leadsToMeeting(Operation *op) const;
 };
 } // namespace
 
@@ -172,6 +179,44 @@ std::string Propagation::getObstacle(const Factor &factor) const {
   return "";
 }
 
+/// A factor on which an op hands on sums of all operands that it needs to be sums.
+static const Factor *findCarried(const FactorRule &rule, unsigned operand) {
+  const auto *found = llvm::find_if(
+      rule.factors, [&](const Factor &factor) { return llvm::is_contained(factor.carriers, operand); });
+  return found == rule.factors.end() ? nullptr : &*found;
+}
+
+bool Propagation::leadsToMeeting(Operation *op) const {
+  constexpr unsigned kMost = 8; // ops between a product and where its sum meets another
+  for (unsigned i = 0; i < kMost && op->getNumResults() == 1 && op->getResult(0).hasOneUse(); ++i) {
+    OpOperand &use = *op->getResult(0).use_begin();
+    op = use.getOwner();
+    const Factor *carried = isa<ShardingRuleOpInterface>(op)
+                                ? findCarried(refinement.get(op).rule, use.getOperandNumber())
+                                : nullptr;
+    if (!carried)
+      return false;
+    if (carried->carriers.size() > 1)
+      return true;
+  }
+  return false;
+}
+
+std::optional<unsigned> Propagation::findMeeting(Operation *op, const FactorRule &rule) const {
+  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+    const bool isCarried = !factor.carriers.empty() && llvm::all_of(factor.carriers, [&](unsigned carrier) {
+      return ofTurn.contains(op->getOperand(carrier));
+    });
+    const bool isAlone = llvm::all_of(llvm::enumerate(op->getOperands()), [&](auto operand) {
+      return !totals.contains(operand.value()) ||
+             llvm::is_contained(factor.carriers, static_cast<unsigned>(operand.index()));
+    });
+    if (isCarried && isAlone && (factor.carriers.size() > 1 || leadsToMeeting(op)))
+      return f;
+  }
+  return std::nullopt;
+}
+
 std::string Propagation::visit(Operation *op) {
   const FactorRule &rule = refinement.get(op).rule;
   std::optional<unsigned> batch;
@@ -194,11 +239,16 @@ std::string Propagation::visit(Operation *op) {
     totals.insert(op->result_begin(), op->result_end());
     if (axis && keepsSums && !op->hasAttr(kReplicatedOverAttrName))
       op->setAttr(kReplicatedOverAttrName, DenseI64ArrayAttr::get(op->getContext(), {*axis}));
+    if (std::optional<unsigned> meeting = scatters && !batch ? findMeeting(op, rule) : std::nullopt) {
+      ofTurn.insert(op->result_begin(), op->result_end());
+      assign(op, rule, *meeting);
+    }
   }
   if (!batch)
     return "";
   if (rule.factors[*batch].kind == FactorKind::Reduction && getObstacle(rule.factors[*batch]).empty()) {
     totals.insert(op->result_begin(), op->result_end());
+    ofTurn.insert(op->result_begin(), op->result_end());
     assign(op, rule, *batch);
     return "";
   }

@@ -15,6 +15,7 @@
 #include "LossOps.h"
 #include "Optimizers.h"
 #include "Parameters.h"
+#include "StoredParameters.h"
 
 #include "colossal/Autodiff/Differentiate.h"
 #include "colossal/Autodiff/SeparatePasses.h"
@@ -120,6 +121,16 @@ private:
   void markUpdate(Operation *op);
   /// Does ZeRO stage 0 ask for the whole update on each rank along the axes of the data?
   bool updatesWhole() const { return options.zero == 0 && !dataAxes.empty() && !options.hasRecipe; }
+  /// Does the step keep pieces of gradients, and of parameters, only? A stage of a pipeline has several
+  /// microbatches in flight, and scatters and gathers for all of them at once; a recipe says itself what is
+  /// gathered when.
+  bool keepsPieces(int stage) const {
+    return options.zero >= stage && !dataAxes.empty() && !options.hasRecipe && !hasStages;
+  }
+  bool scattersInTurns() const {
+    auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName);
+    return keepsPieces(2) && mesh && mesh.getNumTurns() > 1;
+  }
   void finishStep();
   void describe();
 
@@ -583,6 +594,14 @@ LogicalResult StepBuilder::buildUpdates() {
   recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
   if (options.hasRecipe && !hasStages)
     separatePasses(lastForward);
+  if (keepsPieces(3)) {
+    readInEachPass(parameters, lastForward, dataAxes);
+    SmallVector<Value> evaluated;
+    for (BlockArgument argument : evaluate.getArguments())
+      if (evaluate.getArgAttr(argument.getArgNumber(), dist::kStoredOverAttrName))
+        evaluated.push_back(argument);
+    readInEachPass(evaluated, evaluate.front().getTerminator()->getPrevNode(), dataAxes);
+  }
   b.setInsertionPoint(terminator);
   Operation *lastGradient = terminator->getPrevNode();
 
@@ -645,6 +664,12 @@ LogicalResult StepBuilder::buildUpdates() {
   if (updatesWhole())
     for (Operation *op = lastGradient->getNextNode(); op != terminator; op = op->getNextNode())
       op->setAttr(dist::kReplicatedOverAttrName, builder.getDenseI64ArrayAttr(dataAxes));
+  if (scattersInTurns()) {
+    SmallVector<Value> kept(parameters);
+    for (ArrayRef<BlockArgument> own : slots)
+      llvm::append_range(kept, own);
+    keepOverAxes(kept, gradients, lastForward, lastGradient, dataAxes);
+  }
   return success();
 }
 
@@ -687,6 +712,8 @@ void StepBuilder::describe() {
     training.append(dist::kBatchAxisAttrName, builder.getStringAttr("data"));
   if (updatesWhole())
     training.append(dist::kWholeSumsAttrName, builder.getUnitAttr());
+  if (scattersInTurns())
+    training.append(dist::kScattersInTurnsAttrName, builder.getUnitAttr());
   module->setAttr(dist::kTrainingAttrName, training.getDictionary(builder.getContext()));
 }
 

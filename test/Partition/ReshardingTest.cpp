@@ -163,6 +163,39 @@ TEST_F(Harness, PairsThatDifferInNamesOfAlikeAxesAreSearchedOnce) {
       EXPECT_DOUBLE_EQ(costs[i * layouts.size() + j], costs[j * layouts.size() + i]);
 }
 
+// What turns make, as sums over two ranks, is added up whole and then reduced once, or, where turns scatter,
+// reduced in each and added up as the piece that is left; the cost is that of the path.
+TEST_F(Harness, SumsOverTurnsAreReducedOnceOrInEachTurn) {
+  constexpr int64_t turns = 4;
+  auto axis = [&](StringRef name, int64_t size, bool isLoop) {
+    return MeshAxisAttr::get(&context, StringAttr::get(&context, name), size, isLoop);
+  };
+  MeshAttr mesh = MeshAttr::get(&context, {axis("x", 2, false), axis("turn", turns, true)});
+  ShardingAttr whole = ShardingAttr::getReplicated(&context, {8, 6});
+  SmallVector<DimShardingAttr> split(whole.getDims());
+  split[0] = makeDimSharding(&context, {{8, {0}}});
+  ShardingAttr from = ShardingAttr::get(&context, whole.getDims(), {0, 1}, ReductionKind::Sum),
+               piece = ShardingAttr::get(&context, split, {}, ReductionKind::Sum);
+  for (bool scatters : {false, true})
+    for (ShardingAttr to : {piece, whole}) {
+      Resharder resharder(mesh);
+      resharder.setScattersInTurns(scatters);
+      const ReshardPath *path = resharder.find(from, to, 4);
+      ASSERT_TRUE(path);
+      ASSERT_EQ(path->moves.size(), 2u);
+      const bool isInTurns = scatters && to == piece;
+      const Move &sum = path->moves[isInTurns ? 1 : 0], &reduction = path->moves[isInTurns ? 0 : 1];
+      EXPECT_EQ(sum.kind, MoveKind::AllReduce);
+      EXPECT_EQ(sum.axes.front(), 1u);
+      EXPECT_EQ(sum.times, turns);
+      EXPECT_EQ(sum.result[0], isInTurns ? 4 : 8);
+      EXPECT_EQ(reduction.kind, to == piece ? MoveKind::ReduceScatter : MoveKind::AllReduce);
+      EXPECT_EQ(reduction.times, isInTurns ? turns : 1);
+      EXPECT_DOUBLE_EQ(resharder.getCost(from, to, 4), path->cost);
+      EXPECT_DOUBLE_EQ(resharder.getCosts({from}, {to}, 4).front(), path->cost);
+    }
+}
+
 // A whole value is a sum of itself and zeros; there is no such start for a greatest or a least value.
 TEST_F(Harness, OnlySumsAreMadeOfWholes) {
   MeshAttr mesh = makeMesh(context, {2, 2});

@@ -58,9 +58,10 @@ struct StepShape {
   bool reducesOverContext = false;
   /// With ZeRO 3 and a pipeline, parameters are gathered once a step and stay whole between microbatches.
   bool keepsGathered = false;
-  /// As compiled programs do it: what ZeRO 2 and 3 scatter and gather in a step of several microbatches they
-  /// move once, so that gradients, and parameters, are whole between; and units' transient bytes come on top
-  /// of what units before have kept, since those behind are done by then.
+  /// As compiled programs do it: in a pipeline they move once a step what ZeRO 2 and 3 scatter and gather of
+  /// several microbatches, so that gradients, and parameters, are whole between; the backward pass gathers
+  /// what it reads of the last unit, too; and units' transient bytes come on top of what units before have
+  /// kept, since those behind are done by then.
   bool asCompiled = false;
   /// A stage goes on while it hands over; otherwise, where backward passes are whole, it waits and launches.
   bool transfersBeside = false;
@@ -70,6 +71,8 @@ struct StepShape {
   bool commonEnd = true;
 
   int ranks() const { return pipeline * data * context * tensor; }
+  /// Whether what ZeRO 2 and 3 scatter and gather is moved once for all microbatches of a step.
+  bool movesStateOnce() const { return asCompiled && pipeline > 1; }
   int stageOf(int chunk) const; ///< by the chunk's place in the model's order
 };
 
@@ -162,7 +165,7 @@ public:
 
   /// Elements that are gathered for the backward pass of a unit.
   static double gatheredAgain(const StepShape &shape, const UnitCost &unit, bool isModelsLast) {
-    bool follows = shape.schedule != Schedule::GPipe || shape.microbatches == 1;
+    bool follows = !shape.asCompiled && (shape.schedule != Schedule::GPipe || shape.microbatches == 1);
     return isModelsLast && follows ? 0 : unit.readAgain;
   }
 

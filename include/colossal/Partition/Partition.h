@@ -24,6 +24,9 @@ MeshAttr getMesh(mlir::ModuleOp module);
 mlir::FailureOr<Assignment> getAssignment(mlir::Operation *op, const FactorRule &rule, MeshAttr mesh);
 void setAssignment(mlir::Operation *op, const Assignment &assignment);
 
+/// Whether turns of the loop reduce between ranks what they add up (dialects/Dist/LayoutMarks.h).
+bool scattersInTurns(mlir::ModuleOp module);
+
 /// The layout that a value is brought to first where several ops use it in other layouts than it is made in,
 /// each going on from there: an attribute `dist.shared` of its op, an array with an entry for each result
 /// (unit where there is none), or of the argument. Null where there is none.

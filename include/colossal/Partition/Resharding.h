@@ -76,7 +76,9 @@ bool boundsMoves(MeshAttr mesh);
 /// loop: there is no path from a layout over the loop axis to one without it, or with it elsewhere. Only of
 /// sums over the turns, which are partial over the loop axis, something leaves it: they are added up, turn
 /// after turn, which an all-reduce over the loop axis stands for, and go on from there when the loop has
-/// ended.
+/// ended; a turn may bring its own to another layout of such a sum before. With setScattersInTurns, each turn
+/// first brings its own to the layout that is wanted, where a rank has less of it there: more is moved, and
+/// the sum takes less memory.
 class Resharder {
 public:
   /// Without a cost, bytes sent are minimised, then steps. `axesAreAlike`: the cost of a group depends on the
@@ -95,6 +97,7 @@ public:
   std::vector<double> getCosts(llvm::ArrayRef<ShardingAttr> froms, llvm::ArrayRef<ShardingAttr> tos,
                                unsigned elementBytes);
   MeshAttr getMesh() const { return mesh; }
+  void setScattersInTurns(bool does) { scattersInTurns = does; }
 
 private:
   /// Of layouts of which at least one is over the loop axis.
@@ -104,6 +107,10 @@ private:
                                      unsigned elementBytes);
   /// Whether what each turn makes in layout `from` is to be added up for `to`.
   bool isAccumulated(ShardingAttr from, ShardingAttr to) const;
+  /// Whether what lies as `from` would have to become one of the turns' addends.
+  bool entersSum(ShardingAttr from, ShardingAttr to) const;
+  /// Whether each turn brings `from`, of sums over turns, to `to` before it adds up.
+  bool isScatteredInTurns(ShardingAttr from, ShardingAttr to) const;
   /// `from` when that is done.
   ShardingAttr getAccumulated(ShardingAttr from) const;
   /// `from` as it lies before a turn takes its part of it for `to`: whole where the loop axis goes. Null
@@ -115,6 +122,7 @@ private:
   llvm::ArrayRef<ShardingAttr> getRenamed(ShardingAttr layout);
 
   MeshAttr mesh;
+  bool scattersInTurns = false;
   CollectiveCost cost;
   cost::PlacementCost price; ///< `cost`, remembered
   std::map<std::tuple<const void *, const void *, unsigned>, std::optional<ReshardPath>> known;

@@ -2,7 +2,8 @@
 check_bytes.py FOLDER MODELS.
 
 Of P trained elements of f32, and B samples of h activations of f32 that go from one layer to the next:
-- over D data ranks at ZeRO 0 a rank sends 8 P (D - 1) / D bytes in all-reduces, at 1, 2 and 3 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
+- over D data ranks at ZeRO 0 a rank sends 8 P (D - 1) / D bytes in all-reduces, at 1 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
+  at 2 and 3 it reduce-scatters in each microbatch, and at 3 it gathers in each: P for the forward pass, and for the backward pass the weights of all layers but the first;
 - each of two stages sends 4 B h / D bytes to the other, forward activations and backward their gradients, whatever the microbatches;
 - what a plan says of its tensor axes is what the program sends over them.
 Beside that go single numbers: a sum of the loss, of what counts, and of gradients' squares. A dimension that ranks do not divide is padded.
@@ -15,6 +16,7 @@ import sys
 folder, models = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 BATCH, HIDDEN = 1024, 288
 SHAPES = [(288, 72), (288,), (288, 288), (288,), (10, 288), (10,)]  # of the mlp
+READ_AGAIN = [(288, 288), (10, 288)]  # by the backward pass
 MOST_SCALARS = 64
 step = ["colossal-compile", models / "mlp/model.onnx", "--training", "adamw", "--loss", "mse", "--machine", "cpu", "--json", "-q"]
 
@@ -53,11 +55,14 @@ def by_hand():
             for turns in (1, 4):
                 got = sums(compile_step("--mesh", f"data={ranks}", "--zero", stage, "--microbatches", turns)["programs"][0]["traffic"], "bytes")
                 least, most = (4 * elements * (ranks - 1) // ranks for elements in (sum(map(size_of, SHAPES)), padded(ranks, lambda shape: 0)))
-                if stage == 0:
-                    least, most = 2 * least, 2 * most
-                print(f"ZeRO {stage} on {ranks} ranks in {turns} microbatches: {got}, by the formula {least} to {most} with padding")
-                kinds = {"reduce_scatter", "all_gather"} if stage > 0 else {"all_reduce"}
-                assert set(got) == kinds and all(least <= size <= most + MOST_SCALARS for size in got.values()), got
+                again = 4 * sum(map(size_of, READ_AGAIN)) * (ranks - 1) // ranks  # all of these are divided evenly
+                times = {"all_reduce": 2} if stage == 0 else {"reduce_scatter": turns if stage >= 2 else 1, "all_gather": turns if stage == 3 else 1}
+                assert set(got) == set(times), got
+                for kind, factor in times.items():
+                    more = turns * again if (kind, stage) == ("all_gather", 3) else 0
+                    low, high = factor * least + more, factor * most + more
+                    print(f"ZeRO {stage} on {ranks} ranks in {turns} microbatches: {kind} {got[kind]}, by the formula {low} to {high} with padding")
+                    assert low <= got[kind] <= high + MOST_SCALARS * turns, (kind, got)
     for mesh, ranks in (("stage=2", 1), ("stage=2,data=2", 2)):
         for turns in (1, 4):
             program = compile_step("--mesh", mesh, "--microbatches", turns)["programs"][0]

@@ -1,5 +1,7 @@
 """Compares the bytes that each rank keeps from step to step with the formulas of ZeRO: check_zero.py FOLDER MAKE_TRANSFORMER.
 
+In 8 microbatches of few activations, stage 2 saves what it does not keep of gradients, but for some that are whole for a while, and stage 3 gathers no more than that at once.
+
 Of P trained elements in f32 with Adam's two moments, over D data ranks, a rank keeps 4 P + 8 P bytes at stage 0, 4 P + 8 P / D at 1 and 2, and
 12 P / D at 3. What a dimension does not divide by D is padded, so the model has sizes that do; each state begins at a multiple of 64 bytes.
 """
@@ -33,3 +35,12 @@ for ranks in (2, 4):
         want = 4 * elements / (ranks if stage == 3 else 1) + 8 * elements / (ranks if stage > 0 else 1)
         print(f"stage {stage} on {ranks} ranks: {kept} bytes, by the formula {want:.0f}")
         assert want <= kept <= want + 64 * states + 8192, (stage, ranks, kept, want)
+
+largest = max(4 * parameter["shape"][0] * parameter["shape"][-1] for parameter in parameters if parameter["trained"])
+for ranks in (2, 4):
+    activations = [output("--mesh", f"data={ranks}", "--zero", str(stage), "--microbatches", "8", "-o", folder / "step.cplan")["memory"]["activations"]
+                   for stage in range(4)]
+    print(f"activations on {ranks} ranks by stage: {activations}, of gradients 4 P is {4 * elements}, of the largest {largest}")
+    saved = 4 * elements * (1 - 1 / ranks)
+    assert activations[1] - activations[2] >= saved - 2 * largest, (ranks, activations)
+    assert activations[3] <= activations[2] + 2 * largest, (ranks, activations)
