@@ -59,11 +59,14 @@ class BlockInliner : public InlinerInterface {
 public:
   explicit BlockInliner(func::FuncOp caller) : InlinerInterface(caller.getContext()), caller(caller) {
     for (auto constant : caller.getOps<ConstantOp>())
-      constants.try_emplace({constant.getValue(), constant.getType()}, constant);
+      if (constants.try_emplace({constant.getValue(), constant.getType()}, constant).second)
+        elsewhere.insert(constant);
   }
 
-  LogicalResult run(func::CallOp call, func::FuncOp callee) {
+  /// `next` stands behind `call`, which has been put aside.
+  LogicalResult run(func::CallOp call, func::FuncOp callee, Operation *next) {
     locations = getLocations(call, callee);
+    behind = next;
     auto clone = [](OpBuilder &, Region *source, Block *, Block *before, IRMapping &mapping, bool) {
       source->cloneInto(before->getParent(), before->getIterator(), mapping);
     };
@@ -83,6 +86,12 @@ public:
       if (isNew) {
         constant->moveBefore(&caller.front(), caller.front().begin());
       } else {
+        // The caller's own may stand behind the call.
+        ConstantOp own = known->second;
+        if (elsewhere.contains(own) && !own->isBeforeInBlock(behind)) {
+          own->moveBefore(&caller.front(), caller.front().begin());
+          elsewhere.erase(own);
+        }
         constant.replaceAllUsesWith(known->second.getResult());
         constant.erase();
       }
@@ -100,7 +109,9 @@ public:
 private:
   func::FuncOp caller;
   llvm::DenseMap<std::pair<Attribute, Type>, ConstantOp> constants;
-  SmallVector<Location> locations; ///< of the body's ops, for the call that is inlined
+  llvm::DenseSet<Operation *> elsewhere; ///< constants that need not stand at the function's top
+  Operation *behind = nullptr;           ///< the call that is inlined
+  SmallVector<Location> locations;       ///< of the body's ops, for the call that is inlined
 };
 } // namespace
 
@@ -124,7 +135,7 @@ LogicalResult outline::inlineBlocks(ModuleOp module) {
       callees.insert(callee);
       Operation *next = call->getNextNode();
       call->moveBefore(aside, aside->end());
-      result = inliner.run(call, callee);
+      result = inliner.run(call, callee, next);
       next->getBlock()->getOperations().splice(next->getIterator(), aside->getOperations());
       if (failed(result))
         break;
