@@ -119,7 +119,7 @@ std::string checkChunks(const CompileOptions &options, dist::MeshAttr mesh) {
     return given +
            ": the mesh has no stages that could have chunks: give it an axis 'stage' of two or more, as "
            "in --mesh stage=2";
-  if (options.microbatches <= 1)
+  if (options.microbatches <= 1 && !options.training) // a step has two passes of each chunk
     return given +
            ": stages with chunks work at the same time on microbatches only: give their number, as in "
            "--microbatches 8";

@@ -57,14 +57,24 @@ std::vector<std::string> findStagePins(ArrayRef<int> parts, const ReadModel &mod
         else if (known->second != part)
           shared.insert(name);
       }
+  constexpr size_t kLongest = 900; // an expression of a pin has at most 1,000 characters
   std::vector<std::string> pins;
   for (auto [part, own] : llvm::enumerate(names)) {
     std::string text;
-    for (StringRef name : own)
-      if (!shared.contains(name))
-        text += (text.empty() ? "" : "|") + outline::escapeName(name);
-    if (!text.empty())
-      pins.push_back("(" + text + ")=stage:" + std::to_string(part));
+    auto finish = [&, part = part] {
+      if (!text.empty())
+        pins.push_back("(" + text + ")=stage:" + std::to_string(part));
+      text.clear();
+    };
+    for (StringRef name : own) {
+      if (shared.contains(name))
+        continue;
+      const std::string escaped = outline::escapeName(name);
+      if (text.size() + escaped.size() > kLongest)
+        finish();
+      text += (text.empty() ? "" : "|") + escaped;
+    }
+    finish();
   }
   return pins;
 }
