@@ -49,7 +49,7 @@ void addOptimizerOptions(CLI::App &app, TrainOptions &options) {
   group.add_option("--weight-decay", p.weightDecay, "Weight decay");
   group.add_option("--momentum", p.momentum, "Momentum of sgd and lars");
   group.add_option("--dampening", p.dampening, "Dampening of sgd's momentum");
-  group.add_flag("--nesterov", p.nesterov, "Nesterov's momentum");
+  group.add_flag_callback("--nesterov", [&p] { p.nesterov = true; }, "Nesterov's momentum");
   group.add_option("--beta1", p.beta1, "Decay of the mean of gradients");
   group.add_option("--beta2", p.beta2, "Decay of the mean of their squares (lion: of the momentum)");
   group.add_option("--eps", p.eps, "What denominators are kept from zero by");
