@@ -129,8 +129,13 @@ FailureOr<Value> LossBuilder::findClasses(ArrayRef<int64_t> shape, int64_t class
     return emitError(function.getLoc())
            << "--loss: '" << (name ? name.getValue() : "") << "' is " << found
            << ", and the classes of logits '" << loss.output << "' are integers of shape " << type;
-  // What the runtime lets through. Tokens are checked where the model looks them up, too.
-  if (!function.getArgAttr(given.getArgNumber(), kRangeAttr)) {
+  // What the runtime lets through: of tokens that the model looks up, what is a class and can be looked up.
+  auto known = function.getArgAttrOfType<DenseI64ArrayAttr>(given.getArgNumber(), kRangeAttr);
+  if (known && loss.shift && known.size() == 2) {
+    function.setArgAttr(given.getArgNumber(), kRangeAttr,
+                        ops.builder.getDenseI64ArrayAttr(
+                            {std::max<int64_t>(known[0], 0), std::min<int64_t>(known[1], classes - 1)}));
+  } else if (!known) {
     SmallVector<int64_t> range{0, classes - 1};
     if (!loss.shift)
       range.push_back(loss.ignored);
