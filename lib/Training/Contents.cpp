@@ -118,12 +118,36 @@ static std::optional<double> findMaskValue(const Contents &contents) {
   return hasZero ? other : std::nullopt;
 }
 
+/// Of a table of rows of `width`: whether rows and columns are numbers at equal steps, as the distances of
+/// positions are.
+static bool isEvenTable(const Contents &contents, int64_t width) {
+  const int64_t rows = width > 0 ? contents.size() / width : 0;
+  if (rows < 3 || width < 3 || rows * width != contents.size())
+    return false;
+  const double first = contents[0], along = contents[1] - first, down = contents[width] - first;
+  if (along == 0 && down == 0)
+    return false;
+  const double scale = std::abs(along) + std::abs(down);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < width; ++c) {
+      const double value = contents[r * width + c];
+      const double even = first + static_cast<double>(r) * down + static_cast<double>(c) * along;
+      if (!(std::abs(value - even) <= 1e-5 * scale + 1e-6 * std::abs(value)))
+        return false;
+    }
+  return true;
+}
+
+/// What is added to a score so that it is masked; Swin's -100 is the smallest that is in use.
+static constexpr double kMostMasked = -100;
+
 std::string training::describeFixedContents(const Contents &contents, ArrayRef<int64_t> shape) {
   const int64_t size = contents.size(), width = shape.empty() ? 1 : shape.back();
   if (size < 3 || contents.isUniform())
     return "";
   if (size != llvm::count_if(shape, [](int64_t s) { return s != 1; }) && shape.size() > 1)
-    if (std::optional<double> value = findMaskValue(contents); value && (*value <= -1e4 || *value == 1))
+    if (std::optional<double> value = findMaskValue(contents);
+        value && (*value <= kMostMasked || *value == 1))
       return *value == 1 ? "a mask of zeros and ones" : "a mask";
   const bool isVector = llvm::count_if(shape, [](int64_t s) { return s != 1; }) == 1;
   if (isVector) {
@@ -138,5 +162,7 @@ std::string training::describeFixedContents(const Contents &contents, ArrayRef<i
            : isGeometric ? "a geometric sequence, as frequencies and slopes are"
                          : "";
   }
+  if (isEvenTable(contents, width))
+    return "a table of evenly spaced numbers, as distances are";
   return isTrigonometric(contents, width) ? "a table of cosines and sines" : "";
 }

@@ -3,7 +3,7 @@
 // What a PyTorch user finds in parameters(). A file has more tensors of floats than these, and no word that
 // says which they are: constants of formulas, frequencies, tables of cosines and sines, masks, statistics.
 // They are known by what they are used for and by what stands in them. Names decide nothing but where a
-// buffer has one by which everybody calls it.
+// buffer has one by which everybody calls it, or an exporter has numbered what it made.
 //
 //===----------------------------------------------------------------------===//
 #include "Parameters.h"
@@ -214,6 +214,12 @@ static StringRef getLastPart(StringRef name) {
   return name.substr(name.rfind('.') + 1);
 }
 
+/// Names that torch.onnx gives what it makes itself, as the scale and bias of an instance normalization that
+/// has none.
+static bool isMadeByExporter(StringRef name) {
+  return name.consume_front("val_") && !name.empty() && llvm::all_of(name, llvm::isDigit);
+}
+
 /// Why `op` is not trained though the loss depends on it, or "".
 static std::string findReason(ParameterOp op, ContentsReader &reader) {
   auto type = cast<RankedTensorType>(op.getType());
@@ -230,11 +236,9 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
                                             "masked_bias",  "attn_mask"};
   if (buffers.contains(last))
     return "a buffer, by its name";
-  if (type.getNumElements() == 1) {
-    static const llvm::StringSet<> scalars = {"weight", "bias", "gamma", "beta", "alpha"};
-    return scalars.contains(last) || isSlope(op.getResult()) ? ""
-                                                             : "one number, as the constants of formulas are";
-  }
+  if (type.getNumElements() == 1)
+    return isLearnedNumber(name) || isSlope(op.getResult()) ? ""
+                                                            : "one number, as the constants of formulas are";
   bool isAngle = false;
   if (feedsAnglesOnly(op.getResult(), isAngle) && isAngle)
     return "only sines and cosines are computed from it";
@@ -245,6 +249,8 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   const bool isTable = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) > 1;
   if (contents->isUniform() && isTable && isAddedToScores(op.getResult()))
     return "a mask";
+  if (contents->isUniform() && isMadeByExporter(name))
+    return "a constant of the exporter, by its name and contents";
   std::string fixed = describeFixedContents(*contents, type.getShape());
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;
 }

@@ -178,8 +178,9 @@ Value Importer::constantStrings(const std::vector<std::string> &strings, ArrayRe
       .constant(DenseElementsAttr::get(RankedTensorType::get(shape, element), digests));
 }
 
-bool becomesParameter(RankedTensorType type, bool isInitializer) {
-  const bool isWeight = isa<FloatType>(type.getElementType()) && isInitializer && type.getRank() > 0;
+bool becomesParameter(RankedTensorType type, StringRef name, bool isInitializer) {
+  const bool isWeight =
+      isa<FloatType>(type.getElementType()) && isInitializer && (type.getRank() > 0 || isLearnedNumber(name));
   return type.getNumElements() > kFoldLimit || (isWeight && type.getNumElements() > 0);
 }
 
@@ -205,7 +206,7 @@ FailureOr<Value> Importer::importTensor(const onnx::TensorProto &tensor, StringR
     builder.setInsertionPointToStart(&body);
   texts.insert(tensor.string_data().begin(), tensor.string_data().end());
   Value value;
-  if (becomesParameter(type, isInitializer)) {
+  if (becomesParameter(type, name, isInitializer)) {
     DenseElementsAttr data;
     if (!*bytes) {
       auto read = readTensor(ctx, tensor, *bytes);
