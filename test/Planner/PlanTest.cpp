@@ -115,16 +115,18 @@ TEST(PlanPrice, MemoryAddsUp) {
   EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * count);
   plan.zero = 1;
   EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].optimizer, 3 * count);
-  // Programs reduce and gather once a step: in several microbatches all is whole between.
-  plan.zero = 3;
-  EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].gradients, 4 * count);
-  EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].parameters, (0.5 + 2) * count);
-  TrainingPlan atOnce = plan;
-  atOnce.microbatch = 4;
-  atOnce.zero = 2;
-  EXPECT_LT(pricer.price(atOnce).memory[0].gradients, 4 * count);
-  atOnce.zero = 3;
-  EXPECT_LT(pricer.price(atOnce).memory[0].parameters, 2 * count);
+  // Programs keep pieces, and the largest parameter, or its gradient, whole beside what is made, at any
+  // number of microbatches.
+  const double largest = 4 * 64 * 64;
+  for (int microbatch : {1, 4}) {
+    plan.microbatch = microbatch;
+    plan.zero = 2;
+    EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].parameters, 2 * count);
+    EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].gradients, count + 2 * largest);
+    plan.zero = 3;
+    EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].parameters, 0.5 * count);
+    EXPECT_DOUBLE_EQ(pricer.price(plan).memory[0].gradients, count + 2 * largest);
+  }
   // The curve's highest point is the peak.
   double most = 0;
   for (const MemoryPoint &point : price.curve)
