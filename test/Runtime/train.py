@@ -187,6 +187,8 @@ def test_wrong_use():
     run("train", "1x1.cplan", *DATA, *steps, "--resume", "absent", code=3, says="absent")
     run("train", "1x1.cplan", *DATA, *steps, "--log", "x.npy", code=2, says="cannot write x.npy")
     run("train", "1x1.cplan", *DATA, *steps, "--log", "/dev/full", code=3, says="step 1: cannot write /dev/full: No space left")
+    run("train", "1x1.cplan", *DATA, *steps, "--trust", "1", says="warning: --trust has no effect: neither 'sgd'")
+    run("train", "1x1.cplan", *DATA, *steps, "--power", "2", "--lr-schedule", "linear", says="warning: --power has no effect")
     run("train", "1x1.cplan", *DATA, *steps, "--lr", "-1", code=2, says="--lr is -1")
     run("train", "1x1.cplan", *DATA, *steps, "--lr-schedule", "square", code=2, says="--lr-schedule")
     subprocess.run([BIN / "write-plan", SCRATCH / "plain.cplan", "plain"], check=True)

@@ -112,6 +112,13 @@ Status Trainer::open() {
   COLOSSAL_RETURN_IF_ERROR(session->find(plan::stepProgram, stepProgram));
   if (root() && !session->warning().empty())
     std::cerr << "colossal-run: warning: " << session->warning() << '\n' << std::flush;
+  const plan::Training &training = plan.training();
+  for (const std::string &option :
+       findUnread(options, {training.step_values().begin(), training.step_values().end()}))
+    if (root())
+      std::cerr << "colossal-run: warning: " + option + " has no effect: neither '" + training.optimizer() +
+                       "', by which the plan trains, nor the learning rate's schedule takes it\n"
+                << std::flush;
   return {};
 }
 

@@ -4,6 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 namespace colossal::runtime {
 
 namespace {
@@ -178,6 +182,36 @@ Status checkTrainOptions(TrainOptions &options) {
     COLOSSAL_RETURN_IF_ERROR(Deadline::parse(options.timeout, options.session.deadline));
   options.session.trace = !options.trace.empty();
   return {};
+}
+
+std::vector<std::string> findUnread(const TrainOptions &options, const std::vector<std::string> &stepValues) {
+  // Options have the names of the step values that they are, but for these; the run itself reads the others.
+  const std::set<std::string> ofOptimizers = {"weight_decay", "beta1",    "beta2",     "eps",
+                                              "momentum",     "nesterov", "dampening", "trust",
+                                              "beta2_decay",  "eps2",     "threshold"};
+  const std::map<std::string, std::string> readAs = {{"beta2_decay", "one_minus_beta2"}};
+  const std::map<std::string, std::string> ofSchedules = {
+      {"power", "polynomial"}, {"gamma", "multistep"}, {"milestones", "multistep"}};
+  const bool knowsSchedule = options.schedule || options.resume.empty(); // else it is the checkpoint's
+  std::vector<std::string> unread;
+  visitOptions(const_cast<TrainOptions &>(options), [&](const char *name, const auto &value) {
+    if (!value)
+      return;
+    const auto other = readAs.find(name);
+    const auto schedule = ofSchedules.find(name);
+    const bool isUnread =
+        schedule != ofSchedules.end()
+            ? knowsSchedule && options.schedule.value_or("constant") != schedule->second
+            : ofOptimizers.count(name) > 0 &&
+                  std::find(stepValues.begin(), stepValues.end(),
+                            other == readAs.end() ? name : other->second) == stepValues.end();
+    if (!isUnread)
+      return;
+    std::string typed = std::string("--") + name;
+    std::replace(typed.begin(), typed.end(), '_', '-');
+    unread.push_back(typed);
+  });
+  return unread;
 }
 
 nlohmann::json optionsJson(const TrainOptions &options) {

@@ -42,6 +42,10 @@ void addTrainOptions(CLI::App &app, TrainOptions &options);
 /// What parsing cannot see: which options need which others.
 Status checkTrainOptions(TrainOptions &options);
 
+/// Options that are given and that nothing would read, as they are typed: of another optimizer than that of a
+/// plan whose step reads `stepValues`, or of another schedule.
+std::vector<std::string> findUnread(const TrainOptions &options, const std::vector<std::string> &stepValues);
+
 /// What a run that goes on later needs of the options, and that those that were not given are taken from
 /// there.
 nlohmann::json optionsJson(const TrainOptions &options);
