@@ -249,7 +249,8 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   const bool isTable = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) > 1;
   if (contents->isUniform() && isTable && isAddedToScores(op.getResult()))
     return "a mask";
-  if (contents->isUniform() && isMadeByExporter(name))
+  // Parameters that it has reshaped have such names, too, and dimensions of one.
+  if (type.getRank() == 1 && contents->isUniform() && isMadeByExporter(name))
     return "a constant of the exporter, by its name and contents";
   std::string fixed = describeFixedContents(*contents, type.getShape());
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;

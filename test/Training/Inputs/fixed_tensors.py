@@ -8,9 +8,10 @@ from onnx import TensorProto, helper, numpy_helper
 nodes = [
     ("MatMul", ["x", "weight"], "h"), ("Reshape", ["h", "grouped"], "g"), ("InstanceNormalization", ["g", "val_8", "val_11"], "n"),
     ("Reshape", ["n", "square"], "m"), ("Add", ["m", "distances"], "d"), ("Add", ["d", "shifted"], "s"), ("Mul", ["s", "block.alpha"], "a"),
-    ("Mul", ["a", "sqrt_two"], "y")]
+    ("Mul", ["a", "sqrt_two"], "b"),
+    ("Mul", ["b", "val_20"], "y")]
 tensors = {
-    "weight": np.random.default_rng(0).normal(size=(6, 6)), "val_8": np.ones(2), "val_11": np.zeros(2), "block.alpha": np.float64(0.5), "sqrt_two": np.sqrt(2.0),
+    "weight": np.random.default_rng(0).normal(size=(6, 6)), "val_8": np.ones(2), "val_11": np.zeros(2), "val_20": np.ones((6, 1)), "block.alpha": np.float64(0.5), "sqrt_two": np.sqrt(2.0),
     "distances": np.subtract.outer(np.arange(6.0), np.arange(6.0)), "shifted": np.where(np.arange(36).reshape(6, 6) % 5 < 2, -100.0, 0.0)}
 initializers = [numpy_helper.from_array(np.asarray(array, np.float32), name) for name, array in tensors.items()]
 initializers += [numpy_helper.from_array(np.array(shape, np.int64), name) for name, shape in (("grouped", (4, 2, 18)), ("square", (4, 6, 6)))]
