@@ -161,8 +161,8 @@ const ReshardPath *Resharder::find(ShardingAttr from, ShardingAttr to, unsigned 
     for (Move &move : path.moves)
       move.times *= mesh.getNumTurns();
     path.cost *= static_cast<double>(mesh.getNumTurns());
-    known[{from.getAsOpaquePointer(), to.getAsOpaquePointer(), elementBytes}] = path;
-    return &*known[{from.getAsOpaquePointer(), to.getAsOpaquePointer(), elementBytes}];
+    it->second = std::move(path); // map nodes stay where they are
+    return answer(it->second);
   }
   if (findLoop(from, mesh) || findLoop(to, mesh) || isAccumulated(from, to)) {
     it->second = findInLoop(from, to, elementBytes); // map nodes stay where they are

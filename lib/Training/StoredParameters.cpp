@@ -49,7 +49,7 @@ Value PassReads::read(Value value, bool isForward) {
     if (!first || user->isBeforeInBlock(first))
       first = user;
   }
-  if (uses.empty())
+  if (!first)
     return {};
   OpBuilder builder(first);
   Operation *own = ReshapeOp::create(builder, value.getLoc(), value.getType(), value);

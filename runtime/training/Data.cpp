@@ -162,7 +162,7 @@ Status DataSet::configure(const plan::Program &program, const plan::Training &tr
     if (array->type != input.type() && !converter(array->type, input.type())) {
       problem("input '" + input.name() + "' must have type " + plan::dataTypeName(input.type()) + ", and " +
               array->origin + " has " + plan::dataTypeName(array->type) +
-              ", not all of whose values are of that type");
+              ", which has other values, too: save it with that type");
       continue;
     }
     if (batched && !constant) {

@@ -212,8 +212,10 @@ bool parseOptions(int argc, char **argv, CommandLine &commandLine, int &exitCode
     }
     return false;
   } catch (const CLI::ParseError &error) {
-    std::cerr << "colossal-run: " + std::string(error.what()) +
-                     "\nRun colossal-run --help for the options.\n";
+    const std::vector<CLI::App *> commands = app.get_subcommands();
+    std::cerr << "colossal-run: " + std::string(error.what()) + "\nRun colossal-run " +
+                     (commands.empty() ? "" : commands.front()->get_name() + " ") +
+                     "--help for the options.\n";
     exitCode = BadUsage;
     return false;
   }
