@@ -1,11 +1,13 @@
 """Compares the bytes that each rank keeps from step to step with the formulas of ZeRO: check_zero.py FOLDER MAKE_TRANSFORMER.
 
-In 8 microbatches of few activations, stage 2 saves what it does not keep of gradients, but for some that are whole for a while, and stage 3 gathers no more than that at once.
+In 8 microbatches of few activations, stage 3 saves what it does not keep of gradients, but for one that is whole for a while, and gathers no more than that at once.
+At stage 2 the updated parameters, gathered before they are stored, take as much as gradients do at stage 1.
 
 Of P trained elements in f32 with Adam's two moments, over D data ranks, a rank keeps 4 P + 8 P bytes at stage 0, 4 P + 8 P / D at 1 and 2, and
 12 P / D at 3. What a dimension does not divide by D is padded, so the model has sizes that do; each state begins at a multiple of 64 bytes.
 """
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -36,11 +38,11 @@ for ranks in (2, 4):
         print(f"stage {stage} on {ranks} ranks: {kept} bytes, by the formula {want:.0f}")
         assert want <= kept <= want + 64 * states + 8192, (stage, ranks, kept, want)
 
-largest = max(4 * parameter["shape"][0] * parameter["shape"][-1] for parameter in parameters if parameter["trained"])
+largest = 4 * max(math.prod(parameter["shape"]) for parameter in parameters if parameter["trained"])
 for ranks in (2, 4):
     activations = [output("--mesh", f"data={ranks}", "--zero", str(stage), "--microbatches", "8", "-o", folder / "step.cplan")["memory"]["activations"]
                    for stage in range(4)]
     print(f"activations on {ranks} ranks by stage: {activations}, of gradients 4 P is {4 * elements}, of the largest {largest}")
     saved = 4 * elements * (1 - 1 / ranks)
-    assert activations[1] - activations[2] >= saved - 2 * largest, (ranks, activations)
-    assert activations[3] <= activations[2] + 2 * largest, (ranks, activations)
+    assert activations[2] <= activations[1], (ranks, activations)
+    assert activations[1] - activations[3] >= saved - 1.5 * largest, (ranks, activations)
