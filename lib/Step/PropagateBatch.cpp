@@ -179,7 +179,7 @@ std::string Propagation::getObstacle(const Factor &factor) const {
   return "";
 }
 
-/// A factor on which an op hands on sums of all operands that it needs to be sums.
+/// The carried factor of a rule by which `operand` may be a sum; null where there is none.
 static const Factor *findCarried(const FactorRule &rule, unsigned operand) {
   const auto *found = llvm::find_if(
       rule.factors, [&](const Factor &factor) { return llvm::is_contained(factor.carriers, operand); });

@@ -138,7 +138,7 @@ static bool isEvenTable(const Contents &contents, int64_t width) {
   return true;
 }
 
-/// What is added to a score so that it is masked; Swin's -100 is the smallest that is in use.
+/// What is added to a score so that it is masked is this or less; Swin's masks add -100.
 static constexpr double kMostMasked = -100;
 
 std::string training::describeFixedContents(const Contents &contents, ArrayRef<int64_t> shape) {
