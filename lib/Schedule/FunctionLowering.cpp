@@ -37,6 +37,8 @@ LogicalResult LoweringContext::lowerOps(ArrayRef<Operation *> ops, bool fuse) {
     if (failed(lowerGroup(*group)))
       return failure();
     state.done.insert(group->ops.begin(), group->ops.end());
+    if (failed(storeMade(*group)))
+      return failure();
   }
   return success();
 }
@@ -90,7 +92,8 @@ static LogicalResult lowerCollectiveGroup(LoweringContext &context, FusionGroup 
   // A sum may be written over what this rank has given to it, where nobody reads that any more.
   const bool takes = isa<shard::AllReduceOp>(op) && isDense(*source, from.getShape()) && source->turn == 0 &&
                      context.mayTake(op->getOperand(0), *source, op->getResult(0), group.ops);
-  View result = takes ? *source : context.allocate(op->getResult(0));
+  const std::optional<View> place = context.findStatePlace(op->getResult(0));
+  View result = place ? *place : takes ? *source : context.allocate(op->getResult(0));
   result.strides = denseStrides(to.getShape());
   context.setView(op->getResult(0), result);
   auto [sent, received] = partsOf(op);
@@ -161,6 +164,7 @@ private:
   LogicalResult findTurnOps();
   void delayForSums();
   void findSliceStarts();
+  void findStateResults();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
@@ -213,6 +217,18 @@ void FunctionLowering::findSliceStarts() {
     OpBuilder b(&op);
     if (Value start = buildSliceStart(b, &op))
       state.sliceStarts[&op] = start;
+  }
+}
+
+void FunctionLowering::findStateResults() {
+  for (OpOperand &result : state.function.front().getTerminator()->getOpOperands()) {
+    auto name =
+        state.function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), dist::kStateAttrName);
+    Operation *maker = name ? result.get().getDefiningOp() : nullptr;
+    while (maker && isMovement(maker))
+      maker = maker->getOperand(0).getDefiningOp();
+    if (maker)
+      state.statesOf[maker].push_back({result.get(), name});
   }
 }
 
@@ -498,6 +514,7 @@ FailureOr<Program> FunctionLowering::run() {
   findSliceStarts();
   if (failed(findTurnOps()) || failed(bindInputs()) || failed(bindAccumulations()))
     return failure();
+  findStateResults();
   if (pipeline)
     chunkOf = findPassChunks(state.function, *pipeline, state.turnOps, state.opsBehind);
   auto lowerChunks = [&](Phase phase) {
@@ -519,7 +536,7 @@ FailureOr<Program> FunctionLowering::run() {
   state.isBehind = hasBehind();
   if (state.isBehind && failed(lowerChunks(Phase::Behind)))
     return failure();
-  // When nothing reads the old values any more.
+  // Those whose old values were still read when they were made.
   const size_t beforeStores = state.run.instructions().size();
   for (auto [value, name] : newStates)
     if (failed(state.run.storeState(value, name)))

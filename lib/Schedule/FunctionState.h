@@ -25,6 +25,8 @@ struct FunctionState {
   llvm::DenseMap<mlir::Value, std::string> keys;
   /// Values before the run, by name.
   llvm::DenseMap<mlir::StringAttr, mlir::BlockArgument> stateArguments;
+  /// By op: the new values of states that it makes, or that are only moved afterwards, and their names.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<std::pair<mlir::Value, mlir::StringAttr>, 1>> statesOf;
   llvm::DenseSet<mlir::Value> returned; ///< values already bound to an output
   llvm::DenseMap<mlir::Operation *, mlir::Value> sliceStarts;
   llvm::DenseMap<mlir::Value, View> insides; ///< values that are parts of padded tensors

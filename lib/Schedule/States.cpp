@@ -1,8 +1,9 @@
 //===- States.cpp - where states lie, begin and change -----------------------===//
 //
 // A state has one place in the arena of states, which all programs share. It begins as zeros, or the load
-// program reads a parameter there. A kernel that makes the new value element by element writes it over the
-// old one, where nobody reads that any more; else the new value is copied there in the end.
+// program reads a parameter there. A kernel that makes the new value element by element, and a collective
+// that brings it together, write it over the old one, where nobody reads that any more; else the new value is
+// copied there, as soon as nobody does.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionState.h"
@@ -130,6 +131,41 @@ std::optional<View> LoweringContext::findStatePlace(const FusionGroup &group, co
   return place;
 }
 
+bool LoweringContext::isReplaceable(Value old) const {
+  return llvm::all_of(old.getUsers(), [&](Operation *user) {
+    if (isa<func::ReturnOp>(user)) // the old value, as something else
+      return false;
+    return isMovement(user) ? isReplaceable(user->getResult(0)) : state.done.contains(user);
+  });
+}
+
+std::optional<View> LoweringContext::findStatePlace(Value output) {
+  if (loads || state.isInLoop)
+    return std::nullopt;
+  for (const auto &[value, name] : state.statesOf.lookup(output.getDefiningOp())) {
+    // In another shape its elements lie in the same order.
+    Value source = value;
+    while (source != output && isa<ReshapeOp>(source.getDefiningOp()))
+      source = source.getDefiningOp()->getOperand(0);
+    const BlockArgument old = state.stateArguments.lookup(name);
+    if (source == output && old && tensorOf(value) == tensorOf(old) && isReplaceable(old))
+      return View{views.lookup(old).storage, 0, denseStrides(tensorOf(output).getShape())};
+  }
+  return std::nullopt;
+}
+
+LogicalResult LoweringContext::storeMade(const FusionGroup &group) {
+  if (loads || state.isInLoop)
+    return success();
+  for (Operation *op : group.ops)
+    for (const auto &[value, name] : state.statesOf.lookup(op)) {
+      const BlockArgument old = state.stateArguments.lookup(name);
+      if (old && isReplaceable(old) && failed(storeState(value, name)))
+        return failure();
+    }
+  return success();
+}
+
 LogicalResult LoweringContext::storeState(Value value, StringRef name) {
   const StateEntry &known = state.shared.states[state.shared.stateOf.lookup(name)];
   RankedTensorType type = tensorOf(value);
@@ -141,7 +177,10 @@ LogicalResult LoweringContext::storeState(Value value, StringRef name) {
   const View place{known.storage, 0, denseStrides(type.getShape())};
   if (view->storage == place.storage && view->offset == 0 && view->strides == place.strides)
     return success();
-  return copy(*view, type, place, value.getLoc());
+  if (failed(copy(*view, type, place, value.getLoc())))
+    return failure();
+  setView(value, place); // what it was made in is free
+  return success();
 }
 
 void schedule::emitStates(Shared &shared) {

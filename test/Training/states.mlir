@@ -18,13 +18,14 @@
 // CHECK-NEXT: plan.load_parameter @p0 {{.*}} -> <@states[0, 8192]>
 // CHECK-NEXT: }
 // CHECK: plan.program @step step {
-// What a contraction makes is copied; what is made element by element is written over the old value.
+// What a contraction makes is copied as soon as nobody reads the old value; what is made element by element is written over it.
 // CHECK: plan.launch @contract_add
 // CHECK-SAME: <@states[8192, 4096]>, #plan.buffer<@activations[[[M:[0-9]+]], 4096]>]
-// CHECK: plan.collective all_gather
+// CHECK-NEXT: plan.copy <@activations[[[M]], 4096]> -> <@states[8192, 4096]>
+// CHECK-NEXT: plan.collective all_gather() {{.*}} <@states[8192, 4096]> -> <@activations
 // CHECK: plan.launch @sub
 // CHECK-SAME: [#plan.buffer<@states[0, 8192]>, #plan.buffer<@activations[{{[0-9]+}}, 8192]>, #plan.buffer<@states[0, 8192]>] writes 1 tiles 1 {also_written = array<i64: 0>
-// CHECK: plan.copy <@activations[[[M]], 4096]> -> <@states[8192, 4096]>
+// CHECK-NOT: plan.copy
 // CHECK: plan.program @evaluate infer {
 // CHECK: plan.launch
 // CHECK-SAME: <@states[0, 8192]>

@@ -87,6 +87,10 @@ public:
   bool mayTake(mlir::Value value, const View &view, mlir::Value output,
                llvm::ArrayRef<mlir::Operation *> last);
 
+  /// The place of the state whose new value `output` is, if nobody reads the old one any more, not even what
+  /// makes `output`.
+  std::optional<View> findStatePlace(mlir::Value output);
+
   // Kernels and instructions
   Access accessOf(const View &view, mlir::RankedTensorType type, bool writes);
   /// The kernel of `key`, generated at its first use; null where it cannot be, for the reason in `problem`
@@ -152,7 +156,12 @@ private:
   /// place.
   std::optional<View> findStatePlace(const FusionGroup &group, const ExtractedGroup &extracted,
                                      mlir::Value output);
-  /// Copies the new value of a state to its place, unless it was made there.
+  /// Copies the new values of states that the group has made to their places, where nobody reads the old ones
+  /// any more.
+  mlir::LogicalResult storeMade(const FusionGroup &group);
+  /// Whether all that reads the memory of `old` has been lowered.
+  bool isReplaceable(mlir::Value old) const;
+  /// Copies the new value of a state to its place, unless it lies there.
   mlir::LogicalResult storeState(mlir::Value value, llvm::StringRef name);
 
   FunctionState &state;
