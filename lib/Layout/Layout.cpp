@@ -29,6 +29,10 @@ static uint64_t getWork(const search::Problem &problem) {
   return std::clamp(entries * kPasses / 1000, kLeast, kMost);
 }
 
+/// Less of the cost than that is no difference: a bound is a sum of roundings, and to close it exactly takes
+/// as long again.
+static constexpr double kGap = 1e-7;
+
 /// Share of a device's memory that is left to what the search does not see: workspace, alignment, packed
 /// edges.
 static constexpr int64_t kReserveDivisor = 16;
@@ -185,6 +189,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
     return failure();
   search::Budget budget;
   budget.work = getWork(model.problem);
+  budget.gap = kGap;
   search::Solution solution = search::solve(model.problem, budget);
   if (!solution.feasible)
     return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)

@@ -20,6 +20,9 @@ constexpr std::uint64_t kDualWeight = 7, kEarlyDualWeight = 1;
 constexpr int kLeaves = 6;
 /// Two from the best answer, one from what is decoded anew each round, one trial of many rounds.
 constexpr int kSearches = 4;
+/// Passes of the dual before anything is searched, and the part of the cost from which on nothing is left to.
+constexpr int kFirstPasses = 8;
+constexpr double kClosedGap = 1e-9;
 
 } // namespace
 
@@ -82,7 +85,27 @@ void Portfolio::inherit(const Portfolio &old, const Reduction &reduction) {
   slice = std::min(old.slice, 20 * slice);
 }
 
+/// Where no memory is limited, what the dual decodes is often the best answer, and always a start: searches
+/// are for what it leaves open.
+void Portfolio::decodeFirst(std::uint64_t work) {
+  NeighborhoodSearch &start = searches[2];
+  const std::uint64_t before = dual.work();
+  for (int pass = 0; pass < kFirstPasses && dual.work() < before + work && !stop(); ++pass) {
+    dual.run(1, std::numeric_limits<double>::infinity(), stop);
+    start.assign(dual.decoded());
+    if (start.merit().allowed() &&
+        start.merit().total.cost - dual.bound() <= kClosedGap * std::fabs(start.merit().total.cost))
+      break;
+  }
+  exchange();
+  ++rounds;
+}
+
 void Portfolio::round(std::uint64_t work, std::optional<__int128> upper) {
+  if (rounds == 0 && core.steps() == 0) {
+    decodeFirst(work);
+    return;
+  }
   const std::uint64_t weight = bestMerit.allowed() ? kDualWeight : kEarlyDualWeight;
   std::uint64_t part = std::max<std::uint64_t>(1, std::min(slice, work / (searches.size() + weight)));
   double target = bestMerit.allowed() ? bestMerit.total.cost : std::numeric_limits<double>::infinity();

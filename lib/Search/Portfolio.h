@@ -34,6 +34,7 @@ public:
   void inherit(const Portfolio &old, const Reduction &reduction);
 
 private:
+  void decodeFirst(std::uint64_t work);
   void exchange();
   bool trialPromises();
   void branchRound(std::uint64_t part, __int128 upper);
