@@ -58,6 +58,8 @@ namespace {
 class BlockInliner : public InlinerInterface {
 public:
   explicit BlockInliner(func::FuncOp caller) : InlinerInterface(caller.getContext()), caller(caller) {
+    for (Operation &op : caller.front())
+      position.try_emplace(&op, position.size());
     for (auto constant : caller.getOps<ConstantOp>())
       if (constants.try_emplace({constant.getValue(), constant.getType()}, constant).second)
         elsewhere.insert(constant);
@@ -88,7 +90,7 @@ public:
       } else {
         // The caller's own may stand behind the call.
         ConstantOp own = known->second;
-        if (elsewhere.contains(own) && !own->isBeforeInBlock(behind)) {
+        if (elsewhere.contains(own) && position.lookup(own) > position.lookup(behind)) {
           own->moveBefore(&caller.front(), caller.front().begin());
           elsewhere.erase(own);
         }
@@ -110,7 +112,9 @@ private:
   func::FuncOp caller;
   llvm::DenseMap<std::pair<Attribute, Type>, ConstantOp> constants;
   llvm::DenseSet<Operation *> elsewhere; ///< constants that need not stand at the function's top
-  Operation *behind = nullptr;           ///< the call that is inlined
+  Operation *behind = nullptr;           ///< what stood behind the call that is inlined
+  /// Of the caller's ops before anything was inlined: MLIR would number them anew each time.
+  llvm::DenseMap<Operation *, size_t> position;
   SmallVector<Location> locations;       ///< of the body's ops, for the call that is inlined
 };
 } // namespace

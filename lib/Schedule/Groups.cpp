@@ -288,9 +288,10 @@ void Grouping::place(Operation *op) {
     SmallVector<unsigned> readers;
     for (FusionGroup *reader : readersOf(op))
       readers.push_back(reader->number);
+    // Only loops of its shape can store it: a number that all updates read has a thousand users.
     for (FusionGroup *group : users)
-      if (!isRatherEpilogue(op, group) && !running.needsAny(group->number, readers) &&
-          joinPoint(op, group, uses, true))
+      if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
+          !running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
         return;
   }
   begin(op);

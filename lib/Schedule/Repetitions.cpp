@@ -49,21 +49,25 @@ private:
     for (size_t length = 1; length <= std::min((end - begin) / 2, kLongest); ++length) {
       if (shared >= end - begin - length) // at least one part is left
         break;
-      size_t equal = 0;
-      for (size_t i = begin; i + length <= end; ++i) {
-        if (i + length < end && areEqual(i, i + length)) {
-          ++equal;
+      // A run of equal words that is long enough holds a multiple of the length: only there runs are looked
+      // for.
+      for (size_t at = begin; at + length < end; at += length) {
+        if (!areEqual(at, at + length))
           continue;
+        size_t from = at, to = at + 1; // the run is [from, to)
+        while (from > begin && areEqual(from - 1, from - 1 + length))
+          --from;
+        while (to + length < end && areEqual(to, to + length))
+          ++to;
+        at += (to - 1 - at) / length * length; // the last that lies in it
+        if (to - from < length)
+          continue;
+        const size_t count = (to - from) / length + 1;
+        // Calls do not count here: layers are not called two at a time to save some.
+        if ((count - 1) * length > shared && countSaved(length, count) >= least) {
+          best = {from, length, count};
+          shared = (count - 1) * length;
         }
-        if (equal >= length) {
-          const size_t count = equal / length + 1;
-          // Calls do not count here: layers are not called two at a time to save some.
-          if ((count - 1) * length > shared && countSaved(length, count) >= least) {
-            best = {i - equal, length, count};
-            shared = (count - 1) * length;
-          }
-        }
-        equal = 0;
       }
     }
     return best;
