@@ -115,7 +115,7 @@ private:
   Operation *behind = nullptr;           ///< what stood behind the call that is inlined
   /// Of the caller's ops before anything was inlined: MLIR would number them anew each time.
   llvm::DenseMap<Operation *, size_t> position;
-  SmallVector<Location> locations;       ///< of the body's ops, for the call that is inlined
+  SmallVector<Location> locations; ///< of the body's ops, for the call that is inlined
 };
 } // namespace
 
