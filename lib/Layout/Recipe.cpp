@@ -88,8 +88,7 @@ bool Recipe::isPlaced(Operation *op) const {
 bool Recipe::splitsHeads(Operation *op) const {
   auto found = infos.find(op);
   return found != infos.end() && found->second.isStream && found->second.isInner &&
-         found->second.dims.empty() && !found->second.isBackward &&
-         cast<ShardingRuleOpInterface>(op).isHeavy();
+         found->second.dims.empty() && !found->second.isBackward && found->second.isProduct;
 }
 
 bool Recipe::isWidth(Operation *op, size_t factor) const {
@@ -103,6 +102,7 @@ std::vector<int> Recipe::getKey(Operation *op) const {
                        info.isKeptWeight,
                        info.isInner,
                        info.isEntry,
+                       info.isProduct,
                        info.vocabulary,
                        static_cast<int>(info.idleAxes),
                        info.isHeadInner ? int(*info.isHeadInner) : -1};
@@ -140,8 +140,7 @@ int Recipe::countAnchorViolations(const OpInfo &info, ArrayRef<int> factorOfAxis
   return count;
 }
 
-int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &rule,
-                            const Assignment &assignment) const {
+int Recipe::countViolations(const OpInfo &info, const FactorRule &rule, const Assignment &assignment) const {
   SmallVector<int> factorOfAxis(mesh.getNumAxes(), -1);
   for (auto [f, split] : llvm::enumerate(assignment))
     for (unsigned axis : split)
@@ -206,7 +205,7 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
   case Kind::Ulysses:
     for (unsigned axis : axes) {
       bool isTurned = info.isInner && roleOf(axis) == Role::Width; // around attention, and in it
-      count += miss(axis, isGradientSum(axis) || isTurned || (roleOf(axis) == place && !isHeavy));
+      count += miss(axis, isGradientSum(axis) || isTurned || (roleOf(axis) == place && !info.isProduct));
     }
     return count;
   case Kind::TwoD:
@@ -225,11 +224,10 @@ int Recipe::countViolations(bool isHeavy, const OpInfo &info, const FactorRule &
   return count;
 }
 
-int Recipe::keepBest(bool isHeavy, const OpInfo &info, const FactorRule &rule,
-                     std::vector<Assignment> &assignments) const {
+int Recipe::keepBest(const OpInfo &info, const FactorRule &rule, std::vector<Assignment> &assignments) const {
   std::vector<int> violations;
   for (const Assignment &assignment : assignments)
-    violations.push_back(countViolations(isHeavy, info, rule, assignment));
+    violations.push_back(countViolations(info, rule, assignment));
   int least = *std::min_element(violations.begin(), violations.end());
   size_t kept = 0;
   for (size_t i = 0; i < assignments.size(); ++i)
@@ -241,8 +239,7 @@ int Recipe::keepBest(bool isHeavy, const OpInfo &info, const FactorRule &rule,
 
 bool Recipe::narrow(Operation *op, const FactorRule &rule, std::vector<Assignment> &assignments) const {
   const OpInfo &info = infos.find(op)->second;
-  return (!info.isStream && !info.isKeptWeight) ||
-         keepBest(cast<ShardingRuleOpInterface>(op).isHeavy(), info, rule, assignments) == 0;
+  return (!info.isStream && !info.isKeptWeight) || keepBest(info, rule, assignments) == 0;
 }
 
 std::optional<std::vector<ShardingAttr>> Recipe::getLayouts(BlockArgument argument,
@@ -264,7 +261,7 @@ std::optional<std::vector<ShardingAttr>> Recipe::getLayouts(BlockArgument argume
   CandidateLimits limits;
   limits.most = Recipe::kMostCandidates;
   std::vector<Assignment> assignments = enumerateAssignments(rule, mesh, limits).assignments;
-  keepBest(false, info, rule, assignments);
+  keepBest(info, rule, assignments);
   std::vector<ShardingAttr> layouts;
   for (const Assignment &assignment : assignments)
     layouts.push_back(getSharding(argument.getContext(), rule, rule.results[0], assignment));
@@ -295,8 +292,10 @@ bool Recipe::allows(const ReshardPath &path) const {
 }
 
 double Recipe::weigh(MoveKind kind) const {
-  // From places to heads and back by all-to-all: gathering all of them moves p times the bytes, and is as
-  // fast where these are few.
+  // From places to heads and back, and from a table's features to places, by all-to-all: gathering all of
+  // them moves p times the bytes, and is as fast where these are few.
   constexpr double kDiscouraged = 100; // taken only where nothing else fits
-  return this->kind == Kind::Ulysses && kind == MoveKind::AllGather ? kDiscouraged : 1;
+  return (this->kind == Kind::Ulysses || this->kind == Kind::Sequence) && kind == MoveKind::AllGather
+             ? kDiscouraged
+             : 1;
 }

@@ -63,8 +63,8 @@ public:
                                                             const dist::RefinementAnalysis &refinement) const;
   /// Does the recipe say where axes stand in `op`, a contraction with weights?
   bool isContraction(mlir::Operation *op) const;
-  /// Is `op` of the forward pass, heavy, and between two contractions with weights, as an attention is, so
-  /// that it is to be split by its features?
+  /// Is `op` of the forward pass, a product of activations, and between two contractions with weights, as an
+  /// attention is, so that it is to be split by its features?
   bool splitsHeads(mlir::Operation *op) const;
   /// Is that factor of `op` one of features?
   bool isWidth(mlir::Operation *op, size_t factor) const;
@@ -109,6 +109,7 @@ private:
     bool isKeptWeight = false;
     bool isEntry = false;    ///< a contraction that makes the stream of something else
     bool hasWeights = false; ///< heavy, of what depends on parameters alone and of inputs
+    bool isProduct = false;  ///< heavy, of activations with others
     int vocabulary = -1;     ///< of a lookup in a table of parameters, the factor of its rows
     /// Of a lookup in a table that is the weights of a contraction, too: whether that is a second one.
     std::optional<bool> isHeadInner;
@@ -118,10 +119,10 @@ private:
     /// makes.
     bool isInner = false;
   };
-  int countViolations(bool isHeavy, const OpInfo &info, const dist::FactorRule &rule,
+  int countViolations(const OpInfo &info, const dist::FactorRule &rule,
                       const dist::Assignment &assignment) const;
   /// Leaves those with the fewest; returns how many these have.
-  int keepBest(bool isHeavy, const OpInfo &info, const dist::FactorRule &rule,
+  int keepBest(const OpInfo &info, const dist::FactorRule &rule,
                std::vector<dist::Assignment> &assignments) const;
   /// What the factors of a contraction are, whose weights are operand `weight`.
   static std::vector<Dim> getDims(const dist::FactorRule &rule, int weight);

@@ -244,6 +244,9 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
     else if (!isStep &&
              llvm::any_of(op.getResults(), [&](Value value) { return origins.lookup(value).argument; }))
       aside.insert(op.result_begin(), op.result_end());
+    info.isProduct =
+        cast<ShardingRuleOpInterface>(&op).isHeavy() &&
+        llvm::count_if(op.getOperands(), [&](Value value) { return activations.contains(value); }) > 1;
     info.hasWeights = takesWeights(&op, origins) && (!isStep || forward.contains(&op));
     if (auto weight = weights.find(&op); weight != weights.end())
       info.dims = getDims(rule, weight->second);
