@@ -243,6 +243,7 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   Location loc = UnknownLoc::get(parts->context);
   planner::TrainingTask task = options.task;
   task.memoryBytes = memoryBytes;
+  task.scoresInMemory = true;
   const cost::CostModel machine(options.machine);
   planner::PlanPricer pricer(graph, machine, task);
   for (const std::string &wrong :

@@ -35,7 +35,7 @@ public:
   Clock(const PipelineProblem &problem, PipelineResult &result, bool withTimeline)
       : p(problem), out(result), timeline(withTimeline), parts(p.stages * p.chunks),
         ready(static_cast<std::size_t>(2 * parts) * p.microbatches, kNever), free(p.stages, 0),
-        bytes(p.stages, 0), busy(p.stages, 0), first(p.stages, kNever), held(p.stages, 0) {
+        bytes(p.stages, 0), kept(p.stages, 0), busy(p.stages, 0), first(p.stages, kNever), held(p.stages, 0) {
     for (int m = 0; m < p.microbatches; ++m)
       at(Pass::Forward, 0, m) = 0;
     out.stageEnd.assign(p.stages, 0);
@@ -59,6 +59,12 @@ public:
   }
   double freeAt(int stage) const { return free[stage]; }
   double bytesOf(int stage) const { return bytes[stage]; }
+  static double keptForward(const ChunkWork &work) {
+    return work.keptForward < 0 ? work.activationBytes : work.keptForward;
+  }
+  static double keptBackward(const ChunkWork &work) {
+    return work.keptBackward < 0 ? work.weightGradientBytes : work.keptBackward;
+  }
   const ChunkWork &work(int stage, int chunk) const { return p.work[part(stage, chunk)]; }
 
   /// What a pass takes on processors of its own.
@@ -88,16 +94,20 @@ public:
     int next = -1;
     if (step.pass == Pass::Forward) {
       bytes[stage] += w.activationBytes;
-      out.peakBytes[stage] = std::max(out.peakBytes[stage], bytes[stage]);
+      kept[stage] += keptForward(w);
+      out.peakBytes[stage] = std::max(out.peakBytes[stage], kept[stage]);
       out.peakInFlight[stage] = std::max(out.peakInFlight[stage], ++held[stage]);
       next = v + 1 < parts ? v + 1 : v;
     } else if (step.pass == Pass::Backward) {
-      out.peakBytes[stage] = std::max(out.peakBytes[stage], bytes[stage] + w.transientBytes);
+      out.peakBytes[stage] = std::max(out.peakBytes[stage], kept[stage] + w.transientBytes);
       bytes[stage] -= w.activationBytes - (split ? w.weightGradientBytes : 0);
+      kept[stage] -= keptForward(w) - (split ? keptBackward(w) : 0);
+      out.peakBytes[stage] = std::max(out.peakBytes[stage], kept[stage]);
       held[stage] -= split ? 0 : 1;
       next = v - 1;
     } else {
       bytes[stage] -= w.weightGradientBytes;
+      kept[stage] -= keptBackward(w);
       --held[stage];
     }
     free[stage] = end;
@@ -142,7 +152,7 @@ private:
   PipelineResult &out;
   bool timeline;
   int parts;
-  std::vector<double> ready, free, bytes, busy, first;
+  std::vector<double> ready, free, bytes, kept, busy, first;
   std::vector<int> held;
 };
 

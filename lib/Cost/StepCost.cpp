@@ -85,6 +85,40 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
   return shape.zero < 2 ? 0 : exchangeSeconds(shape, Collective::ReduceScatter, types.reduced * parameters);
 }
 
+/// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
+void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
+                            StageState &stage) const {
+  const bool splits = splitsBackward(shape.schedule),
+             isPipelined = shape.pipeline > 1 && shape.microbatches > 1;
+  // Nobody waits for the last chunk's forward pass, which is a part of the backward one. What others save
+  // lies in a copy for each microbatch that is on its way, which nothing else takes.
+  const bool isLast = c + 1 == order.parts.size(), isFixed = isPipelined && !isLast;
+  double freed = 0; // by the units of the chunk that are done
+  double most = 0, saved = 0;
+  for (int i = 1; i <= order.parts[c]; ++i) {
+    const std::size_t at = unit - static_cast<std::size_t>(i);
+    const UnitCost &cost = order.kinds[order.units[at]];
+    const double transient = isFixed  ? cost.fixedTransientBytes
+                             : splits ? cost.weightTransientBytes
+                                      : cost.transientBytes;
+    most = std::max(most, transient - freed);
+    saved += order.amount(at) * cost.savedBytes;
+    if (!isFixed)
+      freed += order.amount(at) * (cost.savedBytes - (splits ? cost.weightKeptBytes : 0));
+  }
+  if (isPipelined) {
+    if (isLast)
+      most += saved;
+    // A pass runs while what the one before has made is on its way, and what the next needs.
+    const std::size_t begin = unit - static_cast<std::size_t>(order.parts[c]);
+    if (begin > 0)
+      most += order.kinds[order.units[begin - 1]].outputBytes;
+    if (!isLast)
+      most += order.kinds[order.units[unit - 1]].outputBytes;
+  }
+  stage.transient = std::max(stage.transient, most);
+}
+
 std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder &order) const {
   std::vector<StageState> stages(shape.pipeline);
   std::size_t unit = 0;
@@ -113,14 +147,8 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       if (!shape.asCompiled)
         stage.transient = std::max(stage.transient, cost.transientBytes);
     }
-    double freed = 0; // by the units of the chunk that are done
-    for (int i = 1; shape.asCompiled && i <= order.parts[c]; ++i) {
-      const std::size_t at = unit - static_cast<std::size_t>(i);
-      const UnitCost &cost = order.kinds[order.units[at]];
-      stage.transient = std::max(stage.transient, cost.transientBytes - freed);
-      freed +=
-          order.amount(at) * (cost.savedBytes - (splitsBackward(shape.schedule) ? cost.weightSavedBytes : 0));
-    }
+    if (shape.asCompiled)
+      addTransient(shape, order, c, unit, stage);
   }
   return stages;
 }
@@ -180,6 +208,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
   for (int size : order.parts) {
     ChunkWork work;
     Beside beside;
+    double weightsKept = 0;
     for (int i = 0; i < size; ++i, ++unit) {
       const int kind = order.units[unit];
       const UnitCost &cost = order.kinds[kind];
@@ -189,6 +218,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.weightGradient += amount * cost.weightGradient;
       work.activationBytes += amount * cost.savedBytes;
       work.weightGradientBytes += amount * cost.weightSavedBytes;
+      weightsKept += amount * cost.weightKeptBytes;
       if (shape.zero >= 2) {
         const Moved &own = unit + 1 == order.units.size() ? last : moved[kind];
         beside.add(cost, own.gather, own.again, own.scatter, amount);
@@ -196,6 +226,12 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
     }
     work.forward += lengthening(beside.forward, beside.gather);
     work.backward += lengthening(beside.backward, beside.gatherAgain + beside.scatter);
+    if (shape.asCompiled) {
+      work.keptBackward = weightsKept;
+      // The last chunk keeps what it has received: its forward pass is a part of the backward one.
+      if (shape.pipeline > 1 && shape.microbatches > 1 && unit == order.units.size())
+        work.keptForward = handed.empty() ? 0 : handed.back();
+    }
     handed.push_back(order.kinds[order.units[unit - 1]].outputBytes);
     problem.work.push_back(work);
   }

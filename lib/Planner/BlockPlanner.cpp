@@ -161,10 +161,14 @@ std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &ax
 
 /// All that an answer depends on.
 static std::vector<double> key(const UnitQuery &query) {
-  std::vector<double> key{
-      static_cast<double>(query.kind),           query.microbatch,   static_cast<double>(query.recompute),
-      static_cast<double>(query.fusedAttention), query.microbatches, query.parameterPrice,
-      static_cast<double>(query.axes.size())};
+  std::vector<double> key{static_cast<double>(query.kind),
+                          query.microbatch,
+                          static_cast<double>(query.recompute),
+                          static_cast<double>(query.fusedAttention),
+                          static_cast<double>(query.scoresInMemory),
+                          query.microbatches,
+                          query.parameterPrice,
+                          static_cast<double>(query.axes.size())};
   for (const TensorAxis &axis : query.axes)
     for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
       key.push_back(number);

@@ -107,8 +107,9 @@ static std::string cellKey(const TrainingPlan &plan, const std::vector<TensorAxi
   for (const TensorAxis &axis : axes)
     for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
       add(number);
-  for (double number : {static_cast<double>(lean), plan.microbatch, static_cast<double>(plan.recompute),
-                        static_cast<double>(plan.fusedAttention)})
+  for (double number :
+       {static_cast<double>(lean), plan.microbatch, static_cast<double>(plan.recompute),
+        static_cast<double>(plan.fusedAttention), static_cast<double>(plan.task.scoresInMemory)})
     add(number);
   for (const auto &place : plan.boundary)
     for (double number :
@@ -140,6 +141,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     query.microbatch = plan.microbatch;
     query.recompute = plan.recompute;
     query.fusedAttention = plan.fusedAttention;
+    query.scoresInMemory = plan.task.scoresInMemory;
     query.boundary = plan.boundary;
     query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the
                              // mesh's other axes
@@ -261,7 +263,7 @@ PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) co
   }
   estimate.bound *= straggler(plan.ranks());
   for (const cost::ChunkWork &chunk : problem.work)
-    estimate.saved.push_back(chunk.activationBytes);
+    estimate.saved.push_back(chunk.keptForward < 0 ? chunk.activationBytes : chunk.keptForward);
   return estimate;
 }
 

@@ -59,17 +59,21 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
                    : event.chunk * problem.stages + stage;
     const std::vector<const UnitCost *> &units = chunks[part];
     bool isForward = event.pass == cost::PipelineEvent::Forward;
+    // The last part's forward pass is a part of the backward one: what it has received waits for that.
+    const bool isLate = part > 0 && part + 1 == static_cast<int>(chunks.size()) && problem.microbatches > 1;
     if (event.pass == cost::PipelineEvent::Backward)
       all.push_back({event.start, held + transient});
     for (std::size_t i = 0; i < units.size(); ++i) {
       const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
+      const bool isFirst = isForward ? i == 0 : i + 1 == units.size();
+      const double kept = !isLate ? unit.savedBytes : isFirst ? chunks[part - 1].back()->outputBytes : 0;
       double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
       if (isForward)
-        held += unit.savedBytes;
+        held += kept;
       else if (event.pass == cost::PipelineEvent::Backward)
-        held -= split ? unit.savedBytes - unit.weightSavedBytes : unit.savedBytes;
+        held -= split ? kept - unit.weightKeptBytes : kept;
       else
-        held -= unit.weightSavedBytes;
+        held -= unit.weightKeptBytes;
       bool isLast = i + 1 == units.size();
       all.push_back({at, held + (event.pass == cost::PipelineEvent::Backward && !isLast ? transient : 0)});
     }

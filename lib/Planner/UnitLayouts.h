@@ -111,7 +111,16 @@ private:
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
   void sum(const Ledger &ledger, UnitCost &cost) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
-  double gradientsInFlight(const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  double scoreBytes(std::size_t i, const UnitLayout &layout) const;
+  double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
+  /// Beside what is saved: where that is gone once it was read, where it is but for what the gradients of
+  /// weights read, and where nothing takes its place.
+  struct InFlight {
+    double beside = 0, besideWeights = 0, fixed = 0;
+  };
+  InFlight mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
+                        const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
+                        const std::map<int, double> &forWeights) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 

@@ -33,23 +33,62 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
-/// The most that gradients of activations take while the backward pass runs an operation: those of its
-/// results and operands, of which a kernel that streams writes the ones over the others.
-double UnitLayouts::gradientsInFlight(const UnitLayout &layout, const std::vector<Placement> &lies) const {
-  double most = 0;
+/// Of operation `i`, an attention: its scores, which are in memory where it is not fused.
+double UnitLayouts::scoreBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double size = types.activation;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    bool isScore = false;
+    for (const FactorPosition &place : op.operands[0].places)
+      isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
+    isScore |= op.factors[f].role == "keys";
+    if (isScore)
+      size *= local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+  }
+  return size;
+}
+
+/// What gradients of activations take while the backward pass runs operation `i`: those of its results and
+/// operands, of which a kernel that streams writes the ones over the others.
+double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
+                                      const std::vector<Placement> &lies) const {
+  const Operation &op = kind.operations[i];
+  double operands = 0, results = 0;
+  for (const Use &use : op.operands)
+    if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
+      operands += bytes(use.tensor) * resharder.share(lies[use.tensor]);
+  if (operands <= 0)
+    return 0;
+  for (std::size_t r = 0; r < op.results.size(); ++r)
+    results += bytes(op.results[r].tensor) *
+               resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
+  const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
+  return streams ? std::max(operands, results) : operands + results;
+}
+
+/// The most that gradients take while the backward pass runs an operation. Where an attention's makes its
+/// scores again, and their gradients, what only operations behind it have read may be gone then. `needed`:
+/// what the backward pass reads, per root tensor its part, and `first` the first operation that does;
+/// `forWeights`: what the gradients of weights read.
+UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                                const std::map<int, double> &needed,
+                                                const std::map<int, std::size_t> &first,
+                                                const std::map<int, double> &forWeights) const {
+  InFlight most;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
-    const Operation &op = kind.operations[i];
-    double operands = 0, results = 0;
-    for (const Use &use : op.operands)
-      if (kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
-        operands += bytes(use.tensor) * resharder.share(lies[use.tensor]);
-    if (operands <= 0)
-      continue;
-    for (std::size_t r = 0; r < op.results.size(); ++r)
-      results += bytes(op.results[r].tensor) *
-                 resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
-    const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
-    most = std::max(most, streams ? std::max(operands, results) : operands + results);
+    const double gradients = gradientsInFlight(i, layout, lies);
+    double all = gradients, freed = 0, freedBesideWeights = 0;
+    if (kind.operations[i].kind == Operation::Attention && query.scoresInMemory && gradients > 0) {
+      all += 2 * scoreBytes(i, layout);
+      for (auto [tensor, part] : needed)
+        if (first.at(tensor) > i) {
+          freed += bytes(tensor) * part;
+          freedBesideWeights += forWeights.count(tensor) ? 0 : bytes(tensor) * part;
+        }
+    }
+    most.fixed = std::max(most.fixed, all);
+    most.beside = std::max({most.beside, gradients, all - freed});
+    most.besideWeights = std::max({most.besideWeights, gradients, all - freedBesideWeights});
   }
   return most;
 }
@@ -57,13 +96,14 @@ double UnitLayouts::gradientsInFlight(const UnitLayout &layout, const std::vecto
 /// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
                        cost::OpList &recompute) const {
-  std::map<int, double> needed, forWeights; // per root tensor: part of it
+  std::map<int, double> needed, forWeights, gradients; // per root tensor: part of it
   auto need = [&](std::map<int, double> &in, int tensor, double part) {
     if (kind.tensors[tensor].kind != Tensor::Activation)
       return;
     double &held = in[info.root[tensor]];
     held = std::max(held, part);
   };
+  std::map<int, std::size_t> first; // that needs it
   double scores = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
@@ -77,26 +117,26 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       if (!use.saved)
         continue;
       need(needed, use.tensor, resharder.share(lies[use.tensor]));
+      first.try_emplace(info.root[use.tensor], i);
       if (op.kind == Operation::Contraction &&
           kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
         need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
     }
+    // Of a contraction with a parameter, which is one operand, the other is what the parameter's gradient is
+    // made of, and so is the result's gradient.
+    const bool hasWeights = std::any_of(op.operands.begin(), op.operands.end(), [&](const Use &use) {
+      return kind.tensors[use.tensor].kind == Tensor::Parameter;
+    });
+    if (op.kind == Operation::Contraction && hasWeights)
+      need(gradients, op.results[0].tensor, resharder.share(have(static_cast<int>(i), 0, layout[i])));
     for (std::size_t r = 0; r < op.results.size(); ++r)
-      if (op.results[r].saved)
+      if (op.results[r].saved) {
         need(needed, op.results[r].tensor,
              resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i])));
-    if (op.kind == Operation::Attention && !query.fusedAttention) {
-      double size = types.activation;
-      for (std::size_t f = 0; f < op.factors.size(); ++f) {
-        bool isScore = false;
-        for (const FactorPosition &place : op.operands[0].places)
-          isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
-        isScore |= op.factors[f].role == "keys";
-        if (isScore)
-          size *= local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+        first.try_emplace(info.root[op.results[r].tensor], i);
       }
-      scores += size;
-    }
+    if (op.kind == Operation::Attention && !query.fusedAttention)
+      scores += scoreBytes(i, layout);
   }
   auto sum = [&](const std::map<int, double> &tensors) {
     double result = 0;
@@ -104,6 +144,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       result += bytes(tensor) * part;
     return result;
   };
+  const InFlight inFlight = mostInFlight(layout, lies, needed, first, forWeights);
   if (query.recompute == Recompute::Selective) {
     // Results of memory-bound operations are replaced by what they are made of.
     std::map<int, double> kept;
@@ -143,6 +184,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   }
   cost.savedBytes = sum(needed) + scores;
   cost.weightSavedBytes = std::min(cost.savedBytes, sum(forWeights));
+  cost.weightKeptBytes = sum(forWeights) + sum(gradients);
   if (query.recompute == Recompute::Full && !kind.inputs.empty()) {
     double input = 0;
     for (int tensor : kind.inputs)
@@ -151,7 +193,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.savedBytes = input;
     cost.weightSavedBytes = input;
   }
-  cost.transientBytes += broughtIn(layout, lies) + gradientsInFlight(layout, lies);
+  const double made = cost.transientBytes + broughtIn(layout, lies);
+  cost.transientBytes = made + inFlight.beside;
+  cost.weightTransientBytes = made + inFlight.besideWeights;
+  cost.fixedTransientBytes = made + inFlight.fixed;
   for (int tensor : kind.results)
     cost.resultBytes +=
         bytes(tensor) / types.activation * kind.tensors[tensor].bytes * resharder.share(lies[tensor]);

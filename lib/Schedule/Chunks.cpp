@@ -110,6 +110,7 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
   llvm::DenseSet<Operation *> ofWeights;
   if (pipeline.splits)
     ofWeights = findWeightGradients(function, turnOps, chunkOf);
+  SmallVector<Operation *> free; // what no chunk's results need
   for (Operation &op : function.front().without_terminator()) {
     if (!turnOps.contains(&op) || chunkOf.contains(&op))
       continue;
@@ -123,6 +124,17 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
     }
     const bool isBackward = pipeline.chunks <= chunk && chunk < 2 * pipeline.chunks;
     chunkOf[&op] = chunk + (isBackward && ofWeights.contains(&op) ? pipeline.chunks : 0);
+    free.push_back(&op);
+  }
+  // What is made again of the forward pass, such as an attention's scores, is made where it is read; for the
+  // gradients of weights the backward pass makes it, which frees more than they keep.
+  for (Operation *op : llvm::reverse(free)) {
+    std::optional<int64_t> first;
+    for (Operation *user : op->getUsers())
+      if (auto chunk = chunkOf.find(user); chunk != chunkOf.end() && turnOps.contains(user))
+        first = std::min(first.value_or(chunk->second), chunk->second);
+    if (first && *first < 2 * pipeline.chunks)
+      chunkOf[op] = *first;
   }
   for (int64_t chunk = passes; chunk < pipeline.countChunks(); ++chunk)
     for (Operation *op : findNeeded(function, chunk))

@@ -24,8 +24,8 @@ void separateChunks(mlir::func::FuncOp function, int64_t chunks,
 /// The same of a function that goes through passes (Pipeline.h), whose chunks keep what others need.
 /// `turnOps`: what each microbatch makes. Of these, those that no chunk's results need, but only what
 /// microbatches add up, are the chunk's in which all that they need is there; or, where the gradients of
-/// weights are apart, of the chunk for these, if no product of the chunk itself is made of them. `opsBehind`:
-/// what stands behind the microbatches.
+/// weights are apart, of the chunk for these, if no product of the chunk itself is made of them; and what
+/// only such ops read is the first reader's. `opsBehind`: what stands behind the microbatches.
 ChunkOfOp findPassChunks(mlir::func::FuncOp function, const dist::Pipeline &pipeline,
                          const llvm::DenseSet<mlir::Operation *> &turnOps,
                          const llvm::DenseSet<mlir::Operation *> &opsBehind);

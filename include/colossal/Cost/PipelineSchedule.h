@@ -36,6 +36,10 @@ struct ChunkWork {
   double activationBytes = 0;     ///< kept from the forward pass to the end of the backward pass
   double weightGradientBytes = 0; ///< part of them that is kept until the weight gradients are done
   double transientBytes = 0;      ///< on top while the backward pass runs (recomputed activations)
+  /// What a program keeps of a microbatch from its forward pass on, and from the backward pass to the
+  /// gradients of weights; negative: `activationBytes` and `weightGradientBytes`. For the memory that is
+  /// told, not for the limits by which schedules choose.
+  double keptForward = -1, keptBackward = -1;
 };
 
 struct PipelineProblem {

@@ -20,10 +20,14 @@ struct UnitCost {
   double collective = 0;                                ///< of them, communication that nothing hides
   double forwardCollective = 0;                         ///< of that, in the forward pass
   double stepReductionBytes = 0;                        ///< that a rank sends for the next
-  double stepReduction = 0;     ///< s a step: gradients of parameters that the tensor axes do not split
-  double savedBytes = 0;        ///< from the forward to the backward pass
-  double weightSavedBytes = 0;  ///< of them, kept until the weights' gradients are done
-  double transientBytes = 0;    ///< on top while the backward pass runs
+  double stepReduction = 0;        ///< s a step: gradients of parameters that the tensor axes do not split
+  double savedBytes = 0;           ///< from the forward to the backward pass
+  double weightSavedBytes = 0;     ///< of them, kept until the weights' gradients are done
+  double weightKeptBytes = 0;      ///< those, and the gradients that the weights' are made of
+  double transientBytes = 0;       ///< on top while the backward pass runs
+  double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
+  double fixedTransientBytes =
+      0;                        ///< the same where nothing else takes the place of what is saved and was read
   double parameters = 0;        ///< elements stored on a rank
   double largest = 0;           ///< of the largest parameter
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
@@ -173,6 +177,8 @@ public:
   const StateTypes types;
 
 private:
+  void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
+                    StageState &stage) const;
   struct Beside;
   /// By how much kernels of `compute` seconds take longer for what is moved beside them in `moved`.
   double lengthening(double compute, double moved) const;

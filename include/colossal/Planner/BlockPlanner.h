@@ -78,7 +78,7 @@ struct UnitQuery {
   std::vector<TensorAxis> axes;
   double microbatch = 1;
   Recompute recompute = Recompute::None;
-  bool fusedAttention = true;
+  bool fusedAttention = true, scoresInMemory = false;
   Boundary boundary;
   /// Microbatches in a step: gradients that are partial over tensor axes are reduced once.
   double microbatches = 1;

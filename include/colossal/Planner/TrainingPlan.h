@@ -20,6 +20,9 @@ struct TrainingTask {
   std::string precision = "bf16";
   /// Bytes of a device that the plan may use; 0: what the machine has, without what its runtime reserves.
   double memoryBytes = 0;
+  /// The backward pass of an attention has its scores in memory, as the steps have that are compiled today:
+  /// each layer's, while it computes their gradients.
+  bool scoresInMemory = false;
 };
 
 /// Ranks are numbered tensor axes first (the last one fastest), then context, data, pipeline.
