@@ -59,6 +59,24 @@ TEST(PipelineSchedule, MicrobatchesInFlight) {
 }
 
 /// Qi et al., 2023, table 1: the bubble of H1 is (p - 1) (F + B - W), that of H2 (p - 1) (F + B - 2 W).
+TEST(PipelineSchedule, TellsOfWhatAProgramKeeps) {
+  // The last stage keeps what it has received: its forward pass is a part of the backward one.
+  PipelineProblem gpipe = even(Schedule::GPipe, 2, 4);
+  gpipe.work[1].keptForward = 1;
+  PipelineResult told = simulate(gpipe);
+  EXPECT_DOUBLE_EQ(told.peakBytes[0], 40);
+  EXPECT_DOUBLE_EQ(told.peakBytes[1], 4);
+  // Where gradients of weights wait, more than what the forward pass has saved.
+  PipelineProblem bubble = even(Schedule::ZeroBubbleH1, 2, 4);
+  for (ChunkWork &work : bubble.work)
+    work.keptBackward = 25;
+  PipelineResult more = simulate(bubble, /*withTimeline=*/true);
+  PipelineResult less = simulate(even(Schedule::ZeroBubbleH1, 2, 4), /*withTimeline=*/true);
+  EXPECT_GE(more.peakBytes[1], 25);
+  EXPECT_GT(more.peakBytes[1], less.peakBytes[1]);
+  EXPECT_DOUBLE_EQ(more.seconds, less.seconds) << "orders do not change";
+}
+
 TEST(PipelineSchedule, ZeroBubbleSchedules) {
   const int p = 8, m = 32;
   EXPECT_NEAR(simulate(even(Schedule::ZeroBubbleH1, p, m)).seconds, 3.0 * m + (p - 1), 1e-9);
