@@ -162,11 +162,17 @@ std::string fixMicrobatches(const FixedParts &parts, const TrainingTask &task, S
            std::to_string(static_cast<long long>(parts.microbatches) * data) + " would do";
   const bool inRounds = space.schedules.size() == 1 && space.schedules.front() == cost::Schedule::Interleaved;
   const int rounds = inRounds ? std::max(1, mesh.pipeline) : 1;
-  const bool divides = mesh.data == 0 || sequences % parts.microbatches == 0;
+  // Where the search chooses the data ranks, some number of them may do.
+  auto dividesPartOf = [&](int ranks) {
+    return static_cast<int>(std::ceil(task.globalBatch / ranks)) % parts.microbatches == 0;
+  };
+  bool divides = dividesPartOf(data);
+  for (int ranks = 2; mesh.data == 0 && !divides && ranks <= task.devices; ++ranks)
+    divides = dividesPartOf(ranks);
   if (divides && parts.microbatches % rounds == 0)
     return "";
   std::vector<int> choices;
-  if (mesh.data == 0) {
+  if (mesh.data == 0 && divides) {
     int below = parts.microbatches / rounds * rounds;
     for (int number : {below, below + rounds})
       if (number > 0 && number <= sequences)
@@ -181,7 +187,10 @@ std::string fixMicrobatches(const FixedParts &parts, const TrainingTask &task, S
   }
   std::string wrong =
       divides ? "interleaved takes a multiple of the " + std::to_string(rounds) + " stages" : have;
-  if (!divides)
+  if (!divides && mesh.data == 0)
+    wrong = "it divides the sequences of a rank for no number of data ranks (the global batch has " +
+            std::to_string(static_cast<long long>(task.globalBatch)) + ")";
+  else if (!divides)
     wrong += ", which " + std::to_string(parts.microbatches) + " does not divide";
   if (!choices.empty())
     return option + wrong + ": --microbatches " + printChoices(choices, parts.microbatches) + " would do";
