@@ -164,6 +164,7 @@ private:
   LogicalResult findTurnOps();
   void delayForSums();
   void findSliceStarts();
+  /// Which ops make the new values of states.
   void findStateResults();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();

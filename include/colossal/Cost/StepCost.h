@@ -26,11 +26,10 @@ struct UnitCost {
   double weightKeptBytes = 0;      ///< those, and the gradients that the weights' are made of
   double transientBytes = 0;       ///< on top while the backward pass runs
   double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
-  double fixedTransientBytes =
-      0;                        ///< the same where nothing else takes the place of what is saved and was read
-  double parameters = 0;        ///< elements stored on a rank
-  double largest = 0;           ///< of the largest parameter
-  double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
+  double fixedTransientBytes = 0;  ///< the same where nothing takes the place of what was saved and is read
+  double parameters = 0;           ///< elements stored on a rank
+  double largest = 0;              ///< of the largest parameter
+  double unread = 0;               ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   std::map<int, double> shared; ///< of them, by shared number
   double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
@@ -177,6 +176,7 @@ public:
   const StateTypes types;
 
 private:
+  /// Raises `stage.transient` to what the backward pass of chunk `c` takes, whose units end before `unit`.
   void addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                     StageState &stage) const;
   struct Beside;
