@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <sstream>
+#include <tuple>
 
 namespace colossal::planner {
 
@@ -57,15 +58,17 @@ struct BlockPlanner::Layouts {
       kinds.push_back(std::make_unique<KindInfo>(kind));
   }
 
-  /// The ends that an operation's choices give one of its tensors.
+  /// The ends that an operation's choices give one of its tensors. Many choices leave it alike: they are one
+  /// class of the edge's.
   struct Ends {
-    std::vector<ValueLayout> distinct;
-    std::vector<std::size_t> of; ///< by choice: its place in `distinct`
+    std::vector<ValueLayout> distinct; ///< by class
+    std::shared_ptr<search::Classes> classes = std::make_shared<search::Classes>();
     void add(const ValueLayout &end) {
       auto at = std::find(distinct.begin(), distinct.end(), end);
-      of.push_back(static_cast<std::size_t>(at - distinct.begin()));
+      classes->of.push_back(static_cast<std::int32_t>(at - distinct.begin()));
       if (at == distinct.end())
         distinct.push_back(end);
+      classes->count = static_cast<std::int32_t>(distinct.size());
     }
   };
   /// What operations of a kind may choose on some axes, and how that leaves their tensors: the same for all
@@ -84,6 +87,10 @@ struct BlockPlanner::Layouts {
     Resharder resharder;
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
     std::map<int, Options> options; ///< by kind, without pins
+    /// Without pins, of tensors that lie as no boundary says: null where all is free. Few queries differ in
+    /// what the tables depend on (kind, tensor, consumer, bytes, whether all is made again).
+    using TableKey = std::tuple<int, int, int, double, bool>;
+    std::map<TableKey, std::shared_ptr<const search::CostTable>> tables;
   };
   using AxesKey = std::vector<std::array<int, 5>>;
   OnAxes &on(const std::vector<TensorAxis> &axes) {
@@ -224,24 +231,32 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
       node.candidates.push_back({search::costFromSeconds(unit.opSeconds(static_cast<int>(i), choice)), {}});
     problem.nodes.push_back(std::move(node));
   }
-  auto cost = [](double seconds) {
-    return seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds);
+  auto makeTable = [&](const Ends &from, const Ends &to, int tensor,
+                       bool regather) -> std::shared_ptr<const search::CostTable> {
+    search::CostTable table;
+    table.reserve(from.distinct.size() * to.distinct.size());
+    for (double seconds : unit.movedPairs(tensor, from.distinct, to.distinct, regather))
+      table.push_back(seconds < 0 ? search::kForbidden : search::costFromSeconds(seconds));
+    if (std::all_of(table.begin(), table.end(), [](search::Cost entry) { return entry == 0; }))
+      return nullptr;
+    return std::make_shared<search::CostTable>(std::move(table));
   };
-  auto add = [&](int a, int b, search::CostTable table) {
-    if (std::any_of(table.begin(), table.end(), [](search::Cost entry) { return entry != 0; }))
-      problem.addEdge(a, b, std::make_shared<search::CostTable>(std::move(table)));
-  };
-  // Many choices of an operation leave a tensor alike: each pair that differs is priced once.
-  auto table = [&](const Ends &from, const Ends &to, int tensor, bool regather) {
-    search::CostTable pairs, all;
-    for (const ValueLayout &a : from.distinct)
-      for (const ValueLayout &b : to.distinct)
-        pairs.push_back(cost(unit.moved(tensor, a, b, regather)));
-    all.reserve(from.of.size() * to.of.size());
-    for (std::size_t a : from.of)
-      for (std::size_t b : to.of)
-        all.push_back(pairs[a * to.distinct.size() + b]);
-    return all;
+  // `consumer`: its place among the tensor's, or -1 where only the producer's end is looked at.
+  auto connect = [&](int a, int b, const Ends &from, const Ends &to, int tensor, int consumer,
+                     bool regather) {
+    std::shared_ptr<const search::CostTable> table;
+    if (pinned.empty() && !info.isBoundary[tensor]) {
+      auto [known, isNew] = on(query.axes)
+                                .tables.try_emplace({query.kind, tensor, consumer, unit.bytes(tensor),
+                                                     query.recompute == Recompute::Full});
+      if (isNew)
+        known->second = makeTable(from, to, tensor, regather);
+      table = known->second;
+    } else {
+      table = makeTable(from, to, tensor, regather);
+    }
+    if (table)
+      problem.addEdge(a, b, std::move(table), from.classes, to.classes);
   };
   for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
     int tensor = static_cast<int>(t), producer = info.producer[t];
@@ -252,21 +267,22 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
       Ends shared;
       for (const ValueLayout &meeting : unit.valueLayouts(tensor))
         shared.add(meeting);
-      if (shared.of.empty())
+      if (shared.distinct.empty())
         return std::nullopt;
       int meeting = static_cast<int>(problem.nodes.size());
       search::Node node;
-      node.candidates.resize(shared.of.size());
+      node.candidates.resize(shared.classes->of.size());
       problem.nodes.push_back(std::move(node));
       if (producer >= 0)
-        add(producer, meeting, table(from, shared, tensor, false));
+        connect(producer, meeting, from, shared, tensor, -1, false);
       for (std::size_t c = 0; c < info.consumers[t].size(); ++c) {
         const auto &consumer = info.consumers[t][c];
-        add(meeting, consumer.op, table(shared, options->taken[t][c], tensor, unit.isSaved(consumer)));
+        connect(meeting, consumer.op, shared, options->taken[t][c], tensor, static_cast<int>(c),
+                unit.isSaved(consumer));
       }
     } else if (producer >= 0 && !info.consumers[t].empty()) {
       const auto &consumer = info.consumers[t].front();
-      add(producer, consumer.op, table(from, options->taken[t].front(), tensor, unit.isSaved(consumer)));
+      connect(producer, consumer.op, from, options->taken[t].front(), tensor, 0, unit.isSaved(consumer));
     }
   }
   search::Budget budget;

@@ -16,17 +16,18 @@ double Resharder::share(const Placement &placement) const {
   return part;
 }
 
-std::size_t Resharder::mix(double bytes, const Placement &from, const Placement &to) {
-  auto pack = [](const Placement &placement) {
-    std::uint64_t packed = 0;
-    for (Code code : placement)
-      packed = packed << 16 | static_cast<std::uint16_t>(code);
-    return packed;
-  };
+std::uint64_t Resharder::pack(const Placement &placement) {
+  std::uint64_t packed = 0;
+  for (Code code : placement)
+    packed = packed << 16 | static_cast<std::uint16_t>(code);
+  return packed;
+}
+
+std::size_t Resharder::mix(const Asked &asked) {
   std::uint64_t bits;
-  std::memcpy(&bits, &bytes, sizeof bits);
+  std::memcpy(&bits, &asked.bytes, sizeof bits);
   std::uint64_t mixed =
-      bits * 0xff51afd7ed558ccdull + pack(from) * 0x9e3779b97f4a7c15ull + pack(to) * 0xc2b2ae3d27d4eb4full;
+      bits * 0xff51afd7ed558ccdull + asked.from * 0x9e3779b97f4a7c15ull + asked.to * 0xc2b2ae3d27d4eb4full;
   mixed ^= mixed >> 32;
   mixed *= 0xff51afd7ed558ccdull;
   return mixed ^ mixed >> 32;
@@ -37,9 +38,9 @@ void Resharder::grow() const {
   before.swap(table);
   const std::size_t mask = table.size() - 1;
   for (const Entry &entry : before)
-    if (entry.bytes >= 0) {
-      std::size_t at = mix(entry.bytes, entry.from, entry.to) & mask;
-      while (table[at].bytes >= 0)
+    if (entry.asked.bytes >= 0) {
+      std::size_t at = mix(entry.asked) & mask;
+      while (table[at].asked.bytes >= 0)
         at = (at + 1) & mask;
       table[at] = entry;
     }
@@ -47,19 +48,21 @@ void Resharder::grow() const {
 
 const Move *Resharder::find(double bytes, const Placement &from, const Placement &to) const {
   static const Move nothing;
-  if (from == to)
+  const Asked asked{bytes, pack(from), pack(to)};
+  if (asked.from == asked.to)
     return &nothing;
   if (2 * entries >= table.size())
     grow();
   const std::size_t mask = table.size() - 1;
-  std::size_t at = mix(bytes, from, to) & mask;
-  for (; table[at].bytes >= 0; at = (at + 1) & mask)
-    if (table[at].bytes == bytes && table[at].from == from && table[at].to == to)
+  std::size_t at = mix(asked) & mask;
+  for (; table[at].asked.bytes >= 0; at = (at + 1) & mask)
+    if (table[at].asked.bytes == bytes && table[at].asked.from == asked.from &&
+        table[at].asked.to == asked.to)
       return table[at].move;
   const Move *move = nullptr;
   if (std::optional<Move> found = search(bytes, from, to))
     move = &moves.emplace_back(std::move(*found));
-  table[at] = {bytes, from, to, move};
+  table[at] = {asked, move};
   ++entries;
   return move;
 }

@@ -5,6 +5,7 @@
 #include "colossal/Cost/PlacementSearch.h"
 #include "colossal/Planner/BlockPlanner.h"
 
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -45,12 +46,17 @@ private:
   std::vector<TensorAxis> axes;
   /// A search asks for the same few thousand moves millions of times: a table that is probed place after
   /// place, of moves that stay where they are.
-  struct Entry {
+  struct Asked {
     double bytes = -1;
-    Placement from{}, to{};
+    std::uint64_t from = 0, to = 0; ///< packed
+  };
+  struct Entry {
+    Asked asked;
     const Move *move = nullptr; ///< null: there is none
   };
-  static std::size_t mix(double bytes, const Placement &from, const Placement &to);
+  static_assert(sizeof(Placement) <= sizeof(std::uint64_t), "a placement is packed into one number");
+  static std::uint64_t pack(const Placement &placement);
+  static std::size_t mix(const Asked &asked);
   void grow() const;
   mutable std::vector<Entry> table;
   mutable std::size_t entries = 0;

@@ -19,6 +19,7 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   producer.assign(count, -1);
   consumers.resize(count);
   root.resize(count);
+  isBoundary.assign(count, false);
   hasSharedCopy.assign(count, false);
   for (std::size_t t = 0; t < count; ++t)
     root[t] = static_cast<int>(t);
@@ -51,7 +52,7 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
     hasSharedCopy[t] = kind.tensors[t].kind == Tensor::Activation && consumers[t].size() > 1;
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
-      hasSharedCopy[tensor] = true;
+      hasSharedCopy[tensor] = isBoundary[tensor] = true;
 }
 
 Code KindInfo::find(int tensor, const PositionKey &key) const {
@@ -403,34 +404,77 @@ struct UnitLayouts::Ledger {
   cost::OpList step; ///< once a step
 };
 
+/// How often a value is brought from one placement to the other: once forward, and again where the backward
+/// pass reads it and does not find it there.
+int UnitLayouts::timesMoved(const Placement &from, const Placement &to, bool regather) const {
+  if (query.recompute == Recompute::Full)
+    return 2;
+  bool wasPartial = std::find(from.begin(), from.end(), kPartial) != from.end();
+  return regather && from != to && !wasPartial ? 2 : 1; // of a partial value the sum is kept, not its parts
+}
+
+/// What brings a gradient back; null where nothing does.
+const Move *UnitLayouts::moveBack(int tensor, const Placement &from, const Placement &to) const {
+  static const Move nothing;
+  const Tensor &t = kind.tensors[tensor];
+  return t.kind == Tensor::Activation && t.isFloat ? resharder.find(bytes(tensor), from, to) : &nothing;
+}
+
 double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                           Ledger *ledger) const {
   const Move *forward = resharder.find(bytes(tensor), from.value, to.value);
-  if (!forward)
-    return -1;
-  const Tensor &t = kind.tensors[tensor];
-  static const Move nothing;
-  const Move *backward = t.kind == Tensor::Activation && t.isFloat
-                             ? resharder.find(bytes(tensor), to.gradient, from.gradient)
-                             : &nothing;
+  const Move *backward = forward ? moveBack(tensor, to.gradient, from.gradient) : nullptr;
   if (!backward)
     return -1;
-  int again = query.recompute == Recompute::Full || (regather && from.value != to.value) ? 1 : 0;
-  bool wasPartial = false;
-  for (Code code : from.value)
-    wasPartial |= code == kPartial;
-  if (regather && wasPartial && query.recompute != Recompute::Full)
-    again = 0; // the sum is kept, not its parts
+  const int times = timesMoved(from.value, to.value, regather);
   if (ledger) {
     auto append = [](cost::OpList &list, const Move &move) {
       list.collectives.insert(list.collectives.end(), move.collectives.begin(), move.collectives.end());
     };
     append(ledger->forward, *forward);
-    if (again)
+    if (times > 1)
       append(ledger->backward, *forward);
     append(ledger->backward, *backward);
   }
-  return forward->seconds * (1 + again) + backward->seconds;
+  return forward->seconds * times + backward->seconds;
+}
+
+std::vector<double> UnitLayouts::movedPairs(int tensor, const std::vector<ValueLayout> &from,
+                                            const std::vector<ValueLayout> &to, bool regather) const {
+  // Far fewer values and gradients differ than pairs of them.
+  struct Distinct {
+    std::vector<Placement> values, gradients;
+    std::vector<std::pair<std::size_t, std::size_t>> of;
+    explicit Distinct(const std::vector<ValueLayout> &layouts) {
+      auto number = [](std::vector<Placement> &known, const Placement &placement) {
+        auto at = static_cast<std::size_t>(std::find(known.begin(), known.end(), placement) - known.begin());
+        if (at == known.size())
+          known.push_back(placement);
+        return at;
+      };
+      for (const ValueLayout &layout : layouts)
+        of.emplace_back(number(values, layout.value), number(gradients, layout.gradient));
+    }
+  } starts(from), ends(to);
+  std::vector<double> forward, backward, pairs;
+  for (const Placement &a : starts.values)
+    for (const Placement &b : ends.values) {
+      const Move *move = resharder.find(bytes(tensor), a, b);
+      forward.push_back(move ? move->seconds * timesMoved(a, b, regather) : -1);
+    }
+  for (const Placement &a : starts.gradients)
+    for (const Placement &b : ends.gradients) {
+      const Move *move = moveBack(tensor, b, a);
+      backward.push_back(move ? move->seconds : -1);
+    }
+  pairs.reserve(from.size() * to.size());
+  for (auto [value, gradient] : starts.of)
+    for (auto [toValue, toGradient] : ends.of) {
+      double there = forward[value * ends.values.size() + toValue],
+             back = backward[gradient * ends.gradients.size() + toGradient];
+      pairs.push_back(there < 0 || back < 0 ? -1 : there + back);
+    }
+  return pairs;
 }
 
 ValueLayout UnitLayouts::made(int tensor, const Choice &producer) const {

@@ -29,6 +29,7 @@ struct KindInfo {
   std::vector<int> producer;                    ///< per tensor: operation, or -1
   std::vector<std::vector<Consumer>> consumers;
   std::vector<int> root;           ///< per tensor: whose memory it lies in
+  std::vector<bool> isBoundary;    ///< per tensor: an input or output of the unit
   std::vector<bool> hasSharedCopy; ///< per tensor: used more than once, or on the boundary
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
@@ -68,6 +69,8 @@ public:
   Placement gradientHave(int op, int operand, const Choice &choice) const;
   Placement gradientWant(int op, int result, const Choice &choice) const;
 
+  double bytes(int tensor) const; ///< of the whole tensor, of a microbatch
+
   /// Seconds of an operation: passes, and what its parameters cost a step, spread over the microbatches.
   double opSeconds(int op, const Choice &choice) const;
   /// How the tensor leaves its producer, and how a consumer takes it.
@@ -78,6 +81,9 @@ public:
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather) const {
     return moved(tensor, from, to, regather, nullptr);
   }
+  /// moved() of every pair, row by row of `from`.
+  std::vector<double> movedPairs(int tensor, const std::vector<ValueLayout> &from,
+                                 const std::vector<ValueLayout> &to, bool regather) const;
   /// Whether the consumer's gradient reads the value.
   bool isSaved(const KindInfo::Consumer &consumer) const {
     return kind.operations[consumer.op].operands[consumer.operand].saved;
@@ -100,9 +106,10 @@ private:
   double share(const std::vector<Factor> &factors, const Choice &choice) const;
   double ranksOf(int factor, const Choice &choice) const;
   double local(int op, int factor, const Choice &choice) const;
-  double bytes(int tensor) const;
   double gradientReduction(int op, const Choice &choice, cost::OpList *list) const;
   struct Ledger;
+  int timesMoved(const Placement &from, const Placement &to, bool regather) const;
+  const Move *moveBack(int tensor, const Placement &from, const Placement &to) const;
   double moved(int tensor, const ValueLayout &from, const ValueLayout &to, bool regather,
                Ledger *ledger) const;
   std::string addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const;

@@ -49,20 +49,27 @@ namespace {
 
 /// For each row the number of its contents, counted in the order of first appearance; `first`: a row of each.
 std::vector<int> numberRows(const Table &table, std::vector<int> &first) {
-  std::unordered_map<std::uint64_t, std::vector<int>> seen;
   std::vector<int> number(table.rows);
-  std::size_t bytes = table.cols * sizeof(double);
+  const std::size_t bytes = table.cols * sizeof(double);
+  // Numbers by hash, probed place after place: at most half of the places are taken.
+  std::size_t places = 4;
+  while (places < 2 * static_cast<std::size_t>(table.rows))
+    places *= 2;
+  std::vector<std::pair<std::uint64_t, int>> seen(places, {0, -1});
   for (int r = 0; r < table.rows; ++r) {
-    std::vector<int> &alike = seen[XXH64(table.row(r), bytes, 0)];
-    auto same = std::find_if(alike.begin(), alike.end(), [&](int n) {
-      return std::equal(table.row(r), table.row(r) + table.cols, table.row(first[n]));
-    });
-    if (same == alike.end()) {
-      alike.push_back(static_cast<int>(first.size()));
+    const std::uint64_t hash = XXH64(table.row(r), bytes, 0);
+    std::size_t at = hash & (places - 1);
+    auto isOther = [&](const std::pair<std::uint64_t, int> &place) {
+      return place.first != hash ||
+             !std::equal(table.row(r), table.row(r) + table.cols, table.row(first[place.second]));
+    };
+    while (seen[at].second >= 0 && isOther(seen[at]))
+      at = (at + 1) & (places - 1);
+    if (seen[at].second < 0) {
+      seen[at] = {hash, static_cast<int>(first.size())};
       first.push_back(r);
-      same = alike.end() - 1;
     }
-    number[r] = *same;
+    number[r] = seen[at].second;
   }
   return number;
 }
