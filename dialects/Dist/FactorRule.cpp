@@ -95,10 +95,8 @@ std::string FactorRule::check(Operation *op) const {
         if (llvm::is_contained(seen, f))
           out << what << " " << number << " holds factor " << f << " twice\n";
         seen.push_back(f);
-        if (isResult && (factors[f].kind == FactorKind::Reduction || factors[f].kind == FactorKind::Joined))
-          out << what << " " << number << " holds "
-              << (factors[f].kind == FactorKind::Reduction ? "reduction" : "joined") << " factor " << f
-              << "\n";
+        if (isResult && factors[f].kind == FactorKind::Joined)
+          out << what << " " << number << " holds joined factor " << f << "\n";
         if (factors[f].kind == FactorKind::Carried)
           out << what << " " << number << " holds carried factor " << f << "\n";
         product *= !isResult && factors[f].operandSize >= 0 ? factors[f].operandSize : factors[f].size;
@@ -117,6 +115,9 @@ std::string FactorRule::check(Operation *op) const {
   for (auto [f, factor] : llvm::enumerate(factors)) {
     if (factor.kind == FactorKind::Joined && !factor.staged)
       out << "factor " << f << " is joined, but has no stages\n";
+    if (factor.kind == FactorKind::Reduction && !results.empty() &&
+        llvm::all_of(results, [&, f = f](const TensorFactors &result) { return holds(result, f); }))
+      out << "all results hold reduction factor " << f << "\n";
     if (factor.staged && statistics.empty())
       out << "factor " << f << " is staged, but nothing is exchanged\n";
   }
@@ -125,6 +126,10 @@ std::string FactorRule::check(Operation *op) const {
   for (auto [i, dims] : llvm::enumerate(results))
     checkTensor("result", i, op->getResult(i).getType(), dims, true);
   return text;
+}
+
+bool colossal::dist::holds(const TensorFactors &tensor, unsigned factor) {
+  return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
 }
 
 ShardingAttr colossal::dist::getSharding(MLIRContext *context, const FactorRule &rule,

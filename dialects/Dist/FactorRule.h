@@ -23,7 +23,9 @@ namespace colossal::dist {
 
 enum class FactorKind {
   Parallel,  ///< each rank computes its part of every result that holds the factor
-  Reduction, ///< no result holds it; results are partial over the axes on it
+  /// Results are partial over the axes on it, but for those that hold it: of these each rank computes its part.
+  /// Some result holds it not.
+  Reduction,
   Whole,     ///< must not be split
   /// No result holds it, and results are whole: the op itself joins what its parts found (Factor::staged).
   Joined,
@@ -81,6 +83,7 @@ struct Statistic {
 
 using DimFactors = llvm::SmallVector<unsigned, 2>;      ///< one dimension: factors, outermost first
 using TensorFactors = llvm::SmallVector<DimFactors, 4>; ///< one tensor
+bool holds(const TensorFactors &tensor, unsigned factor);
 
 struct FactorRule {
   llvm::SmallVector<Factor, 6> factors;

@@ -40,8 +40,16 @@ llvm::DenseSet<Operation *> layout::findDeferringOps(func::FuncOp function,
     }
     if (!isSum && !carrying.contains(&op))
       continue;
-    for (Value result : op.getResults())
-      if (!result.use_empty() &&
+    const FactorRule &rule = refinement.get(&op).rule;
+    auto isPartial = [&](OpResult result) { // where its sums are split
+      return carrying.contains(&op) ||
+             llvm::any_of(llvm::seq<unsigned>(0, rule.factors.size()), [&](unsigned f) {
+               return rule.factors[f].kind == FactorKind::Reduction &&
+                      !holds(rule.results[result.getResultNumber()], f);
+             });
+    };
+    for (OpResult result : op.getResults())
+      if (!result.use_empty() && isPartial(result) &&
           llvm::all_of(result.getUses(), [&](OpOperand &use) { return isCarried(use, refinement); }))
         deferrable.insert(result);
   }

@@ -195,7 +195,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
     return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)
                                        : explainMisfit(module, model, solution, memory, report);
   model.apply(solution.assignment);
-  describe(model, solution, report);
+  describe(model, solution, report, options.explains);
   return success();
 }
 

@@ -27,11 +27,10 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
   void runOnOperation() override {
     if (!given && failed(readOptions()))
       return signalPassFailure();
-    LayoutReport report;
-    LogicalResult searched = searchLayouts(getOperation(), *given, report);
-    if (into)
-      *into = report; // of a refusal, too: what it would need
-    if (failed(searched))
+    LayoutReport own;
+    LayoutReport &report = into ? *into : own; // of a refusal, too: what it would need
+    report = LayoutReport();
+    if (failed(searchLayouts(getOperation(), *given, report)))
       return signalPassFailure();
     if (explain)
       llvm::errs() << report.explanation << report.summary;

@@ -19,10 +19,6 @@ static bool isSum(const Factor &factor) {
   return factor.kind == FactorKind::Reduction && factor.reduction == ReductionKind::Sum;
 }
 
-static bool holds(const TensorFactors &tensor, unsigned factor) {
-  return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-}
-
 // A heavy op that sums products of activations and of what depends on parameters alone.
 static int findWeight(Operation *op, const FactorRule &rule,
                       const llvm::DenseMap<Value, outline::Origin> &origins) {

@@ -131,8 +131,8 @@ namespace {
 /// Fills a report of one answer, node by node.
 class Describer {
 public:
-  Describer(Model &model, const search::Assignment &chosen, LayoutReport &report)
-      : model(model), chosen(chosen), report(report) {}
+  Describer(Model &model, const search::Assignment &chosen, bool explains, LayoutReport &report)
+      : model(model), chosen(chosen), explains(explains), report(report) {}
 
   void addTransfers();
   void addNode(int number);
@@ -169,6 +169,7 @@ private:
 
   Model &model;
   const search::Assignment &chosen;
+  const bool explains;
   LayoutReport &report;
   double compute = 0, communication = 0;
   std::map<int, std::string> moves;                     ///< by node, what its operands need
@@ -227,19 +228,20 @@ void Describer::addNode(int number) {
   if (node.kind == NodeInfo::Kind::Op)
     addStatistics(number);
   const Choice &choice = print(node, candidate);
-  const std::string &layout = choice.layout, kind = getKindName(node).str(),
-                    name = model.getProgramName(node.name, node.function), &needs = moves[number];
+  const std::string &layout = choice.layout, name = model.getProgramName(node.name, node.function),
+                    &needs = moves[number];
   report.pins += escapeName(name) + "=" + layout + "\n";
-  std::string line = kind + " '" + name + "': " + layout;
-  line += choice.seconds;
-  report.explanation += line + needs + "\n";
-  report.chosen.push_back({kind, name, layout, seconds, StringRef(needs).ltrim(", ").str()});
+  const StringRef kind = getKindName(node);
+  if (explains) {
+    report.explanation += (kind + " '" + name + "': " + layout + choice.seconds + needs + "\n").str();
+    report.chosen.push_back({kind.str(), name, layout, seconds, StringRef(needs).ltrim(", ").str()});
+  }
   // The summary names what works: ops that do more than move and add, and all that communicates.
   bool isHeavy = node.kind == NodeInfo::Kind::Op && seconds > 0 &&
                  cast<dist::ShardingRuleOpInterface>(node.ops.front()).isHeavy();
   if (!isHeavy && needs.empty())
     return;
-  std::string block = "  " + kind + " " + getPattern(node.name) + ": " + layout + needs;
+  std::string block = ("  " + kind + " " + getPattern(node.name) + ": " + layout + needs).str();
   auto [it, isNew] = blockOf.try_emplace(block, blocks.size());
   if (isNew)
     blocks.push_back({block, 0});
@@ -300,8 +302,8 @@ void Describer::summarize(const search::Solution &solution) {
 
 } // namespace
 
-void layout::describe(Model &model, const search::Solution &solution, LayoutReport &report) {
-  Describer describer(model, solution.assignment, report);
+void layout::describe(Model &model, const search::Solution &solution, LayoutReport &report, bool explains) {
+  Describer describer(model, solution.assignment, explains, report);
   describer.addTransfers();
   for (int node = 0; node < static_cast<int>(model.getNodes().size()); ++node)
     describer.addNode(node);

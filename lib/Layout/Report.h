@@ -9,9 +9,9 @@
 
 namespace colossal::layout {
 
-/// Fills `report` for the chosen candidates. Transfers are counted as the partitioner makes them: one for all
-/// uses of a value in one layout.
-void describe(Model &model, const search::Solution &solution, LayoutReport &report);
+/// Fills `report` for the chosen candidates, and tells of each op where it `explains`. Transfers are counted
+/// as the partitioner makes them: one for all uses of a value in one layout.
+void describe(Model &model, const search::Solution &solution, LayoutReport &report, bool explains = true);
 
 /// Where the memory goes in the chosen candidates at their peak: "weights 40.0 MiB, activations 3.2 MiB, ...;
 /// largest: ...".

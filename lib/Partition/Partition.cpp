@@ -292,9 +292,10 @@ ShardingAttr colossal::dist::getResultSharding(Operation *op, unsigned result, c
   ShardingAttr sharding = getSharding(op->getContext(), rule, rule.results[result], assignment);
   SmallVector<unsigned> partial;
   ReductionKind kind = ReductionKind::Sum;
-  for (auto [factor, axes] : llvm::zip_equal(rule.factors, assignment))
-    if ((factor.kind == FactorKind::Reduction || factor.kind == FactorKind::Carried) && !axes.empty()) {
-      partial.append(axes.begin(), axes.end());
+  for (auto [f, factor] : llvm::enumerate(rule.factors))
+    if ((factor.kind == FactorKind::Reduction || factor.kind == FactorKind::Carried) &&
+        !assignment[f].empty() && !holds(rule.results[result], f)) {
+      partial.append(assignment[f].begin(), assignment[f].end());
       kind = factor.reduction;
     }
   llvm::sort(partial);

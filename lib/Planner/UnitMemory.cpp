@@ -2,6 +2,8 @@
 // UnitLayouts.cpp prices all else.
 #include "UnitLayouts.h"
 
+#include "colossal/FactorGraph/AttentionParts.h"
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -33,19 +35,25 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
-/// Of operation `i`, an attention: its scores, which are in memory where it is not fused.
-double UnitLayouts::scoreBytes(std::size_t i, const UnitLayout &layout) const {
+/// Of operation `i`, an attention: its scores, which are in memory where it is not fused; `atOnce`: those
+/// that are there at once where a backward pass makes them again part by part.
+double UnitLayouts::scoreBytes(std::size_t i, const UnitLayout &layout, bool atOnce) const {
   const Operation &op = kind.operations[i];
-  double size = types.activation;
+  double scores = 1, queries = 1;
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
     bool isScore = false;
     for (const FactorPosition &place : op.operands[0].places)
       isScore |= place.factor == static_cast<int>(f) && !isFixed(op.factors[f]);
     isScore |= op.factors[f].role == "keys";
+    const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
     if (isScore)
-      size *= local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+      scores *= size;
+    if (op.factors[f].role == "sequence")
+      queries = size;
   }
-  return size;
+  if (atOnce)
+    scores *= factors::attentionPartRows(queries, scores, op.causal) / queries;
+  return scores * types.activation;
 }
 
 /// What gradients of activations take while the backward pass runs operation `i`: those of its results and
@@ -79,7 +87,7 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     const double gradients = gradientsInFlight(i, layout, lies);
     double all = gradients, freed = 0, freedBesideWeights = 0;
     if (kind.operations[i].kind == Operation::Attention && query.scoresInMemory && gradients > 0) {
-      all += 2 * scoreBytes(i, layout);
+      all += 2 * scoreBytes(i, layout, /*atOnce=*/true);
       for (auto [tensor, part] : needed)
         if (first.at(tensor) > i) {
           freed += bytes(tensor) * part;
@@ -136,7 +144,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         first.try_emplace(info.root[op.results[r].tensor], i);
       }
     if (op.kind == Operation::Attention && !query.fusedAttention)
-      scores += scoreBytes(i, layout);
+      scores += scoreBytes(i, layout, /*atOnce=*/false);
   }
   auto sum = [&](const std::map<int, double> &tensors) {
     double result = 0;

@@ -126,7 +126,7 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
     chunkOf[&op] = chunk + (isBackward && ofWeights.contains(&op) ? pipeline.chunks : 0);
     free.push_back(&op);
   }
-  // What is made again of the forward pass, such as an attention's scores, is made where it is read; for the
+  // What is made of the forward pass alone, such as scores made again, is made where it is read; for the
   // gradients of weights the backward pass makes it, which frees more than they keep.
   for (Operation *op : llvm::reverse(free)) {
     std::optional<int64_t> first;

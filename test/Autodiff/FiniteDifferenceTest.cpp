@@ -16,11 +16,6 @@ using namespace colossal::test;
 
 namespace {
 
-/// What has no gradient, and says so.
-bool isRefused(const std::string &name) {
-  return name == "roi_max_pool" || name == "pool_gradient.max";
-}
-
 struct Gradients : Harness {
   /// "" where the gradients of `each` are what differences say, otherwise what is wrong. Counts the elements
   /// that were compared.

@@ -22,6 +22,9 @@ struct GradientCase {
 
 std::vector<GradientCase> getGradientCases();
 
+/// What has no gradient, and says so.
+bool isRefused(const std::string &name);
+
 /// The same text with f32 as f64.
 std::string inDoublePrecision(std::string text);
 

@@ -44,6 +44,29 @@ const std::vector<Case> colossal::test::cases = {
      "guard = true} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<5x5xi1>) -> "
      "tensor<2x2x5x4xf32>",
      "tensor<2x2x5x4xf32>"},
+    {"attention_gradient", "batch heads sequence",
+     "%q: tensor<2x4x6x4xf32>, %k: tensor<2x4x5x4xf32>, %v: tensor<2x4x5x3xf32>, %o: tensor<2x4x6x3xf32>, "
+     "%g: tensor<2x4x6x3xf32>",
+     "colossal.attention_gradient(%q, %k, %v, %o, %g) {scale = 0.5 : f64, rows = 2 : i64} : "
+     "(tensor<2x4x6x4xf32>, tensor<2x4x5x4xf32>, tensor<2x4x5x3xf32>, tensor<2x4x6x3xf32>, "
+     "tensor<2x4x6x3xf32>) -> tensor<2x4x6x4xf32>, tensor<2x4x5x4xf32>, tensor<2x4x5x3xf32>",
+     "tensor<2x4x6x4xf32>, tensor<2x4x5x4xf32>, tensor<2x4x5x3xf32>"},
+    {"attention_gradient.causal", "batch heads group sequence",
+     "%q: tensor<2x6x5x4xf32>, %k: tensor<2x3x7x4xf32>, %v: tensor<2x3x7x4xf32>, %o: tensor<2x6x5x4xf32>, "
+     "%g: tensor<2x6x5x4xf32>",
+     "colossal.attention_gradient(%q, %k, %v, %o, %g) {scale = 0.5 : f64, causal = true, causal_offset = 2 : "
+     "i64, rows = 2 : i64} : (tensor<2x6x5x4xf32>, tensor<2x3x7x4xf32>, tensor<2x3x7x4xf32>, "
+     "tensor<2x6x5x4xf32>, tensor<2x6x5x4xf32>) -> tensor<2x6x5x4xf32>, tensor<2x3x7x4xf32>, "
+     "tensor<2x3x7x4xf32>",
+     "tensor<2x6x5x4xf32>, tensor<2x3x7x4xf32>, tensor<2x3x7x4xf32>"},
+    {"attention_gradient.mask", "batch heads sequence",
+     "%q: tensor<2x2x5x4xf32>, %k: tensor<2x2x5x4xf32>, %v: tensor<2x2x5x4xf32>, %o: tensor<2x2x5x4xf32>, "
+     "%g: tensor<2x2x5x4xf32>, %m: tensor<5x5xi1>",
+     "colossal.attention_gradient(%q, %k, %v, %o, %g, mask %m) {scale = 1.0 : f64, causal = true, "
+     "causal_offset = -2 : i64, softcap = 2.0 : f64, guard = true, rows = 3 : i64} : (tensor<2x2x5x4xf32>, "
+     "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<5x5xi1>) -> "
+     "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>",
+     "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>"},
     {"rotary", "d0 d1 d2", "%a: tensor<2x3x4x8xf32>, %c: tensor<4x4xf32>, %s: tensor<4x4xf32>",
      "colossal.rotary(%a, %c, %s) : (tensor<2x3x4x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> "
      "tensor<2x3x4x8xf32>",

@@ -237,16 +237,75 @@ static std::vector<Tensor> attend(AttentionOp op, ArrayRef<const Tensor *> opera
   return results;
 }
 
+/// The gradients of attention by their definition in Attention.td. The weights come of attention to an
+/// identity matrix, so that there is one definition of what is hidden.
+static std::vector<Tensor> differentiate(AttentionGradientOp op, ArrayRef<const Tensor *> operands) {
+  const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &y = *operands[3], &dy = *operands[4];
+  ArrayRef<int64_t> qs = q.type.getShape(), ks = k.type.getShape(), vs = v.type.getShape();
+  const int64_t group = qs[1] / ks[1];
+  OpBuilder builder(op);
+  auto identityType = RankedTensorType::get({qs[0], ks[1], ks[2], ks[2]}, q.type.getElementType());
+  Tensor identity{identityType, std::vector<double>(identityType.getNumElements(), 0.0)};
+  for (int64_t i = 0; i < qs[0] * ks[1] * ks[2]; ++i)
+    identity.data[i * ks[2] + i % ks[2]] = 1;
+  auto weightType = RankedTensorType::get({qs[0], qs[1], qs[2], ks[2]}, q.type.getElementType());
+  auto like =
+      AttentionOp::create(builder, op.getLoc(), weightType, Type(), op.getQuery(), op.getKey(), op.getValue(),
+                          op.getMask(), op.getQueryOffset(), Value(), op.getScaleAttr(), op.getCausalAttr(),
+                          op.getCausalOffsetAttr(), op.getSoftcapAttr(), op.getGuardAttr());
+  std::vector<const Tensor *> given{&q, &k, &identity};
+  given.insert(given.end(), operands.begin() + 5, operands.end());
+  const Tensor weights = attend(like, given)[0];
+  like.erase();
+  const double scale = op.getScale().convertToDouble(), cap = op.getSoftcap().convertToDouble();
+  std::vector<Tensor> results;
+  for (const Tensor *of : {&q, &k, &v})
+    results.push_back({of->type, std::vector<double>(of->data.size(), 0.0)});
+  for (int64_t row = 0; row < qs[0] * qs[1] * qs[2]; ++row) {
+    const int64_t head = row / qs[2] / group; // of keys: heads of queries stand in groups of equal size
+    double sum = 0;
+    for (int64_t d = 0; d < vs[3]; ++d)
+      sum += dy.data[row * vs[3] + d] * y.data[row * vs[3] + d];
+    for (int64_t j = 0; j < ks[2]; ++j) {
+      const double weight = weights.data[row * ks[2] + j];
+      if (weight == 0)
+        continue;
+      const int64_t key = head * ks[2] + j;
+      double slope = -sum, product = 0;
+      for (int64_t d = 0; d < vs[3]; ++d) {
+        slope += dy.data[row * vs[3] + d] * v.data[key * vs[3] + d];
+        results[2].data[key * vs[3] + d] += weight * dy.data[row * vs[3] + d];
+      }
+      slope *= weight;
+      if (cap != 0) {
+        for (int64_t d = 0; d < qs[3]; ++d)
+          product += scale * q.data[row * qs[3] + d] * k.data[key * qs[3] + d];
+        slope *= 1 - std::pow(std::tanh(product / cap), 2);
+      }
+      for (int64_t d = 0; d < qs[3]; ++d) {
+        results[0].data[row * qs[3] + d] += scale * slope * k.data[key * qs[3] + d];
+        results[1].data[key * qs[3] + d] += scale * slope * q.data[row * qs[3] + d];
+      }
+    }
+  }
+  return results;
+}
+
 void Interpreter::runElements(Operation &op, int64_t rank) {
   SmallVector<Attribute> operands;
   SmallVector<const Tensor *> tensors;
   for (Value operand : op.getOperands()) {
     tensors.push_back(&values[rank][operand]);
-    if (!isa<AttentionOp>(op))
+    if (!isa<AttentionOp, AttentionGradientOp>(op))
       operands.push_back(toAttribute(values[rank][operand], op.getContext()));
   }
   if (auto attention = dyn_cast<AttentionOp>(op)) {
     for (auto [value, result] : llvm::zip_equal(op.getResults(), attend(attention, tensors)))
+      values[rank][value] = result;
+    return;
+  }
+  if (auto gradient = dyn_cast<AttentionGradientOp>(op)) {
+    for (auto [value, result] : llvm::zip_equal(op.getResults(), differentiate(gradient, tensors)))
       values[rank][value] = result;
     return;
   }

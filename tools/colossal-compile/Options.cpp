@@ -452,6 +452,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
          "plan");
   options.last = *phase;
   checkPasses(raw.passes, options);
+  compile.layout.explains = options.explain || options.json;
   if (options.json && *phase != colossal::Phase::Plan)
     fail("--json does not go with --emit, which prints IR");
   if (!options.planOnly) {

@@ -35,6 +35,40 @@ def Colossal_AttentionOp : Colossal_Op<"attention", [AttrSizedOperandSegments], 
   }];
 }
 
+def Colossal_AttentionGradientOp : Colossal_Op<"attention_gradient", [AttrSizedOperandSegments], ["buildLocal", "getFlops"],
+                                               [], [], ["getKernelKind"]> {
+  let summary = "gradients of attention";
+  let description = [{
+    Given `gradient`, that of `output`, which `colossal.attention` gives for these operands and attributes: the gradients of
+    query, key and value, of their types. The scores are made again: with s = scale * q k^T and what softcap and mask make of it,
+    w = softmax(s), dv = w^T dy, dw = dy v^T, ds = w (dw - sums of rows of dy y), dq = scale * ds k, dk = scale * ds^T q
+    (Dao et al., FlashAttention, 2022, appendix B). Keys and values have gradients that are partial sums where queries are split.
+
+    No target has a kernel for it: each rank makes it of ordinary ops, `rows` queries of each head at a time, so that B x Hq x
+    rows x Sk scores exist at once and not B x Hq x Sq x Sk; under `causal`, of keys that these queries see alone, where that is
+    known ahead. `rows` 0: as many as getPartRows says.
+
+    - (C1) as of attention; the gradient has the output's type, and each result that of its operand;
+    - (C2) `rows` is not negative.
+  }];
+  let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key, AnyRankedTensor:$value, AnyRankedTensor:$output,
+                       AnyRankedTensor:$gradient, Optional<AnyRankedTensor>:$mask, Optional<Index>:$query_offset, F64Attr:$scale,
+                       DefaultValuedAttr<BoolAttr, "false">:$causal, DefaultValuedAttr<I64Attr, "0">:$causal_offset,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap, DefaultValuedAttr<BoolAttr, "false">:$guard,
+                       DefaultValuedAttr<I64Attr, "0">:$rows);
+  let results = (outs AnyRankedTensor:$query_gradient, AnyRankedTensor:$key_gradient, AnyRankedTensor:$value_gradient);
+  let assemblyFormat = [{
+    `(` $query `,` $key `,` $value `,` $output `,` $gradient (`,` `mask` $mask^)? (`query_offset` $query_offset^)? `)` attr-dict
+    `:` `(` type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($gradient) (`,` type($mask)^)? `)`
+    `->` type($query_gradient) `,` type($key_gradient) `,` type($value_gradient)
+  }];
+  let extraClassDeclaration = [{
+    /// Queries of each head that are worked on at a time, of `queries` on this rank that have `scores` with their keys in all
+    /// heads together.
+    int64_t getPartRows(int64_t queries, double scores);
+  }];
+}
+
 def Colossal_RotaryOp : Colossal_Op<"rotary", [], [], ["getGradientFlops", "isOperandSaved"]> {
   let summary = "rotary position embedding";
   let description = [{

@@ -4,25 +4,45 @@
 // off the result (Dao et al., FlashAttention, 2022, appendix B.4).
 //
 //===----------------------------------------------------------------------===//
+#include "colossal/FactorGraph/AttentionParts.h"
 #include "dialects/Colossal/GradientBuilder.h"
+#include "dialects/Colossal/Verification.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
 using namespace colossal;
+using namespace colossal::dist;
 using K = colossal::ElementwiseKind;
 
 namespace {
 /// Labels of contractions; `group` counts the query heads of a key head.
 enum Label : int64_t { kBatch, kHead, kGroup, kQuery, kKey, kDepth, kWidth };
 
+/// What attends to what, and how: all queries, or some rows of them.
+struct Attended {
+  Value query, key, value, mask;
+  Value result, gradient; ///< of the result
+  double scale = 1, softcap = 0;
+  bool causal = false, guard = false;
+  int64_t causalOffset = 0; ///< of the first row
+  Value queryOffset;        ///< index, or null
+};
+
+struct AttentionGradients {
+  Value query, key, value, mask; ///< in the type that is computed in; null where not wanted
+};
+
 class AttentionDerivation {
 public:
-  AttentionDerivation(AttentionOp op, GradientBuilder &gradient)
-      : op(op), gradient(gradient), ops(gradient.ops()), q(shapeOf(op.getQuery())), k(shapeOf(op.getKey())),
-        type(elementTypeOf(op.getQuery())), inner(computeType(type)), group(q[1] / k[1]) {}
+  AttentionDerivation(OpComposer &ops, const Attended &of)
+      : of(of), ops(ops), q(shapeOf(of.query)), k(shapeOf(of.key)), type(elementTypeOf(of.query)),
+        inner(computeType(type)), group(q[1] / k[1]) {}
 
-  void build();
+  AttentionGradients build(bool wantsQuery, bool wantsKey, bool wantsValue, bool wantsMask);
 
 private:
   /// A tensor with query heads, these as [key head, query head of it] where there are several.
@@ -43,8 +63,7 @@ private:
   /// What is added for the mask, and -inf where a key is hidden.
   Value hide(Value scores);
 
-  AttentionOp op;
-  GradientBuilder &gradient;
+  const Attended &of;
   OpComposer &ops;
   ArrayRef<int64_t> q, k;
   Type type, inner;
@@ -53,62 +72,61 @@ private:
 } // namespace
 
 Value AttentionDerivation::buildProducts() {
-  Value queries = split(op.getQuery());
-  Value products =
-      ops.contract(queries, perQuery(kDepth), op.getKey(), perKey(kDepth), perQuery(kKey), inner);
-  return ops.scale(ops.reshape(products, {q[0], q[1], q[2], k[2]}), op.getScale().convertToDouble());
+  Value queries = split(of.query);
+  Value products = ops.contract(queries, perQuery(kDepth), of.key, perKey(kDepth), perQuery(kKey), inner);
+  return ops.scale(ops.reshape(products, {q[0], q[1], q[2], k[2]}), of.scale);
 }
 
 Value AttentionDerivation::hide(Value scores) {
   Value hidden = ops.constant(-std::numeric_limits<double>::infinity(), scores);
-  if (Value mask = op.getMask())
-    scores = elementTypeOf(mask).isInteger(1) ? ops.select(mask, scores, hidden)
-                                              : ops.add(scores, ops.cast(mask, inner));
-  if (!op.getCausal())
+  if (of.mask)
+    scores = elementTypeOf(of.mask).isInteger(1) ? ops.select(of.mask, scores, hidden)
+                                                 : ops.add(scores, ops.cast(of.mask, inner));
+  if (!of.causal)
     return scores;
-  Type i64 = ops.builder.getI64Type();
-  Value last = ops.iota({q[2], 1}, i64, 0, static_cast<double>(static_cast<int64_t>(op.getCausalOffset())));
-  Value key = ops.iota({1, k[2]}, i64, 1);
+  OpBuilder &b = ops.builder;
+  Value last = IotaOp::create(b, ops.loc, RankedTensorType::get({q[2], 1}, b.getI64Type()), of.queryOffset,
+                              b.getI64IntegerAttr(0), b.getF64FloatAttr(static_cast<double>(of.causalOffset)),
+                              b.getF64FloatAttr(1));
+  Value key = ops.iota({1, k[2]}, b.getI64Type(), 1);
   return ops.select(ops.compare(K::LessOrEqual, key, last), scores, hidden);
 }
 
 // s = q k^T, w = softmax(s), y = w v:
 //   dv = w^T dy, dw = dy v^T, ds = w (dw - sum(dy y)), dq = ds k, dk = ds^T q
-void AttentionDerivation::build() {
-  Value y = split(gradient.resultGradient(0));
+AttentionGradients AttentionDerivation::build(bool wantsQuery, bool wantsKey, bool wantsValue,
+                                              bool wantsMask) {
+  AttentionGradients found;
+  Value y = split(of.gradient);
   Value products = buildProducts(), scores = products, bent;
-  if (double cap = op.getSoftcap().convertToDouble()) {
-    bent = ops.apply(K::Tanh, {ops.scale(products, 1 / cap)});
-    scores = ops.scale(bent, cap);
+  if (of.softcap != 0) {
+    bent = ops.apply(K::Tanh, {ops.scale(products, 1 / of.softcap)});
+    scores = ops.scale(bent, of.softcap);
   }
-  Value weights = SoftmaxOp::create(ops.builder, ops.loc, scores.getType(), hide(scores), 3, /*log=*/false,
-                                    op.getGuard());
-  if (gradient.wants(2))
-    gradient.add(2, ops.contract(split(ops.cast(weights, type)), perQuery(kKey), y, perQuery(kWidth),
-                                 perKey(kWidth), type));
-  const bool wantsMask = op.getMask() && gradient.wants(3);
-  if (!gradient.wants(0) && !gradient.wants(1) && !wantsMask)
-    return;
-  Value slopes = ops.contract(y, perQuery(kWidth), op.getValue(), perKey(kWidth), perQuery(kKey), inner);
+  Value weights =
+      SoftmaxOp::create(ops.builder, ops.loc, scores.getType(), hide(scores), 3, /*log=*/false, of.guard);
+  if (wantsValue)
+    found.value = ops.contract(split(ops.cast(weights, type)), perQuery(kKey), y, perQuery(kWidth),
+                               perKey(kWidth), inner);
+  if (!wantsQuery && !wantsKey && !wantsMask)
+    return found;
+  Value slopes = ops.contract(y, perQuery(kWidth), of.value, perKey(kWidth), perQuery(kKey), inner);
   slopes = ops.reshape(slopes, shapeOf(weights));
-  Value upper = ops.cast(gradient.resultGradient(0), inner), result = ops.cast(op.getResult(), inner);
+  Value upper = ops.cast(of.gradient, inner), result = ops.cast(of.result, inner);
   Value rows = ops.reduce(ReduceKind::Sum, ops.mul(upper, result), {3});
   Value ofScores = ops.mul(weights, ops.sub(slopes, rows));
   if (wantsMask)
-    gradient.add(3, ofScores);
+    found.mask = ofScores;
   if (bent)
     ofScores = ops.mul(ofScores, ops.shift(ops.neg(ops.mul(bent, bent)), 1));
-  Value ofProducts = split(ops.cast(ops.scale(ofScores, op.getScale().convertToDouble()), type));
-  if (gradient.wants(0)) {
-    Value queries =
-        ops.contract(ofProducts, perQuery(kKey), op.getKey(), perKey(kDepth), perQuery(kDepth), type);
-    gradient.add(0, ops.reshape(queries, q));
-  }
-  if (gradient.wants(1)) {
-    Value queries = split(op.getQuery());
-    gradient.add(1,
-                 ops.contract(ofProducts, perQuery(kKey), queries, perQuery(kDepth), perKey(kDepth), type));
-  }
+  Value ofProducts = split(ops.cast(ops.scale(ofScores, of.scale), type));
+  if (wantsQuery)
+    found.query = ops.reshape(
+        ops.contract(ofProducts, perQuery(kKey), of.key, perKey(kDepth), perQuery(kDepth), inner), q);
+  if (wantsKey)
+    found.key =
+        ops.contract(ofProducts, perQuery(kKey), split(of.query), perQuery(kDepth), perKey(kDepth), inner);
+  return found;
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &gradient) {
@@ -116,9 +134,229 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradient) {
     return gradient.refuse("attention to a number of keys that is known at run time only");
   if (getStatistics() && gradient.resultGradient(1))
     return gradient.refuse("the statistics of attention");
-  if (gradient.resultGradient(0))
-    AttentionDerivation(*this, gradient).build();
+  Value upper = gradient.resultGradient(0);
+  if (!upper)
+    return success();
+  OpComposer &ops = gradient.ops();
+  // A mask's gradient is as large as the scores: then they are there at once in any case.
+  if (getMask() && gradient.wants(3)) {
+    const Attended of{getQuery(),
+                      getKey(),
+                      getValue(),
+                      getMask(),
+                      getResult(),
+                      upper,
+                      getScale().convertToDouble(),
+                      getSoftcap().convertToDouble(),
+                      getCausal(),
+                      getGuard(),
+                      static_cast<int64_t>(getCausalOffset()),
+                      Value()};
+    AttentionGradients found =
+        AttentionDerivation(ops, of).build(gradient.wants(0), gradient.wants(1), gradient.wants(2), true);
+    const std::array<Value, 4> values{found.query, found.key, found.value, found.mask};
+    for (auto [operand, value] : llvm::enumerate(values))
+      if (value)
+        gradient.add(operand, value);
+    return success();
+  }
+  auto made = AttentionGradientOp::create(
+      ops.builder, ops.loc, getQuery().getType(), getKey().getType(), getValue().getType(), getQuery(),
+      getKey(), getValue(), getResult(), upper, getMask(), Value(), getScaleAttr(), getCausalAttr(),
+      getCausalOffsetAttr(), getSoftcapAttr(), getGuardAttr(), ops.builder.getI64IntegerAttr(0));
+  for (unsigned operand : {0u, 1u, 2u})
+    if (gradient.wants(operand))
+      gradient.add(operand, made->getResult(operand));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The gradient as an op
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionGradientOp::verify() {
+  if (failed(verifyTensors(*this)))
+    return failure();
+  for (Value tensor : {getQuery(), getKey(), getValue(), getOutput()})
+    if (failed(verifyRank(*this, tensor, 4, "every tensor", "C1")) ||
+        failed(verifySameElements(*this, getQuery(), tensor, "C1")))
+      return failure();
+  if (failed(verifyFloats(*this, getQuery(), "C1")))
+    return failure();
+  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
+  if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
+    return emitOpError() << q[1] << " query heads are not a multiple of " << k[1] << " key heads (C1)";
+  if (failed(verifyShape(*this, getKey(), {q[0], k[1], k[2], q[3]}, "key", "C1")) ||
+      failed(verifyShape(*this, getValue(), {q[0], k[1], k[2], v[3]}, "value", "C1")) ||
+      failed(verifyShape(*this, getOutput(), {q[0], q[1], q[2], v[3]}, "output", "C1")))
+    return failure();
+  if (getGradient().getType() != getOutput().getType())
+    return emitOpError() << "the gradient must be " << getOutput().getType() << ", as the output, but is "
+                         << getGradient().getType() << " (C1)";
+  for (unsigned i : {0u, 1u, 2u})
+    if (getOperand(i).getType() != (*this)->getResult(i).getType())
+      return emitOpError() << "the gradient of " << getOperand(i).getType()
+                           << " must be of that type, but is " << (*this)->getResult(i).getType() << " (C1)";
+  if (static_cast<int64_t>(getRows()) < 0)
+    return emitOpError() << "rows are " << static_cast<int64_t>(getRows()) << " (C2)";
+  if (!getMask())
+    return success();
+  Type type = elementTypeOf(getMask());
+  if (!type.isInteger(1) && !isa<FloatType>(type))
+    return emitOpError() << "the mask must be of floats or i1, but is " << getMask().getType() << " (C1)";
+  return verifyBroadcasts(*this, getMask(), {q[0], q[1], q[2], k[2]}, "mask", "C1");
+}
+
+namespace {
+/// Factor numbers of the rule.
+struct GradientFactors {
+  static constexpr unsigned batch = 0, keyHeads = 1, group = 2, query = 3, key = 4, depth = 5, valueDepth = 6;
+};
+} // namespace
+
+FactorRule AttentionGradientOp::getFactorRule() {
+  using F = GradientFactors;
+  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
+  FactorRule rule;
+  rule.add(q[0], FactorKind::Parallel, "batch");
+  rule.add(k[1], FactorKind::Parallel, "heads");
+  rule.add(q[1] / k[1], FactorKind::Reduction, "group");
+  rule.add(q[2], FactorKind::Reduction, "sequence");
+  rule.add(k[2], FactorKind::Whole, "keys");
+  rule.add(q[3], FactorKind::Whole);
+  rule.add(v[3], FactorKind::Whole);
+  // Keys and values have no query heads of their own, and no queries: their gradients are sums over both.
+  rule.setReduction(F::group, ReductionKind::Sum);
+  rule.setReduction(F::query, ReductionKind::Sum);
+  rule.factors[F::query].indexed = getCausal();
+  const TensorFactors queries = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::depth}},
+                      keys = {{F::batch}, {F::keyHeads}, {F::key}, {F::depth}},
+                      values = {{F::batch}, {F::keyHeads}, {F::key}, {F::valueDepth}},
+                      rows = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::valueDepth}};
+  rule.operands = {queries, keys, values, rows, rows};
+  if (getMask()) {
+    const TensorFactors full = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::key}};
+    ArrayRef<int64_t> sizes = shapeOf(getMask());
+    const int64_t extents[] = {q[0], q[1], q[2], k[2]};
+    TensorFactors dims;
+    for (auto [i, size] : llvm::enumerate(sizes)) {
+      unsigned target = 4 - sizes.size() + i;
+      dims.push_back(size == extents[target] ? full[target] : DimFactors());
+    }
+    rule.operands.push_back(dims);
+  }
+  rule.operands.resize(getNumOperands()); // index operands have no dimensions
+  rule.results = {queries, keys, values};
+  return rule;
+}
+
+int64_t AttentionGradientOp::getPartRows(int64_t queries, double scores) {
+  const auto given = static_cast<int64_t>(getRows());
+  return given > 0 ? given
+                   : static_cast<int64_t>(
+                         factors::attentionPartRows(static_cast<double>(queries), scores, getCausal()));
+}
+
+double AttentionGradientOp::getFlops() {
+  ArrayRef<int64_t> q = shapeOf(getQuery()), v = shapeOf(getValue());
+  const double scores = double(q[0]) * q[1] * q[2] * v[2];
+  double seen = 1;
+  if (getCausal() && q[2] > 0) {
+    const double parts = std::ceil(double(q[2]) / double(getPartRows(q[2], scores)));
+    seen = (parts + 1) / (2 * parts);
+  }
+  // Five products, and about a dozen operations for each score's exponential and slope.
+  return scores * seen * (6.0 * q[3] + 4.0 * v[3] + 12.0);
+}
+
+KernelKind AttentionGradientOp::getKernelKind() {
+  return KernelKind::Attention;
+}
+
+Value AttentionGradientOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  return Value();
+}
+
+LogicalResult AttentionGradientOp::buildGradient(GradientBuilder &gradient) {
+  return gradient.refuse();
+}
+
+FailureOr<SmallVector<Value>> AttentionGradientOp::buildLocal(OpBuilder &builder, LocalContext &context) {
+  using F = GradientFactors;
+  OpComposer ops(builder, getLoc());
+  Attended all{context.operand(0),
+               context.operand(1),
+               context.operand(2),
+               Value(),
+               context.operand(3),
+               context.operand(4),
+               getScale().convertToDouble(),
+               getSoftcap().convertToDouble(),
+               getCausal(),
+               getGuard(),
+               static_cast<int64_t>(getCausalOffset()),
+               Value()};
+  unsigned next = 5;
+  if (getMask())
+    all.mask = context.operand(next++);
+  if (getQueryOffset())
+    all.queryOffset = context.operand(next++);
+  if (Value first = getCausal() ? context.getOffset(builder, F::query) : Value())
+    all.queryOffset = all.queryOffset
+                          ? arith::AddIOp::create(builder, getLoc(), all.queryOffset, first).getResult()
+                          : first;
+  // Rows that are padding may see no key, and enter the sums over all rows.
+  all.guard |= context.isSplit(F::query) || context.isSplit(F::group);
+
+  const int64_t queries = shapeOf(all.query)[2], keys = shapeOf(all.key)[2];
+  const int64_t rows =
+      getPartRows(queries, double(shapeOf(all.query)[0]) * shapeOf(all.query)[1] * queries * keys);
+  const bool wantsQuery = !getQueryGradient().use_empty(), wantsKey = !getKeyGradient().use_empty(),
+             wantsValue = !getValueGradient().use_empty();
+  SmallVector<Value> parts; // of the queries' gradient, last first
+  Value key, value;
+  // From the end on: later rows see more keys, whose sums are there before those of fewer are added.
+  auto add = [&](Value sum, Value part) {
+    if (!sum || !part)
+      return sum ? sum : part;
+    const int64_t seen = shapeOf(part)[2], known = shapeOf(sum)[2];
+    Value met = ops.add(ops.slice(sum, 2, 0, seen), part);
+    return seen == known ? met : ops.concat({met, ops.slice(sum, 2, seen, known - seen)}, 2);
+  };
+  for (int64_t begin = (std::max<int64_t>(1, queries) - 1) / rows * rows; begin >= 0; begin -= rows) {
+    const int64_t count = std::min(rows, queries - begin);
+    Attended part = all;
+    for (Value *tensor : {&part.query, &part.result, &part.gradient})
+      *tensor = ops.slice(*tensor, 2, begin, count);
+    part.causalOffset += begin;
+    int64_t seen = keys;
+    if (all.causal && !all.queryOffset) // one at least: hidden keys' softmax is the op's own matter
+      seen = std::clamp<int64_t>(part.causalOffset + count, 1, keys);
+    part.key = ops.slice(part.key, 2, 0, seen);
+    part.value = ops.slice(part.value, 2, 0, seen);
+    if (part.mask) {
+      const auto rank = static_cast<int64_t>(shapeOf(part.mask).size());
+      if (rank > 1 && shapeOf(part.mask)[rank - 2] == queries && queries > 1)
+        part.mask = ops.slice(part.mask, rank - 2, begin, count);
+      if (rank > 0 && shapeOf(part.mask)[rank - 1] == keys && keys > 1)
+        part.mask = ops.slice(part.mask, rank - 1, 0, seen);
+    }
+    AttentionGradients found = AttentionDerivation(ops, part).build(wantsQuery, wantsKey, wantsValue, false);
+    if (found.query)
+      parts.push_back(ops.cast(found.query, elementTypeOf(getQuery())));
+    key = add(key, found.key);
+    value = add(value, found.value);
+  }
+  auto finish = [&](Value sum, unsigned result) {
+    Type element = elementTypeOf((*this)->getResult(result));
+    SmallVector<int64_t> shape = context.localResultShape(result);
+    if (!sum)
+      return ops.fill(RankedTensorType::get(shape, element), 0);
+    return ops.pad(ops.cast(sum, element), {0, 0, 0, 0}, shape); // for keys that nobody sees
+  };
+  std::reverse(parts.begin(), parts.end());
+  return SmallVector<Value>{finish(parts.empty() ? Value() : ops.concat(parts, 2), 0), finish(key, 1),
+                            finish(value, 2)};
 }
 
 namespace {

@@ -25,6 +25,7 @@ struct LayoutOptions {
   std::string machineText;       ///< what chooseMachine finds it by, for pipelines that are printed
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
   std::string recipe;            ///< "1d", "2d", ..., see docs/Layouts.md; empty: whatever is fastest
+  bool explains = true;          ///< whether LayoutReport tells of each op: `explanation`, `chosen`
 };
 
 /// Why LayoutOptions::recipe cannot be followed on `mesh`, whatever the model; "" where it can, or is empty.

@@ -20,7 +20,7 @@ struct TrainingTask {
   std::string precision = "bf16";
   /// Bytes of a device that the plan may use; 0: what the machine has, without what its runtime reserves.
   double memoryBytes = 0;
-  /// The backward pass of an attention has its scores in memory, as the steps have that are compiled today:
+  /// The backward pass of an attention has parts of its scores in memory, as steps have that are compiled:
   /// each layer's, while it computes their gradients.
   bool scoresInMemory = false;
 };

@@ -14,6 +14,15 @@ func.func @attention(%q: tensor<1x4x3x8xf32>, %k: tensor<1x2x5x8xf32>, %m: tenso
   return
 }
 
+// CHECK-LABEL: @attention_gradient
+func.func @attention_gradient(%q: tensor<1x4x3x8xf32>, %k: tensor<1x2x5x8xf32>, %y: tensor<1x4x3x8xf32>, %m: tensor<3x5xi1>, %o: index) {
+  // CHECK: colossal.attention_gradient(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {scale = 5.000000e-01 : f64}
+  %0:3 = colossal.attention_gradient(%q, %k, %k, %y, %y) {scale = 0.5 : f64} : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x4x3x8xf32>, tensor<1x4x3x8xf32>) -> tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>
+  // CHECK: colossal.attention_gradient({{.*}}, mask %{{.*}} query_offset %{{.*}}) {causal = true, rows = 2 : i64, scale = 5.000000e-01 : f64}
+  %1:3 = colossal.attention_gradient(%q, %k, %k, %y, %y, mask %m query_offset %o) {scale = 0.5 : f64, causal = true, rows = 2 : i64} : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x4x3x8xf32>, tensor<1x4x3x8xf32>, tensor<3x5xi1>) -> tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>
+  return
+}
+
 // CHECK-LABEL: @rotary
 func.func @rotary(%x: tensor<2x3x8xf32>, %c: tensor<3x2xf32>) {
   // CHECK: colossal.rotary(%{{.*}}, %{{.*}}, %{{.*}}) {interleaved = true}

@@ -94,3 +94,35 @@ func.func @rotary_c2_2(%x: tensor<3x4xf32>, %c: tensor<3x2xf32>, %s: tensor<2x2x
   %r = colossal.rotary(%x, %c, %s) : (tensor<3x4xf32>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<3x4xf32>
   return
 }
+
+// -----
+
+func.func @attention_gradient_c1(%q: tensor<1x2x3x4xf32>, %g: tensor<1x2x3x5xf32>) {
+  // expected-error@+1 {{the gradient must be 'tensor<1x2x3x4xf32>', as the output, but is 'tensor<1x2x3x5xf32>' (C1)}}
+  %r:3 = colossal.attention_gradient(%q, %q, %q, %q, %g) {scale = 1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x5xf32>) -> tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c1_2(%q: tensor<1x2x3x4xf32>) {
+  // expected-error@+1 {{the gradient of 'tensor<1x2x3x4xf32>' must be of that type, but is 'tensor<1x2x3x5xf32>' (C1)}}
+  %r:3 = colossal.attention_gradient(%q, %q, %q, %q, %q) {scale = 1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>, tensor<1x2x3x5xf32>, tensor<1x2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c1_3(%q: tensor<1x2x3x4xf32>, %m: tensor<3x5xf32>) {
+  // expected-error@+1 {{mask does not broadcast to [1, 2, 3, 3]: it is 'tensor<3x5xf32>' (C1)}}
+  %r:3 = colossal.attention_gradient(%q, %q, %q, %q, %q, mask %m) {scale = 1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<3x5xf32>) -> tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c2(%q: tensor<1x2x3x4xf32>) {
+  // expected-error@+1 {{rows are -1 (C2)}}
+  %r:3 = colossal.attention_gradient(%q, %q, %q, %q, %q) {scale = 1.0 : f64, rows = -1 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+  return
+}
