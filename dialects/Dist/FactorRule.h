@@ -22,11 +22,11 @@
 namespace colossal::dist {
 
 enum class FactorKind {
-  Parallel,  ///< each rank computes its part of every result that holds the factor
-  /// Results are partial over the axes on it, but for those that hold it: of these each rank computes its part.
-  /// Some result holds it not.
+  Parallel, ///< each rank computes its part of every result that holds the factor
+  /// Results are partial over the axes on it, but for those that hold it: of these each rank computes its
+  /// part. Some result holds it not.
   Reduction,
-  Whole,     ///< must not be split
+  Whole, ///< must not be split
   /// No result holds it, and results are whole: the op itself joins what its parts found (Factor::staged).
   Joined,
   /// No tensor holds it. Over the axes on it some operands (Factor::carriers) are partial sums already, and
