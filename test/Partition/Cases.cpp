@@ -67,6 +67,14 @@ const std::vector<Case> colossal::test::cases = {
      "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<5x5xi1>) -> "
      "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>",
      "tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>"},
+    // Sixteen parts: what is composed of them must not double with each.
+    {"attention_gradient.parts", "heads sequence",
+     "%q: tensor<1x2x16x2xf32>, %k: tensor<1x2x16x2xf32>, %v: tensor<1x2x16x2xf32>, %o: "
+     "tensor<1x2x16x2xf32>, %g: tensor<1x2x16x2xf32>",
+     "colossal.attention_gradient(%q, %k, %v, %o, %g) {scale = 0.5 : f64, causal = true, rows = 1 : i64} : "
+     "(tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, "
+     "tensor<1x2x16x2xf32>) -> tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>",
+     "tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>, tensor<1x2x16x2xf32>"},
     {"rotary", "d0 d1 d2", "%a: tensor<2x3x4x8xf32>, %c: tensor<4x4xf32>, %s: tensor<4x4xf32>",
      "colossal.rotary(%a, %c, %s) : (tensor<2x3x4x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> "
      "tensor<2x3x4x8xf32>",

@@ -314,14 +314,21 @@ FailureOr<SmallVector<Value>> AttentionGradientOp::buildLocal(OpBuilder &builder
   const bool wantsQuery = !getQueryGradient().use_empty(), wantsKey = !getKeyGradient().use_empty(),
              wantsValue = !getValueGradient().use_empty();
   SmallVector<Value> parts; // of the queries' gradient, last first
-  Value key, value;
-  // From the end on: later rows see more keys, whose sums are there before those of fewer are added.
-  auto add = [&](Value sum, Value part) {
-    if (!sum || !part)
-      return sum ? sum : part;
-    const int64_t seen = shapeOf(part)[2], known = shapeOf(sum)[2];
-    Value met = ops.add(ops.slice(sum, 2, 0, seen), part);
-    return seen == known ? met : ops.concat({met, ops.slice(sum, 2, seen, known - seen)}, 2);
+  // Of keys or values, from the last rows on, which see most: the sum for what the rows up to here see, and
+  // the sums behind that, last first, to which no row adds any more.
+  struct Sum {
+    Value open;
+    SmallVector<Value> done;
+  } key, value;
+  auto add = [&](Sum &sum, Value part) {
+    if (!sum.open || !part) {
+      sum.open = part;
+      return;
+    }
+    const int64_t seen = shapeOf(part)[2], known = shapeOf(sum.open)[2];
+    if (seen < known)
+      sum.done.push_back(ops.slice(sum.open, 2, seen, known - seen));
+    sum.open = ops.add(part, ops.slice(sum.open, 2, 0, seen));
   };
   for (int64_t begin = (std::max<int64_t>(1, queries) - 1) / rows * rows; begin >= 0; begin -= rows) {
     const int64_t count = std::min(rows, queries - begin);
@@ -344,19 +351,22 @@ FailureOr<SmallVector<Value>> AttentionGradientOp::buildLocal(OpBuilder &builder
     AttentionGradients found = AttentionDerivation(ops, part).build(wantsQuery, wantsKey, wantsValue, false);
     if (found.query)
       parts.push_back(ops.cast(found.query, elementTypeOf(getQuery())));
-    key = add(key, found.key);
-    value = add(value, found.value);
+    add(key, found.key);
+    add(value, found.value);
   }
-  auto finish = [&](Value sum, unsigned result) {
+  // Last first, as they were found.
+  auto finish = [&](SmallVector<Value> sums, unsigned result) {
     Type element = elementTypeOf((*this)->getResult(result));
     SmallVector<int64_t> shape = context.localResultShape(result);
-    if (!sum)
+    if (sums.empty())
       return ops.fill(RankedTensorType::get(shape, element), 0);
-    return ops.pad(ops.cast(sum, element), {0, 0, 0, 0}, shape); // for keys that nobody sees
+    std::reverse(sums.begin(), sums.end());
+    return ops.pad(ops.cast(ops.concat(sums, 2), element), {0, 0, 0, 0}, shape); // for keys that nobody sees
   };
-  std::reverse(parts.begin(), parts.end());
-  return SmallVector<Value>{finish(parts.empty() ? Value() : ops.concat(parts, 2), 0), finish(key, 1),
-                            finish(value, 2)};
+  for (Sum *sum : {&key, &value})
+    if (sum->open)
+      sum->done.push_back(sum->open);
+  return SmallVector<Value>{finish(parts, 0), finish(key.done, 1), finish(value.done, 2)};
 }
 
 namespace {
