@@ -118,7 +118,8 @@ private:
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
   void sum(const Ledger &ledger, UnitCost &cost) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
-  double scoreBytes(std::size_t i, const UnitLayout &layout, bool atOnce) const;
+  std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
+  double partBytes(std::size_t i, const UnitLayout &layout) const;
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   /// Beside what is saved: where that is gone once it was read, where it is but for what the gradients of
   /// weights read, and where nothing takes its place.

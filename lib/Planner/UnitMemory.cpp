@@ -5,6 +5,7 @@
 #include "colossal/FactorGraph/AttentionParts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -35,9 +36,8 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
-/// Of operation `i`, an attention: its scores, which are in memory where it is not fused; `atOnce`: those
-/// that are there at once where a backward pass makes them again part by part.
-double UnitLayouts::scoreBytes(std::size_t i, const UnitLayout &layout, bool atOnce) const {
+/// Of operation `i`, an attention: its scores on a rank, elements, and its queries.
+std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double scores = 1, queries = 1;
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
@@ -51,9 +51,26 @@ double UnitLayouts::scoreBytes(std::size_t i, const UnitLayout &layout, bool atO
     if (op.factors[f].role == "sequence")
       queries = size;
   }
-  if (atOnce)
-    scores *= factors::attentionPartRows(queries, scores, op.causal) / queries;
-  return scores * types.activation;
+  return {scores, queries};
+}
+
+/// What the backward pass of operation `i`, an attention, has beside the gradients of its operands and result
+/// where it makes its scores again, part by part: weights and slopes, and of parts of several sizes a third
+/// tensor that finds no room where they lay; and under a causal mask the sums for those keys that no further
+/// part sees.
+double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  const auto [scores, queries] = countScores(i, layout);
+  const double element = std::max(types.activation, 4.0); // computed in
+  const double rows = factors::attentionPartRows(queries, scores, op.causal),
+               parts = std::ceil(queries / rows);
+  if (parts <= 1)
+    return 2 * scores * types.activation;
+  double sums = 0;
+  for (std::size_t o : {1, 2})
+    sums += bytes(op.operands[o].tensor) / types.activation * element *
+            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+  return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
 }
 
 /// What gradients of activations take while the backward pass runs operation `i`: those of its results and
@@ -87,7 +104,7 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     const double gradients = gradientsInFlight(i, layout, lies);
     double all = gradients, freed = 0, freedBesideWeights = 0;
     if (kind.operations[i].kind == Operation::Attention && query.scoresInMemory && gradients > 0) {
-      all += 2 * scoreBytes(i, layout, /*atOnce=*/true);
+      all += partBytes(i, layout);
       for (auto [tensor, part] : needed)
         if (first.at(tensor) > i) {
           freed += bytes(tensor) * part;
@@ -144,7 +161,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         first.try_emplace(info.root[op.results[r].tensor], i);
       }
     if (op.kind == Operation::Attention && !query.fusedAttention)
-      scores += scoreBytes(i, layout, /*atOnce=*/false);
+      scores += countScores(i, layout).first * types.activation;
   }
   auto sum = [&](const std::map<int, double> &tensors) {
     double result = 0;
