@@ -94,7 +94,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   // lies in a copy for each microbatch that is on its way, which nothing else takes.
   const bool isLast = c + 1 == order.parts.size(), isFixed = isPipelined && !isLast;
   double freed = 0; // by the units of the chunk that are done
-  double most = 0, saved = 0;
+  double most = 0, saved = 0, masks = 0;
   for (int i = 1; i <= order.parts[c]; ++i) {
     const std::size_t at = unit - static_cast<std::size_t>(i);
     const UnitCost &cost = order.kinds[order.units[at]];
@@ -103,6 +103,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
                                       : cost.transientBytes;
     most = std::max(most, transient - freed);
     saved += order.amount(at) * cost.savedBytes;
+    masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
       freed += order.amount(at) * (cost.savedBytes - (splits ? cost.weightKeptBytes : 0));
   }
@@ -116,7 +117,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     if (!isLast)
       most += order.kinds[order.units[unit - 1]].outputBytes;
   }
-  stage.transient = std::max(stage.transient, most);
+  stage.transient = std::max(stage.transient, most + masks);
 }
 
 std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder &order) const {

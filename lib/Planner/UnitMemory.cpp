@@ -73,6 +73,23 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
 }
 
+/// Masks of attention that are computed from the model's inputs.
+double UnitLayouts::maskBytes(const UnitLayout &layout) const {
+  std::map<int, double> masks;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i)
+    for (std::size_t o = 3;
+         kind.operations[i].kind == Operation::Attention && o < kind.operations[i].operands.size(); ++o) {
+      const int tensor = kind.operations[i].operands[o].tensor;
+      if (kind.tensors[tensor].kind == Tensor::Given && kind.tensors[tensor].perSequence)
+        masks[tensor] =
+            bytes(tensor) * resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+    }
+  double sum = 0;
+  for (auto [tensor, held] : masks)
+    sum += held;
+  return sum;
+}
+
 /// What gradients of activations take while the backward pass runs operation `i`: those of its results and
 /// operands, of which a kernel that streams writes the ones over the others.
 double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
@@ -93,27 +110,37 @@ double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
 
 /// The most that gradients take while the backward pass runs an operation. Where an attention's makes its
 /// scores again, and their gradients, what only operations behind it have read may be gone then. `needed`:
-/// what the backward pass reads, per root tensor its part, and `first` the first operation that does;
-/// `forWeights`: what the gradients of weights read.
+/// what the backward pass reads, per root tensor its part, and `first` the first operation that does, which
+/// the backward pass comes to last; `forWeights`: what the gradients of weights read.
 UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
                                                 const std::map<int, double> &needed,
                                                 const std::map<int, std::size_t> &first,
                                                 const std::map<int, double> &forWeights) const {
   InFlight most;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
     const double gradients = gradientsInFlight(i, layout, lies);
     double all = gradients, freed = 0, freedBesideWeights = 0;
-    if (kind.operations[i].kind == Operation::Attention && query.scoresInMemory && gradients > 0) {
+    if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
       all += partBytes(i, layout);
-      for (auto [tensor, part] : needed)
-        if (first.at(tensor) > i) {
-          freed += bytes(tensor) * part;
-          freedBesideWeights += forWeights.count(tensor) ? 0 : bytes(tensor) * part;
-        }
+    for (auto [tensor, part] : needed) {
+      // A kernel that streams writes the gradient of a value over the value, where it is the last to read it.
+      const std::size_t reader = first.at(tensor);
+      const Operation &last = kind.operations[reader];
+      const bool isOver =
+          last.kind == Operation::Streaming &&
+          std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
+            return info.root[use.tensor] == t && use.gradientFlops > 0;
+          });
+      const bool isIts = reader == i || info.producer[tensor] == static_cast<int>(i);
+      if ((isOver && isIts) || (op.kind == Operation::Attention && reader > i)) {
+        freed += bytes(tensor) * part;
+        freedBesideWeights += forWeights.count(tensor) ? 0 : bytes(tensor) * part;
+      }
     }
     most.fixed = std::max(most.fixed, all);
-    most.beside = std::max({most.beside, gradients, all - freed});
-    most.besideWeights = std::max({most.besideWeights, gradients, all - freedBesideWeights});
+    most.beside = std::max(most.beside, all - freed);
+    most.besideWeights = std::max(most.besideWeights, all - freedBesideWeights);
   }
   return most;
 }
@@ -219,6 +246,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     cost.weightSavedBytes = input;
   }
   const double made = cost.transientBytes + broughtIn(layout, lies);
+  cost.maskBytes = maskBytes(layout);
   cost.transientBytes = made + inFlight.beside;
   cost.weightTransientBytes = made + inFlight.besideWeights;
   cost.fixedTransientBytes = made + inFlight.fixed;

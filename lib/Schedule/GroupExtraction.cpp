@@ -196,7 +196,9 @@ static bool readsAtOwnIndex(Operation *op) {
 
 std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                                     ArrayRef<unsigned> others) {
-  if (loads || group.outputs.size() != 1 || !group.reduced.empty())
+  // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
+  // and the same member of a team meets the same elements in each loop over it.
+  if (loads || group.outputs.size() != 1)
     return std::nullopt;
   auto readsInPlace = [&](Value value) {
     auto visit = [&](auto self, Value v, bool moved) -> bool {

@@ -27,6 +27,7 @@ struct UnitCost {
   double transientBytes = 0;       ///< on top while the backward pass runs
   double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
   double fixedTransientBytes = 0;  ///< the same where nothing takes the place of what was saved and is read
+  double maskBytes = 0;            ///< computed from the model's inputs, once for all units that read it
   double parameters = 0;           ///< elements stored on a rank
   double largest = 0;              ///< of the largest parameter
   double unread = 0;               ///< of them, read by no pass (positions behind the longest sequence)

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 folder, models = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-MOST = 1.05  # times what the arenas take
+# Times what the arenas take. What a loss keeps of each token, and what is gathered while it is made, the search does not see.
+LEAST, MOST = 0.98, 1.05
 wrong = []
 for stage, turns, recompute in ((0, 1, "none"), (1, 4, "none"), (2, 1, "none"), (2, 4, "none"), (3, 1, "none"), (3, 4, "none")):
     command = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
@@ -15,11 +16,11 @@ for stage, turns, recompute in ((0, 1, "none"), (1, 4, "none"), (2, 1, "none"), 
     arenas = sum(got["memory"][kind] for kind in ("weights", "activations", "io"))
     predicted = got["training_plan"]["predicted_bytes"]
     print(f"ZeRO {stage} in {turns} microbatches, recompute {recompute}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / arenas:.3f}")
-    if not arenas <= predicted <= MOST * arenas:
+    if not LEAST * arenas <= predicted <= MOST * arenas:
         wrong.append((stage, turns, recompute))
-# Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way. Masks,
-# which the search does not see, are a few percent of so small a model.
-for schedule in ("gpipe", "1f1b", "zb-h1"):
+# Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way. Where
+# gradients of weights are a pass of their own, the last stage's logits count twice for a while, and do not lie twice.
+for schedule, most in (("gpipe", MOST), ("1f1b", MOST), ("zb-h1", 1.10)):
     command = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
                "--dim", "seq=96", "--global-batch", 16, "--devices", 2, "--mesh", "stage=2", "--pipeline-schedule", schedule, "--microbatches", 4,
                "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan"]
@@ -27,6 +28,6 @@ for schedule in ("gpipe", "1f1b", "zb-h1"):
     arenas = max(sum(stage["memory"][kind] for kind in ("weights", "activations", "io")) for stage in got["stages"])
     predicted = got["training_plan"]["predicted_bytes"]
     print(f"two stages, {schedule}: predicted {predicted:.0f}, the arenas of the larger {arenas}: {predicted / arenas:.3f}")
-    if not 0.95 * arenas <= predicted <= MOST * arenas:
+    if not LEAST * arenas <= predicted <= most * arenas:
         wrong.append(schedule)
 assert not wrong, wrong
