@@ -115,6 +115,8 @@ std::string checkPartitioned(Operation *op, SymbolTableCollection &) {
     return checkIndexArithmetic(op);
   if (isa<ParameterOp>(op) && !op->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttrName))
     return "has no sharding";
+  if (isa<AttentionGradientOp>(op))
+    return "has no kernel: partitioning should have made it of other ops";
   if (!isa<ColossalDialect, dist::DistDialect>(op->getDialect()) &&
       !isa<shard::AllGatherOp, shard::AllReduceOp, shard::ReduceScatterOp, shard::AllToAllOp,
            shard::AllSliceOp>(op))

@@ -4,7 +4,8 @@
 // sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/Colossal/Colossal.h"
+#include "AttentionShapes.h"
+
 #include "dialects/Colossal/OpComposer.h"
 #include "dialects/Colossal/Verification.h"
 
@@ -18,22 +19,41 @@ using namespace colossal::dist;
 // Verification
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionOp::verify() {
-  if (failed(verifyTensors(*this)))
-    return failure();
-  for (Value tensor : {getQuery(), getKey(), getValue(), getResult()})
-    if (failed(verifyRank(*this, tensor, 4, "every tensor", "C1")) ||
-        failed(verifySameElements(*this, getQuery(), tensor, "C1")))
+LogicalResult colossal::verifyAttended(Operation *op, ValueRange queryKeyValue, Value result,
+                                       StringRef resultName, StringRef types, StringRef shapes) {
+  Value query = queryKeyValue[0], key = queryKeyValue[1], value = queryKeyValue[2];
+  for (Value tensor : {query, key, value, result})
+    if (failed(verifyRank(op, tensor, 4, "every tensor", types)) ||
+        failed(verifySameElements(op, query, tensor, types)))
       return failure();
-  if (failed(verifyFloats(*this, getQuery(), "C1")))
+  if (failed(verifyFloats(op, query, types)))
     return failure();
-  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
+  ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
   if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
-    return emitOpError() << q[1] << " query heads are not a multiple of " << k[1] << " key heads (C2)";
-  if (failed(verifyShape(*this, getKey(), {q[0], k[1], k[2], q[3]}, "key", "C2")) ||
-      failed(verifyShape(*this, getValue(), {q[0], k[1], k[2], v[3]}, "value", "C2")) ||
-      failed(verifyShape(*this, getResult(), {q[0], q[1], q[2], v[3]}, "result", "C2")))
+    return op->emitOpError() << q[1] << " query heads are not a multiple of " << k[1] << " key heads ("
+                             << shapes << ")";
+  if (failed(verifyShape(op, key, {q[0], k[1], k[2], q[3]}, "key", shapes)) ||
+      failed(verifyShape(op, value, {q[0], k[1], k[2], v[3]}, "value", shapes)))
     return failure();
+  return verifyShape(op, result, {q[0], q[1], q[2], v[3]}, resultName, shapes);
+}
+
+LogicalResult colossal::verifyMask(Operation *op, Value mask, ArrayRef<int64_t> query, ArrayRef<int64_t> key,
+                                   StringRef constraint) {
+  if (!mask)
+    return success();
+  Type type = elementTypeOf(mask);
+  if (!type.isInteger(1) && !isa<FloatType>(type))
+    return op->emitOpError() << "the mask must be of floats or i1, but is " << mask.getType() << " ("
+                             << constraint << ")";
+  return verifyBroadcasts(op, mask, {query[0], query[1], query[2], key[2]}, "mask", constraint);
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyAttended(*this, {getQuery(), getKey(), getValue()}, getResult(), "result", "C1", "C2")))
+    return failure();
+  ArrayRef<int64_t> q = shapeOf(getQuery());
   if (Value statistics = getStatistics()) {
     if (failed(verifyShape(*this, statistics, {q[0], q[1], q[2], 1}, "statistics", "C2")))
       return failure();
@@ -41,12 +61,7 @@ LogicalResult AttentionOp::verify() {
       return emitOpError() << "the statistics must be of " << inner << ", but are " << statistics.getType()
                            << " (C4)";
   }
-  if (!getMask())
-    return success();
-  Type type = elementTypeOf(getMask());
-  if (!type.isInteger(1) && !isa<FloatType>(type))
-    return emitOpError() << "the mask must be of floats or i1, but is " << getMask().getType() << " (C3)";
-  return verifyBroadcasts(*this, getMask(), {q[0], q[1], q[2], k[2]}, "mask", "C3");
+  return verifyMask(*this, getMask(), q, shapeOf(getKey()), "C3");
 }
 
 LogicalResult RotaryOp::verify() {
@@ -74,13 +89,18 @@ LogicalResult RotaryOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Factor numbers of attention's rule; batch, key heads and query heads per key head have no factor where
-/// they are 1.
-struct AttentionFactors {
-  static constexpr unsigned batch = 0, keyHeads = 1, group = 2, query = 3, key = 4, depth = 5, valueDepth = 6;
-};
-} // namespace
+TensorFactors colossal::getMaskFactors(Value mask, ArrayRef<int64_t> query, ArrayRef<int64_t> key) {
+  using F = AttentionFactors;
+  const TensorFactors full = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::key}};
+  const int64_t extents[] = {query[0], query[1], query[2], key[2]};
+  ArrayRef<int64_t> sizes = shapeOf(mask);
+  TensorFactors dims;
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    unsigned target = 4 - sizes.size() + i;
+    dims.push_back(size == extents[target] ? full[target] : DimFactors());
+  }
+  return dims;
+}
 
 FactorRule AttentionOp::getFactorRule() {
   using F = AttentionFactors;
@@ -109,17 +129,8 @@ FactorRule AttentionOp::getFactorRule() {
   rule.operands.push_back({{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::depth}});
   rule.operands.push_back({{F::batch}, {F::keyHeads}, {F::key}, {F::depth}});
   rule.operands.push_back({{F::batch}, {F::keyHeads}, {F::key}, {F::valueDepth}});
-  if (getMask()) {
-    const TensorFactors full = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::key}};
-    ArrayRef<int64_t> sizes = cast<RankedTensorType>(getMask().getType()).getShape();
-    int64_t extents[] = {q[0], q[1], q[2], k[2]};
-    TensorFactors dims;
-    for (auto [i, size] : llvm::enumerate(sizes)) {
-      unsigned target = 4 - sizes.size() + i;
-      dims.push_back(size == extents[target] ? full[target] : DimFactors());
-    }
-    rule.operands.push_back(dims);
-  }
+  if (getMask())
+    rule.operands.push_back(getMaskFactors(getMask(), q, k));
   rule.operands.resize(getNumOperands()); // index operands have no dimensions
   rule.results.push_back({{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::valueDepth}});
   if (getStatistics())

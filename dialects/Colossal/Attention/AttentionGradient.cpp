@@ -4,6 +4,8 @@
 // off the result (Dao et al., FlashAttention, 2022, appendix B.4).
 //
 //===----------------------------------------------------------------------===//
+#include "AttentionShapes.h"
+
 #include "colossal/FactorGraph/AttentionParts.h"
 #include "dialects/Colossal/GradientBuilder.h"
 #include "dialects/Colossal/Verification.h"
@@ -31,6 +33,23 @@ struct Attended {
   int64_t causalOffset = 0; ///< of the first row
   Value queryOffset;        ///< index, or null
 };
+
+/// An op's attributes, and its operands as they are called alike.
+template <typename Op>
+Attended describe(Op op, Value result, Value gradient) {
+  return {op.getQuery(),
+          op.getKey(),
+          op.getValue(),
+          op.getMask(),
+          result,
+          gradient,
+          op.getScale().convertToDouble(),
+          op.getSoftcap().convertToDouble(),
+          op.getCausal(),
+          op.getGuard(),
+          static_cast<int64_t>(op.getCausalOffset()),
+          Value()};
+}
 
 struct AttentionGradients {
   Value query, key, value, mask; ///< in the type that is computed in; null where not wanted
@@ -140,18 +159,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradient) {
   OpComposer &ops = gradient.ops();
   // A mask's gradient is as large as the scores: then they are there at once in any case.
   if (getMask() && gradient.wants(3)) {
-    const Attended of{getQuery(),
-                      getKey(),
-                      getValue(),
-                      getMask(),
-                      getResult(),
-                      upper,
-                      getScale().convertToDouble(),
-                      getSoftcap().convertToDouble(),
-                      getCausal(),
-                      getGuard(),
-                      static_cast<int64_t>(getCausalOffset()),
-                      Value()};
+    const Attended of = describe(*this, getResult(), upper);
     AttentionGradients found =
         AttentionDerivation(ops, of).build(gradient.wants(0), gradient.wants(1), gradient.wants(2), true);
     const std::array<Value, 4> values{found.query, found.key, found.value, found.mask};
@@ -175,20 +183,8 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradient) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AttentionGradientOp::verify() {
-  if (failed(verifyTensors(*this)))
-    return failure();
-  for (Value tensor : {getQuery(), getKey(), getValue(), getOutput()})
-    if (failed(verifyRank(*this, tensor, 4, "every tensor", "C1")) ||
-        failed(verifySameElements(*this, getQuery(), tensor, "C1")))
-      return failure();
-  if (failed(verifyFloats(*this, getQuery(), "C1")))
-    return failure();
-  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
-  if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
-    return emitOpError() << q[1] << " query heads are not a multiple of " << k[1] << " key heads (C1)";
-  if (failed(verifyShape(*this, getKey(), {q[0], k[1], k[2], q[3]}, "key", "C1")) ||
-      failed(verifyShape(*this, getValue(), {q[0], k[1], k[2], v[3]}, "value", "C1")) ||
-      failed(verifyShape(*this, getOutput(), {q[0], q[1], q[2], v[3]}, "output", "C1")))
+  if (failed(verifyTensors(*this)) ||
+      failed(verifyAttended(*this, {getQuery(), getKey(), getValue()}, getOutput(), "output", "C1", "C1")))
     return failure();
   if (getGradient().getType() != getOutput().getType())
     return emitOpError() << "the gradient must be " << getOutput().getType() << ", as the output, but is "
@@ -199,23 +195,11 @@ LogicalResult AttentionGradientOp::verify() {
                            << " must be of that type, but is " << (*this)->getResult(i).getType() << " (C1)";
   if (static_cast<int64_t>(getRows()) < 0)
     return emitOpError() << "rows are " << static_cast<int64_t>(getRows()) << " (C2)";
-  if (!getMask())
-    return success();
-  Type type = elementTypeOf(getMask());
-  if (!type.isInteger(1) && !isa<FloatType>(type))
-    return emitOpError() << "the mask must be of floats or i1, but is " << getMask().getType() << " (C1)";
-  return verifyBroadcasts(*this, getMask(), {q[0], q[1], q[2], k[2]}, "mask", "C1");
+  return verifyMask(*this, getMask(), shapeOf(getQuery()), shapeOf(getKey()), "C1");
 }
 
-namespace {
-/// Factor numbers of the rule.
-struct GradientFactors {
-  static constexpr unsigned batch = 0, keyHeads = 1, group = 2, query = 3, key = 4, depth = 5, valueDepth = 6;
-};
-} // namespace
-
 FactorRule AttentionGradientOp::getFactorRule() {
-  using F = GradientFactors;
+  using F = AttentionFactors;
   ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
   FactorRule rule;
   rule.add(q[0], FactorKind::Parallel, "batch");
@@ -234,17 +218,8 @@ FactorRule AttentionGradientOp::getFactorRule() {
                       values = {{F::batch}, {F::keyHeads}, {F::key}, {F::valueDepth}},
                       rows = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::valueDepth}};
   rule.operands = {queries, keys, values, rows, rows};
-  if (getMask()) {
-    const TensorFactors full = {{F::batch}, {F::keyHeads, F::group}, {F::query}, {F::key}};
-    ArrayRef<int64_t> sizes = shapeOf(getMask());
-    const int64_t extents[] = {q[0], q[1], q[2], k[2]};
-    TensorFactors dims;
-    for (auto [i, size] : llvm::enumerate(sizes)) {
-      unsigned target = 4 - sizes.size() + i;
-      dims.push_back(size == extents[target] ? full[target] : DimFactors());
-    }
-    rule.operands.push_back(dims);
-  }
+  if (getMask())
+    rule.operands.push_back(getMaskFactors(getMask(), q, k));
   rule.operands.resize(getNumOperands()); // index operands have no dimensions
   rule.results = {queries, keys, values};
   return rule;
@@ -282,20 +257,12 @@ LogicalResult AttentionGradientOp::buildGradient(GradientBuilder &gradient) {
 }
 
 FailureOr<SmallVector<Value>> AttentionGradientOp::buildLocal(OpBuilder &builder, LocalContext &context) {
-  using F = GradientFactors;
+  using F = AttentionFactors;
   OpComposer ops(builder, getLoc());
-  Attended all{context.operand(0),
-               context.operand(1),
-               context.operand(2),
-               Value(),
-               context.operand(3),
-               context.operand(4),
-               getScale().convertToDouble(),
-               getSoftcap().convertToDouble(),
-               getCausal(),
-               getGuard(),
-               static_cast<int64_t>(getCausalOffset()),
-               Value()};
+  Attended all = describe(*this, context.operand(3), context.operand(4));
+  all.query = context.operand(0);
+  all.key = context.operand(1);
+  all.value = context.operand(2);
   unsigned next = 5;
   if (getMask())
     all.mask = context.operand(next++);

@@ -64,7 +64,9 @@ AttentionSpec nvidia::describeAttention(AttentionOp op) {
 }
 
 LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &context, FusionGroup &group) {
-  auto op = cast<AttentionOp>(group.routine);
+  auto op = dyn_cast<AttentionOp>(group.routine);
+  if (!op)
+    return group.routine->emitOpError("has no kernel: run colossal-partition, which makes it of other ops");
   AttentionSpec spec = describeAttention(op);
   if (!(hasKernel(spec) || hasTensorKernel(spec)) || tensorOf(op.getResult()).getNumElements() == 0 ||
       spec.keys == 0 || spec.width == 0)

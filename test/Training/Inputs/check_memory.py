@@ -18,8 +18,8 @@ for stage, turns, recompute in ((0, 1, "none"), (1, 4, "none"), (2, 1, "none"), 
     print(f"ZeRO {stage} in {turns} microbatches, recompute {recompute}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / arenas:.3f}")
     if not LEAST * arenas <= predicted <= MOST * arenas:
         wrong.append((stage, turns, recompute))
-# Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way. Where
-# gradients of weights are a pass of their own, the last stage's logits count twice for a while, and do not lie twice.
+# Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way. Of the
+# last stage too much is told where gradients of weights are a pass of their own.
 for schedule, most in (("gpipe", MOST), ("1f1b", MOST), ("zb-h1", 1.10)):
     command = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
                "--dim", "seq=96", "--global-batch", 16, "--devices", 2, "--mesh", "stage=2", "--pipeline-schedule", schedule, "--microbatches", 4,

@@ -124,7 +124,9 @@ static FailureOr<bool> tryAttention(const CpuTarget &target, LoweringContext &co
 }
 
 LogicalResult cpu::lowerAttention(const CpuTarget &target, LoweringContext &context, FusionGroup &group) {
-  auto op = cast<AttentionOp>(group.routine);
+  auto op = dyn_cast<AttentionOp>(group.routine);
+  if (!op)
+    return group.routine->emitOpError("has no kernel: run colossal-partition, which makes it of other ops");
   if (tensorOf(op.getResult()).getNumElements() == 0) {
     for (Value result : op->getResults())
       context.allocate(result);
