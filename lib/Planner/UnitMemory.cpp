@@ -65,7 +65,7 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   const double rows = factors::attentionPartRows(queries, scores, op.causal),
                parts = std::ceil(queries / rows);
   if (parts <= 1)
-    return 2 * scores * types.activation;
+    return 2 * scores * element;
   double sums = 0;
   for (std::size_t o : {1, 2})
     sums += bytes(op.operands[o].tensor) / types.activation * element *
