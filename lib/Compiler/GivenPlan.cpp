@@ -81,7 +81,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
     return emitError(loc) << path << ": devices: machine '" << machine.name << "' has " << machine.devices();
   if (read.plan.task.memoryBytes <= 0)
     read.plan.task.memoryBytes = options.task.memoryBytes;
-  read.plan.task.scoresInMemory = true;
+  read.plan.task.scoresInMemory = options.task.scoresInMemory;
   cost::CostModel model(machine);
   planner::PlanPricer pricer(graph, model, read.plan.task);
   given.price = pricer.price(read.plan, true);

@@ -176,7 +176,9 @@ FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingO
   FailureOr<ReadModel> model = readModel(context, options);
   if (failed(model))
     return failure();
-  FailureOr<GivenPlan> given = priceOne(context, options, model->reading.graph, options.pricePath);
+  PlanTrainingOptions compiled = options;
+  compiled.task.scoresInMemory = true;
+  FailureOr<GivenPlan> given = priceOne(context, compiled, model->reading.graph, options.pricePath);
   if (failed(given))
     return failure();
   if (std::string wrong = findUncompiled(given->read.plan); !wrong.empty())
