@@ -71,6 +71,7 @@ void Reduction::Graph::forgetTables() {
   splits.clear();
   followMaps.clear();
   dead.clear();
+  extremes.clear();
   compared.clear();
   minimised.clear();
   edges = {};

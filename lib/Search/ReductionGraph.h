@@ -125,6 +125,11 @@ private:
   };
   const Split &split(const TablePtr &table);
   const std::vector<int> &deadRows(const TablePtr &table);
+  /// By row: the columns of its least and of its greatest cost.
+  struct Extremes {
+    std::vector<int> least, most;
+  };
+  const Extremes &findExtremes(const TablePtr &table);
   /// follower: entry per row, the one allowed column, or empty where some row allows several.
   const std::vector<int> &uniqueColumns(const TablePtr &table);
   void follow(int leader, int follower, int edge, const std::vector<int> &map);
@@ -142,6 +147,7 @@ private:
   std::unordered_map<const Table *, TablePtr> transposes;
   std::unordered_map<const Table *, Split> splits;
   std::unordered_map<const Table *, std::vector<int>> followMaps, dead;
+  std::unordered_map<const Table *, Extremes> extremes;
   /// A node without memory that was compared: its costs, what it has on its edges, and what was kept.
   struct Compared {
     std::vector<double> cost;

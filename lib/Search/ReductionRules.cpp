@@ -19,22 +19,30 @@ const std::vector<int> &Reduction::Graph::deadRows(const TablePtr &table) {
 
 bool Reduction::Graph::dropForbidden(int i) {
   Node &node = nodes[i];
-  std::vector<char> bad(node.cost.size(), 0);
-  for (std::size_t k = 0; k < bad.size(); ++k)
-    bad[k] = isBig(node.cost[k]);
+  std::vector<char> bad; // empty: none, as of nearly all
+  auto drop = [&](std::size_t k) {
+    bad.resize(node.cost.size());
+    bad[k] = 1;
+  };
+  for (std::size_t k = 0; k < node.cost.size(); ++k)
+    if (isBig(node.cost[k]))
+      drop(k);
   for (int e : node.edges) {
-    View view = facing(e, i);
-    const std::vector<int> &rows = deadRows(view.table);
-    for (std::size_t k = 0; k < bad.size() && !rows.empty(); ++k)
-      if (std::binary_search(rows.begin(), rows.end(), view.mine->of[k]))
-        bad[k] = 1;
+    const TablePtr &table = edges[e].a == i ? edges[e].table : transposed(edges[e].table);
+    const std::vector<int> &rows = deadRows(table);
+    if (rows.empty())
+      continue;
+    const ClassMap &mine = edges[e].a == i ? *edges[e].rows : *edges[e].cols;
+    for (std::size_t k = 0; k < node.cost.size(); ++k)
+      if (std::binary_search(rows.begin(), rows.end(), mine.of[k]))
+        drop(k);
   }
+  if (bad.empty())
+    return false;
   std::vector<int> kept;
   for (std::size_t k = 0; k < bad.size(); ++k)
     if (!bad[k])
       kept.push_back(static_cast<int>(k));
-  if (kept.size() == bad.size())
-    return false;
   if (kept.empty()) {
     infeasible = true;
     reason = describe(i) + " has no candidate that its neighbours " +
@@ -251,19 +259,49 @@ bool Reduction::Graph::mergeFollower(int i) {
   return changed;
 }
 
+const Reduction::Graph::Extremes &Reduction::Graph::findExtremes(const TablePtr &table) {
+  auto [found, fresh] = extremes.try_emplace(table.get());
+  if (fresh)
+    for (int r = 0; r < table->rows; ++r) {
+      const double *row = table->row(r);
+      auto [least, most] = std::minmax_element(row, row + table->cols);
+      found->second.least.push_back(static_cast<int>(least - row));
+      found->second.most.push_back(static_cast<int>(most - row));
+    }
+  return found->second;
+}
+
 std::vector<int> Reduction::Graph::findUndominated(int i) {
   Node &node = nodes[i];
   int count = static_cast<int>(node.cost.size());
   std::vector<View> views;
+  std::vector<const Extremes *> ends;
   double work = 0;
   for (int e : node.edges) {
     views.push_back(facing(e, i));
+    ends.push_back(&findExtremes(views.back().table));
     work += views.back().theirs->count;
   }
   for (auto &pieces : node.pieces)
     normalizePieces(pieces);
+  // What the neighbours like best of k, or least of l, is nearly always enough to tell that k is of use.
+  auto isPlainlyOfUse = [&](int k, int l) {
+    double slack = node.cost[k] - node.cost[l];
+    for (std::size_t v = 0; v < views.size() && slack >= -kBig / 4; ++v) {
+      int rowK = views[v].mine->of[k], rowL = views[v].mine->of[l];
+      const double *rk = views[v].table->row(rowK), *rl = views[v].table->row(rowL);
+      double worst = -kBig;
+      for (int c : {ends[v]->least[rowK], ends[v]->most[rowL]})
+        if (!isBig(rk[c]))
+          worst = std::max(worst, rl[c] - rk[c]);
+      slack -= worst;
+    }
+    return slack < 0;
+  };
   // Is k of no use beside l?
   auto isBeaten = [&](int k, int l) {
+    if (isPlainlyOfUse(k, l))
+      return false;
     double slack = node.cost[k] - node.cost[l];
     for (const View &view : views) {
       if (slack < -kBig / 4)
