@@ -249,7 +249,29 @@ int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, in
   return addNode(std::move(info), std::move(candidates));
 }
 
+/// What getDemands() depends on beside the axes to spread.
+std::vector<const void *> Model::getReaders(ArrayRef<TensorOf> tensors, RankedTensorType type) const {
+  std::vector<const void *> key{type.getAsOpaquePointer()};
+  for (auto [program, tensor] : tensors)
+    for (const Program::Reader &reader : llvm::reverse(program->readers[tensor])) {
+      const NodeInfo &node = nodes[program->nodes[reader.operation]];
+      unsigned operand = getTensorOperands(node.ops.front())[reader.use];
+      key.push_back(node.choices->wants[operand].distinct.getAsOpaquePointer());
+    }
+  return key;
+}
+
 LogicalResult Model::addParameters(std::vector<Pin> &pins) {
+  SmallVector<unsigned> spread;
+  if (recipe)
+    spread = recipe->getStoredAxes();
+  else if (memoryLimit)
+    llvm::append_range(spread, llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
+  struct Stored {
+    std::vector<ShardingAttr> layouts;
+    CandidateLayouts candidates;
+  };
+  std::map<std::vector<const void *>, Stored> storedOf;
   llvm::MapVector<int, SmallVector<TensorOf, 1>> byNumber;
   for (const Program &program : programs)
     for (auto [t, tensor] : llvm::enumerate(program.kind().tensors))
@@ -270,21 +292,25 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
       values.push_back(op.getResult());
     }
     RankedTensorType type = getTensor(values.front());
-    SmallVector<unsigned> spread;
-    if (recipe)
-      spread = recipe->getStoredAxes();
-    else if (memoryLimit)
-      llvm::append_range(spread,
-                         llvm::seq<unsigned>(0, mesh.getNumAxes() - (mesh.getLoopAxis() < 0 ? 0 : 1)));
-    info.layouts = getDemands(tensors, type, spread);
-    keepLoop(info.layouts, std::nullopt); // a parameter is the same in all turns
-    narrowStored(values, info.layouts);
-    std::vector<std::string> names{info.name, getProgramName(info.name, {})};
-    if (auto aliases = cast<ParameterOp>(info.ops.front()).getAliasesAttr())
-      for (Attribute alias : aliases)
-        names.push_back(cast<StringAttr>(alias).str());
-    applyTensorPins(info.layouts, names, type, pins);
-    CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
+    // Parameters of layers that are alike lie in the same layouts, which pins may then narrow.
+    auto [known, isNew] = storedOf.try_emplace(getReaders(tensors, type));
+    Stored &stored = known->second;
+    if (isNew || recipe) {
+      stored = {getDemands(tensors, type, spread), {}};
+      keepLoop(stored.layouts, std::nullopt); // a parameter is the same in all turns
+      narrowStored(values, stored.layouts);
+      stored.candidates = makeCandidateLayouts(mesh.getContext(), stored.layouts);
+    }
+    info.layouts = stored.layouts;
+    CandidateLayouts layouts = stored.candidates;
+    if (!pins.empty()) {
+      std::vector<std::string> names{info.name, getProgramName(info.name, {})};
+      if (auto aliases = cast<ParameterOp>(info.ops.front()).getAliasesAttr())
+        for (Attribute alias : aliases)
+          names.push_back(cast<StringAttr>(alias).str());
+      applyTensorPins(info.layouts, names, type, pins);
+      layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
+    }
     int node = addTensorNode(std::move(info), type, 0, end);
     for (auto [program, tensor] : tensors)
       programs[program - programs.data()].sources[tensor] = {node, layouts};

@@ -165,6 +165,7 @@ private:
   using TensorOf = std::pair<const Program *, int>; ///< a tensor's number in a program
   std::vector<dist::ShardingAttr> getDemands(llvm::ArrayRef<TensorOf> tensors, mlir::RankedTensorType type,
                                              llvm::ArrayRef<unsigned> spread) const;
+  std::vector<const void *> getReaders(llvm::ArrayRef<TensorOf> tensors, mlir::RankedTensorType type) const;
   /// Leaves those of `layouts` over as many axes as the recipe stores the weights of contractions over.
   void narrowStored(llvm::ArrayRef<mlir::Value> values, std::vector<dist::ShardingAttr> &layouts) const;
   int addNode(NodeInfo info, std::vector<search::Candidate> candidates);

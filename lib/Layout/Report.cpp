@@ -132,7 +132,7 @@ namespace {
 class Describer {
 public:
   Describer(Model &model, const search::Assignment &chosen, bool explains, LayoutReport &report)
-      : model(model), chosen(chosen), explains(explains), report(report) {}
+      : model(model), chosen(chosen), explains(explains), report(report), moves(model.getNodes().size()) {}
 
   void addTransfers();
   void addNode(int number);
@@ -172,7 +172,7 @@ private:
   const bool explains;
   LayoutReport &report;
   double compute = 0, communication = 0;
-  std::map<int, std::string> moves;                     ///< by node, what its operands need
+  std::vector<std::string> moves;                       ///< by node, what its operands need
   std::vector<std::pair<std::string, unsigned>> blocks; ///< lines in order, and how often they stand
   llvm::StringMap<size_t> blockOf;
   std::map<std::pair<const void *, int32_t>, Choice> printed;

@@ -139,7 +139,10 @@ Item Outliner::describe(Operation *op, const std::optional<SmallVector<uint64_t>
     key.insert(key.end(), buffer.getStrides().begin(), buffer.getStrides().end());
     item.places.push_back(static_cast<int64_t>(buffer.getOffset()));
   };
-  for (NamedAttribute attribute : op->getAttrDictionary()) {
+  NamedAttrList attributes; // a dictionary would be sorted and kept
+  op->getName().populateInherentAttrs(op, attributes);
+  attributes.append(op->getDiscardableAttrs());
+  for (NamedAttribute attribute : attributes) {
     if (attribute.getName() == "waits" || attribute.getName() == "signals")
       continue;
     key.push_back(getWord(attribute.getName().getAsOpaquePointer()));
