@@ -103,28 +103,38 @@ static void findReaders(Value value, llvm::SetVector<Operation *> &readers) {
       readers.insert(user);
 }
 
-/// Makes `reader` read `copy` in the place of `original`, by movements of its own.
-static void redirect(Operation *reader, Value original, Value copy) {
-  for (OpOperand &operand : reader->getOpOperands()) {
-    SmallVector<Operation *> path;
-    Value at = operand.get();
-    while (Operation *def = at.getDefiningOp()) {
-      if (at == original || !isMovement(def) || def->getNumOperands() != 1)
-        break;
-      path.push_back(def);
-      at = def->getOperand(0);
-    }
-    if (at != original)
-      continue;
-    OpBuilder b(reader);
-    Value moved = copy;
-    for (Operation *movement : llvm::reverse(path)) {
-      IRMapping mapping;
-      mapping.map(movement->getOperand(0), moved);
-      moved = b.clone(*movement, mapping)->getResult(0);
-    }
-    operand.set(moved);
+/// The movements between `original` and an operand, the last first; none where it is not read there.
+static std::optional<SmallVector<Operation *>> findPath(Value at, Value original) {
+  SmallVector<Operation *> path;
+  while (at != original) {
+    Operation *def = at.getDefiningOp();
+    if (!def || !isMovement(def) || def->getNumOperands() != 1)
+      return std::nullopt;
+    path.push_back(def);
+    at = def->getOperand(0);
   }
+  return path;
+}
+
+/// The operands in which `reader` reads `original`.
+static SmallVector<OpOperand *> findUses(Operation *reader, Value original) {
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &operand : reader->getOpOperands())
+    if (findPath(operand.get(), original))
+      uses.push_back(&operand);
+  return uses;
+}
+
+/// Makes `use` read `copy` in the place of `original`, by movements of its own.
+static void redirect(OpOperand &use, Value original, Value copy) {
+  OpBuilder b(use.getOwner());
+  const std::optional<SmallVector<Operation *>> path = findPath(use.get(), original);
+  for (Operation *movement : llvm::reverse(*path)) {
+    IRMapping mapping;
+    mapping.map(movement->getOperand(0), copy);
+    copy = b.clone(*movement, mapping)->getResult(0);
+  }
+  use.set(copy);
 }
 
 /// What tells readers apart that are of one node: its name.
@@ -133,18 +143,25 @@ static std::string getNode(Operation *op) {
   return names.empty() ? op->getName().getStringRef().str() : names.front();
 }
 
-/// Gives every node that reads `op` a parameter of its own, the first the one that there is. `add` is told of
-/// the others, with the node's name.
+/// Gives every node that reads `op` a parameter of its own, the first the one that there is, and every place
+/// of a concatenation, too: what lies there twice, as two tokens before a sequence do, are two things. `add`
+/// is told of the others, with the node's name, and the place behind it where it is not the node's first.
 static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const std::string &)> add) {
   llvm::SetVector<Operation *> found;
   findReaders(op.getResult(), found);
   // In the order of the model: that of uses depends on what was rewritten before.
   SmallVector<Operation *> readers = found.takeVector();
   llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  llvm::MapVector<StringRef, SmallVector<Operation *>> ofNode;
+  llvm::MapVector<StringRef, SmallVector<OpOperand *>> ofNode;
   llvm::StringSet<> names;
-  for (Operation *reader : readers)
-    ofNode[names.insert(getNode(reader)).first->getKey()].push_back(reader);
+  for (Operation *reader : readers) {
+    const std::string node = getNode(reader);
+    for (auto [place, use] : llvm::enumerate(findUses(reader, op.getResult()))) {
+      const bool isOther = place > 0 && isa<ConcatOp>(reader);
+      StringRef name = names.insert(isOther ? node + ":" + std::to_string(place) : node).first->getKey();
+      ofNode[name].push_back(use);
+    }
+  }
   bool isFirst = true;
   OpBuilder b(op);
   b.setInsertionPointAfter(op);
@@ -152,8 +169,8 @@ static void separate(ParameterOp op, llvm::function_ref<void(ParameterOp, const 
     if (std::exchange(isFirst, false))
       continue;
     auto copy = cast<ParameterOp>(b.clone(*op));
-    for (Operation *reader : group)
-      redirect(reader, op.getResult(), copy.getResult());
+    for (OpOperand *use : group)
+      redirect(*use, op.getResult(), copy.getResult());
     add(copy, node.str());
   }
 }
@@ -325,7 +342,7 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
         other.op = copy;
         other.info.name = op.getName().str() + "@" + node;
         other.info.type = type;
-        other.info.why = isAsked ? "--untie" : "its elements are all equal, and several nodes read it";
+        other.info.why = isAsked ? "--untie" : "its elements are all equal, and it is read in several places";
         all.push_back(std::move(other));
       });
     for (size_t i = at; i < all.size(); ++i) {

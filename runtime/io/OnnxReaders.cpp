@@ -3,6 +3,7 @@
 #include "runtime/io/WireFields.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace colossal::runtime {
 
@@ -33,6 +34,17 @@ void rename(std::string_view text, const std::map<size_t, std::string> &inputs, 
       to += field.raw;
     }
   }
+}
+
+/// NAME@NODE:PLACE of a concatenation's other places.
+std::pair<std::string, size_t> splitPlace(const std::string &node) {
+  const auto colon = node.rfind(':');
+  size_t place = 0;
+  if (colon == std::string::npos ||
+      std::from_chars(node.data() + colon + 1, node.data() + node.size(), place).ptr !=
+          node.data() + node.size())
+    return {node, 0};
+  return {node.substr(0, colon), place};
 }
 
 /// Appends a message to `to`, with `name` as its field `number`.
@@ -131,7 +143,8 @@ int OnnxReaders::distance(size_t from, size_t to, int most) const {
   return -1;
 }
 
-int OnnxReaders::findReader(const std::string &called, const std::vector<Reader> &readers) const {
+int OnnxReaders::findReader(const std::string &called, const std::vector<Reader> &readers,
+                            size_t place) const {
   // Of what is computed as one operation the first node has given the name: what it reads is read by that
   // node, or near behind it, or near before it.
   constexpr int longestPattern = 12;
@@ -143,15 +156,16 @@ int OnnxReaders::findReader(const std::string &called, const std::vector<Reader>
     return -1;
   const auto at = static_cast<size_t>(named - nodes.begin());
   for (size_t r = 0; r < readers.size(); ++r)
-    if (readers[r].node == at)
+    if (readers[r].node == at && readers[r].place == place)
       return static_cast<int>(r);
   for (bool isBehind : {true, false}) {
     int nearest = -1, least = longestPattern + 1;
     bool isOnly = true;
     for (size_t r = 0; r < readers.size(); ++r) {
-      const int steps = readers[r].state.empty() ? distance(isBehind ? at : readers[r].node,
-                                                            isBehind ? readers[r].node : at, longestPattern)
-                                                 : -1;
+      const int steps =
+          readers[r].state.empty() && readers[r].place == place
+              ? distance(isBehind ? at : readers[r].node, isBehind ? readers[r].node : at, longestPattern)
+              : -1;
       if (steps < 0 || steps > least)
         continue;
       isOnly = steps < least;
@@ -167,13 +181,17 @@ int OnnxReaders::findReader(const std::string &called, const std::vector<Reader>
 Status OnnxReaders::findReaders(const std::string &of, bool isStatistic) {
   std::vector<Reader> readers;
   for (size_t n = 0; n < nodes.size(); ++n) {
-    Reader reader{n, {}, ""};
+    Reader reader{n, 0, {}, ""};
     for (size_t i = 0; !isMovement(nodes[n].kind) && i < nodes[n].inputs.size(); ++i)
       if (std::vector<size_t> path; !nodes[n].inputs[i].empty() && trace(nodes[n].inputs[i], of, path) &&
                                     (nodes[n].kind == "BatchNormalization" && i >= 3) == isStatistic)
         reader.inputs.push_back(i);
-    if (!reader.inputs.empty())
+    if (nodes[n].kind == "Concat") {
+      for (size_t place = 0; place < reader.inputs.size(); ++place)
+        readers.push_back({n, place, {reader.inputs[place]}, ""});
+    } else if (!reader.inputs.empty()) {
       readers.push_back(std::move(reader));
+    }
   }
   // Those that are called after the very node first, as the others take what is left.
   size_t states = 0, found = 0;
@@ -187,6 +205,8 @@ Status OnnxReaders::findReaders(const std::string &of, bool isStatistic) {
       int reader = findReader(value.node, readers);
       if (const size_t dot = value.node.rfind('.'); reader < 0 && isStatistic && dot != std::string::npos)
         reader = findReader(value.node.substr(0, dot), readers); // NAME@NODE.mean
+      if (const auto [node, place] = splitPlace(value.node); reader < 0 && place > 0)
+        reader = findReader(node, readers, place);
       if (reader < 0 || !readers[static_cast<size_t>(reader)].state.empty())
         continue;
       Reader &taken = readers[static_cast<size_t>(reader)];

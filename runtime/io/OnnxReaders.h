@@ -48,6 +48,8 @@ private:
   /// known yet.
   struct Reader {
     size_t node = 0;
+    size_t place =
+        0; ///< of the node's places that read it; 0 but for a concatenation, each place of which is one
     std::vector<size_t> inputs;
     std::string state;
   };
@@ -55,8 +57,9 @@ private:
   Status survey(std::string_view graph);
   /// Finds which inputs of which nodes read which of the values that have taken the place of one.
   Status findReaders(const std::string &of, bool isStatistic);
-  /// The reader that is meant where the compiler has called one after the node `called`; -1: not plain.
-  int findReader(const std::string &called, const std::vector<Reader> &readers) const;
+  /// The reader that is meant where the compiler has called one after this place of the node `called`; -1:
+  /// not plain.
+  int findReader(const std::string &called, const std::vector<Reader> &readers, size_t place = 0) const;
   /// Steps from a node to one that its values go into, at most `most`; -1: none.
   int distance(size_t from, size_t to, int most) const;
   /// The producers, first to last, by which `input` is the tensor `of` moved about; false: it is something

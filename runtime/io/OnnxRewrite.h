@@ -19,8 +19,9 @@ struct NewTensor {
   std::function<Status(uint64_t first, uint64_t count, std::byte *elements)> read;
   /// Not empty: several nodes of the main graph read the initializer of this name, and each has a value of
   /// its own; this one is an initializer beside it, and takes its place for `node` (its name, or
-  /// "KIND:OUTPUT"), or for the one that reads it of the nodes that are computed as one with `node`. Also
-  /// where nodes that only move it stand between.
+  /// "KIND:OUTPUT"; with ":K" behind it for the K-th place, from 0, in which a Concat reads it), or for the
+  /// one that reads it of the nodes that are computed as one with `node`. Also where nodes that only move it
+  /// stand between.
   std::string beside;
   std::string node;
   bool isStatistic = false; ///< then a BatchNormalization reads it as mean or variance, and else it does not

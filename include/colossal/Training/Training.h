@@ -74,7 +74,8 @@ std::string listOptimizers();
 
 /// A parameter of a model, and whether it is trained.
 struct ParameterInfo {
-  std::string name; ///< of the model's file; "NAME@NODE" of what several nodes read, each its own
+  std::string name; ///< of the model's file; "NAME@NODE" of what several nodes read, each its own;
+                    ///< "NAME@NODE:K" of a concatenation's other places
   mlir::Type type;
   bool isTrained = false, decays = true;
   std::vector<std::string> tied; ///< further names

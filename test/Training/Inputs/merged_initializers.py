@@ -18,7 +18,8 @@ generator = np.random.default_rng(5)
 
 if mode == "model":
     parameters = {"w1": generator.standard_normal((IN, WIDTH)), "w2": generator.standard_normal((WIDTH, WIDTH)), "w3": generator.standard_normal((WIDTH, WIDTH)),
-                  "zeros": np.zeros(WIDTH), "ones": np.ones(WIDTH), "even": np.full((OUT, WIDTH), 0.1), "two": np.float32(2), "eps": np.float32(1e-5)}
+                  "zeros": np.zeros(WIDTH), "ones": np.ones(WIDTH), "even": np.full((OUT, WIDTH), 0.1),
+                  "tokens": np.zeros((2, 1)), "w4": generator.standard_normal((4, OUT)), "two": np.float32(2), "eps": np.float32(1e-5)}
     nodes = []
 
     def node(kind, inputs, output, **attributes):
@@ -49,7 +50,12 @@ if mode == "model":
     node("Transpose", ["even"], "turned", perm=[1, 0])
     node("MatMul", ["r1", "turned"], "y1")
     node("MatMul", ["r3", "turned"], "y2")
-    node("Add", ["y1", "y2"], "y")
+    node("Add", ["y1", "y2"], "y12")
+    # Two tokens that begin alike, as those of a classifier and of its teacher do.
+    node("Transpose", ["tokens"], "token", perm=[1, 0])
+    node("Concat", ["token", "token"], "both", axis=1)
+    node("MatMul", ["both", "w4"], "y3")
+    node("Add", ["y12", "y3"], "y")
     graph = helper.make_graph(nodes, "merged", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", IN])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", OUT])],
                               [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in parameters.items()])
@@ -69,4 +75,6 @@ else:
     assert abs(loss - want) <= 1e-5 * want, f"ONNX Runtime gives {loss}, and the evaluation was {want}"
     for name, value in ((tensor.name, numpy_helper.to_array(tensor)) for tensor in trained.graph.initializer):
         assert name in ("two", "eps") or np.ptp(value) > 0, f"'{name}' was not trained"
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in trained.graph.initializer}
+    assert np.abs(values["tokens"] - values["tokens@node_both:1"]).max() > 1e-3
     print(len(names), "initializers")
