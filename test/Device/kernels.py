@@ -128,9 +128,9 @@ def main():
             for chip in CHIPS:
                 for kernel in assemble(ptxas, folder / f"{chip}.ptx", chip, folder):
                     seen[kernel.name, chip] = kernel
+                    bad += [f"{model}: {kernel.name} for {chip} {fault}" for fault in faults_of(kernel)]
                 if compile_case is compile_attention and "mma.sync" not in (folder / f"{chip}.ptx").read_text():
                     bad.append(f"{model}: attention for {chip} does not use tensor cores")
-                    bad += [f"{model}: {kernel.name} for {chip} {fault}" for fault in faults_of(kernel)]
     if arguments.table:
         rows = ["| kernel | chip | registers | shared | blocks |", "|---|---|---|---|---|"]
         rows += [f"| {k.name} | {k.chip} | {k.registers} | {k.shared} | {k.blocks} |" for k in sorted(seen.values())]
