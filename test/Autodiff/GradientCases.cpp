@@ -195,6 +195,13 @@ static void addWindows(std::vector<GradientCase> &all) {
                           "tensor<1x16x3xf32>",
                           "%a: tensor<1x16x5xf32>, %w: tensor<16x8x3xf32>", "tensor<1x16x3xf32>")});
   all.push_back(
+      {"conv.depthwise strided",
+       makeText("colossal.conv(%a, %w, %b) {strides = array<i64: 2, 1>, dilations = array<i64: 1, 2>, pads = "
+                "array<i64: 1, 2, 0, 1>, group = 3 : i64} : (tensor<2x3x6x7xf32>, tensor<6x1x3x2xf32>, "
+                "tensor<6xf32>) -> tensor<2x6x3x8xf32>",
+                "%a: tensor<2x3x6x7xf32>, %w: tensor<6x1x3x2xf32>, %b: tensor<6xf32>",
+                "tensor<2x6x3x8xf32>")});
+  all.push_back(
       {"conv_transpose.grouped",
        makeText("colossal.conv_transpose(%a, %w) {strides = array<i64: 2>, dilations = array<i64: 2>, "
                 "pads = array<i64: 1, 0>, group = 2 : i64} : (tensor<2x4x3xf32>, tensor<4x3x2xf32>) "

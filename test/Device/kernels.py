@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Assembles every kernel of models for each generation of GPUs that plans are made for, and reads what the assembler says.
 
-    kernels.py --build build                      all given models, and attention with wide heads; sm_80, sm_90 and sm_100
+    kernels.py --build build                      all given models, attention with wide heads and convolutions of groups; sm_80, sm_90 and sm_100
     kernels.py --build build --models gpt2 mlp    a selection
     kernels.py --build build --table kernels.md   and a table: registers, shared memory and blocks of each kernel
 
@@ -35,6 +35,10 @@ SHARED = {"sm_80": 164 << 10, "sm_90": 228 << 10, "sm_100": 228 << 10}
 
 # Heads of queries and values that fill a thread's registers.
 WIDE_HEADS = ((256, 256), (192, 192), (128, 256), (256, 64))
+# Convolutions of groups: window, channels of a group and out channels of one, attributes, and whether channels lie last.
+GROUPED = (((3, 3), 1, 1, {}, False), ((3, 3), 1, 1, {}, True), ((5, 5), 1, 1, {}, False), ((5, 5), 1, 1, {}, True), ((7, 7), 1, 1, {}, False),
+           ((7, 7), 1, 1, {}, True), ((3, 3), 3, 7, {}, False), ((5, 5), 1, 4, {"strides": [2, 2]}, False), ((3, 3), 2, 4, {"dilations": [2, 3]}, True),
+           ((7, 7), 1, 2, {"strides": [2, 2]}, False), ((11, 13), 1, 1, {}, False), ((9, 9), 1, 5, {}, True))
 
 Kernel = collections.namedtuple("Kernel", "name chip registers shared stack spills threads promised blocks")
 
@@ -108,6 +112,35 @@ def compile_attention(build, heads, folder):
     subprocess.run([str(build / "bin" / "extract-images"), str(plan), str(folder)], check=True, stdout=subprocess.DEVNULL)
 
 
+def compile_convolutions(build, precision, folder):
+    """The same of convolutions of groups, in that precision, each with what follows it."""
+    nodes, inputs, outputs, random = [], [], [], np.random.default_rng(1)
+    weights = []
+
+    def add(window, inside, out, more, last, follows):
+        number, group = len(outputs), 32
+        x, w, y = f"x{number}", f"w{number}", f"y{number}"
+        shape = [1, inside * group, 21, 24]
+        inputs.append(helper.make_tensor_value_info(x, onnx.TensorProto.FLOAT, [shape[d] for d in (0, 2, 3, 1)] if last else shape))
+        weights.append(onnx.numpy_helper.from_array(random.standard_normal((out * group, inside, *window)).astype(np.float32), w))
+        if last:
+            nodes.append(helper.make_node("Transpose", [x], [f"{x}t"], perm=[0, 3, 1, 2]))
+        nodes.append(helper.make_node("Conv", [f"{x}t" if last else x, w], [f"{y}c"], group=group, auto_pad="SAME_UPPER", **more))
+        nodes.append(helper.make_node(follows, [f"{y}c"], [f"{y}t" if last else y]))
+        if last:
+            nodes.append(helper.make_node("Transpose", [f"{y}t"], [y], perm=[0, 2, 3, 1]))
+        outputs.append(helper.make_tensor_value_info(y, onnx.TensorProto.FLOAT, None))
+
+    for window, inside, out, more, last in GROUPED:
+        add(window, inside, out, more, last, "Sigmoid")
+    graph = helper.make_graph(nodes, "convolutions", inputs, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), folder / "model.onnx")
+    plan = folder / "model.cplan"
+    subprocess.run([str(build / "bin" / "colossal-compile"), str(folder / "model.onnx"), "--target", "cuda", "--precision", precision, "-q", "-o", str(plan)],
+                   check=True)
+    subprocess.run([str(build / "bin" / "extract-images"), str(plan), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -121,6 +154,7 @@ def main():
     seen, bad = {}, []
     cases = [(model, compile_model, model) for model in arguments.models]
     cases += [(f"heads of {heads[0]} and {heads[1]}", compile_attention, heads) for heads in WIDE_HEADS]
+    cases += [(f"convolutions of groups in {precision}", compile_convolutions, precision) for precision in ("f32", "bf16")]
     for model, compile_case, case in cases:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

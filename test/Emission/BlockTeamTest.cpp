@@ -6,6 +6,7 @@
 #include "lib/Codegen/CUDA/Attention.h"
 #include "lib/Codegen/CUDA/BlockTeam.h"
 #include "lib/Codegen/CUDA/Contraction.h"
+#include "lib/Codegen/CUDA/GroupedConvolution.h"
 #include "lib/Codegen/CUDA/PtxCompiler.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -43,10 +44,12 @@ protected:
     ASSERT_TRUE(tried.op);
     auto attention = dyn_cast<AttentionOp>(tried.op);
     auto product = dyn_cast<ContractOp>(tried.op);
+    auto convolution = dyn_cast<ConvOp>(tried.op);
     llvm::Expected<kernel::GeneratedKernel> generated = attention
                                                             ? generateAttention(team, attention, tensors)
-                                                        : product ? generateProduct(team, product)
-                                                                  : tried.generate(team);
+                                                        : product     ? generateProduct(team, product)
+                                                        : convolution ? generateConvolution(team, convolution)
+                                                                      : tried.generate(team);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
     nvidia::PtxCompiler compiler({chip}, 0);
     const std::string symbol = compiler.add(*generated->module, "team");
@@ -109,6 +112,27 @@ protected:
     return nvidia::generateContraction(context, team, shape);
   }
 
+  /// Of groups with few channels by its kernel, of tensors that lie dense.
+  kernel::GeneratedKernel generateConvolution(const nvidia::BlockTeam &team, ConvOp op) {
+    EXPECT_TRUE(nvidia::isGrouped(op));
+    nvidia::GroupedSpec spec = nvidia::describeGrouped(op);
+    auto dense = [](Value value) {
+      SmallVector<int64_t> strides = schedule::denseStrides(shapeOf(value));
+      return std::array<int64_t, 4>{strides[0], strides[1], strides.size() == 4 ? strides[2] : 0,
+                                    strides.back()};
+    };
+    spec.input = dense(op.getInput()), spec.weight = dense(op.getWeight()),
+    spec.output = dense(op.getResult());
+    if (alignment) {
+      spec.inputAlignment = alignment, spec.alignments = {alignment};
+      const int64_t row = spec.places[1];
+      spec.lanes = std::min<int64_t>(16 / kernel::elementBytes(spec.type), row & -row);
+    }
+    EXPECT_EQ(nvidia::hasLongWindows(spec), expectsLongWindows);
+    return expectsLongWindows ? nvidia::generateLongWindows(context, team, spec)
+                              : nvidia::generateGrouped(context, team, spec);
+  }
+
   /// By the kernel of its own, of tensors that lie dense.
   kernel::GeneratedKernel generateAttention(const nvidia::BlockTeam &team, AttentionOp op,
                                             std::optional<std::array<int64_t, 4>> tensors) {
@@ -152,6 +176,7 @@ protected:
 
   MLIRContext context;
   int64_t alignment = 0; ///< of tensors, as generators know it
+  bool expectsLongWindows = false;
   std::string lastText;
 };
 
@@ -355,6 +380,112 @@ TEST_P(BlockTeams, MultiplyOnTensorCores) {
       EXPECT_GT(count("mma.sync").first, 0);
       EXPECT_GT(count("ldmatrix").first, 0);
     }
+}
+
+struct Convolution {
+  SmallVector<int64_t> input, weight, strides, dilations, pads;
+  int64_t group;
+  bool hasBias = false;
+};
+
+std::string textOf(const Convolution &conv, StringRef type) {
+  auto tensor = [&](ArrayRef<int64_t> shape) {
+    std::string text = "tensor<";
+    for (int64_t size : shape)
+      text += std::to_string(size) + "x";
+    return text + type.str() + ">";
+  };
+  auto list = [](ArrayRef<int64_t> values) {
+    std::string text = "array<i64";
+    for (auto [i, value] : llvm::enumerate(values))
+      text += (i == 0 ? ": " : ", ") + std::to_string(value);
+    return text + ">";
+  };
+  const unsigned spatial = conv.strides.size();
+  SmallVector<int64_t> result{conv.input[0], conv.weight[0]};
+  for (unsigned d = 0; d < spatial; ++d)
+    result.push_back((conv.input[d + 2] + conv.pads[d] + conv.pads[d + spatial] -
+                      conv.dilations[d] * (conv.weight[d + 2] - 1) - 1) /
+                         conv.strides[d] +
+                     1);
+  const std::string input = tensor(conv.input), weight = tensor(conv.weight), bias = tensor(conv.weight[0]);
+  return llvm::formatv("(%0: {0}, %1: {1}{2}) | colossal.conv(%0, %1{3}) {{strides = {4}, dilations = {5}, "
+                       "pads = {6}, group = {7} : i64} : ({0}, {1}{8}) -> {9}",
+                       input, weight, conv.hasBias ? ", %2: " + bias : "", conv.hasBias ? ", %2" : "",
+                       list(conv.strides), list(conv.dilations), list(conv.pads), conv.group,
+                       conv.hasBias ? ", " + bias : "", tensor(result))
+      .str();
+}
+
+constexpr std::pair<const char *, double> convolvedTypes[] = {
+    {"f32", 4e-6}, {"f16", 2e-3}, {"bf16", 2e-2}, {"f64", 1e-12}};
+
+TEST_P(BlockTeams, ConvolveGroups) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  const Convolution cases[] = {
+      {{2, 5, 9, 11}, {5, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 5, true},
+      {{1, 3, 7, 7}, {3, 1, 7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}, 3},
+      // Strides, dilations and pads that differ along both dimensions, and at both ends.
+      {{1, 4, 13, 10}, {4, 1, 3, 5}, {2, 3}, {1, 1}, {0, 2, 1, 1}, 4},
+      {{1, 2, 12, 17}, {2, 1, 3, 2}, {1, 2}, {3, 4}, {2, 3, 4, 0}, 2, true},
+      // Channel multipliers, several channels of a group on both sides.
+      {{2, 3, 6, 5}, {9, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3, true},
+      {{1, 6, 6, 9}, {14, 3, 3, 2}, {1, 1}, {1, 1}, {1, 0, 1, 0}, 2},
+      // More groups than a block takes, and not as many in the last one.
+      {{1, 71, 4, 4}, {71, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 71},
+      // One dimension, rows longer than a block's columns, windows beyond what is written one after another.
+      {{2, 3, 40}, {3, 1, 4}, {1}, {1}, {3, 0}, 3, true},
+      {{1, 2, 700}, {2, 1, 3}, {1}, {2}, {2, 2}, 2},
+      {{1, 2, 60}, {2, 1, 29}, {1}, {1}, {14, 14}, 2},
+      {{1, 2, 24, 20}, {2, 1, 11, 13}, {1, 1}, {1, 1}, {5, 6, 5, 6}, 2, true},
+      // Windows apart from each other, and pads beyond a whole window.
+      {{1, 2, 9, 9}, {2, 1, 2, 2}, {4, 3}, {1, 1}, {0, 0, 0, 0}, 2},
+      {{1, 2, 3, 3}, {2, 1, 2, 2}, {1, 1}, {1, 1}, {5, 4, 3, 6}, 2},
+      {{1, 2, 1, 1}, {2, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 2}};
+  for (auto [type, tolerance] : convolvedTypes)
+    for (const Convolution &conv : cases)
+      check(textOf(conv, type), tolerance);
+}
+
+// Of rows that lie at multiples of 16 bytes, pieces of as many are copied to shared memory, and stored.
+TEST_P(BlockTeams, ConvolveAlignedGroups) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  alignment = 256;
+  for (auto [type, tolerance] : convolvedTypes) {
+    check(textOf({{1, 3, 9, 32}, {3, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3, true}, type), tolerance);
+    EXPECT_GT(count("cp.async.cg.shared.global").first, 0) << lastText;
+    EXPECT_EQ(count("cp.async.ca").first, 0);
+    const auto [stores, wide] = count("st.global");
+    EXPECT_GT(stores, 0);
+    EXPECT_EQ(stores, wide) << lastText;
+    // Columns of 64 bits, a stride, a dilation.
+    check(textOf({{1, 3, 9, 18}, {3, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3}, type), tolerance);
+    check(textOf({{1, 2, 9, 32}, {2, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 2}, type), tolerance);
+    check(textOf({{1, 2, 9, 40}, {2, 1, 3, 3}, {1, 1}, {2, 3}, {2, 3, 2, 3}, 2}, type), tolerance);
+  }
+}
+
+// What does not fit shared memory is read where it lies.
+TEST_P(BlockTeams, ConvolveWideWindows) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  check(textOf({{1, 2, 3, 5000}, {2, 1, 3, 3}, {1, 1}, {1, 2400}, {1, 2400, 1, 2400}, 2}, "f64"), 1e-12);
+  EXPECT_EQ(count("cp.async").first, 0);
+  EXPECT_EQ(count("ld.shared").first, 0);
+}
+
+// As in the gradient of a depthwise convolution's weight: few places, windows of a whole image.
+TEST_P(BlockTeams, ConvolveLongWindows) {
+  if (GetParam().threads != 128)
+    GTEST_SKIP() << "a block of 128 threads";
+  expectsLongWindows = true;
+  for (auto [type, tolerance] : {std::pair("f32", 4e-5), std::pair("bf16", 1e-1), std::pair("f64", 1e-12)}) {
+    check(textOf({{1, 6, 27, 30}, {3, 2, 27, 30}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3}, type), tolerance);
+    check(textOf({{2, 4, 40, 21}, {4, 2, 20, 13}, {1, 1}, {2, 1}, {1, 0, 0, 2}, 2, true}, type), tolerance);
+    check(textOf({{1, 2, 600}, {2, 1, 598}, {1}, {1}, {1, 1}, 2}, type), tolerance);
+  }
 }
 
 TEST_P(BlockTeams, WalkTilesAlone) {

@@ -1,10 +1,9 @@
 // Attention to its kernel: one for each shape, and way to lie.
 #include "Attention.h"
 #include "TensorCores.h"
+#include "ViewAlignment.h"
 
 #include "colossal/Codegen/Kernel/VectorMemory.h"
-
-#include <numeric>
 
 using namespace mlir;
 using namespace colossal;
@@ -28,11 +27,6 @@ KernelKey keyOf(const AttentionSpec &spec) {
        {spec.causal, spec.guard, spec.isRounded, spec.hasStatistics, spec.hasOffset, spec.hasCount})
     key.add(int64_t(flag));
   return key;
-}
-
-/// Of the storage and of what lies in it.
-int64_t alignmentOf(const View &view, int64_t bytes) {
-  return std::gcd(std::gcd(storageAlignment, view.offset * bytes), view.turn * bytes);
 }
 
 std::array<int64_t, 4> stridesOf(const View &view) {

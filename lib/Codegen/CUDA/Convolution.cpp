@@ -3,6 +3,7 @@
 #include "Convolution.h"
 
 #include "Contraction.h"
+#include "GroupedConvolution.h"
 #include "TensorCores.h"
 #include "dialects/Colossal/Convolution/TransposedConvolution.h"
 
@@ -40,10 +41,6 @@ std::optional<Pads> padsOf(ConvOp op) {
   return pads;
 }
 
-/// Out channels of a group from which on the contraction's kernel takes it: a block computes 32 columns, and
-/// of fewer channels, those of depthwise convolutions above all, a thread for each element wastes less.
-constexpr int64_t leastColumns = 8;
-
 bool hasElements(Value tensor) {
   return tensorOf(tensor).getNumElements() != 0;
 }
@@ -51,7 +48,7 @@ bool hasElements(Value tensor) {
 bool isComputed(ConvOp op) {
   Type element = elementTypeOf(op.getResult());
   const int64_t group = op.getGroup();
-  return (group == 1 || tensorOf(op.getResult()).getDimSize(1) / group >= leastColumns) &&
+  return (group == 1 || tensorOf(op.getResult()).getDimSize(1) / group >= contractedChannels) &&
          (element.isF32() || element.isF64() || element.isF16() || element.isBF16()) &&
          hasElements(op.getResult()) && hasElements(op.getInput());
 }
@@ -149,6 +146,8 @@ void nvidia::prepareConvolutions(func::FuncOp function) {
 
 LogicalResult nvidia::lowerConvolution(const BlockTeam &team, LoweringContext &context, FusionGroup &group) {
   auto op = dyn_cast<ConvOp>(group.routine);
+  if (op && isGrouped(op))
+    return lowerGrouped(team, context, group);
   if (!op || !op->hasAttr(preparedName) || group.ops.size() != 1)
     return context.lowerSeparately(group);
   auto a = context.viewOf(op.getInput()), b = context.viewOf(op.getWeight());

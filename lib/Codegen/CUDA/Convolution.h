@@ -15,8 +15,9 @@ namespace colossal::nvidia {
 void prepareConvolutions(mlir::func::FuncOp function);
 
 /// A group of a colossal.conv that prepareConvolutions has left without padding: the contraction's kernel
-/// reads windows where they lie. Others, such as depthwise ones, are handed back to be computed by element
-/// code, a thread for each element.
+/// reads windows where they lie. Those with fewer out channels in a group have kernels of their own
+/// (GroupedConvolution.h), and with three spatial dimensions are handed back to be computed by element code,
+/// a thread for each element.
 mlir::LogicalResult lowerConvolution(const BlockTeam &team, schedule::LoweringContext &context,
                                      schedule::FusionGroup &group);
 

@@ -4,6 +4,7 @@
 #include "Attention.h"
 #include "Contraction.h"
 #include "Convolution.h"
+#include "GroupedConvolution.h"
 #include "LibraryContraction.h"
 #include "PtxCompiler.h"
 #include "Toolkit.h"
@@ -70,6 +71,8 @@ void CudaTarget::prepare(func::FuncOp function) const {
 }
 
 codegen::Epilogue CudaTarget::epilogueOf(Operation *routine) const {
+  if (auto convolution = dyn_cast<ConvOp>(routine))
+    return isGrouped(convolution) ? codegen::Epilogue::Any : codegen::Epilogue::None;
   auto contraction = dyn_cast<ContractOp>(routine);
   return contraction && isOfLibrary(contraction) ? codegen::Epilogue::Listed : codegen::Epilogue::None;
 }

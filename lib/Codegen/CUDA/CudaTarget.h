@@ -1,8 +1,9 @@
 //===- CudaTarget.h - the target `cuda` -------------------------------------===//
 //
-// The neutral generators with the threads of a block as their team compute everything but contractions and
-// attention. Contractions, and convolutions as such, are the vendor's library's, or where it cannot a
-// kernel's of their own. Plans hold PTX, and a cubin where an assembler is.
+// The neutral generators with the threads of a block as their team compute everything but contractions,
+// convolutions and attention. Contractions, and convolutions as such, are the vendor's library's, or where it
+// cannot a kernel's of their own; convolutions of groups with few channels have kernels. Plans hold PTX, and
+// a cubin where an assembler is.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H
@@ -23,7 +24,7 @@ public:
   llvm::StringRef name() const override { return "cuda"; }
   std::string spelling() const override { return chips.size() == 1 ? "cuda:" + chips[0].name : "cuda"; }
   void prepare(mlir::func::FuncOp function) const override;
-  /// What the library does on a contraction's result.
+  /// What the library does on a contraction's result, and anything behind a convolution of groups.
   codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
   bool fitsEpilogue(mlir::Operation *routine, llvm::ArrayRef<mlir::Operation *> ops) const override;
   unsigned maxGroupSize() const override { return 48; }
