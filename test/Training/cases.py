@@ -41,7 +41,7 @@ class Case:
     base: str = ""  # exported for training (export.py): the model of test/Models that it is
     opset: int = 17  # of that export
     takes_statistics: bool = False  # of batches
-    optimizers: tuple = ("sgd", "adamw")
+    optimizers: tuple = ("sgd", "adamw")  # that are recorded of it
 
     def options(self, optimizer):
         options = dict({**OPTIMIZERS, **UNRECORDED}[optimizer])
@@ -86,6 +86,9 @@ CASES = {case.name: case for case in [
     classes("resnet", (3, 64, 64), 13, fused=True, lr={"sgd": 1e-9, "adamw": 1e-5}),
     classes("resnet-train", (3, 64, 64), 13, base="resnet", takes_statistics=True, lr={"sgd": 2e-5, "adamw": 2e-6}),
     language("gpt2-train", 503, base="gpt2"),
+    # Of which nothing is recorded: devices are compared with the CPU by them. Their convolutions are depthwise.
+    classes("mobilenet", (3, 32, 32), 11, fused=True, optimizers=(), lr={"sgd": 1e-3}),
+    classes("convnext", (3, 64, 64), 11, optimizers=()),
 ]}
 
 
