@@ -133,9 +133,12 @@ void PassUnroller::copyStorage(unsigned storage, const Use &use) {
   llvm::SmallVector<unsigned> &own = copies[storage];
   own.resize(program.turns);
   program.storages[storage].outlivesTurn = true;
+  // What is received while an earlier pass computes, or sent while a later one does, keeps its place for
+  // that.
+  program.storages[storage].isHandedOn = !use.isMessage;
   for (const Stay &stay : stays) {
     auto free = llvm::find_if(slots, [&](const auto &slot) { return slot.second < stay.begin; });
-    if (free == slots.end()) {
+    if (free == slots.end() || !use.isMessage) {
       unsigned copy = storage;
       if (!slots.empty()) {
         copy = static_cast<unsigned>(program.storages.size());

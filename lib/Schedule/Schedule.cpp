@@ -34,6 +34,34 @@ static int64_t placeInOrder(std::vector<Storage> &storages, Life life, int64_t a
   return end;
 }
 
+/// Places what passes hand on, each while it is there by the places of instructions among those of all
+/// passes, in a block of its own: temporaries of all turns share their places, so that they meet each of it.
+/// Returns the block, or nothing.
+static std::optional<ArenaPlan> placeHandedOn(const Program &program, int64_t alignment,
+                                              std::vector<unsigned> &handedOn) {
+  std::vector<Lifetime> lifetimes;
+  llvm::DenseMap<unsigned, size_t> numbers;
+  auto note = [&](unsigned storage, int64_t place) {
+    if (storage >= kWeightBase || !program.storages[storage].isHandedOn)
+      return;
+    auto [number, isNew] = numbers.try_emplace(storage, lifetimes.size());
+    if (isNew) {
+      handedOn.push_back(storage);
+      lifetimes.push_back({static_cast<uint64_t>(program.storages[storage].bytes), place, place});
+    }
+    lifetimes[number->second].last = place;
+  };
+  for (auto [place, instruction] : llvm::enumerate(program.rest)) {
+    for (const Access &access : instruction.accesses)
+      note(access.storage, static_cast<int64_t>(place));
+    for (unsigned storage : instruction.holds)
+      note(storage, static_cast<int64_t>(place));
+  }
+  if (lifetimes.empty())
+    return std::nullopt;
+  return allocate(lifetimes, static_cast<uint64_t>(alignment));
+}
+
 std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t alignment) {
   std::vector<Lifetime> lifetimes(program.storages.size(), {0, -1, -1});
   auto noteStorage = [&](unsigned storage, int64_t moment) {
@@ -75,6 +103,8 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
     if (storage.outlivesTurn || isShared)
       life.last = std::max(life.last, behind - 1);
   }
+  std::vector<unsigned> handedOn;
+  const std::optional<ArenaPlan> block = placeHandedOn(program, alignment, handedOn);
   std::vector<unsigned> dynamic;
   std::vector<Lifetime> alive;
   int64_t io = 0;
@@ -82,6 +112,8 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
     if (storage.life == Life::IO) {
       storage.offset = io;
       io = llvm::alignTo(io + storage.bytes, alignment);
+    } else if (storage.isHandedOn) {
+      storage.offset = 0; // in the block, below
     } else if (storage.bytes && lifetimes[i].first >= 0) {
       lifetimes[i].bytes = storage.bytes;
       dynamic.push_back(i);
@@ -90,9 +122,13 @@ std::pair<int64_t, int64_t> schedule::placeStorages(Program &program, int64_t al
       storage.offset = 0;
     }
   }
+  if (block)
+    alive.push_back({block->bytes, loop, behind - 1});
   ArenaPlan plan = allocate(alive, alignment);
   for (auto [index, offset] : llvm::zip(dynamic, plan.offsets))
     program.storages[index].offset = offset;
+  for (auto [number, storage] : llvm::enumerate(handedOn))
+    program.storages[storage].offset = static_cast<int64_t>(plan.offsets.back() + block->offsets[number]);
   return {(int64_t)plan.bytes, io};
 }
 

@@ -1,6 +1,7 @@
-// Passes of a stage in an order of their own: what a forward pass keeps for its backward pass lies in as many
-// copies as there are microbatches between the two, all else in one.
+// Passes of a stage in an order of their own: what a forward pass keeps for its backward pass lies at as many
+// places as there are microbatches between the two, all else at one.
 #include "PassUnrolling.h"
+#include "Shared.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
@@ -33,6 +34,15 @@ public:
     add(program.body, kBackwardChunk, 0, {{kBackward, 0, 64, false}, {kSum, 0, 64, true}});
     add(program.after, 0, 0, {{kSum, 0, 64, false}});
     unrollPasses(program, order);
+    placeStorages(program, 64);
+  }
+
+  /// At how many places the copies of `storage` lie.
+  size_t countPlaces(unsigned storage) const {
+    std::set<int64_t> places;
+    for (unsigned copy : copiesOf(storage))
+      places.insert(program.storages[copy].offset);
+    return places.size();
   }
 
   /// Of the storage `storage`, the copies that passes use.
@@ -70,11 +80,11 @@ private:
 
 TEST(PassUnrolling, KeepsAsManyAsAreUnderWay) {
   const Stage gpipe(3, {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2});
-  EXPECT_EQ(gpipe.copiesOf(kKept).size(), 3u);
+  EXPECT_EQ(gpipe.countPlaces(kKept), 3u);
   const Stage alternating(3, {0, 0, 1, 0, 0, 1, 1, 1, 0, 2, 1, 2});
-  EXPECT_EQ(alternating.copiesOf(kKept).size(), 1u);
+  EXPECT_EQ(alternating.countPlaces(kKept), 1u);
   const Stage warm(3, {0, 0, 0, 1, 1, 0, 0, 2, 1, 1, 1, 2});
-  EXPECT_EQ(warm.copiesOf(kKept).size(), 2u);
+  EXPECT_EQ(warm.countPlaces(kKept), 2u);
 }
 
 TEST(PassUnrolling, HasOneOfAllElse) {
@@ -84,6 +94,16 @@ TEST(PassUnrolling, HasOneOfAllElse) {
   EXPECT_EQ(stage.copiesOf(kSum), std::set<unsigned>{kSum});
   EXPECT_EQ(stage.copiesOf(kSent).size(), 2u) << "one is on its way while the next is made";
   EXPECT_TRUE(stage.program.body.empty());
+}
+
+TEST(PassUnrolling, TellsWhatIsHandedOn) {
+  const Stage stage(3, {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2});
+  for (unsigned kept : stage.copiesOf(kKept))
+    EXPECT_TRUE(stage.program.storages[kept].isHandedOn);
+  for (unsigned storage : {kForward, kBackward, kSum, kInput})
+    EXPECT_FALSE(stage.program.storages[storage].isHandedOn);
+  for (unsigned sent : stage.copiesOf(kSent))
+    EXPECT_FALSE(stage.program.storages[sent].isHandedOn) << "is on its way beside passes";
 }
 
 TEST(PassUnrolling, ReadsWhatWasKeptOfTheSameMicrobatch) {

@@ -22,7 +22,9 @@ enum class Life { Weights, Activations, IO, States };
 struct Storage {
   Life life = Life::Activations;
   int64_t bytes = 0;
-  int64_t offset = -1;       ///< in its arena, once placed
+  int64_t offset = -1; ///< in its arena, once placed
+  /// What passes of one microbatch hand on to each other: alive between these.
+  bool isHandedOn = false;
   bool outlivesTurn = false; ///< messages may still read it, or fill it already, in another turn of the loop
 };
 
