@@ -203,10 +203,13 @@ std::vector<ScheduledPass> fixedOrder(const PipelineProblem &p, int stage) {
       order.push_back(forward(k));
     return order;
   }
+  const bool turnsBack = p.lastTurnsBack && stage == p.stages - 1;
   if (p.schedule == Schedule::OneFOneB)
     warmup = std::min(total, p.stages - stage - 1);
   else if (p.schedule == Schedule::Interleaved && p.microbatches > p.stages)
     warmup = std::min(total, 2 * (p.stages - stage - 1) + (p.chunks - 1) * p.stages);
+  else if (turnsBack)
+    warmup = total - p.microbatches;
   for (int k = 0; k < warmup; ++k)
     order.push_back(forward(k));
   for (int k = warmup; k < total; ++k) {

@@ -217,6 +217,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.forward += amount * cost.forward;
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
+  problem.lastTurnsBack = shape.asCompiled;
       work.activationBytes += amount * cost.savedBytes;
       work.weightGradientBytes += amount * cost.weightSavedBytes;
       weightsKept += amount * cost.weightKeptBytes;

@@ -282,13 +282,15 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
     if (plan.schedule == cost::Schedule::Interleaved) {
       int warmup = microbatches > plan.pipeline
                        ? 2 * (plan.pipeline - s - 1) + (plan.chunks - 1) * plan.pipeline + 1
-                       : microbatches * plan.chunks;
+                   : turnsBack ? microbatches * (plan.chunks - 1) + 1
+                               : microbatches * plan.chunks;
       warmup = std::min(warmup, microbatches * plan.chunks);
       for (int k = 0; k < warmup; ++k)
+    const bool turnsBack = s + 1 == plan.pipeline; // PipelineProblem::lastTurnsBack
         saved +=
             estimate.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
     } else if (plan.schedule == cost::Schedule::GPipe) {
-      saved = microbatches * estimate.saved[s];
+      saved = (turnsBack ? 1 : microbatches) * estimate.saved[s];
     } else {
       saved = std::min(microbatches, plan.pipeline - s) * estimate.saved[s];
     }

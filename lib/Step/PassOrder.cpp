@@ -36,6 +36,7 @@ static FailureOr<std::vector<StagePass>> simulatePasses(const Chain &chain, int6
   problem.stages = static_cast<int>(pipeline.stages);
   problem.chunks = static_cast<int>(pipeline.chunks);
   problem.microbatches = static_cast<int>(turns);
+  problem.lastTurnsBack = true;
   const std::vector<double> forward = chain.getForwardSeconds(), backward = chain.getBackwardSeconds();
   for (auto [ahead, back] : llvm::zip_equal(forward, backward)) {
     cost::ChunkWork &work = problem.work.emplace_back();

@@ -96,7 +96,8 @@ private:
   DictionaryAttr describe(DictionaryAttr given, StringRef key, int64_t number, int part,
                           const std::string &name, std::optional<LoopPlace> batch) const;
   int getPartOfOutput(Value value) const;
-  /// The chunk of the forward pass that makes what is added up for a value that is made of such sums alone.
+  /// The chunk that makes what is added up for a value that is made of such sums of the forward pass alone.
+  /// The model's last part is computed with its own gradients, which come at once.
   std::optional<int64_t> findForwardChunk(Value value) const;
   /// Where the batch stands in an argument of the program, or in what one of its ops makes.
   std::optional<LoopPlace> findBatch(Value value) const;
@@ -164,6 +165,7 @@ std::optional<int64_t> ProgramCutter::findForwardChunk(Value value) const {
   if (!chain.trains || !isInChain(value) || !chain.isClosing(getPartOfOutput(value)))
     return std::nullopt;
   std::optional<int64_t> chunk;
+  auto turnsBack = [&](int part) { return chain.pipeline.hasBackward && part == chain.parts - 1; };
   llvm::DenseSet<Operation *> seen;
   SmallVector<Value> open{value};
   while (!open.empty()) {
@@ -176,7 +178,8 @@ std::optional<int64_t> ProgramCutter::findForwardChunk(Value value) const {
     else if (part >= chain.parts || stageOf(part) != stageOf(getPartOfOutput(value)))
       return std::nullopt;
     else
-      chunk = std::max<int64_t>(chunk.value_or(0), chunkOf(part));
+      chunk = std::max<int64_t>(chunk.value_or(0),
+                                chunkOf(turnsBack(part) ? chain.pipeline.getBackward(part) : part));
   }
   return chunk;
 }

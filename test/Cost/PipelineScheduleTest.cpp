@@ -66,6 +66,18 @@ TEST(PipelineSchedule, TellsOfWhatAProgramKeeps) {
   PipelineResult told = simulate(gpipe);
   EXPECT_DOUBLE_EQ(told.peakBytes[0], 40);
   EXPECT_DOUBLE_EQ(told.peakBytes[1], 4);
+  // Where it goes back at once, it keeps one, and nobody is later for it.
+  gpipe.lastTurnsBack = true;
+  PipelineResult back = simulate(gpipe);
+  EXPECT_DOUBLE_EQ(back.peakBytes[0], 40);
+  EXPECT_DOUBLE_EQ(back.peakBytes[1], 1);
+  EXPECT_DOUBLE_EQ(back.seconds, told.seconds);
+  PipelineProblem few = even(Schedule::Interleaved, 4, 4, 2);
+  const double later = simulate(few).seconds;
+  few.lastTurnsBack = true;
+  EXPECT_LE(simulate(few).seconds, later);
+  EXPECT_EQ(simulate(few).peakInFlight[3], 5);
+  EXPECT_EQ(simulate(few).peakInFlight[0], 8);
   // Where gradients of weights wait, more than what the forward pass has saved.
   PipelineProblem bubble = even(Schedule::ZeroBubbleH1, 2, 4);
   for (ChunkWork &work : bubble.work)

@@ -58,6 +58,9 @@ struct PipelineProblem {
   std::vector<double> hopSeconds;
   /// The sending stage waits until they are handed over.
   bool transferBlocks = false;
+  /// Also where all forward passes come first (GPipe, and Interleaved of few microbatches), the last stage
+  /// takes each microbatch back at once: nobody waits longer for that, and of its last chunk it keeps one.
+  bool lastTurnsBack = false;
   /// There are no backward passes; of a schedule that does not cut them.
   bool forwardOnly = false;
   /// Stages that share processors: entry b - 1 is how many times as long as `work` all work takes while b
