@@ -262,13 +262,45 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
   return fixMicrobatches(parts, task, space);
 }
 
+/// Where the search gives roles to the sizes of a mesh: whether one of them can be the stages that the
+/// schedule or chunks need.
+static std::string checkStages(const FixedParts &parts, const SearchSpace &space, int units) {
+  using cost::Schedule;
+  const Schedule schedule = space.schedules.size() == 1 ? space.schedules.front() : Schedule::OneFOneB;
+  const bool isV = schedule == Schedule::ZeroBubbleV, isMany = schedule == Schedule::Interleaved;
+  const int chunks = isV ? 2 : std::max(isMany ? 2 : 1, parts.chunks);
+  const bool needsStages = chunks > 1 || (schedule != Schedule::OneFOneB && schedule != Schedule::GPipe);
+  int least = 0;
+  for (const MeshSizes &mesh : space.meshes) {
+    if (mesh.pipeline == 0)
+      return ""; // the search chooses
+    if (mesh.pipeline > 1)
+      least = least == 0 ? mesh.pipeline : std::min(least, mesh.pipeline);
+  }
+  if (!needsStages || parts.mesh.empty() || (least > 0 && least * chunks <= units))
+    return "";
+  const std::string asked = !parts.schedule.empty() ? "--pipeline-schedule " + parts.schedule
+                                                    : "--chunks " + std::to_string(parts.chunks);
+  std::string wrong = "--mesh " + parts.mesh + ": " + asked + " needs stages, and ";
+  wrong += least == 0
+               ? "there is one rank"
+               : "the fewest that these sizes make are " + std::to_string(least) +
+                     (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") +
+                     ", more than the model's " + std::to_string(units) + " units (embedding, blocks, head)";
+  if (units / chunks >= 2)
+    return wrong + ": an axis of " +
+           (units / chunks > 2 ? "2 to " + std::to_string(units / chunks) : std::string("2")) +
+           " ranks, or stage=2 and the others by name, would do";
+  return wrong + ": leave " + asked + " out";
+}
+
 std::string checkModel(const FixedParts &parts, const SearchSpace &space, const FactorGraph &graph) {
   int units = static_cast<int>(graph.units.size()), chunks = std::max(1, parts.chunks);
   if (chunks > 1 && 2 * chunks > units)
     return "--chunks " + std::to_string(chunks) +
            ": two stages of so many chunks are more than the model's " + std::to_string(units) + " units";
   if (space.meshes.size() != 1)
-    return "";
+    return checkStages(parts, space, units);
   const MeshSizes &mesh = space.meshes.front();
   if (static_cast<double>(mesh.pipeline) * chunks > units)
     return "--mesh " + parts.mesh + ": " + std::to_string(mesh.pipeline) + " stages" +
