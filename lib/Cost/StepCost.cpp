@@ -95,17 +95,36 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   const bool isLast = c + 1 == order.parts.size(), isFixed = isPipelined && !isLast;
   double freed = 0; // by the units of the chunk that are done
   double most = 0, saved = 0, masks = 0;
+  // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
+  const bool isOnce = shape.microbatches == 1 && shape.chunks == 1;
+  const double gradient = types.gradient / (shape.zero >= 2 ? shape.data * shape.context : 1);
+  double made = 0, peak = 0;
+  // `beside`: on top of all that was saved.
+  auto reach = [&](double beside) {
+    if (!isOnce) {
+      most = std::max(most, beside);
+    } else if (beside + made * gradient > peak) {
+      peak = beside + made * gradient;
+      most = std::max(0.0, beside);
+      stage.made = (peak - most) / gradient;
+    }
+  };
   for (int i = 1; i <= order.parts[c]; ++i) {
     const std::size_t at = unit - static_cast<std::size_t>(i);
     const UnitCost &cost = order.kinds[order.units[at]];
     const double transient = isFixed  ? cost.fixedTransientBytes
                              : splits ? cost.weightTransientBytes
                                       : cost.transientBytes;
-    most = std::max(most, transient - freed);
+    made += order.amount(at) * cost.parameters;
+    reach(transient - freed);
     saved += order.amount(at) * cost.savedBytes;
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
       freed += order.amount(at) * (cost.savedBytes - (splits ? cost.weightKeptBytes : 0));
+  }
+  if (isOnce) {
+    stage.made = std::max(0.0, stage.made);
+    reach(-freed); // the update
   }
   if (isPipelined) {
     if (isLast)
@@ -117,7 +136,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     if (!isLast)
       most += order.kinds[order.units[unit - 1]].outputBytes;
   }
-  stage.transient = std::max(stage.transient, most + masks);
+  // Masks that others keep are counted with what they save.
+  stage.transient = std::max(stage.transient, most + (isFixed ? 0 : masks));
 }
 
 std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder &order) const {
@@ -131,6 +151,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       if (amount <= 0)
         continue;
       stage.parameters += amount * cost.parameters;
+      stage.slots += amount * cost.slots;
       stage.unread += amount * cost.unread;
       stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
@@ -141,6 +162,8 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
         } else { // one copy a stage
           stage.parameters -= held;
           stage.again += held;
+          if (auto slots = cost.sharedSlots.find(number); slots != cost.sharedSlots.end())
+            stage.slots -= slots->second;
         }
       }
       stage.reduction += amount * cost.stepReduction;
@@ -159,7 +182,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   StageMemory memory;
   memory.parameters = stage.parameters * types.parameter / (shape.zero >= 3 ? ranks : 1);
   memory.gradients = stage.parameters * types.gradient / (shape.zero >= 2 ? ranks : 1);
-  memory.optimizer = stage.parameters * types.optimizer / (shape.zero >= 1 ? ranks : 1);
+  memory.optimizer =
+      (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);
+  if (stage.made >= 0)
+    memory.gradients *= std::min(1.0, stage.made / std::max(1.0, stage.parameters));
   if (ranks <= 1) {
     // Nothing is gathered or scattered.
   } else if (shape.movesStateOnce() && shape.microbatches > 1 && shape.zero >= 2) {
@@ -191,6 +217,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
   problem.stages = shape.pipeline;
   problem.chunks = shape.chunks;
   problem.microbatches = shape.microbatches;
+  problem.lastTurnsBack = shape.asCompiled;
   const double often = shape.keepsGathered && shape.pipeline > 1 && shape.zero >= 3 ? shape.microbatches : 1;
   struct Moved {
     double gather, again, scatter;
@@ -209,7 +236,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
   for (int size : order.parts) {
     ChunkWork work;
     Beside beside;
-    double weightsKept = 0;
+    double weightsKept = 0, masks = 0;
     for (int i = 0; i < size; ++i, ++unit) {
       const int kind = order.units[unit];
       const UnitCost &cost = order.kinds[kind];
@@ -217,10 +244,10 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.forward += amount * cost.forward;
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
-  problem.lastTurnsBack = shape.asCompiled;
       work.activationBytes += amount * cost.savedBytes;
       work.weightGradientBytes += amount * cost.weightSavedBytes;
       weightsKept += amount * cost.weightKeptBytes;
+      masks = std::max(masks, cost.maskBytes);
       if (shape.zero >= 2) {
         const Moved &own = unit + 1 == order.units.size() ? last : moved[kind];
         beside.add(cost, own.gather, own.again, own.scatter, amount);
@@ -233,6 +260,8 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       // The last chunk keeps what it has received: its forward pass is a part of the backward one.
       if (shape.pipeline > 1 && shape.microbatches > 1 && unit == order.units.size())
         work.keptForward = handed.empty() ? 0 : handed.back();
+      else if (shape.pipeline > 1 && shape.microbatches > 1)
+        work.keptForward = work.activationBytes + masks; // which both passes read
     }
     handed.push_back(order.kinds[order.units[unit - 1]].outputBytes);
     problem.work.push_back(work);

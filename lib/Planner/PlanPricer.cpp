@@ -187,10 +187,13 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.seconds += seconds;
     cell.largest = std::max(cell.largest, seconds);
     cell.parameters += cost.parameters;
+    cell.slots += cost.slots;
     cell.saved += cost.savedBytes;
     for (auto [number, held] : cost.shared)
-      if (!shared.insert(number).second)
+      if (!shared.insert(number).second) {
         cell.parameters -= held;
+        cell.slots -= cost.sharedSlots.at(number);
+      }
   }
   return cell;
 }
@@ -270,6 +273,9 @@ PlanEstimate PlanPricer::estimate(const TrainingPlan &plan, const Cell &cell) co
 double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const {
   StageCosts::Stage stage;
   stage.parameters = cell.parameters;
+  stage.slots = cell.slots;
+  if (plan.microbatches() == 1) // gradients come while what was saved goes
+    stage.made = 0;
   return (p->costs.state(plan, stage).total() + cell.saved) / plan.pipeline;
 }
 
@@ -279,6 +285,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
   for (int s = 0; s < plan.pipeline; ++s) {
     // What a stage has taken in when its first gradient arrives.
     double saved = 0;
+    const bool turnsBack = s + 1 == plan.pipeline; // PipelineProblem::lastTurnsBack
     if (plan.schedule == cost::Schedule::Interleaved) {
       int warmup = microbatches > plan.pipeline
                        ? 2 * (plan.pipeline - s - 1) + (plan.chunks - 1) * plan.pipeline + 1
@@ -286,7 +293,6 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
                                : microbatches * plan.chunks;
       warmup = std::min(warmup, microbatches * plan.chunks);
       for (int k = 0; k < warmup; ++k)
-    const bool turnsBack = s + 1 == plan.pipeline; // PipelineProblem::lastTurnsBack
         saved +=
             estimate.saved[static_cast<std::size_t>(k / plan.pipeline % plan.chunks) * plan.pipeline + s];
     } else if (plan.schedule == cost::Schedule::GPipe) {

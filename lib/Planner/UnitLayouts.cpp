@@ -518,15 +518,21 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       }
     }
   }
+  double ranks = 1;
+  for (const TensorAxis &axis : query.axes)
+    ranks *= axis.isContext ? 1 : axis.size;
   for (auto [tensor, held] : parameters) {
     cost.parameters += held;
     cost.readAgain += readAgain.count(tensor) ? held : 0;
     cost.largest = std::max(cost.largest, held);
     const Tensor &t = kind.tensors[tensor];
+    cost.slots += t.stored / ranks;
     if (t.elements < t.stored)
       cost.unread += held * (1 - t.elements / t.stored);
     if (kind.tensors[tensor].shared >= 0)
       cost.shared[kind.tensors[tensor].shared] += held;
+    if (kind.tensors[tensor].shared >= 0)
+      cost.sharedSlots[kind.tensors[tensor].shared] += t.stored / ranks;
   }
   return "";
 }

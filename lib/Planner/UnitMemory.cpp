@@ -54,6 +54,11 @@ std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayo
   return {scores, queries};
 }
 
+static bool isGrouped(const Operation &attention) {
+  return std::any_of(attention.factors.begin(), attention.factors.end(),
+                     [](const Factor &factor) { return factor.role == "group" && factor.size > 1; });
+}
+
 /// What the backward pass of operation `i`, an attention, has beside the gradients of its operands and result
 /// where it makes its scores again, part by part: weights and slopes, and of parts of several sizes a third
 /// tensor that finds no room where they lay; and under a causal mask the sums for those keys that no further
@@ -64,13 +69,27 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   const double element = std::max(types.activation, 4.0); // computed in
   const double rows = factors::attentionPartRows(queries, scores, op.causal),
                parts = std::ceil(queries / rows);
+  // All at once, slopes are written over the weights, but where several heads share keys.
   if (parts <= 1)
-    return 2 * scores * element;
+    return (isGrouped(op) ? 2 : 1) * scores * element;
   double sums = 0;
   for (std::size_t o : {1, 2})
     sums += bytes(op.operands[o].tensor) / types.activation * element *
             resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
   return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
+}
+
+/// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
+/// row cuts its kernel in parts, and between them lie the logits less their maximum, the label's part of the
+/// gradient, and what the loss is the sum of.
+double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double bytesOf = 0;
+  for (std::size_t f = 0; f < op.factors.size(); ++f)
+    if (op.factors[f].role == "vocabulary" && op.factors[f].kind == Factor::Reduction &&
+        ranksOf(static_cast<int>(f), layout[i]) > 1)
+      bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+  return 3 * bytesOf;
 }
 
 /// Masks of attention that are computed from the model's inputs.
@@ -90,8 +109,20 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   return sum;
 }
 
+/// Whether a kernel that streams multiplies what was saved by trained parameters.
+bool UnitLayouts::scales(const Operation &op) const {
+  bool hasParameter = false, isSaved = false;
+  for (const Use &use : op.operands) {
+    const Tensor &tensor = kind.tensors[use.tensor];
+    hasParameter |= tensor.kind == Tensor::Parameter && tensor.stored > 0;
+    isSaved |= tensor.kind == Tensor::Activation && use.saved;
+  }
+  return op.kind == Operation::Streaming && hasParameter && isSaved;
+}
+
 /// What gradients of activations take while the backward pass runs operation `i`: those of its results and
-/// operands, of which a kernel that streams writes the ones over the others.
+/// operands, of which a kernel that streams writes the ones over the others. One that scales by parameters
+/// has all of them, and the products that the parameters' gradients are sums of.
 double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
                                       const std::vector<Placement> &lies) const {
   const Operation &op = kind.operations[i];
@@ -104,6 +135,8 @@ double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
   for (std::size_t r = 0; r < op.results.size(); ++r)
     results += bytes(op.results[r].tensor) *
                resharder.share(have(static_cast<int>(i), static_cast<int>(r), layout[i]));
+  if (scales(op))
+    return operands + 2 * results;
   const bool streams = op.kind == Operation::Streaming || op.kind == Operation::View;
   return streams ? std::max(operands, results) : operands + results;
 }
@@ -123,12 +156,13 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     double all = gradients, freed = 0, freedBesideWeights = 0;
     if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
       all += partBytes(i, layout);
+    all += lossBytes(i, layout);
     for (auto [tensor, part] : needed) {
       // A kernel that streams writes the gradient of a value over the value, where it is the last to read it.
       const std::size_t reader = first.at(tensor);
       const Operation &last = kind.operations[reader];
       const bool isOver =
-          last.kind == Operation::Streaming &&
+          last.kind == Operation::Streaming && !scales(last) &&
           std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
             return info.root[use.tensor] == t && use.gradientFlops > 0;
           });

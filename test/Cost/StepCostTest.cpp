@@ -55,6 +55,44 @@ TEST(StepCost, OneRankComputesAndUpdates) {
   EXPECT_DOUBLE_EQ(price.memory[0].transient, 3e8);
 }
 
+/// As compiled programs are: gradients of one microbatch are made while what it saved goes.
+TEST(StepCost, GradientsComeWhileActivationsGo) {
+  Case one;
+  one.shape.asCompiled = true;
+  for (UnitCost &unit : one.units)
+    unit.slots = unit.parameters / 2;
+  StepPrice price = one.price();
+  // At the end all gradients (5.2e9) are there, and nothing that was saved: more than with the first layer's
+  // gradients (8e8), its transient (3e8) and all that was saved (4e9).
+  EXPECT_DOUBLE_EQ(price.memory[0].gradients + price.memory[0].transient + price.memory[0].activations,
+                   5.2e9);
+  EXPECT_DOUBLE_EQ(price.memory[0].optimizer, 12 * 1.3e9 / 2);
+  one.units[1].savedBytes = 3e9;
+  StepPrice much = one.price();
+  EXPECT_DOUBLE_EQ(much.memory[0].gradients, 8e8);
+  EXPECT_DOUBLE_EQ(much.memory[0].transient, 3e8);
+  // Several are added up from the first on.
+  one.shape.microbatches = 2;
+  EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9);
+}
+
+/// A mask that both passes read is kept with what a microbatch saves, but on the last stage.
+TEST(StepCost, StagesKeepMasksOfMicrobatchesUnderWay) {
+  Case one;
+  one.shape.asCompiled = true;
+  one.shape.pipeline = 2;
+  one.shape.microbatches = 4;
+  one.shape.schedule = Schedule::GPipe;
+  one.parts = {3, 2};
+  StepPrice before = one.price();
+  one.units[1].maskBytes = 1e7;
+  StepPrice after = one.price();
+  EXPECT_DOUBLE_EQ(after.memory[0].activations, before.memory[0].activations + 4e7);
+  EXPECT_DOUBLE_EQ(after.memory[0].transient, before.memory[0].transient);
+  EXPECT_DOUBLE_EQ(after.memory[1].activations, before.memory[1].activations);
+  EXPECT_DOUBLE_EQ(after.memory[1].transient, before.memory[1].transient + 1e7);
+}
+
 TEST(StepCost, GradientsHideBesideTheLastBackwardPassButForAPart) {
   Case one;
   one.shape.data = 8;

@@ -30,11 +30,13 @@ struct UnitCost {
   double maskBytes = 0;            ///< computed from the model's inputs, once for all units that read it
   double parameters = 0;           ///< elements stored on a rank
   double largest = 0;              ///< of the largest parameter
+  double slots = 0;                ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;               ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   std::map<int, double> shared; ///< of them, by shared number
-  double outputBytes = 0;       ///< that a rank hands to the next stage: its part of what all axes hold
-  double resultBytes = 0;       ///< of a rank's part of what the model gives back
+  std::map<int, double> sharedSlots; ///< of `slots`
+  double outputBytes = 0;            ///< that a rank hands to the next stage: its part of what all axes hold
+  double resultBytes = 0;            ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
 };
@@ -113,6 +115,10 @@ struct StageState {
   double unread = 0;                  ///< of all, those that no pass reads
   double largestPart = 0;             ///< of the largest parameter
   double again = 0;                   ///< of parameters that several units share, for each but one
+  double slots = 0;                   ///< of each of the optimizer's
+  /// Elements whose gradients are there at the peak, where they are made while what was saved goes: in a step
+  /// of one microbatch. Below 0: all.
+  double made = -1;
   std::map<int, double> shared;
   double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
   double transient = 0;
