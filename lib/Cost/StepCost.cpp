@@ -117,10 +117,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
                                       : cost.transientBytes;
     made += order.amount(at) * cost.parameters;
     reach(transient - freed);
-    saved += order.amount(at) * cost.savedBytes;
+    // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
+    const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
+    saved += order.amount(at) * (cost.savedBytes - kept);
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
-      freed += order.amount(at) * (cost.savedBytes - (splits ? cost.weightKeptBytes : 0));
+      freed += order.amount(at) * (cost.savedBytes - kept);
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);

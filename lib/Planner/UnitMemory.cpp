@@ -204,6 +204,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         continue;
       need(needed, use.tensor, resharder.share(lies[use.tensor]));
       first.try_emplace(info.root[use.tensor], i);
+      if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
+        need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
       if (op.kind == Operation::Contraction &&
           kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
         need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
@@ -213,7 +215,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     const bool hasWeights = std::any_of(op.operands.begin(), op.operands.end(), [&](const Use &use) {
       return kind.tensors[use.tensor].kind == Tensor::Parameter;
     });
-    if (op.kind == Operation::Contraction && hasWeights)
+    if ((op.kind == Operation::Contraction && hasWeights) || scales(op))
       need(gradients, op.results[0].tensor, resharder.share(have(static_cast<int>(i), 0, layout[i])));
     for (std::size_t r = 0; r < op.results.size(); ++r)
       if (op.results[r].saved) {
