@@ -311,7 +311,11 @@ void Recipe::markSharedKeys(func::FuncOp function, const RefinementAnalysis &ref
       if (others[f] > 0)
         left[f] = 0; // some operand lacks it: it is of the group
     uint32_t idle = 0;
-    for (unsigned axis : axes) {
+    // Larger axes have fewer places.
+    SmallVector<unsigned> order(axes.begin(), axes.end());
+    llvm::stable_sort(order,
+                      [&](unsigned a, unsigned b) { return mesh.getAxisSize(a) > mesh.getAxisSize(b); });
+    for (unsigned axis : order) {
       const int64_t ranks = mesh.getAxisSize(axis);
       auto take = [&](SmallVectorImpl<int64_t> &sizes) {
         int64_t *size = llvm::find_if(sizes, [&](int64_t size) { return size > 0 && size % ranks == 0; });
