@@ -275,11 +275,13 @@ def Plan_LoadParameterOp : Plan_Op<"load_parameter", [DeclareOpInterfaceMethods<
   let summary = "reads this rank's box of a parameter; padding becomes zero";
   let description = [{
     With `strides`, which belong to what those of a buffer belong to, it is that many parameters further in the plan's table.
+    With `starts`, `sharding` is of the part of the parameter that begins there.
 
-    - (C1) `parameter` is a `plan.parameter` of the module, and `sharding` is of its shape.
+    - (C1) `parameter` is a `plan.parameter` of the module, and `sharding` is of its shape;
+    - (C2) or, with one start for each dimension, of a shape that lies in it from there on.
   }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_ShardingAttr:$sharding, Plan_BufferAttr:$dst,
-                       OptionalAttr<DenseI64ArrayAttr>:$strides);
+                       OptionalAttr<DenseI64ArrayAttr>:$strides, OptionalAttr<DenseI64ArrayAttr>:$starts);
   let assemblyFormat = "$parameter $sharding `->` $dst attr-dict";
 }
 

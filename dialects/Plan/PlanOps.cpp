@@ -214,5 +214,16 @@ LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) 
   if (!parameter)
     return emitOpError("names parameter ") << getParameterAttr() << ", which the module does not have (C1)";
   auto tensor = dyn_cast<RankedTensorType>(parameter.getType());
-  return tensor ? verifyShape(*this, tensor, getSharding()) : success();
+  if (!tensor || !getStarts())
+    return tensor ? verifyShape(*this, tensor, getSharding()) : success();
+  SmallVector<int64_t> part = getSharding().getGlobalShape();
+  bool fits = part.size() == getStarts()->size() && part.size() == tensor.getShape().size();
+  for (size_t d = 0; fits && d < part.size(); ++d) {
+    const int64_t start = (*getStarts())[d], size = tensor.getDimSize(d);
+    fits = start >= 0 && start <= size && part[d] <= size - start;
+  }
+  if (fits)
+    return success();
+  return emitOpError("has sharding ")
+         << getSharding() << " from [" << *getStarts() << "] on, which is no part of " << tensor << " (C2)";
 }

@@ -44,6 +44,9 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
       manager.addPass(precision::createSetPrecisionPass(*options.precision, options.training.has_value()));
       break;
     case Phase::Differentiate:
+      if (!options.layout.recipe.empty())
+        manager.addNestedPass<func::FuncOp>(
+            layout::createSplitFusedContractionsPass(/*readsParts=*/!options.training));
       if (!options.training)
         continue;
       manager.addPass(training::createDifferentiatePass(*options.training));

@@ -4,6 +4,7 @@
 #include "Names.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/BoundaryAttrs.h"
+#include "dialects/Dist/ParameterPart.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Dist/State.h"
 
@@ -295,9 +296,13 @@ LogicalResult Model::addParameters(std::vector<Pin> &pins) {
     // Parameters of layers that are alike lie in the same layouts, which pins may then narrow.
     auto [known, isNew] = storedOf.try_emplace(getReaders(tensors, type));
     Stored &stored = known->second;
-    if (isNew || recipe) {
+    const bool isPart = llvm::any_of(info.ops, getParameterPart);
+    if (isNew || recipe || isPart) {
       stored = {getDemands(tensors, type, spread), {}};
       keepLoop(stored.layouts, std::nullopt); // a parameter is the same in all turns
+      for (Operation *op : info.ops)
+        if (std::optional<ParameterPart> part = getParameterPart(op))
+          llvm::erase_if(stored.layouts, [&](ShardingAttr layout) { return !isBox(layout, *part, mesh); });
       narrowStored(values, stored.layouts);
       stored.candidates = makeCandidateLayouts(mesh.getContext(), stored.layouts);
     }

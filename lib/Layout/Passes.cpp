@@ -1,4 +1,6 @@
-//===- Passes.cpp - the search phase as a pass ------------------------------===//
+//===- Passes.cpp - the search phase as passes ------------------------------===//
+#include "SplitFusedContractions.h"
+
 #include "colossal/Cost/MachineChoice.h"
 #include "colossal/Layout/Layout.h"
 
@@ -11,6 +13,7 @@ using namespace mlir;
 namespace colossal::layout {
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_SEARCHLAYOUTS
+#define GEN_PASS_DEF_SPLITFUSEDCONTRACTIONS
 #define GEN_PASS_REGISTRATION
 #include "colossal/Layout/Passes.h.inc"
 
@@ -54,7 +57,17 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
   std::optional<LayoutOptions> given;
   LayoutReport *into = nullptr;
 };
+
+struct SplitFusedContractionsPass : impl::SplitFusedContractionsBase<SplitFusedContractionsPass> {
+  using SplitFusedContractionsBase::SplitFusedContractionsBase;
+  SplitFusedContractionsPass(bool reads) { readsParts = reads; }
+  void runOnOperation() override { splitFusedContractions(getOperation(), readsParts); }
+};
 } // namespace
+
+std::unique_ptr<Pass> createSplitFusedContractionsPass(bool readsParts) {
+  return std::make_unique<SplitFusedContractionsPass>(readsParts);
+}
 
 std::unique_ptr<Pass> createSearchLayoutsPass(const LayoutOptions &options, LayoutReport *report) {
   return std::make_unique<SearchLayoutsPass>(options, report);

@@ -48,9 +48,9 @@ static bool takesWeights(Operation *op, const llvm::DenseMap<Value, outline::Ori
          cast<RankedTensorType>(op->getOperand(weight).getType()).getRank() >= 2;
 }
 
-/// The parameter or state that `value` is, but for the order and grouping of its dimensions; where it is
-/// more, or none, an empty name. Adds what lies between to `path`.
-static StringRef findParameter(Value value, SmallVectorImpl<Value> &path) {
+/// The parameter or state that `value` is, or with `isPart` a part of, but for the order and grouping of its
+/// dimensions; where it is more, or none, an empty name. Adds what lies between to `path`.
+static StringRef findParameter(Value value, SmallVectorImpl<Value> &path, bool isPart = false) {
   while (true) {
     path.push_back(value);
     Operation *op = value.getDefiningOp();
@@ -62,7 +62,7 @@ static StringRef findParameter(Value value, SmallVectorImpl<Value> &path) {
           function.getArgAttrOfType<StringAttr>(cast<BlockArgument>(value).getArgNumber(), kStateAttrName);
       return state ? state.getValue() : "";
     }
-    if (!isa<TransposeOp, ReshapeOp>(op))
+    if (!isa<TransposeOp, ReshapeOp>(op) && !(isPart && isa<SliceOp>(op)))
       return "";
     value = op->getOperand(0);
   }
@@ -259,7 +259,7 @@ void Recipe::read(func::FuncOp function, const RefinementAnalysis &refinement) {
       markInner(&op, info);
     if (!info.dims.empty() && weights.contains(&op)) {
       SmallVector<Value> path;
-      if (!findParameter(op.getOperand(weights.lookup(&op)), path).empty())
+      if (!findParameter(op.getOperand(weights.lookup(&op)), path, /*isPart=*/true).empty())
         weightValues.insert(path.begin(), path.end());
     }
     infos[&op] = std::move(info);

@@ -11,6 +11,7 @@
 #include "States.h"
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
+#include "dialects/Dist/ParameterPart.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Plan/InstructionNames.h"
 #include "dialects/Plan/PlanDialect.h"
@@ -165,6 +166,48 @@ LogicalResult fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box
       *out.mutable_start() = canPass ? makeBinary(Expr::MIN, start, makeConstant(size)) : start;
       *out.mutable_valid() = valid;
     }
+  return success();
+}
+
+/// Of a box of a part that begins at `starts` of a parameter of `shape`: the same elements as a box of the
+/// parameter.
+LogicalResult moveIntoWhole(dist::ShardingAttr sharding, ArrayRef<int64_t> starts,
+                            const google::protobuf::RepeatedField<uint64_t> &shape, dist::MeshAttr mesh,
+                            Box &box) {
+  Box moved;
+  int next = 0;
+  for (auto [d, dim] : llvm::enumerate(sharding.getDims())) {
+    const auto size = static_cast<int64_t>(shape[static_cast<int>(d)]);
+    std::optional<unsigned> joined = dist::countJoinedFactors(dim, starts[d], size, mesh);
+    if (!joined)
+      return failure();
+    BoxDim &run = *moved.add_dims();
+    run = box.dims(next);
+    auto global = static_cast<int64_t>(run.global());
+    for (unsigned i = 1; i < *joined; ++i) {
+      const BoxDim &inner = box.dims(next + static_cast<int>(i));
+      const auto factor = static_cast<int64_t>(inner.global());
+      global *= factor;
+      Expr start =
+          makeBinary(Expr::ADD, makeBinary(Expr::MUL, run.start(), makeConstant(factor)), inner.start());
+      // An empty share stays behind the end.
+      *run.mutable_start() = run.valid().kind_case() == Expr::kConstant
+                                 ? start
+                                 : makeBinary(Expr::MIN, start, makeConstant(global));
+      *run.mutable_valid() = makeBinary(Expr::MUL, run.valid(), inner.valid());
+      run.set_local(run.local() * inner.local());
+    }
+    int64_t unit = 1;
+    for (dist::FactorShardAttr factor : dim.getFactors().drop_front(*joined))
+      unit *= factor.getSize();
+    *run.mutable_start() = makeBinary(Expr::ADD, run.start(), makeConstant(starts[d] / unit));
+    run.set_global(size / unit);
+    const int count = static_cast<int>(dim.getFactors().size());
+    for (int i = static_cast<int>(*joined); i < count; ++i)
+      *moved.add_dims() = box.dims(next + i);
+    next += count;
+  }
+  box = std::move(moved);
   return success();
 }
 
@@ -506,6 +549,11 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     if (auto strides = load.getStrides())
       copy.mutable_parameter()->mutable_strides()->Add(strides->begin(), strides->end());
     if (failed(fillBox(load.getSharding(), mesh, *copy.mutable_parameter()->mutable_box())))
+      return op->emitOpError("has layout ") << load.getSharding() << ", which is no box of the tensor";
+    if (std::optional<ArrayRef<int64_t>> starts = load.getStarts();
+        starts && failed(moveIntoWhole(load.getSharding(), *starts,
+                                       plan.parameters(static_cast<int>(parameter->second)).shape(), mesh,
+                                       *copy.mutable_parameter()->mutable_box())))
       return op->emitOpError("has layout ") << load.getSharding() << ", which is no box of the tensor";
     return emitBuffer(load.getDst(), *copy.mutable_dst(), op);
   }

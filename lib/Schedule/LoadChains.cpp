@@ -6,15 +6,18 @@
 //===----------------------------------------------------------------------===//
 #include "FunctionState.h"
 
+#include "dialects/Dist/ParameterPart.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
-/// The text and the op of a parameter.
+/// The text and the op of a parameter, or of that of which it is a part.
 static std::string declareParameter(ParameterOp op, Shared &shared) {
-  std::string key = op.getName().str();
+  const std::optional<dist::ParameterPart> part = dist::getParameterPart(op);
+  const StringAttr name = part ? part->name : op.getNameAttr();
+  std::string key = name.str();
   auto [entry, isNew] = shared.parameterSymbols.try_emplace(key);
   if (!isNew)
     return entry->second;
@@ -23,9 +26,10 @@ static std::string declareParameter(ParameterOp op, Shared &shared) {
   Type type = op.getResult().getType();
   if (auto sharding = op->getAttrOfType<dist::ShardingAttr>("dist.sharding"))
     type = RankedTensorType::get(sharding.getGlobalShape(), tensorOf(op.getResult()).getElementType());
-  plan::ParameterOp::create(b, op.getLoc(), b.getStringAttr(entry->second), op.getNameAttr(),
-                            TypeAttr::get(type), op.getFileAttr(), op.getOffsetAttr(), op.getBytesAttr(),
-                            op.getDataAttr());
+  if (part)
+    type = cast<RankedTensorType>(type).clone(part->shape);
+  plan::ParameterOp::create(b, op.getLoc(), b.getStringAttr(entry->second), name, TypeAttr::get(type),
+                            op.getFileAttr(), op.getOffsetAttr(), op.getBytesAttr(), op.getDataAttr());
   return entry->second;
 }
 
@@ -42,12 +46,14 @@ LogicalResult LoweringContext::loadInto(Value value, unsigned storage) {
       sharding = dist::ShardingAttr::getReplicated(mlirContext(), type.getShape());
     auto reference = FlatSymbolRefAttr::get(mlirContext(), symbol);
     Location loc = op->getLoc();
+    std::optional<dist::ParameterPart> part = dist::getParameterPart(op);
+    auto starts = part ? part->starts : DenseI64ArrayAttr();
     state.load.append({{access},
                        false,
                        loc,
                        [=](OpBuilder &b, ArrayRef<plan::BufferAttr> buffers, IRMapping &) -> Operation * {
                          return plan::LoadParameterOp::create(b, loc, reference, sharding, buffers[0],
-                                                              DenseI64ArrayAttr());
+                                                              DenseI64ArrayAttr(), starts);
                        },
                        {}});
     return success();

@@ -81,7 +81,9 @@ mlir::FailureOr<dist::CollectiveCost> getCollectiveCost(mlir::ModuleOp module, c
 /// The search as a pass. What it reports goes into `report`, which must outlive the pass, unless that is
 /// null.
 std::unique_ptr<mlir::Pass> createSearchLayoutsPass(const LayoutOptions &options, LayoutReport *report);
-/// Registers `--colossal-search-layouts`.
+/// Cuts contractions whose columns are read in parts of different sizes, for recipes (Passes.td).
+std::unique_ptr<mlir::Pass> createSplitFusedContractionsPass(bool readsParts);
+/// Registers both.
 void registerPasses();
 
 } // namespace colossal::layout

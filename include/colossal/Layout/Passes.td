@@ -1,4 +1,4 @@
-// Passes of the search phase.
+// Passes of the search phase, and what prepares a model for it.
 #ifndef COLOSSAL_LAYOUT_PASSES_TD
 #define COLOSSAL_LAYOUT_PASSES_TD
 
@@ -19,6 +19,20 @@ def SearchLayouts : Pass<"colossal-search-layouts", "::mlir::ModuleOp"> {
     Option<"asPins", "as-pins", "bool", "false", "Print the chosen layouts as pins">
   ];
   let dependentDialects = ["::colossal::dist::DistDialect"];
+}
+
+def SplitFusedContractions : Pass<"colossal-split-fused-contractions", "::mlir::func::FuncOp"> {
+  let summary = "Compute unequal parts of a contraction's columns one by one";
+  let description = [{
+    Cuts each contraction with weights whose columns are read by slices of different sizes only (also behind elementwise ops with
+    parameters, such as a bias) into one for each slice, with its columns of the weights. An axis can then split each part by its own
+    heads. Before `colossal-differentiate`, so that gradients are those of the parts. The pipeline has it where `--layout` is given: one
+    contraction is faster than several where no axis splits its columns.
+
+    With `reads-parts` each part of a parameter that nothing else reads becomes a parameter of its own (`dist.part_of`), which ranks store and read
+    as others. Without, parts are slices: what is trained stays one tensor.
+  }];
+  let options = [Option<"readsParts", "reads-parts", "bool", "false", "Read each part of a parameter by itself">];
 }
 
 #endif // COLOSSAL_LAYOUT_PASSES_TD

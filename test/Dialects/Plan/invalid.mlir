@@ -228,6 +228,22 @@ plan.program @load load {
 
 // -----
 
+plan.parameter @w "w" : tensor<4xf32> {file = "", offset = 0 : i64, bytes = 16 : i64}
+plan.program @load load {
+  // expected-error@+1 {{from [3] on, which is no part of 'tensor<4xf32>' (C2)}}
+  plan.load_parameter @w <[2]> -> <@a[0, 8]> {starts = array<i64: 3>}
+}
+
+// -----
+
+plan.parameter @w "w" : tensor<4xf32> {file = "", offset = 0 : i64, bytes = 16 : i64}
+plan.program @load load {
+  // expected-error@+1 {{which is no part of}}
+  plan.load_parameter @w <[2]> -> <@a[0, 8]> {starts = array<i64: 0, 0>}
+}
+
+// -----
+
 module {
   plan.program @main infer {
     // expected-error@+1 {{runs its body 0 times (C1)}}

@@ -28,6 +28,8 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
   plan.program @load load {
     // CHECK: plan.load_parameter @w <[4:(0)], [8]> -> <@weights[0, 64]>
     plan.load_parameter @w <[4:(0)], [8]> -> <@weights[0, 64]>
+    // CHECK: plan.load_parameter @w <[4], [2:(0)]> -> <@weights[0, 16]> {starts = array<i64: 0, 6>}
+    plan.load_parameter @w <[4], [2:(0)]> -> <@weights[0, 16]> {starts = array<i64: 0, 6>}
     // CHECK: plan.load_data dense<1.000000e+00> : tensor<4xf32> -> <@weights[64, 16]>
     plan.load_data dense<1.0> : tensor<4xf32> -> <@weights[64, 16]>
   }
