@@ -679,7 +679,8 @@ void Model::addTransfers(const Program &program) {
     for (auto [use, number] : llvm::zip_equal(op.operands, operands)) {
       Value value = node.ops.front()->getOperand(number);
       MovedValue moved = MovedValue::Stream;
-      if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter)
+      if (kind.tensors[use.tensor].kind == factors::Tensor::Parameter ||
+          (recipe && recipe->movesWeights(node.ops.front(), value)))
         moved = MovedValue::Parameter;
       else if (recipe && recipe->isAside(value))
         moved = MovedValue::Aside;

@@ -91,6 +91,11 @@ bool Recipe::splitsHeads(Operation *op) const {
          found->second.dims.empty() && !found->second.isBackward && found->second.isProduct;
 }
 
+bool Recipe::movesWeights(Operation *op, Value value) const {
+  auto found = infos.find(op);
+  return isWeight(value) || (found != infos.end() && found->second.isOfWeights);
+}
+
 bool Recipe::isWidth(Operation *op, size_t factor) const {
   return infos.find(op)->second.roles[factor] == Role::Width;
 }

@@ -70,6 +70,9 @@ public:
   bool isWidth(mlir::Operation *op, size_t factor) const;
   /// Do contractions with activations take `value` as their weights, as it is or moved about?
   bool isWeight(mlir::Value value) const { return weightValues.contains(value); }
+  /// Does `op` read weights, or gradients of weights, as operand `value`? The papers, which store them as
+  /// they are read, do not say how they move.
+  bool movesWeights(mlir::Operation *op, mlir::Value value) const;
   /// Does `value`, of a program that is no training step, stand beside the stream, as masks and biases of
   /// positions do, so that the papers never move it?
   bool isAside(mlir::Value value) const { return aside.contains(value); }
@@ -107,6 +110,8 @@ private:
     bool isBackward = false; ///< computes a gradient
     /// Weights as the backward pass finds them: stored, and not as the forward pass has gathered them.
     bool isKeptWeight = false;
+    /// Computes gradients of weights, of those of what they were made into, or what is updated by them.
+    bool isOfWeights = false;
     bool isEntry = false;    ///< a contraction that makes the stream of something else
     bool hasWeights = false; ///< heavy, of what depends on parameters alone and of inputs
     bool isProduct = false;  ///< heavy, of activations with others

@@ -144,8 +144,12 @@ void Recipe::readMarked(Operation *op, const FactorRule &rule,
   auto known = infos.find(original);
   if (known == infos.end()) {
     info.isStream = false; // of the update, or of a constant
+    info.isOfWeights = true;
     return;
   }
+  // The gradient of what is made of weights alone lies as is best.
+  info.isOfWeights = info.isBackward && !known->second.isStream;
+  info.isStream &= !info.isOfWeights;
   info.isInner = known->second.isInner;
   info.isEntry = known->second.isEntry;
   if (!info.isBackward)
