@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What the layouts of the papers move: counted while plans run, against the closed formulas.
 
-    recipes.py --build build                        chains of contractions, whole transformers, and training steps of both
+    recipes.py --build build                        chains of contractions, whole transformers, and training steps of both; a transformer
+                                                    with one projection for queries, keys and values of different sizes is made for it
     recipes.py --build build --models llama         transformers of test/Models, or folders that hold a model.onnx and a CASE/inputs.npz
 
 A chain of contractions with elementwise functions and normalizations between, at sizes that the meshes divide and at some
@@ -20,7 +21,8 @@ What an axis does not divide counts as if padded: columns, the places of a seque
 - The rows that a table gives which is the head, too, are partial sums where the head's vocabulary is split.
 - Keys and values of fewer heads than the axis has ranks are gathered; 1d and sequence make each head's on all ranks that read it.
 - One place of a split sequence (the first token's) is gathered from all, or the sequence becomes whole, and samples split.
-- Where the sequence is split, a token before an image's patches moves all of them by one place.
+- Where the sequence is split, tokens before an image's patches move these on: to whole samples, and back to places with the tokens.
+- In 3d, rows of a table that is a head and a second contraction go from features over z to the stream's places, and are summed over y.
 
 A training step moves, beside that, what its gradients take. Contractions dX = dY W^T and dW = X^T dY gather what they read as the forward
 pass does, and reduce where it gathers: of all that reads one X the gradients are summed first. (p-1) stands for both passes' gathers and sums:
@@ -144,8 +146,8 @@ def expected_bytes(layout, mesh, contractions):
 
 
 # What else moves in a transformer: the bytes of queries, keys and values of a layer, its heads and those of keys; of a tied table's rows; of
-# the values of which one place is taken; of those that a token before them moves on by one, of places each. `is_inner`: whether the table's
-# other use is a second contraction.
+# the values of which one place is taken; of an image's patches that tokens before them move on, and of what these are then. `is_inner`: whether
+# the table's other use is a second contraction.
 Beside = collections.namedtuple("Beside", "layers queries keys heads key_heads table places shifted is_inner", defaults=[None, False])
 
 
@@ -164,25 +166,31 @@ def expected_beside(layout, mesh, beside, stream, gathers_places=True):
         else:
             rest.append((axis, size))
     shared = ",".join(axis for axis, size in rest), math.prod(size for axis, size in rest)
+    # What an axis does not divide is padded: the stream's places.
+    of_places = lambda count: count * padded_rows(stream, ranks) // stream.rows
     if layout == "ulysses":
-        sent["all_to_all", together] += beside.layers * 2 * beside.queries * (ranks - 1) // ranks
+        sent["all_to_all", together] += beside.layers * 2 * of_places(beside.queries) * (ranks - 1) // ranks
         if shared[1] > 1:
-            sent["all_gather", together] += beside.layers * 2 * beside.keys * (ranks - 1)
+            sent["all_gather", together] += beside.layers * 2 * of_places(beside.keys) * (ranks - 1)
         else:
-            sent["all_to_all", together] += beside.layers * 2 * beside.keys * (ranks - 1) // ranks
+            sent["all_to_all", together] += beside.layers * 2 * of_places(beside.keys) * (ranks - 1) // ranks
     elif shared[1] > 1 and layout in ("2d", "2.5d", "3d"):
         sent["all_gather", shared[0]] += beside.layers * 2 * beside.keys * (shared[1] - 1)
     # To whole samples on each rank, or, where nothing is gathered, to other samples.
     if layout == "sequence" and gathers_places:
-        sent["all_gather", together] += (ranks - 1) * beside.places
+        sent["all_gather", together] += (ranks - 1) * of_places(beside.places)
     elif layout in ("sequence", "ulysses"):
-        sent["all_to_all", together] += beside.places * (ranks - 1) // ranks
-    if layout == "sequence" and beside.shifted:
-        bytes_of_place, places = beside.shifted
-        sent["all_to_all", together] += bytes_of_place * padded(places, ranks) * (ranks - 1) // ranks
+        sent["all_to_all", together] += of_places(beside.places) * (ranks - 1) // ranks
+    if layout in ("sequence", "ulysses") and beside.shifted:
+        for bytes_of_place, places in beside.shifted:
+            sent["all_to_all", together] += bytes_of_place * padded(places, ranks) * (ranks - 1) // ranks
     if beside.is_inner and layout in ("1d", "sequence"):
         kind, share = ("all_gather", 1) if layout == "1d" else ("all_to_all", ranks)
         sent[kind, together] += (ranks - 1) * beside.table // share
+    elif beside.is_inner and layout == "3d":
+        y, z = mesh[1:]
+        sent["all_to_all", "z"] += y * beside.table * (z - 1) // z
+        sent["reduce_scatter", "y"] += (y - 1) * beside.table
     elif layout == "1d":
         sent["all_reduce", together] += 2 * (ranks - 1) * beside.table
     elif layout != "ulysses":
@@ -207,7 +215,7 @@ class Transformer:
                 sources[node.output[0]] = sources.get(inputs[0], inputs[0])
         # Sizes say nothing of values.
         nodes = [node for node in model.graph.node if node.output[0] not in constants and node.op_type != "Shape"]
-        self.weighed = {node.output[0] for node in nodes if node.op_type in ("MatMul", "Gemm", "Conv") and sum(name in constants for name in node.input[:2]) == 1}
+        self.weighed = {node.output[0] for node in nodes if node.op_type in ("MatMul", "Gemm", "Conv", "Einsum") and sum(name in constants for name in node.input[:2]) == 1}
         inner, products = set(), []
         for place, node in enumerate(nodes):
             if node.output[0] in self.weighed:
@@ -226,7 +234,7 @@ class Transformer:
         session = onnxruntime.InferenceSession(model.SerializeToString())
         values = dict(zip([output.name for output in session.get_outputs()], session.run(None, feeds)))
         self.outputs = {name: values[name] for name in outputs}
-        self.contractions = [self.make_contraction(sources.get(value, value), values[value], node, values[node.output[0]], inner, entry)
+        self.contractions = [self.make_contraction(sources.get(value, value), values[value], list(node.input).index(value), node, values[node.output[0]], inner, entry)
                              for value, _, node, inner, entry in products]
         # Tables whose rows are looked up, and which are a product's weights; some exporters store these once more, transposed.
         given = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -241,7 +249,11 @@ class Transformer:
         self.other_bytes = sum(table.nbytes for table, _ in looked_up) + sum(array.nbytes for array in given.values() if array.ndim == 1)
 
     @staticmethod
-    def make_contraction(source, value, node, result, inner, entry):
+    def make_contraction(source, value, operand, node, result, inner, entry):
+        if node.op_type == "Einsum":
+            terms, made = helper.get_node_attr_value(node, "equation").decode().replace(" ", "").split("->")
+            rows = [size for label, size in zip(terms.split(",")[operand], value.shape) if label in made]
+            return Contraction(source, math.prod(rows), value.size // math.prod(rows), result.size // math.prod(rows), inner, entry, rows[-1] if len(rows) > 1 else 1)
         if node.op_type != "Conv":
             return Contraction(source, math.prod(value.shape[:-1]), value.shape[-1], result.shape[-1], inner, entry, value.shape[-2] if value.ndim > 2 else 1)
         places = math.prod(result.shape[2:])
@@ -284,8 +296,83 @@ TRANSFORMERS = [
     ("t5-encoder", 4, 4, {"1d": [(4,)], "sequence": [(4,)], "ulysses": [(4,)]}),
     ("qwen2", 6, 3, {"1d": [(3,)], "2d": [(2, 3)], "3d": [(2, 1, 3)]}),
     # Its patches are a convolution, and 17 places.
-    ("vit", 4, 4, {"1d": [(4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2)]}),
+    ("vit", 4, 4, {"1d": [(4,)], "sequence": [(4,)], "ulysses": [(2,), (4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2)]}),
 ]
+
+
+def make_fused(folder, heads, key_heads, random, batch=4, places=16, size=8, layers=2, words=53):
+    """A transformer whose queries, keys and values come of one projection with a bias, in parts of different sizes where keys have fewer heads,
+    and whose table is the second contraction of its head; in `folder`, as test/Models has them."""
+    width, weights, nodes = heads * size, [], []
+
+    def weight(name, *shape):
+        weights.append(numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(shape[0] if len(shape) > 1 else 4)).astype(np.float32), name))
+        return name
+
+    def numbers(name, *values):
+        weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def add(kind, name, *inputs, outputs=None, **attributes):
+        nodes.append(helper.make_node(kind, list(inputs), outputs or [name], name=name, **attributes))
+        return name
+
+    def normalize(name, value):
+        return add("LayerNormalization", name, value, weight(f"{name}.scale", width), weight(f"{name}.bias", width), epsilon=1e-5)
+
+    stream = add("Gather", "embedding", weight("table", words, width), "ids")
+    sizes = numbers("sizes", width, key_heads * size, key_heads * size)
+    split = {of: numbers(f"{of}.shape", batch, places, of, size) for of in {heads, key_heads}}
+    one, spread = numbers("one", 2), numbers("spread", batch, key_heads, heads // key_heads, places, size)
+    joined, rows = numbers("joined", batch, heads, places, size), numbers("rows", batch, places, width)
+    weights.append(numpy_helper.from_array(np.float32(size ** -0.5), "scale"))
+    for i in range(layers):
+        name = f"layer{i}"
+        value = add("MatMul", f"{name}.qkv", normalize(f"{name}.norm1", stream), weight(f"{name}.qkv.weight", width, (heads + 2 * key_heads) * size))
+        value = add("Add", f"{name}.qkv.sum", value, weight(f"{name}.qkv.bias", (heads + 2 * key_heads) * size))
+        add("Split", f"{name}.parts", value, sizes, outputs=[f"{name}.{part}" for part in "qkv"], axis=-1)
+        turned = {}
+        for part, of in (("q", heads), ("k", key_heads), ("v", key_heads)):
+            value = add("Transpose", f"{name}.{part}.heads", add("Reshape", f"{name}.{part}.split", f"{name}.{part}", split[of]), perm=[0, 2, 1, 3])
+            if of < heads:
+                value = add("Expand", f"{name}.{part}.spread", add("Unsqueeze", f"{name}.{part}.group", value, one), spread)
+                value = add("Reshape", f"{name}.{part}.joined", value, joined)
+            turned[part] = value
+        scores = add("MatMul", f"{name}.scores", turned["q"], add("Transpose", f"{name}.k.turned", turned["k"], perm=[0, 1, 3, 2]))
+        scores = add("Softmax", f"{name}.softmax", add("Mul", f"{name}.scaled", scores, "scale"), axis=-1)
+        value = add("Transpose", f"{name}.places", add("MatMul", f"{name}.attention", scores, turned["v"]), perm=[0, 2, 1, 3])
+        value = add("Reshape", f"{name}.rows", value, rows)
+        value = add("Einsum", f"{name}.out", value, weight(f"{name}.out.weight", width, width), equation="bnw,wv->bnv")
+        stream = add("Add", f"{name}.stream1", stream, value)
+        value = add("MatMul", f"{name}.up", normalize(f"{name}.norm2", stream), weight(f"{name}.up.weight", width, 2 * width))
+        value = add("MatMul", f"{name}.down", add("Relu", f"{name}.relu", value), weight(f"{name}.down.weight", 2 * width, width))
+        stream = add("Add", f"{name}.stream2", stream, value)
+    value = add("MatMul", "head", normalize("norm1", stream), weight("head.weight", width, width))
+    value = normalize("norm2", add("Relu", "head.relu", value))
+    output = add("MatMul", "logits", value, add("Transpose", "head.table", "table", perm=[1, 0]))
+    graph = helper.make_graph(nodes, "fused", [helper.make_tensor_value_info("ids", TensorProto.INT64, [batch, places])],
+                              [helper.make_tensor_value_info(output, TensorProto.FLOAT, [batch, places, words])], weights)
+    (folder / f"batch{batch}-seq{places}").mkdir(parents=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "model.onnx")
+    np.savez(folder / f"batch{batch}-seq{places}" / "inputs.npz", ids=random.integers(0, words, (batch, places)))
+    return folder
+
+
+# Heads, those of keys, and meshes: also of more ranks than heads of keys, and axes that split what a head has.
+FUSED = [(8, 4, {"1d": [(4,), (2, 2)], "sequence": [(4,)], "ulysses": [(4,)], "2d": [(2, 2), (2, 4)], "2.5d": [(2, 2, 2)], "3d": [(2, 2, 2), (2, 1, 2)]}),
+         (6, 2, {"1d": [(2,), (2, 3)], "sequence": [(2,)], "2d": [(2, 2)], "3d": [(1, 2, 2)]})]
+FUSED_STEPS = [("1d", (2, 2)), ("sequence", (2, 2)), ("ulysses", (2, 2)), ("2d", (2, 2)), ("2.5d", (2, 2, 2)), ("3d", (2, 2, 2))]
+
+
+def run_fused(bin, folder, report):
+    random = np.random.default_rng(2)
+    for heads, key_heads, meshes in FUSED:
+        path = make_fused(pathlib.Path(folder) / f"fused{heads}-{key_heads}", heads, key_heads, random)
+        run_transformer(bin, folder, path, heads, key_heads, meshes, report)
+        model = Transformer(path / "model.onnx", dict(np.load(path / "batch4-seq16" / "inputs.npz")))
+        fused = sum(4 * one.k * one.n for one in model.contractions if one.n == (heads + 2 * key_heads) * one.k // heads)
+        check_steps(bin, folder, path.name, path / "model.onnx", ["--training", "adamw", "--global-batch", "4", "--loss", "mse,output=logits"],
+                    FUSED_STEPS if key_heads % 4 == 0 else FUSED_STEPS[3:4], model.contractions, (), model.other_bytes + 3 * model.table, report, fused)
 
 
 def compile_plan(bin, model, layout, mesh, plan, options=()):
@@ -364,7 +451,7 @@ def run_transformer(bin, folder, path, heads, key_heads, meshes, report):
     queries = 4 * first.rows * first.k
     taken = 4 * most * first.n if any(one.rows < most for one in model.contractions) else 0
     entry = next((one for one in model.contractions if one.grain > 1), None)
-    shifted = (most // first.places * first.n * 4, first.places) if entry and entry.places != first.places else None
+    shifted = [(4 * one.rows // one.places * entry.n, one.places) for one in (entry, first)] if entry and entry.places != first.places else None
     beside = Beside(sum(one.inner for one in model.contractions) // 2, queries, queries * key_heads // heads, heads, key_heads,
                     model.table, taken, shifted, model.is_table_inner)
     plan, inputs, outputs = (f"{folder}/{name}" for name in ("t.cplan", "t.npz", "o.npz"))
@@ -433,8 +520,9 @@ def run_step(bin, model, layout, mesh, plan, outputs, options):
     return sent, [float(np.load(outputs)[name]) for name in ("colossal.loss", "colossal.grad_norm")]
 
 
-def check_steps(bin, folder, name, model, options, cases, contractions, inputs, beside, report):
-    """`beside`: bytes of tables and vectors that are trained, too; the bytes of a step may be more than the formula's by what moves of them."""
+def check_steps(bin, folder, name, model, options, cases, contractions, inputs, beside, report, parts=0):
+    """`beside`: bytes of tables and vectors that are trained, too; the bytes of a step may be more than the formula's by what moves of them.
+    `parts`: of weights that are read in parts, which each pass brings from where they are stored to where a part is read, by any collective."""
     plan, outputs = f"{folder}/step.cplan", f"{folder}/step.npz"
     problem, alone = run_step(bin, model, "", (1,), plan, outputs, options)
     if alone is None:
@@ -450,6 +538,9 @@ def check_steps(bin, folder, name, model, options, cases, contractions, inputs, 
         room = 512 * math.prod(mesh) + 2 * math.prod(mesh) * beside
         good = error < 1e-4 and all(want[kind] <= sent[kind] <= want[kind] + room for kind in ("gathered", "summed"))
         others = {kind: count for kind, count in sent.items() if kind not in ("gathered", "summed", "statistics")}
+        if parts:
+            excess = sent["gathered"] + sent["summed"] + sum(others.values()) - want["gathered"] - want["summed"]
+            good = error < 1e-4 and -2 * parts <= excess <= 2 * parts + 2 * room
         report.count(f"{title}: gathered {sent['gathered']}, formula {want['gathered']}; summed {sent['summed']}, formula {want['summed']}; "
                      f"others {others}; error {error:.1e}", good and (beside or not others))
     return None
@@ -492,6 +583,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if not arguments.models:
             run_chains(bin, folder, report)
+            run_fused(bin, folder, report)
             run_steps(bin, folder, report)
         for name, heads, key_heads, meshes in TRANSFORMERS:
             if not arguments.models or name in arguments.models:
