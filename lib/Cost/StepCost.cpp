@@ -206,10 +206,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.gradients += 2 * stage.largest * types.reduced;
   }
   memory.transient = stage.transient;
-  // A microbatch's part of a gradient, before it is added up; each unit that has a shared parameter adds up
-  // for itself.
+  // A microbatch's part of a gradient, before it is added up, a piece of it where it has been scattered; each
+  // unit that has a shared parameter adds up for itself.
   if (shape.asCompiled && shape.microbatches > 1)
-    memory.transient += (stage.largestPart + stage.again) * types.gradient;
+    memory.transient += (stage.largestPart / (shape.zero >= 2 ? ranks : 1) + stage.again) * types.gradient;
   return memory;
 }
 

@@ -280,6 +280,10 @@ private:
   }
 
   void finish() {
+    // Where many plans nearly fit the search may end before it sees one that does.
+    if (!result.best && spent > space.passes)
+      if (std::optional<PricedPlan> least = findSmallest(pricer, task, space); least && least->price.fits())
+        take(least->plan, least->price);
     if (!result.best) {
       explain(pricer, task, space, result);
       if (!result.smallest)

@@ -276,7 +276,8 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const 
   stage.slots = cell.slots;
   if (plan.microbatches() == 1) // gradients come while what was saved goes
     stage.made = 0;
-  return (p->costs.state(plan, stage).total() + cell.saved) / plan.pipeline;
+  const double given = cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches();
+  return std::max((p->costs.state(plan, stage).total() + cell.saved) / plan.pipeline, given);
 }
 
 double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &estimate) const {
@@ -335,8 +336,10 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (std::size_t s = 0; s < price.memory.size(); ++s)
     if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
       price.memory[s].io = samples * p->graph.inputBytes;
-  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io +=
-      cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches();
+  // What an evaluation gives back lies where a step has its activations, as far as they reach.
+  StageMemory &last = price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)];
+  last.io += std::max(0.0, cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches() -
+                               (last.gradients + last.activations + last.transient));
   auto most =
       std::max_element(price.memory.begin(), price.memory.end(),
                        [](const StageMemory &a, const StageMemory &b) { return a.total() < b.total(); });

@@ -322,6 +322,25 @@ static OwnBytes overlapAndPlace(Program &program, int64_t alignment) {
   return least;
 }
 
+/// Puts what a program gives behind its activations, which takes no memory where another program has more of
+/// them: an evaluation's logits lie where a step's activations do.
+static void giveInActivations(Program &program, OwnBytes &own, int64_t alignment) {
+  llvm::DenseSet<unsigned> given;
+  for (const Binding &output : program.outputs)
+    given.insert(output.storage);
+  own.io = 0;
+  for (auto [number, storage] : llvm::enumerate(program.storages)) {
+    if (storage.life != Life::IO)
+      continue;
+    const bool isGiven = given.contains(static_cast<unsigned>(number));
+    if (isGiven)
+      storage.life = Life::Activations;
+    int64_t &end = isGiven ? own.activations : own.io;
+    storage.offset = llvm::alignTo(end, alignment);
+    end = storage.offset + storage.bytes;
+  }
+}
+
 /// Arenas for the storages of all programs, whose places are found here.
 static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   const int64_t alignment = shared.target.alignment();
@@ -329,7 +348,10 @@ static void placeArenas(Shared &shared, MutableArrayRef<Program> programs) {
   int64_t states = placeInOrder(shared.weights, Life::States, alignment);
   auto [activations, io] = placeStorages(shared.load, alignment);
   for (Program &program : programs) {
-    const OwnBytes own = overlapAndPlace(program, alignment);
+    OwnBytes own = overlapAndPlace(program, alignment);
+    // Of a training plan the programs run one at a time, and what one gives is read before the next.
+    if (!shared.states.empty())
+      giveInActivations(program, own, alignment);
     activations = std::max(activations, own.activations);
     io = std::max(io, own.io);
     orderQueues(program);

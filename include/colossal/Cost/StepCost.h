@@ -96,7 +96,8 @@ struct UnitOrder {
 /// Bytes of one rank of a stage, by kind, at the peak.
 struct StageMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
-  double io = 0; ///< of all samples of a step: inputs, and what an evaluation gives back
+  double io =
+      0; ///< of all samples of a step: inputs, and what an evaluation gives back beyond the activations
   double total() const { return parameters + gradients + optimizer + activations + transient + io; }
 };
 
