@@ -10,7 +10,8 @@ import sys
 
 def options(*command):
     text = subprocess.run([*command, "--help"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return set(re.findall(r"^ +(?:-\w,)?(--[a-z][\w-]+)", text, re.MULTILINE))
+    # A long name touches the dash before what it does.
+    return set(re.findall(r"^ +(?:-\w,)?(--[a-z][\w-]+\w)", text, re.MULTILINE))
 
 
 folder = pathlib.Path(sys.argv[1])
