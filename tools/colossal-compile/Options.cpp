@@ -283,8 +283,16 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
   if (!raw.batchNorm.empty() || raw.syncBatchNorm)
     fail(
         "--batch-norm and --sync-batch-norm do not go with --plan-only: they are of a step that is compiled");
-  if (!raw.loss.empty())
-    fail("--loss does not go with --plan-only: plans are made for cross-entropy over the last dimension");
+  if (!raw.loss.empty()) {
+    std::string error;
+    std::optional<colossal::training::Loss> loss = colossal::training::parseLoss(raw.loss, error);
+    if (!loss)
+      fail("--loss: " + error);
+    if (loss->kind != colossal::training::Loss::CrossEntropy)
+      fail("--loss " + raw.loss +
+           " does not go with --plan-only: plans are made for cross-entropy over the last dimension; "
+           "--training with --loss and --devices plans this loss and compiles it");
+  }
   if (!raw.objective.empty())
     fail("--objective does not go with --plan-only: a training step is planned for its time");
   if (!options.compile.layout.recipe.empty())
