@@ -17,6 +17,9 @@ def check(model, mesh, turns, *options, most=MOST):
     got = json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
     ranks = got.get("stages") or [got]
     arenas = [sum(rank["memory"][kind] for kind in ("weights", "activations", "io")) for rank in ranks]
+    # What an evaluation gives lies where a step has its activations: beside them is what goes in.
+    given = sum(rank["memory"]["io"] for rank in ranks)
+    assert given < 1 << 16, f"{model}, {mesh}: {given} bytes of inputs and outputs"
     predicted = got["training_plan"]["predicted_bytes"]
     what = f"{model}, {mesh}, {turns} microbatches {' '.join(str(option) for option in options)}"
     print(f"{what}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / max(arenas):.3f}")
