@@ -223,6 +223,30 @@ TEST_F(ContractionTest, PanelsKeptForManyRows) {
   check<float>(dense(2500, 50, 70), false);
 }
 
+TEST_F(ContractionTest, RowsSideBySide) {
+  // As in dw = x^T dy: A is [k, m], copied by register tiles, with a last tile and block of fewer rows.
+  auto turned = [](int64_t m, int64_t n, int64_t k) {
+    ContractionSpec spec = dense(m, n, k);
+    spec.m[0].a = 1, spec.k[0].a = m;
+    return spec;
+  };
+  for (int64_t m : {50, 67, 131})
+    for (int64_t k : {2, 301})
+      check<float>(turned(m, 400, k), false, 4e-6);
+  check<float>(turned(2301, 400, 70), false);
+  check<float>(turned(403, 385, 1200), false, 1e-5); // shares of rows that begin a copy anew
+  ContractionSpec groups = turned(70, 400, 4);
+  groups.k = {{5, 9 * 70, 400 * 4, 0}, {4, 2 * 70, 400, 0}};
+  check<float>(groups, false);
+  ContractionSpec batched = turned(70, 400, 33);
+  batched.batch = {{3, 70 * 33, 400 * 33, 70 * 400}};
+  check<float>(batched, false);
+  check<double, double, double, double>(turned(70, 400, 33), false, 1e-14);
+  check<BFloat>(turned(70, 400, 33), false);
+  check<Half, Half, float, Half>(turned(70, 400, 33), false, 1e-3);
+  check<int8_t, int8_t, int32_t, int32_t>(turned(130, 400, 33), false, 0);
+}
+
 TEST_F(ContractionTest, TransposedPairs) {
   for (int64_t m : {1, 9, 40, 300})
     for (int64_t k : {1, 2, 5, 33, 512, 2001}) {

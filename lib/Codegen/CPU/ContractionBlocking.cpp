@@ -29,6 +29,8 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
   aByDepth = pairs && packA && aDims.size() == 1 && aDims[0].a == 1 && kDims.back().a != 1 &&
              (kDims.size() == 1 || kDims.back().size % 2 == 0);
   cutDepth(processor, spec);
+  aByTile = copiesTiles(spec);
+  packA |= aByTile;
   cutRows(processor, spec);
 
   const int64_t sumSize = elementBytes(spec.accumulate);
@@ -37,7 +39,11 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
   aScratchOffset = bytes;
   const int64_t aDepth = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
   aScratchRow = aByDepth ? roundUp(blockRows, panel.lanes) : aDepth;
-  if (packA)
+  if (aByTile) {
+    // Whole vectors are stored; what the last one writes beyond its rows is not the next tile's.
+    aScratchRow += divideUp(roundUp(rows, panel.lanes) - rows, rows);
+    bytes += roundUp(blocksPerSuper * blockRows * aScratchRow * elementSize, 64);
+  } else if (packA)
     bytes += roundUp((aByDepth ? aDepth : blockRows) * aScratchRow * elementSize, 64);
   bScratchOffset = bytes;
   if (packB || widenB)
@@ -69,6 +75,17 @@ int64_t ContractionBlocking::rowElements(const ContractionSpec &spec) const {
     for (const ContractionDim &dim : dims)
       span += (std::max<int64_t>(dim.size, 1) - 1) * std::abs(dim.a);
   return std::clamp<int64_t>(divideUp(span, std::max<int64_t>(M, 1)), 1, std::max<int64_t>(K, 1));
+}
+
+/// Whether A is worth a copy as the register tiles read it. Where its rows lie side by side, as in
+/// dw = x^T dy, a step of k is a cache line of its own, of which a tile reads some bytes; lines so far apart
+/// fall into few sets of the caches and are gone before the next tile wants them. The copy is repaid by the
+/// panels that use it.
+bool ContractionBlocking::copiesTiles(const ContractionSpec &spec) const {
+  constexpr int64_t enoughPanels = 8, lineBytes = 64;
+  return packB && !pairs && kBlocks == 1 && K > 1 && M > 2 * rows && panels >= enoughPanels &&
+         aDims.size() == 1 && aDims[0].a == 1 &&
+         std::abs(kDims.back().a) * elementBytes(spec.aType) >= lineBytes;
 }
 
 void ContractionBlocking::cutDepth(const Processor &processor, const ContractionSpec &spec) {
@@ -117,7 +134,7 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
     blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
   // With both sides packed, a panel is packed for each block of rows: as many as the second-level cache
   // holds.
-  if (packA && packB && kBlocks == 1) {
+  if (packA && !aByTile && packB && kBlocks == 1) {
     const int64_t rowBytes = blockDepth * elementBytes(pairs ? spec.aType : spec.accumulate);
     const int64_t held = processor.cacheBytes() / 3 / std::max<int64_t>(1, rowBytes);
     blockRows = std::max(blockRows, std::min(roundUp(M, rows), std::min<int64_t>(held, 256) / rows * rows));
@@ -126,7 +143,7 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
   // Consecutive tiles walk the blocks of A that the second-level cache holds, then the next panel.
   int64_t blockBytes = blockRows * rowElements(spec) * elementBytes(pairs ? spec.aType : spec.accumulate);
   int64_t held = std::max<int64_t>(1, processor.cacheBytes() / 2 / std::max<int64_t>(1, blockBytes));
-  if (packA && kBlocks == 1)
+  if (packA && !aByTile && kBlocks == 1)
     held = 1; // A is packed once for all panels
   else if (packB && kBlocks == 1)
     held = std::max(held, std::min(divideUp(kRowsOfPack, blockRows), kThirdLevel * held));

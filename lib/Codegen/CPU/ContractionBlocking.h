@@ -57,15 +57,19 @@ struct ContractionBlocking {
   int64_t innerStep, outerStep, innerBlocks, kBlocks, blockDepth; ///< of a block of k
   bool packA, packB;                                              ///< copied into the scratch first
   bool aByDepth; ///< A is copied as [k / 2][rows][2], since its rows lie side by side; else as [row][k]
-  bool widenB;   ///< B is packed in a narrower type
-  bool pairs;    ///< two k's at a time: A as it is or copied, B packed in pairs
+  bool aByTile = false; ///< A is copied as [block of the super-block][register tile][k][row]
+  bool widenB;          ///< B is packed in a narrower type
+  bool pairs;           ///< two k's at a time: A as it is or copied, B packed in pairs
   /// Places in a thread's scratch: sums, then packed rows of A, then a packed panel of B.
-  int64_t aScratchRow = 0; ///< elements from a packed row of A to the next; by depth, from a k to the next
+  /// Elements from a packed row of A to the next; by depth, from a k to the next; by tile, what a tile takes
+  /// for each of its rows.
+  int64_t aScratchRow = 0;
   int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
 
 private:
   int64_t evenRows() const;
   int64_t rowElements(const ContractionSpec &spec) const;
+  bool copiesTiles(const ContractionSpec &spec) const;
   void cutDepth(const Processor &processor, const ContractionSpec &spec);
   void cutRows(const Processor &processor, const ContractionSpec &spec);
 };

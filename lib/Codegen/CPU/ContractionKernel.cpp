@@ -29,6 +29,7 @@ public:
     cBuffer = buffers.size();
     if (spec.writesC)
       buffers.push_back({spec.cType, {}, {}, spec.noaliasC});
+    firstOutput = buffers.size();
     buffers.append(spec.extraOutputs.begin(), spec.extraOutputs.end());
     KernelFunction kernel(context, buffers, spec.params, scratchBytes);
     function = &kernel;
@@ -42,7 +43,7 @@ public:
       scf::ForOp::create(kernel.builder(), loc, kernel.begin(), kernel.end(), scope.memory.constant(1),
                          ValueRange{none, none}, [&](OpBuilder &b, Location, Value tile, ValueRange packed) {
                            Scope inner(b, loc, processor);
-                           SmallVector<Value> now = emitTile(inner, tile, packed);
+                           SmallVector<Value> now = emitTile(inner, tile, kernel.begin(), packed);
                            scf::YieldOp::create(b, loc, now);
                          });
     GeneratedKernel result;
@@ -60,9 +61,11 @@ private:
     SmallVector<Value> batch;
     Value batchLinear, panelIndex, n0, m0, rowCount, isLastPanel;
     Value aMatrix, bMatrix; // addresses of the batch's matrices
+    Value aSlot;            // by tile: the first of the block's rows in the copy of the super-block
   };
 
-  SmallVector<Value> emitTile(Scope &scope, Value index, ValueRange packed) {
+  /// `first` is the launch's first tile for this thread; `packed` says what the scratch holds.
+  SmallVector<Value> emitTile(Scope &scope, Value index, Value first, ValueRange packed) {
     VectorMemory &memory = scope.memory;
     SmallVector<Value> position = memory.delinearize(index, {batchCount, supers, panels, blocksPerSuper});
     Tile tile;
@@ -95,10 +98,18 @@ private:
       };
       isNew ? branch(scope, isNew, emit) : emit(scope);
     };
+    fetchResults(scope, tile);
     if (kBlocks == 1) {
       KRange range = {memory.constant(0), memory.constant(outerK), memory.constant(0),
                       memory.constant(innerK)};
-      if (packA)
+      if (aByTile) {
+        // The first tiles in a super-block, or since the thread began there, each see another block of rows.
+        tile.aSlot = memory.mulConstant(position[3], blockRows);
+        Value seen = memory.add(memory.mulConstant(position[2], blocksPerSuper), position[3]);
+        seen = arith::MinSIOp::create(scope.b, scope.loc, seen, scope.sub(index, first));
+        pack(scope, range, scope.compare(arith::CmpIPredicate::slt, seen, memory.constant(blocksPerSuper)),
+             true);
+      } else if (packA)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), true);
       if (packB || widenB)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
@@ -127,6 +138,36 @@ private:
     }
     emitEpilogue(scope, tile);
     return {aId, bId};
+  }
+
+  /// Fetches what the epilogue will read and write: a row of a tile is some bytes of a page of its own, which
+  /// the processor does not follow by itself. A prefetch may miss where n is several dimensions.
+  void fetchResults(Scope &scope, const Tile &tile) {
+    // Fewer steps of k do not cover the latency, nor repay the instructions.
+    constexpr int64_t enoughSteps = 256, lineBytes = 64;
+    if (!spec.writesC || K < enoughSteps || (!spec.n.empty() && spec.n.back().c != 1))
+      return;
+    loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
+      VectorMemory &memory = scope.memory;
+      Value offset = memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::c));
+      auto add = [&](ArrayRef<ContractionDim> dims, Value index) {
+        offset = memory.add(offset, memory.linearize(memory.delinearize(index, sizesOf(dims)),
+                                                     stridesOf(dims, &ContractionDim::c)));
+      };
+      add(spec.m, memory.add(tile.m0, row));
+      add(spec.n, tile.n0);
+      auto fetch = [&](unsigned buffer, Type type, bool forWriting) {
+        const int64_t line = std::max<int64_t>(1, lineBytes / elementBytes(type));
+        for (int64_t column = 0; column < panel.width(); column += line)
+          memory.prefetch(memory.address(function->pointer(buffer), type, memory.addConstant(offset, column)),
+                          /*locality=*/2, forWriting);
+      };
+      fetch(cBuffer, spec.cType, true);
+      for (unsigned input : spec.inputsLikeC)
+        fetch(2 + input, spec.extraInputs[input].element, false);
+      for (unsigned output : spec.outputsLikeC)
+        fetch(firstOutput + output, spec.extraOutputs[output].element, true);
+    });
   }
 
   Value rowOffset(VectorMemory &memory, Value m) {
@@ -181,10 +222,43 @@ private:
     });
   }
 
+  /// Rows of the block that lie side by side, converted to the accumulator's type, those of a register tile
+  /// together: [tile][k][row]. Vectors are stored whole, in the order of k, so that the next k's rows stand
+  /// over what was written beyond those of one.
+  void emitPackAByTile(Scope &scope, const Tile &tile, const KRange &range) {
+    const int64_t step = kDims.back().a;
+    const bool isUnsigned = isUnsignedElement(spec.aType);
+    loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
+      Value source = scope.memory.add(tile.m0, outerOffset(scope.memory, outer, &ContractionDim::a));
+      loop(scope, range.innerBegin, range.innerEnd, 1, [&](Scope &scope, Value inner) {
+        VectorMemory &memory = scope.memory;
+        Value from = memory.add(source, memory.mulConstant(inner, step));
+        Value place = memory.mulConstant(packedPosition(scope, range, outer, inner), rows);
+        auto copy = [&](Scope &scope, Value row, int64_t count) {
+          VectorMemory &memory = scope.memory;
+          Value to = memory.add(memory.mulConstant(memory.add(tile.aSlot, row), aScratchRow), place);
+          for (int64_t begin = 0; begin < count; begin += panel.lanes) {
+            Value mask;
+            if (count - begin < panel.lanes)
+              mask = memory.prefixMask(panel.lanes, count - begin);
+            Value value = memory.load(
+                memory.address(tile.aMatrix, spec.aType, memory.addConstant(memory.add(from, row), begin)),
+                spec.aType, panel.lanes, mask);
+            value = memory.convert(value, acc, isUnsigned);
+            memory.store(value, memory.address(aScratch, acc, memory.addConstant(to, begin)));
+          }
+        };
+        emitTilesOfRows(scope, tile, copy);
+      });
+    });
+  }
+
   /// Rows of the tile, converted to the accumulator's type, as [row][k].
   void emitPackA(Scope &scope, const Tile &tile, const KRange &range) {
     if (aByDepth)
       return emitPackAByDepth(scope, tile, range);
+    if (aByTile)
+      return emitPackAByTile(scope, tile, range);
     int64_t stride = kDims.back().a;
     bool isUnsigned = isUnsignedElement(spec.aType);
     loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
@@ -268,15 +342,21 @@ private:
       else
         emit(tile.isLastPanel ? tailVectors : panel.vectors)(scope);
     };
+    emitTilesOfRows(scope, tile, variants);
+  }
+
+  /// The register tiles of the block: their first rows, and how many rows they are.
+  void emitTilesOfRows(Scope &scope, const Tile &tile,
+                       llvm::function_ref<void(Scope &, Value row, int64_t count)> body) {
     int64_t restRows = M % rows;
     Value whole = scope.memory.mulConstant(scope.memory.divRem(tile.rowCount, rows).first, rows);
     if (M >= rows)
       loop(scope, scope.memory.constant(0), whole, rows,
-           [&](Scope &scope, Value row) { variants(scope, row, rows); });
+           [&](Scope &scope, Value row) { body(scope, row, rows); });
     if (restRows) {
       // Only the last block of rows has a rest, and always the same one.
       Value cut = scope.compare(arith::CmpIPredicate::slt, whole, tile.rowCount);
-      branch(scope, cut, [&](Scope &scope) { variants(scope, whole, restRows); });
+      branch(scope, cut, [&](Scope &scope) { body(scope, whole, restRows); });
     }
   }
 
@@ -304,7 +384,10 @@ private:
     // Offsets of the rows in A: constants apart from the first where m is one dimension.
     SmallVector<Value> rowBases;
     for (int64_t r = 0; r < count; ++r) {
-      if (packA)
+      if (aByTile)
+        rowBases.push_back(
+            memory.addConstant(memory.mulConstant(memory.add(tile.aSlot, row), aScratchRow), r));
+      else if (packA)
         rowBases.push_back(memory.mulConstant(memory.addConstant(row, r), aByDepth ? 2 : aScratchRow));
       else if (aDims.size() > 1 || r == 0)
         rowBases.push_back(rowOffset(memory, memory.addConstant(memory.add(tile.m0, row), r)));
@@ -312,9 +395,9 @@ private:
     // Pairs of A that are copied follow each other from one run of k to the next, as those of B do.
     const bool isLinear = pairs && packA;
     const int64_t together = pairs ? 2 : 1; // k's of one multiplication
-    int64_t rowStride = aByDepth ? 2 : packA ? aScratchRow : aDims[0].a;
+    int64_t rowStride = aByTile ? 1 : aByDepth ? 2 : packA ? aScratchRow : aDims[0].a;
     bool constantRows = packA || aDims.size() == 1;
-    int64_t aStep = aByDepth ? aScratchRow : packA ? 1 : kDims.back().a;
+    int64_t aStep = aByTile ? rows : aByDepth ? aScratchRow : packA ? 1 : kDims.back().a;
     bool inPlace = !spec.packed && !packB;
     Value panelBase, loadedPanel = spec.packed ? packedPanel(memory, tile) : Value();
     if (packB || widenB)
@@ -332,6 +415,7 @@ private:
                     SmallVector<Value> &sums) {
       VectorMemory &memory = scope.memory;
       Value aOffset = aByDepth   ? memory.mulConstant(inner, aScratchRow)
+                      : aByTile  ? memory.mulConstant(packedPosition(scope, range, outer, inner), rows)
                       : isLinear ? inner
                       : packA    ? packedPosition(scope, range, outer, inner)
                                  : memory.add(aOuter, memory.mulConstant(inner, aStep));
@@ -564,7 +648,7 @@ private:
   const ContractionSpec &spec;
   Type acc;
   KernelFunction *function = nullptr;
-  unsigned cBuffer = 0;
+  unsigned cBuffer = 0, firstOutput = 0;
   Value accScratch, aScratch, bScratch;
 };
 

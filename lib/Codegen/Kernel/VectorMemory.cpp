@@ -224,8 +224,8 @@ void VectorMemory::scatter(Value value, Value address, Value offsets, Value mask
                                b.getI32IntegerAttr(elementBytes(element)));
 }
 
-void VectorMemory::prefetch(Value address, int locality) {
-  LLVM::Prefetch::create(b, loc, address, /*rw=*/0, /*hint=*/locality, /*cache=*/1);
+void VectorMemory::prefetch(Value address, int locality, bool forWriting) {
+  LLVM::Prefetch::create(b, loc, address, /*rw=*/forWriting, /*hint=*/locality, /*cache=*/1);
 }
 
 Value VectorMemory::splat(Value scalar, int64_t width) {

@@ -68,6 +68,9 @@ struct ContractionSpec {
   bool writesC = true;                        // false: the epilogue stores all results; C is no buffer
   bool noaliasC = true; // false: C may share memory with an extra input of the same layout
   unsigned params = 0;  // runtime parameters that the epilogue reads
+  /// Extra inputs and outputs, by their places in those lists, whose elements lie as C's do: fetched with C's
+  /// while a tile's sums are made.
+  llvm::SmallVector<unsigned> inputsLikeC, outputsLikeC;
 };
 
 /// Whether the processor multiplies two neighbours in k of bf16 with two others and adds both products to an

@@ -248,6 +248,15 @@ void ContractionLowering::describeBuffers() {
   for (auto [view, output] :
        llvm::zip_equal(ArrayRef<View>(places).drop_front(), ArrayRef<Value>(group.outputs).drop_front()))
     spec.extraOutputs.push_back(describe(tensorOf(output), view));
+  auto areLikeC = [&](const View &view, ArrayRef<int64_t> shape) {
+    return shape == shapeOf(result) && view.strides == places[0].strides;
+  };
+  for (auto [i, input] : llvm::enumerate(extracted.inputs))
+    if (areLikeC(input, extracted.types[i].getShape()) && taken != i)
+      spec.inputsLikeC.push_back(i);
+  for (unsigned i = 1; i < places.size(); ++i)
+    if (areLikeC(places[i], shapeOf(group.outputs[i])))
+      spec.outputsLikeC.push_back(i - 1);
   spec.params = extracted.scalars.size();
   if (taken)
     spec.extraInputs[*taken].noalias = spec.noaliasC = false;
