@@ -4,7 +4,7 @@
 #include "colossal/Plan/DataType.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <vector>
@@ -13,7 +13,7 @@ namespace colossal::runtime {
 
 namespace {
 
-constexpr int maxCandidates = 8, timedRuns = 3;
+constexpr int maxCandidates = 8;
 /// The greatest alignment that an algorithm asks for.
 constexpr uint64_t maxAlignment = 256;
 
@@ -82,8 +82,6 @@ private:
   Status choose(uint64_t alignment, Choice *&choice);
   Status multiply(const Call &call, const Choice &choice, cuda::Stream stream) const;
   Status time(const Call &call, Choice &choice, cuda::Stream stream);
-  Status timeOne(const Call &call, const Choice &candidate, cuda::Stream stream, cuda::Event begin,
-                 cuda::Event end, double &seconds) const;
 
   const Contractions &shared;
   const CublasLtLibrary &library;
@@ -215,12 +213,15 @@ Status ContractionRoutine::choose(uint64_t alignment, Choice *&choice) {
   // The bias's alignment is seen from where it lies.
   if (descriptor.bias())
     COLOSSAL_RETURN_IF_ERROR(setBias(pointerOf<void>(alignment)));
-  if (auto known = shared.algorithms.find(describe(alignment))) {
+  cublaslt::Algorithm algorithm = {};
+  if (auto known = shared.algorithms.find(describe(alignment));
+      known && known->size() == std::size(algorithm.data)) {
+    std::copy(known->begin(), known->end(), algorithm.data);
     cublaslt::HeuristicResult checked = {};
-    if (library->cublasLtMatmulAlgoCheck(shared.handle, operation, first, second, result, result, &*known,
+    if (library->cublasLtMatmulAlgoCheck(shared.handle, operation, first, second, result, result, &algorithm,
                                          &checked) == cublaslt::Success &&
         checked.workspaceBytes <= workspaceBytes) {
-      choice = &(choices[alignment] = {*known, true});
+      choice = &(choices[alignment] = {algorithm, true});
       return {};
     }
   }
@@ -242,42 +243,21 @@ Status ContractionRoutine::multiply(const Call &call, const Choice &choice, cuda
   return {};
 }
 
-Status ContractionRoutine::timeOne(const Call &call, const Choice &candidate, cuda::Stream stream,
-                                   cuda::Event begin, cuda::Event end, double &seconds) const {
-  COLOSSAL_RETURN_IF_ERROR(multiply(call, candidate, stream));
-  COLOSSAL_CUDA_CALL(shared.driver, cuEventRecord, begin, stream);
-  for (int run = 0; run < timedRuns; ++run)
-    COLOSSAL_RETURN_IF_ERROR(multiply(call, candidate, stream));
-  COLOSSAL_CUDA_CALL(shared.driver, cuEventRecord, end, stream);
-  COLOSSAL_CUDA_CALL(shared.driver, cuEventSynchronize, end);
-  float milliseconds = 0;
-  COLOSSAL_CUDA_CALL(shared.driver, cuEventElapsedTime, &milliseconds, begin, end);
-  seconds = static_cast<double>(milliseconds) * 1e-3 / timedRuns;
-  return {};
-}
-
 /// Runs the candidates on the call's own buffers, whose result the last run leaves as every other would.
 Status ContractionRoutine::time(const Call &call, Choice &choice, cuda::Stream stream) {
   std::vector<Choice> candidates;
   COLOSSAL_RETURN_IF_ERROR(findCandidates(call.alignment, candidates));
-  cuda::Event begin = nullptr, end = nullptr;
-  COLOSSAL_CUDA_CALL(shared.driver, cuEventCreate, &begin, cuda::EventDefault);
-  Status status =
-      shared.driver.check(shared.driver->cuEventCreate(&end, cuda::EventDefault), "cuEventCreate");
   double best = std::numeric_limits<double>::infinity();
   for (const Choice &candidate : candidates) {
     double seconds = 0;
-    if (status.ok())
-      status = timeOne(call, candidate, stream, begin, end, seconds);
-    if (status.ok() && seconds < best)
+    COLOSSAL_RETURN_IF_ERROR(
+        timeAlgorithm(shared.driver, stream, [&] { return multiply(call, candidate, stream); }, seconds));
+    if (seconds < best)
       best = seconds, choice = candidate;
   }
-  (void)shared.driver->cuEventDestroy_v2(begin);
-  if (end)
-    (void)shared.driver->cuEventDestroy_v2(end);
-  COLOSSAL_RETURN_IF_ERROR(status);
   choice.timed = true;
-  shared.algorithms.add(describe(call.alignment), choice.algorithm, best);
+  shared.algorithms.add(describe(call.alignment),
+                        {std::begin(choice.algorithm.data), std::end(choice.algorithm.data)}, best);
   return {};
 }
 
@@ -306,10 +286,9 @@ Status Contractions::create(const CudaLibrary &driver, const Gpu &gpu, std::uniq
   const CublasLtLibrary *library = nullptr;
   if (Status status = CublasLtLibrary::open(driver, library); !status.ok())
     return {status.code(), "the plan's contractions are computed by cuBLASLt: " + status.message()};
-  const char *wanted = std::getenv("COLOSSAL_TUNE");
-  const bool tunes = wanted && *wanted ? *wanted != '0' : !gpu.emulated;
+  Algorithms &algorithms = Algorithms::of(driver, gpu, "cublaslt-" + library->version());
   std::unique_ptr<Contractions> contractions(
-      new Contractions(driver, *library, Algorithms::of(driver, gpu, *library), tunes));
+      new Contractions(driver, *library, algorithms, timesAlgorithms(gpu)));
   COLOSSAL_CUBLASLT_CALL(*library, cublasLtCreate, &contractions->handle);
   made = std::move(contractions);
   return {};

@@ -5,8 +5,9 @@
 #ifndef COLOSSAL_RUNTIME_CUDA_CUBLASLT_CONTRACTIONS_H
 #define COLOSSAL_RUNTIME_CUDA_CUBLASLT_CONTRACTIONS_H
 
+#include "runtime/cuda/Algorithms.h"
 #include "runtime/cuda/Routine.h"
-#include "runtime/cuda/cublaslt/Algorithms.h"
+#include "runtime/cuda/cublaslt/Library.h"
 
 namespace colossal::runtime {
 
@@ -23,9 +24,7 @@ public:
   const CudaLibrary &driver;
   const CublasLtLibrary &library;
   Algorithms &algorithms;
-  /// Whether what nobody has timed is timed at its first call: on hardware, unless COLOSSAL_TUNE=0 says
-  /// otherwise; under emulation where COLOSSAL_TUNE=1 does.
-  const bool tunes;
+  const bool tunes; ///< timesAlgorithms of the GPU
   cublaslt::Handle handle = nullptr;
 
 private:

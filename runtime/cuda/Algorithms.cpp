@@ -1,5 +1,5 @@
-// The file: {"algorithms": {"f32 1 x [32,768] ...": {"algorithm": [8 numbers], "seconds": 1e-5}}}.
-#include "runtime/cuda/cublaslt/Algorithms.h"
+// The file: {"algorithms": {"f32 1 x [32,768] ...": {"algorithm": [numbers], "seconds": 1e-5}}}.
+#include "runtime/cuda/Algorithms.h"
 
 #include <nlohmann/json.hpp>
 
@@ -35,9 +35,8 @@ fs::path cacheFolder() {
 
 } // namespace
 
-Algorithms &Algorithms::of(const CudaLibrary &driver, const Gpu &gpu, const CublasLtLibrary &library) {
-  std::string name = "cublaslt-" + library.version() + "-cuda-" + driver.version() + "-" +
-                     gpu.architecture() + "-" + gpu.name;
+Algorithms &Algorithms::of(const CudaLibrary &driver, const Gpu &gpu, const std::string &library) {
+  std::string name = library + "-cuda-" + driver.version() + "-" + gpu.architecture() + "-" + gpu.name;
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_')
       c = '-';
@@ -59,33 +58,32 @@ void Algorithms::read() {
   const json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!content.is_object() || !content.contains("algorithms") || !content["algorithms"].is_object())
     return;
-  for (const auto &[contraction, entry] : content["algorithms"].items()) {
-    if (!entry.is_object() || !entry.contains("algorithm") || !entry["algorithm"].is_array() ||
-        entry["algorithm"].size() != 8)
+  for (const auto &[call, entry] : content["algorithms"].items()) {
+    if (!entry.is_object() || !entry.contains("algorithm") || !entry["algorithm"].is_array())
       continue;
     Entry made;
     bool good = true;
-    for (size_t i = 0; i < 8; ++i)
-      if (const json &word = entry["algorithm"][i]; word.is_number_unsigned())
-        made.algorithm.data[i] = word.get<uint64_t>();
+    for (const json &word : entry["algorithm"])
+      if (word.is_number_unsigned())
+        made.algorithm.push_back(word.get<uint64_t>());
       else
         good = false;
     if (entry.contains("seconds") && entry["seconds"].is_number())
       made.seconds = entry["seconds"].get<double>();
     if (good)
-      entries.try_emplace(contraction, made); // what was timed here stays
+      entries.try_emplace(call, made); // what was timed here stays
   }
 }
 
-std::optional<cublaslt::Algorithm> Algorithms::find(const std::string &contraction) {
+std::optional<Algorithms::Words> Algorithms::find(const std::string &call) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = entries.find(contraction);
+  auto found = entries.find(call);
   return found == entries.end() ? std::nullopt : std::optional(found->second.algorithm);
 }
 
-void Algorithms::add(const std::string &contraction, const cublaslt::Algorithm &algorithm, double seconds) {
+void Algorithms::add(const std::string &call, const Words &algorithm, double seconds) {
   std::lock_guard<std::mutex> lock(mutex);
-  entries[contraction] = {algorithm, seconds};
+  entries[call] = {algorithm, seconds};
   read();
   write();
 }
@@ -94,8 +92,8 @@ void Algorithms::write() const {
   if (path.empty())
     return;
   json all = json::object();
-  for (const auto &[contraction, entry] : entries)
-    all[contraction] = {{"algorithm", entry.algorithm.data}, {"seconds", entry.seconds}};
+  for (const auto &[call, entry] : entries)
+    all[call] = {{"algorithm", entry.algorithm}, {"seconds", entry.seconds}};
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   const std::string beside = path + "." + std::to_string(::getpid()) + ".tmp";
@@ -110,6 +108,11 @@ void Algorithms::write() const {
   fs::rename(beside, path, error);
   if (error)
     fs::remove(beside, error);
+}
+
+bool timesAlgorithms(const Gpu &gpu) {
+  const std::string wanted = variable("COLOSSAL_TUNE");
+  return wanted.empty() ? !gpu.emulated : wanted[0] != '0';
 }
 
 } // namespace colossal::runtime
