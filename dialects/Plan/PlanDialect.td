@@ -202,18 +202,21 @@ def Plan_LaunchOp : Plan_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInt
 def Plan_ConvolutionOp : Plan_Op<"convolution"> {
   let summary = "convolution by the device's library, or the packing of its weight";
   let description = [{
-    Buffers: input, packed weight, [bias], scratchpad, output; with `pack`: weight, packed weight. Shapes and strides are
-    in the library's order N C spatial and of elements.
+    Buffers: input, packed weight, [bias], scratchpad, output; with `pack`: weight, packed weight; with `compute`, which says in what
+    products are added up: input, weight as it is, [bias], workspace, output. Shapes and strides are in the library's order N C spatial
+    and of elements.
 
     - (C1) two buffers with `pack`, else four, and one more with `bias`;
-    - (C2) input, weight and output have one rank, of 3 to 5, and their strides and the window's attributes match it.
+    - (C2) input, weight and output have one rank, of 3 to 5, and their strides and the window's attributes match it;
+    - (C3) with `compute` there is no `pack`.
   }];
   let arguments = (ins Plan_BufferArrayAttr:$buffers, TypeAttr:$element_type, DenseI64ArrayAttr:$input,
                        DenseI64ArrayAttr:$weight, DenseI64ArrayAttr:$output, DenseI64ArrayAttr:$input_strides,
                        DenseI64ArrayAttr:$output_strides, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
                        DenseI64ArrayAttr:$pads_begin, DenseI64ArrayAttr:$pads_end, I64Attr:$group, BoolAttr:$bias,
                        BoolAttr:$residual, StrAttr:$activation, OptionalAttr<DenseF64ArrayAttr>:$activation_args,
-                       BoolAttr:$transposed, StrAttr:$algorithm, DefaultValuedAttr<BoolAttr, "false">:$pack);
+                       BoolAttr:$transposed, StrAttr:$algorithm, DefaultValuedAttr<BoolAttr, "false">:$pack,
+                       OptionalAttr<StrAttr>:$compute);
   let assemblyFormat = "$buffers `:` $element_type attr-dict";
   let hasVerifier = 1;
 }
@@ -233,6 +236,27 @@ def Plan_ContractionOp : Plan_Op<"contraction"> {
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
                        DenseI64ArrayAttr:$c_strides, BoolAttr:$bias, StrAttr:$activation);
   let assemblyFormat = "$buffers `:` $element_type `->` $result_type attr-dict";
+  let hasVerifier = 1;
+}
+
+def Plan_FusedAttentionOp : Plan_Op<"fused_attention"> {
+  let summary = "scaled dot-product attention by the device's library";
+  let description = [{
+    Buffers: query, key, value, [mask], workspace, output. `sizes` are batch, query heads, key heads, queries, keys, and the widths of keys
+    and of values; strides are of elements, by batch, head, position and element. output = softmax(scale query key^T + mask) value, where
+    under `causal` query i sees keys j <= i + causal_offset.
+
+    - (C1) five buffers, and one more with a mask;
+    - (C2) seven sizes of at least 1, the query heads a multiple of the key heads;
+    - (C3) four strides of each tensor, the last of query, key, value and output 1;
+    - (C4) `mask_type` and `mask_strides` come together, and `causal_offset` is not negative.
+  }];
+  let arguments = (ins Plan_BufferArrayAttr:$buffers, TypeAttr:$element_type, DenseI64ArrayAttr:$sizes,
+                       DenseI64ArrayAttr:$query_strides, DenseI64ArrayAttr:$key_strides, DenseI64ArrayAttr:$value_strides,
+                       DenseI64ArrayAttr:$output_strides, F64Attr:$scale, BoolAttr:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$causal_offset, OptionalAttr<TypeAttr>:$mask_type,
+                       OptionalAttr<DenseI64ArrayAttr>:$mask_strides);
+  let assemblyFormat = "$buffers `:` $element_type attr-dict";
   let hasVerifier = 1;
 }
 

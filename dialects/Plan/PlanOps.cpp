@@ -121,6 +121,8 @@ LogicalResult ConvolutionOp::verify() {
   for (ArrayRef<int64_t> window : {getStrides(), getDilations(), getPadsBegin(), getPadsEnd()})
     if (window.size() != rank - 2)
       return emitOpError("has [") << window << "] of its window, expected " << rank - 2 << " numbers (C2)";
+  if (getCompute() && getPack())
+    return emitOpError("packs a weight, and has 'compute', of convolutions that take it as it is (C3)");
   return success();
 }
 
@@ -144,6 +146,27 @@ LogicalResult ContractionOp::verify() {
   }
   if (getBias() && getCStrides()[2] != 1)
     return emitOpError("has a bias, and strides [") << getCStrides() << "] of C (C4)";
+  return success();
+}
+
+LogicalResult FusedAttentionOp::verify() {
+  const size_t expected = 5 + (getMaskType() ? 1 : 0);
+  if (getBuffers().size() != expected)
+    return emitOpError("has ") << getBuffers().size() << " buffers, expected " << expected << " (C1)";
+  ArrayRef<int64_t> sizes = getSizes();
+  if (sizes.size() != 7 || llvm::any_of(sizes, [](int64_t size) { return size < 1; }) ||
+      sizes[1] % sizes[2] != 0)
+    return emitOpError("has sizes [") << sizes
+                                      << "], expected seven of at least 1, the second a multiple of the "
+                                         "third (C2)";
+  for (ArrayRef<int64_t> strides :
+       {getQueryStrides(), getKeyStrides(), getValueStrides(), getOutputStrides()})
+    if (strides.size() != 4 || strides[3] != 1)
+      return emitOpError("has strides [") << strides << "], expected four, the last 1 (C3)";
+  if (getMaskStrides() && getMaskStrides()->size() != 4)
+    return emitOpError("has strides [") << *getMaskStrides() << "] of its mask, expected four (C3)";
+  if (bool(getMaskType()) != bool(getMaskStrides()) || static_cast<int64_t>(getCausalOffset()) < 0)
+    return emitOpError("has a mask's type or strides without the other, or a negative 'causal_offset' (C4)");
   return success();
 }
 

@@ -32,6 +32,7 @@ public:
   double price(plan::LaunchOp op) const;
   double price(plan::ConvolutionOp op) const;
   double price(plan::ContractionOp op) const;
+  double price(plan::FusedAttentionOp op) const;
   double price(plan::CollectiveOp op) const;
   double price(plan::CopyOp op) const {
     return rank->kernelSeconds(cost::streaming(2.0 * static_cast<double>(op.getDst().getBytes())), 0, 1);
@@ -91,6 +92,15 @@ double InstructionPricing::price(plan::ContractionOp op) const {
   return rank->kernelSeconds(cost::contraction(static_cast<double>(sizes[0]), static_cast<double>(sizes[1]),
                                                static_cast<double>(sizes[2]), static_cast<double>(sizes[3]),
                                                layout::getCostType(op.getElementType())));
+}
+
+double InstructionPricing::price(plan::FusedAttentionOp op) const {
+  ArrayRef<int64_t> sizes = op.getSizes();
+  cost::OpWork work = cost::contraction(
+      static_cast<double>(sizes[0] * sizes[1]), static_cast<double>(sizes[3]), static_cast<double>(sizes[4]),
+      static_cast<double>(sizes[5] + sizes[6]) / 2, layout::getCostType(op.getElementType()));
+  work.kind = cost::OpKind::FusedAttention;
+  return rank->kernelSeconds(work);
 }
 
 std::vector<cost::Group> InstructionPricing::groupsOf(ArrayRef<int64_t> axes) const {
@@ -153,6 +163,8 @@ static PlanPrice priceBody(Block &body, bool isOfTurns, const InstructionPricing
       *sum = pricing.price(convolution);
     } else if (auto contraction = dyn_cast<plan::ContractionOp>(op)) {
       *sum = pricing.price(contraction);
+    } else if (auto attention = dyn_cast<plan::FusedAttentionOp>(op)) {
+      *sum = pricing.price(attention);
     } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
       *(sum = &own.communicating) = pricing.price(collective);
     } else if (auto send = dyn_cast<plan::SendOp>(op)) {

@@ -255,6 +255,7 @@ private:
   }
   void emitConvolution(ConvolutionOp op, LibraryCall &out);
   void emitContraction(ContractionOp op, LibraryCall &out);
+  void emitAttention(FusedAttentionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
   FailureOr<unsigned> addFile(StringRef path, Operation *op);
@@ -388,7 +389,9 @@ LogicalResult Emitter::placeBinding(Op op, Message &out) {
 }
 
 void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
-  out.set_routine(op.getPack() ? "convolution.pack" : "convolution");
+  out.set_routine(op.getPack()      ? "convolution.pack"
+                  : op.getCompute() ? "convolution.unpacked"
+                                    : "convolution");
   Convolution &conv = *out.mutable_convolution();
   conv.set_type(*getDataType(op.getElementType()));
   auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
@@ -409,7 +412,8 @@ void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
     conv.mutable_activation_args()->Add(args->begin(), args->end());
   conv.set_transposed(op.getTransposed());
   conv.set_algorithm(op.getAlgorithm().str());
-  out.set_writes(op.getPack() ? 1 : 2); // the packed weight; the scratchpad and the output
+  conv.set_compute(op.getCompute().value_or("").str());
+  out.set_writes(op.getPack() ? 1 : 2); // the packed weight; scratchpad or workspace, and the output
 }
 
 void Emitter::emitContraction(ContractionOp op, LibraryCall &out) {
@@ -430,6 +434,34 @@ void Emitter::emitContraction(ContractionOp op, LibraryCall &out) {
   contraction.set_bias(op.getBias());
   contraction.set_activation(op.getActivation().str());
   out.set_writes(2); // the workspace and C
+}
+
+void Emitter::emitAttention(FusedAttentionOp op, LibraryCall &out) {
+  out.set_routine("attention");
+  Attention &attention = *out.mutable_attention();
+  attention.set_type(*getDataType(op.getElementType()));
+  ArrayRef<int64_t> sizes = op.getSizes();
+  attention.set_batch(sizes[0]);
+  attention.set_query_heads(sizes[1]);
+  attention.set_key_heads(sizes[2]);
+  attention.set_queries(sizes[3]);
+  attention.set_keys(sizes[4]);
+  attention.set_width(sizes[5]);
+  attention.set_value_width(sizes[6]);
+  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
+  fill(attention.mutable_query_strides(), op.getQueryStrides());
+  fill(attention.mutable_key_strides(), op.getKeyStrides());
+  fill(attention.mutable_value_strides(), op.getValueStrides());
+  fill(attention.mutable_output_strides(), op.getOutputStrides());
+  attention.set_scale(op.getScale().convertToDouble());
+  attention.set_causal(op.getCausal());
+  attention.set_causal_offset(op.getCausalOffset());
+  if (op.getMaskType()) {
+    attention.set_mask(true);
+    attention.set_mask_type(*getDataType(*op.getMaskType()));
+    fill(attention.mutable_mask_strides(), *op.getMaskStrides());
+  }
+  out.set_writes(2); // the workspace and the output
 }
 
 LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out) {
@@ -520,6 +552,8 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     return success();
   }
   if (auto conv = dyn_cast<ConvolutionOp>(op)) {
+    if (conv.getCompute())
+      plan.set_version(std::max(plan.version(), 4u)); // the first whose weights need no packing
     emitConvolution(conv, *out.mutable_library());
     for (Attribute buffer : conv.getBuffers())
       if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
@@ -530,6 +564,14 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
     plan.set_version(std::max(plan.version(), 2u)); // the first that has contractions
     emitContraction(contraction, *out.mutable_library());
     for (Attribute buffer : contraction.getBuffers())
+      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
+        return failure();
+    return success();
+  }
+  if (auto attention = dyn_cast<FusedAttentionOp>(op)) {
+    plan.set_version(std::max(plan.version(), 4u)); // the first that has it
+    emitAttention(attention, *out.mutable_library());
+    for (Attribute buffer : attention.getBuffers())
       if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
         return failure();
     return success();

@@ -272,7 +272,7 @@ Status CpuDevice::loadImage(plan::ByteView code, std::shared_ptr<Image> &image) 
 }
 
 Status CpuDevice::createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) {
-  if (!call.has_convolution())
+  if (call.routine() != "convolution" && call.routine() != "convolution.pack")
     return {Code::Unsupported, "the device 'cpu' has no library routine '" + call.routine() + "'"};
   COLOSSAL_RETURN_IF_ERROR(createCpuRoutine(call, pool.threads(), routine));
   // From now on the library's threads compute launches, too.

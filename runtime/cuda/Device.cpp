@@ -215,9 +215,14 @@ Status CudaDevice::loadImage(plan::ByteView code, std::shared_ptr<Image> &image)
 }
 
 Status CudaDevice::createRoutine(const plan::LibraryCall &call, std::unique_ptr<Routine> &routine) {
-  if (!call.has_contraction())
-    return {Code::Unsupported, "the device 'cuda' has no library routine '" + call.routine() + "'"};
   COLOSSAL_RETURN_IF_ERROR(makeCurrent());
+  if (call.routine() == "convolution.unpacked" || call.routine() == "attention") {
+    if (!graphs)
+      COLOSSAL_RETURN_IF_ERROR(CudnnGraphs::create(library, gpu, graphs));
+    return graphs->createRoutine(call, routine);
+  }
+  if (call.routine() != "contraction")
+    return {Code::Unsupported, "the device 'cuda' has no library routine '" + call.routine() + "'"};
   if (!contractions)
     COLOSSAL_RETURN_IF_ERROR(Contractions::create(library, gpu, contractions));
   return contractions->createRoutine(call, routine);

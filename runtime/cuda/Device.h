@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/Image.h"
 #include "runtime/cuda/cublaslt/Contractions.h"
+#include "runtime/cuda/cudnn/Graphs.h"
 #include "runtime/cuda/nvtx/Ranges.h"
 #include "runtime/device/Registry.h"
 
@@ -60,6 +61,7 @@ private:
   cuda::Context context = nullptr;
   std::map<uintptr_t, cuda::DevicePointer> pages; // of words, by host address
   std::unique_ptr<Contractions> contractions;     // once a routine asked for them; routines end before
+  std::unique_ptr<CudnnGraphs> graphs;            // likewise
   std::unique_ptr<Allocation> scratch;
   uint64_t scratchStride = 0, scratchBlocks = 0;
   cuda::Event scratchFree = nullptr;

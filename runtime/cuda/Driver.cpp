@@ -4,6 +4,7 @@
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/cublaslt/Library.h"
+#include "runtime/cuda/cudnn/Library.h"
 
 #include <cstdlib>
 
@@ -70,6 +71,10 @@ public:
       inventory.versions.push_back({"cuBLASLt", contractions->version()});
     else
       inventory.missing.push_back(status.message());
+    // Only plans that were compiled for it need it: where it is missing, nothing is amiss.
+    const CudnnLibrary *graphs = nullptr;
+    if (CudnnLibrary::open(graphs).ok())
+      inventory.versions.push_back({"cuDNN", graphs->version()});
     if (library->deviceCount() == 0)
       inventory.missing.push_back("the driver finds no GPU");
     return inventory;

@@ -147,8 +147,8 @@ Status Rank::resolveLibrary(const plan::LibraryCall &call, ResolvedInstruction &
     resolved.buffers.push_back(at(ref, zeros));
   }
   // Equal layers share a routine; the sizes of the opaque buffers are part of what it is checked against.
-  std::string descriptor =
-      call.routine() + '\n' + call.convolution().SerializeAsString() + call.contraction().SerializeAsString();
+  std::string descriptor = call.routine() + '\n' + call.convolution().SerializeAsString() +
+                           call.contraction().SerializeAsString() + call.attention().SerializeAsString();
   for (const plan::BufferRef &ref : call.buffers())
     descriptor += '\n' + std::to_string(ref.bytes());
   Routine *&routine = routineByDescriptor[descriptor];

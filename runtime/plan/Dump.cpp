@@ -191,6 +191,18 @@ static std::string describe(const Contraction &c) {
   return c.activation().empty() ? text : text + " " + c.activation();
 }
 
+static std::string describe(const Attention &a) {
+  std::string text = std::string(dataTypeName(a.type())) + " " + std::to_string(a.batch()) + " x " +
+                     std::to_string(a.query_heads()) + " heads over " + std::to_string(a.key_heads()) + ", " +
+                     std::to_string(a.queries()) + " queries of " + std::to_string(a.width()) + " by " +
+                     std::to_string(a.keys()) + " keys, values of " + std::to_string(a.value_width()) +
+                     ", strides " + list(a.query_strides()) + list(a.key_strides()) +
+                     list(a.value_strides()) + list(a.output_strides()) + " scale " +
+                     std::to_string(a.scale());
+  text += a.causal() ? " causal " + std::to_string(a.causal_offset()) : "";
+  return a.mask() ? text + " mask " + dataTypeName(a.mask_type()) + list(a.mask_strides()) : text;
+}
+
 std::string Dumper::library(const LibraryCall &l) const {
   const Convolution &c = l.convolution();
   std::string text = l.routine() + "(";
@@ -198,9 +210,12 @@ std::string Dumper::library(const LibraryCall &l) const {
     text += (i ? ", " : "") + ref(l.buffers(i));
   if (l.has_contraction())
     return text + ") " + describe(l.contraction());
+  if (l.has_attention())
+    return text + ") " + describe(l.attention());
   text += ") " + std::string(dataTypeName(c.type())) + list(c.input()) + " by " + list(c.weight()) + " -> " +
           list(c.output()) + " strides " + list(c.strides()) + " dilations " + list(c.dilations()) +
           " pads " + list(c.pads_begin()) + list(c.pads_end()) + " group " + std::to_string(c.group());
+  text += c.compute().empty() ? "" : " in " + c.compute();
   text += c.bias() ? " bias" : "";
   text += c.residual() ? " residual" : "";
   text += c.transposed() ? " transposed" : "";

@@ -112,4 +112,19 @@ Status Checker::checkBox(const plan::Box &box, const google::protobuf::RepeatedF
   return {};
 }
 
+bool isInjective(const std::vector<uint64_t> &sizes,
+                 const google::protobuf::RepeatedField<uint64_t> &strides) {
+  std::vector<std::pair<uint64_t, uint64_t>> dims;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    dims.emplace_back(strides[static_cast<int>(d)], sizes[d]);
+  std::sort(dims.begin(), dims.end());
+  unsigned __int128 reach = 0;
+  for (auto [stride, size] : dims) {
+    if (size > 1 && stride <= reach)
+      return false;
+    reach += static_cast<unsigned __int128>(size - 1) * stride;
+  }
+  return true;
+}
+
 } // namespace colossal::runtime

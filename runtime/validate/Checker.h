@@ -92,8 +92,8 @@ private:
   struct RoutineBuffer {
     uint64_t least = 0, alignment = 4;
   };
-  static Status describeRoutine(const plan::LibraryCall &call, std::vector<RoutineBuffer> &buffers,
-                                uint32_t &writes);
+  Status describeRoutine(const plan::LibraryCall &call, std::vector<RoutineBuffer> &buffers,
+                         uint32_t &writes);
   Status checkCopy(const plan::Copy &copy, const Scope &scope);
   Status checkParameterIndex(const plan::Copy::FromParameter &from, const Scope &scope);
   Status checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer, const Scope &scope, bool written);
@@ -135,18 +135,30 @@ private:
   std::set<std::pair<uint32_t, std::vector<uint64_t>>> visited[2];
 };
 
+/// No two indices of a tensor have one place: each stride goes beyond all that the smaller ones reach.
+bool isInjective(const std::vector<uint64_t> &sizes,
+                 const google::protobuf::RepeatedField<uint64_t> &strides);
+
 /// Checks sizes and strides of a convolution against one another, and gives the bytes that input, weight,
 /// bias and output must have at least.
 struct ConvolutionBytes {
   uint64_t input, weight, bias, output;
 };
 Status checkConvolution(const plan::Convolution &convolution, ConvolutionBytes &bytes);
+/// Besides, that it is one of "convolution.unpacked": of floats, with what such a library does on the result.
+Status checkUnpackedConvolution(const plan::Convolution &convolution, ConvolutionBytes &bytes);
 
 /// The same of a contraction.
 struct ContractionBytes {
   uint64_t a, b, bias, c;
 };
 Status checkContraction(const plan::Contraction &contraction, ContractionBytes &bytes);
+
+/// The same of attention.
+struct AttentionBytes {
+  uint64_t query, key, value, mask, output;
+};
+Status checkAttention(const plan::Attention &attention, AttentionBytes &bytes);
 
 } // namespace colossal::runtime
 

@@ -3,7 +3,6 @@
 
 #include "colossal/Plan/DataType.h"
 
-#include <algorithm>
 #include <array>
 
 namespace colossal::runtime {
@@ -24,21 +23,6 @@ bool spanBytes(const std::array<uint64_t, 3> &sizes, const Strides &strides, uin
   if (last > maxExtent)
     return false;
   bytes = (static_cast<uint64_t>(last) + 1) * elementBytes;
-  return true;
-}
-
-/// No two indices have one place: each stride goes beyond all that the smaller ones reach.
-bool isInjective(const std::array<uint64_t, 3> &sizes, const Strides &strides) {
-  std::array<std::pair<uint64_t, uint64_t>, 3> dims;
-  for (int d = 0; d < 3; ++d)
-    dims[static_cast<size_t>(d)] = {strides[d], sizes[static_cast<size_t>(d)]};
-  std::sort(dims.begin(), dims.end());
-  unsigned __int128 reach = 0;
-  for (auto [stride, size] : dims) {
-    if (size > 1 && stride <= reach)
-      return false;
-    reach += static_cast<unsigned __int128>(size - 1) * stride;
-  }
   return true;
 }
 
@@ -70,7 +54,7 @@ Status checkContraction(const plan::Contraction &c, ContractionBytes &bytes) {
   if (!spanBytes(a, c.a_strides(), size, bytes.a) || !spanBytes(b, c.b_strides(), size, bytes.b) ||
       !spanBytes(result, c.c_strides(), resultSize, bytes.c))
     return invalid("contraction: a stride is out of range");
-  if (!isInjective(result, c.c_strides()))
+  if (!isInjective({result.begin(), result.end()}, c.c_strides()))
     return invalid("contraction: elements of the result share their place");
   bytes.bias = c.n() * resultSize;
   if (c.bias() && c.c_strides(2) != 1)

@@ -80,4 +80,29 @@ Status checkConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
   return {};
 }
 
+Status checkUnpackedConvolution(const plan::Convolution &c, ConvolutionBytes &bytes) {
+  COLOSSAL_RETURN_IF_ERROR(checkConvolution(c, bytes));
+  const bool narrow = c.type() == plan::F16 || c.type() == plan::BF16;
+  const bool known = c.compute() == "f64"    ? c.type() == plan::F64
+                     : c.compute() == "tf32" ? c.type() == plan::F32
+                     : c.compute() == "f32"  ? c.type() == plan::F32 || narrow
+                                             : false;
+  if (!known)
+    return {Code::Unsupported, "convolution: this runtime does not know its type together with the way '" +
+                                   c.compute() + "' to compute"};
+  if (c.transposed() || c.residual() || !c.algorithm().empty() || c.activation_args_size() > 0)
+    return {Code::Unsupported,
+            "convolution: with a weight that is not packed, it is transposed, adds a residual, "
+            "names an algorithm or has an activation's arguments"};
+  if (c.activation() != "" && !(c.activation() == "relu" && c.bias()))
+    return {Code::Unsupported, "convolution: with a weight that is not packed, its activation '" +
+                                   c.activation() + "' is not relu on a bias"};
+  for (int d = 0; d < c.pads_begin_size(); ++d)
+    if (c.pads_begin(d) < 0 || c.pads_end(d) < 0)
+      return {Code::Unsupported, "convolution: with a weight that is not packed, it crops its input"};
+  if (!isInjective({c.output().begin(), c.output().end()}, c.output_strides()))
+    return invalid("convolution: elements of the output share their place");
+  return {};
+}
+
 } // namespace colossal::runtime

@@ -208,6 +208,30 @@ Status Checker::describeRoutine(const plan::LibraryCall &call, std::vector<Routi
     buffers.insert(buffers.end(), {{0, 4}, {bytes.c, resultSize}});
     return {};
   }
+  if (call.routine() == "convolution.unpacked") {
+    COLOSSAL_RETURN_IF_ERROR(needVersion(4, "convolutions whose weights are not packed"));
+    const plan::Convolution &convolution = call.convolution();
+    ConvolutionBytes bytes;
+    COLOSSAL_RETURN_IF_ERROR(checkUnpackedConvolution(convolution, bytes));
+    const uint64_t size = plan::elementBytes(convolution.type());
+    buffers = {{bytes.input, size}, {bytes.weight, size}};
+    if (convolution.bias())
+      buffers.push_back({bytes.bias, size});
+    buffers.insert(buffers.end(), {{0, 4}, {bytes.output, size}});
+    return {};
+  }
+  if (call.routine() == "attention") {
+    COLOSSAL_RETURN_IF_ERROR(needVersion(4, "routines of attention"));
+    const plan::Attention &attention = call.attention();
+    AttentionBytes bytes;
+    COLOSSAL_RETURN_IF_ERROR(checkAttention(attention, bytes));
+    const uint64_t size = plan::elementBytes(attention.type());
+    buffers = {{bytes.query, size}, {bytes.key, size}, {bytes.value, size}};
+    if (attention.mask())
+      buffers.push_back({bytes.mask, plan::elementBytes(attention.mask_type())});
+    buffers.insert(buffers.end(), {{0, 4}, {bytes.output, size}});
+    return {};
+  }
   if (call.routine() != "convolution" && call.routine() != "convolution.pack")
     return {Code::Unsupported, "this runtime has no library routine '" + call.routine() + "'"};
   ConvolutionBytes bytes;

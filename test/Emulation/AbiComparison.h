@@ -28,6 +28,9 @@ constexpr bool sameArgument<A *, B *> = [] {
     return std::is_void_v<A> == std::is_void_v<B> && std::is_const_v<A> == std::is_const_v<B>;
 }();
 
+template <>
+inline constexpr bool sameArgument<void, void> = true;
+
 template <class A, class B>
 constexpr bool sameFunction = false;
 template <class RA, class... A, class RB, class... B>

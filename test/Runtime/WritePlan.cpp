@@ -1,5 +1,5 @@
 // Writes a small plan for the tests of colossal-run and of the C library:  write-plan FILE
-// [hang|crash|plain|contraction|stages|waits|train [A B]]
+// [hang|crash|plain|contraction|convolution|stages|waits|train [A B]]
 //
 // On a mesh of 2x2, y[8,6] = 2 x + sum over the ranks of axis a of their coordinate of b, with x split over
 // a, and a weight w[6] (from w.bin beside the plan) gathered into z. With hang or crash, rank 3 does that.
@@ -105,6 +105,51 @@ int writeContraction(const std::string &file) {
   return status.ok() ? 0 : 1;
 }
 
+/// A convolution with a bias and ReLU, by the device's library, which takes its weight as it is.
+int writeConvolution(const std::string &file) {
+  PlanBuilder builder;
+  plan::LibraryCall &call = *builder.add("/conv/Conv").mutable_library();
+  call.set_routine("convolution.unpacked");
+  plan::Convolution &c = *call.mutable_convolution();
+  c.set_type(plan::F32);
+  c.set_compute("f32");
+  c.set_group(1);
+  c.set_bias(true);
+  c.set_activation("relu");
+  auto fill = [](auto *field, std::initializer_list<int64_t> values) {
+    field->Add(values.begin(), values.end());
+  };
+  fill(c.mutable_input(), {1, 4, 8, 8});
+  fill(c.mutable_input_strides(), {256, 64, 8, 1});
+  fill(c.mutable_weight(), {4, 4, 3, 3});
+  fill(c.mutable_output(), {1, 4, 8, 8});
+  fill(c.mutable_output_strides(), {256, 64, 8, 1});
+  for (auto *ones : {c.mutable_strides(), c.mutable_dilations()})
+    fill(ones, {1, 1});
+  for (auto *pads : {c.mutable_pads_begin(), c.mutable_pads_end()})
+    fill(pads, {1, 1});
+  uint64_t offset = 0;
+  auto place = [&](uint64_t elements) {
+    const uint64_t at = offset;
+    offset += 4096;
+    return builder.buffer(PlanBuilder::io, at, elements * 4);
+  };
+  for (auto [name, elements] : {std::pair<const char *, uint64_t>("x", 256), {"w", 144}, {"bias", 4}}) {
+    builder.input(name, plan::F32, {elements}, builder.box({elements}), offset);
+    *call.add_buffers() = place(elements);
+  }
+  *call.add_buffers() = builder.buffer(PlanBuilder::activations, 0, 4096);
+  builder.output("y", plan::F32, {256}, builder.box({256}), offset);
+  *call.add_buffers() = place(256);
+  call.set_writes(2);
+  Status status = builder.validate();
+  if (status.ok())
+    status = builder.write(file);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", status.describe().c_str());
+  return status.ok() ? 0 : 1;
+}
+
 int writeTraining(const std::string &file, uint32_t a, uint32_t b) {
   const size_t slash = file.rfind('/');
   writeTrainingWeights(file.substr(0, slash + 1) + "w.bin");
@@ -189,7 +234,9 @@ int writeStages(const std::string &file, bool waits) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE [hang|crash|plain|contraction|stages|waits|train [A B]]\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s FILE [hang|crash|plain|contraction|convolution|stages|waits|train [A B]]\n",
+                 argv[0]);
     return 2;
   }
   const std::string what = argc > 2 ? argv[2] : "";
@@ -197,6 +244,8 @@ int main(int argc, char **argv) {
     return writePlain(argv[1]);
   if (what == "contraction")
     return writeContraction(argv[1]);
+  if (what == "convolution")
+    return writeConvolution(argv[1]);
   if (what == "train")
     return writeTraining(argv[1], argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : 1,
                          argc > 4 ? static_cast<uint32_t>(std::atoi(argv[4])) : 1);

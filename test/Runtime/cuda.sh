@@ -20,6 +20,7 @@ expect() {
 COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/plain.cplan" plain
 COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/ranks.cplan"
 COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/contraction.cplan" contraction
+COLOSSAL_TEST_DEVICE=cuda "$build/bin/write-plan" "$scratch/convolution.cplan" convolution
 run=$build/bin/colossal-run
 
 # Without a driver: what is missing, and nothing else goes wrong. Where there is one, this is not tried.
@@ -97,7 +98,15 @@ if ! ldconfig -p 2>/dev/null | grep -q 'libcublasLt\.so'; then
   LD_LIBRARY_PATH=$scratch/driver "$run" --devices > "$scratch/devices.txt"
   expect 'missing: cuBLASLt cannot be opened' "$scratch/devices.txt"
 fi
+if ! ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9'; then
+  code=0
+  LD_LIBRARY_PATH=$scratch/driver "$run" "$scratch/convolution.cplan" --random-inputs 1 2> "$scratch/library.txt" || code=$?
+  [ $code = 5 ] || fail "without cuDNN: exit $code"
+  expect 'the plan calls cuDNN: cuDNN cannot be opened: libcudnn.so.9' "$scratch/library.txt"
+  expect 'compile the plan without --cudnn' "$scratch/library.txt"
+fi
 $emulated 1 "$run" --devices > "$scratch/devices.txt"
 expect 'cuBLASLt: 13.0.0' "$scratch/devices.txt"
+expect 'cuDNN: 9.21.0' "$scratch/devices.txt"
 
-"$python" "$here/cuda_faults.py" --build "$build" "$scratch/plain.cplan" "$scratch/ranks.cplan" "$scratch/contraction.cplan"
+"$python" "$here/cuda_faults.py" --build "$build" "$scratch/plain.cplan" "$scratch/ranks.cplan" "$scratch/contraction.cplan" "$scratch/convolution.cplan"

@@ -116,6 +116,41 @@ plan.program @main infer {
 // -----
 
 plan.program @main infer {
+  // expected-error@+1 {{packs a weight, and has 'compute', of convolutions that take it as it is (C3)}}
+  plan.convolution [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 {input = array<i64: 1, 2, 4>, weight = array<i64: 2, 2, 1>, output = array<i64: 1, 2, 4>, input_strides = array<i64: 8, 4, 1>, output_strides = array<i64: 8, 4, 1>, strides = array<i64: 1>, dilations = array<i64: 1>, pads_begin = array<i64: 0>, pads_end = array<i64: 0>, group = 1 : i64, bias = false, residual = false, activation = "", transposed = false, algorithm = "", pack = true, compute = "f32"}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has 6 buffers, expected 5 (C1)}}
+  plan.fused_attention [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : bf16 {sizes = array<i64: 1, 2, 1, 2, 2, 8, 8>, query_strides = array<i64: 32, 16, 8, 1>, key_strides = array<i64: 16, 16, 8, 1>, value_strides = array<i64: 16, 16, 8, 1>, output_strides = array<i64: 32, 16, 8, 1>, scale = 0.5 : f64, causal = true}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has sizes [1, 3, 2, 2, 2, 8, 8], expected seven of at least 1, the second a multiple of the third (C2)}}
+  plan.fused_attention [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : bf16 {sizes = array<i64: 1, 3, 2, 2, 2, 8, 8>, query_strides = array<i64: 32, 16, 8, 1>, key_strides = array<i64: 16, 16, 8, 1>, value_strides = array<i64: 16, 16, 8, 1>, output_strides = array<i64: 32, 16, 8, 1>, scale = 0.5 : f64, causal = true}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has strides [32, 16, 8, 2], expected four, the last 1 (C3)}}
+  plan.fused_attention [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : bf16 {sizes = array<i64: 1, 2, 1, 2, 2, 8, 8>, query_strides = array<i64: 32, 16, 8, 2>, key_strides = array<i64: 16, 16, 8, 1>, value_strides = array<i64: 16, 16, 8, 1>, output_strides = array<i64: 32, 16, 8, 1>, scale = 0.5 : f64, causal = true}
+}
+
+// -----
+
+plan.program @main infer {
+  // expected-error@+1 {{has a mask's type or strides without the other, or a negative 'causal_offset' (C4)}}
+  plan.fused_attention [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : bf16 {sizes = array<i64: 1, 2, 1, 2, 2, 8, 8>, query_strides = array<i64: 32, 16, 8, 1>, key_strides = array<i64: 16, 16, 8, 1>, value_strides = array<i64: 16, 16, 8, 1>, output_strides = array<i64: 32, 16, 8, 1>, scale = 0.5 : f64, causal = true, causal_offset = -1 : i64}
+}
+
+// -----
+
+plan.program @main infer {
   // expected-error@+1 {{has 5 buffers, expected 4 (C1)}}
   plan.contraction [#plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>, #plan.buffer<@a[0, 64]>] : f32 -> f32 {compute = "f32", sizes = array<i64: 1, 4, 2, 3>, a_strides = array<i64: 0, 3, 1>, b_strides = array<i64: 0, 2, 1>, c_strides = array<i64: 0, 2, 1>, bias = false, activation = ""}
 }

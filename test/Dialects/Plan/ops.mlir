@@ -83,5 +83,11 @@ module attributes {dist.mesh = #dist.mesh<["x" = 2, "y" = 2]>} {
     // CHECK: plan.contraction
     // CHECK-SAME: : bf16 -> bf16
     plan.contraction [#plan.buffer<@activations[0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@weights[64, 16]>, #plan.buffer<@activations[64, 256]>, #plan.buffer<@activations[320, 64]>] : bf16 -> bf16 {compute = "f32", sizes = array<i64: 1, 4, 8, 8>, a_strides = array<i64: 0, 8, 1>, b_strides = array<i64: 0, 1, 8>, c_strides = array<i64: 0, 8, 1>, bias = true, activation = "relu"}
+    // CHECK: plan.convolution
+    // CHECK-SAME: compute = "tf32"
+    plan.convolution [#plan.buffer<@activations[0, 64]>, #plan.buffer<@weights[0, 64]>, #plan.buffer<@activations[64, 64]>, #plan.buffer<@activations[128, 64]>] : f32 {input = array<i64: 1, 2, 4>, weight = array<i64: 2, 2, 1>, output = array<i64: 1, 2, 4>, input_strides = array<i64: 8, 4, 1>, output_strides = array<i64: 8, 4, 1>, strides = array<i64: 1>, dilations = array<i64: 1>, pads_begin = array<i64: 0>, pads_end = array<i64: 0>, group = 1 : i64, bias = false, residual = false, activation = "", transposed = false, algorithm = "direct", compute = "tf32"}
+    // CHECK: plan.fused_attention
+    // CHECK-SAME: causal_offset = 1
+    plan.fused_attention [#plan.buffer<@activations[0, 64]>, #plan.buffer<@activations[64, 64]>, #plan.buffer<@activations[128, 64]>, #plan.buffer<@activations[192, 64]>, #plan.buffer<@activations[256, 64]>] : bf16 {sizes = array<i64: 1, 2, 1, 2, 2, 8, 8>, query_strides = array<i64: 32, 16, 8, 1>, key_strides = array<i64: 16, 16, 8, 1>, value_strides = array<i64: 16, 16, 8, 1>, output_strides = array<i64: 32, 16, 8, 1>, scale = 0.5 : f64, causal = true, causal_offset = 1 : i64}
   }
 }

@@ -206,7 +206,7 @@ static Operation *makeConvolution(OpBuilder &b, Location loc, ArrayRef<plan::Buf
       list(descriptor.pads_begin()), list(descriptor.pads_end()), b.getI64IntegerAttr(descriptor.group()),
       b.getBoolAttr(descriptor.bias()), b.getBoolAttr(descriptor.residual()),
       b.getStringAttr(descriptor.activation()), DenseF64ArrayAttr(), b.getBoolAttr(descriptor.transposed()),
-      b.getStringAttr(descriptor.algorithm()), b.getBoolAttr(pack));
+      b.getStringAttr(descriptor.algorithm()), b.getBoolAttr(pack), StringAttr());
 }
 
 FailureOr<Access> ConvolutionCall::packWeight() {
