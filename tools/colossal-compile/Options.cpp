@@ -90,8 +90,8 @@ struct PassOptions {
 struct RawOptions {
   PassOptions passes;
   std::vector<std::string> dims, shapes, values, pins, pinFiles;
-  std::string memory, machine, target = "cpu", processor, emit = "plan", training, loss, precision, attention,
-                               objective, batchNorm, plan;
+  std::string memory, machine, target = "cpu", processor, cudnn, emit = "plan", training, loss, precision,
+                               attention, objective, batchNorm, plan;
   bool syncBatchNorm = false;
   colossal::training::ParameterRules parameters;
   std::vector<std::string> prices;
@@ -377,6 +377,22 @@ void readPins(const std::string &path, std::vector<std::string> &pins) {
   }
 }
 
+/// The target with what --cudnn adds to it.
+std::string targetOf(const RawOptions &raw) {
+  std::string target = raw.target;
+  if (!raw.cudnn.empty() && raw.cudnn != "off") {
+    if (raw.cudnn != "convolution" && raw.cudnn != "attention" && raw.cudnn != "all")
+      fail("--cudnn: '" + raw.cudnn + "' is not off, convolution, attention or all");
+    if (target.rfind("cuda", 0) != 0)
+      fail("--cudnn " + raw.cudnn +
+           " is of NVIDIA's GPUs: give --target cuda or cuda:NAME, such as cuda:sm_90");
+    target += "+cudnn-" + raw.cudnn;
+  }
+  if (!raw.training.empty() && target.find('+') != std::string::npos)
+    fail("--training does not go with --cudnn: cuDNN is called for inference only");
+  return target;
+}
+
 void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
   colossal::CompileOptions &compile = options.compile;
   std::set<std::string> seen;
@@ -437,7 +453,7 @@ void interpret(const RawOptions &raw, bool isMeshGiven, Options &options) {
     options.machineOrigin = std::move(choice.origin);
   }
   if (!options.printsOnly()) {
-    auto target = colossal::codegen::createTarget(raw.target, raw.processor);
+    auto target = colossal::codegen::createTarget(targetOf(raw), raw.processor);
     if (!target)
       fail((raw.processor.empty() ? "--target: " : "--target-cpu: ") + llvm::toString(target.takeError()));
     compile.schedule.target = *target;
@@ -644,6 +660,12 @@ void addLayoutOptions(CLI::App &app, RawOptions &raw, Options &options) {
   app.add_option("--target", raw.target,
                  "what to make code for: cpu, this host's processor (default), or cpu:NAME, the processor "
                  "that LLVM calls so, such as cpu:x86-64-v3");
+  app.add_option(
+      "--cudnn", raw.cudnn,
+      "what a plan for NVIDIA's GPUs leaves to cuDNN: off (default), convolution, attention or all; of "
+      "inference "
+      "only. Never seen on hardware; cuDNN 9.8 or newer (for attention 9.21) has to be there where the plan "
+      "runs");
   app.add_option("--target-cpu", raw.processor, "NAME: the same as --target cpu:NAME");
 }
 

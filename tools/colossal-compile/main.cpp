@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 
 using namespace mlir;
 using namespace colossal;
@@ -31,6 +32,10 @@ static int report(const OutputError &error) {
 }
 
 static void printDiagnostic(Diagnostic &diagnostic) {
+  // A remark is said of the first node that it holds for.
+  static std::set<std::string> told;
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && !told.insert(diagnostic.str()).second)
+    return;
   llvm::StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
                              : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
                                                                                        : "note";

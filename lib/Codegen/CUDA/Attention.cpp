@@ -1,5 +1,6 @@
 // Attention to its kernel: one for each shape, and way to lie.
 #include "Attention.h"
+#include "LibraryAttention.h"
 #include "TensorCores.h"
 #include "ViewAlignment.h"
 
@@ -57,10 +58,16 @@ AttentionSpec nvidia::describeAttention(AttentionOp op) {
   return spec;
 }
 
-LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &context, FusionGroup &group) {
+LogicalResult nvidia::lowerAttention(const BlockTeam &team, LoweringContext &context, FusionGroup &group,
+                                     bool byLibrary) {
   auto op = dyn_cast<AttentionOp>(group.routine);
   if (!op)
     return group.routine->emitOpError("has no kernel: run colossal-partition, which makes it of other ops");
+  if (byLibrary && group.ops.size() == 1) {
+    auto called = callAttention(context, op);
+    if (failed(called) || *called)
+      return success(succeeded(called));
+  }
   AttentionSpec spec = describeAttention(op);
   if (!(hasKernel(spec) || hasTensorKernel(spec)) || tensorOf(op.getResult()).getNumElements() == 0 ||
       spec.keys == 0 || spec.width == 0)

@@ -43,9 +43,10 @@ kernel::GeneratedKernel generateAttention(mlir::MLIRContext &context, const Bloc
 kernel::GeneratedKernel generateTensorAttention(mlir::MLIRContext &context, const BlockTeam &team,
                                                 const AttentionSpec &spec);
 
-/// A group of a colossal.attention; what has no kernel is handed back to be computed by element code.
+/// A group of a colossal.attention; what has no kernel is handed back to be computed by element code. With
+/// `byLibrary` cuDNN computes what it takes (LibraryAttention.h).
 mlir::LogicalResult lowerAttention(const BlockTeam &team, schedule::LoweringContext &context,
-                                   schedule::FusionGroup &group);
+                                   schedule::FusionGroup &group, bool byLibrary);
 
 } // namespace colossal::nvidia
 

@@ -4,6 +4,7 @@
 
 #include "Contraction.h"
 #include "GroupedConvolution.h"
+#include "LibraryConvolution.h"
 #include "TensorCores.h"
 #include "dialects/Colossal/Convolution/TransposedConvolution.h"
 
@@ -120,18 +121,21 @@ void composeTransposed(func::FuncOp function) {
 
 } // namespace
 
-void nvidia::prepareConvolutions(func::FuncOp function) {
+void nvidia::prepareConvolutions(func::FuncOp function, bool byLibrary) {
   composeTransposed(function);
   SmallVector<ConvOp> convolutions;
   function.walk([&](ConvOp op) { convolutions.push_back(op); });
   for (ConvOp op : convolutions) {
     auto pads = padsOf(op);
+    const bool isProduct = pads && isComputed(op) && isPointwise(op, *pads);
+    if (byLibrary && !isProduct && leaveToLibrary(op))
+      continue;
     if (!pads || !isComputed(op))
       continue;
     OpBuilder b(op);
     RankedTensorType type = tensorOf(op.getResult());
     Value result;
-    if (isPointwise(op, *pads)) {
+    if (isProduct) {
       result = makePointwise(b, op);
     } else {
       auto product = ConvOp::create(b, op.getLoc(), type, makePadded(b, op, *pads), op.getWeight(), Value(),
@@ -146,6 +150,8 @@ void nvidia::prepareConvolutions(func::FuncOp function) {
 
 LogicalResult nvidia::lowerConvolution(const BlockTeam &team, LoweringContext &context, FusionGroup &group) {
   auto op = dyn_cast<ConvOp>(group.routine);
+  if (op && isOfLibrary(op))
+    return callConvolution(context, group);
   if (op && isGrouped(op))
     return lowerGrouped(team, context, group);
   if (!op || !op->hasAttr(preparedName) || group.ops.size() != 1)

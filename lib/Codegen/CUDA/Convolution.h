@@ -11,8 +11,9 @@ namespace colossal::nvidia {
 /// Transposed convolutions become convolutions, or contractions where their windows do not overlap. Those
 /// with at least eight out channels in a group, or one group, lose their bias, which is added behind them,
 /// and their padding, which becomes an op before them; those of windows of one element and one group become
-/// contractions, which the library computes.
-void prepareConvolutions(mlir::func::FuncOp function);
+/// contractions, which the library computes. With `byLibrary` all but these are left as they are for cuDNN,
+/// where it takes them (LibraryConvolution.h).
+void prepareConvolutions(mlir::func::FuncOp function, bool byLibrary);
 
 /// A group of a colossal.conv that prepareConvolutions has left without padding: the contraction's kernel
 /// reads windows where they lie. Those with fewer out channels in a group have kernels of their own

@@ -6,6 +6,7 @@
 #include "Convolution.h"
 #include "GroupedConvolution.h"
 #include "LibraryContraction.h"
+#include "LibraryConvolution.h"
 #include "PtxCompiler.h"
 #include "Toolkit.h"
 
@@ -66,18 +67,35 @@ llvm::Expected<codegen::GeneratedCode> CudaImages::finish() {
 
 } // namespace
 
+bool CudnnUse::parse(StringRef text) {
+  convolution = text == "cudnn-convolution" || text == "cudnn-all";
+  attention = text == "cudnn-attention" || text == "cudnn-all";
+  return convolution || attention || text.empty();
+}
+
+std::string CudnnUse::spelling() const {
+  return convolution && attention ? "+cudnn-all"
+         : convolution            ? "+cudnn-convolution"
+         : attention              ? "+cudnn-attention"
+                                  : "";
+}
+
 void CudaTarget::prepare(func::FuncOp function) const {
-  prepareConvolutions(function);
+  prepareConvolutions(function, cudnn.convolution);
 }
 
 codegen::Epilogue CudaTarget::epilogueOf(Operation *routine) const {
   if (auto convolution = dyn_cast<ConvOp>(routine))
-    return isGrouped(convolution) ? codegen::Epilogue::Any : codegen::Epilogue::None;
+    return isOfLibrary(convolution) ? codegen::Epilogue::Listed
+           : isGrouped(convolution) ? codegen::Epilogue::Any
+                                    : codegen::Epilogue::None;
   auto contraction = dyn_cast<ContractOp>(routine);
   return contraction && isOfLibrary(contraction) ? codegen::Epilogue::Listed : codegen::Epilogue::None;
 }
 
 bool CudaTarget::fitsEpilogue(Operation *routine, ArrayRef<Operation *> ops) const {
+  if (auto convolution = dyn_cast<ConvOp>(routine))
+    return isOfLibrary(convolution) && fitsLibrary(convolution, ops);
   auto contraction = dyn_cast<ContractOp>(routine);
   return contraction && fitsLibrary(contraction, ops);
 }
@@ -93,7 +111,7 @@ void CudaTarget::registerLowerings(schedule::LoweringTable &table) const {
             });
   table.set(schedule::GroupKind::Attention,
             [this](schedule::LoweringContext &context, schedule::FusionGroup &group) {
-              return lowerAttention(block, context, group);
+              return lowerAttention(block, context, group, cudnn.attention);
             });
 }
 

@@ -2,8 +2,9 @@
 //
 // The neutral generators with the threads of a block as their team compute everything but contractions,
 // convolutions and attention. Contractions, and convolutions as such, are the vendor's library's, or where it
-// cannot a kernel's of their own; convolutions of groups with few channels have kernels. Plans hold PTX, and
-// a cubin where an assembler is.
+// cannot a kernel's of their own; convolutions of groups with few channels have kernels. Where it is asked
+// for convolutions that are no contractions, and attention, are left to cuDNN. Plans hold PTX, and a cubin
+// where an assembler is.
 //
 //===----------------------------------------------------------------------===//
 #ifndef COLOSSAL_LIB_CODEGEN_CUDA_CUDATARGET_H
@@ -16,13 +17,25 @@
 
 namespace colossal::nvidia {
 
+/// What plans leave to cuDNN, which has then to be there where they run.
+struct CudnnUse {
+  bool convolution = false, attention = false;
+
+  /// As it stands behind '+' in a target's spelling: "cudnn-convolution", "cudnn-attention", "cudnn-all" or
+  /// "". False of anything else.
+  bool parse(llvm::StringRef text);
+  std::string spelling() const;
+};
+
 class CudaTarget final : public codegen::Target {
 public:
   /// For one generation of GPUs, or for several: then plans hold images for each.
-  explicit CudaTarget(std::vector<Chip> chips) : chips(std::move(chips)) {}
+  explicit CudaTarget(std::vector<Chip> chips, CudnnUse cudnn = {}) : chips(std::move(chips)), cudnn(cudnn) {}
 
   llvm::StringRef name() const override { return "cuda"; }
-  std::string spelling() const override { return chips.size() == 1 ? "cuda:" + chips[0].name : "cuda"; }
+  std::string spelling() const override {
+    return (chips.size() == 1 ? "cuda:" + chips[0].name : "cuda") + cudnn.spelling();
+  }
   void prepare(mlir::func::FuncOp function) const override;
   /// What the library does on a contraction's result, and anything behind a convolution of groups.
   codegen::Epilogue epilogueOf(mlir::Operation *routine) const override;
@@ -44,6 +57,7 @@ public:
 
 private:
   std::vector<Chip> chips;
+  CudnnUse cudnn;
   BlockTeam block{128};
 };
 
