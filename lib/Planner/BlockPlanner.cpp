@@ -87,10 +87,15 @@ struct BlockPlanner::Layouts {
     Resharder resharder;
     std::map<std::vector<double>, std::optional<UnitLayout>> known;
     std::map<int, Options> options; ///< by kind, without pins
-    /// Without pins, of tensors that lie as no boundary says: null where all is free. Few queries differ in
-    /// what the tables depend on (kind, tensor, consumer, bytes, whether all is made again).
-    using TableKey = std::tuple<int, int, int, double, bool>;
+    /// Without pins: null where all is free. Few queries differ in what the tables depend on (kind, tensor,
+    /// consumer, bytes, whether all is made again, and where it lies on the boundary, that one).
+    using TableKey = std::tuple<int, int, int, double, bool, std::vector<double>>;
     std::map<TableKey, std::shared_ptr<const search::CostTable>> tables;
+    /// Without pins, by kind, microbatch and whether attention is fused: by operation and choice.
+    std::map<std::tuple<int, double, bool>, std::vector<std::vector<UnitLayouts::OpTime>>> times;
+    /// Of prices without full recompute, for one size of microbatch, after which another is looked at.
+    std::map<std::pair<std::vector<double>, UnitLayout>, UnitLayouts::Base> bases;
+    double microbatchOfBases = 0;
   };
   using AxesKey = std::vector<std::array<int, 5>>;
   OnAxes &on(const std::vector<TensorAxis> &axes) {
@@ -166,6 +171,14 @@ std::vector<Boundary> BlockPlanner::boundaries(const std::vector<TensorAxis> &ax
   return found;
 }
 
+static void append(std::vector<double> &key, const Boundary &boundary) {
+  for (const auto &place : boundary)
+    if (place)
+      key.insert(key.end(), {static_cast<double>(place->dim), place->size, place->inner});
+    else
+      key.push_back(-1);
+}
+
 /// All that an answer depends on.
 static std::vector<double> key(const UnitQuery &query) {
   std::vector<double> key{static_cast<double>(query.kind),
@@ -179,11 +192,7 @@ static std::vector<double> key(const UnitQuery &query) {
   for (const TensorAxis &axis : query.axes)
     for (int number : {axis.size, axis.group.stride, axis.group.active, static_cast<int>(axis.isContext)})
       key.push_back(number);
-  for (const auto &place : query.boundary)
-    if (place)
-      key.insert(key.end(), {static_cast<double>(place->dim), place->size, place->inner});
-    else
-      key.push_back(-1);
+  append(key, query.boundary);
   return key;
 }
 
@@ -225,12 +234,25 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
     pinnedOptions = Options(unit, info, pinned);
   }
   const std::vector<std::vector<Choice>> &choices = options->choices;
+  std::vector<std::vector<UnitLayouts::OpTime>> pinnedTimes,
+      &times = pinned.empty() ? on(query.axes).times[{query.kind, query.microbatch, query.fusedAttention}]
+                              : pinnedTimes;
+  if (times.empty())
+    for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+      times.emplace_back();
+      for (const Choice &choice : choices[i])
+        times.back().push_back(unit.opTime(static_cast<int>(i), choice));
+    }
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     search::Node node;
-    for (const Choice &choice : choices[i])
-      node.candidates.push_back({search::costFromSeconds(unit.opSeconds(static_cast<int>(i), choice)), {}});
+    node.candidates.reserve(choices[i].size());
+    for (std::size_t c = 0; c < choices[i].size(); ++c)
+      node.candidates.push_back(
+          {search::costFromSeconds(unit.opSeconds(static_cast<int>(i), choices[i][c], times[i][c])), {}});
     problem.nodes.push_back(std::move(node));
   }
+  std::vector<double> boundary;
+  append(boundary, query.boundary);
   auto makeTable = [&](const Ends &from, const Ends &to, int tensor,
                        bool regather) -> std::shared_ptr<const search::CostTable> {
     search::CostTable table;
@@ -245,10 +267,12 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   auto connect = [&](int a, int b, const Ends &from, const Ends &to, int tensor, int consumer,
                      bool regather) {
     std::shared_ptr<const search::CostTable> table;
-    if (pinned.empty() && !info.isBoundary[tensor]) {
-      auto [known, isNew] = on(query.axes)
-                                .tables.try_emplace({query.kind, tensor, consumer, unit.bytes(tensor),
-                                                     query.recompute == Recompute::Full});
+    if (pinned.empty()) {
+      auto [known, isNew] =
+          on(query.axes)
+              .tables.try_emplace({query.kind, tensor, consumer, unit.bytes(tensor),
+                                   query.recompute == Recompute::Full,
+                                   info.isBoundary[tensor] ? boundary : std::vector<double>()});
       if (isNew)
         known->second = makeTable(from, to, tensor, regather);
       table = known->second;
@@ -308,7 +332,19 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
     error = "the layout has another number of operations than the unit";
     return {};
   }
-  return layouts->unit(query).price(layout, error);
+  UnitLayouts unit = layouts->unit(query);
+  if (query.recompute == Recompute::Full)
+    return unit.price(layout, unit.priceBase(layout), error);
+  Layouts::OnAxes &known = layouts->on(query.axes);
+  if (known.microbatchOfBases != query.microbatch)
+    known.bases.clear();
+  known.microbatchOfBases = query.microbatch;
+  UnitQuery plain = query;
+  plain.recompute = Recompute::None;
+  auto [base, isNew] = known.bases.try_emplace({key(plain), layout});
+  if (isNew)
+    base->second = unit.priceBase(layout);
+  return unit.price(layout, base->second, error);
 }
 
 double BlockPlanner::leastDeviceSeconds(int kind) const {

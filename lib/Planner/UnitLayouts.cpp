@@ -375,15 +375,22 @@ double UnitLayouts::gradientReduction(int op, const Choice &choice, cost::OpList
   return seconds;
 }
 
-double UnitLayouts::opSeconds(int op, const Choice &choice) const {
+UnitLayouts::OpTime UnitLayouts::opTime(int op, const Choice &choice) const {
   Passes work = passes(op, choice);
-  double forward = pricing.seconds(work.forward).total();
-  double seconds = forward + pricing.seconds(work.backward).total() + pricing.seconds(work.weights).total();
+  OpTime time;
+  time.forward = pricing.seconds(work.forward).total();
+  time.passes = time.forward + pricing.seconds(work.backward).total() + pricing.seconds(work.weights).total();
+  time.reduction = gradientReduction(op, choice, nullptr);
+  return time;
+}
+
+double UnitLayouts::opSeconds(int op, const Choice &choice, const OpTime &time) const {
+  double seconds = time.passes;
   const Operation &operation = kind.operations[op];
   if (query.recompute == Recompute::Full ||
       (query.recompute == Recompute::Selective && operation.kind == Operation::Streaming))
-    seconds += forward;
-  seconds += gradientReduction(op, choice, nullptr) / std::max(1.0, query.microbatches);
+    seconds += time.forward;
+  seconds += time.reduction / std::max(1.0, query.microbatches);
   if (query.parameterPrice > 0)
     for (std::size_t o = 0; o < operation.operands.size(); ++o) {
       const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
@@ -400,7 +407,7 @@ double UnitLayouts::opSeconds(int op, const Choice &choice) const {
 
 /// All that a unit does, where it is asked for.
 struct UnitLayouts::Ledger {
-  cost::OpList forward, backward, weights, recompute;
+  cost::OpList forward, backward, weights;
   cost::OpList step; ///< once a step
 };
 
@@ -592,19 +599,15 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
   return "";
 }
 
-/// Seconds and bytes of what the ledger holds.
-void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
-  // The host launches the whole backward pass in one go.
-  cost::ListTime forward = pricing.seconds(ledger.forward), inputs = pricing.seconds(ledger.backward),
-                 again = pricing.seconds(ledger.recompute), gradients = pricing.seconds(ledger.weights);
-  double compute = inputs.compute + again.compute + gradients.compute;
-  double launch = inputs.launch + again.launch + gradients.launch;
-  double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
-  cost.forward = forward.total();
-  cost.backward = (inputs.compute + again.compute) * stretch + inputs.collective;
-  cost.weightGradient = gradients.compute * stretch;
-  cost.collective = forward.collective + inputs.collective;
-  cost.forwardCollective = forward.collective;
+/// Seconds and bytes of what the ledger holds, but for what is made again.
+void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
+  base.forward = pricing.seconds(ledger.forward);
+  base.inputs = pricing.seconds(ledger.backward);
+  base.gradients = pricing.seconds(ledger.weights);
+  UnitCost &cost = base.cost;
+  cost.forward = base.forward.total();
+  cost.collective = base.forward.collective + base.inputs.collective;
+  cost.forwardCollective = base.forward.collective;
   cost.stepReduction = pricing.seconds(ledger.step).collective;
   auto bytesMoved = [](const cost::CollectiveWork &work) {
     return cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
@@ -613,33 +616,49 @@ void UnitLayouts::sum(const Ledger &ledger, UnitCost &cost) const {
     cost.stepReductionBytes += bytesMoved(work);
   for (const auto *list : {&ledger.forward, &ledger.backward})
     for (const cost::CollectiveWork &work : list->collectives) {
-      cost.bytesByCollective[cost::toString(work.kind)] += bytesMoved(work);
-      cost.secondsByCollective[cost::toString(work.kind)] += pricing.seconds(work);
+      const std::string name = cost::toString(work.kind);
+      cost.bytesByCollective[name] += bytesMoved(work);
+      cost.secondsByCollective[name] += pricing.seconds(work);
     }
 }
 
-UnitCost UnitLayouts::price(const UnitLayout &layout, std::string &error) const {
-  UnitCost cost;
+UnitLayouts::Base UnitLayouts::priceBase(const UnitLayout &layout) const {
+  Base base;
   Ledger ledger;
-  std::string wrong = addOperations(layout, ledger, cost);
-  std::vector<Placement> lies(kind.tensors.size());
-  for (std::size_t t = 0; t < kind.tensors.size() && wrong.empty(); ++t)
+  base.error = addOperations(layout, ledger, base.cost);
+  base.lies.resize(kind.tensors.size());
+  for (std::size_t t = 0; t < kind.tensors.size() && base.error.empty(); ++t)
     if (kind.tensors[t].kind == Tensor::Activation)
-      wrong = addValue(static_cast<int>(t), layout, ledger, lies[t]);
-  if (!wrong.empty()) {
-    error = wrong;
-    return cost;
-  }
-  keep(layout, lies, cost, ledger.recompute);
-  if (query.recompute == Recompute::Full) // its collectives are in the ledger already
-    for (std::size_t i = 0; i < kind.operations.size(); ++i)
-      append(ledger.recompute, passes(static_cast<int>(i), layout[i]).forward);
-  sum(ledger, cost);
+      base.error = addValue(static_cast<int>(t), layout, ledger, base.lies[t]);
+  if (!base.error.empty())
+    return base;
+  sum(ledger, base);
   double ranks = 1;
   for (const TensorAxis &axis : query.axes)
     ranks *= axis.size;
   for (int tensor : kind.outputs)
-    cost.outputBytes += bytes(tensor) / ranks;
+    base.cost.outputBytes += bytes(tensor) / ranks;
+  return base;
+}
+
+UnitCost UnitLayouts::price(const UnitLayout &layout, const Base &base, std::string &error) const {
+  UnitCost cost = base.cost;
+  if (!base.error.empty()) {
+    error = base.error;
+    return cost;
+  }
+  cost::OpList recompute;
+  keep(layout, base.lies, cost, recompute);
+  if (query.recompute == Recompute::Full) // its collectives are in the base already
+    for (std::size_t i = 0; i < kind.operations.size(); ++i)
+      append(recompute, passes(static_cast<int>(i), layout[i]).forward);
+  // The host launches the whole backward pass in one go.
+  const cost::ListTime again = pricing.seconds(recompute), &inputs = base.inputs, &gradients = base.gradients;
+  double compute = inputs.compute + again.compute + gradients.compute;
+  double launch = inputs.launch + again.launch + gradients.launch;
+  double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
+  cost.backward = (inputs.compute + again.compute) * stretch + inputs.collective;
+  cost.weightGradient = gradients.compute * stretch;
   return cost;
 }
 

@@ -71,8 +71,15 @@ public:
 
   double bytes(int tensor) const; ///< of the whole tensor, of a microbatch
 
+  /// What an operation takes under a choice, whatever is made again, and whatever the boundary and the price
+  /// of a parameter: its forward pass, all of its passes, and what reduces its parameters' gradients once a
+  /// step.
+  struct OpTime {
+    double forward = 0, passes = 0, reduction = 0;
+  };
+  OpTime opTime(int op, const Choice &choice) const;
   /// Seconds of an operation: passes, and what its parameters cost a step, spread over the microbatches.
-  double opSeconds(int op, const Choice &choice) const;
+  double opSeconds(int op, const Choice &choice, const OpTime &time) const;
   /// How the tensor leaves its producer, and how a consumer takes it.
   ValueLayout made(int tensor, const Choice &producer) const;
   ValueLayout taken(const KindInfo::Consumer &consumer, const Choice &choice) const;
@@ -89,9 +96,17 @@ public:
     return kind.operations[consumer.op].operands[consumer.operand].saved;
   }
 
-  /// The whole price. Copies for several consumers are chosen anew: they depend on the operations' choices
-  /// alone.
-  UnitCost price(const UnitLayout &layout, std::string &error) const;
+  /// Of a price, what is the same without recompute and with the selective kind of it.
+  struct Base {
+    std::string error;           ///< or empty
+    UnitCost cost;               ///< as far as it is known
+    std::vector<Placement> lies; ///< per tensor: where it lies
+    cost::ListTime forward, inputs, gradients;
+  };
+  /// Copies for several consumers are chosen anew: they depend on the operations' choices alone.
+  Base priceBase(const UnitLayout &layout) const;
+  /// The whole price; `base` is that of the layout.
+  UnitCost price(const UnitLayout &layout, const Base &base, std::string &error) const;
 
 private:
   struct Passes {
@@ -116,7 +131,7 @@ private:
   std::optional<ValueLayout> meet(int tensor, const std::optional<ValueLayout> &from,
                                   const std::vector<ValueLayout> &ends) const;
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
-  void sum(const Ledger &ledger, UnitCost &cost) const;
+  void sum(const Ledger &ledger, Base &base) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;

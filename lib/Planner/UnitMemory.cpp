@@ -149,6 +149,26 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
                                                 const std::map<int, double> &needed,
                                                 const std::map<int, std::size_t> &first,
                                                 const std::map<int, double> &forWeights) const {
+  struct Need {
+    std::size_t reader; ///< the last that reads it, in the backward pass
+    int producer;
+    double bytes;
+    bool isOver; ///< a kernel that streams writes the gradient of a value over the value, where it is the
+                 ///< last to read it
+    bool isForWeights; ///< read by the gradients of weights, too
+  };
+  std::vector<Need> needs;
+  for (auto [tensor, part] : needed) {
+    const std::size_t reader = first.at(tensor);
+    const Operation &last = kind.operations[reader];
+    const bool isOver =
+        last.kind == Operation::Streaming && !scales(last) &&
+        std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
+          return info.root[use.tensor] == t && use.gradientFlops > 0;
+        });
+    needs.push_back(
+        {reader, info.producer[tensor], bytes(tensor) * part, isOver, forWeights.count(tensor) > 0});
+  }
   InFlight most;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
@@ -157,19 +177,11 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
       all += partBytes(i, layout);
     all += lossBytes(i, layout);
-    for (auto [tensor, part] : needed) {
-      // A kernel that streams writes the gradient of a value over the value, where it is the last to read it.
-      const std::size_t reader = first.at(tensor);
-      const Operation &last = kind.operations[reader];
-      const bool isOver =
-          last.kind == Operation::Streaming && !scales(last) &&
-          std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
-            return info.root[use.tensor] == t && use.gradientFlops > 0;
-          });
-      const bool isIts = reader == i || info.producer[tensor] == static_cast<int>(i);
-      if ((isOver && isIts) || (op.kind == Operation::Attention && reader > i)) {
-        freed += bytes(tensor) * part;
-        freedBesideWeights += forWeights.count(tensor) ? 0 : bytes(tensor) * part;
+    for (const Need &need : needs) {
+      const bool isIts = need.reader == i || need.producer == static_cast<int>(i);
+      if ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i)) {
+        freed += need.bytes;
+        freedBesideWeights += need.isForWeights ? 0 : need.bytes;
       }
     }
     most.fixed = std::max(most.fixed, all);
