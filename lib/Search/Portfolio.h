@@ -35,6 +35,9 @@ public:
 
 private:
   void decodeFirst(std::uint64_t work);
+  /// Makes the searches that are not there yet.
+  void startSearches();
+  std::unique_ptr<NeighborhoodSearch> makeSearch(std::uint64_t number) const;
   void exchange();
   bool trialPromises();
   void branchRound(std::uint64_t part, __int128 upper);
@@ -43,12 +46,15 @@ private:
   const Budget &budget;
   std::function<bool()> stop;
   DualAscent dual;
-  std::vector<NeighborhoodSearch> searches; ///< the first holds the best answer
+  /// The first holds the best answer. Made once they are needed: where what the dual decodes is the best
+  /// answer, nearly all of them never are.
+  std::vector<std::unique_ptr<NeighborhoodSearch>> searches;
   std::vector<int> bestX;
   Merit bestMerit;
   std::unique_ptr<Branching> branching;
   double lastBound;
   bool improved = false, rose = false;
+  bool isClosed = false; ///< nothing was left to search after the first passes, and nothing exchanged yet
   int rounds = 0, failedStarts = 0;
   int dualQuiet = 0, dualSlow = 0; ///< rounds since the bound rose, and since it closed a part of the gap
   std::uint64_t slice;

@@ -79,7 +79,9 @@ std::string validateNodes(const Problem &problem) {
   return "";
 }
 
-std::string validateClasses(const Problem &problem, const Edge &edge, std::size_t k) {
+/// `known`: classes that were looked at, which many edges share.
+std::string validateClasses(const Problem &problem, const Edge &edge, std::size_t k,
+                            std::unordered_set<const Classes *> &known) {
   if (k >= edge.classes.size() || !edge.classes[k])
     return "";
   const Classes &classes = *edge.classes[k];
@@ -89,6 +91,8 @@ std::string validateClasses(const Problem &problem, const Edge &edge, std::size_
            std::to_string(candidates);
   if (classes.count < 1 || static_cast<std::size_t>(classes.count) > candidates)
     return std::to_string(classes.count) + " classes of " + std::to_string(candidates) + " candidates";
+  if (!known.insert(&classes).second)
+    return "";
   std::vector<char> seen(classes.count, 0);
   for (std::int32_t each : classes.of) {
     if (each < 0 || each >= classes.count)
@@ -99,7 +103,7 @@ std::string validateClasses(const Problem &problem, const Edge &edge, std::size_
   return empty == seen.end() ? "" : "class " + std::to_string(empty - seen.begin()) + " has no candidate";
 }
 
-std::string validateEdge(const Problem &problem, std::size_t e) {
+std::string validateEdge(const Problem &problem, std::size_t e, std::unordered_set<const Classes *> &known) {
   const Edge &edge = problem.edges[e];
   auto place = [&] { return "edges[" + std::to_string(e) + "]"; };
   if (edge.nodes.empty())
@@ -113,7 +117,7 @@ std::string validateEdge(const Problem &problem, std::size_t e) {
     for (std::size_t l = 0; l < k; ++l)
       if (edge.nodes[l] == node)
         return place() + ".nodes[" + std::to_string(k) + "]: node " + std::to_string(node) + " stands twice";
-    if (std::string error = validateClasses(problem, edge, k); !error.empty())
+    if (std::string error = validateClasses(problem, edge, k, known); !error.empty())
       return place() + ".classes[" + std::to_string(k) + "]: " + error;
     auto classes = static_cast<std::size_t>(problem.countClasses(edge, k));
     if (size > (std::size_t{1} << 40) / classes)
@@ -147,8 +151,9 @@ std::string validate(const Problem &problem) {
   if (std::string error = validateNodes(problem); !error.empty())
     return error;
   std::unordered_set<const CostTable *> seen; // many edges share a table: look at its costs once
+  std::unordered_set<const Classes *> known;
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
-    if (std::string error = validateEdge(problem, e); !error.empty())
+    if (std::string error = validateEdge(problem, e, known); !error.empty())
       return error;
     const CostTable *table = problem.edges[e].table.get();
     if (!seen.insert(table).second)

@@ -121,6 +121,9 @@ const std::vector<int> &Reduction::stepOrigin() const {
 }
 
 void Reduction::tighten() {
+  // Without a limit, or once no step can be over it, nothing holds memory.
+  if (graph->capacity.empty())
+    return;
   std::vector<NodePieces *> list;
   for (Graph::Node &node : graph->nodes)
     if (node.alive) {
@@ -150,6 +153,7 @@ Reduction::Reduction(const Problem &problem, const Options &options) : graph(std
   g.nodes.resize(problem.nodes.size());
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
     Graph::Node &node = g.nodes[i];
+    node.cost.reserve(problem.nodes[i].candidates.size());
     for (const Candidate &candidate : problem.nodes[i].candidates)
       node.cost.push_back(scaled(candidate.cost));
     node.origin.resize(node.cost.size());
@@ -214,10 +218,9 @@ void Reduction::addEdges(const Problem &problem) {
       int rows = problem.countClasses(edge, 0), cols = problem.countClasses(edge, 1);
       TablePtr &table = pairs[edge.table.get()];
       if (!table || table->rows != rows) {
-        Table made{rows, cols, {}};
-        made.costs.reserve(costs.size());
-        for (Cost cost : costs)
-          made.costs.push_back(scaled(cost));
+        Table made{rows, cols, std::vector<double>(costs.size())};
+        for (std::size_t k = 0; k < costs.size(); ++k)
+          made.costs[k] = scaled(costs[k]);
         table = g.intern(std::move(made));
       }
       g.addEdge(edge.nodes[0], edge.nodes[1], {table, mapOf(edge, 0), mapOf(edge, 1)});

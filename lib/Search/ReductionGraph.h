@@ -124,7 +124,11 @@ private:
     std::vector<int> rowOf, colOf; ///< of the rest, for each of the table
   };
   const Split &split(const TablePtr &table);
-  const std::vector<int> &deadRows(const TablePtr &table);
+  /// Rows and columns in which all is forbidden.
+  struct Dead {
+    std::vector<int> rows, cols;
+  };
+  const Dead &findDead(const TablePtr &table);
   /// By row: the columns of its least and of its greatest cost.
   struct Extremes {
     std::vector<int> least, most;
@@ -146,7 +150,8 @@ private:
   std::unordered_map<std::uint64_t, std::vector<MapPtr>> internedMaps;
   std::unordered_map<const Table *, TablePtr> transposes;
   std::unordered_map<const Table *, Split> splits;
-  std::unordered_map<const Table *, std::vector<int>> followMaps, dead;
+  std::unordered_map<const Table *, std::vector<int>> followMaps;
+  std::unordered_map<const Table *, Dead> dead;
   std::unordered_map<const Table *, Extremes> extremes;
   /// A node without memory that was compared: its costs, what it has on its edges, and what was kept.
   struct Compared {

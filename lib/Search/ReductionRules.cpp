@@ -3,17 +3,31 @@
 #include "ReductionGraph.h"
 
 #include <algorithm>
+#include <cstring>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace colossal::search {
 
-const std::vector<int> &Reduction::Graph::deadRows(const TablePtr &table) {
+const Reduction::Graph::Dead &Reduction::Graph::findDead(const TablePtr &table) {
   auto [found, fresh] = dead.try_emplace(table.get());
-  if (fresh)
-    for (int r = 0; r < table->rows; ++r)
-      if (std::all_of(table->row(r), table->row(r) + table->cols, isBig))
-        found->second.push_back(r);
+  if (!fresh)
+    return found->second;
+  std::vector<char> lives(table->cols, 0);
+  for (int r = 0; r < table->rows; ++r) {
+    const double *row = table->row(r);
+    bool isDead = true;
+    for (int c = 0; c < table->cols; ++c) {
+      const bool isAllowed = !isBig(row[c]);
+      lives[c] |= static_cast<char>(isAllowed);
+      isDead &= !isAllowed;
+    }
+    if (isDead)
+      found->second.rows.push_back(r);
+  }
+  for (int c = 0; c < table->cols; ++c)
+    if (!lives[c])
+      found->second.cols.push_back(c);
   return found->second;
 }
 
@@ -28,13 +42,13 @@ bool Reduction::Graph::dropForbidden(int i) {
     if (isBig(node.cost[k]))
       drop(k);
   for (int e : node.edges) {
-    const TablePtr &table = edges[e].a == i ? edges[e].table : transposed(edges[e].table);
-    const std::vector<int> &rows = deadRows(table);
-    if (rows.empty())
+    const Dead &both = findDead(edges[e].table);
+    const std::vector<int> &classes = edges[e].a == i ? both.rows : both.cols;
+    if (classes.empty())
       continue;
     const ClassMap &mine = edges[e].a == i ? *edges[e].rows : *edges[e].cols;
     for (std::size_t k = 0; k < node.cost.size(); ++k)
-      if (std::binary_search(rows.begin(), rows.end(), mine.of[k]))
+      if (std::binary_search(classes.begin(), classes.end(), mine.of[k]))
         drop(k);
   }
   if (bad.empty())
@@ -55,31 +69,63 @@ bool Reduction::Graph::dropForbidden(int i) {
 
 namespace {
 
-/// For each row the number of its contents, counted in the order of first appearance; `first`: a row of each.
-std::vector<int> numberRows(const Table &table, std::vector<int> &first) {
-  std::vector<int> number(table.rows);
-  const std::size_t bytes = table.cols * sizeof(double);
+/// For each of `count` things the number of its contents, counted in the order of first appearance; `first`:
+/// a thing of each. `hashes` are equal where contents are, `isEqual` compares two.
+template <typename Equal>
+std::vector<int> numberContents(const std::vector<std::uint64_t> &hashes, std::vector<int> &first,
+                                const Equal &isEqual) {
+  const int count = static_cast<int>(hashes.size());
+  std::vector<int> number(count);
+  first.reserve(count);
   // Numbers by hash, probed place after place: at most half of the places are taken.
   std::size_t places = 4;
-  while (places < 2 * static_cast<std::size_t>(table.rows))
+  while (places < 2 * static_cast<std::size_t>(count))
     places *= 2;
-  std::vector<std::pair<std::uint64_t, int>> seen(places, {0, -1});
-  for (int r = 0; r < table.rows; ++r) {
-    const std::uint64_t hash = XXH64(table.row(r), bytes, 0);
-    std::size_t at = hash & (places - 1);
-    auto isOther = [&](const std::pair<std::uint64_t, int> &place) {
-      return place.first != hash ||
-             !std::equal(table.row(r), table.row(r) + table.cols, table.row(first[place.second]));
-    };
-    while (seen[at].second >= 0 && isOther(seen[at]))
+  std::vector<int> seen(places, -1);
+  for (int r = 0; r < count; ++r) {
+    std::size_t at = hashes[r] & (places - 1);
+    while (seen[at] >= 0 && (hashes[first[seen[at]]] != hashes[r] || !isEqual(r, first[seen[at]])))
       at = (at + 1) & (places - 1);
-    if (seen[at].second < 0) {
-      seen[at] = {hash, static_cast<int>(first.size())};
+    if (seen[at] < 0) {
+      seen[at] = static_cast<int>(first.size());
       first.push_back(r);
     }
-    number[r] = seen[at].second;
+    number[r] = seen[at];
   }
   return number;
+}
+
+std::uint64_t bitsOf(double cost) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &cost, sizeof(bits));
+  return bits;
+}
+
+std::vector<int> numberRows(const Table &table, std::vector<int> &first) {
+  std::vector<std::uint64_t> hashes(table.rows);
+  for (int r = 0; r < table.rows; ++r)
+    hashes[r] = XXH64(table.row(r), table.cols * sizeof(double), 0);
+  return numberContents(hashes, first, [&](int a, int b) {
+    return std::equal(table.row(a), table.row(a) + table.cols, table.row(b));
+  });
+}
+
+/// The same of columns, row by row as the table lies.
+std::vector<int> numberColumns(const Table &table, std::vector<int> &first) {
+  std::vector<std::uint64_t> hashes(table.cols, 0);
+  for (int r = 0; r < table.rows; ++r) {
+    const double *row = table.row(r);
+    for (int c = 0; c < table.cols; ++c)
+      hashes[c] = (hashes[c] ^ bitsOf(row[c])) * 0x9e3779b97f4a7c15ULL;
+  }
+  for (std::uint64_t &hash : hashes)
+    hash ^= hash >> 32; // the low bits of the products know little of the costs' high ones
+  return numberContents(hashes, first, [&](int a, int b) {
+    for (int r = 0; r < table.rows; ++r)
+      if (table.row(r)[a] != table.row(r)[b])
+        return false;
+    return true;
+  });
 }
 
 Table selectRows(const Table &table, const std::vector<int> &rows) {
@@ -87,6 +133,15 @@ Table selectRows(const Table &table, const std::vector<int> &rows) {
   out.costs.reserve(rows.size() * table.cols);
   for (int r : rows)
     out.costs.insert(out.costs.end(), table.row(r), table.row(r) + table.cols);
+  return out;
+}
+
+Table selectColumns(const Table &table, const std::vector<int> &cols) {
+  Table out{table.rows, static_cast<int>(cols.size()), {}};
+  out.costs.reserve(cols.size() * table.rows);
+  for (int r = 0; r < table.rows; ++r)
+    for (int c : cols)
+      out.costs.push_back(table.row(r)[c]);
   return out;
 }
 
@@ -132,10 +187,9 @@ const Reduction::Graph::Split &Reduction::Graph::split(const TablePtr &table) {
     if (static_cast<int>(first.size()) < rows)
       rest = selectRows(rest, first);
     first.clear();
-    Table turned = transpose(rest);
-    out.colOf = numberRows(turned, first);
+    out.colOf = numberColumns(rest, first);
     if (static_cast<int>(first.size()) < cols)
-      rest = transpose(selectRows(turned, first));
+      rest = selectColumns(rest, first);
     out.rest = intern(std::move(rest));
   }
   return splits[table.get()] = std::move(out);
@@ -148,9 +202,8 @@ bool Reduction::Graph::simplifyEdges(int i) {
   for (int e : nodes[i].edges) {
     if (!edges[e].table)
       continue;
-    TablePtr table = edges[e].table;
-    const Split &parts = split(table);
-    if (parts.rest == table)
+    const Split &parts = split(edges[e].table);
+    if (parts.rest == edges[e].table)
       continue;
     int a = edges[e].a, b = edges[e].b;
     MapPtr rows = edges[e].rows, cols = edges[e].cols;
@@ -275,23 +328,36 @@ std::vector<int> Reduction::Graph::findUndominated(int i) {
   Node &node = nodes[i];
   int count = static_cast<int>(node.cost.size());
   std::vector<View> views;
-  std::vector<const Extremes *> ends;
   double work = 0;
   for (int e : node.edges) {
     views.push_back(facing(e, i));
-    ends.push_back(&findExtremes(views.back().table));
     work += views.back().theirs->count;
   }
   for (auto &pieces : node.pieces)
     normalizePieces(pieces);
+  // What an edge makes of a candidate: its row there, and the columns of the least and the greatest cost in
+  // it. All edges of one candidate lie side by side, since nearly all pairs are told apart by these alone.
+  struct Seen {
+    const double *row;
+    int least, most;
+  };
+  const std::size_t edgeCount = views.size();
+  std::vector<Seen> seen(count * edgeCount);
+  for (std::size_t v = 0; v < edgeCount; ++v) {
+    const Extremes &ends = findExtremes(views[v].table);
+    for (int k = 0; k < count; ++k) {
+      const int row = views[v].mine->of[k];
+      seen[k * edgeCount + v] = {views[v].table->row(row), ends.least[row], ends.most[row]};
+    }
+  }
   // What the neighbours like best of k, or least of l, is nearly always enough to tell that k is of use.
   auto isPlainlyOfUse = [&](int k, int l) {
     double slack = node.cost[k] - node.cost[l];
-    for (std::size_t v = 0; v < views.size() && slack >= -kBig / 4; ++v) {
-      int rowK = views[v].mine->of[k], rowL = views[v].mine->of[l];
-      const double *rk = views[v].table->row(rowK), *rl = views[v].table->row(rowL);
+    const Seen *ofK = seen.data() + k * edgeCount, *ofL = seen.data() + l * edgeCount;
+    for (std::size_t v = 0; v < edgeCount && slack >= -kBig / 4; ++v) {
+      const double *rk = ofK[v].row, *rl = ofL[v].row;
       double worst = -kBig;
-      for (int c : {ends[v]->least[rowK], ends[v]->most[rowL]})
+      for (int c : {ofK[v].least, ofL[v].most})
         if (!isBig(rk[c]))
           worst = std::max(worst, rl[c] - rk[c]);
       slack -= worst;
@@ -303,15 +369,14 @@ std::vector<int> Reduction::Graph::findUndominated(int i) {
     if (isPlainlyOfUse(k, l))
       return false;
     double slack = node.cost[k] - node.cost[l];
-    for (const View &view : views) {
+    for (std::size_t v = 0; v < edgeCount; ++v) {
       if (slack < -kBig / 4)
         return false;
-      int rowK = view.mine->of[k], rowL = view.mine->of[l];
-      if (rowK == rowL)
+      const double *rk = seen[k * edgeCount + v].row, *rl = seen[l * edgeCount + v].row;
+      if (rk == rl)
         continue;
-      const double *rk = view.table->row(rowK), *rl = view.table->row(rowL);
       double worst = -kBig;
-      for (int c = 0; c < view.table->cols; ++c)
+      for (int c = 0; c < views[v].table->cols; ++c)
         if (!isBig(rk[c]))
           worst = std::max(worst, rl[c] - rk[c]);
       slack -= worst;
