@@ -36,20 +36,41 @@ static int64_t getExtent(const Factor &factor, bool isResult) {
   return !isResult && factor.operandSize >= 0 ? factor.operandSize : factor.size;
 }
 
-SmallVector<RefinementAnalysis::Cuts> RefinementAnalysis::gatherFactorCuts(Operation *op,
-                                                                           const FactorRule &rule) const {
-  SmallVector<Cuts> factorCuts(rule.factors.size());
-  auto gather = [&](ValueRange values, ArrayRef<TensorFactors> tensors, bool isResult) {
+MutableArrayRef<RefinementAnalysis::Cuts> RefinementAnalysis::findCuts(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return {};
+  auto [place, isNew] = places.try_emplace(value, static_cast<unsigned>(cuts.size()));
+  if (isNew)
+    cuts.resize(cuts.size() + type.getRank());
+  return MutableArrayRef(cuts).slice(place->second, type.getRank());
+}
+
+ArrayRef<RefinementAnalysis::Cuts> RefinementAnalysis::getCuts(Value value) const {
+  auto place = places.find(value);
+  if (place == places.end())
+    return {};
+  return ArrayRef(cuts).slice(place->second, cast<RankedTensorType>(value.getType()).getRank());
+}
+
+void RefinementAnalysis::gatherFactorCuts(Operation *op, const FactorRule &rule,
+                                          SmallVectorImpl<Cuts> &factorCuts) const {
+  factorCuts.resize(rule.factors.size());
+  for (Cuts &chain : factorCuts)
+    chain.clear();
+  auto gather = [&](auto values, ArrayRef<TensorFactors> tensors, bool isResult) {
     for (auto [value, dims] : llvm::zip_equal(values, tensors)) {
-      auto known = cuts.find(value);
-      if (known == cuts.end())
+      ArrayRef<Cuts> known = getCuts(value);
+      if (known.empty())
         continue;
       for (auto [d, factors] : llvm::enumerate(dims)) {
+        if (known[d].empty())
+          continue;
         int64_t inner = 1;
         for (unsigned f : llvm::reverse(factors)) {
           int64_t size = getExtent(rule.factors[f], isResult);
           if (takesCuts(rule.factors[f]))
-            for (int64_t cut : known->second[d])
+            for (int64_t cut : known[d])
               if (cut % inner == 0)
                 addCut(factorCuts[f], size, cut / inner);
           inner *= size;
@@ -59,27 +80,27 @@ SmallVector<RefinementAnalysis::Cuts> RefinementAnalysis::gatherFactorCuts(Opera
   };
   gather(op->getOperands(), rule.operands, false);
   gather(op->getResults(), rule.results, true);
-  return factorCuts;
 }
 
-void RefinementAnalysis::visit(Operation *op, const FactorRule &rule, SmallVectorImpl<Value> &changed) {
-  SmallVector<Cuts> factorCuts = gatherFactorCuts(op, rule);
+void RefinementAnalysis::visit(Operation *op, const FactorRule &rule, SmallVectorImpl<Cuts> &factorCuts,
+                               SmallVectorImpl<Value> &changed) {
+  gatherFactorCuts(op, rule, factorCuts);
   // Give every dimension the bounds of its factors and the cuts inside them.
-  auto spread = [&](ValueRange values, ArrayRef<TensorFactors> tensors, bool isResult) {
+  auto spread = [&](auto values, ArrayRef<TensorFactors> tensors, bool isResult) {
     for (auto [value, dims] : llvm::zip_equal(values, tensors)) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
       if (!type)
         continue;
-      SmallVector<Cuts, 4> &own = cuts[value];
-      own.resize(type.getRank());
+      MutableArrayRef<Cuts> own = findCuts(value);
+      ArrayRef<int64_t> shape = type.getShape();
       bool isNew = false;
       for (auto [d, factors] : llvm::enumerate(dims)) {
         int64_t inner = 1;
         for (unsigned f : llvm::reverse(factors)) {
           for (int64_t cut : factorCuts[f])
-            isNew |= addCut(own[d], type.getDimSize(d), cut * inner);
+            isNew |= addCut(own[d], shape[d], cut * inner);
           inner *= getExtent(rule.factors[f], isResult);
-          isNew |= addCut(own[d], type.getDimSize(d), inner);
+          isNew |= addCut(own[d], shape[d], inner);
         }
       }
       if (isNew)
@@ -164,10 +185,11 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
   llvm::DenseMap<Operation *, const FactorRule *, KindInfo> ruleOfKind;
   llvm::DenseMap<Operation *, const FactorRule *> ruleOf;
   llvm::SetVector<Operation *> work;
-  // Their entries are large, and to move them as the map grows takes as long as all else.
   const size_t count = function.front().getOperations().size();
-  cuts.reserve(static_cast<unsigned>(count + function.getNumArguments()));
+  places.reserve(static_cast<unsigned>(count + function.getNumArguments()));
+  cuts.reserve(3 * count);
   rules.reserve(static_cast<unsigned>(count));
+  ruleOf.reserve(static_cast<unsigned>(count));
   for (Operation &op : function.getOps())
     if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
       const FactorRule *&rule = ruleOfKind[&op];
@@ -179,18 +201,18 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments())
     if (std::optional<LoopPlace> place = getLoopPlace(function.getArgAttrDict(argument.getArgNumber()))) {
       ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
-      SmallVector<Cuts, 4> &ofArgument = cuts[argument];
-      ofArgument.resize(shape.size());
+      MutableArrayRef<Cuts> ofArgument = findCuts(argument);
       const int64_t size = shape[place->dim];
       for (int64_t cut : {size / place->outer / place->size, size / place->outer})
         addCut(ofArgument[place->dim], size, cut);
     }
   SmallVector<Operation *> ruled(work.begin(), work.end());
   SmallVector<Value> changed;
+  SmallVector<Cuts> factorCuts;
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
     changed.clear();
-    visit(op, *ruleOf.find(op)->second, changed);
+    visit(op, *ruleOf.find(op)->second, factorCuts, changed);
     for (Value value : changed) {
       auto push = [&](Operation *neighbour) {
         if (neighbour && ruleOf.contains(neighbour))
@@ -206,7 +228,7 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
   std::vector<int64_t> key;
   for (Operation *op : ruled) {
     const FactorRule *own = ruleOf.find(op)->second;
-    SmallVector<Cuts> factorCuts = gatherFactorCuts(op, *own);
+    gatherFactorCuts(op, *own, factorCuts);
     key.clear();
     for (const Cuts &chain : factorCuts) {
       key.push_back(static_cast<int64_t>(chain.size()));
@@ -222,12 +244,12 @@ RefinementAnalysis::RefinementAnalysis(func::FuncOp function) {
 SmallVector<SmallVector<int64_t>> RefinementAnalysis::getParts(Value value) const {
   SmallVector<SmallVector<int64_t>> parts;
   auto type = cast<RankedTensorType>(value.getType());
-  auto known = cuts.find(value);
+  ArrayRef<Cuts> known = getCuts(value);
   for (int64_t d = 0; d < type.getRank(); ++d) {
     parts.emplace_back();
     int64_t outer = type.getDimSize(d);
-    if (known != cuts.end())
-      for (int64_t cut : llvm::reverse(known->second[d])) {
+    if (!known.empty())
+      for (int64_t cut : llvm::reverse(known[d])) {
         parts.back().push_back(outer / cut);
         outer = cut;
       }

@@ -54,17 +54,25 @@ public:
   llvm::SmallVector<llvm::SmallVector<int64_t>> getParts(mlir::Value value) const;
 
 private:
-  using Cuts = llvm::SmallVector<int64_t, 4>; ///< ascending, each divides the next, without 1 and the size
+  using Cuts = llvm::SmallVector<int64_t, 2>; ///< ascending, each divides the next, without 1 and the size
   std::deque<RefinedRule> distinct;
   llvm::DenseMap<mlir::Operation *, const RefinedRule *> rules;
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Cuts, 4>> cuts;
+  llvm::DenseMap<mlir::Value, unsigned> places; ///< of the first dimension of each value in `cuts`
+  std::vector<Cuts> cuts;                       ///< by dimension
 
   /// Adds `cut` to the chain of a dimension (or factor) of `size`, if it fits; returns whether it is new.
   static bool addCut(Cuts &chain, int64_t size, int64_t cut);
-  /// For each factor of `rule`, the cuts inside it that the tensors of `op` have.
-  llvm::SmallVector<Cuts> gatherFactorCuts(mlir::Operation *op, const FactorRule &rule) const;
-  /// Passes cuts between the tensors of `op`. Appends the values that got new ones to `changed`.
-  void visit(mlir::Operation *op, const FactorRule &rule, llvm::SmallVectorImpl<mlir::Value> &changed);
+  /// By dimension of a tensor; of what is no tensor, none.
+  llvm::MutableArrayRef<Cuts> findCuts(mlir::Value value);
+  /// None of a value that no op with a rule has.
+  llvm::ArrayRef<Cuts> getCuts(mlir::Value value) const;
+  /// Sets `factorCuts` to the cuts inside each factor of `rule` that the tensors of `op` have.
+  void gatherFactorCuts(mlir::Operation *op, const FactorRule &rule,
+                        llvm::SmallVectorImpl<Cuts> &factorCuts) const;
+  /// Passes cuts between the tensors of `op`. Appends the values that got new ones to `changed`; `factorCuts`
+  /// is room to work in.
+  void visit(mlir::Operation *op, const FactorRule &rule, llvm::SmallVectorImpl<Cuts> &factorCuts,
+             llvm::SmallVectorImpl<mlir::Value> &changed);
   static RefinedRule refine(const FactorRule &own, llvm::ArrayRef<Cuts> factorCuts);
 };
 
