@@ -240,12 +240,15 @@ void Model::narrowStored(ArrayRef<Value> values, std::vector<ShardingAttr> &layo
 }
 
 int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, int64_t finish, int64_t parts) {
-  std::vector<search::Candidate> candidates;
-  for (ShardingAttr layout : info.layouts) {
-    int64_t bytes = getLocalBytes(layout, type.getElementType(), mesh);
-    if (findLoop(layout, mesh))
-      bytes *= parts;
-    candidates.push_back({0, {{begin, finish, bytes}}});
+  std::vector<search::Candidate> candidates(info.layouts.size());
+  for (auto [candidate, layout] : llvm::zip_equal(candidates, info.layouts)) {
+    // Layers have parameters of the same layouts.
+    auto [known, isNew] = bytesOf.try_emplace({layout, type.getElementType()});
+    if (isNew)
+      known->second = {static_cast<int64_t>(getLocalBytes(layout, type.getElementType(), mesh)),
+                       findLoop(layout, mesh).has_value()};
+    auto [bytes, isInLoop] = known->second;
+    candidate.memory.push_back({begin, finish, isInLoop ? bytes * parts : bytes});
   }
   return addNode(std::move(info), std::move(candidates));
 }
@@ -610,9 +613,10 @@ void Model::shareUses() {
     return choice;
   };
   std::vector<Transfer> all;
+  all.reserve(transfers.size() + usesOf.size());
   for (auto &[value, uses] : usesOf) {
     if (uses.size() == 1) {
-      all.push_back(transfers[uses.front()]);
+      all.push_back(std::move(transfers[uses.front()]));
       continue;
     }
     const Transfer &first = transfers[uses.front()];
@@ -630,7 +634,7 @@ void Model::shareUses() {
     const Choice &choice = known->second;
     if (choice.layouts.distinct.size() == 1) {
       for (size_t use : uses)
-        all.push_back(transfers[use]);
+        all.push_back(std::move(transfers[use]));
       continue;
     }
     Transfer given = addCopy(first, moves.getRows(choice.layouts.distinct, choice.made),
@@ -638,14 +642,14 @@ void Model::shareUses() {
     Transfer shared = first;
     shared.to = given.from;
     shared.want = given.have;
-    all.push_back(shared);
+    all.push_back(std::move(shared));
     for (size_t use : uses) {
-      Transfer own = transfers[use];
+      Transfer own = std::move(transfers[use]);
       own.from = given.from;
       own.have = given.have;
       own.rows = given.rows;
       own.rowOf = given.rowOf;
-      all.push_back(own);
+      all.push_back(std::move(own));
     }
   }
   transfers = std::move(all);
@@ -730,6 +734,18 @@ LogicalResult Model::build(std::vector<Pin> &pins) {
     return failure();
   addPrograms();
   problem.memoryLimit = memoryLimit;
+  // Nearly all that there will be: of layers there are many, and to move what is known of them as it grows
+  // takes as long as to find it.
+  size_t tensors = 0, uses = 0;
+  for (const Program &program : programs) {
+    tensors += program.kind().tensors.size();
+    for (const factors::Operation &op : program.kind().operations)
+      uses += op.operands.size();
+  }
+  nodes.reserve(tensors);
+  problem.nodes.reserve(tensors);
+  transfers.reserve(uses);
+  problem.edges.reserve(uses);
   for (int p = 0; p < static_cast<int>(programs.size()); ++p) {
     llvm::DenseMap<Operation *, std::string> names = getUniqueNames(programs[p].function);
     for (int i = 0; i < static_cast<int>(programs[p].kind().operations.size()); ++i)
@@ -754,18 +770,21 @@ void Model::apply(const search::Assignment &chosen) {
   auto boundaryOf = [&](Operation *function) -> BoundaryAttrs & { return boundaries.find(function)->second; };
   for (func::FuncOp function : functions) { // what an earlier search may have left
     for (Operation &op : function.front())
-      op.removeAttr(kSharedAttrName);
+      if (op.hasAttr(kSharedAttrName))
+        op.removeAttr(kSharedAttrName);
     BoundaryAttrs &boundary = boundaries.insert({function, BoundaryAttrs(function)}).first->second;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       boundary.removeArgument(i, kSharedAttrName);
   }
   std::map<std::pair<const OpChoices *, int32_t>, Attribute> written;
+  const auto assignmentName = StringAttr::get(mesh.getContext(), kAssignmentAttrName),
+             shardingName = StringAttr::get(mesh.getContext(), kShardingAttrName);
   for (auto [i, node] : llvm::enumerate(nodes)) {
     int32_t candidate = chosen[i];
     switch (node.kind) {
     case NodeInfo::Kind::Op:
       if (Attribute &known = written[{node.choices.get(), candidate}]) {
-        node.ops.front()->setAttr(kAssignmentAttrName, known);
+        node.ops.front()->setAttr(assignmentName, known);
       } else {
         setAssignment(node.ops.front(), node.choices->assignments[candidate]);
         known = node.ops.front()->getAttr(kAssignmentAttrName);
@@ -773,7 +792,7 @@ void Model::apply(const search::Assignment &chosen) {
       break;
     case NodeInfo::Kind::Parameter:
       for (Operation *op : node.ops)
-        op->setAttr(kShardingAttrName, node.layouts[candidate]);
+        op->setAttr(shardingName, node.layouts[candidate]);
       break;
     case NodeInfo::Kind::State:
       for (auto [function, index] : node.arguments)

@@ -124,7 +124,10 @@ private:
     int64_t lastStep() const { return begin + static_cast<int64_t>(kind().operations.size()); }
   };
   std::vector<Program> programs;
-  int64_t end = 0;                 ///< of all programs' time
+  int64_t end = 0; ///< of all programs' time
+  /// By layout and element type: bytes of a tensor on a rank, and whether turns of the loop have a part of
+  /// it.
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, std::pair<int64_t, bool>> bytesOf;
   llvm::StringMap<int> stateNodes; ///< by name
 
   void addPrograms();

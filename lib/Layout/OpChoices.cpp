@@ -312,8 +312,9 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
   const RuleKey key = getRuleKey(op);
-  for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName, kStoredOverAttrName})
-    op->removeAttr(name);
+  if (!op->getDiscardableAttrDictionary().empty())
+    for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName, kStoredOverAttrName})
+      op->removeAttr(name);
   std::shared_ptr<const OpChoices> &free = choicesOfRule[key];
   if (!free) {
     Candidates candidates = std::move(candidatesOfRule[key]);

@@ -172,6 +172,8 @@ private:
   const bool explains;
   LayoutReport &report;
   double compute = 0, communication = 0;
+  func::FuncOp lastFunction; ///< of the last node that has one
+  double *secondsOfLast = nullptr;
   std::vector<std::string> moves;                       ///< by node, what its operands need
   std::vector<std::pair<std::string, unsigned>> blocks; ///< lines in order, and how often they stand
   llvm::StringMap<size_t> blockOf;
@@ -221,8 +223,13 @@ void Describer::addNode(int number) {
   int32_t candidate = chosen[number];
   double seconds = node.getSeconds(candidate);
   compute += seconds;
-  if (!node.ops.empty())
-    report.predictedByFunction[node.ops.front()->getParentOfType<func::FuncOp>().getName().str()] += seconds;
+  if (!node.ops.empty()) {
+    auto function = node.ops.front()->getParentOfType<func::FuncOp>();
+    if (function != lastFunction)
+      secondsOfLast = &report.predictedByFunction[function.getName().str()];
+    lastFunction = function;
+    *secondsOfLast += seconds;
+  }
   if (node.kind == NodeInfo::Kind::Copy || node.kind == NodeInfo::Kind::Shared)
     return;
   if (node.kind == NodeInfo::Kind::Op)

@@ -2,7 +2,6 @@
 #include "colossal/Outline/OpNames.h"
 
 #include "dialects/Colossal/Colossal.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -110,6 +109,8 @@ bool NamePattern::matches(ArrayRef<std::string> names) const {
 }
 
 std::string outline::escapeName(StringRef name) {
+  if (name.find_first_of(kSpecial) == StringRef::npos)
+    return name.str();
   std::string escaped;
   for (char c : name) {
     if (kSpecial.contains(c))
@@ -123,43 +124,67 @@ namespace {
 /// An expression that a name may share with others: `before`, a number, `after`; or, without a number,
 /// `before` alone.
 struct Shared {
-  std::string before, after;
-  StringRef number;
+  StringRef before, after, number;
+};
+/// Lines that differ by what an expression leaves open.
+struct PinGroup {
+  Shared shared;
+  SmallVector<std::pair<StringRef, SmallVector<size_t, 2>>, 1> linesOf; ///< by layout
+
+  SmallVector<size_t, 2> &getLines(StringRef layout) {
+    for (auto &[known, lines] : linesOf)
+      if (known == layout)
+        return lines;
+    return linesOf.emplace_back(layout, SmallVector<size_t, 2>()).second;
+  }
 };
 } // namespace
 
 /// What the name, an expression that matches nothing else, may share with names that differ by their numbers:
-/// with those that differ by any first, then with those that differ by one.
-static SmallVector<Shared, 4> getShared(StringRef name) {
+/// with those that differ by any first, whose text lies in `open`, then with those that differ by one.
+static SmallVector<Shared, 4> getShared(StringRef name, std::string &open) {
   SmallVector<Shared, 4> shared(1);
+  open.clear();
   for (size_t at = 0; at < name.size();) {
     const bool isNumber = llvm::isDigit(name[at]);
-    StringRef part = name.drop_front(at).take_while([&](char c) { return llvm::isDigit(c) == isNumber; });
-    shared.front().before += isNumber ? "\\d+" : part;
-    if (isNumber)
-      shared.push_back({name.take_front(at).str(), name.drop_front(at + part.size()).str(), part});
-    at += part.size();
+    size_t end = at + 1;
+    while (end < name.size() && llvm::isDigit(name[end]) == isNumber)
+      ++end;
+    if (isNumber) {
+      open += "\\d+";
+      shared.push_back({name.take_front(at), name.drop_front(end), name.slice(at, end)});
+    } else {
+      open += name.slice(at, end);
+    }
+    at = end;
   }
+  shared.front().before = open;
   return shared;
 }
 
 std::string outline::joinPins(StringRef pins) {
-  /// Lines that differ by what an expression leaves open.
-  struct Group {
-    Shared shared;
-    llvm::SmallMapVector<StringRef, SmallVector<size_t, 4>, 2> linesOf; ///< by layout
-  };
+  using Group = PinGroup;
   SmallVector<StringRef> lines;
   pins.split(lines, '\n', -1, /*KeepEmpty=*/false);
   llvm::StringMap<Group> groups;
   std::vector<SmallVector<Group *, 4>> groupsOf;
+  groupsOf.reserve(lines.size());
+  std::string open, key;
   for (auto [i, line] : llvm::enumerate(lines)) {
     auto [name, layout] = line.rsplit('=');
     SmallVector<Group *, 4> &own = groupsOf.emplace_back();
-    for (Shared &shared : getShared(name)) {
-      Group &group = groups[shared.before + '\n' + shared.after];
-      group.linesOf[layout].push_back(i);
-      group.shared = std::move(shared);
+    for (const Shared &shared : getShared(name, open)) {
+      key.assign(shared.before.data(), shared.before.size());
+      key += '\n';
+      key += shared.after;
+      auto [known, isNew] = groups.try_emplace(key);
+      Group &group = known->second;
+      if (isNew) { // the key outlives the line's text
+        group.shared.before = known->first().take_front(shared.before.size());
+        group.shared.after = known->first().drop_front(shared.before.size() + 1);
+      }
+      group.getLines(layout).push_back(i);
+      group.shared.number = shared.number;
       own.push_back(&group);
     }
   }
@@ -172,13 +197,13 @@ std::string outline::joinPins(StringRef pins) {
     // Any number, where all names that the expression matches have this layout; or else these numbers.
     Group *best = nullptr;
     for (Group *group : groupsOf[i])
-      if (const bool isAny = group->linesOf.size() == 1; group->linesOf[layout].size() > 1) {
+      if (const bool isAny = group->linesOf.size() == 1; group->getLines(layout).size() > 1) {
         if (isAny) {
           best = group;
           break;
         }
         if (!group->shared.number.empty() &&
-            (!best || group->linesOf[layout].size() > best->linesOf[layout].size()))
+            (!best || group->getLines(layout).size() > best->getLines(layout).size()))
           best = group;
       }
     if (!best) {
@@ -187,18 +212,18 @@ std::string outline::joinPins(StringRef pins) {
     }
     const bool isAny = best->linesOf.size() == 1, hasNumber = !best->shared.number.empty();
     auto write = [&](const std::string &number) {
-      joined += best->shared.before + number + best->shared.after + "=" + layout.str() + "\n";
+      joined += (best->shared.before + number + best->shared.after + "=" + layout + "\n").str();
     };
     if (isAny)
       write(hasNumber ? "\\d+" : "");
     std::string numbers;
-    for (size_t other : best->linesOf[layout]) {
+    for (size_t other : best->getLines(layout)) {
       isWritten[other] = true;
       if (isAny)
         continue;
       StringRef number = lines[other].drop_front(best->shared.before.size()).take_while(llvm::isDigit);
       numbers += (numbers.empty() ? "(" : "|") + number.str();
-      if (numbers.size() > kLongestExpression / 2 || other == best->linesOf[layout].back()) {
+      if (numbers.size() > kLongestExpression / 2 || other == best->getLines(layout).back()) {
         write(numbers + ")");
         numbers.clear();
       }

@@ -549,9 +549,11 @@ LogicalResult FunctionPartitioner::partitionOp(ShardingRuleOpInterface op) {
   }
   // It speaks of the global values, so the local op shall not have it.
   SmallVector<ShardingAttr> shared = llvm::map_to_vector(op->getResults(), getSharedLayout);
-  op->removeAttr(kSharedAttrName);
+  if (op->hasAttr(kSharedAttrName))
+    op->removeAttr(kSharedAttrName);
   const bool ofEachTurn = isOfEachTurn(op);
-  op->removeAttr(kEachTurnAttrName);
+  if (op->hasAttr(kEachTurnAttrName))
+    op->removeAttr(kEachTurnAttrName);
   OpContext context(*this, op, refined, **layout, stored);
   if (failed(context.prepareOperands()))
     return failure();

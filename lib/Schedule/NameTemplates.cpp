@@ -20,11 +20,11 @@ static std::optional<int64_t> getNumber(StringRef text) {
 /// Runs of digits and what stands between them, alternating.
 static llvm::SmallVector<StringRef, 16> split(StringRef name) {
   llvm::SmallVector<StringRef, 16> parts;
-  while (!name.empty()) {
-    const bool isNumber = llvm::isDigit(name.front());
-    StringRef part = name.take_while([&](char c) { return llvm::isDigit(c) == isNumber; });
-    parts.push_back(part);
-    name = name.drop_front(part.size());
+  for (size_t begin = 0, end = 0; begin < name.size(); begin = end) {
+    const bool isNumber = llvm::isDigit(name[begin]);
+    while (end < name.size() && llvm::isDigit(name[end]) == isNumber)
+      ++end;
+    parts.push_back(name.slice(begin, end));
   }
   return parts;
 }
@@ -90,6 +90,7 @@ std::string NameTemplates::add(llvm::ArrayRef<StringRef> names) {
   if (!hasBraces && llvm::all_equal(names))
     return names.front().str();
   std::vector<llvm::SmallVector<StringRef, 16>> parts;
+  parts.reserve(names.size());
   for (StringRef name : names)
     parts.push_back(split(name));
   const bool isAlike = !hasBraces && llvm::all_of(parts, [&](const auto &of) {
@@ -105,10 +106,15 @@ std::string NameTemplates::add(llvm::ArrayRef<StringRef> names) {
     return hasBraces ? addGap(Column(names.begin(), names.end())) : addMiddle(names);
   std::string text;
   for (size_t i = 0; i < parts.front().size(); ++i) {
+    if (llvm::all_of(parts, [&](const auto &of) { return of[i] == parts.front()[i]; })) {
+      text += parts.front()[i];
+      continue;
+    }
     Column column;
+    column.reserve(parts.size());
     for (const auto &of : parts)
       column.push_back(of[i]);
-    text += llvm::all_equal(column) ? column.front().str() : addGap(std::move(column));
+    text += addGap(std::move(column));
   }
   return text;
 }
