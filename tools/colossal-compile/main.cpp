@@ -3,6 +3,7 @@
 // ONNX file in, plan out. The work is lib/Compiler's.
 //
 //===----------------------------------------------------------------------===//
+#include "HugePages.h"
 #include "Options.h"
 #include "Report.h"
 
@@ -323,6 +324,7 @@ static int run(Options &options) {
 }
 
 int main(int argc, char **argv) {
+  useHugePages();
   Options options;
   int code = parseOptions(argc, argv, options);
   if (code < 0)
