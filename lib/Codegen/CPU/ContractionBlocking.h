@@ -61,10 +61,10 @@ struct ContractionBlocking {
   bool widenB;          ///< B is packed in a narrower type
   bool pairs;           ///< two k's at a time: A as it is or copied, B packed in pairs
   /// Places in a thread's scratch: sums, then packed rows of A, then a packed panel of B.
+  int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
   /// Elements from a packed row of A to the next; by depth, from a k to the next; by tile, what a tile takes
   /// for each of its rows.
   int64_t aScratchRow = 0;
-  int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
 
 private:
   int64_t evenRows() const;

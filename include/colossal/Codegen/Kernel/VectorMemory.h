@@ -48,7 +48,8 @@ public:
   mlir::Value gather(mlir::Value address, mlir::Type element, mlir::Value offsets,
                      mlir::Value mask = nullptr);
   void scatter(mlir::Value value, mlir::Value address, mlir::Value offsets, mlir::Value mask = nullptr);
-  /// Reads the cache line into the second-level cache (`locality` 2) or the first (3); `forWriting`: alone.
+  /// Reads the cache line into the second-level cache (`locality` 2) or the first (3), `forWriting`
+  /// taking it from other processors, too.
   void prefetch(mlir::Value address, int locality, bool forWriting = false);
 
   /// `value` (scalar or vector) broadcast to `width` lanes; width 1 gives the scalar.
