@@ -10,7 +10,7 @@
 namespace colossal::cublaslt {
 
 using cuda::Stream;
-using Handle = struct HandleHandle *;
+using Handle = struct CublasLtHandle *;
 using MatmulDesc = struct MatmulDescHandle *;
 using MatrixLayout = struct MatrixLayoutHandle *;
 using Preference = struct PreferenceHandle *;

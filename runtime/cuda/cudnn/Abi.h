@@ -12,7 +12,7 @@
 namespace colossal::cudnn {
 
 using cuda::Stream;
-using Handle = struct HandleHandle *;
+using Handle = struct CudnnHandle *;
 using RawDescriptor = void *;
 
 /// Thousands are the kind of error; what is more exact differs between versions.

@@ -98,7 +98,7 @@ Result cublasLtCreate(Handle *handle) {
     return planned;
   if (!handle)
     return InvalidValue;
-  *handle = new HandleHandle;
+  *handle = new CublasLtHandle;
   return Success;
 }
 

@@ -9,7 +9,7 @@
 
 namespace colossal::cublaslt {
 
-struct HandleHandle {};
+struct CublasLtHandle {};
 
 struct MatmulDescHandle {
   ComputeType compute = Compute32F;

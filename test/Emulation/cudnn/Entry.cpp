@@ -227,7 +227,7 @@ Result cudnnCreate(Handle *handle) {
     return planned;
   if (!handle)
     return BadParam;
-  *handle = new HandleHandle;
+  *handle = new CudnnHandle;
   return Success;
 }
 

@@ -16,7 +16,7 @@
 
 namespace colossal::cudnn {
 
-struct HandleHandle {
+struct CudnnHandle {
   Stream stream = nullptr;
 };
 
