@@ -245,7 +245,7 @@ public:
                keyHeads = static_cast<int64_t>(a.key_heads()), queries = static_cast<int64_t>(a.queries()),
                keys = static_cast<int64_t>(a.keys()), width = static_cast<int64_t>(a.width()),
                valueWidth = static_cast<int64_t>(a.value_width());
-    auto add = [&](Number number, std::vector<int64_t> sizes, const auto &strides, Part &part) {
+    auto add = [&](Number number, const std::vector<int64_t> &sizes, const auto &strides, Part &part) {
       return addTensor(number, type, sizes, listOf(strides), Place::Memory, part);
     };
     Part query, key, value, output;
