@@ -195,10 +195,11 @@ static bool readsAtOwnIndex(Operation *op) {
 }
 
 std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
-                                                    ArrayRef<unsigned> others) {
+                                                    Value output, ArrayRef<unsigned> others) {
   // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
-  // and the same member of a team meets the same elements in each loop over it.
-  if (loads || group.outputs.size() != 1)
+  // the same member of a team meets the same elements in each loop over it, and all that is written of an
+  // element is made before any of it is stored. A routine writes one result so.
+  if (loads || (group.routine && group.outputs.size() != 1))
     return std::nullopt;
   auto readsInPlace = [&](Value value) {
     auto visit = [&](auto self, Value v, bool moved) -> bool {
@@ -215,7 +216,7 @@ std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const Ex
     unsigned readers =
         llvm::count_if(extracted.inputs, [&](const View &other) { return other.storage == view.storage; });
     if (readers == 1 && !llvm::is_contained(others, view.storage) && readsInPlace(value) &&
-        mayTake(value, view, group.outputs.front(), group.ops))
+        mayTake(value, view, output, group.ops))
       return i;
   }
   return std::nullopt;
