@@ -173,16 +173,32 @@ llvm::SmallSetVector<FusionGroup *, 4> Grouping::readersOf(Operation *op) {
 /// statistics of `op`'s result: storing the sum there and reading it once more costs less than storing what
 /// the routine gives and reading that.
 bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
-  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   if (group->reduced.empty() || llvm::any_of(group->outputs, [&](Value output) {
         return shapeOf(output) == ArrayRef<int64_t>(group->shape);
       }))
     return false;
+  return isEpilogue(op);
+}
+
+/// Whether an operand of `op` is what a routine gives, which could compute `op` as well.
+bool Grouping::isEpilogue(Operation *op) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
-    return maker && position.count(maker) && operand.hasOneUse() && shapeOf(operand) == shape &&
-           classify(maker) == OpClass::Routine && target.epilogueOf(maker) == codegen::Epilogue::Any;
+    return maker && position.count(maker) && operand.hasOneUse() &&
+           shapeOf(operand) == shapeOf(op->getResult(0)) && classify(maker) == OpClass::Routine &&
+           target.epilogueOf(maker) == codegen::Epilogue::Any;
   });
+}
+
+/// Whether `op`, of which only `group` reads, adds something to what a routine gives that cannot be the
+/// group's own: there, the sum is stored in the place of what the routine gives, and what is added need not
+/// be kept until the group runs.
+bool Grouping::addsToRoutine(Operation *op, FusionGroup *group) {
+  if ((!group->routine && group->reduced.empty()) || !isEpilogue(op))
+    return false;
+  const int64_t elements = countElements(shapeOf(op->getResult(0)));
+  return llvm::count_if(op->getOperands(),
+                        [&](Value operand) { return countElements(shapeOf(operand)) == elements; }) > 1;
 }
 
 bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, bool output) {
@@ -275,7 +291,8 @@ void Grouping::place(Operation *op) {
   }
   if (users.size() == 1 && !memory) {
     FusionGroup *group = users.front();
-    if ((kind == OpClass::Point || kind == OpClass::Loop) && joinPoint(op, group, uses, false))
+    if ((kind == OpClass::Point || kind == OpClass::Loop) && !addsToRoutine(op, group) &&
+        joinPoint(op, group, uses, false))
       return;
     if (kind == OpClass::Row && joinRow(op, group, uses))
       return;
