@@ -7,7 +7,6 @@
 #include "colossal/Compiler/PlannedSteps.h"
 
 #include "PlanPhase.h"
-#include "TrainingDoor.h"
 #include "Trials.h"
 
 #include <chrono>

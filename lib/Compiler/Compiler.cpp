@@ -8,7 +8,6 @@
 #include "MeshTrials.h"
 #include "PlanPhase.h"
 #include "StageTimes.h"
-#include "TrainingDoor.h"
 #include "colossal/Compiler/Passes.h"
 
 #include "colossal/Cost/CostModel.h"

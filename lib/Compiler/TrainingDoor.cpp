@@ -1,5 +1,5 @@
 //===- TrainingDoor.cpp - options of a training step, made whole --------------===//
-#include "TrainingDoor.h"
+#include "colossal/Compiler/Compiler.h"
 
 #include "ImportPhase.h"
 #include "dialects/Dist/Stages.h"

@@ -381,6 +381,15 @@ static std::unique_ptr<llvm::MemoryBuffer> importAsText(CompileOptions &options,
     code = 2;
     return nullptr;
   }
+  // The phases behind import are run with these.
+  if (options.training) {
+    FailureOr<CompileOptions> complete = completeTraining(&context, options);
+    if (failed(complete)) {
+      code = 2;
+      return nullptr;
+    }
+    options = std::move(*complete);
+  }
   CompileResult result;
   if (failed(compile(&context, options, Phase::Import, result))) {
     code = result.contradicts ? 2 : 1;

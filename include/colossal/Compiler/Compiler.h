@@ -191,6 +191,12 @@ std::optional<uint64_t> parseBytes(llvm::StringRef text);
 mlir::FailureOr<std::vector<training::ParameterInfo>> listParameters(mlir::MLIRContext *context,
                                                                      const CompileOptions &options);
 
+/// `options`, of a training step, with the batch of the model's inputs bound to the samples of a step, what
+/// the order of its passes settles, and the model's file known to what reads its weights: as compile has them
+/// from there on, for who runs its phases. Fails, with a diagnostic, where another option says something else
+/// of the batch, or asks for what no training step is compiled with yet.
+mlir::FailureOr<CompileOptions> completeTraining(mlir::MLIRContext *context, const CompileOptions &options);
+
 /// Compiles up to and including `last`. Fails with diagnostics of the context.
 mlir::LogicalResult compile(mlir::MLIRContext *context, const CompileOptions &options, Phase last,
                             CompileResult &result);
