@@ -64,6 +64,8 @@ void buildPhases(OpPassManager &manager, const CompileOptions &options, Phase fr
     case Phase::Partition:
       manager.addPass(partition::createPartitionPass(
           [&options](ModuleOp module) { return layout::getCollectiveCost(module, options.layout); }));
+      if (options.training)
+        manager.addPass(partition::createLossPartsPass());
       manager.addPass(step::createPlanTransfersPass(options.schedule.target &&
                                                     options.schedule.target->sendsWaitForReceivers()));
       break;

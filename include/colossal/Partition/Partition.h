@@ -89,7 +89,9 @@ mlir::LogicalResult partition(mlir::ModuleOp module, dist::Resharder *resharder 
 using CostOf = std::function<mlir::FailureOr<dist::CollectiveCost>(mlir::ModuleOp)>;
 /// The same as a pass. Without `cost`, by bytes sent.
 std::unique_ptr<mlir::Pass> createPartitionPass(CostOf cost);
-/// Registers `--colossal-partition`.
+/// `--colossal-loss-parts`, for what createPartitionPass has made.
+std::unique_ptr<mlir::Pass> createLossPartsPass();
+/// Registers both.
 void registerPasses();
 
 } // namespace colossal::partition

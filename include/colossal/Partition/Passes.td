@@ -16,4 +16,16 @@ def Partition : Pass<"colossal-partition", "::mlir::ModuleOp"> {
                            "::colossal::dist::DistDialect"];
 }
 
+def LossParts : Pass<"colossal-loss-parts", "::mlir::ModuleOp"> {
+  let summary = "Compute the loss of a training step for some rows at a time";
+  let description = [{
+    Looks in a partitioned step for a product whose result is large and of which each row is used for itself until products
+    read it again: logits, of which a loss and its gradient are made. Where a rank's part of it is larger than
+    `factors::lossParts` has it (64 MiB, and 1,024 rows), all of that is done part by part, and what is a sum over rows is added
+    up. No more than a part's logits are ever in memory. Nothing is computed twice.
+  }];
+  let constructor = "::colossal::partition::createLossPartsPass()";
+  let dependentDialects = ["::mlir::shard::ShardDialect", "::colossal::dist::DistDialect"];
+}
+
 #endif // COLOSSAL_PARTITION_PASSES_TD
