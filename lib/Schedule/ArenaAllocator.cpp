@@ -8,60 +8,97 @@
 namespace colossal::schedule {
 
 namespace {
-/// Lifetimes by their moments: those that meet a given one are found without a look at the others, which are
-/// most of them in a model of many layers.
-class Placed {
+/// Bytes [begin, end) of an arena.
+struct Stretch {
+  uint64_t begin, end;
+};
+
+/// Stretches by their offsets that neither overlap nor touch. Buffers that were placed close together, as
+/// nearly all are, are one.
+class Stretches {
 public:
-  explicit Placed(const std::vector<Lifetime> &lifetimes) : lifetimes(lifetimes) {
+  void add(Stretch added) {
+    auto first = std::lower_bound(all.begin(), all.end(), added.begin,
+                                  [](const Stretch &known, uint64_t begin) { return known.end < begin; });
+    auto last = first;
+    for (; last != all.end() && last->begin <= added.end; ++last)
+      added = {std::min(added.begin, last->begin), std::max(added.end, last->end)};
+    if (first == last) {
+      all.insert(first, added);
+    } else {
+      *first = added;
+      all.erase(first + 1, last);
+    }
+  }
+  void appendTo(std::vector<Stretch> &found) const { found.insert(found.end(), all.begin(), all.end()); }
+
+private:
+  std::vector<Stretch> all;
+};
+
+/// Where something lies at which moments: a segment tree over the moments, so that neither a buffer nor a
+/// question needs a look at each buffer that it meets, which are most of them in the middle of a training
+/// step.
+class Occupied {
+public:
+  explicit Occupied(const std::vector<Lifetime> &lifetimes) {
     for (const Lifetime &life : lifetimes)
       moments.push_back(life.first);
     std::sort(moments.begin(), moments.end());
     moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
-    beginning.resize(moments.size());
-    covering.resize(2 * moments.size());
+    always.resize(2 * moments.size());
+    sometimes.resize(2 * moments.size());
   }
 
-  void add(size_t item) {
-    const size_t begin = getPlace(item), end = getEnd(item), leaves = moments.size();
-    beginning[begin].push_back(item);
-    for (size_t low = begin + leaves, high = end + leaves; low < high; low /= 2, high /= 2) {
-      if (low % 2)
-        covering[low++].push_back(item);
-      if (high % 2)
-        covering[--high].push_back(item);
-    }
+  void add(const Lifetime &life, Stretch stretch) {
+    visit(
+        life, [&](size_t node) { always[node].add(stretch); },
+        [&](size_t node) { sometimes[node].add(stretch); });
   }
 
-  /// Those added that are alive at some moment of `item`'s life, each once: they live when it begins, or
-  /// begin later in its life.
-  void findMeeting(size_t item, std::vector<size_t> &found) const {
+  /// What is occupied at some moment of `life`, in no order; what lies in several nodes is found several
+  /// times.
+  void find(const Lifetime &life, std::vector<Stretch> &found) const {
     found.clear();
-    const size_t begin = getPlace(item), end = getEnd(item);
-    for (size_t node = begin + moments.size(); node > 0; node /= 2)
-      found.insert(found.end(), covering[node].begin(), covering[node].end());
-    for (size_t moment = begin + 1; moment < end; ++moment)
-      found.insert(found.end(), beginning[moment].begin(), beginning[moment].end());
+    visit(
+        life,
+        [&](size_t node) {
+          always[node].appendTo(found);
+          sometimes[node].appendTo(found);
+        },
+        [&](size_t node) { always[node].appendTo(found); });
   }
 
 private:
-  size_t getPlace(size_t item) const {
-    return std::lower_bound(moments.begin(), moments.end(), lifetimes[item].first) - moments.begin();
-  }
-  size_t getEnd(size_t item) const {
-    return std::upper_bound(moments.begin(), moments.end(), lifetimes[item].last) - moments.begin();
+  /// Calls `whole` for the fewest nodes that together have the moments of `life`, and `above` for those above
+  /// a leaf at either end, among which are all above one of the former: two lives meet if a node is whole of
+  /// both, or if one that is whole of either is above an end of the other.
+  template <typename Whole, typename Above>
+  void visit(const Lifetime &life, Whole whole, Above above) const {
+    const size_t leaves = moments.size();
+    size_t low = std::lower_bound(moments.begin(), moments.end(), life.first) - moments.begin() + leaves;
+    size_t high = std::upper_bound(moments.begin(), moments.end(), life.last) - moments.begin() + leaves;
+    size_t first = low / 2, last = (high - 1) / 2;
+    for (; low < high; low /= 2, high /= 2) {
+      if (low % 2)
+        whole(low++);
+      if (high % 2)
+        whole(--high);
+    }
+    for (; last > 0;
+         first /= 2, last /= 2) { // leaves are on two levels: `first` may be above the root before
+      if (first > 0)
+        above(first);
+      if (last != first)
+        above(last);
+    }
   }
 
-  const std::vector<Lifetime> &lifetimes;
-  std::vector<int64_t> moments;               ///< at which something begins
-  std::vector<std::vector<size_t>> beginning; ///< by moment
-  /// A segment tree over the moments: a node has those that are alive at all of its moments, and not at all
-  /// of its parent's.
-  std::vector<std::vector<size_t>> covering;
+  std::vector<int64_t> moments;     ///< at which something begins
+  std::vector<Stretches> always;    ///< by node: of lives that it is whole of
+  std::vector<Stretches> sometimes; ///< by node: of lives that have an end below it
 };
 } // namespace
-
-/// To sort one item takes about as long as a look at so many.
-static constexpr size_t kManyMeet = 8;
 
 ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
   auto align = [&](uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
@@ -84,31 +121,28 @@ ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
                ? align(lifetimes[a].bytes) > align(lifetimes[b].bytes)
                : lifetimes[a].first < lifetimes[b].first;
   });
-  auto byOffset = [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; };
-  Placed placed(lifetimes);
-  std::vector<size_t> meeting, all; // all that are placed, by their offsets
+  Occupied occupied(lifetimes);
+  std::vector<Stretch> taken;
   for (size_t item : order) {
     const Lifetime &life = lifetimes[item];
-    placed.findMeeting(item, meeting);
-    // Where many meet, as in the middle of a training step, they are told from the others faster than sorted.
-    const bool areMany = meeting.size() * kManyMeet > all.size();
-    if (!areMany)
-      std::sort(meeting.begin(), meeting.end(), byOffset);
-    uint64_t need = align(life.bytes), end = 0, best = 0, bestGap = UINT64_MAX;
-    for (size_t other : areMany ? all : meeting) {
-      if (lifetimes[other].first > life.last || lifetimes[other].last < life.first)
-        continue;
-      uint64_t offset = plan.offsets[other];
-      if (offset >= end + need && offset - end < bestGap) {
+    const uint64_t need = align(life.bytes);
+    if (need == 0)
+      continue; // it meets nothing anywhere
+    occupied.find(life, taken);
+    std::sort(taken.begin(), taken.end(),
+              [](const Stretch &a, const Stretch &b) { return a.begin < b.begin; });
+    uint64_t end = 0, best = 0, bestGap = UINT64_MAX;
+    for (const Stretch &other : taken) {
+      if (other.begin >= end + need && other.begin - end < bestGap) {
         best = end;
-        bestGap = offset - end;
+        bestGap = other.begin - end;
       }
-      end = std::max(end, offset + align(lifetimes[other].bytes));
+      end = std::max(end, other.end);
     }
-    plan.offsets[item] = bestGap == UINT64_MAX ? end : best;
-    placed.add(item);
-    all.insert(std::upper_bound(all.begin(), all.end(), item, byOffset), item);
-    plan.bytes = std::max(plan.bytes, plan.offsets[item] + need);
+    const uint64_t offset = bestGap == UINT64_MAX ? end : best;
+    plan.offsets[item] = offset;
+    occupied.add(life, {offset, offset + need});
+    plan.bytes = std::max(plan.bytes, offset + need);
   }
   return plan;
 }
