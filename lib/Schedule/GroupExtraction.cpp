@@ -55,31 +55,31 @@ int64_t GroupExtractor::addScalar(Value source) {
 }
 
 Operation *GroupExtractor::clone(Operation *op) {
-  OperationState made(loc, op->getName().getStringRef());
+  SmallVector<Value> operands;
   SmallVector<std::pair<unsigned, int64_t>> pending;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (isa<RankedTensorType>(operand.getType())) {
-      made.operands.push_back(import(operand));
+      operands.push_back(import(operand));
     } else {
       pending.push_back({i, addScalar(operand)});
-      made.operands.push_back(Value());
+      operands.push_back(Value());
     }
   }
   Value zero;
   for (auto [i, number] : pending) {
     if (!zero)
       zero = arith::ConstantIndexOp::create(b, loc, 0);
-    made.operands[i] = zero;
+    operands[i] = zero;
   }
-  made.addTypes(op->getResultTypes());
-  SmallVector<NamedAttribute> attributes;
-  for (NamedAttribute attribute : op->getAttrs())
+  NamedAttrList attributes;
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
     if (!attribute.getName().strref().starts_with("dist.") &&
         !attribute.getName().strref().starts_with("colossal."))
-      attributes.push_back(attribute);
-  made.addAttributes(attributes);
-  made.propertiesAttr = op->getPropertiesAsAttribute();
-  Operation *clone = b.create(made);
+      attributes.append(attribute);
+  // With its properties as they are: written down as attributes they take longer to read than all else.
+  Operation *clone =
+      b.insert(Operation::create(loc, op->getName(), op->getResultTypes(), operands,
+                                 attributes.getDictionary(b.getContext()), op->getPropertiesStorage()));
   for (auto [i, number] : pending)
     scalarUses.push_back({clone, i, number});
   if (auto start = state.sliceStarts.find(op); start != state.sliceStarts.end())

@@ -14,11 +14,14 @@ unsigned GroupOrder::add() {
 std::vector<unsigned> GroupOrder::reach(unsigned start, llvm::SmallVector<unsigned> Node::*edges, int64_t low,
                                         int64_t high) const {
   std::vector<unsigned> found = {start};
-  llvm::DenseSet<unsigned> seen = {start};
+  walkOf.resize(nodes.size(), walk++);
+  walkOf[start] = walk;
   for (size_t i = 0; i < found.size(); ++i)
     for (unsigned next : nodes[found[i]].*edges)
-      if (int64_t place = nodes[next].place; low <= place && place <= high && seen.insert(next).second)
+      if (int64_t place = nodes[next].place; low <= place && place <= high && walkOf[next] != walk) {
+        walkOf[next] = walk;
         found.push_back(next);
+      }
   return found;
 }
 
@@ -44,15 +47,21 @@ void GroupOrder::require(unsigned group, unsigned other) {
   // What `other` needs, then what needs `group`, in the places that both have had.
   std::vector<unsigned> before = reach(other, &Node::needed, low, high),
                         after = reach(group, &Node::neededBy, low, high);
-  auto byPlace = [&](unsigned a, unsigned b) { return nodes[a].place < nodes[b].place; };
-  llvm::sort(before, byPlace);
-  llvm::sort(after, byPlace);
-  std::vector<unsigned> moved = before;
-  moved.insert(moved.end(), after.begin(), after.end());
+  std::vector<std::pair<int64_t, unsigned>> moved; // by the places that they have
+  auto append = [&](const std::vector<unsigned> &found) {
+    const auto own = static_cast<ptrdiff_t>(moved.size());
+    for (unsigned node : found)
+      moved.push_back({nodes[node].place, node});
+    std::sort(moved.begin() + own, moved.end());
+    return own;
+  };
+  append(before);
+  const ptrdiff_t middle = append(after);
   std::vector<int64_t> places;
-  for (unsigned node : moved)
-    places.push_back(nodes[node].place);
-  llvm::sort(places);
-  for (auto [node, place] : llvm::zip_equal(moved, places))
-    nodes[node].place = place;
+  places.reserve(moved.size());
+  for (auto [place, node] : moved)
+    places.push_back(place);
+  std::inplace_merge(places.begin(), places.begin() + middle, places.end());
+  for (auto [old, place] : llvm::zip_equal(moved, places))
+    nodes[old.second].place = place;
 }

@@ -38,7 +38,9 @@ private:
                               int64_t high) const;
 
   std::vector<Node> nodes;
-  int64_t front = 0; ///< the place of the next group
+  mutable std::vector<unsigned> walkOf; ///< by node, the last call of reach() that came to it
+  mutable unsigned walk = 0;            ///< the number of that call
+  int64_t front = 0;                    ///< the place of the next group
 };
 
 } // namespace colossal::schedule

@@ -65,9 +65,9 @@ static int64_t countElements(ArrayRef<int64_t> shape) {
 }
 
 /// Reads this operand in another order or more often than once: from memory.
-static bool readsFromMemory(OpOperand &use) {
+bool Grouping::readsFromMemory(OpOperand &use) const {
   Operation *user = use.getOwner();
-  switch (classify(user)) {
+  switch (classOf(user)) {
   case OpClass::None:
   case OpClass::Routine:
   case OpClass::Loop: return true;
@@ -91,10 +91,14 @@ static bool changesOnlyUnits(Operation *movement) {
 
 Grouping::Grouping(ArrayRef<Operation *> ops, const codegen::Target &target, bool fuse)
     : all(ops), target(target), fuse(fuse) {
-  for (auto [i, op] : llvm::enumerate(all))
+  position.reserve(all.size());
+  classes.reserve(all.size());
+  for (auto [i, op] : llvm::enumerate(all)) {
     position[op] = i;
+    classes.push_back(classify(op));
+  }
   for (Operation *op : llvm::reverse(all))
-    if (classify(op) != OpClass::None) {
+    if (classOf(op) != OpClass::None) {
       place(op);
       FusionGroup *group = groupOf.lookup(op);
       for (FusionGroup *reader : readersOf(op))
@@ -138,7 +142,7 @@ FusionGroup *Grouping::begin(Operation *op) {
   } else {
     group->shape.assign(shapeOf(op->getResult(0)).begin(), shapeOf(op->getResult(0)).end());
   }
-  if (classify(op) == OpClass::Routine)
+  if (classOf(op) == OpClass::Routine)
     group->routine = op;
   return group;
 }
@@ -185,7 +189,7 @@ bool Grouping::isEpilogue(Operation *op) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
     return maker && position.count(maker) && operand.hasOneUse() &&
-           shapeOf(operand) == shapeOf(op->getResult(0)) && classify(maker) == OpClass::Routine &&
+           shapeOf(operand) == shapeOf(op->getResult(0)) && classOf(maker) == OpClass::Routine &&
            target.epilogueOf(maker) == codegen::Epilogue::Any;
   });
 }
@@ -211,7 +215,7 @@ bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, 
   bool full = shape == ArrayRef<int64_t>(group->shape);
   if (output && !(aligned && full))
     return false;
-  if (classify(op) == OpClass::Loop && !(aligned && full && !group->routine && group->reduced.empty()))
+  if (classOf(op) == OpClass::Loop && !(aligned && full && !group->routine && group->reduced.empty()))
     return false;
   // What is small and stretched over the loops would be computed again and again.
   auto kernel = dyn_cast<KernelOpInterface>(op);
@@ -231,7 +235,7 @@ bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   Value result = op->getResult(0);
   if (group->ops.size() >= target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
     return false;
-  if (llvm::any_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Loop; }))
+  if (llvm::any_of(group->ops, [&](Operation *o) { return classOf(o) == OpClass::Loop; }))
     return false;
   auto space = rowSpaceOf(op);
   if (!group->reduced.empty()) {
@@ -258,7 +262,7 @@ bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> us
     return false;
   if (epilogue == codegen::Epilogue::Any) {
     if (shapeOf(op->getResult(0)) != ArrayRef<int64_t>(group->shape) ||
-        !llvm::all_of(group->ops, [](Operation *o) { return classify(o) == OpClass::Point; }))
+        !llvm::all_of(group->ops, [&](Operation *o) { return classOf(o) == OpClass::Point; }))
       return false;
   } else {
     SmallVector<Operation *> after(group->ops);
@@ -274,7 +278,7 @@ bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> us
 }
 
 void Grouping::place(Operation *op) {
-  OpClass kind = classify(op);
+  OpClass kind = classOf(op);
   if (!fuse || op->getNumResults() != 1) {
     begin(op);
     return;

@@ -60,6 +60,12 @@ private:
   std::vector<std::unique_ptr<FusionGroup>> groups;
   llvm::DenseMap<mlir::Operation *, FusionGroup *> groupOf;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
+  std::vector<OpClass> classes; ///< by position: interfaces are asked once
+  OpClass classOf(mlir::Operation *op) const {
+    auto known = position.find(op);
+    return known == position.end() ? classify(op) : classes[known->second];
+  }
+  bool readsFromMemory(mlir::OpOperand &use) const;
   GroupOrder running; ///< by the groups' numbers
 };
 

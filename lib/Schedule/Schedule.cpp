@@ -214,14 +214,18 @@ void schedule::emitProgram(Program &program, Shared &shared, StringRef name, pla
                                     dimensions, FloatAttr());
   Block *body = b.createBlock(&op.getBody());
   b.setInsertionPointToEnd(body);
+  const auto weights = FlatSymbolRefAttr::get(context, kWeightsArena),
+             states = FlatSymbolRefAttr::get(context, kStatesArena),
+             io = FlatSymbolRefAttr::get(context, kIOArena),
+             activations = FlatSymbolRefAttr::get(context, kActivationsArena);
   auto bufferOf = [&](unsigned id, int64_t offset, int64_t bytes, int64_t turn = 0) {
     const Storage &storage = id >= kWeightBase ? shared.weights[id - kWeightBase] : program.storages[id];
-    StringRef arena = storage.life == Life::Weights  ? StringRef(kWeightsArena)
-                      : storage.life == Life::States ? StringRef(kStatesArena)
-                      : storage.life == Life::IO     ? StringRef(kIOArena)
-                                                     : StringRef(kActivationsArena);
-    return plan::BufferAttr::get(context, FlatSymbolRefAttr::get(context, arena), storage.offset + offset,
-                                 bytes, turn ? ArrayRef<int64_t>(turn) : ArrayRef<int64_t>());
+    const FlatSymbolRefAttr arena = storage.life == Life::Weights  ? weights
+                                    : storage.life == Life::States ? states
+                                    : storage.life == Life::IO     ? io
+                                                                   : activations;
+    return plan::BufferAttr::get(context, arena, storage.offset + offset, bytes,
+                                 turn ? ArrayRef<int64_t>(turn) : ArrayRef<int64_t>());
   };
   auto setPlace = [](Operation *binding, IntegerAttr place) {
     if (place)
