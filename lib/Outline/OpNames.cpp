@@ -5,6 +5,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <array>
+#include <string_view>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::outline;
@@ -67,15 +70,26 @@ llvm::DenseMap<Operation *, std::string> outline::getUniqueNames(func::FuncOp fu
 // The library's matcher calls itself for each character, and its parser for each parenthesis.
 static constexpr size_t kLongestExpression = 1000, kLongestName = 4000;
 
-static constexpr StringLiteral kSpecial = "\\^$.|?*+()[]{}";
+static constexpr std::string_view kSpecial = "\\^$.|?*+()[]{}";
+
+/// Whether each character is one of kSpecial: every name of a model is looked through.
+static constexpr auto kIsSpecial = [] {
+  std::array<bool, 256> isSpecial{};
+  for (char c : kSpecial)
+    isSpecial[static_cast<unsigned char>(c)] = true;
+  return isSpecial;
+}();
+static bool isSpecial(char c) {
+  return kIsSpecial[static_cast<unsigned char>(c)];
+}
 
 /// The name that an expression without operators stands for.
 static std::optional<std::string> getLiteral(StringRef expression) {
   std::string name;
   for (size_t i = 0; i < expression.size(); ++i) {
-    if (expression[i] == '\\' && i + 1 < expression.size() && kSpecial.contains(expression[i + 1]))
+    if (expression[i] == '\\' && i + 1 < expression.size() && isSpecial(expression[i + 1]))
       ++i;
-    else if (kSpecial.contains(expression[i]))
+    else if (isSpecial(expression[i]))
       return std::nullopt;
     name += expression[i];
   }
@@ -109,13 +123,12 @@ bool NamePattern::matches(ArrayRef<std::string> names) const {
 }
 
 std::string outline::escapeName(StringRef name) {
-  if (name.find_first_of(kSpecial) == StringRef::npos)
-    return name.str();
-  std::string escaped;
+  const size_t more = llvm::count_if(name, isSpecial);
+  std::string escaped(name.size() + more, '\\');
+  auto place = escaped.begin();
   for (char c : name) {
-    if (kSpecial.contains(c))
-      escaped += '\\';
-    escaped += c;
+    place += isSpecial(c);
+    *place++ = c;
   }
   return escaped;
 }
@@ -140,25 +153,37 @@ struct PinGroup {
 };
 } // namespace
 
-/// What the name, an expression that matches nothing else, may share with names that differ by their numbers:
-/// with those that differ by any first, whose text lies in `open`, then with those that differ by one.
-static SmallVector<Shared, 4> getShared(StringRef name, std::string &open) {
-  SmallVector<Shared, 4> shared(1);
-  open.clear();
-  for (size_t at = 0; at < name.size();) {
-    const bool isNumber = llvm::isDigit(name[at]);
-    size_t end = at + 1;
-    while (end < name.size() && llvm::isDigit(name[end]) == isNumber)
-      ++end;
-    if (isNumber) {
-      open += "\\d+";
-      shared.push_back({name.take_front(at), name.drop_front(end), name.slice(at, end)});
-    } else {
-      open += name.slice(at, end);
+/// Calls `handle` with the begin and end of each number in the name.
+static void forEachNumber(StringRef name, llvm::function_ref<void(size_t, size_t)> handle) {
+  for (size_t at = 0; at < name.size(); ++at)
+    if (llvm::isDigit(name[at])) {
+      size_t end = at + 1;
+      while (end < name.size() && llvm::isDigit(name[end]))
+        ++end;
+      handle(at, end);
+      at = end;
     }
-    at = end;
-  }
-  shared.front().before = open;
+}
+
+/// Makes `open` what the name, an expression that matches nothing else, may share with names that differ by
+/// any of their numbers.
+static void setOpen(StringRef name, std::string &open) {
+  open.clear();
+  size_t last = 0;
+  forEachNumber(name, [&](size_t begin, size_t end) {
+    open += name.slice(last, begin);
+    open += "\\d+";
+    last = end;
+  });
+  open += name.drop_front(last);
+}
+
+/// What the name may share with names that differ by one number.
+static SmallVector<Shared, 4> getShared(StringRef name) {
+  SmallVector<Shared, 4> shared;
+  forEachNumber(name, [&](size_t begin, size_t end) {
+    shared.push_back({name.take_front(begin), name.drop_front(end), name.slice(begin, end)});
+  });
   return shared;
 }
 
@@ -167,27 +192,35 @@ std::string outline::joinPins(StringRef pins) {
   SmallVector<StringRef> lines;
   pins.split(lines, '\n', -1, /*KeepEmpty=*/false);
   llvm::StringMap<Group> groups;
-  std::vector<SmallVector<Group *, 4>> groupsOf;
-  groupsOf.reserve(lines.size());
+  std::vector<SmallVector<Group *, 1>> groupsOf(lines.size());
   std::string open, key;
+  auto join = [&](const Shared &shared, StringRef layout, size_t line) {
+    key.assign(shared.before.data(), shared.before.size());
+    key += shared.number.empty() ? '\t' : '\n'; // "x" is no name that differs from "x1" by a number
+    key += shared.after;
+    auto [known, isNew] = groups.try_emplace(key);
+    Group &group = known->second;
+    if (isNew) { // the key outlives the line's text
+      group.shared.before = known->first().take_front(shared.before.size());
+      group.shared.after = known->first().drop_front(shared.before.size() + 1);
+    }
+    group.getLines(layout).push_back(line);
+    group.shared.number = shared.number;
+    groupsOf[line].push_back(&group);
+  };
   for (auto [i, line] : llvm::enumerate(lines)) {
     auto [name, layout] = line.rsplit('=');
-    SmallVector<Group *, 4> &own = groupsOf.emplace_back();
-    for (const Shared &shared : getShared(name, open)) {
-      key.assign(shared.before.data(), shared.before.size());
-      key += '\n';
-      key += shared.after;
-      auto [known, isNew] = groups.try_emplace(key);
-      Group &group = known->second;
-      if (isNew) { // the key outlives the line's text
-        group.shared.before = known->first().take_front(shared.before.size());
-        group.shared.after = known->first().drop_front(shared.before.size() + 1);
-      }
-      group.getLines(layout).push_back(i);
-      group.shared.number = shared.number;
-      own.push_back(&group);
-    }
+    setOpen(name, open);
+    join({open, {}, {}}, layout, i);
   }
+  // Names that differ by one number differ by any: where all of those have one layout, or are one, there is
+  // no more to ask.
+  for (auto [i, line] : llvm::enumerate(lines))
+    if (groupsOf[i].front()->linesOf.size() > 1) {
+      auto [name, layout] = line.rsplit('=');
+      for (const Shared &shared : getShared(name))
+        join(shared, layout, i);
+    }
   std::string joined;
   std::vector<bool> isWritten(lines.size());
   for (auto [i, line] : llvm::enumerate(lines)) {

@@ -40,6 +40,12 @@ TEST(JoinPins, WhatIsNumberedThroughTheModelIsListed) {
             "MatMul_(17|27)=[8,4]\nMatMul_(18|28)=[4,8]\nMatMul_39=[8]\n");
 }
 
+// Nor is "x" one of the names that "x1" stands for when its number is left open.
+TEST(JoinPins, ANameWithoutANumberIsNoneOfThoseWithOne) {
+  EXPECT_EQ(joinPins("x=[8]\nx1=[8]\nx2=[4]\n"), "x=[8]\nx1=[8]\nx2=[4]\n");
+  EXPECT_EQ(joinPins("x=[8]\nx1=[8]\nx2=[8]\n"), "x=[8]\nx\\d+=[8]\n");
+}
+
 TEST(JoinPins, AnExpressionMatchesWhatItWasMadeOf) {
   std::string joined = joinPins("a\\[1\\]=b=x=replicated\na\\[22\\]=b=x=replicated\n"), error;
   ASSERT_EQ(joined, "a\\[\\d+\\]=b=x=replicated\n");
