@@ -254,9 +254,11 @@ struct VerifyPhasePass : impl::VerifyPhaseBase<VerifyPhasePass> {
           << "' is not one of import, precision, differentiate, outline, step, search, partition, schedule";
       return signalPassFailure();
     }
-    // Calls of blocks are put back before anything else is made of them, and a search only says what is
-    // where, which the partitioner checks: what these leave is verified as a part of what comes of it.
-    const bool isVerified = *after != Phase::Outline && *after != Phase::Search;
+    // A step is outlined first, calls of blocks are put back before anything else is made of them, and a
+    // search only says what is where, which the partitioner checks: what these leave is verified as a part of
+    // what comes of it.
+    const bool isVerified =
+        *after != Phase::Differentiate && *after != Phase::Outline && *after != Phase::Search;
     if (isVerified && failed(mlir::verify(getOperation())))
       return signalPassFailure();
     Rule rule = rules[static_cast<unsigned>(*after)];

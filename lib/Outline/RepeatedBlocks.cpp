@@ -6,12 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Outline/RepeatedBlocks.h"
 
+#include "dialects/Colossal/AlikeOps.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace colossal;
@@ -74,7 +73,6 @@ private:
   std::vector<Operand> operands;      ///< of all ops, in order
   std::vector<unsigned> firstOperand; ///< by op, its first in `operands`, and one past all
 
-  unsigned getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known);
   void measureCuts();
   /// What the operands of ops [begin, begin + size) are, in the sense of RepeatedBlocks.h; equal for
   /// instances.
@@ -120,11 +118,20 @@ static llvm::DenseSet<Operation *> findShared(Block &body) {
 Finder::Finder(func::FuncOp function) {
   Block &body = function.front();
   llvm::DenseSet<Operation *> shared = findShared(body);
-  std::map<std::vector<const void *>, unsigned> known;
+  llvm::DenseMap<Operation *, unsigned, AlikeInfo> known;
+  unsigned numWords = 0;
+  auto getWord = [&](Operation *op) {
+    // Ops with regions or calls are never alike: nothing here looks into them.
+    if (op->getNumRegions() || isa<func::CallOp>(op))
+      return numWords++;
+    auto [place, isNew] = known.try_emplace(op, numWords);
+    numWords += isNew;
+    return place->second;
+  };
   auto add = [&](Operation *op) {
     position[op] = ops.size();
     ops.push_back(op);
-    words.push_back(getWord(op, known));
+    words.push_back(getWord(op));
   };
   for (Operation &op : body.without_terminator())
     if (!isSource(&op) && shared.contains(&op))
@@ -136,20 +143,6 @@ Finder::Finder(func::FuncOp function) {
   heavyBefore.push_back(0);
   for (Operation *op : ops)
     heavyBefore.push_back(heavyBefore.back() + isHeavy(op));
-}
-
-unsigned Finder::getWord(Operation *op, std::map<std::vector<const void *>, unsigned> &known) {
-  // Ops with regions or calls are never alike: nothing here looks into them.
-  if (op->getNumRegions() || isa<func::CallOp>(op))
-    return known.try_emplace({op}, known.size()).first->second;
-  std::vector<const void *> key{op->getName().getAsOpaquePointer(),
-                                op->getPropertiesAsAttribute().getAsOpaquePointer(),
-                                Attribute(op->getDiscardableAttrDictionary()).getAsOpaquePointer()};
-  for (Type type : op->getOperandTypes())
-    key.push_back(type.getAsOpaquePointer());
-  for (Type type : op->getResultTypes())
-    key.push_back(type.getAsOpaquePointer());
-  return known.try_emplace(key, known.size()).first->second;
 }
 
 void Finder::measureCuts() {

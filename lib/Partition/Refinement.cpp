@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Partition/Refinement.h"
 
+#include "dialects/Colossal/AlikeOps.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/SetVector.h"
@@ -150,32 +151,11 @@ RefinedRule RefinementAnalysis::refine(const FactorRule &own, ArrayRef<Cuts> fac
 namespace {
 /// Ops by all that a rule may depend on: name, attributes, types. Of a parameter neither its name nor its
 /// place in a file, which no two share, has a say.
-struct KindInfo {
-  static bool hasRuleOfType(Operation *op) { return isa<colossal::ParameterOp>(op); }
-  static Operation *getEmptyKey() { return llvm::DenseMapInfo<Operation *>::getEmptyKey(); }
-  static Operation *getTombstoneKey() { return llvm::DenseMapInfo<Operation *>::getTombstoneKey(); }
-  static unsigned getHashValue(Operation *op) {
-    llvm::hash_code hash =
-        llvm::hash_combine(op->getName(), op->getDiscardableAttrDictionary(), op->getNumOperands());
-    if (!hasRuleOfType(op))
-      hash = llvm::hash_combine(hash, op->hashProperties());
-    for (Type type : op->getOperandTypes())
-      hash = llvm::hash_combine(hash, type);
-    for (Type type : op->getResultTypes())
-      hash = llvm::hash_combine(hash, type);
-    return hash;
-  }
+struct KindInfo : colossal::AlikeInfo {
+  static bool hasRuleOfAttributes(Operation *op) { return !isa<colossal::ParameterOp>(op); }
+  static unsigned getHashValue(Operation *op) { return hash(op, hasRuleOfAttributes(op)); }
   static bool isEqual(Operation *a, Operation *b) {
-    if (a == b)
-      return true;
-    for (Operation *key : {a, b})
-      if (key == getEmptyKey() || key == getTombstoneKey())
-        return false;
-    return a->getName() == b->getName() &&
-           a->getDiscardableAttrDictionary() == b->getDiscardableAttrDictionary() &&
-           (hasRuleOfType(a) ||
-            a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage())) &&
-           a->getOperandTypes() == b->getOperandTypes() && a->getResultTypes() == b->getResultTypes();
+    return areAlike(a, b, a != getEmptyKey() && a != getTombstoneKey() && hasRuleOfAttributes(a));
   }
 };
 } // namespace

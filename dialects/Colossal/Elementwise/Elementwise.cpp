@@ -131,8 +131,7 @@ LogicalResult ElementwiseOp::verify() {
     return emitOpError() << name << " takes " << signature.operands << " operands, not " << getInputs().size()
                          << " (C2)";
   for (auto [number, operand] : llvm::enumerate(getInputs()))
-    if (failed(verifyBroadcasts(*this, operand, shapeOf(getResult()), "operand " + std::to_string(number),
-                                "C1")))
+    if (failed(verifyBroadcasts(*this, operand, shapeOf(getResult()), "operand " + Twine(number), "C1")))
       return failure();
   Type boolean = IntegerType::get(getContext(), 1);
   OperandRange data = getInputs();
