@@ -154,8 +154,8 @@ FailureOr<CollectiveCost> layout::getCollectiveCost(ModuleOp module, const Layou
 }
 
 /// Searches one stage, or a module without stages. `uses`: by pin, of what it means here.
-static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, std::vector<PinUse> &uses,
-                                 LayoutReport &report) {
+static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, RefinementOf refinementOf,
+                                 std::vector<PinUse> &uses, LayoutReport &report) {
   MeshAttr mesh = getMesh(module);
   std::vector<Pin> pins;
   for (const std::string &text : options.pins) {
@@ -178,7 +178,7 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
   Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(*recipe));
-  if (failed(model.build(pins)))
+  if (failed(model.build(refinementOf, pins)))
     return failure();
   for (auto [pin, use] : llvm::zip_equal(pins, uses)) {
     use.isUsed |= pin.isUsed;
@@ -217,14 +217,15 @@ static void addStage(const LayoutReport &stage, const std::string &heading, Layo
     report.gap = std::max(report.gap.value_or(0), *stage.gap);
 }
 
-LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, LayoutReport &report) {
+LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, RefinementOf refinementOf,
+                                    LayoutReport &report) {
   SmallVector<ModuleOp> stages = getStages(module);
   std::vector<PinUse> uses(options.pins.size());
   if (stages.front() == module)
-    return searchStage(module, options, uses, report);
+    return searchStage(module, options, refinementOf, uses, report);
   for (auto [s, stage] : llvm::enumerate(stages)) {
     LayoutReport own;
-    if (failed(searchStage(stage, options, uses, own))) {
+    if (failed(searchStage(stage, options, refinementOf, uses, own))) {
       report.givenBytes = own.givenBytes;
       report.neededBytes = own.neededBytes;
       return failure();

@@ -41,6 +41,9 @@ void Model::addPrograms() {
     const factors::UnitKind &kind = program.kind();
     program.sources.resize(kind.tensors.size());
     program.readers.resize(kind.tensors.size());
+    program.isOutput.resize(kind.tensors.size());
+    for (int output : kind.outputs)
+      program.isOutput[output] = true;
     for (auto [i, op] : llvm::enumerate(kind.operations))
       for (auto [u, use] : llvm::enumerate(op.operands))
         program.readers[use.tensor].push_back({static_cast<int>(i), static_cast<int>(u)});
@@ -124,7 +127,8 @@ LogicalResult Model::addOp(int number, int operation, StringRef name, std::vecto
   const factors::Operation &described = kind.operations[operation];
   Operation *op = program.getOp(operation);
   NodeInfo info;
-  info.choices = builder.getChoices(op, name, getProgramName(name, program.function), pins);
+  info.choices = builder.getChoices(
+      op, name, pins.empty() ? std::string() : getProgramName(name, program.function), pins);
   if (!info.choices)
     return failure();
   const OpChoices &choices = *info.choices;
@@ -138,7 +142,7 @@ LogicalResult Model::addOp(int number, int operation, StringRef name, std::vecto
     candidate.cost = search::costFromSeconds(seconds);
   for (auto [i, result] : llvm::enumerate(described.results)) {
     // A returned value is written where outputs lie, which its Result node counts.
-    if (described.kind == factors::Operation::View || llvm::is_contained(kind.outputs, result.tensor))
+    if (described.kind == factors::Operation::View || program.isOutput[result.tensor])
       continue;
     const factors::Tensor &tensor = kind.tensors[result.tensor];
     for (auto [candidate, bytes] : llvm::zip_equal(candidates, choices.resultBytes[i]))
@@ -720,14 +724,14 @@ void Model::reportRecipe() {
         << first->name << "'";
 }
 
-LogicalResult Model::build(std::vector<Pin> &pins) {
+LogicalResult Model::build(RefinementOf refinementOf, std::vector<Pin> &pins) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal() || !function.getBody().hasOneBlock())
       return function.emitError() << "expected a function of one block";
     for (Operation &op : function.front().without_terminator())
       if (!isa<ShardingRuleOpInterface>(op))
         return op.emitOpError() << "has no sharding rule, so that no layout can be searched for it";
-    builder.add(function);
+    builder.add(function, refinementOf(function));
     functions.push_back(function);
   }
   if (failed(builder.enumerate()))

@@ -69,7 +69,7 @@ public:
 
   /// Builds the problem. Pins that mean something here are marked as used. Fails, with diagnostics, where one
   /// cannot be met.
-  mlir::LogicalResult build(std::vector<Pin> &pins);
+  mlir::LogicalResult build(dist::RefinementOf refinementOf, std::vector<Pin> &pins);
   search::Problem problem;
 
   /// Writes the chosen candidates into the module.
@@ -115,6 +115,7 @@ private:
       int operation, use;
     };
     std::vector<llvm::SmallVector<Reader, 2>> readers; ///< by tensor
+    std::vector<bool> isOutput;                        ///< by tensor: is it returned?
 
     const factors::UnitKind &kind() const { return reading->graph.kinds.front(); }
     mlir::Operation *getOp(int operation) const {

@@ -94,11 +94,11 @@ void OpChoicesBuilder::readPrograms() {
       described[program.operations[id]] = &operation;
 }
 
-void OpChoicesBuilder::add(func::FuncOp function) {
-  refinements.insert({function, std::make_unique<RefinementAnalysis>(function)});
-  deferring.insert_range(findDeferringOps(function, getRefinement(function)));
+void OpChoicesBuilder::add(func::FuncOp function, const RefinementAnalysis &refinement) {
+  refinements.insert({function, &refinement});
+  deferring.insert_range(findDeferringOps(function, refinement));
   if (recipe)
-    recipe->read(function, getRefinement(function));
+    recipe->read(function, refinement);
 }
 
 /// What bringing the windows of an operand takes: the elements that its neighbours' shards hold.

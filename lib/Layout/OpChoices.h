@@ -63,7 +63,8 @@ public:
   OpChoicesBuilder(dist::MeshAttr mesh, const Costs &costs, std::optional<Recipe> &recipe)
       : mesh(mesh), costs(costs), recipe(recipe) {}
 
-  void add(mlir::func::FuncOp function);
+  /// `refinement` is that of the function, and must outlive this.
+  void add(mlir::func::FuncOp function, const dist::RefinementAnalysis &refinement);
   /// All layouts of all ops, or, where these are more than a search should take, as many of each; over the
   /// loop axis of the mesh where earlier passes have put it, which is read here. Fails, with a diagnostic,
   /// where that cannot be.
@@ -96,7 +97,7 @@ private:
   dist::MeshAttr mesh;
   const Costs &costs;
   std::optional<Recipe> &recipe;
-  llvm::MapVector<mlir::func::FuncOp, std::unique_ptr<dist::RefinementAnalysis>> refinements;
+  llvm::MapVector<mlir::func::FuncOp, const dist::RefinementAnalysis *> refinements;
   /// What the choices of an op depend on without pins: its rule, the factor that the loop axis stands on (-1:
   /// none), whether sums are carried, and numbers for what the recipe sees in it and for its marks
   /// (LayoutMarks.h).

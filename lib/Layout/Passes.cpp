@@ -33,8 +33,12 @@ struct SearchLayoutsPass : impl::SearchLayoutsBase<SearchLayoutsPass> {
     LayoutReport own;
     LayoutReport &report = into ? *into : own; // of a refusal, too: what it would need
     report = LayoutReport();
-    if (failed(searchLayouts(getOperation(), *given, report)))
+    auto refinementOf = [&](func::FuncOp function) -> const dist::RefinementAnalysis & {
+      return getAnalysisManager().nest(function).getAnalysis<dist::RefinementAnalysis, func::FuncOp>();
+    };
+    if (failed(searchLayouts(getOperation(), *given, refinementOf, report)))
       return signalPassFailure();
+    markAnalysesPreserved<dist::RefinementAnalysis>(); // for the partitioner
     if (explain)
       llvm::errs() << report.explanation << report.summary;
     if (asPins)

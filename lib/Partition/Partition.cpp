@@ -65,8 +65,9 @@ struct OpLayout {
 /// Partitions one function.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(func::FuncOp function, MeshAttr mesh, Resharder &resharder)
-      : function(function), mesh(mesh), resharder(resharder), refinement(function),
+  FunctionPartitioner(func::FuncOp function, MeshAttr mesh, Resharder &resharder,
+                      const RefinementAnalysis &refinement)
+      : function(function), mesh(mesh), resharder(resharder), refinement(refinement),
         builder(function.getContext()) {}
   LogicalResult run();
 
@@ -75,7 +76,7 @@ private:
   func::FuncOp function;
   MeshAttr mesh;
   Resharder &resharder;
-  RefinementAnalysis refinement;
+  const RefinementAnalysis &refinement;
   OpBuilder builder;
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> resharded, reshardedInTurns;
@@ -637,7 +638,8 @@ LogicalResult FunctionPartitioner::run() {
   return success();
 }
 
-LogicalResult colossal::partition::partition(ModuleOp module, Resharder *resharder) {
+LogicalResult colossal::partition::partition(ModuleOp module, Resharder *resharder,
+                                             RefinementOf refinementOf) {
   MeshAttr mesh = getMesh(module);
   Resharder own(mesh);
   (resharder ? *resharder : own).setScattersInTurns(scattersInTurns(module));
@@ -645,7 +647,9 @@ LogicalResult colossal::partition::partition(ModuleOp module, Resharder *reshard
   for (func::FuncOp function : functions) {
     if (function.isExternal())
       return function.emitError() << "a function without a body cannot be partitioned";
-    if (failed(FunctionPartitioner(function, mesh, resharder ? *resharder : own).run()))
+    std::optional<RefinementAnalysis> made;
+    const RefinementAnalysis &refinement = refinementOf ? refinementOf(function) : made.emplace(function);
+    if (failed(FunctionPartitioner(function, mesh, resharder ? *resharder : own, refinement).run()))
       return failure();
   }
   module->setAttr(kMeshAttrName, mesh);

@@ -23,13 +23,16 @@ struct PartitionPass : colossal::partition::impl::PartitionBase<PartitionPass> {
   }
 
   LogicalResult partitionStage(ModuleOp stage) {
+    auto refinementOf = [&](func::FuncOp function) -> const dist::RefinementAnalysis & {
+      return getAnalysisManager().nest(function).getAnalysis<dist::RefinementAnalysis, func::FuncOp>();
+    };
     if (!cost)
-      return partition(stage);
+      return partition(stage, nullptr, refinementOf);
     FailureOr<dist::CollectiveCost> collectives = cost(stage);
     if (failed(collectives))
       return failure();
     dist::Resharder resharder(dist::getMesh(stage), *collectives);
-    return partition(stage, &resharder);
+    return partition(stage, &resharder, refinementOf);
   }
 
   CostOf cost;

@@ -50,7 +50,11 @@ struct SharedUses : Harness {
     }
     layout::Costs costs(cost::genericMachine(), mesh, mesh.getNumRanks());
     layout::Model model(*module, mesh, costs, memory);
-    EXPECT_TRUE(succeeded(model.build(pins)));
+    std::deque<RefinementAnalysis> refinements;
+    auto refinementOf = [&](func::FuncOp function) -> const RefinementAnalysis & {
+      return refinements.emplace_back(function);
+    };
+    EXPECT_TRUE(succeeded(model.build(refinementOf, pins)));
     search::Solution solution = search::solve(model.problem, {});
     EXPECT_TRUE(solution.feasible && solution.lowerBound && solution.cost == *solution.lowerBound);
     layout::LayoutReport report;

@@ -8,6 +8,7 @@
 #define COLOSSAL_LAYOUT_LAYOUT_H
 
 #include "colossal/Cost/Machine.h"
+#include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -71,8 +72,10 @@ std::string describeForeignTimes(const cost::Machine &machine);
 
 /// Searches layouts for all functions of `module` (whose `dist.mesh` attribute is set): parameters that
 /// several functions share get one stored layout. Fails with a diagnostic where a pin matches nothing or
-/// cannot be met, or where nothing fits the memory: by how much, and where it goes.
-mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options, LayoutReport &report);
+/// cannot be met, or where nothing fits the memory: by how much, and where it goes. `refinementOf` has the
+/// analyses of the functions.
+mlir::LogicalResult searchLayouts(mlir::ModuleOp module, const LayoutOptions &options,
+                                  dist::RefinementOf refinementOf, LayoutReport &report);
 
 /// Seconds of collectives on `module`'s mesh as the search prices them, so that the partitioner chooses the
 /// sequences that the search has counted. Fails with a diagnostic where the machine has too few devices.

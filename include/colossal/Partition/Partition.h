@@ -83,7 +83,10 @@ using dist::kShardingAttrName;
 /// coordinates c0, c1,
 /// ..., at c0 * s1 + c1 * s2 + ... with s0 = f, s(i+1) = ceil(s(i) / n(i)); of its last s elements there are
 /// valid v0 = f, v(i+1) = max(0, min(s(i+1), v(i) - c(i) * s(i+1))). See dist::getShardRange.
-mlir::LogicalResult partition(mlir::ModuleOp module, dist::Resharder *resharder = nullptr);
+///
+/// `refinementOf` has the analyses of the functions; without it they are made.
+mlir::LogicalResult partition(mlir::ModuleOp module, dist::Resharder *resharder = nullptr,
+                              dist::RefinementOf refinementOf = {});
 
 /// What collectives cost on the mesh of a module; fails with a diagnostic.
 using CostOf = std::function<mlir::FailureOr<dist::CollectiveCost>(mlir::ModuleOp)>;

@@ -76,6 +76,10 @@ private:
   static RefinedRule refine(const FactorRule &own, llvm::ArrayRef<Cuts> factorCuts);
 };
 
+/// Gives the analysis of a function: passes keep it (mlir::AnalysisManager) for those that come next and need
+/// it, too. Layouts, which a search writes into attributes, change nothing of it.
+using RefinementOf = llvm::function_ref<const RefinementAnalysis &(mlir::func::FuncOp)>;
+
 } // namespace colossal::dist
 
 #endif // COLOSSAL_PARTITION_REFINEMENT_H
