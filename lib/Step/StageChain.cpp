@@ -105,6 +105,38 @@ LogicalResult Chain::bound(std::vector<StagePin> &pins, bool isOneOfMany) {
   return success();
 }
 
+/// What depends on inputs only and on no parameter, such as labels that are compared with classes, stands
+/// with the first that reads it: inputs are in every stage, and what is made of them earlier would be sent
+/// on.
+void Chain::raiseSources() {
+  auto isOfChain = [&](Operation *op) {
+    return op && roles.lookup(op) == Role::Chain && kinds.lookup(op) == Kind::Forward;
+  };
+  llvm::DenseSet<Operation *> sources, readsParameter;
+  for (Operation &op : function.front().without_terminator()) {
+    if (isa<ParameterOp>(op) || llvm::any_of(op.getOperands(), [&](Value operand) {
+          return getState(operand) || readsParameter.contains(operand.getDefiningOp());
+        }))
+      readsParameter.insert(&op);
+    else if (isOfChain(&op) && llvm::all_of(op.getOperands(), [&](Value operand) {
+               Operation *def = operand.getDefiningOp();
+               return !isOfChain(def) || sources.contains(def);
+             }))
+      sources.insert(&op);
+  }
+  for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    if (!sources.contains(&op))
+      continue;
+    int first = parts;
+    for (Operation *user : op.getUsers())
+      if (isOfChain(user))
+        first = std::min(first, bounds[user].least);
+    Bounds &own = bounds[&op];
+    if (first < parts)
+      own.least = std::min(std::max(own.least, first), own.greatest);
+  }
+}
+
 /// Units that pins keep in later stages come later; data flow keeps its order, as bounds never fall along it.
 void Chain::sort() {
   for (Operation &op : function.front().without_terminator())
@@ -147,6 +179,7 @@ LogicalResult Chain::read(std::vector<StagePin> &pins, MeshAttr mesh, int64_t ra
   findRoles(prices, mesh);
   if (failed(bound(pins, isOneOfMany)))
     return failure();
+  raiseSources();
   sort();
   llvm::DenseMap<Operation *, size_t> places;
   for (Operation *op : chain) {

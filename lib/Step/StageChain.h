@@ -121,6 +121,7 @@ private:
   std::vector<double> sumSeconds(const std::vector<double> &ofUnits) const;
   void findRoles(const layout::OpPrices &prices, dist::MeshAttr mesh);
   mlir::LogicalResult bound(std::vector<StagePin> &pins, bool isOneOfMany);
+  void raiseSources();
   void sort();
   void collectWeights(mlir::Operation *op, bool isPacked, Weights &weights, llvm::SetVector<unsigned> &found,
                       llvm::DenseSet<mlir::Operation *> &seen) const;
