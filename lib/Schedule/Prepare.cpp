@@ -3,13 +3,17 @@
 // Exporters flatten tensors before a matrix product and restore them after it, so that reshapes stand between
 // a product and what could be its epilogue. Here a reshape climbs over elementwise ops into the contraction
 // above, whose labels say the same; the reshapes that it leaves on operands are views. Before that, readers
-// of what costs less than being read get one each, and reductions of whole tensors are cut in two.
+// of what costs less than being read get one each, and reductions of whole tensors are cut in two. Behind it,
+// the backward pass brings what the forward pass has read in another order into that order itself.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
+#include "Groups.h"
 
+#include "colossal/Schedule/Views.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/OpComposer.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -278,6 +282,84 @@ static void reduceByRows(func::FuncOp function) {
   }
 }
 
+namespace {
+/// Where the ops of a function stand.
+class Places {
+public:
+  explicit Places(func::FuncOp function) {
+    unsigned heavy = 0;
+    for (Operation &op : function.front())
+      places[&op] = heavy += classify(&op) == OpClass::Routine;
+  }
+  /// Behind how many contractions and the like.
+  unsigned of(Operation *op) const { return places.lookup(op); }
+  /// The last that reads `value` from its own memory.
+  unsigned lastReader(Value value) const {
+    unsigned last = 0;
+    for (Operation *user : value.getUsers())
+      last = std::max(last, isMovement(user) ? lastReader(user->getResult(0)) : of(user));
+    return last;
+  }
+
+private:
+  llvm::DenseMap<Operation *, unsigned> places;
+};
+} // namespace
+
+/// A tensor in another order is a copy, which would stay from its first reader to its last. Readers that many
+/// products lie between get a copy each, where the tensor itself stays that long in any case: so it is with
+/// the heads of an attention, which its gradient reads, and their rows, which the product behind reads and
+/// the gradient of that product's weights.
+static void copyAgain(func::FuncOp function) {
+  constexpr unsigned kFar = 8; // products: a copy takes as long as a small part of one
+  SmallVector<Operation *> movements;
+  for (Operation &op : function.front())
+    if (isMovement(&op) && !op.getResult(0).hasOneUse())
+      movements.push_back(&op);
+  if (movements.empty())
+    return;
+  const Places places(function);
+  for (Operation *op : movements) {
+    bool isCopy = false;
+    SmallVector<Operation *> chain; // from `op` up
+    Value base = op->getResult(0);
+    for (Operation *maker = op; maker && isMovement(maker); maker = base.getDefiningOp()) {
+      isCopy |= isa<TransposeOp>(maker);
+      chain.push_back(maker);
+      base = maker->getOperand(0);
+    }
+    unsigned first = UINT_MAX, last = 0;
+    for (Operation *user : op->getUsers()) {
+      first = std::min(first, places.of(user));
+      last = std::max(last, places.of(user));
+    }
+    // Without these readers.
+    unsigned kept = 0;
+    for (Operation *user : base.getUsers())
+      if (user != chain.back())
+        kept = std::max(kept, isMovement(user) ? places.lastReader(user->getResult(0)) : places.of(user));
+    if (!isCopy || !base.getDefiningOp() || last - first < kFar || kept < last)
+      continue;
+    OpBuilder b(function.getContext());
+    Value again;
+    for (OpOperand &use : llvm::make_early_inc_range(op->getResult(0).getUses())) {
+      if (places.of(use.getOwner()) - first < kFar)
+        continue;
+      if (!again) {
+        b.setInsertionPoint(op);
+        Value made = base;
+        for (Operation *movement : llvm::reverse(chain)) {
+          IRMapping mapping;
+          mapping.map(movement->getOperand(0), made);
+          made = b.clone(*movement, mapping)->getResult(0);
+        }
+        again = made;
+      }
+      use.set(again);
+    }
+  }
+}
+
 void schedule::prepare(func::FuncOp function) {
   subtractLogarithms(function);
   separateReaders(function);
@@ -297,4 +379,5 @@ void schedule::prepare(func::FuncOp function) {
       changed |= absorb(reshape) || climb(reshape);
     }
   }
+  copyAgain(function);
 }

@@ -80,4 +80,34 @@ TEST(Prepare, SoftmaxThatIsAResultStays) {
   EXPECT_EQ(count(function), (Counts{{"softmax", 1}, {"exp", 1}}));
 }
 
+/// `between` products between the reader of rows and another behind; `end`: what else reads the heads.
+std::string readRowsTwice(int between, const std::string &end) {
+  std::string text = R"mlir(func.func @f(%x: tensor<2x8x64x32xf32>, %w: tensor<256x256xf32>)
+      -> (tensor<2x64x256xf32>, tensor<256x256xf32>, tensor<2x8x64x32xf32>) {
+    %heads = colossal.elementwise exp(%x) : (tensor<2x8x64x32xf32>) -> tensor<2x8x64x32xf32>
+    %t = colossal.transpose %heads [0, 2, 1, 3] : tensor<2x8x64x32xf32> -> tensor<2x64x8x32xf32>
+    %rows = colossal.reshape %t : tensor<2x64x8x32xf32> -> tensor<2x64x256xf32>
+    %y0 = colossal.contract %rows [3, 0, 1], %w [2, 1] -> [3, 0, 2] : (tensor<2x64x256xf32>, tensor<256x256xf32>) -> tensor<2x64x256xf32>
+)mlir";
+  for (int i = 0; i < between; ++i)
+    text += "    %y" + std::to_string(i + 1) + " = colossal.contract %y" + std::to_string(i) +
+            " [3, 0, 1], %w [2, 1] -> [3, 0, 2] : (tensor<2x64x256xf32>, tensor<256x256xf32>) -> "
+            "tensor<2x64x256xf32>\n";
+  const std::string last = "%y" + std::to_string(between);
+  return text + "    %g = colossal.contract %rows [3, 0, 1], " + last +
+         " [3, 0, 2] -> [2, 1] : (tensor<2x64x256xf32>, tensor<2x64x256xf32>) -> tensor<256x256xf32>\n" +
+         "    %end = colossal.elementwise exp(" + end +
+         ") : (tensor<2x8x64x32xf32>) -> tensor<2x8x64x32xf32>\n    return " + last +
+         ", %g, %end : tensor<2x64x256xf32>, tensor<256x256xf32>, tensor<2x8x64x32xf32>\n  }";
+}
+
+TEST(Prepare, ReadersFarApartGetACopyEach) {
+  ParsedFunction far(readRowsTwice(10, "%heads")), near(readRowsTwice(2, "%heads")),
+      gone(readRowsTwice(10, "%x"));
+  ASSERT_TRUE(far.isValid() && near.isValid() && gone.isValid());
+  EXPECT_EQ(count(far)["transpose"], 2);
+  EXPECT_EQ(count(near)["transpose"], 1);
+  EXPECT_EQ(count(gone)["transpose"], 1) << "what a copy would be made of is not kept so long";
+}
+
 } // namespace
