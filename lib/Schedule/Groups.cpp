@@ -255,10 +255,40 @@ bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   return true;
 }
 
+static int64_t countBytes(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+/// Whether `op`, as the routine of `group`, would wait for something else that the group reads and that is
+/// made later, and would keep more for it than its result takes: what a tied table's gradient is made of at
+/// the head, for the gradient of the rows that were looked up.
+bool Grouping::keepsOperandsLonger(Operation *op, FusionGroup *group) {
+  const unsigned own = position.lookup(op);
+  unsigned last = own; // what the group waits for
+  for (Operation *member : group->ops)
+    for (Value operand : member->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      while (maker && classify(maker) == OpClass::None && maker->getNumOperands() > 0)
+        maker = maker->getOperand(0).getDefiningOp();
+      if (auto known = position.find(maker);
+          maker && known != position.end() && groupOf.lookup(maker) != group)
+        last = std::max(last, known->second);
+    }
+  int64_t kept = 0;
+  for (Value operand : op->getOperands())
+    if (operand.getDefiningOp() && llvm::all_of(operand.getUsers(), [&](Operation *user) {
+          auto known = position.find(user);
+          return known != position.end() && known->second < last;
+        }))
+      kept += countBytes(operand);
+  return last > own && kept > countBytes(op->getResult(0));
+}
+
 bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   codegen::Epilogue epilogue = target.epilogueOf(op);
   if (epilogue == codegen::Epilogue::None || group->routine || !group->reduced.empty() ||
-      !alignedIn(group, uses, op->getResult(0)))
+      !alignedIn(group, uses, op->getResult(0)) || keepsOperandsLonger(op, group))
     return false;
   if (epilogue == codegen::Epilogue::Any) {
     if (shapeOf(op->getResult(0)) != ArrayRef<int64_t>(group->shape) ||

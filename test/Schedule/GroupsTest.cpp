@@ -140,4 +140,31 @@ TEST(Groups, LoopsAreNotRepeated) {
   EXPECT_EQ(getGroups(function), (Names{{"cumulate"}, {"add"}}));
 }
 
+/// The gradient of a tied table: what the head makes of it, and what the rows that were looked up make.
+std::string addGradients(const std::string &rows) {
+  return R"mlir(func.func @f(%h: tensor<)mlir" + rows +
+         R"mlir(x16xf32>, %e: tensor<8x16xf32>, %i: tensor<8xi64>) -> tensor<64x16xf32> {
+    %0 = colossal.elementwise exp(%h) : (tensor<)mlir" +
+         rows + R"mlir(x16xf32>) -> tensor<)mlir" + rows + R"mlir(x16xf32> loc("input")
+    %1 = colossal.contract %0 [0, 1], %0 [2, 1] -> [0, 2] : (tensor<)mlir" +
+         rows + R"mlir(x16xf32>, tensor<)mlir" + rows + R"mlir(x16xf32>) -> tensor<)mlir" + rows + "x" +
+         rows + R"mlir(xf32> loc("logits")
+    %2 = colossal.slice %1 [0, 0] by [1, 1] : tensor<)mlir" +
+         rows + "x" + rows + R"mlir(xf32> -> tensor<)mlir" + rows + R"mlir(x64xf32>
+    %3 = colossal.contract %2 [0, 1], %0 [0, 2] -> [1, 2] : (tensor<)mlir" +
+         rows + R"mlir(x64xf32>, tensor<)mlir" + rows + R"mlir(x16xf32>) -> tensor<64x16xf32> loc("head")
+    %4 = colossal.segment_sum %e by %i {axis = 0 : i64} : tensor<8x16xf32>, tensor<8xi64> -> tensor<64x16xf32> loc("rows")
+    %5 = colossal.elementwise add(%3, %4) : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32> loc("sum")
+    return %5 : tensor<64x16xf32>
+  })mlir";
+}
+
+TEST(Groups, ContractionDoesNotKeepMoreThanItGivesForALaterSummand) {
+  ParsedFunction function(addGradients("256"));
+  ASSERT_TRUE(function.isValid());
+  const Names apart = getGroups(function);
+  EXPECT_TRUE(llvm::is_contained(apart, std::set<std::string>{"head"}));
+  EXPECT_TRUE(llvm::is_contained(apart, std::set<std::string>{"sum"}));
+}
+
 } // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints a limit of memory that the first of some compilations does not keep and the last does, midway between.
+"""Prints a limit of memory that the first of some compilations does not keep and the others do, midway between it and the second.
 
     compare_memory.py RESULT.json...
 
@@ -10,4 +10,4 @@ import sys
 
 totals = [json.load(open(name))["memory"]["total"] for name in sys.argv[1:]]
 assert all(b < a for a, b in zip(totals, totals[1:])), totals
-print((totals[-1] + totals[0]) // 2)
+print((totals[0] + totals[1]) // 2)
