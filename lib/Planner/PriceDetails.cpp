@@ -18,24 +18,28 @@ unitsByChunk(const std::vector<int> &units, const Cell &cell, const std::vector<
   return chunks;
 }
 
+/// What a stage hands on of each microbatch: the unit whose result it is, and the stage that gets it.
+/// Activations go on, their gradients back.
+static std::vector<std::pair<const UnitCost *, int>>
+handsOn(const TrainingPlan &plan, const std::vector<std::vector<const UnitCost *>> &chunks, int stage) {
+  std::vector<std::pair<const UnitCost *, int>> handed;
+  const int count = static_cast<int>(chunks.size());
+  for (int c = 0; c < count; ++c)
+    for (int to : {c + 1, c - 1})
+      if (plan.stageOf(c) == stage && to >= 0 && to < count && plan.stageOf(to) != stage)
+        handed.emplace_back(chunks[std::min(c, to)].back(), plan.stageOf(to));
+  return handed;
+}
+
 /// What a rank of the stage that ends last hands on, and how much longer the pipeline takes for it.
 static Communication sends(const TrainingPlan &plan, const PlanPrice &price, cost::PipelineProblem problem,
                            const std::vector<std::vector<const UnitCost *>> &chunks) {
   Communication told{"send between stages", 0, 0, 0};
   int last = plan.pipeline - 1, stage = price.lastStage;
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    if (plan.stageOf(static_cast<int>(c)) != stage)
-      continue;
-    // Activations on, their gradients back.
-    for (int to : {static_cast<int>(c) + 1, static_cast<int>(c) - 1}) {
-      bool isOn = to > static_cast<int>(c);
-      if (to < 0 || to >= static_cast<int>(chunks.size()) || plan.stageOf(to) == stage)
-        continue;
-      const UnitCost *unit = chunks[isOn ? c : to].back();
-      int low = std::min(stage, plan.stageOf(to)), high = std::max(stage, plan.stageOf(to));
-      told.bytes += unit->outputBytes * problem.microbatches;
-      told.seconds += problem.hopSeconds[high - low == 1 ? low : last] * problem.microbatches;
-    }
+  for (auto [unit, to] : handsOn(plan, chunks, stage)) {
+    int low = std::min(stage, to), high = std::max(stage, to);
+    told.bytes += unit->outputBytes * problem.microbatches;
+    told.seconds += problem.hopSeconds[high - low == 1 ? low : last] * problem.microbatches;
   }
   std::fill(problem.hopSeconds.begin(), problem.hopSeconds.end(), 0);
   told.exposed = std::max(0.0, price.pipeline - cost::simulate(problem).seconds);
@@ -159,8 +163,13 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
                                           : turns * (read + readAgain),
                  parameters = costs.types.gathered * gathered;
     if (plan.zero == 0) {
+      // The stage that updates a parameter for others needs parts of their sums, not whole ones.
+      const double scattered = costs.types.reduced * updatedLater;
       price.bytesByCollective["all-reduce (data)"] =
-          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients, plan.data);
+          cost::CostModel::bytesMoved(cost::Collective::AllReduce, gradients - scattered, plan.data);
+      if (scattered > 0)
+        price.bytesByCollective["reduce-scatter (data)"] =
+            cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, scattered, plan.data);
     } else {
       price.bytesByCollective["reduce-scatter (data)"] =
           cost::CostModel::bytesMoved(cost::Collective::ReduceScatter, gradients, ranks);
@@ -168,10 +177,12 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
           cost::CostModel::bytesMoved(cost::Collective::AllGather, parameters, ranks);
     }
   }
+  double handed = 0; // of a microbatch
+  for (auto [unit, to] : handsOn(plan, chunks, 0))
+    handed += unit->outputBytes;
   if (plan.pipeline > 1)
     price.bytesByCollective["send (pipeline)"] =
-        cell.kinds[costs.graph.units[price.parts[0] - 1]].outputBytes * problem.microbatches * plan.chunks +
-        costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : 1);
+        handed * problem.microbatches + costs.types.reduced * updatedLater / (plan.zero > 0 ? ranks : 1);
 }
 
 } // namespace colossal::planner

@@ -4,7 +4,7 @@ check_bytes.py FOLDER MODELS.
 Of P trained elements of f32, and B samples of h activations of f32 that go from one layer to the next:
 - over D data ranks at ZeRO 0 a rank sends 8 P (D - 1) / D bytes in all-reduces, at 1 4 P (D - 1) / D bytes in reduce-scatters, and as many in all-gathers, whatever the microbatches;
   at 2 and 3 it reduce-scatters in each microbatch, and at 3 it gathers in each: P for the forward pass, and for the backward pass the weights of all layers but the first;
-- each of two stages sends 4 B h / D bytes to the other, forward activations and backward their gradients, whatever the microbatches;
+- each of two stages sends 4 B h / D bytes to the other, forward activations and backward their gradients, whatever the microbatches; with chunks each chunk does;
 - what a plan says of its tensor axes is what the program sends over them.
 Beside that go single numbers: a sum of the loss, of what counts, and of gradients' squares. A dimension that ranks do not divide is padded.
 """
@@ -106,6 +106,18 @@ def of_a_transformer():
         assert set(sent) == set(planned) and all(abs(sent[kind] - planned[kind]) <= MOST_SCALARS for kind in sent), (sent, planned)
 
 
+def of_stages():
+    """A chunk sends on and back to its neighbours. Of a table that another stage updates, a stage scatters the gradient and sends the parts."""
+    gpt2 = ["colossal-compile", models / "gpt2/model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
+            "--global-batch", 16, "--dim", "seq=96", "--microbatches", 4, "--recompute", "none", "--json", "-q", "-o", folder / "step.cplan"]
+    for mesh, ranks, schedule in (("stage=2", 2, "1f1b"), ("stage=2", 2, "interleaved"), ("stage=2", 2, "zb-v"), ("stage=2,data=2", 4, "1f1b")):
+        got = output(*gpt2, "--devices", ranks, "--mesh", mesh, "--zero", 0, "--pipeline-schedule", schedule)
+        sent = sums(got["programs"][0]["traffic"], "bytes")
+        planned = {name.split(" (")[0].replace("-", "_"): size for name, size in got["training_plan"]["collective_bytes"].items()}
+        print(f"GPT-2, {mesh}, {schedule}: planned {planned}, the program's {sent}")
+        assert set(sent) == set(planned) and all(abs(sent[kind] - planned[kind]) <= MOST_SCALARS for kind in sent), (sent, planned)
+
+
 def as_run():
     data = models / "mlp/batch32/inputs.npz"
     for options in (["--mesh", "data=2,model=2", "--zero", "1"], ["--mesh", "stage=2,data=2", "--microbatches", "4", "--zero", "3"], ["--devices", "4"]):
@@ -123,4 +135,5 @@ def as_run():
 by_hand()
 as_planned()
 of_a_transformer()
+of_stages()
 as_run()
