@@ -165,6 +165,7 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
     llvm::append_range(step.pins, findStagePins(price.parts, model));
   step.seconds = price.seconds;
   step.bytes = price.peakBytes;
+  step.memory = price.memory;
   step.bytesByCollective = price.bytesByCollective;
   step.machine = machine.str();
   return step;

@@ -110,6 +110,15 @@ static json describePlan(const PlannedStep &step) {
   json bytes = json::object();
   for (const auto &[name, sent] : step.bytesByCollective)
     bytes[name] = sent;
+  json memory = json::array();
+  for (const cost::StageMemory &stage : step.memory)
+    memory.push_back({{"parameters", stage.parameters},
+                      {"gradients", stage.gradients},
+                      {"optimizer", stage.optimizer},
+                      {"activations", stage.activations},
+                      {"transient", stage.transient},
+                      {"io", stage.io},
+                      {"total", stage.total()}});
   return {{"mesh", step.mesh},
           {"idle", plan.idle},
           {"microbatches", plan.microbatches()},
@@ -120,6 +129,7 @@ static json describePlan(const PlannedStep &step) {
           {"machine", step.machine},
           {"predicted_s", step.seconds},
           {"predicted_bytes", step.bytes},
+          {"predicted_memory", memory},
           {"collective_bytes", bytes},
           {"needed_bytes", step.neededBytes ? json(step.neededBytes) : json()},
           {"refused", step.refusal.empty() ? json() : json(step.refusal)}};
