@@ -13,9 +13,22 @@
 
 namespace colossal::planner {
 
+/// A step that is compiled keeps trained parameters in f32, with a narrow copy for products beside them, and
+/// sums gradients and gathers parameters so.
+static TrainingTypes typesOf(const TrainingTask &task) {
+  TrainingTypes types = *trainingTypes(task.precision, task.optimizer);
+  constexpr double kWide = 4;
+  if (task.scoresInMemory && types.parameter < kWide) {
+    types.parameter += kWide;
+    types.optimizer -= kWide; // the master copy
+    types.reduced = types.gathered = kWide;
+  }
+  return types;
+}
+
 struct PlanPricer::Parts {
   Parts(const FactorGraph &graph, const cost::CostModel &machine, const TrainingTask &task)
-      : graph(graph), machine(machine), task(task), types(*trainingTypes(task.precision, task.optimizer)),
+      : graph(graph), machine(machine), task(task), types(typesOf(task)),
         pricing(cost::makePricing(machine.machine(), task.devices)), blocks(graph, *pricing, types),
         costs(graph, machine, types) {
     limit = task.memoryBytes > 0 ? task.memoryBytes

@@ -234,7 +234,7 @@ double UnitLayouts::local(int op, int factor, const Choice &choice) const {
 
 double UnitLayouts::bytes(int tensor) const {
   const Tensor &t = kind.tensors[tensor];
-  double element = !t.isFloat ? t.bytes : t.kind == Tensor::Parameter ? types.parameter : types.activation;
+  double element = t.isFloat ? types.activation : t.bytes; // products read narrow copies of parameters
   return t.elements * element * (t.perSequence ? query.microbatch : 1);
 }
 
