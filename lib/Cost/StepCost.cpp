@@ -41,6 +41,10 @@ int StepShape::stageOf(int chunk) const {
   return chunk % pipeline;
 }
 
+bool StepShape::isMergedIntoNext(std::size_t chunk) const {
+  return isUnrolled() && schedule == Schedule::ZeroBubbleV && static_cast<int>(chunk) == pipeline - 1;
+}
+
 StepCost::StepCost(const CostModel &machine, const StateTypes &types)
     : machine(machine), types(types), operations(machine, machine.machine().device.launchSeconds),
       contention(machine.machine().fitted["overlap_contention"]),
@@ -88,8 +92,12 @@ double StepCost::scatterSeconds(const StepShape &shape, double parameters) const
 /// What the backward pass of chunk `c`, whose units end before `unit`, takes beside what microbatches keep.
 void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std::size_t c, std::size_t unit,
                             StageState &stage) const {
-  const bool splits = splitsBackward(shape.schedule),
-             isPipelined = shape.pipeline > 1 && shape.microbatches > 1;
+  const bool splits = splitsBackward(shape.schedule), isPipelined = shape.isUnrolled();
+  if (shape.isMergedIntoNext(c))
+    return;
+  std::size_t units = order.parts[c];
+  if (c > 0 && shape.isMergedIntoNext(c - 1))
+    units += order.parts[c - 1];
   // Nobody waits for the last chunk's forward pass, which is a part of the backward one. What others save
   // lies in a copy for each microbatch that is on its way, which nothing else takes.
   const bool isLast = c + 1 == order.parts.size(), isFixed = isPipelined && !isLast;
@@ -97,7 +105,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   double most = 0, saved = 0, masks = 0;
   // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
   const bool isOnce = shape.microbatches == 1 && shape.chunks == 1;
-  const double gradient = types.gradient / (shape.zero >= 2 ? shape.data * shape.context : 1);
+  const double gradient =
+      types.gradient / (shape.zero >= 2 && !shape.movesStateOnce() ? shape.data * shape.context : 1);
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside) {
@@ -109,14 +118,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       stage.made = (peak - most) / gradient;
     }
   };
-  for (int i = 1; i <= order.parts[c]; ++i) {
-    const std::size_t at = unit - static_cast<std::size_t>(i);
+  for (std::size_t i = 1; i <= units; ++i) {
+    const std::size_t at = unit - i;
     const UnitCost &cost = order.kinds[order.units[at]];
     const double transient = isFixed  ? cost.fixedTransientBytes
                              : splits ? cost.weightTransientBytes
                                       : cost.transientBytes;
     made += order.amount(at) * cost.parameters;
-    reach(transient - freed);
+    // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
+    const double part = shape.microbatches > 1 ? cost.largest * gradient : 0;
+    reach(transient - freed + (splits ? 0 : part));
+    most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
     saved += order.amount(at) * (cost.savedBytes - kept);
@@ -131,12 +143,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   if (isPipelined) {
     if (isLast)
       most += saved;
-    // A pass runs while what the one before has made is on its way, and what the next needs.
-    const std::size_t begin = unit - static_cast<std::size_t>(order.parts[c]);
-    if (begin > 0)
-      most += order.kinds[order.units[begin - 1]].outputBytes;
-    if (!isLast)
-      most += order.kinds[order.units[unit - 1]].outputBytes;
+    // What is sent or received stays for one pass more, so that two passes that follow each other have one
+    // each. What is received on the way forward is saved, too, and what the last chunk sends back has its
+    // next pass, which receives, in between; gradients that weights' gradients read are kept for these.
+    const double back = unit > units ? order.kinds[order.units[unit - units - 1]].outputBytes : 0,
+                 on = isLast ? 0 : order.kinds[order.units[unit - 1]].outputBytes;
+    stage.messages += back * (isLast ? 2 : 3) + on * (splits ? 3 : 4);
   }
   // Masks that others keep are counted with what they save.
   stage.transient = std::max(stage.transient, most + (isFixed ? 0 : masks));
@@ -144,6 +156,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
 
 std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder &order) const {
   std::vector<StageState> stages(shape.pipeline);
+  std::map<int, StageState *> keepers; // of the optimizer's slots of what stages share
   std::size_t unit = 0;
   for (std::size_t c = 0; c < order.parts.size(); ++c) {
     StageState &stage = stages[shape.stageOf(static_cast<int>(c))];
@@ -159,13 +172,17 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
         auto [known, isNew] = stage.shared.try_emplace(number, held);
-        if (isNew) {
-          known->second = held;
-        } else { // one copy a stage
+        const auto slots = cost.sharedSlots.find(number);
+        const double kept = slots == cost.sharedSlots.end() ? 0 : slots->second;
+        if (!isNew) { // one copy a stage
           stage.parameters -= held;
+          stage.slots -= kept;
           stage.again += held;
-          if (auto slots = cost.sharedSlots.find(number); slots != cost.sharedSlots.end())
-            stage.slots -= slots->second;
+        } else if (shape.asCompiled) { // the last stage that has it updates it for all
+          auto [keeper, isFirst] = keepers.try_emplace(number, &stage);
+          if (!isFirst)
+            std::min(keeper->second, &stage)->slots -= kept;
+          keeper->second = std::max(keeper->second, &stage);
         }
       }
       stage.reduction += amount * cost.stepReduction;
@@ -206,10 +223,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.gradients += 2 * stage.largest * types.reduced;
   }
   memory.transient = stage.transient;
-  // A microbatch's part of a gradient, before it is added up, a piece of it where it has been scattered; each
-  // unit that has a shared parameter adds up for itself.
-  if (shape.asCompiled && shape.microbatches > 1)
-    memory.transient += (stage.largestPart / (shape.zero >= 2 ? ranks : 1) + stage.again) * types.gradient;
+  memory.transient += stage.messages;
+  // Each unit that has a shared parameter adds up for itself, but where each microbatch's sum is scattered.
+  if (shape.asCompiled && shape.microbatches > 1 && (shape.zero < 2 || ranks <= 1 || shape.movesStateOnce()))
+    memory.transient += stage.again * types.gradient;
   return memory;
 }
 
@@ -260,10 +277,16 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
     if (shape.asCompiled) {
       work.keptBackward = weightsKept;
       // The last chunk keeps what it has received: its forward pass is a part of the backward one.
-      if (shape.pipeline > 1 && shape.microbatches > 1 && unit == order.units.size())
+      if (shape.isUnrolled() && unit == order.units.size())
         work.keptForward = handed.empty() ? 0 : handed.back();
-      else if (shape.pipeline > 1 && shape.microbatches > 1)
+      else if (shape.isUnrolled())
         work.keptForward = work.activationBytes + masks; // which both passes read
+    }
+    if (const std::size_t c = problem.work.size(); c > 0 && shape.isMergedIntoNext(c - 1)) {
+      ChunkWork &first = problem.work.back();
+      first.keptForward += work.keptForward;
+      first.keptBackward += work.keptBackward;
+      work.keptForward = work.keptBackward = 0;
     }
     handed.push_back(order.kinds[order.units[unit - 1]].outputBytes);
     problem.work.push_back(work);

@@ -79,6 +79,13 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
 }
 
+/// Whether an operation is the loss, which reads the logits and whose gradient is written over them.
+static bool isLoss(const Operation &op) {
+  return std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
+    return factor.role == "vocabulary" && factor.kind == Factor::Reduction;
+  });
+}
+
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
 /// row cuts its kernel in parts, and between them lie the logits less their maximum, the label's part of the
 /// gradient, and what the loss is the sum of.
@@ -166,8 +173,9 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
         std::any_of(last.operands.begin(), last.operands.end(), [&, t = tensor](const Use &use) {
           return info.root[use.tensor] == t && use.gradientFlops > 0;
         });
-    needs.push_back(
-        {reader, info.producer[tensor], bytes(tensor) * part, isOver, forWeights.count(tensor) > 0});
+    // Weights' gradients read the gradient that lies where the logits were.
+    const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(last);
+    needs.push_back({reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights});
   }
   InFlight most;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
@@ -237,6 +245,15 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       }
     if (op.kind == Operation::Attention && !query.fusedAttention)
       scores += countScores(i, layout).first * types.activation;
+  }
+  // Logits are kept as what their gradient is written over.
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    if (!isLoss(op))
+      continue;
+    const int logits = info.root[op.operands[0].tensor];
+    if (gradients.erase(logits) > 0)
+      need(forWeights, logits, resharder.share(lies[logits]));
   }
   auto sum = [&](const std::map<int, double> &tensors) {
     double result = 0;

@@ -79,6 +79,13 @@ struct StepShape {
   int ranks() const { return pipeline * data * context * tensor; }
   /// Whether what ZeRO 2 and 3 scatter and gather is moved once for all microbatches of a step.
   bool movesStateOnce() const { return asCompiled && pipeline > 1; }
+  /// Whether passes of several microbatches stand one behind the other in a program, with copies of what they
+  /// hand on.
+  bool isUnrolled() const { return asCompiled && pipeline > 1 && microbatches > 1; }
+  /// Whether a chunk's passes do nothing and the passes of another do all: in a V, the last stage's two
+  /// chunks follow one another with no message between them. A program computes things where they are needed,
+  /// which is forward the second chunk, and backward the first; the two forward passes follow one another.
+  bool isMergedIntoNext(std::size_t chunk) const;
   int stageOf(int chunk) const; ///< by the chunk's place in the model's order
 };
 
@@ -123,9 +130,10 @@ struct StageState {
   std::map<int, double> shared;
   double reduction = 0, reductionBytes = 0; ///< s and what a rank sends, over tensor axes
   double transient = 0;
+  double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
     return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&
-           a.transient == b.transient && a.shared == b.shared;
+           a.transient == b.transient && a.messages == b.messages && a.shared == b.shared;
   }
 };
 

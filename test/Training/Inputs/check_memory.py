@@ -5,14 +5,13 @@ import subprocess
 import sys
 
 folder, models = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-# Times what the arenas take. What a loss keeps of each token, and what is gathered while it is made, the search does not see.
-LEAST, MOST = 0.97, 1.05
+LEAST, MOST = 1.0, 1.05  # times what the arenas take
 wrong = []
 
 
-def check(model, mesh, turns, *options, most=MOST):
+def check(model, mesh, turns, *options, least=LEAST, devices=2):
     command = ["colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
-               "--dim", "seq=96", "--global-batch", 16, "--devices", 2, "--mesh", mesh, "--microbatches", turns, "--recompute", "none", *options,
+               "--dim", "seq=96", "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--recompute", "none", *options,
                "--json", "-q", "-o", folder / "step.cplan"]
     got = json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
     ranks = got.get("stages") or [got]
@@ -23,7 +22,7 @@ def check(model, mesh, turns, *options, most=MOST):
     predicted = got["training_plan"]["predicted_bytes"]
     what = f"{model}, {mesh}, {turns} microbatches {' '.join(str(option) for option in options)}"
     print(f"{what}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / max(arenas):.3f}")
-    if not LEAST * max(arenas) <= predicted <= most * max(arenas):
+    if not least * max(arenas) <= predicted <= MOST * max(arenas):
         wrong.append(what)
     return arenas
 
@@ -34,10 +33,17 @@ for stage, turns in ((0, 1), (1, 4), (2, 1), (2, 4), (3, 1), (3, 4)):
 check("llama", "data=2", 1)
 check("llama", "model=2", 4)
 check("gpt2", "context=2", 4)
+# A table that stages share: the last one keeps what the optimizer has of it. Chunks, each with messages of its own.
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "interleaved")
+# The last stage's two chunks follow one another, and are done as one. The search does not see the gaps between what passes hand on.
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.96)
+check("llama", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.98)
+# What ranks share of gradients is scattered once a step in stages, and whole meanwhile.
+check("gpt2", "stage=2,data=2", 4, "--zero", 2, devices=4)
 # Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way.
 last = [check("gpt2", "stage=2", 4, "--pipeline-schedule", schedule)[1] for schedule in ("gpipe", "1f1b")]
 assert last[0] == last[1], f"the last stage of gpipe keeps more than one microbatch: {last}"
-# Where gradients of weights are a pass of their own, too much is told of the last stage.
-check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1", most=1.07)
+# Where gradients of weights are a pass of their own, logits are kept as their gradient, which is written over them.
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1")
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-2p")
 assert not wrong, wrong
