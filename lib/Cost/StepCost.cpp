@@ -131,10 +131,10 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
-    saved += order.amount(at) * (cost.savedBytes - kept);
+    saved += order.amount(at) * (cost.saved(splits) - kept);
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
-      freed += order.amount(at) * (cost.savedBytes - kept);
+      freed += order.amount(at) * (cost.saved(splits) - kept);
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);
@@ -263,7 +263,7 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.forward += amount * cost.forward;
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
-      work.activationBytes += amount * cost.savedBytes;
+      work.activationBytes += amount * cost.saved(splitsBackward(shape.schedule));
       work.weightGradientBytes += amount * cost.weightSavedBytes;
       weightsKept += amount * cost.weightKeptBytes;
       masks = std::max(masks, cost.maskBytes);

@@ -70,7 +70,7 @@ static std::vector<MemoryPoint> memoryCurve(const cost::PipelineProblem &problem
     for (std::size_t i = 0; i < units.size(); ++i) {
       const UnitCost &unit = *units[isForward ? i : units.size() - 1 - i];
       const bool isFirst = isForward ? i == 0 : i + 1 == units.size();
-      const double kept = !isLate ? unit.savedBytes : isFirst ? chunks[part - 1].back()->outputBytes : 0;
+      const double kept = !isLate ? unit.saved(split) : isFirst ? chunks[part - 1].back()->outputBytes : 0;
       double at = event.start + (event.end - event.start) * static_cast<double>(i + 1) / units.size();
       if (isForward)
         held += kept;

@@ -137,6 +137,7 @@ private:
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
   bool scales(const Operation &op) const;
+  double lossParts(std::size_t i, const UnitLayout &layout) const;
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   /// Beside what is saved: where that is gone once it was read, where it is but for what the gradients of

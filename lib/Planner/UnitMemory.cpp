@@ -3,6 +3,7 @@
 #include "UnitLayouts.h"
 
 #include "colossal/FactorGraph/AttentionParts.h"
+#include "colossal/FactorGraph/LossParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -86,6 +87,25 @@ static bool isLoss(const Operation &op) {
   });
 }
 
+/// In how many parts a rank computes operation `i`, a loss, and what makes its logits.
+double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  const double all = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
+  double rows = 1;
+  std::vector<double> sizes;
+  for (const FactorPosition &place : op.operands[0].places) {
+    const Factor &factor = op.factors[place.factor];
+    if (factor.role == "vocabulary" && factor.kind == Factor::Reduction)
+      continue;
+    sizes.push_back(local(static_cast<int>(i), place.factor, layout[i]));
+    rows *= sizes.back();
+  }
+  int64_t parts = 1;
+  for (double size : sizes)
+    parts = std::max(parts, factors::lossParts(static_cast<int64_t>(size), rows, all));
+  return static_cast<double>(parts);
+}
+
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
 /// row cuts its kernel in parts, and between them lie the logits less their maximum, the label's part of the
 /// gradient, and what the loss is the sum of.
@@ -96,7 +116,7 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
     if (op.factors[f].role == "vocabulary" && op.factors[f].kind == Factor::Reduction &&
         ranksOf(static_cast<int>(f), layout[i]) > 1)
       bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
-  return 3 * bytesOf;
+  return bytesOf > 0 ? 3 * bytesOf / lossParts(i, layout) : 0;
 }
 
 /// Masks of attention that are computed from the model's inputs.
@@ -254,6 +274,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     const int logits = info.root[op.operands[0].tensor];
     if (gradients.erase(logits) > 0)
       need(forWeights, logits, resharder.share(lies[logits]));
+    if (auto held = needed.find(logits); held != needed.end())
+      cost.partedBytes += bytes(logits) * held->second * (1 - 1 / lossParts(i, layout));
   }
   auto sum = [&](const std::map<int, double> &tensors) {
     double result = 0;
@@ -306,8 +328,9 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     double input = 0;
     for (int tensor : kind.inputs)
       input += bytes(tensor) * resharder.share(lies[tensor]);
-    cost.transientBytes = std::max(0.0, cost.savedBytes - input);
+    cost.transientBytes = std::max(0.0, cost.savedBytes - cost.partedBytes - input);
     cost.savedBytes = input;
+    cost.partedBytes = 0;
     cost.weightSavedBytes = input;
   }
   const double made = cost.transientBytes + broughtIn(layout, lies);

@@ -20,8 +20,11 @@ struct UnitCost {
   double collective = 0;                                ///< of them, communication that nothing hides
   double forwardCollective = 0;                         ///< of that, in the forward pass
   double stepReductionBytes = 0;                        ///< that a rank sends for the next
-  double stepReduction = 0;        ///< s a step: gradients of parameters that the tensor axes do not split
-  double savedBytes = 0;           ///< from the forward to the backward pass
+  double stepReduction = 0; ///< s a step: gradients of parameters that the tensor axes do not split
+  double savedBytes = 0;    ///< from the forward to the backward pass
+  /// Of them, what is never there where weights' gradients are made with the others: logits, but for some
+  /// rows of them.
+  double partedBytes = 0;
   double weightSavedBytes = 0;     ///< of them, kept until the weights' gradients are done
   double weightKeptBytes = 0;      ///< those, and the gradients that the weights' are made of
   double transientBytes = 0;       ///< on top while the backward pass runs
@@ -39,6 +42,9 @@ struct UnitCost {
   double resultBytes = 0;            ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
+
+  /// Bytes from the forward to the backward pass, of which weights' gradients may be one of their own.
+  double saved(bool splitsBackward) const { return savedBytes - (splitsBackward ? 0 : partedBytes); }
 };
 
 /// Bytes of a parameter by what they are for.
