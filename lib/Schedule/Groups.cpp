@@ -188,9 +188,9 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
 bool Grouping::isEpilogue(Operation *op) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
-    return maker && position.count(maker) && operand.hasOneUse() &&
-           shapeOf(operand) == shapeOf(op->getResult(0)) && classOf(maker) == OpClass::Routine &&
-           target.epilogueOf(maker) == codegen::Epilogue::Any;
+    return maker && position.count(maker) && isa<RankedTensorType>(operand.getType()) &&
+           operand.hasOneUse() && shapeOf(operand) == shapeOf(op->getResult(0)) &&
+           classOf(maker) == OpClass::Routine && target.epilogueOf(maker) == codegen::Epilogue::Any;
   });
 }
 
@@ -201,8 +201,10 @@ bool Grouping::addsToRoutine(Operation *op, FusionGroup *group) {
   if ((!group->routine && group->reduced.empty()) || !isEpilogue(op))
     return false;
   const int64_t elements = countElements(shapeOf(op->getResult(0)));
-  return llvm::count_if(op->getOperands(),
-                        [&](Value operand) { return countElements(shapeOf(operand)) == elements; }) > 1;
+  return llvm::count_if(op->getOperands(), [&](Value operand) {
+           auto type = dyn_cast<RankedTensorType>(operand.getType()); // none of an offset
+           return type && type.getNumElements() == elements;
+         }) > 1;
 }
 
 bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, bool output) {

@@ -167,4 +167,23 @@ TEST(Groups, ContractionDoesNotKeepMoreThanItGivesForALaterSummand) {
   EXPECT_TRUE(llvm::is_contained(apart, std::set<std::string>{"sum"}));
 }
 
+// Where a norm is made of a sum of products, the sum grows with each of them: the norm's kernel does not wait
+// for all.
+TEST(Groups, SumsOfProductsAreMadeWhereTheProductsAre) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) -> tensor<1x1xf32> {
+    %0 = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("first")
+    %1 = colossal.contract %b [0, 1], %c [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("second")
+    %2 = colossal.elementwise add(%0, %1) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("two")
+    %3 = colossal.contract %a [0, 1], %c [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("third")
+    %4 = colossal.elementwise add(%2, %3) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("three")
+    %5 = colossal.elementwise mul(%4, %4) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("square")
+    %6 = colossal.reduce sum %5 over [0, 1] {keepdims = true} : tensor<16x16xf32> -> tensor<1x1xf32> loc("norm")
+    return %6 : tensor<1x1xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function),
+            (Names{{"first"}, {"second", "two"}, {"third", "three"}, {"square", "norm"}}));
+}
+
 } // namespace

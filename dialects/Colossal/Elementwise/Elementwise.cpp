@@ -44,7 +44,7 @@ Signature getSignature(ElementwiseKind kind) {
   case K::Sign:
   case K::Relu:
   case K::Softsign: return {1};
-  case K::HardSwish: return {1, Signature::Floats};
+  case K::HardSwish:
   case K::Sqrt:
   case K::Exp:
   case K::Log:
