@@ -197,9 +197,9 @@ static bool readsAtOwnIndex(Operation *op) {
 std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                                     Value output, ArrayRef<unsigned> others) {
   // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
-  // the same member of a team meets the same elements in each loop over it, and all that is written of an
-  // element is made before any of it is stored. A routine writes one result so.
-  if (loads || (group.routine && group.outputs.size() != 1))
+  // and the same member of a team meets the same elements in each loop over it. With several results, members
+  // may read what another has written.
+  if (loads || group.outputs.size() != 1)
     return std::nullopt;
   auto readsInPlace = [&](Value value) {
     auto visit = [&](auto self, Value v, bool moved) -> bool {
