@@ -195,10 +195,9 @@ static bool readsAtOwnIndex(Operation *op) {
 }
 
 std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
-                                                    Value output, ArrayRef<unsigned> others) {
+                                                    ArrayRef<unsigned> others) {
   // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
-  // and the same member of a team meets the same elements in each loop over it. With several results, members
-  // may read what another has written.
+  // and the same member of a team meets the same elements in each loop over it.
   if (loads || group.outputs.size() != 1)
     return std::nullopt;
   auto readsInPlace = [&](Value value) {
@@ -216,7 +215,7 @@ std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const Ex
     unsigned readers =
         llvm::count_if(extracted.inputs, [&](const View &other) { return other.storage == view.storage; });
     if (readers == 1 && !llvm::is_contained(others, view.storage) && readsInPlace(value) &&
-        mayTake(value, view, output, group.ops))
+        mayTake(value, view, group.outputs.front(), group.ops))
       return i;
   }
   return std::nullopt;

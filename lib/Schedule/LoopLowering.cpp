@@ -100,8 +100,12 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
   for (const View &view : extracted->inputs)
     spec.inputs.push_back({view.strides, true});
   SmallVector<View> places;
+  std::optional<unsigned> taken = takenInput(group, *extracted, {});
+  if (taken)
+    spec.inputs[*taken].noalias = false;
   SmallVector<int64_t> updated; // inputs that are overwritten
-  SmallVector<unsigned> taken;  // storages of those that are no states
+  if (taken)
+    updated.push_back(*taken);
   for (Value output : outputs) {
     std::optional<View> place = findStatePlace(group, *extracted, output);
     if (place) {
@@ -111,13 +115,8 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
           updated.push_back(static_cast<int64_t>(i));
         }
       views[output] = *place;
-    } else if (std::optional<unsigned> input = takenInput(group, *extracted, output, taken)) {
-      place = views[output] = extracted->inputs[*input];
-      spec.inputs[*input].noalias = false;
-      updated.push_back(*input);
-      taken.push_back(place->storage);
     } else {
-      place = allocate(output, /*inside=*/true);
+      place = taken ? views[output] = extracted->inputs[*taken] : allocate(output, /*inside=*/true);
     }
     places.push_back(*place);
     spec.outputs.push_back({places.back().strides, llvm::none_of(updated, [&](int64_t input) {

@@ -110,10 +110,10 @@ public:
   /// The ops as a function. Arguments that stand for the results of `routine` come first, if there is one.
   mlir::FailureOr<ExtractedGroup> extract(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs,
                                           mlir::Operation *routine);
-  /// The number of the input whose memory `output`, of the group, may take, since nobody reads it afterwards
-  /// and the kernel reads each element just before it writes it. `others`: storages that the kernel reads
-  /// besides the inputs, or that other outputs have taken.
-  std::optional<unsigned> takenInput(FusionGroup &group, const ExtractedGroup &extracted, mlir::Value output,
+  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and
+  /// the kernel reads each element just before it writes it. `others`: storages that the kernel reads
+  /// besides the inputs.
+  std::optional<unsigned> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                      llvm::ArrayRef<unsigned> others);
   mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, bool fuse);
   mlir::LogicalResult lowerGroup(FusionGroup &group);

@@ -111,7 +111,7 @@ LogicalResult GroupedLowering::findViews() {
   if (failed(made))
     return failure();
   extracted = std::move(*made);
-  taken = context.takenInput(group, extracted, group.outputs.front(), storages);
+  taken = context.takenInput(group, extracted, storages);
   for (Value output : group.outputs) {
     places.push_back(taken ? extracted.inputs[*taken] : context.allocate(output, /*inside=*/true));
     context.setView(output, places.back());

@@ -153,8 +153,7 @@ LogicalResult ContractionLowering::run() {
   if (failed(made))
     return failure();
   extracted = std::move(*made);
-  taken =
-      context.takenInput(group, extracted, group.outputs.front(), {operands.a.storage, operands.b.storage});
+  taken = context.takenInput(group, extracted, {operands.a.storage, operands.b.storage});
   for (Value output : group.outputs) {
     places.push_back(taken ? extracted.inputs[*taken] : context.allocate(output, /*inside=*/true));
     context.setView(output, places.back());
