@@ -258,8 +258,8 @@ bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
 }
 
 static int64_t countBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+  auto type = dyn_cast<RankedTensorType>(value.getType()); // none of an offset
+  return type ? type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8) : 0;
 }
 
 /// Whether `op`, as the routine of `group`, would wait for something else that the group reads and that is
