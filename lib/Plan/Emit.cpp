@@ -1,22 +1,23 @@
 //===- Emit.cpp - from the Plan dialect to a plan file ----------------------===//
 //
 // One op to one message. The only work is on index expressions (SSA in the program's body, trees in the
-// plan), on the boxes that shardings mean, and on the data section, where equal constants are stored once.
+// plan) and on the boxes that shardings mean (Boxes.h), and on the data section, where equal constants are
+// stored once.
 //
 //===----------------------------------------------------------------------===//
 #include "colossal/Plan/Emit.h"
 
+#include "Boxes.h"
 #include "Elements.h"
+#include "LibraryCalls.h"
 #include "SharedTexts.h"
 #include "States.h"
 #include "colossal/Plan/Traffic.h"
 #include "dialects/Colossal/NarrowTypes.h"
-#include "dialects/Dist/ParameterPart.h"
 #include "dialects/Dist/Stages.h"
 #include "dialects/Plan/InstructionNames.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -27,193 +28,6 @@ using namespace colossal;
 
 namespace colossal::plan {
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Expressions
-//===----------------------------------------------------------------------===//
-
-Expr makeConstant(int64_t value) {
-  Expr expr;
-  expr.set_constant(value);
-  return expr;
-}
-
-/// Folds constants, so that plans hold no arithmetic that needs no coordinate.
-Expr makeBinary(Expr::Op op, Expr lhs, Expr rhs) {
-  if (lhs.kind_case() == Expr::kConstant && rhs.kind_case() == Expr::kConstant) {
-    int64_t a = lhs.constant(), b = rhs.constant();
-    switch (op) {
-    case Expr::ADD: return makeConstant(a + b);
-    case Expr::SUB: return makeConstant(a - b);
-    case Expr::MUL: return makeConstant(a * b);
-    case Expr::FLOOR_DIV: return makeConstant(b > 0 ? (a >= 0 ? a / b : -((-a + b - 1) / b)) : 0);
-    case Expr::MOD: return makeConstant(b > 0 ? ((a % b) + b) % b : 0);
-    case Expr::MIN: return makeConstant(std::min(a, b));
-    case Expr::MAX: return makeConstant(std::max(a, b));
-    default: break;
-    }
-  }
-  Expr expr;
-  expr.mutable_binary()->set_op(op);
-  *expr.mutable_binary()->mutable_lhs() = std::move(lhs);
-  *expr.mutable_binary()->mutable_rhs() = std::move(rhs);
-  return expr;
-}
-
-/// The number that `value`, an argument of a function or the counter of a repeat, has in expressions.
-unsigned getNumber(BlockArgument value) {
-  unsigned number = value.getArgNumber();
-  for (Operation *around = value.getOwner()->getParentOp()->getParentOp(); isa<RepeatOp, FunctionOp>(around);
-       around = around->getParentOp())
-    number += around->getRegion(0).getNumArguments();
-  return number;
-}
-
-FailureOr<Expr> makeExpr(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op) {
-    if (!isa<RepeatOp, FunctionOp>(value.getParentRegion()->getParentOp()))
-      return failure();
-    Expr expr;
-    expr.set_counter(getNumber(cast<BlockArgument>(value)));
-    return expr;
-  }
-  if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
-    Expr expr;
-    expr.set_coordinate(coordinate.getAxis());
-    return expr;
-  }
-  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-    auto integer = dyn_cast<IntegerAttr>(constant.getValue());
-    if (!integer)
-      return failure();
-    return makeConstant(integer.getInt());
-  }
-  Expr::Op kind =
-      llvm::TypeSwitch<Operation *, Expr::Op>(op)
-          .Case<arith::AddIOp>([](auto) { return Expr::ADD; })
-          .Case<arith::SubIOp>([](auto) { return Expr::SUB; })
-          .Case<arith::MulIOp>([](auto) { return Expr::MUL; })
-          .Case<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>([](auto) { return Expr::FLOOR_DIV; })
-          .Case<arith::RemSIOp, arith::RemUIOp>([](auto) { return Expr::MOD; })
-          .Case<arith::MinSIOp>([](auto) { return Expr::MIN; })
-          .Case<arith::MaxSIOp>([](auto) { return Expr::MAX; })
-          .Default([](auto) { return Expr::OP_UNSPECIFIED; });
-  if (kind == Expr::OP_UNSPECIFIED)
-    return op->emitOpError("has no form in a plan's expressions"), failure();
-  FailureOr<Expr> lhs = makeExpr(op->getOperand(0)), rhs = makeExpr(op->getOperand(1));
-  if (failed(lhs) || failed(rhs))
-    return failure();
-  return makeBinary(kind, *lhs, *rhs);
-}
-
-//===----------------------------------------------------------------------===//
-// Boxes
-//===----------------------------------------------------------------------===//
-
-/// All of a dimension of `size` elements, in room for `local`.
-void addWhole(int64_t size, int64_t local, Box &box) {
-  BoxDim &out = *box.add_dims();
-  out.set_global(size);
-  out.set_local(local);
-  *out.mutable_start() = makeConstant(0);
-  *out.mutable_valid() = makeConstant(size);
-}
-
-/// The box that a sharding gives each rank: ceil division once per axis, see dist::ShardingAttr. Of a factor
-/// that is split over a loop axis, a rank holds what all turns work on: their parts one behind the other. No
-/// box says that where the turns' parts are uneven and split further.
-LogicalResult fillBox(dist::ShardingAttr sharding, dist::MeshAttr mesh, Box &box) {
-  for (dist::DimShardingAttr dim : sharding.getDims())
-    for (dist::FactorShardAttr factor : dim.getFactors()) {
-      int64_t size = factor.getSize();
-      ArrayRef<unsigned> axes = factor.getAxes();
-      if (!axes.empty() && axes.front() == mesh.getLoopAxis()) {
-        axes = axes.drop_front();
-        const int64_t turns = mesh.getNumTurns();
-        if (axes.empty()) {
-          addWhole(size, (size + turns - 1) / turns * turns, box);
-          continue;
-        }
-        if (size % turns != 0)
-          return failure();
-        addWhole(turns, turns, box);
-        size /= turns;
-      }
-      BoxDim &out = *box.add_dims();
-      out.set_global(size);
-      int64_t chunk = size;
-      Expr start = makeConstant(0), valid = makeConstant(size);
-      for (unsigned axis : axes) {
-        if (axis == mesh.getLoopAxis())
-          return failure();
-        int64_t n = mesh.getAxisSize(axis);
-        bool even = chunk % n == 0 && valid.kind_case() == Expr::kConstant && valid.constant() == chunk;
-        chunk = (chunk + n - 1) / n;
-        Expr coordinate;
-        coordinate.set_coordinate(axis);
-        Expr offset = makeBinary(Expr::MUL, coordinate, makeConstant(chunk));
-        start = makeBinary(Expr::ADD, start, offset);
-        valid = even
-                    ? makeConstant(chunk)
-                    : makeBinary(Expr::MIN,
-                                 makeBinary(Expr::MAX, makeBinary(Expr::SUB, valid, offset), makeConstant(0)),
-                                 makeConstant(chunk));
-      }
-      out.set_local(chunk);
-      // An empty shard begins at the end, so that start + valid stays within the tensor.
-      bool canPass = valid.kind_case() != Expr::kConstant;
-      *out.mutable_start() = canPass ? makeBinary(Expr::MIN, start, makeConstant(size)) : start;
-      *out.mutable_valid() = valid;
-    }
-  return success();
-}
-
-/// Of a box of a part that begins at `starts` of a parameter of `shape`: the same elements as a box of the
-/// parameter.
-LogicalResult moveIntoWhole(dist::ShardingAttr sharding, ArrayRef<int64_t> starts,
-                            const google::protobuf::RepeatedField<uint64_t> &shape, dist::MeshAttr mesh,
-                            Box &box) {
-  Box moved;
-  int next = 0;
-  for (auto [d, dim] : llvm::enumerate(sharding.getDims())) {
-    const auto size = static_cast<int64_t>(shape[static_cast<int>(d)]);
-    std::optional<unsigned> joined = dist::countJoinedFactors(dim, starts[d], size, mesh);
-    if (!joined)
-      return failure();
-    BoxDim &run = *moved.add_dims();
-    run = box.dims(next);
-    auto global = static_cast<int64_t>(run.global());
-    for (unsigned i = 1; i < *joined; ++i) {
-      const BoxDim &inner = box.dims(next + static_cast<int>(i));
-      const auto factor = static_cast<int64_t>(inner.global());
-      global *= factor;
-      Expr start =
-          makeBinary(Expr::ADD, makeBinary(Expr::MUL, run.start(), makeConstant(factor)), inner.start());
-      // An empty share stays behind the end.
-      *run.mutable_start() = run.valid().kind_case() == Expr::kConstant
-                                 ? start
-                                 : makeBinary(Expr::MIN, start, makeConstant(global));
-      *run.mutable_valid() = makeBinary(Expr::MUL, run.valid(), inner.valid());
-      run.set_local(run.local() * inner.local());
-    }
-    int64_t unit = 1;
-    for (dist::FactorShardAttr factor : dim.getFactors().drop_front(*joined))
-      unit *= factor.getSize();
-    *run.mutable_start() = makeBinary(Expr::ADD, run.start(), makeConstant(starts[d] / unit));
-    run.set_global(size / unit);
-    const int count = static_cast<int>(dim.getFactors().size());
-    for (int i = static_cast<int>(*joined); i < count; ++i)
-      *moved.add_dims() = box.dims(next + i);
-    next += count;
-  }
-  box = std::move(moved);
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// The translation
-//===----------------------------------------------------------------------===//
 
 class Emitter {
 public:
@@ -253,9 +67,6 @@ private:
   LogicalResult emitBinding(Op op, Binding &out) {
     return success(succeeded(describeBinding(op, out)) && succeeded(placeBinding(op, out)));
   }
-  void emitConvolution(ConvolutionOp op, LibraryCall &out);
-  void emitContraction(ContractionOp op, LibraryCall &out);
-  void emitAttention(FusedAttentionOp op, LibraryCall &out);
   LogicalResult emitBuffer(BufferAttr buffer, BufferRef &out, Operation *op);
   FailureOr<std::pair<uint64_t, uint64_t>> addData(ElementsAttr value, Operation *op);
   FailureOr<unsigned> addFile(StringRef path, Operation *op);
@@ -388,82 +199,6 @@ LogicalResult Emitter::placeBinding(Op op, Message &out) {
   return emitBuffer(op.getBuffer(), *out.mutable_buffer(), op);
 }
 
-void Emitter::emitConvolution(ConvolutionOp op, LibraryCall &out) {
-  out.set_routine(op.getPack()      ? "convolution.pack"
-                  : op.getCompute() ? "convolution.unpacked"
-                                    : "convolution");
-  Convolution &conv = *out.mutable_convolution();
-  conv.set_type(*getDataType(op.getElementType()));
-  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
-  fill(conv.mutable_input(), op.getInput());
-  fill(conv.mutable_weight(), op.getWeight());
-  fill(conv.mutable_output(), op.getOutput());
-  fill(conv.mutable_input_strides(), op.getInputStrides());
-  fill(conv.mutable_output_strides(), op.getOutputStrides());
-  fill(conv.mutable_strides(), op.getStrides());
-  fill(conv.mutable_dilations(), op.getDilations());
-  fill(conv.mutable_pads_begin(), op.getPadsBegin());
-  fill(conv.mutable_pads_end(), op.getPadsEnd());
-  conv.set_group(op.getGroup());
-  conv.set_bias(op.getBias());
-  conv.set_residual(op.getResidual());
-  conv.set_activation(op.getActivation().str());
-  if (auto args = op.getActivationArgs())
-    conv.mutable_activation_args()->Add(args->begin(), args->end());
-  conv.set_transposed(op.getTransposed());
-  conv.set_algorithm(op.getAlgorithm().str());
-  conv.set_compute(op.getCompute().value_or("").str());
-  out.set_writes(op.getPack() ? 1 : 2); // the packed weight; scratchpad or workspace, and the output
-}
-
-void Emitter::emitContraction(ContractionOp op, LibraryCall &out) {
-  out.set_routine("contraction");
-  Contraction &contraction = *out.mutable_contraction();
-  contraction.set_type(*getDataType(op.getElementType()));
-  contraction.set_result_type(*getDataType(op.getResultType()));
-  contraction.set_compute(op.getCompute().str());
-  ArrayRef<int64_t> sizes = op.getSizes();
-  contraction.set_batch(sizes[0]);
-  contraction.set_m(sizes[1]);
-  contraction.set_n(sizes[2]);
-  contraction.set_k(sizes[3]);
-  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
-  fill(contraction.mutable_a_strides(), op.getAStrides());
-  fill(contraction.mutable_b_strides(), op.getBStrides());
-  fill(contraction.mutable_c_strides(), op.getCStrides());
-  contraction.set_bias(op.getBias());
-  contraction.set_activation(op.getActivation().str());
-  out.set_writes(2); // the workspace and C
-}
-
-void Emitter::emitAttention(FusedAttentionOp op, LibraryCall &out) {
-  out.set_routine("attention");
-  Attention &attention = *out.mutable_attention();
-  attention.set_type(*getDataType(op.getElementType()));
-  ArrayRef<int64_t> sizes = op.getSizes();
-  attention.set_batch(sizes[0]);
-  attention.set_query_heads(sizes[1]);
-  attention.set_key_heads(sizes[2]);
-  attention.set_queries(sizes[3]);
-  attention.set_keys(sizes[4]);
-  attention.set_width(sizes[5]);
-  attention.set_value_width(sizes[6]);
-  auto fill = [](auto *field, ArrayRef<int64_t> values) { field->Add(values.begin(), values.end()); };
-  fill(attention.mutable_query_strides(), op.getQueryStrides());
-  fill(attention.mutable_key_strides(), op.getKeyStrides());
-  fill(attention.mutable_value_strides(), op.getValueStrides());
-  fill(attention.mutable_output_strides(), op.getOutputStrides());
-  attention.set_scale(op.getScale().convertToDouble());
-  attention.set_causal(op.getCausal());
-  attention.set_causal_offset(op.getCausalOffset());
-  if (op.getMaskType()) {
-    attention.set_mask(true);
-    attention.set_mask_type(*getDataType(*op.getMaskType()));
-    fill(attention.mutable_mask_strides(), *op.getMaskStrides());
-  }
-  out.set_writes(2); // the workspace and the output
-}
-
 LogicalResult Emitter::emitCollective(CollectiveOp op, Collective &out) {
   out.set_kind(static_cast<Collective::Kind>(op.getKind()));
   for (int64_t axis : op.getAxes())
@@ -551,29 +286,13 @@ LogicalResult Emitter::emitInstruction(Operation *op, Instruction &out, Program 
       l.mutable_also_written()->Add(also->begin(), also->end());
     return success();
   }
-  if (auto conv = dyn_cast<ConvolutionOp>(op)) {
-    if (conv.getCompute())
-      plan.set_version(std::max(plan.version(), 4u)); // the first whose weights need no packing
-    emitConvolution(conv, *out.mutable_library());
-    for (Attribute buffer : conv.getBuffers())
-      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
+  LibraryCall call;
+  if (std::optional<LibraryRoutine> routine = describeLibraryCall(op, call)) {
+    plan.set_version(std::max(plan.version(), routine->leastVersion));
+    for (Attribute buffer : routine->buffers)
+      if (failed(emitBuffer(cast<BufferAttr>(buffer), *call.add_buffers(), op)))
         return failure();
-    return success();
-  }
-  if (auto contraction = dyn_cast<ContractionOp>(op)) {
-    plan.set_version(std::max(plan.version(), 2u)); // the first that has contractions
-    emitContraction(contraction, *out.mutable_library());
-    for (Attribute buffer : contraction.getBuffers())
-      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
-        return failure();
-    return success();
-  }
-  if (auto attention = dyn_cast<FusedAttentionOp>(op)) {
-    plan.set_version(std::max(plan.version(), 4u)); // the first that has it
-    emitAttention(attention, *out.mutable_library());
-    for (Attribute buffer : attention.getBuffers())
-      if (failed(emitBuffer(cast<BufferAttr>(buffer), *out.mutable_library()->add_buffers(), op)))
-        return failure();
+    *out.mutable_library() = std::move(call);
     return success();
   }
   if (auto collective = dyn_cast<CollectiveOp>(op))
