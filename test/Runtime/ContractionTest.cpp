@@ -1,6 +1,7 @@
 // The routine "contraction": what a plan may say of it, and what it computes on an emulated GPU, whose
 // library stands in for cuBLASLt (tests of the suite Cuda).
 #include "PlanBuilder.h"
+#include "Variable.h"
 
 #include <gtest/gtest.h>
 
@@ -102,16 +103,6 @@ void expectRight(const plan::Contraction &c) {
         }
   }
 }
-
-/// For as long as it lives, an environment variable has a value.
-class Variable {
-public:
-  Variable(const char *called, const std::string &value) : name(called) { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name); }
-
-private:
-  const char *name;
-};
 
 std::string textOf(const std::filesystem::path &file) {
   std::ifstream stream(file);

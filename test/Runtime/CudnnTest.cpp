@@ -1,6 +1,7 @@
 // The routine "convolution.unpacked": what a plan may say of it, and what it computes on an emulated GPU,
 // whose library stands in for cuDNN (tests of the suite Cuda).
 #include "PlanBuilder.h"
+#include "Variable.h"
 
 #include "colossal/Plan/DataType.h"
 
@@ -169,16 +170,6 @@ void expectRight(const Spec &s, uint64_t shift = 0, uint64_t workspace = piece) 
       ASSERT_NEAR(static_cast<double>(found[i]), want[i], 1e-5) << run << ": " << i;
   }
 }
-
-/// For as long as it lives, an environment variable has a value.
-class Variable {
-public:
-  Variable(const char *called, const std::string &value) : name(called) { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name); }
-
-private:
-  const char *name;
-};
 
 } // namespace
 

@@ -1,13 +1,11 @@
 // The entry points: what descriptors take, advice on algorithms, and which calls are refused.
 #include "Multiply.h"
 
+#include "test/Emulation/PlannedFailures.h"
+
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <sstream>
 
 #define COLOSSAL_CUBLASLT_EXPORT(type, symbol, arguments)                                                    \
   extern "C" __attribute__((visibility("default"))) type symbol arguments;
@@ -18,21 +16,10 @@ COLOSSAL_CUBLASLT(COLOSSAL_CUBLASLT_EXPORT)
 
 namespace {
 
-/// What COLOSSAL_EMULATED_CUBLASLT_FAIL wants of this call: "cublasLtMatmul@3=14,..." is error 14 at the
-/// third.
+/// What COLOSSAL_EMULATED_CUBLASLT_FAIL wants of this call.
 Result plannedFailure(const char *symbol) {
-  static const char *const wanted = std::getenv("COLOSSAL_EMULATED_CUBLASLT_FAIL");
-  if (!wanted)
-    return Success;
-  static std::mutex mutex;
-  static std::map<std::string, unsigned> calls;
-  std::lock_guard<std::mutex> lock(mutex);
-  const std::string call = std::string(symbol) + "@" + std::to_string(++calls[symbol]) + "=";
-  std::istringstream list(wanted);
-  for (std::string entry; std::getline(list, entry, ',');)
-    if (entry.compare(0, call.size(), call) == 0)
-      return static_cast<Result>(std::strtoul(entry.c_str() + call.size(), nullptr, 10));
-  return Success;
+  static emulation::PlannedFailures planned("COLOSSAL_EMULATED_CUBLASLT_FAIL");
+  return static_cast<Result>(planned.count(symbol));
 }
 
 Result refuse(Result result, const std::string &why) {

@@ -1,12 +1,12 @@
 // The entry points: descriptors, advice on engines, and which calls are refused.
 #include "Work.h"
 
+#include "test/Emulation/PlannedFailures.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <sstream>
 
 #define COLOSSAL_CUDNN_EXPORT(type, symbol, arguments)                                                       \
   extern "C" __attribute__((visibility("default"))) type symbol arguments;
@@ -17,21 +17,10 @@ COLOSSAL_CUDNN(COLOSSAL_CUDNN_EXPORT)
 
 namespace {
 
-/// What COLOSSAL_EMULATED_CUDNN_FAIL wants of this call: "cudnnBackendExecute@3=5000,..." is error 5000 at
-/// the third.
+/// What COLOSSAL_EMULATED_CUDNN_FAIL wants of this call.
 Result plannedFailure(const char *symbol) {
-  static const char *const wanted = std::getenv("COLOSSAL_EMULATED_CUDNN_FAIL");
-  if (!wanted)
-    return Success;
-  static std::mutex mutex;
-  static std::map<std::string, unsigned> calls;
-  std::lock_guard<std::mutex> lock(mutex);
-  const std::string call = std::string(symbol) + "@" + std::to_string(++calls[symbol]) + "=";
-  std::istringstream list(wanted);
-  for (std::string entry; std::getline(list, entry, ',');)
-    if (entry.compare(0, call.size(), call) == 0)
-      return static_cast<Result>(std::strtoul(entry.c_str() + call.size(), nullptr, 10));
-  return Success;
+  static emulation::PlannedFailures planned("COLOSSAL_EMULATED_CUDNN_FAIL");
+  return static_cast<Result>(planned.count(symbol));
 }
 
 thread_local std::string lastError;

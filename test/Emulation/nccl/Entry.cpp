@@ -1,11 +1,11 @@
 // The entry points: what callers may do when, and groups.
 #include "Communicator.h"
 
+#include "test/Emulation/PlannedFailures.h"
+
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <random>
-#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -32,20 +32,10 @@ std::mt19937_64 &random() {
   return generator;
 }
 
-/// What COLOSSAL_EMULATED_NCCL_FAIL wants of this call: "ncclSend@3=2,..." is error 2 at the third.
+/// What COLOSSAL_EMULATED_NCCL_FAIL wants of this call.
 Result plannedFailure(const char *symbol) {
-  static const char *const wanted = std::getenv("COLOSSAL_EMULATED_NCCL_FAIL");
-  if (!wanted)
-    return Success;
-  static std::mutex mutex;
-  static std::map<std::string, unsigned> calls;
-  std::lock_guard<std::mutex> lock(mutex);
-  const std::string call = std::string(symbol) + "@" + std::to_string(++calls[symbol]) + "=";
-  std::istringstream list(wanted);
-  for (std::string entry; std::getline(list, entry, ',');)
-    if (entry.compare(0, call.size(), call) == 0)
-      return static_cast<Result>(std::strtoul(entry.c_str() + call.size(), nullptr, 10));
-  return Success;
+  static emulation::PlannedFailures planned("COLOSSAL_EMULATED_NCCL_FAIL");
+  return static_cast<Result>(planned.count(symbol));
 }
 
 /// Whether the last call on a communicator has ended, as ncclCommGetAsyncError tells; who calls before has
