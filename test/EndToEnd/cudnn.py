@@ -18,7 +18,8 @@ import tempfile
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+
+from graph import Graph
 
 os.environ["COLOSSAL_MACHINE"] = "cpu"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -41,27 +42,7 @@ ATTENTIONS = [(4, 4, 12, 12, 16, False, None), (4, 2, 9, 20, 24, False, (2, 1, 1
 ODD = (2, 2, 6, 6, 12, False, None)
 
 
-class Model:
-    def __init__(self):
-        self.random = np.random.default_rng(11)
-        self.nodes, self.inputs, self.outputs, self.parameters, self.data = [], [], [], [], {}
-
-    def input(self, name, shape):
-        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        self.data[name] = self.random.standard_normal(shape).astype(np.float32)
-        return name
-
-    def parameter(self, name, *shape):
-        self.parameters.append(numpy_helper.from_array(self.random.standard_normal(shape).astype(np.float32), name))
-        return name
-
-    def node(self, kind, inputs, name, **attributes):
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name
-
-    def output(self, name):
-        self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-
+class Model(Graph):
     def convolution(self, number, shape, weight, group, attributes, follows, kind="Conv"):
         """`last`: the result goes where channels lie last."""
         channels = weight[0] if kind == "Conv" else weight[1] * group
@@ -84,10 +65,6 @@ class Model:
         if mask:
             operands.append(self.input(f"m{number}", mask))
         self.output(self.node("Attention", operands, f"a{number}", is_causal=int(causal)))
-
-    def save(self, file):
-        graph = helper.make_graph(self.nodes, "cudnn", self.inputs, self.outputs, self.parameters)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), file)
 
 
 class Failures:
@@ -117,7 +94,7 @@ def main():
     arguments = parser.parse_args()
     bin, failures = arguments.build / "bin", Failures()
     emulated = [ROOT / "tools/on-emulated-gpus", "--build", arguments.build, "1", bin / "colossal-run"]
-    convolutions, attentions = Model(), Model()
+    convolutions, attentions = Model(11), Model(11)
     for number, case in enumerate(CONVOLUTIONS):
         convolutions.convolution(number, *case)
     convolutions.convolution(len(CONVOLUTIONS), *POINTWISE)
@@ -130,7 +107,7 @@ def main():
         scratch = pathlib.Path(name)
         for model, what, precisions in ((convolutions, "convolution", ("f32", "f16", "bf16")), (attentions, "attention", ("f16", "bf16"))):
             file, inputs = scratch / f"{what}.onnx", scratch / f"{what}.npz"
-            model.save(file)
+            onnx.save(model.build(23), file)
             np.savez(inputs, **model.data)
             for precision in precisions:
                 plan, ours, wanted = (scratch / f"{what}-{precision}{end}" for end in (".cplan", ".npz", "-cpu.npz"))

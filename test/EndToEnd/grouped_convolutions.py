@@ -17,10 +17,13 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
+
+from graph import Graph
 
 os.environ["COLOSSAL_MACHINE"] = "cpu"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+OPSET = 17
 # What a result of a few dozen products may be off by, relatively to the largest.
 BOUNDS = {"f32": 1e-5, "f16": 5e-3, "bf16": 4e-2}
 # Input, weight, group, attributes, and what follows.
@@ -41,28 +44,7 @@ CASES = [
 TRANSPOSED = ((1, 6, 5, 7), (6, 1, 3, 3), 6, dict(strides=[2, 2], pads=[1, 1, 1, 1]))
 
 
-class Model:
-    def __init__(self):
-        self.random = np.random.default_rng(5)
-        self.nodes, self.inputs, self.outputs, self.parameters, self.data = [], [], [], [], {}
-
-    def input(self, name, shape):
-        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        self.data[name] = self.random.standard_normal(shape).astype(np.float32)
-        return name
-
-    def parameter(self, name, *shape):
-        values = self.random.standard_normal(shape).astype(np.float32)
-        self.parameters.append(numpy_helper.from_array(values, name))
-        return name
-
-    def node(self, kind, inputs, name, **attributes):
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name
-
-    def output(self, name):
-        self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-
+class Model(Graph):
     def add(self, number, shape, weight, group, attributes, follows, kind="Conv"):
         """One convolution. Its input and result lie with channels last where `last` says so, as between linear layers."""
         c, rank = f"c{number}", len(shape)
@@ -75,7 +57,7 @@ class Model:
         if "bias" in follows:
             operands.append(self.parameter(f"b{number}", channels))
         y = self.node(kind, operands, c, group=group, **attributes)
-        found = onnx.shape_inference.infer_shapes(self.build([y])).graph.output[0].type.tensor_type.shape.dim
+        found = onnx.shape_inference.infer_shapes(self.build(OPSET, [y])).graph.output[0].type.tensor_type.shape.dim
         result = [d.dim_value for d in found]
         for what in follows:
             if what in ("residual", "product"):
@@ -92,11 +74,6 @@ class Model:
             y = self.node("Transpose", [y], f"{y}_last", perm=last)
         self.output(y)
 
-    def build(self, outputs=None):
-        made = self.outputs if outputs is None else [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "convolutions", self.inputs, made, self.parameters)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-
 
 def run(command):
     return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -107,14 +84,14 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     bin, failed = arguments.build / "bin", 0
-    model = Model()
+    model = Model(5)
     for number, case in enumerate(CASES):
         model.add(number, *case)
     model.add(len(CASES), *TRANSPOSED, ["bias", "Relu"], kind="ConvTranspose")
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)
         file, plan, inputs, outputs = (scratch / f for f in ("model.onnx", "model.cplan", "inputs.npz", "outputs.npz"))
-        onnx.save(model.build(), file)
+        onnx.save(model.build(OPSET), file)
         np.savez(inputs, **model.data)
         want = dict(zip([output.name for output in model.outputs], onnxruntime.InferenceSession(file).run(None, model.data)))
         runs = [("1", "", precision) for precision in BOUNDS]
