@@ -262,6 +262,8 @@ static LogicalResult readOptions(const std::string &path, CompileOptions &option
     std::optional<training::Loss> loss = training::parseLoss(lossText, error);
     if (!loss)
       return complain("--loss: " + error);
+    if (globalBatch < 1)
+      return complain("--global-batch " + llvm::Twine(globalBatch) + " is no number of samples from 1 on");
     options.training.emplace();
     options.training->optimizer = trainingOptimizer;
     options.training->loss = *loss;
