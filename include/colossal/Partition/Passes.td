@@ -22,7 +22,7 @@ def LossParts : Pass<"colossal-loss-parts", "::mlir::ModuleOp"> {
     Looks in a partitioned step for a product whose result is large and of which each row is used for itself until products
     read it again: logits, of which a loss and its gradient are made. Where a rank's part of it is larger than
     `factors::lossParts` has it (64 MiB, and 1,024 rows), all of that is done part by part, and what is a sum over rows is added
-    up. No more than a part's logits are ever in memory. Nothing is computed twice.
+    up. No more than a part's logits are ever in memory. No product is computed twice.
   }];
   let constructor = "::colossal::partition::createLossPartsPass()";
   let dependentDialects = ["::mlir::shard::ShardDialect", "::colossal::dist::DistDialect"];
