@@ -181,24 +181,27 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
         return shapeOf(output) == ArrayRef<int64_t>(group->shape);
       }))
     return false;
-  return isEpilogue(op);
+  return findEpilogueOf(op) != nullptr;
 }
 
-/// Whether an operand of `op` is what a routine gives, which could compute `op` as well.
-bool Grouping::isEpilogue(Operation *op) {
-  return llvm::any_of(op->getOperands(), [&](Value operand) {
+/// What gives an operand of `op` and could compute `op` as well: a routine, or null.
+Operation *Grouping::findEpilogueOf(Operation *op) {
+  for (Value operand : op->getOperands()) {
     Operation *maker = operand.getDefiningOp();
-    return maker && position.count(maker) && isa<RankedTensorType>(operand.getType()) &&
-           operand.hasOneUse() && shapeOf(operand) == shapeOf(op->getResult(0)) &&
-           classOf(maker) == OpClass::Routine && target.epilogueOf(maker) == codegen::Epilogue::Any;
-  });
+    if (maker && position.count(maker) && isa<RankedTensorType>(operand.getType()) && operand.hasOneUse() &&
+        shapeOf(operand) == shapeOf(op->getResult(0)) && classOf(maker) == OpClass::Routine &&
+        target.epilogueOf(maker) == codegen::Epilogue::Any)
+      return maker;
+  }
+  return nullptr;
 }
 
 /// Whether `op`, of which only `group` reads, adds something to what a routine gives that cannot be the
-/// group's own: there, the sum is stored in the place of what the routine gives, and what is added need not
-/// be kept until the group runs.
+/// group's own, or would wait for the rest of it: outside, the sum is stored in the place of what the routine
+/// gives, and what is added need not be kept until the group runs.
 bool Grouping::addsToRoutine(Operation *op, FusionGroup *group) {
-  if ((!group->routine && group->reduced.empty()) || !isEpilogue(op))
+  Operation *maker = findEpilogueOf(op);
+  if (!maker || (!group->routine && group->reduced.empty() && !keepsOperandsLonger(maker, group)))
     return false;
   const int64_t elements = countElements(shapeOf(op->getResult(0)));
   return llvm::count_if(op->getOperands(), [&](Value operand) {

@@ -43,7 +43,7 @@ private:
   llvm::SmallVector<Use> usesOf(mlir::Value value);
   void place(mlir::Operation *op);
   bool isRatherEpilogue(mlir::Operation *op, FusionGroup *group);
-  bool isEpilogue(mlir::Operation *op);
+  mlir::Operation *findEpilogueOf(mlir::Operation *op);
   bool addsToRoutine(mlir::Operation *op, FusionGroup *group);
   bool joinPoint(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses, bool output);
   /// The op as the routine of the group of its users, which become its epilogue.

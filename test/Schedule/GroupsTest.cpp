@@ -186,4 +186,21 @@ TEST(Groups, SumsOfProductsAreMadeWhereTheProductsAre) {
             (Names{{"first"}, {"second", "two"}, {"third", "three"}, {"square", "norm"}}));
 }
 
+// The same where the sum is completed by something much later that no product can be added to.
+TEST(Groups, SumsOfProductsDoNotWaitForALaterSummand) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<16x64xf32>, %b: tensor<64x16xf32>, %i: tensor<8xi64>) -> tensor<16x16xf32> {
+    %0 = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x64xf32>, tensor<64x16xf32>) -> tensor<16x16xf32> loc("first")
+    %1 = colossal.elementwise exp(%a) : (tensor<16x64xf32>) -> tensor<16x64xf32> loc("exp")
+    %2 = colossal.contract %1 [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x64xf32>, tensor<64x16xf32>) -> tensor<16x16xf32> loc("second")
+    %3 = colossal.elementwise add(%0, %2) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("two")
+    %4 = colossal.slice %0 [0, 0] by [1, 1] : tensor<16x16xf32> -> tensor<8x16xf32> loc("rows")
+    %5 = colossal.segment_sum %4 by %i {axis = 0 : i64} : tensor<8x16xf32>, tensor<8xi64> -> tensor<16x16xf32> loc("late")
+    %6 = colossal.elementwise add(%3, %5) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("sum")
+    return %6 : tensor<16x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_TRUE(llvm::is_contained(getGroups(function), std::set<std::string>{"second", "two"}));
+}
+
 } // namespace
