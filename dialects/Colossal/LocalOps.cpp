@@ -50,6 +50,11 @@ struct MaskPaddingEmission
   }
 };
 
+struct MaskPaddingKernel : KernelOpInterface::ExternalModel<MaskPaddingKernel, dist::MaskPaddingOp> {
+  // What makes the shard may fill its padding, or the fill be written over what is there.
+  bool readsAtOwnIndex(Operation *) const { return true; }
+};
+
 struct AllSliceEmission : ElementEmissionOpInterface::ExternalModel<AllSliceEmission, shard::AllSliceOp> {
   Value emitElement(Operation *operation, ElementEmitter &emitter, unsigned, ArrayRef<Lane> index) const {
     auto op = cast<shard::AllSliceOp>(operation);
@@ -62,6 +67,6 @@ struct AllSliceEmission : ElementEmissionOpInterface::ExternalModel<AllSliceEmis
 } // namespace
 
 void colossal::attachLocalEmission(MLIRContext &context) {
-  dist::MaskPaddingOp::attachInterface<MaskPaddingEmission>(context);
+  dist::MaskPaddingOp::attachInterface<MaskPaddingEmission, MaskPaddingKernel>(context);
   shard::AllSliceOp::attachInterface<AllSliceEmission>(context);
 }

@@ -203,4 +203,19 @@ TEST(Groups, SumsOfProductsDoNotWaitForALaterSummand) {
   EXPECT_TRUE(llvm::is_contained(getGroups(function), std::set<std::string>{"second", "two"}));
 }
 
+// What pads a shard is filled where the shard is made.
+TEST(Groups, PaddingIsFilledByWhatMakesTheShard) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> (tensor<8x1xf32>, tensor<8x16xf32>) {
+    %v = arith.constant 30 : index
+    %0 = colossal.contract %a [0, 1], %w [1, 2] -> [0, 2] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("product")
+    %1 = dist.mask_padding %0[%v] {extents = array<i64: 8, 32>, fill = 0.0 : f64, masked = array<i64: 1>} : tensor<8x32xf32> loc("padding")
+    %2 = colossal.reduce sum %1 over [1] {keepdims = true} : tensor<8x32xf32> -> tensor<8x1xf32> loc("sum")
+    %3 = colossal.contract %1 [0, 1], %w [2, 1] -> [0, 2] : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32> loc("second")
+    return %2, %3 : tensor<8x1xf32>, tensor<8x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"product", "padding"}, {"sum"}, {"second"}}));
+}
+
 } // namespace
