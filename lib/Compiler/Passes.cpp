@@ -30,6 +30,7 @@ static step::StepOptions getStepOptions(const CompileOptions &options) {
 static layout::LayoutOptions getLayoutOptions(const CompileOptions &options) {
   layout::LayoutOptions layout = options.layout;
   llvm::erase_if(layout.pins, step::isStagePin);
+  layout.target = options.schedule.target;
   return layout;
 }
 

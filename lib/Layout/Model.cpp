@@ -2,6 +2,9 @@
 #include "Model.h"
 
 #include "Names.h"
+#include "colossal/FactorGraph/LossParts.h"
+#include "colossal/Partition/Partition.h"
+#include "colossal/Schedule/Views.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/BoundaryAttrs.h"
 #include "dialects/Dist/ParameterPart.h"
@@ -32,6 +35,14 @@ static SmallVector<unsigned, 4> getTensorOperands(Operation *op) {
   return numbers;
 }
 
+std::pair<int64_t, int64_t> Model::Program::lifeOf(int tensor, Value value) const {
+  if (storage) {
+    const schedule::StorageLives::Life life = storage->lives.lookup(value);
+    return {begin + life.begin, begin + life.end};
+  }
+  return {begin + kind().tensors[tensor].begin, begin + kind().tensors[tensor].end};
+}
+
 void Model::addPrograms() {
   for (func::FuncOp function : functions) {
     Program program;
@@ -47,6 +58,12 @@ void Model::addPrograms() {
     for (auto [i, op] : llvm::enumerate(kind.operations))
       for (auto [u, use] : llvm::enumerate(op.operands))
         program.readers[use.tensor].push_back({static_cast<int>(i), static_cast<int>(u)});
+    if (memoryLimit && target)
+      program.storage = schedule::foreseeStorage(function, *target, [&](Operation *op) {
+        return builder.isInLoop(op) || builder.isOfEachTurn(op);
+      });
+    if (program.storage)
+      program.lossValues = partition::findLossValues(function);
     end = program.lastStep() + 1;
     programs.push_back(std::move(program));
   }
@@ -121,6 +138,21 @@ static void applyTensorPins(std::vector<ShardingAttr> &layouts, ArrayRef<std::st
   }
 }
 
+std::vector<int64_t> Model::getStoredBytes(const Program &program, const OpChoices &choices, unsigned result,
+                                           Value value) const {
+  std::vector<int64_t> stored = choices.resultBytes[result];
+  auto cut = program.lossValues.find(value);
+  if (cut != program.lossValues.end())
+    for (auto [candidate, bytes] : llvm::enumerate(stored)) {
+      SmallVector<int64_t> shape = choices.haves[result][static_cast<int32_t>(candidate)].getLocalShape(mesh);
+      double rows = 1;
+      for (int64_t size : ArrayRef(shape).drop_back())
+        rows *= static_cast<double>(size);
+      bytes /= factors::lossParts(shape[cut->second], rows, static_cast<double>(bytes));
+    }
+  return stored;
+}
+
 LogicalResult Model::addOp(int number, int operation, StringRef name, std::vector<Pin> &pins) {
   Program &program = programs[number];
   const factors::UnitKind &kind = program.kind();
@@ -140,13 +172,19 @@ LogicalResult Model::addOp(int number, int operation, StringRef name, std::vecto
   std::vector<search::Candidate> candidates(choices.assignments.size());
   for (auto [candidate, seconds] : llvm::zip_equal(candidates, choices.seconds))
     candidate.cost = search::costFromSeconds(seconds);
+  auto results = llvm::to_vector(llvm::make_filter_range(
+      op->getResults(), [](Value result) { return isa<RankedTensorType>(result.getType()); }));
   for (auto [i, result] : llvm::enumerate(described.results)) {
-    // A returned value is written where outputs lie, which its Result node counts.
-    if (described.kind == factors::Operation::View || program.isOutput[result.tensor])
+    // A returned value is written where outputs lie, which its Result node counts. Of broadcasts, too, kernels
+    // read what they repeat.
+    if (described.kind == factors::Operation::View || program.isOutput[result.tensor] ||
+        (program.storage && schedule::isMovement(op)))
       continue;
-    const factors::Tensor &tensor = kind.tensors[result.tensor];
-    for (auto [candidate, bytes] : llvm::zip_equal(candidates, choices.resultBytes[i]))
-      candidate.memory.push_back({program.begin + tensor.begin, program.begin + tensor.end, bytes});
+    auto [begin, finish] = program.lifeOf(result.tensor, results[i]);
+    if (begin < finish)
+      for (auto [candidate, bytes] :
+           llvm::zip_equal(candidates, getStoredBytes(program, choices, i, results[i])))
+        candidate.memory.push_back({begin, finish, bytes});
   }
   int node = addNode(std::move(info), std::move(candidates));
   program.nodes.push_back(node);
@@ -511,11 +549,14 @@ std::pair<int64_t, int64_t> Model::getUseLife(const Transfer &transfer) const {
   const int64_t step = program.stepOf(reader.operation);
   // What all turns of the loop read is needed to its end.
   if (op.repeated && !transfer.madeInLoop)
-    return {step, program.lastStep()};
+    return {step, program.loopEnd()};
   // What a view shows lies in its operand.
   int64_t finish = step + 1;
   if (op.kind == factors::Operation::View)
-    finish = std::max(finish, program.begin + program.kind().tensors[op.results.front().tensor].end);
+    finish = std::max(finish, program
+                                  .lifeOf(op.results.front().tensor,
+                                          program.getOp(reader.operation)->getResult(0))
+                                  .second);
   return {step, finish};
 }
 

@@ -12,6 +12,7 @@
 #include "MoveTables.h"
 #include "OpChoices.h"
 
+#include "colossal/Schedule/StorageLives.h"
 #include "colossal/Search/Problem.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/MapVector.h"
@@ -61,9 +62,9 @@ struct Transfer {
 class Model {
 public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
-        std::optional<Recipe> recipe = {})
-      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), recipe(std::move(recipe)),
-        moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {
+        std::optional<Recipe> recipe = {}, const codegen::Target *target = nullptr)
+      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), target(target),
+        recipe(std::move(recipe)), moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {
     moves.getResharder().setScattersInTurns(dist::scattersInTurns(module));
   }
 
@@ -93,6 +94,7 @@ private:
   dist::MeshAttr mesh;
   const Costs &costs;
   std::optional<int64_t> memoryLimit;
+  const codegen::Target *target; ///< of the kernels, if known: by it their memory is counted
   std::optional<Recipe> recipe;
   MoveTables moves;
   std::vector<NodeInfo> nodes;
@@ -117,11 +119,21 @@ private:
     std::vector<llvm::SmallVector<Reader, 2>> readers; ///< by tensor
     std::vector<bool> isOutput;                        ///< by tensor: is it returned?
 
+    /// Where memory is counted and the kernels' target is known: when what lies there.
+    std::optional<schedule::StorageLives> storage;
+    llvm::MapVector<mlir::Value, unsigned> lossValues; ///< partition::findLossValues
+
     const factors::UnitKind &kind() const { return reading->graph.kinds.front(); }
     mlir::Operation *getOp(int operation) const {
       return reading->operations[reading->graph.ids.front()[operation]];
     }
-    int64_t stepOf(int operation) const { return begin + operation; }
+    int64_t stepOf(int operation) const {
+      return begin + (storage ? storage->steps.lookup(getOp(operation)) : operation);
+    }
+    /// Of a tensor that an operation makes, which is `value`: the steps [begin, end) that it lies in memory.
+    std::pair<int64_t, int64_t> lifeOf(int tensor, mlir::Value value) const;
+    /// The step behind the last of a turn of the loop, where there is one.
+    int64_t loopEnd() const { return storage ? begin + storage->loopEnd : lastStep(); }
     int64_t lastStep() const { return begin + static_cast<int64_t>(kind().operations.size()); }
   };
   std::vector<Program> programs;
@@ -130,6 +142,10 @@ private:
   /// it.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, std::pair<int64_t, bool>> bytesOf;
   llvm::StringMap<int> stateNodes; ///< by name
+  /// What each of an op's candidates takes of the memory of values, if it makes `value` whole in its
+  /// `result`-th tensor.
+  std::vector<int64_t> getStoredBytes(const Program &program, const OpChoices &choices, unsigned result,
+                                      mlir::Value value) const;
 
   void addPrograms();
   /// Warns where the recipe says nothing of some ops with weights, by the first one's name.

@@ -84,6 +84,8 @@ public:
   bool find();
   /// What it erases joins `gone`.
   LogicalResult cut(llvm::DenseSet<Operation *> &gone);
+  /// What it makes that has as many classes as the product: by value, the dimension that is cut.
+  llvm::MapVector<Value, unsigned> listWide() const;
 
 private:
   bool isWide(Value value) const {
@@ -361,9 +363,8 @@ LogicalResult WideRegion::cut(llvm::DenseSet<Operation *> &gone) {
   return success();
 }
 
-/// Cuts what hangs on `seed` by that of its rows' factors which gives the parts that are wanted, or the next
-/// best. What is erased joins `gone`.
-static LogicalResult cutLoss(ContractOp seed, llvm::DenseSet<Operation *> &gone) {
+/// In how many parts, and by which factor of its rows, what hangs on `seed` may be cut, most parts first.
+static SmallVector<std::pair<int64_t, unsigned>> findWays(ContractOp seed) {
   FactorRule rule = cast<ShardingRuleOpInterface>(*seed).getFactorRule();
   auto type = cast<RankedTensorType>(seed.getType());
   SmallVector<unsigned> rowFactors;
@@ -382,10 +383,45 @@ static LogicalResult cutLoss(ContractOp seed, llvm::DenseSet<Operation *> &gone)
         parts > 1)
       ways.emplace_back(parts, factor);
   llvm::stable_sort(ways, [](const auto &a, const auto &b) { return a.first > b.first; });
-  for (auto [parts, factor] : ways)
+  return ways;
+}
+
+/// Cuts what hangs on `seed` by that of its rows' factors which gives the parts that are wanted, or the next
+/// best. What is erased joins `gone`.
+static LogicalResult cutLoss(ContractOp seed, llvm::DenseSet<Operation *> &gone) {
+  for (auto [parts, factor] : findWays(seed))
     if (WideRegion region(seed, factor, parts); region.find())
       return region.cut(gone);
   return success();
+}
+
+llvm::MapVector<Value, unsigned> WideRegion::listWide() const {
+  ContractOp product = seed;
+  const int64_t classes = cast<RankedTensorType>(product.getType()).getShape().back();
+  llvm::MapVector<Value, unsigned> wideValues;
+  for (Operation *op : order)
+    for (Value result : op->getResults())
+      if (auto known = rows.find(result); known != rows.end() && isWide(result))
+        if (ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
+            shape.back() == classes && known->second + 1 < shape.size())
+          wideValues.insert(*known);
+  return wideValues;
+}
+
+llvm::MapVector<Value, unsigned> partition::findLossValues(func::FuncOp function) {
+  llvm::MapVector<Value, unsigned> found;
+  if (function->hasAttr(kRoleAttrName))
+    for (auto seed : function.getOps<ContractOp>())
+      for (auto [parts, factor] : findWays(seed)) {
+        // Into how many, shards tell.
+        WideRegion region(seed, factor, /*parts=*/1);
+        if (!region.find())
+          continue;
+        for (auto [value, dim] : region.listWide())
+          found.insert({value, dim});
+        break;
+      }
+  return found;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H
 #define COLOSSAL_LAYOUT_LAYOUT_H
 
+#include "colossal/Codegen/Target.h"
 #include "colossal/Cost/Machine.h"
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
@@ -14,6 +15,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,9 @@ struct LayoutOptions {
   std::string machineText;       ///< what chooseMachine finds it by, for pipelines that are printed
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
   std::string recipe;            ///< "1d", "2d", ..., see docs/Layouts.md; empty: whatever is fastest
+  /// What the program will be for, by whose kernels the memory of values is counted; null: as if each op
+  /// were a kernel.
+  std::shared_ptr<const codegen::Target> target;
   bool explains = true;          ///< whether LayoutReport tells of each op: `explanation`, `chosen`
 };
 

@@ -9,9 +9,11 @@
 
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace colossal::dist {
 
@@ -94,6 +96,10 @@ using CostOf = std::function<mlir::FailureOr<dist::CollectiveCost>(mlir::ModuleO
 std::unique_ptr<mlir::Pass> createPartitionPass(CostOf cost);
 /// `--colossal-loss-parts`, for what createPartitionPass has made.
 std::unique_ptr<mlir::Pass> createLossPartsPass();
+/// Before the partitioner: the values of a training function that this pass will make for some rows at a time
+/// where a rank's shard of them is large enough (FactorGraph/LossParts.h), and the dimension of these rows.
+/// The last dimension is that of the classes.
+llvm::MapVector<mlir::Value, unsigned> findLossValues(mlir::func::FuncOp function);
 /// Registers both.
 void registerPasses();
 
