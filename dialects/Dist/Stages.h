@@ -50,6 +50,8 @@ inline constexpr llvm::StringLiteral kMessagesAttrName = "dist.messages";
 /// that a rank goes on. One, and with a loop over microbatches as many as stages lie between sender and
 /// receiver, which come to a message so many turns later.
 inline constexpr llvm::StringLiteral kMessageSlotsAttrName = "dist.message_slots";
+/// Beside it, where longer messages wait to be received: bytes of the longest that may wait in a slot.
+inline constexpr llvm::StringLiteral kMessageSlotBytesAttrName = "dist.message_slot_bytes";
 
 /// The stages of a module, or the module itself where it has none.
 llvm::SmallVector<mlir::ModuleOp> getStages(mlir::ModuleOp module);

@@ -390,7 +390,7 @@ LogicalResult Emitter::emitFunction(FunctionOp op) {
   functions[op.getSymName()] = plan.functions_size();
   functionEvents[op.getSymName()] = own.events();
   *plan.add_functions() = std::move(out);
-  plan.set_version(2); // the first whose functions take arguments
+  plan.set_version(std::max<uint32_t>(plan.version(), 2)); // the first whose functions take arguments
   return success();
 }
 
@@ -552,10 +552,15 @@ LogicalResult Emitter::emitPart(ProgramOp op, const BindingIndices &indices, Pro
 }
 
 LogicalResult Emitter::emitStages(MutableArrayRef<ModuleOp> stages) {
-  plan.set_version(2); // the first that has stages
+  plan.set_version(std::max<uint32_t>(plan.version(), 2)); // the first that has stages
   // A stage goes on while what it has sent waits for the next one.
   auto slots = module->getAttrOfType<IntegerAttr>(dist::kMessageSlotsAttrName);
   plan.set_message_slots(slots ? slots.getInt() : 1);
+  if (auto bytes = module->getAttrOfType<IntegerAttr>(dist::kMessageSlotBytesAttrName)) {
+    constexpr uint32_t kVersion = 5; // the first whose long messages take no slot
+    plan.set_version(std::max(plan.version(), kVersion));
+    plan.set_message_slot_bytes(bytes.getInt());
+  }
   SmallVector<SmallVector<ProgramOp>> programs;
   std::vector<BindingIndices> indices;
   for (auto first : stages.front().getOps<ProgramOp>()) {

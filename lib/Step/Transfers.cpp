@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "colossal/Step/Transfers.h"
 
+#include "MessageSlots.h"
 #include "PassOrder.h"
 #include "colossal/Partition/Partition.h"
 #include "colossal/Step/CutStages.h"
@@ -282,85 +283,6 @@ struct PlannedTransfer {
 };
 } // namespace
 
-/// When a stage with chunks begins with each turn of each part (by part, then turn), where every pass takes
-/// one unit of time: groups of as many turns as there are stages go through the chunks, one after the other,
-/// as cost::simulate has it, and each part follows the one before.
-static std::vector<std::vector<int64_t>> getPassTimes(int64_t stages, int64_t chunks, int64_t turns) {
-  std::vector<std::vector<int64_t>> times(stages * chunks, std::vector<int64_t>(turns, 0));
-  std::vector<int64_t> free(stages, 0);
-  // A group's chunk on all stages, one after the other: what it needs has its time by then.
-  for (int64_t first = 0; first < turns; first += stages)
-    for (int64_t part = 0; part < stages * chunks; ++part)
-      for (int64_t turn = first; turn < std::min(turns, first + stages); ++turn) {
-        int64_t &now = free[part % stages];
-        if (part > 0)
-          now = std::max(now, times[part - 1][turn] + 1);
-        times[part][turn] = now++;
-      }
-  return times;
-}
-
-/// Messages that a rank of some stage must have room for at most. In one order of all that the ranks do:
-/// first what all turns share, part by part; then turns as getPassTimes says, where at each time all send
-/// before any receives. If they have room in one order, no rank waits for ever in any.
-static int64_t countSlots(ArrayRef<Flight> flights, int64_t stages, int64_t chunks, int64_t turns) {
-  if (chunks == 1) { // what goes to the next stage is received in turn; the rest so many turns later
-    std::vector<int64_t> waiting(stages, 0);
-    for (const Flight &flight : flights)
-      if (flight.isInLoop)
-        waiting[flight.from] += (flight.to - flight.from - 1) * static_cast<int64_t>(flight.sends.size());
-    return 1 + *llvm::max_element(waiting);
-  }
-  // After a few groups all is as before.
-  const int64_t looked = std::min(turns, 4 * stages + turns % stages), before = -stages * chunks - 1;
-  const std::vector<std::vector<int64_t>> times = getPassTimes(stages, chunks, looked);
-  std::map<std::pair<int64_t, int64_t>, int64_t> changes; // by stage and time: of what waits
-  auto wait = [&](const Flight &flight, int64_t sent, int64_t received) {
-    const auto count = static_cast<int64_t>(flight.sends.size());
-    changes[{flight.from % stages, sent}] += count;
-    changes[{flight.from % stages, received + 1}] -= count;
-  };
-  for (const Flight &flight : flights)
-    if (!flight.isInLoop)
-      wait(flight, before + flight.from + 1, before + flight.to);
-    else
-      for (int64_t turn = 0; turn < looked; ++turn)
-        wait(flight, times[flight.from][turn] + 1, times[flight.to][turn]);
-  int64_t most = 1, now = 0, stage = -1;
-  for (const auto &[when, change] : changes) {
-    now = (when.first == stage ? now : 0) + change;
-    stage = when.first;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
-/// The same where functions have passes in an order: as these do them, and before and behind them part by
-/// part.
-static int64_t countSlots(ArrayRef<Flight> flights, const Pipeline &pipeline,
-                          ArrayRef<func::FuncOp> functions) {
-  std::vector<int64_t> waiting(pipeline.stages, 0);
-  int64_t most = 1;
-  auto count = [&](int64_t part, bool isInLoop) {
-    for (const Flight &flight : flights)
-      if (flight.to == part && flight.isInLoop == isInLoop)
-        waiting[pipeline.getStage(flight.from)] -= static_cast<int64_t>(flight.sends.size());
-    for (const Flight &flight : flights)
-      if (flight.from == part && flight.isInLoop == isInLoop)
-        waiting[pipeline.getStage(part)] += static_cast<int64_t>(flight.sends.size());
-    most = std::max(most, *llvm::max_element(waiting));
-  };
-  const int64_t closing = pipeline.countTurnChunks() * pipeline.stages;
-  for (int64_t part = 0; part < closing; ++part)
-    count(part, false);
-  if (functions.front()->hasAttr(kPassesAttrName))
-    for (const StagePass &pass : mergePasses(functions))
-      count(pipeline.getPart(pass.stage, pass.chunk), true);
-  for (int64_t part = closing; part < pipeline.countParts(); ++part)
-    count(part, false);
-  return most;
-}
-
 /// Finds what goes between the parts of program `name`: in the order in which a stage receives, by chunk,
 /// sender, number. `sent` has room for all values, by number.
 static LogicalResult findTransfers(ArrayRef<ModuleOp> stages, StringRef name, const Pipeline &pipeline,
@@ -419,9 +341,10 @@ static void orderWithPasses(MutableArrayRef<Flight> flights, const Pipeline &pip
                                     DenseI64ArrayAttr::get(func::FuncOp(function).getContext(), order));
 }
 
-/// Plans what goes between the parts of program `name`; returns the messages that a rank must have room for.
-/// `sendsWait`: sends wait for their receivers.
-static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name, bool sendsWait) {
+/// Plans what goes between the parts of program `name`. Where sends need not wait for their receivers
+/// (`sendsWait`), adds the program to those that `room` is found for.
+static LogicalResult planProgram(ArrayRef<ModuleOp> stages, StringRef name, bool sendsWait,
+                                 MessageSlots &room) {
   const auto count = static_cast<int64_t>(stages.size());
   auto first = ModuleOp(stages.front()).lookupSymbol<func::FuncOp>(name);
   const std::optional<Pipeline> given = getPipeline(first);
@@ -437,7 +360,10 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
     const int64_t to = pipeline.getStage(transfer.part);
     if (sendsWait && pipeline.getStage(transfer.value->part) == to)
       splitAscending(sends, receives, getFirstRank(stages[to]));
-    flights.push_back({transfer.value->part, transfer.part, transfer.value->isInLoop, sends, receives});
+    const Type type = transfer.function.getArgument(transfer.argument).getType();
+    flights.push_back({transfer.value->part, transfer.part, transfer.value->isInLoop, sends, receives,
+                       transfer.value->index,
+                       getElementBytes(cast<RankedTensorType>(type).getElementType())});
   }
   SmallVector<func::FuncOp> functions;
   for (ModuleOp stage : stages)
@@ -459,22 +385,26 @@ static FailureOr<int64_t> planProgram(ArrayRef<ModuleOp> stages, StringRef name,
     func::FuncOp(value->function)
         .setResultAttr(value->index, kMessagesAttrName, toAttribute(context, messages));
   if (sendsWait)
-    return 1;
-  return given ? countSlots(flights, pipeline, functions)
-               : countSlots(flights, count, chunks, getMesh(stages.front()).getNumTurns());
+    return success();
+  if (given)
+    room.add(flights, pipeline, functions);
+  else
+    room.add(flights, count, chunks, getMesh(stages.front()).getNumTurns());
+  return success();
 }
 
 LogicalResult step::planTransfers(ModuleOp module, bool sendsWait) {
   SmallVector<ModuleOp> stages = getStages(module);
   if (stages.front() == module)
     return success();
-  int64_t slots = 1;
-  for (auto first : stages.front().getOps<func::FuncOp>()) {
-    FailureOr<int64_t> own = planProgram(stages, first.getName(), sendsWait);
-    if (failed(own))
+  MessageSlots room;
+  for (auto first : stages.front().getOps<func::FuncOp>())
+    if (failed(planProgram(stages, first.getName(), sendsWait, room)))
       return failure();
-    slots = std::max(slots, *own);
-  }
-  module->setAttr(kMessageSlotsAttrName, Builder(module.getContext()).getI64IntegerAttr(slots));
+  Builder builder(module.getContext());
+  const auto [slots, bytes] = room.find();
+  module->setAttr(kMessageSlotsAttrName, builder.getI64IntegerAttr(slots));
+  if (bytes > 0)
+    module->setAttr(kMessageSlotBytesAttrName, builder.getI64IntegerAttr(bytes));
   return success();
 }

@@ -5,6 +5,8 @@
 #include "runtime/execute/ResolvedInstruction.h"
 #include "runtime/validate/Validate.h"
 
+#include "colossal/Plan/Traffic.h"
+
 #include <set>
 
 namespace colossal::runtime {
@@ -128,8 +130,8 @@ Status Rank::prepare() {
     if (!queues[queue])
       continue;
     if (plan.message_slots() > 0 && longest[queue] > 0)
-      COLOSSAL_RETURN_IF_ERROR(
-          communicator.transfers->reserveSlots(plan.message_slots(), longest[queue], *queues[queue]));
+      COLOSSAL_RETURN_IF_ERROR(communicator.transfers->reserveSlots(
+          plan.message_slots(), plan::slotBytes(plan, longest[queue]), *queues[queue]));
   }
   // Event numbers may be sparse; only those that are signalled exist.
   events.resize(static_cast<size_t>(std::min<uint32_t>(eventCount, 1u << 24)) + 1);

@@ -302,6 +302,10 @@ uint64_t collectiveBytes(const Traffic &traffic) {
   return bytes;
 }
 
+uint64_t slotBytes(const Plan &plan, uint64_t longest) {
+  return plan.message_slot_bytes() > 0 ? std::min<uint64_t>(longest, plan.message_slot_bytes()) : longest;
+}
+
 uint64_t waitingBytes(const StageView &stage) {
   uint64_t longest[queueCount] = {};
   for (int program = 0; program < stage.plan->programs_size(); ++program)
@@ -312,7 +316,7 @@ uint64_t waitingBytes(const StageView &stage) {
       addLongest(stage.plan->functions(static_cast<int>(function)).body(), longest);
   uint64_t bytes = 0;
   for (uint64_t message : longest)
-    bytes += message * stage.plan->message_slots();
+    bytes += slotBytes(*stage.plan, message) * stage.plan->message_slots();
   return bytes;
 }
 

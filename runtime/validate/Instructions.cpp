@@ -3,6 +3,7 @@
 
 #include "colossal/Plan/DataType.h"
 #include "colossal/Plan/Names.h"
+#include "colossal/Plan/Traffic.h"
 
 #include <algorithm>
 
@@ -338,7 +339,8 @@ Status Checker::checkPeer(const plan::BufferRef &buffer, const plan::Expr &peer,
                           bool written) {
   COLOSSAL_RETURN_IF_ERROR(checkRef(buffer, "its buffer", scope, written));
   uint64_t waiting;
-  if (!productWithin(std::vector<uint64_t>{plan.message_slots(), buffer.bytes()}, waiting))
+  if (!productWithin(std::vector<uint64_t>{plan.message_slots(), plan::slotBytes(plan, buffer.bytes())},
+                     waiting))
     return invalid("the memory of " + std::to_string(plan.message_slots()) +
                    " such messages is more than any rank has");
   return forAll({&peer}, scope, [&](const std::vector<int64_t> &values) {

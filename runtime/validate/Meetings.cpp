@@ -8,6 +8,8 @@
 
 #include "runtime/validate/Validate.h"
 
+#include "colossal/Plan/Traffic.h"
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -27,8 +29,7 @@ uint64_t bytesOf(const plan::Instruction &instruction) {
 class Simulation {
 public:
   Simulation(const std::vector<plan::StageView> &stages, int program, bool inOrder)
-      : stages(stages), program(program), inOrder(inOrder),
-        messageSlots(stages.front().plan->message_slots()) {}
+      : stages(stages), program(program), inOrder(inOrder), plan(*stages.front().plan) {}
 
   Status run(const std::function<Status(uint64_t)> &spend) {
     for (const plan::StageView &stage : stages)
@@ -151,7 +152,10 @@ private:
 
   /// In which messages to `meeting`'s peer wait.
   uint32_t slotsFor(uint32_t rank, const Meeting &meeting) const {
-    return inOrder && meeting.peer != rank ? 0 : messageSlots;
+    const bool waits = inOrder && meeting.peer != rank;
+    return waits || plan::slotBytes(plan, bytesOf(*meeting.instruction)) < bytesOf(*meeting.instruction)
+               ? 0
+               : plan.message_slots();
   }
 
   const Meeting *next(uint32_t rank, uint32_t queue) const {
@@ -247,7 +251,7 @@ private:
   const std::vector<plan::StageView> &stages;
   const int program;
   const bool inOrder;
-  const uint32_t messageSlots;
+  const plan::Plan &plan;
   std::deque<Rank> ranks; // meetings are referred to
   std::map<Channel, Ends> channels;
   std::map<std::vector<uint32_t>, Group> groups;

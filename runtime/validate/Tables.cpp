@@ -79,6 +79,8 @@ Status Checker::checkTables() {
                                    "; this runtime reads up to " + std::to_string(plan::schemaVersion)};
   if (plan.message_slots() > maxMessageSlots)
     return invalid("more than " + std::to_string(maxMessageSlots) + " messages may wait");
+  if (plan.message_slot_bytes() > 0)
+    COLOSSAL_RETURN_IF_ERROR(needVersion(5, "messages that are too long to wait"));
   COLOSSAL_RETURN_IF_ERROR(checkStages());
   for (const plan::StageView &each : stages) {
     stage = &each;

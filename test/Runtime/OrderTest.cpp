@@ -325,6 +325,11 @@ TEST(Order, MessagesAndCollectivesMayWaitForOneAnother) {
   EXPECT_FALSE(builder.validate().ok());
   builder.plan.set_message_slots(1);
   EXPECT_TRUE(builder.validate().ok()) << builder.validate().describe();
+  builder.plan.set_message_slot_bytes(3); // too short for it
+  EXPECT_FALSE(builder.validate().ok());
+  builder.plan.set_message_slot_bytes(4);
+  EXPECT_TRUE(builder.validate().ok()) << builder.validate().describe();
+  builder.plan.set_message_slot_bytes(0);
   builder.plan.set_message_slots(0);
   builder.infer().mutable_body(0)->mutable_predicate()->mutable_body(0)->set_queue(2); // beside the meeting
   EXPECT_TRUE(builder.validate().ok()) << builder.validate().describe();

@@ -295,6 +295,12 @@ const Case cases[] = {
     {"eventTwice", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_signals(1); }, "signalled by another"},
     {"eventRange", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_signals(17); }, "event 17 of 16"},
     {"queue", [](PlanBuilder &b) { b.infer().mutable_body(0)->set_queue(3); }, "no queue 3"},
+    {"messageSlotBytes",
+     [](PlanBuilder &b) {
+       b.plan.set_version(4);
+       b.plan.set_message_slot_bytes(64);
+     },
+     "messages that are too long to wait need 5"},
     {"messageSlots", [](PlanBuilder &b) { b.plan.set_message_slots(1 << 17); },
      "more than 65536 messages may wait"},
     {"callItself",

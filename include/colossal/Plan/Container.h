@@ -16,7 +16,7 @@ namespace colossal::plan {
 /// Version of the header, table and digests; not of the schema inside (Plan.version).
 constexpr uint32_t containerVersion = 1;
 /// The greatest schema version that this code reads. It writes the least that has what a plan uses.
-constexpr uint32_t schemaVersion = 4;
+constexpr uint32_t schemaVersion = 5;
 /// Alignment of the data section, and of the code section, in the file.
 constexpr uint64_t sectionAlignment = 64;
 constexpr uint64_t codeAlignment = 4096;

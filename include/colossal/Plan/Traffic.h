@@ -73,8 +73,10 @@ struct Staging {
 Staging stagingOf(Collective::Kind kind, uint64_t elements, uint64_t elementBytes, uint64_t members);
 /// The staging of a plan's rank: for each queue the greatest of its collectives; index is the queue.
 std::vector<uint64_t> stagingByQueue(const Plan &plan);
-/// The memory in which messages wait on each rank of a stage: as many as the plan lets wait, on each queue of
-/// the length of the longest that it sends.
+/// Of the memory in which a message waits, on a queue that sends none longer than `longest`: its bytes. What
+/// is longer than these waits where it lies until it has been received.
+uint64_t slotBytes(const Plan &plan, uint64_t longest);
+/// The memory in which messages wait on each rank of a stage: as many as the plan lets wait, on each queue.
 uint64_t waitingBytes(const StageView &stage);
 
 } // namespace colossal::plan

@@ -53,6 +53,8 @@ struct Flight {
   int64_t from, to; ///< parts
   bool isInLoop;    ///< in each turn of the loop, or once before it
   llvm::MutableArrayRef<dist::Message> sends, receives;
+  unsigned result = 0;      ///< of the sender's function that it is
+  int64_t elementBytes = 1; ///< of the value
 };
 
 /// Gives every message of a program its `passes` and `order`. Of the messages between ranks of one stage none
