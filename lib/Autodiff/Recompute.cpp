@@ -1,13 +1,11 @@
 //===- Recompute.cpp - which values a backward pass makes again -------------===//
 #include "colossal/Autodiff/Recompute.h"
 
+#include "colossal/FactorGraph/RecomputeSegments.h"
 #include "colossal/Outline/OpNames.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSwitch.h"
-
-#include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace colossal;
@@ -45,8 +43,6 @@ namespace {
 class Segments {
 public:
   Segments(Operation *lastForward, Recompute what);
-  /// Chooses the cuts.
-  void choose();
   /// Whether the value of a forward op is still there when the backward pass reads it.
   bool isKept(Value value) const;
   /// Whether `value` is of a forward op.
@@ -56,11 +52,6 @@ public:
   }
 
 private:
-  /// A value of the forward pass.
-  struct Life {
-    unsigned begin = 0, end = 0; ///< the op that makes it, and the last forward op that uses it
-    double bytes = 0;
-  };
   bool isHeavy(Operation *op) const {
     auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
     return ruled && ruled.isHeavy();
@@ -68,20 +59,12 @@ private:
   bool isKeptByKind(Operation *op) const {
     return isSource(op) || (what == Recompute::Selective && isHeavy(op));
   }
-  void findPlaces();
-  /// The cuts with which no segment needs more than `most` bytes and the least is kept between them; false
-  /// where some segment needs more. `kept`: those bytes.
-  bool cutWithin(double most, std::vector<unsigned> &chosen, double &kept) const;
 
   Recompute what;
   SmallVector<Operation *> ops;
   DenseMap<Operation *, unsigned> position;
-  DenseMap<Value, Life> lives;
-  std::vector<double> needed;   ///< by op: bytes that the backward pass reads of its results; summed up to it
-  std::vector<unsigned> places; ///< where a cut may be: before the op of that number; 0 and the end included
-  std::vector<std::vector<const Life *>>
-      made;                   ///< by place but the last: the values of the ops up to the next
-  std::vector<unsigned> cuts; ///< those chosen, in order, without 0 and the end
+  DenseMap<Value, unsigned> lastUses; ///< of values that are not kept by their kind: the last forward op
+  std::vector<unsigned> cuts;         ///< the ops that begin a segment, in order, without the first
 };
 
 /// Puts copies before the ops of a backward pass.
@@ -105,118 +88,30 @@ Segments::Segments(Operation *lastForward, Recompute what) : what(what) {
     if (&op == lastForward)
       break;
   }
-  needed.assign(ops.size() + 1, 0);
+  std::vector<factors::ForwardValue> values;
   for (auto [i, op] : llvm::enumerate(ops)) {
-    needed[i + 1] = needed[i];
     if (isKeptByKind(op))
       continue;
     for (Value result : op->getResults()) {
-      Life life{static_cast<unsigned>(i), static_cast<unsigned>(i), getBytes(result)};
-      bool isRead = false;
+      const auto begin = static_cast<unsigned>(i);
+      factors::ForwardValue value{begin, begin, getBytes(result)};
       for (Operation *user : result.getUsers())
         if (auto found = position.find(user); found != position.end())
-          life.end = std::max(life.end, found->second);
+          value.end = std::max(value.end, found->second);
         else
-          isRead = true;
-      if (isRead)
-        needed[i + 1] += life.bytes;
-      lives[result] = life;
+          value.isRead = true;
+      lastUses[result] = value.end;
+      values.push_back(value);
     }
   }
-}
-
-/// Cuts stand where no more goes on than a little before and behind.
-void Segments::findPlaces() {
-  const auto count = static_cast<unsigned>(ops.size());
-  std::vector<double> across(count + 1, 0);
-  for (auto &[value, life] : lives)
-    if (life.end > life.begin) {
-      across[life.begin + 1] += life.bytes;
-      across[life.end + 1 > count ? count : life.end + 1] -= life.bytes;
-    }
-  for (unsigned i = 1; i <= count; ++i)
-    across[i] += across[i - 1];
-  places = {0};
-  for (unsigned i = 1; i < count; ++i)
-    if (across[i] <= across[i - 1] && (i + 1 == count || across[i] <= across[i + 1]))
-      places.push_back(i);
-  places.push_back(count);
-  made.resize(places.size() - 1);
-  for (auto &[value, life] : lives) {
-    auto behind = std::upper_bound(places.begin(), places.end(), life.begin);
-    made[static_cast<size_t>(behind - places.begin()) - 1].push_back(&life);
-  }
-}
-
-bool Segments::cutWithin(double most, std::vector<unsigned> &chosen, double &kept) const {
-  const size_t count = places.size();
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::vector<double> best(count, kNever);
-  std::vector<size_t> from(count, 0);
-  best[0] = 0;
-  std::vector<double> ends(count); // of what the segment made: bytes that are gone at each place
-  for (size_t i = 0; i + 1 < count; ++i) {
-    if (best[i] == kNever)
-      continue;
-    std::fill(ends.begin() + static_cast<ptrdiff_t>(i), ends.end(), 0);
-    double across = 0;
-    for (size_t j = i + 1; j < count && needed[places[j]] - needed[places[i]] <= most; ++j) {
-      for (const Life *life : made[j - 1]) {
-        // Its last use stands before this place, or it goes on.
-        auto end = std::upper_bound(places.begin() + static_cast<ptrdiff_t>(j), places.end(), life->end);
-        if (life->end < places[j])
-          continue;
-        across += life->bytes;
-        if (end != places.end())
-          ends[static_cast<size_t>(end - places.begin())] += life->bytes;
-      }
-      across -= ends[j];
-      const double total = best[i] + (j + 1 == count ? 0 : across);
-      if (total < best[j]) {
-        best[j] = total;
-        from[j] = i;
-      }
-    }
-  }
-  kept = best.back();
-  if (kept == kNever)
-    return false;
-  chosen.clear();
-  for (size_t j = from.back(); j > 0; j = from[j])
-    chosen.push_back(places[j]);
-  std::reverse(chosen.begin(), chosen.end());
-  return true;
-}
-
-void Segments::choose() {
-  findPlaces();
-  // What one segment may need, from all in one down to the least that works.
-  constexpr double kStep = 0.84;
-  double least = std::numeric_limits<double>::infinity(), kept = 0;
-  std::vector<unsigned> chosen;
-  for (double most = needed.back(); cutWithin(most, chosen, kept) && most > 0; most *= kStep) {
-    double largest = 0;
-    unsigned begin = 0;
-    for (size_t i = 0; i <= chosen.size(); ++i) {
-      unsigned end = i < chosen.size() ? chosen[i] : static_cast<unsigned>(ops.size());
-      largest = std::max(largest, needed[end] - needed[begin]);
-      begin = end;
-    }
-    if (kept + largest < least) {
-      least = kept + largest;
-      cuts = chosen;
-    }
-    most = std::min(most, largest);
-  }
+  cuts = factors::RecomputeSegments(static_cast<unsigned>(ops.size()), values).choose();
 }
 
 bool Segments::isKept(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!isForward(value) || isKeptByKind(op))
     return true;
-  const Life &life = lives.at(value);
-  auto cut = std::upper_bound(cuts.begin(), cuts.end(), life.begin);
-  return cut == cuts.end() || life.end >= *cut;
+  return factors::RecomputeSegments::isKept(cuts, position.at(op), lastUses.at(value));
 }
 
 Value Repeater::again(Value value, OpBuilder &builder) {
@@ -247,7 +142,6 @@ void colossal::recomputeForBackward(Operation *lastForward, Recompute what) {
   if (what == Recompute::None)
     return;
   Segments segments(lastForward, what);
-  segments.choose();
   Repeater repeater(segments);
   SmallVector<Operation *> backward;
   for (Operation *op = lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
