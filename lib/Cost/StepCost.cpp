@@ -121,9 +121,17 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   for (std::size_t i = 1; i <= units; ++i) {
     const std::size_t at = unit - i;
     const UnitCost &cost = order.kinds[order.units[at]];
-    const double transient = isFixed  ? cost.fixedTransientBytes
-                             : splits ? cost.weightTransientBytes
-                                      : cost.transientBytes;
+    double transient = isFixed  ? cost.fixedTransientBytes
+                       : splits ? cost.weightTransientBytes
+                                : cost.transientBytes;
+    // What units before it made again with it is still there.
+    for (std::size_t before = at;
+         before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
+      --before;
+      transient += order.kinds[order.units[before]].againBytes;
+      if (!order.kinds[order.units[before]].isInOneSegment)
+        break;
+    }
     made += order.amount(at) * cost.parameters;
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double part = shape.microbatches > 1 ? cost.largest * gradient : 0;
@@ -131,10 +139,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
-    saved += order.amount(at) * (cost.saved(splits) - kept);
+    // A chunk keeps what it has received, and makes nothing of it again.
+    const double held = cost.saved(splits) + (i == units && at > 0 ? cost.againInputBytes : 0) - kept;
+    saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
-      freed += order.amount(at) * (cost.saved(splits) - kept);
+      freed += order.amount(at) * held;
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);
@@ -264,6 +274,8 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
       work.backward += amount * cost.backward;
       work.weightGradient += amount * cost.weightGradient;
       work.activationBytes += amount * cost.saved(splitsBackward(shape.schedule));
+      if (i == 0 && unit > 0)
+        work.activationBytes += amount * cost.againInputBytes;
       work.weightGradientBytes += amount * cost.weightSavedBytes;
       weightsKept += amount * cost.weightKeptBytes;
       masks = std::max(masks, cost.maskBytes);

@@ -93,7 +93,7 @@ struct BlockPlanner::Layouts {
     std::map<TableKey, std::shared_ptr<const search::CostTable>> tables;
     /// Without pins, by kind, microbatch and whether attention is fused: by operation and choice.
     std::map<std::tuple<int, double, bool>, std::vector<std::vector<UnitLayouts::OpTime>>> times;
-    /// Of prices without full recompute, for one size of microbatch, after which another is looked at.
+    /// Of prices, for one size of microbatch, after which another is looked at.
     std::map<std::pair<std::vector<double>, UnitLayout>, UnitLayouts::Base> bases;
     double microbatchOfBases = 0;
   };
@@ -333,14 +333,13 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
     return {};
   }
   UnitLayouts unit = layouts->unit(query);
-  if (query.recompute == Recompute::Full)
-    return unit.price(layout, unit.priceBase(layout), error);
   Layouts::OnAxes &known = layouts->on(query.axes);
   if (known.microbatchOfBases != query.microbatch)
     known.bases.clear();
   known.microbatchOfBases = query.microbatch;
   UnitQuery plain = query;
-  plain.recompute = Recompute::None;
+  if (query.recompute == Recompute::Selective)
+    plain.recompute = Recompute::None;
   auto [base, isNew] = known.bases.try_emplace({key(plain), layout});
   if (isNew)
     base->second = unit.priceBase(layout);

@@ -3,6 +3,7 @@
 
 #include "ChunkBalance.h"
 #include "PriceDetails.h"
+#include "RemadeUnits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,7 @@ struct PlanPricer::Parts {
   double limit; ///< bytes
   int mostActive = std::numeric_limits<int>::max();
   std::map<std::string, Cell> cells;
+  std::map<Recompute, RemadeUnits> remade;
   std::mutex mutex; ///< of the maps
   std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
   /// Simulations without what ZeRO 2 and 3 move: plans that differ in where state lies share them.
@@ -70,6 +72,18 @@ struct PlanPricer::Parts {
     cost::PipelineResult result = cost::simulate(problem, false);
     std::lock_guard<std::mutex> lock(mutex);
     return simulations.emplace(std::move(key), std::move(result)).first->second;
+  }
+
+  /// What a compiled step keeps of units under recompute; null where it keeps all, and where a plan is not
+  /// for one.
+  const RemadeUnits *remadeUnits(const TrainingPlan &plan) {
+    if (plan.recompute == Recompute::None || !plan.task.scoresInMemory)
+      return nullptr;
+    std::lock_guard<std::mutex> lock(mutex);
+    auto [at, isNew] = remade.try_emplace(plan.recompute);
+    if (isNew)
+      at->second = findRemadeUnits(graph, plan.recompute, types.activation);
+    return &at->second;
   }
 
   /// The axes that layouts are found for. Beyond the devices of one unit of the outermost level, how many
@@ -147,8 +161,12 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
   Cell &cell = at->second;
   if (!isNew)
     return cell;
+  const RemadeUnits *remade = p->remadeUnits(plan);
+  cell.units = remade ? remade->units : p->graph.units;
+  std::vector<UnitQuery> queries;
+  std::vector<bool> isLeaner; // by kind: whether the leaner cell has the same layout
   for (std::size_t k = 0; k < p->graph.kinds.size(); ++k) {
-    UnitQuery query;
+    UnitQuery &query = queries.emplace_back();
     query.kind = static_cast<int>(k);
     query.axes = axes;
     query.microbatch = plan.microbatch;
@@ -184,6 +202,9 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     UnitCost cost;
     if (layout && cell.error.empty()) {
       bool isKnown = leaner && k < leaner->layouts.size() && leaner->layouts[k] == *layout;
+      isLeaner.push_back(isKnown);
+      if (remade)
+        query.remade = &remade->kinds[k];
       cost = isKnown ? leaner->kinds[k] : p->blocks.price(query, *layout, cell.error);
       if (!cell.error.empty())
         cell.error = where + cell.error;
@@ -193,8 +214,16 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     cell.kinds.push_back(std::move(cost));
     cell.layouts.push_back(std::move(*layout));
   }
+  for (std::size_t k = cell.kinds.size(); remade && k < remade->kinds.size(); ++k) {
+    const int kind = remade->graphKinds[k];
+    queries[kind].remade = &remade->kinds[k];
+    cell.kinds.push_back(isLeaner[kind] ? leaner->kinds[k]
+                                        : p->blocks.price(queries[kind], cell.layouts[kind], cell.error));
+    if (!cell.error.empty())
+      return cell;
+  }
   std::set<int> shared; // one copy counts, wherever it lies
-  for (int unit : p->graph.units) {
+  for (int unit : cell.units) {
     const UnitCost &cost = cell.kinds[unit];
     double seconds = cost.forward + cost.backward + cost.weightGradient;
     cell.seconds += seconds;
@@ -217,7 +246,7 @@ std::vector<int> PlanPricer::balance(const TrainingPlan &plan, const Cell &cell)
   int count = static_cast<int>(p->graph.units.size()), parts = plan.pipeline * plan.chunks;
   std::vector<double> prefix(count + 1, 0);
   for (int u = 0; u < count; ++u) {
-    const UnitCost &unit = cell.kinds[p->graph.units[u]];
+    const UnitCost &unit = cell.kinds[cell.units[u]];
     prefix[u + 1] = prefix[u] + unit.forward + unit.backward + unit.weightGradient;
   }
   if (parts == 1)
@@ -289,7 +318,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const Cell &cell) const 
   stage.slots = cell.slots;
   if (plan.microbatches() == 1) // gradients come while what was saved goes
     stage.made = 0;
-  const double given = cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches();
+  const double given = cell.kinds[cell.units.back()].resultBytes * plan.microbatches();
   return std::max((p->costs.state(plan, stage).total() + cell.saved) / plan.pipeline, given);
 }
 
@@ -349,9 +378,17 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (std::size_t s = 0; s < price.memory.size(); ++s)
     if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
       price.memory[s].io = samples * p->graph.inputBytes;
-  // What an evaluation gives back lies where a step has its activations, as far as they reach.
-  StageMemory &last = price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)];
-  last.io += std::max(0.0, cell.kinds[p->graph.units.back()].resultBytes * plan.microbatches() -
+  // What an evaluation gives back, and what its passes have, lies where a step has its activations, as far as
+  // they reach.
+  const int lastStage = plan.stageOf(static_cast<int>(price.parts.size()) - 1);
+  StageMemory &last = price.memory[lastStage];
+  double forward = 0;
+  std::size_t unit = 0;
+  for (std::size_t c = 0; c < price.parts.size(); ++c)
+    for (int i = 0; i < price.parts[c]; ++i, ++unit)
+      if (plan.stageOf(static_cast<int>(c)) == lastStage)
+        forward = std::max(forward, cell.kinds[cell.units[unit]].forwardBytes);
+  last.io += std::max(0.0, forward + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
                                (last.gradients + last.activations + last.transient));
   auto most =
       std::max_element(price.memory.begin(), price.memory.end(),

@@ -6,14 +6,14 @@
 namespace colossal::planner {
 
 /// The units of each chunk, in the model's order.
-static std::vector<std::vector<const UnitCost *>>
-unitsByChunk(const std::vector<int> &units, const Cell &cell, const std::vector<int> &parts) {
+static std::vector<std::vector<const UnitCost *>> unitsByChunk(const Cell &cell,
+                                                               const std::vector<int> &parts) {
   std::vector<std::vector<const UnitCost *>> chunks;
   std::size_t unit = 0;
   for (int size : parts) {
     chunks.emplace_back();
     for (int i = 0; i < size; ++i, ++unit)
-      chunks.back().push_back(&cell.kinds[units[unit]]);
+      chunks.back().push_back(&cell.kinds[cell.units[unit]]);
   }
   return chunks;
 }
@@ -114,7 +114,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
                  const cost::PipelineProblem &problem, const cost::PipelineResult &schedule,
                  const std::vector<StageCosts::Stage> &stages, PlanPrice &price) {
   StageMemory state = price.memory[price.curveStage];
-  std::vector<std::vector<const UnitCost *>> chunks = unitsByChunk(costs.graph.units, cell, price.parts);
+  std::vector<std::vector<const UnitCost *>> chunks = unitsByChunk(cell, price.parts);
   double kept = state.total() - state.activations - state.transient;
   price.curve = memoryCurve(problem, schedule, chunks, price.curveStage, kept, state.transient,
                             price.seconds / price.straggler);
@@ -122,8 +122,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   bool endsModel = plan.stageOf(static_cast<int>(price.parts.size()) - 1) == price.lastStage;
   for (std::size_t c = 0, unit = 0; c < price.parts.size(); unit += price.parts[c], ++c)
     if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
-      units.insert(units.end(), costs.graph.units.begin() + unit,
-                   costs.graph.units.begin() + unit + price.parts[c]);
+      units.insert(units.end(), cell.units.begin() + unit, cell.units.begin() + unit + price.parts[c]);
   double beside = 0;
   for (std::size_t c = 0; c < problem.work.size(); ++c)
     if (plan.stageOf(static_cast<int>(c)) == price.lastStage)
@@ -137,7 +136,7 @@ void fillDetails(const StageCosts &costs, const TrainingPlan &plan, const Cell &
   std::vector<double> collective(plan.pipeline, 0);
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit) {
-      const UnitCost &cost = cell.kinds[costs.graph.units[unit]];
+      const UnitCost &cost = cell.kinds[cell.units[unit]];
       int stage = plan.stageOf(static_cast<int>(c));
       collective[stage] += cost.collective * problem.microbatches;
       if (stage != 0)

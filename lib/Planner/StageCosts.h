@@ -20,12 +20,12 @@ public:
   cost::StepShape shape(const TrainingPlan &plan) const;
   /// The stages of a plan whose chunks have so many units each (`parts`, in the model's order).
   std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const {
-    return step.stages(shape(plan), {cell.kinds, graph.units, parts});
+    return step.stages(shape(plan), {cell.kinds, cell.units, parts});
   }
   /// Their passes and transfers, for a simulation.
   cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
                                 const std::vector<int> &parts) const {
-    return step.problem(shape(plan), {cell.kinds, graph.units, parts});
+    return step.problem(shape(plan), {cell.kinds, cell.units, parts});
   }
   /// Bytes of a stage by kind, without activations.
   StageMemory state(const TrainingPlan &plan, const Stage &stage) const {

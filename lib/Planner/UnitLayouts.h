@@ -17,6 +17,10 @@ inline bool isFixed(const Factor &factor) {
          factor.window;
 }
 
+/// Whether an operation is a loss over classes, which reads the logits and whose gradient is written over
+/// them.
+bool isLoss(const Operation &op);
+
 /// What all queries of one kind share.
 struct KindInfo {
   struct Consumer {
@@ -96,7 +100,8 @@ public:
     return kind.operations[consumer.op].operands[consumer.operand].saved;
   }
 
-  /// Of a price, what is the same without recompute and with the selective kind of it.
+  /// Of a price, what is the same without recompute and with the selective kind of it, and for all units of a
+  /// kind.
   struct Base {
     std::string error;           ///< or empty
     UnitCost cost;               ///< as far as it is known
@@ -136,6 +141,7 @@ private:
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
+  double forwardBytes(const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
@@ -145,6 +151,8 @@ private:
   struct InFlight {
     double beside = 0, besideWeights = 0, fixed = 0;
   };
+  int againIn(int root) const;
+  void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
   InFlight mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
                         const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
                         const std::map<int, double> &forWeights) const;

@@ -80,8 +80,7 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   return (op.causal ? 3 : 2) * scores * rows / queries * element + (op.causal ? parts / 2 : 1) * sums;
 }
 
-/// Whether an operation is the loss, which reads the logits and whose gradient is written over them.
-static bool isLoss(const Operation &op) {
+bool isLoss(const Operation &op) {
   return std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
     return factor.role == "vocabulary" && factor.kind == Factor::Reduction;
   });
@@ -136,6 +135,33 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   return sum;
 }
 
+/// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
+/// between the operation that makes it and the last that reads it.
+double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
+  std::vector<bool> isInMemory(kind.tensors.size(), false);
+  for (int input : kind.inputs)
+    isInMemory[info.root[input]] = true;
+  for (const Operation &op : kind.operations)
+    for (const auto *uses : {&op.operands, &op.results})
+      for (const Use &use : *uses)
+        if (use.moved)
+          isInMemory[info.root[use.tensor]] = true;
+  for (int result : kind.results)
+    isInMemory[info.root[result]] = false;
+  double most = 0;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    double alive = 0;
+    for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
+      const Tensor &tensor = kind.tensors[t];
+      if (isInMemory[t] && info.root[t] == static_cast<int>(t) && tensor.kind == Tensor::Activation &&
+          tensor.begin <= static_cast<int>(i) && static_cast<int>(i) < tensor.end)
+        alive += bytes(static_cast<int>(t)) * resharder.share(lies[t]);
+    }
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
 /// Whether a kernel that streams multiplies what was saved by trained parameters.
 bool UnitLayouts::scales(const Operation &op) const {
   bool hasParameter = false, isSaved = false;
@@ -168,6 +194,49 @@ double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
   return streams ? std::max(operands, results) : operands + results;
 }
 
+/// The segment of the unit in which the memory of a tensor is made again; -1 where it is kept.
+int UnitLayouts::againIn(int root) const {
+  if (!query.remade)
+    return -1;
+  int segment = -1;
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t) {
+    if (info.root[t] != root)
+      continue;
+    if (query.remade->fates[t] == RemadeUnit::Kept)
+      return -1;
+    if (query.remade->fates[t] == RemadeUnit::Again)
+      segment = info.producer[root] < 0 ? 0 : query.remade->segments[info.producer[root]];
+  }
+  return segment;
+}
+
+/// What a compiled step under recompute keeps of the unit, as `needed`, and what it makes again of its last
+/// segment and of what it takes in.
+void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed,
+                               UnitCost &cost) const {
+  const RemadeUnit &remade = *query.remade;
+  std::map<int, double> kept;
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    if (kind.tensors[t].kind == Tensor::Activation && remade.fates[t] == RemadeUnit::Kept) {
+      double &part = kept[info.root[t]];
+      part = std::max(part, resharder.share(lies[t]));
+    }
+  for (auto [tensor, part] : needed)
+    if (const int segment = againIn(tensor); segment >= 0) {
+      const bool isInput = std::find(kind.inputs.begin(), kind.inputs.end(), tensor) != kind.inputs.end();
+      cost.againBytes += segment == remade.segments.back() ? bytes(tensor) * part : 0;
+      cost.againInputBytes += isInput ? bytes(tensor) * part : 0;
+    }
+  cost.continuesSegment = remade.continues;
+  cost.isInOneSegment = remade.segments.back() == 0;
+  // What the next unit takes in is counted there.
+  for (int output : kind.outputs)
+    if (std::find(kind.inputs.begin(), kind.inputs.end(), output) == kind.inputs.end() &&
+        needed.count(info.root[output]) == 0)
+      kept.erase(info.root[output]);
+  needed = std::move(kept);
+}
+
 /// The most that gradients take while the backward pass runs an operation. Where an attention's makes its
 /// scores again, and their gradients, what only operations behind it have read may be gone then. `needed`:
 /// what the backward pass reads, per root tensor its part, and `first` the first operation that does, which
@@ -183,6 +252,7 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     bool isOver; ///< a kernel that streams writes the gradient of a value over the value, where it is the
                  ///< last to read it
     bool isForWeights; ///< read by the gradients of weights, too
+    int segment;       ///< in which it is made again; -1: it is kept
   };
   std::vector<Need> needs;
   for (auto [tensor, part] : needed) {
@@ -195,26 +265,34 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
         });
     // Weights' gradients read the gradient that lies where the logits were.
     const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(last);
-    needs.push_back({reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights});
+    needs.push_back(
+        {reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights, againIn(tensor)});
   }
   InFlight most;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     const double gradients = gradientsInFlight(i, layout, lies);
-    double all = gradients, freed = 0, freedBesideWeights = 0;
+    double all = gradients, freed = 0, freedBesideWeights = 0, again = 0, againBesideWeights = 0;
+    const int segment = query.remade ? query.remade->segments[i] : -1;
     if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
       all += partBytes(i, layout);
     all += lossBytes(i, layout);
     for (const Need &need : needs) {
       const bool isIts = need.reader == i || need.producer == static_cast<int>(i);
-      if ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i)) {
+      if (need.segment >= 0) {
+        if (need.segment != segment)
+          continue;
+        const bool isGone = need.reader > i || (need.isOver && isIts);
+        again += isGone ? 0 : need.bytes;
+        againBesideWeights += isGone && !need.isForWeights ? 0 : need.bytes;
+      } else if ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i)) {
         freed += need.bytes;
         freedBesideWeights += need.isForWeights ? 0 : need.bytes;
       }
     }
-    most.fixed = std::max(most.fixed, all);
-    most.beside = std::max(most.beside, all - freed);
-    most.besideWeights = std::max(most.besideWeights, all - freedBesideWeights);
+    most.fixed = std::max(most.fixed, all + againBesideWeights);
+    most.beside = std::max(most.beside, all + again - freed);
+    most.besideWeights = std::max(most.besideWeights, all + againBesideWeights - freedBesideWeights);
   }
   return most;
 }
@@ -284,7 +362,16 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     return result;
   };
   const InFlight inFlight = mostInFlight(layout, lies, needed, first, forWeights);
-  if (query.recompute == Recompute::Selective) {
+  if (query.remade) {
+    keepSegments(lies, needed, cost);
+    for (std::size_t i = 0; i < kind.operations.size() && query.recompute == Recompute::Selective; ++i)
+      if (query.remade->isAgain[i]) {
+        Passes work = passes(static_cast<int>(i), layout[i]);
+        recompute.ops.insert(recompute.ops.end(), work.forward.ops.begin(), work.forward.ops.end());
+      }
+    cost.transientBytes = scores;
+    scores = 0;
+  } else if (query.recompute == Recompute::Selective) {
     // Results of memory-bound operations are replaced by what they are made of.
     std::map<int, double> kept;
     std::vector<bool> isAgain(kind.operations.size(), false);
@@ -322,9 +409,13 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     scores = 0;
   }
   cost.savedBytes = sum(needed) + scores;
-  cost.weightSavedBytes = std::min(cost.savedBytes, sum(forWeights));
+  std::map<int, double> keptForWeights;
+  for (auto [tensor, part] : forWeights)
+    if (!query.remade || needed.count(tensor) > 0)
+      keptForWeights[tensor] = part;
+  cost.weightSavedBytes = std::min(cost.savedBytes, sum(keptForWeights));
   cost.weightKeptBytes = sum(forWeights) + sum(gradients);
-  if (query.recompute == Recompute::Full && !kind.inputs.empty()) {
+  if (query.recompute == Recompute::Full && !query.remade && !kind.inputs.empty()) {
     double input = 0;
     for (int tensor : kind.inputs)
       input += bytes(tensor) * resharder.share(lies[tensor]);
@@ -335,6 +426,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   }
   const double made = cost.transientBytes + broughtIn(layout, lies);
   cost.maskBytes = maskBytes(layout);
+  cost.forwardBytes = forwardBytes(lies);
   cost.transientBytes = made + inFlight.beside;
   cost.weightTransientBytes = made + inFlight.besideWeights;
   cost.fixedTransientBytes = made + inFlight.fixed;

@@ -30,16 +30,22 @@ struct UnitCost {
   double transientBytes = 0;       ///< on top while the backward pass runs
   double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
   double fixedTransientBytes = 0;  ///< the same where nothing takes the place of what was saved and is read
-  double maskBytes = 0;            ///< computed from the model's inputs, once for all units that read it
-  double parameters = 0;           ///< elements stored on a rank
-  double largest = 0;              ///< of the largest parameter
-  double slots = 0;                ///< elements of each of the optimizer's slots: all axes share them
-  double unread = 0;               ///< of them, read by no pass (positions behind the longest sequence)
+  /// Of what the backward pass makes again: of the unit's last segment, which a unit behind may continue;
+  /// whether its first continues that of the unit before, and whether it has no other; and of what it takes
+  /// in, which a stage that receives it keeps.
+  double againBytes = 0, againInputBytes = 0;
+  bool continuesSegment = false, isInOneSegment = false;
+  double maskBytes = 0;         ///< computed from the model's inputs, once for all units that read it
+  double parameters = 0;        ///< elements stored on a rank
+  double largest = 0;           ///< of the largest parameter
+  double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
+  double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   std::map<int, double> shared; ///< of them, by shared number
   std::map<int, double> sharedSlots; ///< of `slots`
   double outputBytes = 0;            ///< that a rank hands to the next stage: its part of what all axes hold
-  double resultBytes = 0;            ///< of a rank's part of what the model gives back
+  double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
+  double resultBytes = 0;  ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`
 

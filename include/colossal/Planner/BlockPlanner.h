@@ -73,6 +73,24 @@ std::string toString(const Boundary &boundary);
 /// Per operation and axis the factor that the axis splits, or -1.
 using UnitLayout = std::vector<std::array<std::int8_t, kMaxAxes>>;
 
+/// What a compiled step under recompute has of a unit when its backward pass comes.
+struct RemadeUnit {
+  enum Fate : std::uint8_t {
+    Gone, ///< not read, or only while others are made again
+    Kept,
+    Again, ///< made again, and there until the backward pass has read it
+  };
+  std::vector<Fate> fates;   ///< by tensor
+  std::vector<bool> isAgain; ///< by operation: whether it is done again
+  std::vector<int>
+      segments;           ///< by operation: which of the unit's segments, each of which is made again at once
+  bool continues = false; ///< its first segment began in the unit before
+  friend bool operator==(const RemadeUnit &a, const RemadeUnit &b) {
+    return a.fates == b.fates && a.isAgain == b.isAgain && a.segments == b.segments &&
+           a.continues == b.continues;
+  }
+};
+
 struct UnitQuery {
   int kind = 0;
   std::vector<TensorAxis> axes;
@@ -84,6 +102,8 @@ struct UnitQuery {
   double microbatches = 1;
   /// Seconds that a byte of parameter state costs: above 0 for layouts that keep less.
   double parameterPrice = 0;
+  /// Of a compiled step, for its price alone: where it is null, a unit is one segment.
+  const RemadeUnit *remade = nullptr;
 };
 
 using cost::UnitCost;

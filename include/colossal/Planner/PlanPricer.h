@@ -48,7 +48,9 @@ struct PriceSummary {
 
 /// Costs of all kinds of unit under one choice of axes, microbatch, recompute and boundary.
 struct Cell {
-  std::vector<UnitCost> kinds; ///< by kind
+  /// By kind; behind them those of units of which a step under recompute keeps something else.
+  std::vector<UnitCost> kinds;
+  std::vector<int> units; ///< which of `kinds` each unit is
   std::vector<UnitLayout> layouts;
   double seconds = 0, largest = 0; ///< of one microbatch through all units, and through the slowest
   double parameters = 0;           ///< elements on a rank that has all units

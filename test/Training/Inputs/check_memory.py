@@ -9,9 +9,9 @@ LEAST, MOST = 1.0, 1.05  # times what the arenas take
 wrong = []
 
 
-def check(model, mesh, turns, *options, least=LEAST, devices=2):
+def check(model, mesh, turns, *options, least=LEAST, most=MOST, devices=2):
     command = ["colossal-compile", models / model / "model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
-               "--dim", "seq=96", "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, "--recompute", "none", *options,
+               "--dim", "seq=96", "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, *([] if "--recompute" in options else ["--recompute", "none"]), *options,
                "--json", "-q", "-o", folder / "step.cplan"]
     got = json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
     ranks = got.get("stages") or [got]
@@ -22,7 +22,7 @@ def check(model, mesh, turns, *options, least=LEAST, devices=2):
     predicted = got["training_plan"]["predicted_bytes"]
     what = f"{model}, {mesh}, {turns} microbatches {' '.join(str(option) for option in options)}"
     print(f"{what}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / max(arenas):.3f}")
-    if not least * max(arenas) <= predicted <= MOST * max(arenas):
+    if not least * max(arenas) <= predicted <= most * max(arenas):
         wrong.append(what)
     return got
 
@@ -47,8 +47,16 @@ assert last[0] == last[1], f"the last stage of gpipe keeps more than one microba
 # Where gradients of weights are a pass of their own, logits are kept as their gradient, which is written over them.
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1")
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-2p")
+# What is made again, in segments that are no units; the last keeps all. In models this small what is predicted of a segment is some
+# per cent off: hence the wider bounds.
+for recompute in ("selective", "full"):
+    for turns, most in ((1, 1.09), (4, MOST)):
+        check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=most)
+        check("llama", "data=2", turns, "--recompute", recompute, least=0.985, most=most)
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
 # The tied table's gradient and new value, which stages send once a step, wait in no slot: those have room for what passes hand on.
-for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b", least=0.94)["stages"]:
+for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b", least=0.999)["stages"]:
     handed = 24 * 1024  # of a microbatch: a sequence of 96 tokens, 64 wide
     assert stage["memory"]["messages"] == 2 * handed, stage["memory"]
 assert not wrong, wrong
