@@ -4,6 +4,7 @@
 #include "colossal/Codegen/Targets.h"
 #include "colossal/Outline/Outline.h"
 #include "colossal/Partition/Partition.h"
+#include "colossal/Schedule/Foresight.h"
 #include "colossal/Step/CutStages.h"
 #include "colossal/Step/PropagateBatch.h"
 #include "colossal/Step/Transfers.h"
@@ -30,7 +31,10 @@ static step::StepOptions getStepOptions(const CompileOptions &options) {
 static layout::LayoutOptions getLayoutOptions(const CompileOptions &options) {
   layout::LayoutOptions layout = options.layout;
   llvm::erase_if(layout.pins, step::isStagePin);
-  layout.target = options.schedule.target;
+  if (options.schedule.target)
+    layout.foreseeStorage = [target = options.schedule.target](func::FuncOp function, auto isRepeated) {
+      return schedule::foreseeStorage(function, *target, isRepeated);
+    };
   return layout;
 }
 

@@ -177,7 +177,8 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
     (*recipe)->takeMarks(module);
   // Where all tensors at once fit on each device, no memory need be counted.
   bool isTight = countAllBytes(module) > static_cast<double>(limit);
-  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(*recipe), options.target.get());
+  Model model(module, mesh, *costs, isTight ? std::optional(limit) : std::nullopt, std::move(*recipe),
+              options.foreseeStorage);
   if (failed(model.build(refinementOf, pins)))
     return failure();
   for (auto [pin, use] : llvm::zip_equal(pins, uses)) {

@@ -4,7 +4,6 @@
 #include "Names.h"
 #include "colossal/FactorGraph/LossParts.h"
 #include "colossal/Partition/Partition.h"
-#include "colossal/Schedule/Views.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Dist/BoundaryAttrs.h"
 #include "dialects/Dist/ParameterPart.h"
@@ -37,7 +36,7 @@ static SmallVector<unsigned, 4> getTensorOperands(Operation *op) {
 
 std::pair<int64_t, int64_t> Model::Program::lifeOf(int tensor, Value value) const {
   if (storage) {
-    const schedule::StorageLives::Life life = storage->lives.lookup(value);
+    const StorageLives::Life life = storage->lives.lookup(value);
     return {begin + life.begin, begin + life.end};
   }
   return {begin + kind().tensors[tensor].begin, begin + kind().tensors[tensor].end};
@@ -58,10 +57,9 @@ void Model::addPrograms() {
     for (auto [i, op] : llvm::enumerate(kind.operations))
       for (auto [u, use] : llvm::enumerate(op.operands))
         program.readers[use.tensor].push_back({static_cast<int>(i), static_cast<int>(u)});
-    if (memoryLimit && target)
-      program.storage = schedule::foreseeStorage(function, *target, [&](Operation *op) {
-        return builder.isInLoop(op) || builder.isOfEachTurn(op);
-      });
+    if (memoryLimit && foreseeStorage)
+      program.storage = foreseeStorage(
+          function, [&](Operation *op) { return builder.isInLoop(op) || builder.isOfEachTurn(op); });
     if (program.storage)
       program.lossValues = partition::findLossValues(function);
     end = program.lastStep() + 1;
@@ -175,16 +173,14 @@ LogicalResult Model::addOp(int number, int operation, StringRef name, std::vecto
   auto results = llvm::to_vector(llvm::make_filter_range(
       op->getResults(), [](Value result) { return isa<RankedTensorType>(result.getType()); }));
   for (auto [i, result] : llvm::enumerate(described.results)) {
-    // A returned value is written where outputs lie, which its Result node counts. Of broadcasts, too, kernels
-    // read what they repeat.
+    // A returned value is written where outputs lie, which its Result node counts.
     if (described.kind == factors::Operation::View || program.isOutput[result.tensor] ||
-        (program.storage && schedule::isMovement(op)))
+        (program.storage && !program.storage->lives.lookup(results[i]).isStored))
       continue;
     auto [begin, finish] = program.lifeOf(result.tensor, results[i]);
-    if (begin < finish)
-      for (auto [candidate, bytes] :
-           llvm::zip_equal(candidates, getStoredBytes(program, choices, i, results[i])))
-        candidate.memory.push_back({begin, finish, bytes});
+    for (auto [candidate, bytes] :
+         llvm::zip_equal(candidates, getStoredBytes(program, choices, i, results[i])))
+      candidate.memory.push_back({begin, finish, bytes});
   }
   int node = addNode(std::move(info), std::move(candidates));
   program.nodes.push_back(node);
@@ -553,10 +549,9 @@ std::pair<int64_t, int64_t> Model::getUseLife(const Transfer &transfer) const {
   // What a view shows lies in its operand.
   int64_t finish = step + 1;
   if (op.kind == factors::Operation::View)
-    finish = std::max(finish, program
-                                  .lifeOf(op.results.front().tensor,
-                                          program.getOp(reader.operation)->getResult(0))
-                                  .second);
+    finish = std::max(
+        finish,
+        program.lifeOf(op.results.front().tensor, program.getOp(reader.operation)->getResult(0)).second);
   return {step, finish};
 }
 

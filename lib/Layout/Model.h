@@ -12,7 +12,7 @@
 #include "MoveTables.h"
 #include "OpChoices.h"
 
-#include "colossal/Schedule/StorageLives.h"
+#include "colossal/Layout/StorageLives.h"
 #include "colossal/Search/Problem.h"
 #include "dialects/Dist/Loop.h"
 #include "llvm/ADT/MapVector.h"
@@ -62,9 +62,10 @@ struct Transfer {
 class Model {
 public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
-        std::optional<Recipe> recipe = {}, const codegen::Target *target = nullptr)
-      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit), target(target),
-        recipe(std::move(recipe)), moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {
+        std::optional<Recipe> recipe = {}, ForeseeStorage foreseeStorage = {})
+      : module(module), mesh(mesh), costs(costs), memoryLimit(memoryLimit),
+        foreseeStorage(std::move(foreseeStorage)), recipe(std::move(recipe)),
+        moves(mesh, costs, this->recipe), builder(mesh, costs, this->recipe) {
     moves.getResharder().setScattersInTurns(dist::scattersInTurns(module));
   }
 
@@ -94,7 +95,7 @@ private:
   dist::MeshAttr mesh;
   const Costs &costs;
   std::optional<int64_t> memoryLimit;
-  const codegen::Target *target; ///< of the kernels, if known: by it their memory is counted
+  ForeseeStorage foreseeStorage; ///< null: each op is a kernel
   std::optional<Recipe> recipe;
   MoveTables moves;
   std::vector<NodeInfo> nodes;
@@ -119,8 +120,8 @@ private:
     std::vector<llvm::SmallVector<Reader, 2>> readers; ///< by tensor
     std::vector<bool> isOutput;                        ///< by tensor: is it returned?
 
-    /// Where memory is counted and the kernels' target is known: when what lies there.
-    std::optional<schedule::StorageLives> storage;
+    /// Where memory is counted and the kernels are known: what lies there when.
+    std::optional<StorageLives> storage;
     llvm::MapVector<mlir::Value, unsigned> lossValues; ///< partition::findLossValues
 
     const factors::UnitKind &kind() const { return reading->graph.kinds.front(); }

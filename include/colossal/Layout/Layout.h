@@ -7,15 +7,14 @@
 #ifndef COLOSSAL_LAYOUT_LAYOUT_H
 #define COLOSSAL_LAYOUT_LAYOUT_H
 
-#include "colossal/Codegen/Target.h"
 #include "colossal/Cost/Machine.h"
+#include "colossal/Layout/StorageLives.h"
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,10 +27,9 @@ struct LayoutOptions {
   std::string machineText;       ///< what chooseMachine finds it by, for pipelines that are printed
   std::vector<std::string> pins; ///< "REGEX=LAYOUT", see docs/Layouts.md
   std::string recipe;            ///< "1d", "2d", ..., see docs/Layouts.md; empty: whatever is fastest
-  /// What the program will be for, by whose kernels the memory of values is counted; null: as if each op
-  /// were a kernel.
-  std::shared_ptr<const codegen::Target> target;
-  bool explains = true;          ///< whether LayoutReport tells of each op: `explanation`, `chosen`
+  /// By what kernels the memory of values is counted where it is limited; none: as if each op were one.
+  ForeseeStorage foreseeStorage;
+  bool explains = true; ///< whether LayoutReport tells of each op: `explanation`, `chosen`
 };
 
 /// Why LayoutOptions::recipe cannot be followed on `mesh`, whatever the model; "" where it can, or is empty.

@@ -1,5 +1,5 @@
-//===- StorageLives.cpp - which values of a function will lie in memory, and when -===//
-#include "colossal/Schedule/StorageLives.h"
+//===- Foresight.cpp - what kernels a function will be, before ranks split it -===//
+#include "colossal/Schedule/Foresight.h"
 
 #include "Groups.h"
 #include "colossal/Schedule/Views.h"
@@ -9,6 +9,7 @@
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
+using colossal::layout::StorageLives;
 
 namespace {
 class Foreseer {
@@ -27,7 +28,8 @@ private:
   void group(ArrayRef<Operation *> ops);
   void placeOthers();
   /// The kernels that read `value`, also through movements, as steps; the block's end for what is returned.
-  template <typename Visit> void visitReaders(Value value, Visit visit) const {
+  template <typename Visit>
+  void visitReaders(Value value, Visit visit) const {
     for (Operation *user : value.getUsers())
       if (isMovement(user))
         visitReaders(user->getResult(0), visit);
@@ -44,7 +46,7 @@ private:
   llvm::DenseSet<Operation *> repeated;
   std::vector<std::unique_ptr<Grouping>> groupings;
   std::vector<FusionGroup *> kernels; ///< by step
-  int64_t loopBegin = 0; ///< step of the first that is repeated
+  int64_t loopBegin = 0;              ///< step of the first that is repeated
   StorageLives result;
 };
 } // namespace
@@ -133,8 +135,9 @@ void Foreseer::takePlaces() {
       // A product is added to what turns before have left there.
       Operation *maker = (*taken).getDefiningOp();
       auto ruled = dyn_cast<KernelOpInterface>(maker);
-      if (ruled && ruled.getKernelKind() == KernelKind::Contraction && result.lives[output].begin < life.begin)
-        life = {};
+      if (ruled && ruled.getKernelKind() == KernelKind::Contraction &&
+          result.lives[output].begin < life.begin)
+        life.isStored = false;
       break;
     }
   }
@@ -145,9 +148,8 @@ StorageLives Foreseer::run() {
   SmallVector<Operation *> before, turns, behind;
   llvm::DenseSet<Operation *> needed;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
-    const bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
-      return repeated.contains(user) || needed.contains(user);
-    });
+    const bool isNeeded = llvm::any_of(
+        op.getUsers(), [&](Operation *user) { return repeated.contains(user) || needed.contains(user); });
     if (repeated.contains(&op)) {
       turns.push_back(&op);
     } else if (isNeeded) {
@@ -171,8 +173,9 @@ StorageLives Foreseer::run() {
   for (Operation &op : function.front().without_terminator())
     for (Value value : op.getResults())
       if (isa<RankedTensorType>(value.getType())) {
-        const bool isInside = classify(&op) != OpClass::None && !stored.contains(value);
-        result.lives[value] = isInside ? StorageLives::Life() : findLife(value);
+        StorageLives::Life life = findLife(value);
+        life.isStored = !isMovement(&op) && (classify(&op) == OpClass::None || stored.contains(value));
+        result.lives[value] = life;
       }
   takePlaces();
   return std::move(result);
