@@ -268,6 +268,7 @@ static int run(Options &options) {
   registerDialects(registry);
   // One thread works on the module; kernels are compiled by others, each with a context of its own.
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.disableMultithreading(); // what keeps attributes and types apart takes locks until it hears so, too
   context.printOpOnDiagnostic(false); // messages name nodes; a dump of the module helps nobody
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {

@@ -135,6 +135,7 @@ public:
   explicit Worker(const Processor &processor)
       : processor(processor), context(registry(), MLIRContext::Threading::DISABLED),
         machine(createTargetMachine(processor)) {
+    context.disableMultithreading(); // what keeps attributes and types apart takes locks until it hears so
     KernelFunction::loadDialects(context);
     context.loadDialect<LLVM::LLVMDialect>();
   }

@@ -27,6 +27,7 @@ namespace {
 
 llvm::Expected<std::string> compileBytecode(StringRef bytecode, const Chip &chip, StringRef symbol) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.disableMultithreading(); // what keeps attributes and types apart takes locks until it hears so
   loadKernelDialects(context);
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   Block block;
