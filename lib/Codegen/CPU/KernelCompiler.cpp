@@ -151,6 +151,8 @@ public:
     Block block;
     if (failed(readBytecodeFile(llvm::MemoryBufferRef(bytecode, symbol), &block, config)) || block.empty())
       return llvm::createStringError("kernel " + symbol.str() + " cannot be read back: " + diagnostics);
+    if (failed(verify(&block.front())))
+      return llvm::createStringError("kernel " + symbol.str() + " is invalid: " + diagnostics);
     return compile(cast<ModuleOp>(block.front()), symbol);
   }
 
@@ -296,21 +298,10 @@ struct KernelCompiler::Implementation {
     return worker;
   }
 
-  /// Queues `module`, which has the content `bytecode`.
-  Job &submit(ModuleOp module, std::string bytecode, const std::string &symbol, bool isWanted) {
-    std::string invalid;
-    {
-      ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-        llvm::raw_string_ostream(invalid) << diagnostic << "\n";
-        return success();
-      });
-      if (succeeded(verify(module)))
-        invalid.clear();
-    }
+  /// Queues the module that has the content `bytecode`.
+  Job &submit(std::string bytecode, const std::string &symbol, bool isWanted) {
     Job &job = jobs.emplace_back(std::move(bytecode), symbol, isWanted);
-    if (!invalid.empty())
-      job.error = "kernel " + symbol + " is invalid: " + invalid;
-    else if (pool)
+    if (pool)
       pool->async([this, &job] { run(job); });
     else
       run(job);
@@ -366,7 +357,7 @@ std::string KernelCompiler::add(ModuleOp module, StringRef name) {
   if (auto early = state.ahead.find(symbol); early != state.ahead.end())
     early->second->isWanted = true;
   else
-    state.submit(module, std::move(bytecode), symbol, true);
+    state.submit(std::move(bytecode), symbol, true);
   return symbol;
 }
 
@@ -381,7 +372,7 @@ std::string KernelCompiler::addAhead(ModuleOp module, StringRef name) {
   std::string bytecode = bytecodeOf(module), digest = digestOf(bytecode, state.processor);
   std::string symbol = symbolFor(name, digest);
   if (!state.ahead.count(symbol) && !state.symbols.count(digest))
-    state.ahead[symbol] = &state.submit(module, std::move(bytecode), symbol, false);
+    state.ahead[symbol] = &state.submit(std::move(bytecode), symbol, false);
   return digest;
 }
 
