@@ -144,14 +144,15 @@ bool isRemark(Message message, unsigned number) {
   return message == Message::Node && (number == 6 || number == 9); // doc_string, metadata_props
 }
 
-/// Copies a message without its large payloads, and without remarks.
+/// Copies a message without its large payloads, and without remarks. What stays as it is is copied in runs of
+/// fields: deep models have hundreds of thousands of small ones.
 class WireReducer {
 public:
   WireReducer(ArrayRef<uint8_t> file, std::vector<std::pair<uint64_t, uint64_t>> &places)
       : file(file), places(places) {}
 
   bool reduce(Message message, uint64_t begin, uint64_t end, std::string &out) {
-    uint64_t at = begin;
+    uint64_t at = begin, kept = begin; // what lies before `kept` is copied, or left out
     while (at < end) {
       uint64_t start = at, tag, length = 0;
       if (!readVarint(at, end, tag))
@@ -167,8 +168,12 @@ public:
       case 2:
         if (!readVarint(at, end, length) || length > end - at)
           return false;
-        if (!copyField(message, number, start, at, length, out))
-          return false;
+        if (!isKept(message, number, at, length)) {
+          copy(kept, start, out);
+          if (!copyField(message, number, at, length, out))
+            return false;
+          kept = at + length;
+        }
         at += length;
         continue;
       default: // groups are not used by ONNX
@@ -176,14 +181,21 @@ public:
       }
       if (at > end)
         return false;
-      if (number != kPlaceField)
-        copy(start, at, out);
+      if (number == kPlaceField) {
+        copy(kept, start, out);
+        kept = at;
+      }
     }
+    copy(kept, end, out);
     return true;
   }
 
 private:
   bool readVarint(uint64_t &at, uint64_t end, uint64_t &value) {
+    if (at < end && file[at] < 0x80) { // as nearly all are
+      value = file[at++];
+      return true;
+    }
     value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       if (at >= end)
@@ -200,6 +212,46 @@ private:
     out.append(reinterpret_cast<const char *>(file.data()) + begin, end - begin);
   }
 
+  /// Whether a field, whose `length` bytes lie at `at`, is copied as it is.
+  bool isKept(Message message, unsigned number, uint64_t at, uint64_t length) {
+    if (isRemark(message, number))
+      return false;
+    switch (getField(message, number)) {
+    case Message::Other: return !isPayload(message, number, length);
+    case Message::Attribute: return !mayHoldTensor(at, at + length);
+    default: return false;
+    }
+  }
+
+  static bool isPayload(Message message, unsigned number, uint64_t length) {
+    // float_data 4, raw_data 9, double_data 10
+    return message == Message::Tensor && (number == 9 || number == 4 || number == 10) &&
+           length >= kLargePayload;
+  }
+
+  /// Of an attribute; of one whose encoding is damaged, or which has a mark of its own, too.
+  bool mayHoldTensor(uint64_t at, uint64_t end) {
+    while (at < end) {
+      uint64_t tag, value;
+      if (!readVarint(at, end, tag))
+        return true;
+      const unsigned number = tag >> 3;
+      if ((tag & 7) == 1 || number == kPlaceField || getField(Message::Attribute, number) != Message::Other)
+        return true;
+      if ((tag & 7) == 5) {
+        value = 4;
+      } else if (((tag & 7) != 0 && (tag & 7) != 2) || !readVarint(at, end, value)) {
+        return true;
+      } else if ((tag & 7) == 0) {
+        continue;
+      }
+      if (value > end - at)
+        return true;
+      at += value;
+    }
+    return false;
+  }
+
   static void writeVarint(uint64_t value, std::string &out) {
     while (value >= 0x80) {
       out.push_back(char(value | 0x80));
@@ -211,17 +263,18 @@ private:
   /// The length of what was appended behind `at`, which there is room for, where it is not above what it was
   /// made for: a longer way to write a number is one, too.
   static void patchLength(size_t at, size_t room, std::string &out) {
-    std::string length;
-    writeVarint(out.size() - at - room, length);
-    while (length.size() < room) {
-      length.back() = char(length.back() | 0x80);
-      length.push_back(0);
+    uint64_t length = out.size() - at - room;
+    if (room < 10 && length >> (7 * room)) {
+      std::string longer;
+      writeVarint(length, longer);
+      out.replace(at, room, longer);
+      return;
     }
-    out.replace(at, room, length);
+    for (size_t i = 0; i < room; ++i, length >>= 7)
+      out[at + i] = char((length & 0x7f) | (i + 1 < room ? 0x80 : 0));
   }
 
-  bool copyField(Message message, unsigned number, uint64_t start, uint64_t at, uint64_t length,
-                 std::string &out) {
+  bool copyField(Message message, unsigned number, uint64_t at, uint64_t length, std::string &out) {
     Message inner = getField(message, number);
     if (isRemark(message, number))
       return true;
@@ -236,15 +289,9 @@ private:
       patchLength(place, room, out);
       return true;
     }
-    // float_data 4, raw_data 9, double_data 10
-    if (message == Message::Tensor && (number == 9 || number == 4 || number == 10) &&
-        length >= kLargePayload) {
-      writeVarint(uint64_t(kPlaceField) << 3, out);
-      writeVarint(places.size(), out);
-      places.push_back({at, length});
-      return true;
-    }
-    copy(start, at + length, out);
+    writeVarint(uint64_t(kPlaceField) << 3, out);
+    writeVarint(places.size(), out);
+    places.push_back({at, length});
     return true;
   }
 

@@ -22,7 +22,8 @@ OperatorSets getOperatorSets(const google::protobuf::RepeatedPtrField<onnx::Oper
 }
 
 int64_t getVersion(const OperatorSets &versions, const std::string &domain) {
-  auto found = versions.find(domain == "ai.onnx" ? "" : domain);
+  static const std::string standard;
+  auto found = versions.find(domain == "ai.onnx" ? standard : domain);
   return found == versions.end() ? 0 : found->second;
 }
 
