@@ -107,9 +107,11 @@ static llvm::DenseSet<Operation *> findShared(Block &body) {
       cheap.insert(&op);
   }
   for (Operation &op : llvm::reverse(body.without_terminator())) {
-    llvm::DenseSet<Operation *> users(op.user_begin(), op.user_end());
-    if (cheap.contains(&op) &&
-        (users.size() > 1 || llvm::all_of(users, [&](Operation *user) { return shared.contains(user); })))
+    if (!cheap.contains(&op))
+      continue;
+    auto isOther = [first = op.user_begin()](Operation *user) { return user != *first; };
+    if (llvm::any_of(op.getUsers(), isOther) ||
+        llvm::all_of(op.getUsers(), [&](Operation *user) { return shared.contains(user); }))
       shared.insert(&op);
   }
   return shared;

@@ -82,9 +82,13 @@ FactorRule ContractOp::getFactorRule() {
 }
 
 double ContractOp::getFlops() {
+  // The sizes of the rule's factors: a label of the result is one of an operand, too (C2).
   double flops = 2.0;
-  for (const Factor &factor : getFactorRule().factors)
-    flops *= factor.size;
+  for (int64_t size : shapeOf(getLhs()))
+    flops *= static_cast<double>(size);
+  for (auto [label, size] : llvm::zip_equal(getRhsDims(), shapeOf(getRhs())))
+    if (!llvm::is_contained(getLhsDims(), label))
+      flops *= static_cast<double>(size);
   return flops;
 }
 
