@@ -200,7 +200,10 @@ std::string checkBuffers(Operation *op, ArrayRef<Range> values, SymbolTableColle
     if (auto buffer = dyn_cast<plan::BufferAttr>(attribute); buffer && problem.empty())
       problem = checkBuffer(op, buffer, all, symbols);
   };
-  for (NamedAttribute attribute : op->getAttrs()) {
+  NamedAttrList attributes; // a dictionary would be sorted and kept
+  op->getName().populateInherentAttrs(op, attributes);
+  attributes.append(op->getDiscardableAttrs());
+  for (NamedAttribute attribute : attributes) {
     check(attribute.getValue());
     if (auto many = dyn_cast<ArrayAttr>(attribute.getValue()))
       llvm::for_each(many, check);
