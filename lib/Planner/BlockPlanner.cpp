@@ -108,11 +108,12 @@ struct BlockPlanner::Layouts {
       entry = std::make_unique<OnAxes>(pricing, axes);
     return *entry;
   }
-  UnitLayouts unit(const UnitQuery &query) {
-    return UnitLayouts(*kinds[query.kind], types, pricing, on(query.axes).resharder, query);
+  /// `known`: what is known on the query's axes.
+  UnitLayouts unit(const UnitQuery &query, const OnAxes &known) const {
+    return UnitLayouts(*kinds[query.kind], types, pricing, known.resharder, query);
   }
 
-  std::optional<UnitLayout> solve(const UnitQuery &query, const std::map<int, Choice> &pinned);
+  std::optional<UnitLayout> solve(const UnitQuery &query, OnAxes &known, const std::map<int, Choice> &pinned);
   double leastDeviceSeconds(const UnitKind &kind) const;
 
   const FactorGraph &graph;
@@ -218,15 +219,15 @@ BlockPlanner::Layouts::Options::Options(const UnitLayouts &unit, const KindInfo 
   }
 }
 
-std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
+std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query, OnAxes &known,
                                                        const std::map<int, Choice> &pinned) {
-  UnitLayouts unit = this->unit(query);
+  UnitLayouts unit = this->unit(query, known);
   const KindInfo &info = *kinds[query.kind];
   const UnitKind &kind = info.kind;
   search::Problem problem;
   Options pinnedOptions, *options = &pinnedOptions;
   if (pinned.empty()) {
-    auto [entry, isNew] = on(query.axes).options.try_emplace(query.kind);
+    auto [entry, isNew] = known.options.try_emplace(query.kind);
     options = &entry->second;
     if (isNew)
       *options = Options(unit, info, pinned);
@@ -235,8 +236,8 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
   }
   const std::vector<std::vector<Choice>> &choices = options->choices;
   std::vector<std::vector<UnitLayouts::OpTime>> pinnedTimes,
-      &times = pinned.empty() ? on(query.axes).times[{query.kind, query.microbatch, query.fusedAttention}]
-                              : pinnedTimes;
+      &times =
+          pinned.empty() ? known.times[{query.kind, query.microbatch, query.fusedAttention}] : pinnedTimes;
   if (times.empty())
     for (std::size_t i = 0; i < kind.operations.size(); ++i) {
       times.emplace_back();
@@ -268,14 +269,12 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
                      bool regather) {
     std::shared_ptr<const search::CostTable> table;
     if (pinned.empty()) {
-      auto [known, isNew] =
-          on(query.axes)
-              .tables.try_emplace({query.kind, tensor, consumer, unit.bytes(tensor),
-                                   query.recompute == Recompute::Full,
-                                   info.isBoundary[tensor] ? boundary : std::vector<double>()});
+      auto [entry, isNew] = known.tables.try_emplace(
+          {query.kind, tensor, consumer, unit.bytes(tensor), query.recompute == Recompute::Full,
+           info.isBoundary[tensor] ? boundary : std::vector<double>()});
       if (isNew)
-        known->second = makeTable(from, to, tensor, regather);
-      table = known->second;
+        entry->second = makeTable(from, to, tensor, regather);
+      table = entry->second;
     } else {
       table = makeTable(from, to, tensor, regather);
     }
@@ -321,9 +320,10 @@ std::optional<UnitLayout> BlockPlanner::Layouts::solve(const UnitQuery &query,
 }
 
 std::optional<UnitLayout> BlockPlanner::solve(const UnitQuery &query) {
-  auto [entry, isNew] = layouts->on(query.axes).known.try_emplace(key(query));
+  Layouts::OnAxes &known = layouts->on(query.axes);
+  auto [entry, isNew] = known.known.try_emplace(key(query));
   if (isNew)
-    entry->second = layouts->solve(query, {});
+    entry->second = layouts->solve(query, known, {});
   return entry->second;
 }
 
@@ -332,8 +332,8 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
     error = "the layout has another number of operations than the unit";
     return {};
   }
-  UnitLayouts unit = layouts->unit(query);
   Layouts::OnAxes &known = layouts->on(query.axes);
+  UnitLayouts unit = layouts->unit(query, known);
   if (known.microbatchOfBases != query.microbatch)
     known.bases.clear();
   known.microbatchOfBases = query.microbatch;
@@ -426,7 +426,8 @@ std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query,
                                               std::string &error) {
   const UnitKind &kind = layouts->graph.kinds[query.kind];
   std::map<int, Choice> pinned;
-  UnitLayouts unit = layouts->unit(query);
+  Layouts::OnAxes &known = layouts->on(query.axes);
+  UnitLayouts unit = layouts->unit(query, known);
   for (const auto &[name, line] : text) {
     auto at = std::find_if(kind.operations.begin(), kind.operations.end(),
                            [&, &wanted = name](const Operation &op) { return op.name == wanted; });
@@ -463,7 +464,7 @@ std::optional<UnitLayout> BlockPlanner::parse(const UnitQuery &query,
     }
     pinned[op] = choice;
   }
-  auto layout = pinned.empty() ? solve(query) : layouts->solve(query, pinned);
+  auto layout = pinned.empty() ? solve(query) : layouts->solve(query, known, pinned);
   if (!layout)
     error = "no layout of the unit meets the boundary" +
             std::string(pinned.empty() ? "" : " and the given operations");

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 namespace colossal::planner {
 
@@ -67,22 +66,22 @@ const Move *Resharder::find(double bytes, const Placement &from, const Placement
   return move;
 }
 
-std::vector<cost::CollectiveWork> Resharder::getWork(cost::MoveKind kind, double bytes,
-                                                     const cost::AxisList &over) const {
-  std::vector<cost::CollectiveWork> work;
+Resharder::Works Resharder::getWork(cost::MoveKind kind, double bytes, const cost::AxisList &over) const {
+  Works works; // searches ask for millions: not a list on the heap
   auto add = [&](cost::Collective collective, bool shrinks) {
-    std::vector<unsigned> order(over.begin(), over.end());
-    std::sort(order.begin(), order.end(), std::greater<>());
-    for (unsigned axis : order) {
+    for (std::size_t axis = axes.size(); axis-- > 0;) {
+      if (std::find(over.begin(), over.end(), axis) == over.end())
+        continue;
       const cost::Group &group = axes[axis].group;
-      if (!work.empty() && work.back().group.stride * work.back().group.size == group.stride)
-        work.back().group.size *= group.size;
+      cost::CollectiveWork *before = works.count ? &works.all[works.count - 1] : nullptr;
+      if (before && before->group.stride * before->group.size == group.stride)
+        before->group.size *= group.size;
       else
-        work.push_back({collective, 0, group, 1});
+        works.all[works.count++] = {collective, 0, group, 1};
     }
-    for (cost::CollectiveWork &one : work) {
-      one.bytes = bytes;
-      bytes /= shrinks ? one.group.size : 1;
+    for (std::size_t i = 0; i < works.count; ++i) {
+      works.all[i].bytes = bytes;
+      bytes /= shrinks ? works.all[i].group.size : 1;
     }
   };
   switch (kind) {
@@ -94,7 +93,7 @@ std::vector<cost::CollectiveWork> Resharder::getWork(cost::MoveKind kind, double
   case cost::MoveKind::KeepFirst:
   case cost::MoveKind::LoopSlice: break;
   }
-  return work;
+  return works;
 }
 
 std::optional<Move> Resharder::search(double bytes, const Placement &from, const Placement &to) const {

@@ -5,8 +5,10 @@
 #include "colossal/Cost/PlacementSearch.h"
 #include "colossal/Planner/BlockPlanner.h"
 
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <tuple>
 #include <vector>
 
 namespace colossal::planner {
@@ -39,8 +41,13 @@ private:
   std::optional<Move> search(double bytes, const Placement &from, const Placement &to) const;
   /// What a move is made of: a collective for each group of axes that lie next to each other, innermost
   /// first.
-  std::vector<cost::CollectiveWork> getWork(cost::MoveKind kind, double bytes,
-                                            const cost::AxisList &over) const;
+  struct Works {
+    std::array<cost::CollectiveWork, std::tuple_size_v<Placement>> all;
+    std::size_t count = 0;
+    const cost::CollectiveWork *begin() const { return all.data(); }
+    const cost::CollectiveWork *end() const { return all.data() + count; }
+  };
+  Works getWork(cost::MoveKind kind, double bytes, const cost::AxisList &over) const;
 
   const cost::Pricing &pricing;
   std::vector<TensorAxis> axes;

@@ -26,6 +26,10 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     firstUse.push_back(codes.size());
+    classFactors.emplace_back();
+    for (std::size_t f = 0; f < op.factors.size(); ++f)
+      if (op.factors[f].kind == Factor::Reduction && op.factors[f].role == "vocabulary")
+        classFactors.back().push_back(static_cast<int>(f));
     auto intern = [&](const Use &use) {
       codes.emplace_back(op.factors.size(), kWhole);
       for (const FactorPosition &place : use.places) {

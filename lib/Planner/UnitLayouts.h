@@ -35,6 +35,8 @@ struct KindInfo {
   std::vector<int> root;           ///< per tensor: whose memory it lies in
   std::vector<bool> isBoundary;    ///< per tensor: an input or output of the unit
   std::vector<bool> hasSharedCopy; ///< per tensor: used more than once, or on the boundary
+  /// Per operation: the factors of a loss's classes, over which it sums; none where it is no loss.
+  std::vector<std::vector<int>> classFactors;
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
   Code resultCode(int op, int result, int factor) const {

@@ -57,7 +57,7 @@ std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayo
 
 static bool isGrouped(const Operation &attention) {
   return std::any_of(attention.factors.begin(), attention.factors.end(),
-                     [](const Factor &factor) { return factor.role == "group" && factor.size > 1; });
+                     [](const Factor &factor) { return factor.size > 1 && factor.role == "group"; });
 }
 
 /// What the backward pass of operation `i`, an attention, has beside the gradients of its operands and result
@@ -86,15 +86,20 @@ bool isLoss(const Operation &op) {
   });
 }
 
+/// The same of operation `i` of a kind that is known.
+static bool isLoss(const KindInfo &info, std::size_t i) {
+  return !info.classFactors[i].empty();
+}
+
 /// In how many parts a rank computes operation `i`, a loss, and what makes its logits.
 double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   const double all = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
   double rows = 1;
   std::vector<double> sizes;
+  const std::vector<int> &classes = info.classFactors[i];
   for (const FactorPosition &place : op.operands[0].places) {
-    const Factor &factor = op.factors[place.factor];
-    if (factor.role == "vocabulary" && factor.kind == Factor::Reduction)
+    if (std::find(classes.begin(), classes.end(), place.factor) != classes.end())
       continue;
     sizes.push_back(local(static_cast<int>(i), place.factor, layout[i]));
     rows *= sizes.back();
@@ -111,9 +116,8 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double bytesOf = 0;
-  for (std::size_t f = 0; f < op.factors.size(); ++f)
-    if (op.factors[f].role == "vocabulary" && op.factors[f].kind == Factor::Reduction &&
-        ranksOf(static_cast<int>(f), layout[i]) > 1)
+  for (int factor : info.classFactors[i])
+    if (ranksOf(factor, layout[i]) > 1)
       bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
   return bytesOf > 0 ? 3 * bytesOf / lossParts(i, layout) : 0;
 }
@@ -264,7 +268,7 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
           return info.root[use.tensor] == t && use.gradientFlops > 0;
         });
     // Weights' gradients read the gradient that lies where the logits were.
-    const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(last);
+    const bool isForWeights = forWeights.count(tensor) > 0 && !isLoss(info, reader);
     needs.push_back(
         {reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights, againIn(tensor)});
   }
@@ -347,7 +351,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   // Logits are kept as what their gradient is written over.
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
-    if (!isLoss(op))
+    if (!isLoss(info, i))
       continue;
     const int logits = info.root[op.operands[0].tensor];
     if (gradients.erase(logits) > 0)

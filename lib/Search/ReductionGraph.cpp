@@ -3,6 +3,7 @@
 #include "ReductionGraph.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -20,27 +21,33 @@ Table transpose(const Table &table) {
   return out;
 }
 
+static std::uint64_t hashOf(const Table &table) {
+  return XXH3_64bits_withSeed(table.costs.data(), table.costs.size() * sizeof(double), table.rows);
+}
+
+/// Bit for bit: a sum that is a zero is never a negative one.
+static bool areEqual(const Table &a, const Table &b) {
+  return a.rows == b.rows && a.costs.size() == b.costs.size() &&
+         std::memcmp(a.costs.data(), b.costs.data(), a.costs.size() * sizeof(double)) == 0;
+}
+
 TablePtr Reduction::Graph::intern(Table table) {
   for (double &cost : table.costs)
-    if (isBig(cost))
-      cost = kBig;
-  std::uint64_t key = XXH64(table.costs.data(), table.costs.size() * sizeof(double), table.rows);
-  for (const TablePtr &known : interned[key])
-    if (known->rows == table.rows && known->costs == table.costs)
+    cost = isBig(cost) ? kBig : cost; // written whatever it is: several at once
+  std::vector<TablePtr> &alike = interned[hashOf(table)];
+  for (const TablePtr &known : alike)
+    if (areEqual(*known, table))
       return known;
-  auto kept = std::make_shared<const Table>(std::move(table));
-  interned[key].push_back(kept);
-  return kept;
+  return alike.emplace_back(std::make_shared<const Table>(std::move(table)));
 }
 
 MapPtr Reduction::Graph::intern(ClassMap map) {
-  std::uint64_t key = XXH64(map.of.data(), map.of.size() * sizeof(int), map.count);
-  for (const MapPtr &known : internedMaps[key])
+  std::vector<MapPtr> &alike =
+      internedMaps[XXH3_64bits_withSeed(map.of.data(), map.of.size() * sizeof(int), map.count)];
+  for (const MapPtr &known : alike)
     if (known->of == map.of)
       return known;
-  auto kept = std::make_shared<const ClassMap>(std::move(map));
-  internedMaps[key].push_back(kept);
-  return kept;
+  return alike.emplace_back(std::make_shared<const ClassMap>(std::move(map)));
 }
 
 MapPtr Reduction::Graph::identity(std::size_t candidates) {
@@ -50,12 +57,11 @@ MapPtr Reduction::Graph::identity(std::size_t candidates) {
 }
 
 TablePtr Reduction::Graph::intern(const TablePtr &table) {
-  std::uint64_t key = XXH64(table->costs.data(), table->costs.size() * sizeof(double), table->rows);
-  for (const TablePtr &known : interned[key])
-    if (known->rows == table->rows && known->costs == table->costs)
+  std::vector<TablePtr> &alike = interned[hashOf(*table)];
+  for (const TablePtr &known : alike)
+    if (areEqual(*known, *table))
       return known;
-  interned[key].push_back(table);
-  return table;
+  return alike.emplace_back(table);
 }
 
 TablePtr Reduction::Graph::transposed(const TablePtr &table) {

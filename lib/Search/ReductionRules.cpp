@@ -104,7 +104,7 @@ std::uint64_t bitsOf(double cost) {
 std::vector<int> numberRows(const Table &table, std::vector<int> &first) {
   std::vector<std::uint64_t> hashes(table.rows);
   for (int r = 0; r < table.rows; ++r)
-    hashes[r] = XXH64(table.row(r), table.cols * sizeof(double), 0);
+    hashes[r] = XXH3_64bits(table.row(r), table.cols * sizeof(double));
   return numberContents(hashes, first, [&](int a, int b) {
     return std::equal(table.row(a), table.row(a) + table.cols, table.row(b));
   });
@@ -162,25 +162,24 @@ const Reduction::Graph::Split &Reduction::Graph::split(const TablePtr &table) {
     if (isBig(low))
       low = 0;
     out.row[r] = low;
-    for (int c = 0; c < cols; ++c) {
-      if (!isBig(row[c]))
-        row[c] -= low;
-      out.col[c] = std::min(out.col[c], row[c]);
+    double *col = out.col.data();
+    for (int c = 0; c < cols; ++c) { // without branches: several columns at once
+      const double cost = isBig(row[c]) ? row[c] : row[c] - low;
+      row[c] = cost;
+      col[c] = cost < col[c] ? cost : col[c];
     }
   }
   for (double &low : out.col)
     if (isBig(low))
       low = 0;
   bool zero = true;
-  for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < cols; ++c) {
-      double &cost = rest.costs[static_cast<std::size_t>(r) * cols + c];
-      if (isBig(cost))
-        cost = kBig;
-      else
-        cost -= out.col[c];
-      zero &= cost == 0;
-    }
+  for (int r = 0; r < rows; ++r) {
+    double *row = rest.costs.data() + static_cast<std::size_t>(r) * cols;
+    const double *col = out.col.data();
+    for (int c = 0; c < cols; ++c)
+      row[c] = isBig(row[c]) ? kBig : row[c] - col[c];
+    zero = zero && std::all_of(row, row + cols, [](double cost) { return cost == 0; });
+  }
   if (!zero) {
     std::vector<int> first;
     out.rowOf = numberRows(rest, first);
@@ -421,7 +420,7 @@ bool Reduction::Graph::dropDominated(int i) {
   if (holdsMemory(i)) {
     kept = findUndominated(i);
   } else {
-    std::uint64_t key = XXH64(nodes[i].cost.data(), count * sizeof(double), 0);
+    std::uint64_t key = XXH3_64bits(nodes[i].cost.data(), count * sizeof(double));
     std::vector<View> views;
     for (int e : nodes[i].edges) {
       views.push_back(facing(e, i));
@@ -506,7 +505,7 @@ bool Reduction::Graph::minimise2(int i) {
   if (work > (minimising < kMostMinimisedInAll ? kMostMinimised : kSmall) ||
       rows * cols > 4.0 * (first.table->costs.size() + second.table->costs.size()) + 4096)
     return false;
-  std::uint64_t key = XXH64(node.cost.data(), node.cost.size() * sizeof(double), 0);
+  std::uint64_t key = XXH3_64bits(node.cost.data(), node.cost.size() * sizeof(double));
   for (const void *part :
        {static_cast<const void *>(first.table.get()), static_cast<const void *>(second.table.get()),
         static_cast<const void *>(first.mine.get()), static_cast<const void *>(second.mine.get())})
