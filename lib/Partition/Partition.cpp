@@ -59,6 +59,7 @@ double getFill(PaddingFill fill) {
 /// How an op lies by its rule and assignment, which layers have in common.
 struct OpLayout {
   Assignment assignment;
+  bool hasPadding = false; ///< some factor is split into parts of which not all are full
   SmallVector<ShardingAttr, 4> operands, results; ///< found where they are asked for first
 };
 
@@ -412,6 +413,8 @@ Value OpContext::bringWindows(unsigned operand, Value value) {
 
 Value OpContext::fillPadding(OpBuilder &builder, Value value, unsigned operand, PaddingFill fill,
                              llvm::function_ref<bool(const Factor &)> concerns) {
+  if (!layout.hasPadding) // as of nearly all
+    return value;
   SmallVector<int64_t> extents, masked;
   SmallVector<Value> valid;
   for (auto [d, dim] : llvm::enumerate(refined.rule.operands[operand])) {
@@ -510,6 +513,8 @@ FailureOr<OpLayout *> FunctionPartitioner::getLayout(Operation *op, const Refine
       return failure();
     known = std::make_unique<OpLayout>();
     known->assignment = std::move(*assignment);
+    for (auto [factor, axes] : llvm::zip_equal(refined.rule.factors, known->assignment))
+      known->hasPadding |= isUneven(factor.size, axes, mesh);
     known->operands.resize(refined.rule.operands.size());
     known->results.resize(refined.rule.results.size());
   }
