@@ -59,20 +59,20 @@ std::string checkGlobal(Operation *op, bool calls) {
 }
 
 std::string checkImported(Operation *op, SymbolTableCollection &) {
-  if (op->hasAttr(dist::kAssignmentAttrName))
+  if (op->getDiscardableAttr(dist::kAssignmentAttrName))
     return "has an assignment before any search";
   return checkGlobal(op, false);
 }
 
 std::string checkOutlined(Operation *op, SymbolTableCollection &) {
-  if (op->hasAttr(dist::kAssignmentAttrName))
+  if (op->getDiscardableAttr(dist::kAssignmentAttrName))
     return "has an assignment before any search";
   return checkGlobal(op, true);
 }
 
 std::string checkStepped(Operation *op, SymbolTableCollection &) {
   // Where there is a loop over microbatches, assignments say what it goes over.
-  if (op->hasAttr(dist::kAssignmentAttrName) &&
+  if (op->getDiscardableAttr(dist::kAssignmentAttrName) &&
       dist::getMesh(op->getParentOfType<ModuleOp>()).getLoopAxis() < 0)
     return "has an assignment before any search";
   return checkGlobal(op, false);
@@ -96,7 +96,7 @@ std::string checkIndexArithmetic(Operation *op) {
 
 /// Ops over one rank's shards, and what moves data between ranks.
 std::string checkPartitioned(Operation *op, SymbolTableCollection &) {
-  if (op->hasAttr(dist::kAssignmentAttrName))
+  if (op->getDiscardableAttr(dist::kAssignmentAttrName))
     return "has an assignment, which partitioning should have used up";
   if (isa<ModuleOp>(op))
     return op->getAttrOfType<dist::MeshAttr>(dist::kMeshAttrName) ? "" : "has no mesh";

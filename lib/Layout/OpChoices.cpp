@@ -184,8 +184,12 @@ OpChoices OpChoicesBuilder::makeChoices(Operation *op, Candidates candidates) co
 
 /// Appends what the op is marked with (dialects/Dist/LayoutMarks.h) to `key`.
 static void addMarks(Operation *op, std::vector<int> &key) {
+  if (op->getDiscardableAttrDictionary().empty()) {
+    key.insert(key.end(), 3, 0);
+    return;
+  }
   for (StringRef name : {kBatchOverAttrName, kReplicatedOverAttrName, kStoredOverAttrName}) {
-    auto mark = op->getAttrOfType<DenseI64ArrayAttr>(name);
+    auto mark = llvm::dyn_cast_or_null<DenseI64ArrayAttr>(op->getDiscardableAttr(name));
     key.push_back(mark ? static_cast<int>(mark.size()) : 0);
     if (mark)
       llvm::append_range(key, mark.asArrayRef());

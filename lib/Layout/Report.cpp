@@ -147,10 +147,11 @@ private:
     bytes += sent;
     moves[number] += ", " + kind + " " + printBytes(sent);
   }
-  void addStatistics(int number);
+  double countStatistics(const NodeInfo &node, int32_t candidate) const;
   /// What is chosen for a node, and what it takes, in words.
   struct Choice {
     std::string layout, seconds;
+    double statistics = 0; ///< bytes that the ranks of an op exchange between its stages
   };
   /// Layers have most choices in common.
   const Choice &print(const NodeInfo &node, int32_t candidate) {
@@ -162,6 +163,8 @@ private:
       choice.layout = printLayout(model, node, candidate);
       if (double seconds = node.getSeconds(candidate); seconds > 0)
         choice.seconds = ", " + printSeconds(seconds);
+      if (isOp)
+        choice.statistics = countStatistics(node, candidate);
     }
     return choice;
   }
@@ -208,14 +211,12 @@ void Describer::addTransfers() {
 }
 
 /// What the ranks of an op exchange between its stages.
-void Describer::addStatistics(int number) {
-  const NodeInfo &node = model.getNodes()[number];
+double Describer::countStatistics(const NodeInfo &node, int32_t candidate) const {
   double sent = 0;
   for (const Exchange &exchange : model.getBuilder().getStatistics(
-           model.getBuilder().getRule(node.ops.front()).rule, node.choices->assignments[chosen[number]]))
+           model.getBuilder().getRule(node.ops.front()).rule, node.choices->assignments[candidate]))
     sent += getSentBytes(exchange.kind, exchange.bytes, exchange.ranks);
-  if (sent > 0)
-    addCollective("statistics", sent, model.getBuilder().getTimes(node.ops.front()), number);
+  return sent;
 }
 
 void Describer::addNode(int number) {
@@ -232,12 +233,15 @@ void Describer::addNode(int number) {
   }
   if (node.kind == NodeInfo::Kind::Copy || node.kind == NodeInfo::Kind::Shared)
     return;
-  if (node.kind == NodeInfo::Kind::Op)
-    addStatistics(number);
   const Choice &choice = print(node, candidate);
+  if (choice.statistics > 0)
+    addCollective("statistics", choice.statistics, model.getBuilder().getTimes(node.ops.front()), number);
   const std::string &layout = choice.layout, name = model.getProgramName(node.name, node.function),
                     &needs = moves[number];
-  report.pins += escapeName(name) + "=" + layout + "\n";
+  outline::appendEscaped(name, report.pins);
+  report.pins += '=';
+  report.pins += layout;
+  report.pins += '\n';
   const StringRef kind = getKindName(node);
   if (explains) {
     report.explanation += (kind + " '" + name + "': " + layout + choice.seconds + needs + "\n").str();

@@ -122,14 +122,21 @@ bool NamePattern::matches(ArrayRef<std::string> names) const {
   });
 }
 
-std::string outline::escapeName(StringRef name) {
-  const size_t more = llvm::count_if(name, isSpecial);
-  std::string escaped(name.size() + more, '\\');
-  auto place = escaped.begin();
-  for (char c : name) {
-    place += isSpecial(c);
-    *place++ = c;
+void outline::appendEscaped(StringRef name, std::string &text) {
+  for (size_t begin = 0; begin < name.size();) {
+    size_t end = begin + 1; // up to the next special one
+    while (end < name.size() && !isSpecial(name[end]))
+      ++end;
+    if (isSpecial(name[begin]))
+      text += '\\';
+    text.append(name.data() + begin, end - begin);
+    begin = end;
   }
+}
+
+std::string outline::escapeName(StringRef name) {
+  std::string escaped;
+  appendEscaped(name, escaped);
   return escaped;
 }
 

@@ -7,6 +7,22 @@ using namespace colossal::outline;
 
 namespace {
 
+TEST(EscapeName, MatchesTheNameAndNothingElse) {
+  EXPECT_EQ(escapeName("h.0/Mul"), "h\\.0/Mul");
+  EXPECT_EQ(escapeName("..(a)$"), "\\.\\.\\(a\\)\\$");
+  EXPECT_EQ(escapeName(""), "");
+  std::string error;
+  for (const std::string name : {"h.0/Mul", "..(a)$", "\\", "a"}) {
+    std::optional<NamePattern> pattern = NamePattern::parse(escapeName(name), error);
+    ASSERT_TRUE(pattern) << error;
+    EXPECT_TRUE(pattern->matches({name}));
+    EXPECT_FALSE(pattern->matches({name + "x"}));
+  }
+  std::string text = "x=";
+  appendEscaped("a.b", text);
+  EXPECT_EQ(text, "x=a\\.b");
+}
+
 TEST(JoinPins, LayersOfOneLayoutAreOneLine) {
   EXPECT_EQ(joinPins("/h\\.0/MatMul=n:x\n"
                      "/h\\.0/Add_1=replicated\n"

@@ -42,6 +42,7 @@ private:
 
 /// `name` as a regular expression that matches nothing else.
 std::string escapeName(llvm::StringRef name);
+void appendEscaped(llvm::StringRef name, std::string &text);
 
 /// The same pins in fewer lines: names that differ by their numbers only, as those of layers do, become one
 /// expression, "/h\.\d+/MatMul=n:x", where all of them have one layout. `pins`: REGEX=LAYOUT, one a line,
