@@ -398,7 +398,7 @@ std::vector<int> Reduction::Graph::findUndominated(int i) {
     for (int k = 0; k < count; ++k) {
       for (std::size_t v = 0; v < views.size(); ++v)
         classes[v] = views[v].mine->of[k];
-      alike[XXH64(classes.data(), classes.size() * sizeof(int), 0)].push_back(k);
+      alike[XXH3_64bits(classes.data(), classes.size() * sizeof(int))].push_back(k);
     }
     for (const auto &[key, list] : alike)
       for (int k : list)
