@@ -171,9 +171,9 @@ public:
   virtual Status reserveSlots(uint32_t count, uint64_t bytes, Queue &queue) = 0;
   /// The call is kept by the implementation until it completes.
   virtual Status collective(std::shared_ptr<const CollectiveCall> call, Queue &queue) = 0;
-  /// With slots, it is complete when the message lies in one, and waits until one is free. With none, or where
-  /// it is longer than they are, when the message has been received. Messages of one sender, receiver and tag, sent on one queue, arrive in
-  /// order.
+  /// With slots, it is complete when the message lies in one, and waits until one is free. With none, or
+  /// where it is longer than they are, when the message has been received. Messages of one sender, receiver
+  /// and tag, sent on one queue, arrive in order.
   virtual Status send(const void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
   virtual Status receive(void *data, uint64_t bytes, uint32_t peer, uint32_t tag, Queue &queue) = 0;
   /// Bytes of host memory held for staging, for the account of memory.
