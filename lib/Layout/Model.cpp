@@ -103,6 +103,41 @@ int64_t Model::countParts(DictionaryAttr attributes) const {
   return isBetweenStages(attributes) ? 2 : mesh.getNumTurns();
 }
 
+/// Whether a value of `function` becomes that of a state, in whose place it then lies.
+static bool isNewState(func::FuncOp function, Value value) {
+  for (auto [i, returned] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    if (returned == value && function.getResultAttr(i, kStateAttrName))
+      return true;
+  return false;
+}
+
+std::pair<int64_t, int64_t> Model::getBoundaryLife(const Program &program, DictionaryAttr attributes,
+                                                   Value value) const {
+  auto given = attributes ? attributes.getAs<ShardingAttr>(kShardingAttrName) : ShardingAttr();
+  // What turns hand on is there in all of them.
+  if (!program.storage || !isBetweenStages(attributes) || (given && findLoop(given, mesh)))
+    return {program.begin, program.lastStep() + 1};
+  if (isNewState(program.function, value))
+    return {program.begin, program.begin};
+  int64_t begin = program.lastStep(), finish = program.begin;
+  auto meet = [&](Operation *op) {
+    auto step = program.storage->steps.find(op);
+    const int64_t at =
+        step == program.storage->steps.end() ? program.lastStep() : program.begin + step->second;
+    begin = std::min(begin, at);
+    finish = std::max(finish, at + 1);
+  };
+  if (Operation *maker = value.getDefiningOp()) {
+    meet(maker);
+    begin =
+        program.begin + program.storage->lives.lookup(value).begin; // of a sum, of the first that adds to it
+  }
+  for (Operation *reader : value.getUsers())
+    if (isa<BlockArgument>(value) || !isa<func::ReturnOp>(reader))
+      meet(reader);
+  return {begin, finish};
+}
+
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
@@ -286,7 +321,8 @@ int Model::addTensorNode(NodeInfo info, RankedTensorType type, int64_t begin, in
       known->second = {static_cast<int64_t>(getLocalBytes(layout, type.getElementType(), mesh)),
                        findLoop(layout, mesh).has_value()};
     auto [bytes, isInLoop] = known->second;
-    candidate.memory.push_back({begin, finish, isInLoop ? bytes * parts : bytes});
+    if (begin < finish)
+      candidate.memory.push_back({begin, finish, isInLoop ? bytes * parts : bytes});
   }
   return addNode(std::move(info), std::move(candidates));
 }
@@ -467,9 +503,9 @@ LogicalResult Model::addArguments(Program &program, std::vector<Pin> &pins) {
     if (failed(keepLoop(info, attributes, argument.getLoc())))
       return failure();
     CandidateLayouts layouts = makeCandidateLayouts(mesh.getContext(), info.layouts);
-    program.sources[tensor] = {
-        addTensorNode(std::move(info), type, program.begin, program.lastStep() + 1, countParts(attributes)),
-        layouts};
+    auto [begin, finish] = getBoundaryLife(program, attributes, argument);
+    program.sources[tensor] = {addTensorNode(std::move(info), type, begin, finish, countParts(attributes)),
+                               layouts};
   }
   return success();
 }
@@ -510,8 +546,8 @@ LogicalResult Model::addResults(Program &program, std::vector<Pin> &pins) {
     if (failed(keepLoop(info, attributes, value.getLoc())))
       return failure();
     CandidateLayouts want = makeCandidateLayouts(mesh.getContext(), info.layouts);
-    int node =
-        addTensorNode(std::move(info), type, program.begin, program.lastStep() + 1, countParts(attributes));
+    auto [begin, finish] = getBoundaryLife(program, attributes, value);
+    int node = addTensorNode(std::move(info), type, begin, finish, countParts(attributes));
     transfers.push_back(makeTransfer(value, source, node, want, MovedValue::Stream));
   }
   return success();

@@ -158,6 +158,10 @@ private:
   /// The layouts of an argument or result, after pins, over the loop axis where its attributes have it.
   /// Fails, with a diagnostic, where pins leave none.
   mlir::LogicalResult keepLoop(NodeInfo &info, mlir::DictionaryAttr attributes, mlir::Location loc) const;
+  /// When an argument or result with these attributes lies in memory: what stages hand on once, only while it
+  /// is made or read.
+  std::pair<int64_t, int64_t> getBoundaryLife(const Program &program, mlir::DictionaryAttr attributes,
+                                              mlir::Value value) const;
   /// How many turns' parts of an argument or result with these attributes a rank holds at once.
   int64_t countParts(mlir::DictionaryAttr attributes) const;
   mlir::LogicalResult addOp(int program, int operation, llvm::StringRef name, std::vector<Pin> &pins);
