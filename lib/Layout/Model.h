@@ -59,6 +59,15 @@ struct Transfer {
   CandidateLayouts made;   ///< its layouts
 };
 
+/// The operands of an op that are tensors, as a factor graph numbers them.
+llvm::SmallVector<unsigned, 4> getTensorOperands(mlir::Operation *op);
+/// Of an argument or result with these attributes: whether it is a value between stages, of which no rank
+/// holds more than a turn's part.
+bool isBetweenStages(mlir::DictionaryAttr attributes);
+/// Of a value of `bytes` that a rank holds in `layout`, and that is made for some of the rows along `dim` at
+/// a time: what it takes.
+int64_t getPartBytes(int64_t bytes, dist::ShardingAttr layout, unsigned dim, dist::MeshAttr mesh);
+
 class Model {
 public:
   Model(mlir::ModuleOp module, dist::MeshAttr mesh, const Costs &costs, std::optional<int64_t> memoryLimit,
@@ -143,10 +152,6 @@ private:
   /// it.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, std::pair<int64_t, bool>> bytesOf;
   llvm::StringMap<int> stateNodes; ///< by name
-  /// What each of an op's candidates takes of the memory of values, if it makes `value` whole in its
-  /// `result`-th tensor.
-  std::vector<int64_t> getStoredBytes(const Program &program, const OpChoices &choices, unsigned result,
-                                      mlir::Value value) const;
 
   void addPrograms();
   /// Warns where the recipe says nothing of some ops with weights, by the first one's name.

@@ -15,10 +15,6 @@ using namespace colossal;
 using namespace colossal::dist;
 using namespace colossal::layout;
 
-static RankedTensorType getTensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 double layout::getLocalBytes(ShardingAttr sharding, Type element, MeshAttr mesh) {
   double bytes = getElementBytes(element);
   for (int64_t size : sharding.getLocalShape(mesh))

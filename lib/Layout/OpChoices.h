@@ -38,6 +38,10 @@ struct CandidateLayouts {
 };
 CandidateLayouts makeCandidateLayouts(mlir::MLIRContext *context, llvm::ArrayRef<dist::ShardingAttr> layouts);
 
+inline mlir::RankedTensorType getTensor(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
 /// The candidates of an op, which all ops of one refined rule share, and what they mean for its tensors.
 struct OpChoices {
   std::vector<dist::Assignment> assignments;

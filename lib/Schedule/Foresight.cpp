@@ -27,7 +27,7 @@ private:
   /// Gives the kernels of `ops` the next steps.
   void group(ArrayRef<Operation *> ops);
   void placeOthers();
-  /// The kernels that read `value`, also through movements, as steps; the block's end for what is returned.
+  /// All that reads `value`, also through movements; what returns it, too.
   template <typename Visit>
   void visitReaders(Value value, Visit visit) const {
     for (Operation *user : value.getUsers())
@@ -38,7 +38,6 @@ private:
   }
   StorageLives::Life findLife(Value value) const;
   void takePlaces();
-  bool isReadInPlace(Value value, const FusionGroup &group) const;
   bool isTaken(Value value, const FusionGroup &group, Value output) const;
 
   func::FuncOp function;
@@ -88,20 +87,8 @@ StorageLives::Life Foreseer::findLife(Value value) const {
   return life;
 }
 
-bool Foreseer::isReadInPlace(Value value, const FusionGroup &group) const {
-  auto visit = [&](auto self, Value read, bool isMoved) -> bool {
-    return llvm::all_of(read.getUsers(), [&](Operation *user) {
-      if (isMovement(user))
-        return self(self, user->getResult(0), true);
-      auto kernel = dyn_cast<KernelOpInterface>(user);
-      return !llvm::is_contained(group.ops, user) ||
-             (!isMoved && kernel && kernel.readsAtOwnIndex() && group.aligned.lookup(user));
-    });
-  };
-  return visit(visit, value, false);
-}
-
-/// Whether the kernel writes its output over `value`, which nobody reads any more.
+/// Whether the kernel writes its output over `value`, which nobody reads any more
+/// (LoweringContext::takenInput).
 bool Foreseer::isTaken(Value value, const FusionGroup &group, Value output) const {
   Operation *maker = value.getDefiningOp();
   if (!maker || llvm::is_contained(group.ops, maker) || isMovement(maker) || isSource(maker) ||
@@ -113,7 +100,7 @@ bool Foreseer::isTaken(Value value, const FusionGroup &group, Value output) cons
     auto known = result.steps.find(reader);
     isLast &= known != result.steps.end() && known->second <= step;
   });
-  return isLast && isReadInPlace(value, group);
+  return isLast && isReadInPlace(group, value);
 }
 
 void Foreseer::takePlaces() {

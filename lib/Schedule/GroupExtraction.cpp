@@ -1,5 +1,6 @@
 //===- GroupExtraction.cpp - groups as functions of their own ---------------===//
 #include "FunctionState.h"
+#include "Groups.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -189,32 +190,16 @@ bool LoweringContext::mayTake(Value value, const View &view, Value output, Array
   return isDeadAfter(value, last);
 }
 
-static bool readsAtOwnIndex(Operation *op) {
-  auto kernel = dyn_cast<KernelOpInterface>(op);
-  return kernel && kernel.readsAtOwnIndex();
-}
-
 std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                                     ArrayRef<unsigned> others) {
   // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
   // and the same member of a team meets the same elements in each loop over it.
   if (loads || group.outputs.size() != 1)
     return std::nullopt;
-  auto readsInPlace = [&](Value value) {
-    auto visit = [&](auto self, Value v, bool moved) -> bool {
-      return llvm::all_of(v.getUsers(), [&](Operation *user) {
-        if (isMovement(user))
-          return self(self, user->getResult(0), true);
-        return !llvm::is_contained(group.ops, user) ||
-               (!moved && readsAtOwnIndex(user) && group.aligned.lookup(user));
-      });
-    };
-    return visit(visit, value, false);
-  };
   for (auto [i, value, view] : llvm::enumerate(extracted.values, extracted.inputs)) {
     unsigned readers =
         llvm::count_if(extracted.inputs, [&](const View &other) { return other.storage == view.storage; });
-    if (readers == 1 && !llvm::is_contained(others, view.storage) && readsInPlace(value) &&
+    if (readers == 1 && !llvm::is_contained(others, view.storage) && isReadInPlace(group, value) &&
         mayTake(value, view, group.outputs.front(), group.ops))
       return i;
   }

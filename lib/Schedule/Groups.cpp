@@ -52,6 +52,19 @@ OpClass schedule::classify(Operation *op) {
   return emission && emission.isElementCostly() ? OpClass::Loop : OpClass::Point;
 }
 
+bool schedule::isReadInPlace(const FusionGroup &group, Value value) {
+  auto visit = [&](auto self, Value read, bool isMoved) -> bool {
+    return llvm::all_of(read.getUsers(), [&](Operation *user) {
+      if (isMovement(user))
+        return self(self, user->getResult(0), true);
+      auto kernel = dyn_cast<KernelOpInterface>(user);
+      return !llvm::is_contained(group.ops, user) ||
+             (!isMoved && kernel && kernel.readsAtOwnIndex() && group.aligned.lookup(user));
+    });
+  };
+  return visit(visit, value, false);
+}
+
 static std::optional<RowSpace> rowSpaceOf(Operation *op) {
   auto kernel = dyn_cast<KernelOpInterface>(op);
   return kernel ? kernel.getRowSpace() : std::nullopt;

@@ -28,6 +28,10 @@ enum class OpClass {
   None     ///< movements, constants, parameters, index arithmetic
 };
 OpClass classify(mlir::Operation *op);
+/// Whether all ops of `group` that read `value` do so at the element that they make, not through a movement:
+/// then what the group gives can be written over it.
+bool isReadInPlace(const FusionGroup &group, mlir::Value value);
+
 class Grouping {
 public:
   /// Groups the ops of `ops` (program order). `fuse` false: every op for itself.
