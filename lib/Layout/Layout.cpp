@@ -192,6 +192,16 @@ static LogicalResult searchStage(ModuleOp module, const LayoutOptions &options, 
   budget.work = getWork(model.problem);
   budget.gap = kGap;
   search::Solution solution = search::solve(model.problem, budget);
+  // In far too little memory the answers found may break other rules as well: then one that breaks none tells
+  // what it needs.
+  if (!solution.feasible && solution.forbidden > 0 && isTight) {
+    model.problem.memoryLimit.reset();
+    if (search::Solution roomy = search::solve(model.problem, budget); roomy.feasible) {
+      solution = std::move(roomy);
+      solution.feasible = false;
+    }
+    model.problem.memoryLimit = limit;
+  }
   if (!solution.feasible)
     return solution.assignment.empty() ? LogicalResult(emitError(module.getLoc()) << solution.message)
                                        : explainMisfit(module, model, solution, memory, report);
