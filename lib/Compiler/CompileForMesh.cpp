@@ -2,6 +2,7 @@
 #include "CompileForMesh.h"
 
 #include "MemoryRemedies.h"
+#include "MeshTrials.h"
 #include "PlanPhase.h"
 #include "Trials.h"
 #include "llvm/ADT/StringExtras.h"
@@ -32,10 +33,20 @@ static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
   return options.manyDims.size();
 }
 
+/// What the best mesh of so many devices needs that --devices finds.
+static std::optional<uint64_t> tryDevices(const Imported &imported, CompileOptions asked, int64_t devices) {
+  asked.devices = devices;
+  asked.progress = nullptr;
+  std::string obstacle;
+  ScopedDiagnosticHandler quiet(imported.module.get().getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<std::vector<TriedMesh>> tried = tryMeshes(imported, asked, obstacle);
+  return failed(tried) ? std::nullopt : std::optional(tried->front().neededBytes);
+}
+
 /// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
 /// that are known to be too few, or just enough.
-static void suggestRemedies(const Imported &imported, const CompileOptions &options, Phase last,
-                            uint64_t limit, uint64_t needed) {
+static void suggestRemedies(const Imported &imported, const CompileOptions &asked,
+                            const CompileOptions &options, Phase last, uint64_t limit, uint64_t needed) {
   MLIRContext *context = imported.module.get().getContext();
   RemedySearch search;
   search.trials = countTrials(imported);
@@ -59,6 +70,8 @@ static void suggestRemedies(const Imported &imported, const CompileOptions &opti
     return tryWithin(imported, options, last, memory, spend).needed;
   };
   search.tryMesh = [&](const std::string &text, bool whole) {
+    if (search.countsDevices && whole)
+      return tryDevices(imported, asked, parseMesh(context, text)->getNumRanks());
     CompileOptions other = options;
     other.mesh = text;
     return tryWithin(imported, other, whole ? last : std::min(last, Phase::Search), limit, spend).needed;
@@ -82,12 +95,12 @@ static void suggestRemedies(const Imported &imported, const CompileOptions &opti
     context->getDiagEngine().emit(UnknownLoc::get(context), DiagnosticSeverity::Note) << remedy;
 }
 
-LogicalResult compileForMesh(const Imported &imported, const CompileOptions &options, Phase last,
-                             CompileResult &result) {
+LogicalResult compileForMesh(const Imported &imported, const CompileOptions &asked,
+                             const CompileOptions &options, Phase last, CompileResult &result) {
   const uint64_t limit = options.layout.memoryBytes;
   if (failed(compileWithin(imported, options, last, [] { return true; }, result))) {
     if (result.layout.neededBytes)
-      suggestRemedies(imported, options, last, limit ? limit : result.layout.givenBytes,
+      suggestRemedies(imported, asked, options, last, limit ? limit : result.layout.givenBytes,
                       result.layout.neededBytes);
     return failure();
   }
@@ -99,7 +112,7 @@ LogicalResult compileForMesh(const Imported &imported, const CompileOptions &opt
   emitError(imported.module.get().getLoc())
       << "the plan does not fit: a device has " << limit << " bytes, and a rank needs " << memory.total()
       << ", " << memory.total() - limit << " more: " << memory.describe();
-  suggestRemedies(imported, options, last, limit, memory.total());
+  suggestRemedies(imported, asked, options, last, limit, memory.total());
   return failure();
 }
 

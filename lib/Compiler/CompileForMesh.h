@@ -6,9 +6,10 @@
 
 namespace colossal {
 
-/// Compiles for the mesh that the options name; where that does not fit, says what would make it.
-mlir::LogicalResult compileForMesh(const Imported &imported, const CompileOptions &options, Phase last,
-                                   CompileResult &result);
+/// Compiles for the mesh that the options name; where that does not fit, says what would make it. `asked`:
+/// the options before a mesh was searched, if it was.
+mlir::LogicalResult compileForMesh(const Imported &imported, const CompileOptions &asked,
+                                   const CompileOptions &options, Phase last, CompileResult &result);
 
 } // namespace colossal
 

@@ -377,7 +377,7 @@ LogicalResult compile(MLIRContext *context, const CompileOptions &given, Phase l
     chosen.microbatches = meshes.front().microbatches;
     chosen.chunks = meshes.front().chunks;
   }
-  LogicalResult done = compileForMesh(*imported, chosen, last, result);
+  LogicalResult done = compileForMesh(*imported, options, chosen, last, result);
   if (failed(done) && meshes.size() > 1) {
     std::string others;
     for (const TriedMesh &mesh : llvm::drop_begin(meshes))

@@ -81,15 +81,20 @@ static std::string findMesh(RemedySearch &search) {
     if (static_cast<double>(search.needed) / times > 2 * static_cast<double>(search.limit))
       continue;
     for (const std::string &mesh : writeMeshes(ranks)) {
+      const std::string option =
+          search.countsDevices ? "--devices " + std::to_string(ranks) : "--mesh " + mesh;
       auto fits = [&](bool whole) {
-        return ask(search, "--mesh " + mesh, [&] { return search.tryMesh(mesh, whole); }) == 0;
+        return ask(search, option, [&] { return search.tryMesh(mesh, whole); }) == 0;
       };
       if (search.trials == 0)
         return "no mesh of less than " + std::to_string(ranks) +
                " devices makes it fit, of those that were tried; larger ones were not";
-      if (fits(false) && fits(true))
-        return (search.countsDevices ? "--devices " + std::to_string(ranks) : "--mesh " + mesh) +
-               " makes it fit";
+      if (!fits(false))
+        continue;
+      if (fits(true))
+        return option + " makes it fit";
+      if (search.countsDevices)
+        break; // that was every mesh of so many
     }
   }
   return "no mesh of up to " + std::to_string(most) + " devices makes it fit, of those that were tried";

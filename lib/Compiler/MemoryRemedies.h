@@ -31,7 +31,8 @@ struct RemedySearch {
   std::function<void(const std::string &what)> progress;
   /// 0 if it fits with so many bytes, else the bytes that it needs; none where it fails for another reason.
   std::function<std::optional<uint64_t>(uint64_t memory)> tryMemory;
-  /// The same with the limit, on another mesh; not `whole`: as far as the search for layouts.
+  /// The same with the limit, on another mesh; not `whole`: as far as the search for layouts. Where devices
+  /// are counted, the mesh is whole what is found for as many devices as it has ranks.
   std::function<std::optional<uint64_t>(const std::string &mesh, bool whole)> tryMesh;
   std::function<std::optional<uint64_t>(int64_t batch, bool whole)> tryBatch;
 };

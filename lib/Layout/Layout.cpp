@@ -228,20 +228,47 @@ static void addStage(const LayoutReport &stage, const std::string &heading, Layo
     report.gap = std::max(report.gap.value_or(0), *stage.gap);
 }
 
+static void emit(ModuleOp module, std::vector<Diagnostic> &diagnostics) {
+  for (Diagnostic &diagnostic : diagnostics)
+    module.getContext()->getDiagEngine().emit(std::move(diagnostic));
+}
+
 LogicalResult layout::searchLayouts(ModuleOp module, const LayoutOptions &options, RefinementOf refinementOf,
                                     LayoutReport &report) {
   SmallVector<ModuleOp> stages = getStages(module);
   std::vector<PinUse> uses(options.pins.size());
   if (stages.front() == module)
     return searchStage(module, options, refinementOf, uses, report);
+  // Of stages that do not fit, the one that needs most says what the model needs.
+  std::vector<Diagnostic> complaint;
   for (auto [s, stage] : llvm::enumerate(stages)) {
     LayoutReport own;
-    if (failed(searchStage(stage, options, refinementOf, uses, own))) {
+    std::vector<Diagnostic> said;
+    LogicalResult done = success();
+    {
+      ScopedDiagnosticHandler hold(module.getContext(), [&](Diagnostic &diagnostic) {
+        said.push_back(std::move(diagnostic));
+        return success();
+      });
+      done = searchStage(stage, options, refinementOf, uses, own);
+    }
+    if (failed(done) && own.neededBytes > 0) {
+      if (own.neededBytes > report.neededBytes)
+        complaint = std::move(said);
       report.givenBytes = own.givenBytes;
-      report.neededBytes = own.neededBytes;
+      report.neededBytes = std::max(report.neededBytes, own.neededBytes);
+      continue;
+    }
+    emit(module, said);
+    if (failed(done)) {
+      report.neededBytes = 0; // more of it would not do
       return failure();
     }
     addStage(own, "stage " + std::to_string(s) + ":\n", report);
+  }
+  if (report.neededBytes > 0) {
+    emit(module, complaint);
+    return failure();
   }
   return checkPinsUsed(module, options, uses);
 }
