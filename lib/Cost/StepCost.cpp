@@ -293,6 +293,10 @@ PipelineProblem StepCost::problem(const StepShape &shape, const UnitOrder &order
         work.keptForward = handed.empty() ? 0 : handed.back();
       else if (shape.isUnrolled())
         work.keptForward = work.activationBytes + masks; // which both passes read
+      if (shape.isUnrolled()) { // the compiler orders passes by their number, whatever they keep
+        work.activationBytes = ChunkWork::kMicrobatch;
+        work.weightGradientBytes = ChunkWork::kOfWeights;
+      }
     }
     if (const std::size_t c = problem.work.size(); c > 0 && shape.isMergedIntoNext(c - 1)) {
       ChunkWork &first = problem.work.back();

@@ -222,6 +222,19 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     if (!cell.error.empty())
       return cell;
   }
+  if (remade && plan.pipeline > 1) {
+    std::vector<int> ofKind;
+    for (UnitQuery &query : queries) {
+      query.remade = nullptr;
+      query.recompute = Recompute::None;
+      ofKind.push_back(static_cast<int>(cell.kinds.size()));
+      cell.kinds.push_back(p->blocks.price(query, cell.layouts[query.kind], cell.error));
+      if (!cell.error.empty())
+        return cell;
+    }
+    for (int kind : p->graph.units)
+      cell.keeping.push_back(ofKind[kind]);
+  }
   std::set<int> shared; // one copy counts, wherever it lies
   for (int unit : cell.units) {
     const UnitCost &cost = cell.kinds[unit];

@@ -1,6 +1,8 @@
 // A plan's words for the step's.
 #include "StageCosts.h"
 
+#include <algorithm>
+
 namespace colossal::planner {
 
 cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
@@ -17,6 +19,14 @@ cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
   shape.overlapGradients = plan.overlapGradients;
   shape.transferLaunch = step.machine.machine().device.launchSeconds; // of a compiled program
   return shape;
+}
+
+std::vector<int> StageCosts::units(const TrainingPlan &plan, const Cell &cell,
+                                   const std::vector<int> &parts) const {
+  std::vector<int> units = cell.units;
+  if (!cell.keeping.empty() && shape(plan).isUnrolled())
+    std::copy(cell.keeping.end() - parts.back(), cell.keeping.end(), units.end() - parts.back());
+  return units;
 }
 
 } // namespace colossal::planner

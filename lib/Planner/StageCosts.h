@@ -20,12 +20,12 @@ public:
   cost::StepShape shape(const TrainingPlan &plan) const;
   /// The stages of a plan whose chunks have so many units each (`parts`, in the model's order).
   std::vector<Stage> stages(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const {
-    return step.stages(shape(plan), {cell.kinds, cell.units, parts});
+    return step.stages(shape(plan), {cell.kinds, units(plan, cell, parts), parts});
   }
   /// Their passes and transfers, for a simulation.
   cost::PipelineProblem problem(const TrainingPlan &plan, const Cell &cell,
                                 const std::vector<int> &parts) const {
-    return step.problem(shape(plan), {cell.kinds, cell.units, parts});
+    return step.problem(shape(plan), {cell.kinds, units(plan, cell, parts), parts});
   }
   /// Bytes of a stage by kind, without activations.
   StageMemory state(const TrainingPlan &plan, const Stage &stage) const {
@@ -38,6 +38,9 @@ public:
   double update(const TrainingPlan &plan, const Stage &stage) const {
     return step.update(shape(plan), stage);
   }
+
+  /// Which of the cell's kinds each unit is where it stands.
+  std::vector<int> units(const TrainingPlan &plan, const Cell &cell, const std::vector<int> &parts) const;
 
   const FactorGraph &graph;
   const TrainingTypes types;

@@ -133,8 +133,11 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
     for (Operation *user : op->getUsers())
       if (auto chunk = chunkOf.find(user); chunk != chunkOf.end() && turnOps.contains(user))
         first = std::min(first.value_or(chunk->second), chunk->second);
+    int64_t &own = chunkOf[op];
     if (first && *first < 2 * pipeline.chunks)
-      chunkOf[op] = *first;
+      own = *first;
+    else if (first && own < pipeline.chunks)
+      own = *first - pipeline.chunks;
   }
   for (int64_t chunk = passes; chunk < pipeline.countChunks(); ++chunk)
     for (Operation *op : findNeeded(function, chunk))

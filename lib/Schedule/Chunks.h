@@ -25,7 +25,8 @@ void separateChunks(mlir::func::FuncOp function, int64_t chunks,
 /// `turnOps`: what each microbatch makes. Of these, those that no chunk's results need, but only what
 /// microbatches add up, are the chunk's in which all that they need is there; or, where the gradients of
 /// weights are apart, of the chunk for these, if no product of the chunk itself is made of them; and what
-/// only such ops read is the first reader's. `opsBehind`: what stands behind the microbatches.
+/// only such ops read is the first reader's, or, of what the gradients of weights read, the backward pass's.
+/// `opsBehind`: what stands behind the microbatches.
 ChunkOfOp findPassChunks(mlir::func::FuncOp function, const dist::Pipeline &pipeline,
                          const llvm::DenseSet<mlir::Operation *> &turnOps,
                          const llvm::DenseSet<mlir::Operation *> &opsBehind);

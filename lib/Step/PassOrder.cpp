@@ -44,9 +44,8 @@ static FailureOr<std::vector<StagePass>> simulatePasses(const Chain &chain, int6
     work.forward = ahead / parts;
     // Of each product that gradients are made of, one is that of an input and one that of a weight.
     work.backward = work.weightGradient = back / parts / 2;
-    // How much a stage may hold counts microbatches, of which half a one is left for the weights' gradients.
-    work.activationBytes = 1;
-    work.weightGradientBytes = 0.5;
+    work.activationBytes = cost::ChunkWork::kMicrobatch;
+    work.weightGradientBytes = cost::ChunkWork::kOfWeights;
   }
   cost::PipelineResult result = cost::simulate(problem, /*withTimeline=*/true);
   func::FuncOp function = chain.function;

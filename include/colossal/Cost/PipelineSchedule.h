@@ -40,6 +40,10 @@ struct ChunkWork {
   /// gradients of weights; negative: `activationBytes` and `weightGradientBytes`. For the memory that is
   /// told, not for the limits by which schedules choose.
   double keptForward = -1, keptBackward = -1;
+
+  /// `activationBytes` and `weightGradientBytes` where how much a stage may hold counts microbatches, of
+  /// which half a one is left for the weights' gradients.
+  static constexpr double kMicrobatch = 1, kOfWeights = 0.5;
 };
 
 struct PipelineProblem {

@@ -51,6 +51,9 @@ struct Cell {
   /// By kind; behind them those of units of which a step under recompute keeps something else.
   std::vector<UnitCost> kinds;
   std::vector<int> units; ///< which of `kinds` each unit is
+  /// Under recompute, the same of a unit of the last pipeline part, which makes nothing again: its forward
+  /// pass is a part of the backward one. Else empty.
+  std::vector<int> keeping;
   std::vector<UnitLayout> layouts;
   double seconds = 0, largest = 0; ///< of one microbatch through all units, and through the slowest
   double parameters = 0;           ///< elements on a rank that has all units

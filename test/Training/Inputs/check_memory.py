@@ -55,6 +55,12 @@ for recompute in ("selective", "full"):
         check("llama", "data=2", turns, "--recompute", recompute, least=0.985, most=most)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
+# Where gradients of weights are a pass of their own, what these read is made again for the backward pass, not before.
+for schedule in ("zb-h1", "zb-h2"):
+    keeps, again = [check("gpt2", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute)["stages"][0]["memory"]["activations"]
+                    for recompute in ("none", "full")]
+    assert again < 0.85 * keeps, f"{schedule}: {keeps} bytes of activations, {again} with recompute"
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1", "--recompute", "selective", least=0.98)
 # The tied table's gradient and new value, which stages send once a step, wait in no slot: those have room for what passes hand on.
 for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b", least=0.999)["stages"]:
     handed = 24 * 1024  # of a microbatch: a sequence of 96 tokens, 64 wide
