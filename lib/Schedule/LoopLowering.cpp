@@ -82,6 +82,56 @@ int64_t schedule::countOperations(ArrayRef<Operation *> ops) {
   return static_cast<int64_t>(std::min(count, 1e18));
 }
 
+/// Makes one dimension of those that follow each other in all buffers of a group of elementwise ops, where
+/// the innermost one, as the window of a convolution's weight, leaves most of a vector empty.
+static void mergeShortRows(kernel::FusedSpec &spec) {
+  constexpr int64_t shortRow = 64;
+  func::FuncOp function = spec.function;
+  Block &block = function.getBody().front();
+  SmallVector<int64_t> shape(shapeOf(block.getTerminator()->getOperand(0)));
+  if (shape.size() < 2 || shape.back() >= shortRow)
+    return;
+  SmallVector<Value> whole;
+  auto isAlike = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (type && type.getShape() == ArrayRef(shape))
+      whole.push_back(value);
+    else if (type && type.getRank() != 0)
+      return false;
+    return true;
+  };
+  for (Operation &op : block.without_terminator())
+    if (!isa<ElementwiseOp>(op) &&
+        !(op.hasTrait<OpTrait::ConstantLike>() && shapeOf(op.getResult(0)).empty()))
+      return;
+    else if (!llvm::all_of(op.getResults(), isAlike))
+      return;
+  if (!llvm::all_of(block.getArguments(), isAlike) ||
+      !llvm::all_of(block.getTerminator()->getOperandTypes(),
+                    [&](Type type) { return cast<RankedTensorType>(type).getShape() == ArrayRef(shape); }))
+    return;
+  SmallVector<kernel::FusedBuffer *> buffers; // of the shape
+  for (auto [argument, buffer] : llvm::zip(block.getArguments(), spec.inputs))
+    if (!buffer.strides.empty())
+      buffers.push_back(&buffer);
+  for (kernel::FusedBuffer &buffer : spec.outputs)
+    buffers.push_back(&buffer);
+  for (size_t d = shape.size() - 1; d-- > 0;) {
+    if (!llvm::all_of(buffers, [&](kernel::FusedBuffer *buffer) {
+          return shape[d] == 1 || buffer->strides[d] == buffer->strides[d + 1] * shape[d + 1];
+        }))
+      continue;
+    shape[d] *= shape[d + 1];
+    shape.erase(shape.begin() + d + 1);
+    for (kernel::FusedBuffer *buffer : buffers)
+      buffer->strides.erase(buffer->strides.begin() + d);
+  }
+  for (Value value : whole)
+    value.setType(cast<RankedTensorType>(value.getType()).clone(shape));
+  function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(),
+                                             block.getTerminator()->getOperandTypes()));
+}
+
 LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
   SmallVector<Value> outputs;
   for (Value output : group.outputs)
@@ -123,6 +173,8 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
                               return extracted->inputs[input].storage == places.back().storage;
                             })});
   }
+  if (target().team().members() == 1)
+    mergeShortRows(spec);
   KernelKey key(KernelKey::Kind::Loops);
   // What a thread of several may read at once depends on it.
   if (target().team().members() > 1) {
