@@ -392,8 +392,8 @@ private:
       else if (aDims.size() > 1 || r == 0)
         rowBases.push_back(rowOffset(memory, memory.addConstant(memory.add(tile.m0, row), r)));
     }
-    // Pairs of A that are copied follow each other from one run of k to the next, as those of B do.
-    const bool isLinear = pairs && packA;
+    // What is copied of A follows from one run of k to the next, as what is copied of B does.
+    const bool isLinear = packA && (pairs || aByTile);
     const int64_t together = pairs ? 2 : 1; // k's of one multiplication
     int64_t rowStride = aByTile ? 1 : aByDepth ? 2 : packA ? aScratchRow : aDims[0].a;
     bool constantRows = packA || aDims.size() == 1;
@@ -415,7 +415,7 @@ private:
                     SmallVector<Value> &sums) {
       VectorMemory &memory = scope.memory;
       Value aOffset = aByDepth   ? memory.mulConstant(inner, aScratchRow)
-                      : aByTile  ? memory.mulConstant(packedPosition(scope, range, outer, inner), rows)
+                      : aByTile  ? memory.mulConstant(inner, rows)
                       : isLinear ? inner
                       : packA    ? packedPosition(scope, range, outer, inner)
                                  : memory.add(aOuter, memory.mulConstant(inner, aStep));

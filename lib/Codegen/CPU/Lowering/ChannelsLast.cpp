@@ -16,16 +16,27 @@ namespace {
 class ChannelsLast final : public codegen::MemoryOrders {
 public:
   std::optional<SmallVector<unsigned>> orderOf(Value value) override {
-    if (!isChannelsLast(value))
+    const bool ofWeight = llvm::any_of(value.getUses(), isSlid);
+    if (!ofWeight && !isChannelsLast(value))
       return std::nullopt;
-    SmallVector<unsigned> order{0};
+    SmallVector<unsigned> order{ofWeight ? 1u : 0u};
     for (int64_t d = 2; d < schedule::tensorOf(value).getRank(); ++d)
       order.push_back(d);
-    order.push_back(1);
+    order.push_back(ofWeight ? 0 : 1);
     return order;
   }
 
 private:
+  static bool isSlid(OpOperand &use) {
+    auto convolution = dyn_cast<ConvOp>(use.getOwner());
+    return convolution && use.getOperandNumber() == 0 && isWeightGradient(convolution);
+  }
+  /// Whether it makes other channels of an image's.
+  static bool isPointwise(ContractOp op) {
+    ArrayRef<int64_t> from = op.getLhsDims(), to = op.getResultDims();
+    return from.size() >= 3 && from.size() == to.size() && from[0] == to[0] && from[1] != to[1] &&
+           from.drop_front(2) == to.drop_front(2) && !llvm::is_contained(from, to[1]);
+  }
   bool isChannelsLast(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || type.getRank() < 3 || type.getRank() > 5)
@@ -47,7 +58,9 @@ private:
       return false;
     if (isa<ConvOp, ConvTransposeOp>(op))
       return true;
-    if (isa<PoolOp, PadOp, ResizeOp>(op))
+    if (auto contract = dyn_cast<ContractOp>(op))
+      return isPointwise(contract) && isChannelsLast(contract.getLhs());
+    if (isa<PoolOp, PoolGradientOp, PadOp, ResizeOp>(op))
       return isChannelsLast(op->getOperand(0));
     if (isa<ElementwiseOp, ConcatOp>(op))
       return llvm::any_of(op->getOperands(), [&](Value operand) {

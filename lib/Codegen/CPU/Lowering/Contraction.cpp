@@ -162,7 +162,8 @@ LogicalResult ContractionLowering::run() {
   fillDims();
   winograd = winogradOf(target, op, operands, context);
   // Its places are counted batch, height, width.
-  if (winograd && (!order[Batch].empty() || !llvm::is_sorted(order[M]) || order[N].size() != 1))
+  if (winograd && (operands.lhs != op->getOperand(0) || !order[Batch].empty() || !llvm::is_sorted(order[M]) ||
+                   order[N].size() != 1))
     winograd.reset();
   sides = winograd ? 1 : 2;
   right = operands.b;
@@ -191,7 +192,7 @@ void ContractionLowering::collectLabels() {
   };
   add(operands.resultDims, shapeOf(result), places[0].strides, &Label::c, &Label::inC);
   add(operands.lhsDims, operands.lhsType.getShape(), operands.a.strides, &Label::a, &Label::inA);
-  add(operands.rhsDims, shapeOf(operands.rhs), operands.b.strides, &Label::b, &Label::inB);
+  add(operands.rhsDims, operands.rhsType.getShape(), operands.b.strides, &Label::b, &Label::inB);
   for (auto &[label, dim] : labels)
     if (dim.size != 1)
       order[!dim.inC ? K : dim.inA && dim.inB ? Batch : dim.inA ? M : N].push_back(label);
@@ -369,7 +370,7 @@ LogicalResult ContractionLowering::emitInstructions(const CachedKernel &kernel) 
   if (!winograd) {
     accesses.push_back(context.accessOf(operands.a, operands.lhsType, false));
     accesses.push_back(operands.packs ? Access{right.storage, 0, rightBytes, false}
-                                      : context.accessOf(right, tensorOf(operands.rhs), false));
+                                      : context.accessOf(right, operands.rhsType, false));
   }
   for (auto [view, type] : llvm::zip_equal(extracted.inputs, extracted.types))
     accesses.push_back(context.accessOf(view, type, false));

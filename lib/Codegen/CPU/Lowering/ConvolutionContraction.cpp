@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::cpu;
@@ -97,6 +99,28 @@ static int64_t innerRun(ConvOp op, const View &view) {
   return run;
 }
 
+/// Whether the dimension along which the result lies in memory is one of the left side alone.
+static bool followsLeft(ContractOp op, LoweringContext &context) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  for (auto [size, stride, label] :
+       llvm::zip_equal(shape, context.stridesInOrder(op.getResult()), op.getResultDims()))
+    if (size != 1 && stride == 1)
+      return llvm::is_contained(op.getLhsDims(), label) && !llvm::is_contained(op.getRhsDims(), label);
+  return false;
+}
+
+bool cpu::isWeightGradient(ConvOp op) {
+  // Of more products its many elements are a small part.
+  constexpr int64_t fewProducts = 512;
+  ArrayRef<int64_t> window = shapeOf(op.getWeight()).drop_front(1),
+                    places = shapeOf(op.getResult()).drop_front(2);
+  auto count = [](ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+  };
+  return op.getGroup() == 1 && op.getWeight().getDefiningOp<TransposeOp>() && count(window) < fewProducts &&
+         count(places) < count(window.drop_front(1));
+}
+
 FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &context) {
   ContractionOperands operands;
   if (auto contract = dyn_cast<ContractOp>(op)) {
@@ -104,12 +128,16 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
     operands.lhsDims.assign(contract.getLhsDims().begin(), contract.getLhsDims().end());
     operands.rhsDims.assign(contract.getRhsDims().begin(), contract.getRhsDims().end());
     operands.resultDims.assign(contract.getResultDims().begin(), contract.getResultDims().end());
-    // The weight stands on the right, where it can be packed.
-    if (!context.isLoad() && context.isLoadable(operands.lhs) && !context.isLoadable(operands.rhs)) {
+    // The weight stands on the right, where it can be packed, or else what the result's rows follow, so that
+    // vectors are stored whole.
+    auto isWeight = [&](Value side) { return !context.isLoad() && context.isLoadable(side); };
+    const bool isLeftWeight = isWeight(operands.lhs);
+    if (isLeftWeight != isWeight(operands.rhs) ? isLeftWeight : followsLeft(contract, context)) {
       std::swap(operands.lhs, operands.rhs);
       std::swap(operands.lhsDims, operands.rhsDims);
     }
     operands.lhsType = tensorOf(operands.lhs);
+    operands.rhsType = tensorOf(operands.rhs);
   } else {
     // Labels: 0 batch, 1 in channels, 2 out channels, then per spatial dimension the window's place and its
     // element.
@@ -126,6 +154,7 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
       shape.append({result[d + 2], weight[d + 2]});
     }
     operands.lhsType = tensorOf(operands.lhs).clone(shape);
+    operands.rhsType = tensorOf(operands.rhs);
   }
   operands.packs = !context.isLoad() && context.isLoadable(operands.rhs) && !context.isLoadable(operands.lhs);
   LoweringContext &right = operands.packs ? context.load() : context;
@@ -136,7 +165,8 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
   if (auto convolution = dyn_cast<ConvOp>(op)) {
     RankedTensorType type = tensorOf(operands.lhs);
     // Runs shorter than a line of the cache would be gathered again for every panel.
-    if (innerRun(convolution, operands.a) < std::min<int64_t>(16, type.getDimSize(1))) {
+    const bool isSwapped = !operands.packs && isWeightGradient(convolution);
+    if (!isSwapped && innerRun(convolution, operands.a) < std::min<int64_t>(16, type.getDimSize(1))) {
       View turned{context.newStorage(byteSize(type)), 0, channelsLastStrides(type.getShape())};
       if (failed(context.copy(operands.a, type, turned, op->getLoc())))
         return failure();
@@ -147,6 +177,12 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
       strides.append({operands.a.strides[d + 2] * convolution.getStrides()[d],
                       operands.a.strides[d + 2] * convolution.getDilations()[d]});
     operands.a.strides = strides;
+    if (isSwapped) {
+      std::swap(operands.lhs, operands.rhs);
+      std::swap(operands.lhsDims, operands.rhsDims);
+      std::swap(operands.lhsType, operands.rhsType);
+      std::swap(operands.a, operands.b);
+    }
   }
   return operands;
 }

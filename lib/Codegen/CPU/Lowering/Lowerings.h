@@ -41,11 +41,16 @@ bool fitsLibrary(mlir::Operation *convolution, llvm::ArrayRef<mlir::Operation *>
 struct ContractionOperands {
   mlir::Value lhs, rhs;
   View a, b;
-  mlir::RankedTensorType lhsType; ///< sizes of a's dimensions
+  mlir::RankedTensorType lhsType, rhsType; ///< sizes of a's and b's dimensions
   llvm::SmallVector<int64_t> lhsDims, rhsDims, resultDims;
   bool packs = false; ///< the right side is a weight, packed when it is loaded
 };
 mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringContext &context);
+
+/// Whether a convolution is that of a weight's gradient, with more elements than products in each: the places
+/// of the windows, in the order of the weight, are then the columns of the contraction, which are stored as
+/// vectors, and what slides is read with the channels innermost, its batch.
+bool isWeightGradient(ConvOp op);
 
 /// A weight as the contraction kernel reads it, packed at load; one for all that read it so.
 mlir::FailureOr<View> packedWeight(const CpuTarget &target, LoweringContext &context, mlir::Value weight,
