@@ -152,7 +152,20 @@ private:
       shape[2 + d] = shapeOf(g)[2 + d] * geometry.strides[d];
       ends.push_back(-geometry.pads[d]);
     }
-    Value all = ops.contract(g, labelsOf(rank, 1), weight, ofWeight, ofResult, input.getElementType());
+    // One tap has no dimension, so that what is made is an image as others are.
+    Value all;
+    if (llvm::all_of(shapeOf(weight).drop_front(2), [](int64_t size) { return size == 1; })) {
+      Value flat = ops.reshape(weight, shapeOf(weight).take_front(2));
+      all = ops.contract(g, labelsOf(rank, 1), flat, {1, 2}, labelsOf(rank, 2), input.getElementType());
+      if (llvm::all_of(geometry.strides, [](int64_t stride) { return stride == 1; }))
+        return crop(all, ends);
+      SmallVector<int64_t> split(input.getShape().take_front(2));
+      for (unsigned d = 0; d < rank; ++d)
+        llvm::append_range(split, ArrayRef<int64_t>{shapeOf(g)[2 + d], 1});
+      all = ops.reshape(all, split);
+    } else {
+      all = ops.contract(g, labelsOf(rank, 1), weight, ofWeight, ofResult, input.getElementType());
+    }
     return crop(ops.reshape(ops.pad(all, low, padded), shape), ends);
   }
 
