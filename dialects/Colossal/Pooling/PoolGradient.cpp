@@ -73,10 +73,6 @@ double PoolGradientOp::getFlops() {
   return flops;
 }
 
-KernelKind PoolGradientOp::getKernelKind() {
-  return KernelKind::Tile;
-}
-
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
@@ -124,25 +120,26 @@ public:
       linear = emitter.add(emitter.mul(linear, shape[d]), places[d]);
     return {emitter, emitter.toValue(linear, i64), i64};
   }
-  /// numberOf the first greatest element; -1 where the window has none.
-  Element findGreatest(ArrayRef<Lane> like) {
-    Type type = elementTypeOf(op.getResult()), inner = computeType(type);
+  /// Whether the element with the number `own`, `x`, is one of the window, the greatest, and the first of
+  /// equal ones; NaN is greater than all numbers and of several the last.
+  Element isGreatest(Element x, Element own, ArrayRef<Lane> like) {
+    Type type = elementTypeOf(op.getResult()), boolean = emitter.builder().getI1Type();
     auto carried = [&](Value value) { return carriedLike(emitter, value, like); };
-    Value lowest = carried(emitter.scalar(inner, lowestOf(inner))), none = carried(number(-1).get());
-    auto found =
-        overWindow(emitter, op.getKernel(), {lowest, none}, [&](ArrayRef<Value> counters, ValueRange acc) {
-          SmallVector<Lane> places = at(counters), index(plane);
-          Element inside = isInside(places);
-          llvm::append_range(index, clamped(places));
-          Element best(emitter, acc[0], inner), place(emitter, acc[1], i64);
-          Element x = Element(emitter, read(index), type).to(inner);
-          Element isNaN = x != x, isFirst = place == place.like(-1), isGreater = best < x;
-          Element better = inside & (isGreater | isFirst | isNaN);
-          Element next = numberOf(places);
-          return SmallVector<Value>{carried(better.select(x, best).get()),
-                                    carried(better.select(next, place).get())};
-        });
-    return {emitter, found[1], i64};
+    Element isNumber = x == x;
+    Value no = carried(emitter.scalar(boolean, 0));
+    auto found = overWindow(emitter, op.getKernel(), {no, no}, [&](ArrayRef<Value> counters, ValueRange acc) {
+      SmallVector<Lane> places = at(counters), index(plane);
+      Element inside = isInside(places), number = numberOf(places);
+      llvm::append_range(index, clamped(places));
+      Element y = Element(emitter, read(index), type).to(x.elementType());
+      Element isNaN = y != y;
+      Element before = (number < own) & ((x <= y) | (isNaN & isNumber)),
+              behind = (own < number) & ((x < y) | isNaN);
+      Element met(emitter, acc[0], boolean), beaten(emitter, acc[1], boolean);
+      return SmallVector<Value>{carried((met | (inside & (number == own))).get()),
+                                carried((beaten | (inside & (before | behind))).get())};
+    });
+    return Element(emitter, found[0], boolean) & !Element(emitter, found[1], boolean);
   }
   /// How many elements the average counts, at least 1.
   Element countElements(ArrayRef<Lane> like) {
@@ -175,24 +172,40 @@ private:
 };
 } // namespace
 
-/// The sum over all windows: for types and targets that take elements one by one.
+/// The sum over the windows that an element may lie in: along a dimension the last that begins before it, and
+/// those before that one which are long enough.
 Value PoolGradientOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  Type type = elementTypeOf(getResult()), inner = computeType(type);
+  Type type = elementTypeOf(getResult()), inner = computeType(type), i64 = emitter.builder().getI64Type();
   ArrayRef<int64_t> windows = shapeOf(getGradient()).drop_front(2);
   ArrayRef<Lane> plane = index.take_front(2), own = index.drop_front(2);
   auto carried = [&](Value value) { return carriedLike(emitter, value, index); };
+  SmallVector<int64_t> counts;
+  SmallVector<Lane> last;
+  for (auto [d, lane] : llvm::enumerate(own)) {
+    const int64_t reach = (getKernel()[d] - 1) * getDilations()[d] + 1, stride = getStrides()[d];
+    counts.push_back(llvm::divideCeil(reach, stride));
+    last.push_back(emitter.floorDiv(emitter.add(lane, emitter.constant(getPads()[d])), stride));
+  }
   auto sum = overWindow(
-      emitter, windows, carried(emitter.scalar(inner, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
+      emitter, counts, carried(emitter.scalar(inner, 0)), [&](ArrayRef<Value> counters, ValueRange acc) {
         SmallVector<Lane> place, from(plane);
-        for (Value counter : counters)
-          place.push_back(emitter.uniform(counter));
+        Type boolean = emitter.builder().getI1Type();
+        Element isWindow(emitter, emitter.scalar(boolean, 1), boolean);
+        for (auto [d, counter] : llvm::enumerate(counters)) {
+          Lane at = emitter.add(last[d], emitter.mul(emitter.uniform(counter), -1));
+          isWindow = isWindow & Element(emitter, emitter.inRange(at, 0, windows[d]), boolean);
+          Element x(emitter, emitter.toValue(at, i64), i64);
+          place.push_back(
+              emitter.fromValue(x.max(x.like(0)).min(x.like(static_cast<double>(windows[d] - 1))).get()));
+        }
         llvm::append_range(from, place);
         auto read = [&](ArrayRef<Lane> at) { return emitter.load(getInput(), at); };
         Window window(*this, emitter, plane, place, read);
         Element g = Element(emitter, emitter.load(getGradient(), from), type).to(inner);
         Element old(emitter, acc[0], inner), mine = window.numberOf(own);
         if (getKind() == PoolKind::Max) {
-          Element isMine = window.findGreatest(index) == mine;
+          Element x = Element(emitter, emitter.load(getInput(), index), type).to(inner);
+          Element isMine = isWindow & window.isGreatest(x, mine, index);
           return SmallVector<Value>{carried(isMine.select(old + g, old).get())};
         }
         // How often the window's taps meet this element: once at most.
@@ -207,51 +220,12 @@ Value PoolGradientOp::emitElement(ElementEmitter &emitter, unsigned result, Arra
                          return SmallVector<Value>{carried(isMine.select(before.like(1), before).get())};
                        });
         Element isMet(emitter, met[0], window.number(0).elementType());
-        return SmallVector<Value>{carried((isMet == isMet.like(1)).select(old + share, old).get())};
+        isMet = isWindow & (isMet == isMet.like(1));
+        return SmallVector<Value>{carried(isMet.select(old + share, old).get())};
       });
   return Element(emitter, sum[0], inner).to(type).get();
 }
 
-// Windows of one plane may meet.
-TilePlan PoolGradientOp::getTiles() {
-  return {SmallVector<int64_t>(shapeOf(getResult()).take_front(2)), 0};
-}
-
-void PoolGradientOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
-  ElementEmitter &e = tiles.elements();
-  Type type = elementTypeOf(getResult()), inner = computeType(type);
-  ArrayRef<int64_t> plane = shapeOf(getResult()).drop_front(2);
-  SmallVector<Lane> index(tile);
-  tiles.forEach(plane, index, [&] { tiles.write(e.scalar(type, 0), getResult(), index); });
-  auto addAt = [&](ArrayRef<Lane> to, Element value) {
-    Element old = Element(e, tiles.read(getResult(), to), type).to(inner);
-    tiles.write((old + value).to(type).get(), getResult(), to);
-  };
-  tiles.forEach(shapeOf(getGradient()).drop_front(2), index, [&] {
-    auto read = [&](ArrayRef<Lane> at) { return tiles.read(getInput(), at); };
-    Window window(*this, e, tile, ArrayRef(index).drop_front(2), read);
-    Element g = Element(e, tiles.read(getGradient(), index), type).to(inner);
-    if (getKind() == PoolKind::Max) {
-      Element greatest = window.findGreatest({});
-      tiles.when((greatest.like(-1) < greatest).get(), [&] {
-        SmallVector<Lane> to(tile);
-        llvm::append_range(to, delinearize(e, e.fromValue(greatest.get()), plane));
-        addAt(to, g);
-      });
-      return;
-    }
-    Element share = g / window.countElements({});
-    SmallVector<Lane> taps;
-    tiles.forEach(getKernel(), taps, [&] {
-      SmallVector<Value> counters;
-      for (const Lane &tap : taps)
-        counters.push_back(e.toValue(tap, e.builder().getI64Type()));
-      SmallVector<Lane> at = window.at(counters);
-      tiles.when(window.isInside(at).get(), [&] {
-        SmallVector<Lane> to(tile);
-        llvm::append_range(to, at);
-        addAt(to, share);
-      });
-    });
-  });
+bool PoolGradientOp::isElementCostly() {
+  return true;
 }

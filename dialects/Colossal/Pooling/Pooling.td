@@ -25,8 +25,7 @@ def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"], [], ["
   let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type(results)";
 }
 
-def Colossal_PoolGradientOp : Colossal_Op<"pool_gradient", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], ["getFlops"], [], [],
-                                          ["getKernelKind"]> {
+def Colossal_PoolGradientOp : Colossal_Op<"pool_gradient", [], ["getFlops"], [], ["isElementCostly"]> {
   let summary = "the gradient of a pool's input";
   let description = [{
     For each window of `pool` with the same attributes, the `gradient` of its result: for `max` where the greatest element of
