@@ -197,6 +197,27 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
   return findEpilogueOf(op) != nullptr;
 }
 
+/// Whether `op` is computed of statistics of rows along other dimensions than those that `group` makes statistics
+/// of: with these it needs no second look at what they are made of, and `group` can read the result.
+bool Grouping::isOfOtherRows(Operation *op, FusionGroup *group) {
+  if (group->reduced.empty())
+    return false;
+  llvm::SmallPtrSet<Operation *, 16> seen{op};
+  SmallVector<Operation *> open{op};
+  while (!open.empty())
+    for (Value operand : open.pop_back_val()->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker || !position.count(maker) || !seen.insert(maker).second)
+        continue;
+      auto space = rowSpaceOf(maker);
+      if (space && space->shape == group->shape && space->reduced != group->reduced)
+        return true;
+      if (isMovement(maker) || classOf(maker) == OpClass::Point)
+        open.push_back(maker);
+    }
+  return false;
+}
+
 /// What gives an operand of `op` and could compute `op` as well: a routine, or null.
 Operation *Grouping::findEpilogueOf(Operation *op) {
   for (Value operand : op->getOperands()) {
@@ -360,7 +381,7 @@ void Grouping::place(Operation *op) {
     // Only loops of its shape can store it: a number that all updates read has a thousand users.
     for (FusionGroup *group : users)
       if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
-          !running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
+          !isOfOtherRows(op, group) && !running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
         return;
   }
   begin(op);

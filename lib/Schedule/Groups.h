@@ -47,6 +47,7 @@ private:
   llvm::SmallVector<Use> usesOf(mlir::Value value);
   void place(mlir::Operation *op);
   bool isRatherEpilogue(mlir::Operation *op, FusionGroup *group);
+  bool isOfOtherRows(mlir::Operation *op, FusionGroup *group);
   mlir::Operation *findEpilogueOf(mlir::Operation *op);
   bool addsToRoutine(mlir::Operation *op, FusionGroup *group);
   bool joinPoint(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses, bool output);
