@@ -33,6 +33,10 @@ for stage, turns in ((0, 1), (1, 4), (2, 1), (2, 4), (3, 1), (3, 4)):
 check("llama", "data=2", 1)
 check("llama", "model=2", 4)
 check("gpt2", "context=2", 4)
+# Narrow types, whose attention has scores in both; and a head with a bias, whose gradient is a sum over what the logits' is made of.
+check("llama", "data=1", 4, "--precision", "bf16", devices=1)
+check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.96)
+check("gptj", "data=1", 1, devices=1, least=0.995)
 # A table that stages share: the last one keeps what the optimizer has of it. Chunks, each with messages of its own.
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "interleaved")
 # The last stage's two chunks follow one another, and are done as one. The search does not see the gaps between what passes hand on.
