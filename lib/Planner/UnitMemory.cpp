@@ -70,8 +70,8 @@ double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   const double element = std::max(types.activation, 4.0); // computed in
   const double rows = factors::attentionPartRows(queries, scores, op.causal),
                parts = std::ceil(queries / rows);
-  // All at once, slopes are written over the weights, but where several heads share keys. What is narrow has them as
-  // its products take them, too.
+  // All at once, slopes are written over the weights, but where several heads share keys. What is narrow has
+  // them as its products take them, too.
   const double narrow = element > types.activation ? types.activation : 0;
   if (parts <= 1)
     return (isGrouped(op) ? 2 : 1) * scores * (element + narrow);

@@ -197,8 +197,9 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
   return findEpilogueOf(op) != nullptr;
 }
 
-/// Whether `op` is computed of statistics of rows along other dimensions than those that `group` makes statistics
-/// of: with these it needs no second look at what they are made of, and `group` can read the result.
+/// Whether `op` is computed of statistics of rows along other dimensions than those that `group` makes
+/// statistics of: with these it needs no second look at what they are made of, and `group` can read the
+/// result.
 bool Grouping::isOfOtherRows(Operation *op, FusionGroup *group) {
   if (group->reduced.empty())
     return false;
@@ -381,7 +382,8 @@ void Grouping::place(Operation *op) {
     // Only loops of its shape can store it: a number that all updates read has a thousand users.
     for (FusionGroup *group : users)
       if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
-          !isOfOtherRows(op, group) && !running.needsAny(group->number, readers) && joinPoint(op, group, uses, true))
+          !isOfOtherRows(op, group) && !running.needsAny(group->number, readers) &&
+          joinPoint(op, group, uses, true))
         return;
   }
   begin(op);
