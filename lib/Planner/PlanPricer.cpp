@@ -222,7 +222,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     if (!cell.error.empty())
       return cell;
   }
-  if (remade && plan.pipeline > 1) {
+  if (remade) {
     std::vector<int> ofKind;
     for (UnitQuery &query : queries) {
       query.remade = nullptr;

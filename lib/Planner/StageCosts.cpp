@@ -24,7 +24,7 @@ cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
 std::vector<int> StageCosts::units(const TrainingPlan &plan, const Cell &cell,
                                    const std::vector<int> &parts) const {
   std::vector<int> units = cell.units;
-  if (!cell.keeping.empty() && shape(plan).isUnrolled())
+  if (!cell.keeping.empty() && shape(plan).isUnrolled() && cost::splitsBackward(plan.schedule))
     std::copy(cell.keeping.end() - parts.back(), cell.keeping.end(), units.end() - parts.back());
   return units;
 }

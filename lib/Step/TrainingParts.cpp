@@ -80,8 +80,12 @@ void Chain::placeBackward(Operation *op) {
     Operation *def = operand.get().getDefiningOp();
     if (!def || roles.lookup(def) != Role::Chain)
       continue;
-    // What an earlier stage would compute again comes too late here: this stage has got it before.
-    if (kinds.lookup(def) == Kind::Backward && isCopy(def) && partOf.lookup(def) > part)
+    // What an earlier stage would compute again comes too late here: this stage has got it before. The last
+    // part has just computed it; made again, it would be kept for the gradients of weights, where these are a
+    // pass of their own.
+    const bool isAgain = kinds.lookup(def) == Kind::Backward && isCopy(def);
+    if (isAgain &&
+        (partOf.lookup(def) > part || (pipeline.splits && partOf.lookup(unitOf(def)) == parts - 1)))
       operand.set(unitOf(def)->getResult(cast<OpResult>(operand.get()).getResultNumber()));
     else
       part = std::max(part, partOf.lookup(def));

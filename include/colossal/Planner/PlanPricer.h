@@ -51,8 +51,8 @@ struct Cell {
   /// By kind; behind them those of units of which a step under recompute keeps something else.
   std::vector<UnitCost> kinds;
   std::vector<int> units; ///< which of `kinds` each unit is
-  /// Under recompute, the same of a unit of the last pipeline part, which makes nothing again: its forward
-  /// pass is a part of the backward one. Else empty.
+  /// Under recompute, which one each is where it makes nothing again, as in the last pipeline part of
+  /// schedules that split the backward pass. Else empty.
   std::vector<int> keeping;
   std::vector<UnitLayout> layouts;
   double seconds = 0, largest = 0; ///< of one microbatch through all units, and through the slowest
