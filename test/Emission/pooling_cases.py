@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from case_suite import array_text, FLOATS, NAMES, onnx_run, ramp, Suite
+from case_suite import array_text, BF16, FLOATS, NAMES, onnx_run, ramp, Suite
 
 
 def pool_reference(kind, x, kernel, strides, dilations, pads, out, include=False, p=2, column_major=False):
@@ -32,6 +32,47 @@ def pool_reference(kind, x, kernel, strides, dilations, pads, out, include=False
         else:
             y[at] = sum(abs(v)**p for v in values)**(1 / p)
     return y.astype(x.dtype), places
+
+
+def pool_gradient_reference(kind, g, x, kernel, strides, dilations, pads, include):
+    """The first greatest element gets what its window got, NaN before numbers and the last of several, as PyTorch has it."""
+    result, rank = np.zeros(x.shape), len(kernel)
+    for at in np.ndindex(*g.shape):
+        inside, padded = [], 0
+        for tap in np.ndindex(*kernel):
+            place = [at[2 + d] * strides[d] - pads[d] + tap[d] * dilations[d] for d in range(rank)]
+            padded += all(-pads[d] <= place[d] < x.shape[2 + d] + pads[rank + d] for d in range(rank))
+            if all(0 <= place[d] < x.shape[2 + d] for d in range(rank)):
+                inside.append((at[0], at[1], *place))
+        if kind == "average":
+            for place in inside:
+                result[place] += float(g[at]) / (padded if include else len(inside))
+        elif inside:
+            best = inside[0]
+            for place in inside[1:]:
+                if x[place] > x[best] or np.isnan(x[place]):
+                    best = place
+            result[best] += float(g[at])
+    return result.astype(x.dtype)
+
+
+def pool_gradient(suite):
+    """Equal elements and NaN; windows that overlap, lie apart, in the padding alone, and that leave elements out."""
+    settings = {"overlapping": ((3, 2), (2, 1), (1, 1), (1, 1, 1, 0), (3, 6)), "apart": ((2, 1), (3, 2), (1, 1), (0, 0, 0, 0), (2, 3)),
+                "dilated": ((2, 2), (1, 2), (2, 3), (1, 0, 1, 0), (5, 2)), "outside": ((1, 1), (2, 2), (1, 1), (1, 1, 1, 1), (4, 4))}
+    for name, (kernel, strides, dilations, pads, out) in settings.items():
+        common = f"kernel = {array_text(kernel)}, strides = {array_text(strides)}, dilations = {array_text(dilations)}, pads = {array_text(pads)}"
+        for dtype in (np.float32, BF16):
+            x, g = ramp((1, 2, 5, 6), np.float32, seed=45).round().astype(dtype), ramp((1, 2, *out), dtype, seed=46)
+            x[0, 1, 1, 1] = x[0, 1, 2, 1] = x[0, 1, 4, 4] = np.nan
+            y = pool_gradient_reference("max", g, x, kernel, strides, dilations, pads, False)
+            suite.case(f"gradient_max_{name}_{NAMES[x.dtype]}", f"colossal.pool_gradient max %0 of %1 {{{{{common}}}}} : {{0}}, {{1}} -> {{r}}", [g, x], y)
+            if name == "outside":
+                continue # the average of nothing
+            for include in (False, True):
+                y = pool_gradient_reference("average", g, x, kernel, strides, dilations, pads, include)
+                suite.case(f"gradient_average_{name}_{include}_{NAMES[x.dtype]}",
+                           f"colossal.pool_gradient average %0 {{{{{common}, count_include_pad = {str(include).lower()}}}}} : {{0}} -> {{r}}", [g], y)
 
 
 def roi_max_pool(suite):
@@ -83,6 +124,7 @@ def pooling():
         y, _ = pool_reference("lp", x, (2,), (2,), (1,), (0, 0), (3,), p=p)
         suite.case(f"lp_{p}", f"colossal.pool lp %0 {{{{kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>, p = {p} : i64}}}} : {{0}} -> {{r}}", [x], y)
     roi_max_pool(suite)
+    pool_gradient(suite)
     suite.write()
 
 

@@ -78,15 +78,11 @@ double PoolGradientOp::getFlops() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Reads an element of the input, which lies in it.
-using Read = function_ref<Value(ArrayRef<Lane>)>;
-
 /// One window: the taps of the place `window` (spatial only) in the plane of `plane` (batch and channel).
 class Window {
 public:
-  Window(PoolGradientOp op, ElementEmitter &emitter, ArrayRef<Lane> plane, ArrayRef<Lane> window, Read read)
-      : op(op), emitter(emitter), i64(emitter.builder().getI64Type()), plane(plane), window(window),
-        read(read) {}
+  Window(PoolGradientOp op, ElementEmitter &emitter, ArrayRef<Lane> plane, ArrayRef<Lane> window)
+      : op(op), emitter(emitter), i64(emitter.builder().getI64Type()), plane(plane), window(window) {}
 
   /// The spatial index under a tap.
   SmallVector<Lane> at(ArrayRef<Value> counters) {
@@ -131,7 +127,7 @@ public:
       SmallVector<Lane> places = at(counters), index(plane);
       Element inside = isInside(places), number = numberOf(places);
       llvm::append_range(index, clamped(places));
-      Element y = Element(emitter, read(index), type).to(x.elementType());
+      Element y = Element(emitter, emitter.load(op.getInput(), index), type).to(x.elementType());
       Element isNaN = y != y;
       Element before = (number < own) & ((x <= y) | (isNaN & isNumber)),
               behind = (own < number) & ((x < y) | isNaN);
@@ -168,7 +164,6 @@ private:
   ElementEmitter &emitter;
   Type i64;
   ArrayRef<Lane> plane, window;
-  Read read;
 };
 } // namespace
 
@@ -199,8 +194,7 @@ Value PoolGradientOp::emitElement(ElementEmitter &emitter, unsigned result, Arra
               emitter.fromValue(x.max(x.like(0)).min(x.like(static_cast<double>(windows[d] - 1))).get()));
         }
         llvm::append_range(from, place);
-        auto read = [&](ArrayRef<Lane> at) { return emitter.load(getInput(), at); };
-        Window window(*this, emitter, plane, place, read);
+        Window window(*this, emitter, plane, place);
         Element g = Element(emitter, emitter.load(getGradient(), from), type).to(inner);
         Element old(emitter, acc[0], inner), mine = window.numberOf(own);
         if (getKind() == PoolKind::Max) {
