@@ -33,14 +33,19 @@ static size_t findBatch(MLIRContext *context, const CompileOptions &options) {
   return options.manyDims.size();
 }
 
-/// What the best mesh of so many devices needs that --devices finds.
-static std::optional<uint64_t> tryDevices(const Imported &imported, CompileOptions asked, int64_t devices) {
+/// What the best mesh of so many devices needs that --devices finds. Each that is tried is a trial of the
+/// search.
+static std::optional<uint64_t> tryDevices(const Imported &imported, CompileOptions asked, int64_t devices,
+                                          RemedySearch &search) {
   asked.devices = devices;
-  asked.progress = nullptr;
   std::string obstacle;
   ScopedDiagnosticHandler quiet(imported.module.get().getContext(), [](Diagnostic &) { return success(); });
   FailureOr<std::vector<TriedMesh>> tried = tryMeshes(imported, asked, obstacle);
-  return failed(tried) ? std::nullopt : std::optional(tried->front().neededBytes);
+  if (failed(tried))
+    return std::nullopt;
+  for (size_t i = 1; i < tried->size(); ++i) // one is spent for the question
+    search.spend();
+  return tried->front().neededBytes;
 }
 
 /// Says what makes a model fit that does not, each by itself, and each tried. `needed`: bytes of a device
@@ -71,7 +76,7 @@ static void suggestRemedies(const Imported &imported, const CompileOptions &aske
   };
   search.tryMesh = [&](const std::string &text, bool whole) {
     if (search.countsDevices && whole)
-      return tryDevices(imported, asked, parseMesh(context, text)->getNumRanks());
+      return tryDevices(imported, asked, parseMesh(context, text)->getNumRanks(), search);
     CompileOptions other = options;
     other.mesh = text;
     return tryWithin(imported, other, whole ? last : std::min(last, Phase::Search), limit, spend).needed;
