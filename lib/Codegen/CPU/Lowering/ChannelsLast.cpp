@@ -16,20 +16,20 @@ namespace {
 class ChannelsLast final : public codegen::MemoryOrders {
 public:
   std::optional<SmallVector<unsigned>> orderOf(Value value) override {
-    const bool ofWeight = llvm::any_of(value.getUses(), isSlid);
-    if (!ofWeight && !isChannelsLast(value))
+    const bool hasBatchLast = llvm::any_of(value.getUses(), readsBatchLast);
+    if (!hasBatchLast && !isChannelsLast(value))
       return std::nullopt;
-    SmallVector<unsigned> order{ofWeight ? 1u : 0u};
+    SmallVector<unsigned> order{hasBatchLast ? 1u : 0u};
     for (int64_t d = 2; d < schedule::tensorOf(value).getRank(); ++d)
       order.push_back(d);
-    order.push_back(ofWeight ? 0 : 1);
+    order.push_back(hasBatchLast ? 0 : 1);
     return order;
   }
 
 private:
-  static bool isSlid(OpOperand &use) {
+  static bool readsBatchLast(OpOperand &use) {
     auto convolution = dyn_cast<ConvOp>(use.getOwner());
-    return convolution && use.getOperandNumber() == 0 && isWeightGradient(convolution);
+    return convolution && use.getOperandNumber() == 0 && hasPlacesAsColumns(convolution);
   }
   /// Whether it makes other channels of an image's.
   static bool isPointwise(ContractOp op) {

@@ -162,8 +162,7 @@ LogicalResult ContractionLowering::run() {
   fillDims();
   winograd = winogradOf(target, op, operands, context);
   // Its places are counted batch, height, width.
-  if (winograd && (operands.lhs != op->getOperand(0) || !order[Batch].empty() || !llvm::is_sorted(order[M]) ||
-                   order[N].size() != 1))
+  if (winograd && (!order[Batch].empty() || !llvm::is_sorted(order[M]) || order[N].size() != 1))
     winograd.reset();
   sides = winograd ? 1 : 2;
   right = operands.b;

@@ -109,8 +109,8 @@ static bool followsLeft(ContractOp op, LoweringContext &context) {
   return false;
 }
 
-bool cpu::isWeightGradient(ConvOp op) {
-  // Of more products its many elements are a small part.
+bool cpu::hasPlacesAsColumns(ConvOp op) {
+  // Of more, storing the sums is a small part.
   constexpr int64_t fewProducts = 512;
   ArrayRef<int64_t> window = shapeOf(op.getWeight()).drop_front(1),
                     places = shapeOf(op.getResult()).drop_front(2);
@@ -165,7 +165,7 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
   if (auto convolution = dyn_cast<ConvOp>(op)) {
     RankedTensorType type = tensorOf(operands.lhs);
     // Runs shorter than a line of the cache would be gathered again for every panel.
-    const bool isSwapped = !operands.packs && isWeightGradient(convolution);
+    const bool isSwapped = !operands.packs && hasPlacesAsColumns(convolution);
     if (!isSwapped && innerRun(convolution, operands.a) < std::min<int64_t>(16, type.getDimSize(1))) {
       View turned{context.newStorage(byteSize(type)), 0, channelsLastStrides(type.getShape())};
       if (failed(context.copy(operands.a, type, turned, op->getLoc())))

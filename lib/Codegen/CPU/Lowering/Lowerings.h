@@ -47,10 +47,11 @@ struct ContractionOperands {
 };
 mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringContext &context);
 
-/// Whether a convolution is that of a weight's gradient, with more elements than products in each: the places
-/// of the windows, in the order of the weight, are then the columns of the contraction, which are stored as
-/// vectors, and what slides is read with the channels innermost, its batch.
-bool isWeightGradient(ConvOp op);
+/// Whether the places of a convolution's windows are the columns of the contraction, not rows: so it is for
+/// the gradient of a weight, whose places are the weight's window, where few products are summed up for each
+/// of them. They are stored as vectors in the order of the weight, and the image is read with its batch, the
+/// channels of the forward pass, innermost.
+bool hasPlacesAsColumns(ConvOp op);
 
 /// A weight as the contraction kernel reads it, packed at load; one for all that read it so.
 mlir::FailureOr<View> packedWeight(const CpuTarget &target, LoweringContext &context, mlir::Value weight,
