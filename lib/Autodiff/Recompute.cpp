@@ -5,6 +5,8 @@
 #include "colossal/Outline/OpNames.h"
 #include "dialects/Colossal/Colossal.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -23,8 +25,38 @@ StringRef colossal::describe(Recompute recompute) {
   case Recompute::None: return "none";
   case Recompute::Selective: return "selective";
   case Recompute::Full: return "full";
+  case Recompute::ByValue: return "by-value";
   }
   llvm_unreachable("a kind of recomputation");
+}
+
+static constexpr StringRef kKeptAttrName = "colossal.kept";
+
+llvm::DenseMap<Operation *, std::string> colossal::nameOps(func::FuncOp function) {
+  llvm::DenseMap<Operation *, std::string> names;
+  llvm::StringMap<unsigned> seen;
+  for (Operation &op : function.getOps()) {
+    std::string name = (outline::getFirstName(op.getLoc()) + "|" + op.getName().getStringRef()).str();
+    if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+      name += ("|" + stringifyElementwiseKind(elementwise.getKind())).str();
+    const unsigned number = seen[name]++;
+    names[&op] = name + "|" + std::to_string(number);
+  }
+  return names;
+}
+
+void colossal::markKept(func::FuncOp function, ArrayRef<std::string> names) {
+  llvm::StringSet<> chosen;
+  for (const std::string &name : names)
+    chosen.insert(name);
+  for (auto &[op, name] : nameOps(function))
+    if (chosen.contains(name))
+      op->setAttr(kKeptAttrName, UnitAttr::get(op->getContext()));
+}
+
+void colossal::removeKeptMarks(func::FuncOp function) {
+  for (Operation &op : function.getOps())
+    op.removeAttr(kKeptAttrName);
 }
 
 static double getBytes(Value value) {
@@ -57,7 +89,8 @@ private:
     return ruled && ruled.isHeavy();
   }
   bool isKeptByKind(Operation *op) const {
-    return isSource(op) || (what == Recompute::Selective && isHeavy(op));
+    return isSource(op) || (what == Recompute::Selective && isHeavy(op)) ||
+           (what == Recompute::ByValue && op->hasAttr(kKeptAttrName));
   }
 
   Recompute what;

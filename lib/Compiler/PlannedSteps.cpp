@@ -144,6 +144,20 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
   return whole;
 }
 
+/// The ops whose results a plan keeps by value.
+std::vector<std::string> findKept(const planner::TrainingPlan &plan, ReadModel &model) {
+  std::vector<std::string> kept;
+  if (!plan.kept)
+    return kept;
+  const factors::FactorGraph &graph = model.reading.graph;
+  const llvm::DenseMap<Operation *, std::string> names = nameOps(model.functions[0]);
+  for (auto [unit, ids] : llvm::enumerate(graph.ids))
+    for (auto [i, id] : llvm::enumerate(ids))
+      if (id >= 0 && (*plan.kept)[graph.units[unit]][i])
+        kept.push_back(names.lookup(model.reading.operations[id]));
+  return kept;
+}
+
 /// The step of a plan that is priced, with the layouts by kind of unit and the units of each chunk.
 PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice &price,
                      ArrayRef<planner::UnitLayout> layouts, StringRef machine, ReadModel &model) {
@@ -163,6 +177,7 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   step.pins = findPins(plan, layouts, model);
   if (plan.pipeline > 1)
     llvm::append_range(step.pins, findStagePins(price.parts, model));
+  step.kept = findKept(plan, model);
   step.seconds = price.seconds;
   step.bytes = price.peakBytes;
   step.memory = price.memory;
@@ -199,7 +214,9 @@ void applyPlan(const PlannedStep &step, CompileOptions &options) {
   options.training->globalBatch = static_cast<int64_t>(plan.task.globalBatch);
   // Where no ranks share state, any stage is stage 0.
   options.training->zero = plan.data * plan.context > 1 ? plan.zero : 0;
-  options.training->recompute = parseRecompute(planner::toString(plan.recompute));
+  options.training->recompute =
+      plan.kept ? Recompute::ByValue : parseRecompute(planner::toString(plan.recompute));
+  options.training->kept = step.kept;
   options.layout.pins.insert(options.layout.pins.begin(), step.pins.begin(), step.pins.end());
 }
 

@@ -41,7 +41,13 @@ std::optional<TrainingTypes> trainingTypes(const std::string &precision, const s
 }
 
 const char *toString(Recompute recompute) {
-  return recompute == Recompute::None ? "none" : recompute == Recompute::Selective ? "selective" : "full";
+  switch (recompute) {
+  case Recompute::None: return "none";
+  case Recompute::Selective: return "selective";
+  case Recompute::Full: return "full";
+  case Recompute::ByValue: return "by-value";
+  }
+  return "";
 }
 
 std::string toString(const Boundary &boundary) {
@@ -338,7 +344,7 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
     known.bases.clear();
   known.microbatchOfBases = query.microbatch;
   UnitQuery plain = query;
-  if (query.recompute == Recompute::Selective)
+  if (query.recompute != Recompute::Full || query.remade)
     plain.recompute = Recompute::None;
   auto [base, isNew] = known.bases.try_emplace({key(plain), layout});
   if (isNew)
@@ -348,6 +354,14 @@ UnitCost BlockPlanner::price(const UnitQuery &query, const UnitLayout &layout, s
 
 double BlockPlanner::leastDeviceSeconds(int kind) const {
   return layouts->leastSeconds[kind];
+}
+
+double BlockPlanner::forwardSeconds(int kind, int operation) {
+  UnitQuery query;
+  query.kind = kind;
+  Choice whole;
+  whole.fill(-1);
+  return layouts->unit(query, layouts->on({})).opTime(operation, whole).forward;
 }
 
 double BlockPlanner::Layouts::leastDeviceSeconds(const UnitKind &kind) const {

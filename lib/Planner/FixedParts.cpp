@@ -256,6 +256,7 @@ std::string fixParts(const FixedParts &parts, TrainingTask &task, SearchSpace &s
     if (known == space.recompute.end())
       return "--recompute: '" + parts.recompute + "' is not none, selective or full";
     space.recompute = {*known};
+    space.keptChoices = 0;
   }
   if (std::string wrong = fixSchedule(parts, space); !wrong.empty())
     return wrong;

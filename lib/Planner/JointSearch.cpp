@@ -15,6 +15,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <set>
 
 namespace colossal::planner {
 
@@ -146,16 +147,21 @@ private:
     });
   }
 
-  /// The family's plans that can be faster than `limit` and may fit.
-  void expand(std::size_t number, double limit, std::vector<Planned> &plans, std::vector<TooLarge> &large) {
+  /// The family's plans that can be faster than `limit` and may fit; whether others have no room.
+  bool expand(std::size_t number, double limit, std::vector<Planned> &plans, std::vector<TooLarge> &large) {
     const PlanFamily &family = families[number];
     TrainingPlan plan = meshes.plan(family);
     std::vector<int> all = zeroStages(family), stages;
     int fastest = fastestZero(all);
+    bool isTight = false;
+    // Stage 0 takes as long as stage 1, and more memory: without room for it nothing is lost.
+    auto matters = [&](int zero) { return zero > 0 || zero == fastest; };
     for (int zero : all) {
       plan.zero = zero;
       if (pricer.leastBytes(plan, *family.cell) <= pricer.limitBytes())
         stages.push_back(zero);
+      else
+        isTight |= matters(zero);
     }
     if (stages.empty()) {
       if (tooLarge.size() < kTooLarge || family.bound < tooLarge.back().seconds) {
@@ -163,7 +169,7 @@ private:
         plan.parts = pricer.balance(plan, *family.cell);
         noteTooLarge(large, pricer.estimate(plan, *family.cell).bound, plan);
       }
-      return;
+      return true;
     }
     for (const Scheduling &scheduling : meshes.schedulings(family)) {
       plan = meshes.plan(family, scheduling, 0);
@@ -175,8 +181,10 @@ private:
       for (int zero : stages) {
         plan.zero = zero;
         if (pricer.leastBytes(plan, estimate) > pricer.limitBytes()) {
-          if (zero > 0 || zero == fastest) // stage 0 takes as long as stage 1, and more memory
+          if (matters(zero)) {
             noteTooLarge(large, estimate.bound, plan);
+            isTight = true;
+          }
           continue;
         }
         // What is gathered or scattered at each use takes time that this stage alone has.
@@ -185,6 +193,7 @@ private:
           plans.push_back({number, scheduling, zero, bound});
       }
     }
+    return isTight;
   }
 
   /// Best first: families and plans in the order of their bounds.
@@ -194,8 +203,12 @@ private:
       std::vector<std::size_t> batch;
       while (!queue.empty() && queue.top().isGroup == isGroup && queue.top().bound < limit() &&
              batch.size() < (isGroup ? kGroupsAtOnce : kPlansAtOnce)) {
-        batch.push_back(queue.top().number);
+        const std::size_t number = queue.top().number;
         queue.pop();
+        if (isGroup && !families[number].cell)
+          measure(number);
+        else
+          batch.push_back(number);
       }
       if (isGroup)
         expandAll(batch);
@@ -204,13 +217,35 @@ private:
     }
   }
 
+  /// A family that keeps all has plans without room: what keeps less may have it, and takes no less time.
+  void keepLess(std::size_t number) {
+    if (!tight.insert(number).second)
+      return;
+    for (const PlanFamily &less : meshes.keepingLess(families[number])) {
+      push(less.bound, true, families.size());
+      families.push_back(less);
+    }
+  }
+
+  /// Puts a family back with a bound of its own.
+  void measure(std::size_t number) {
+    PlanFamily &family = families[number];
+    if (!meshes.measure(family))
+      return;
+    result.plans += static_cast<long long>(zeroStages(family).size()) * meshes.countSchedulings(family);
+    push(family.bound, true, number);
+  }
+
   void expandAll(const std::vector<std::size_t> &batch) {
     std::vector<std::vector<Planned>> plans(batch.size());
     std::vector<std::vector<TooLarge>> large(batch.size());
+    std::vector<char> isTight(batch.size(), false);
     double limit = this->limit();
     search::parallelFor(batch.size(), space.threads,
-                        [&](std::size_t i) { expand(batch[i], limit, plans[i], large[i]); });
+                        [&](std::size_t i) { isTight[i] = expand(batch[i], limit, plans[i], large[i]); });
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (isTight[i])
+        keepLess(batch[i]);
       for (const Planned &one : plans[i]) {
         push(one.bound, false, planned.size());
         planned.push_back(one);
@@ -243,8 +278,11 @@ private:
     std::vector<PlanPrice> prices(plans.size());
     search::parallelFor(plans.size(), space.threads,
                         [&](std::size_t i) { prices[i] = pricer.price(plans[i]); });
-    for (std::size_t i = 0; i < plans.size(); ++i)
+    for (std::size_t i = 0; i < plans.size(); ++i) {
       take(plans[i], prices[i]);
+      if (prices[i].error.empty() && !prices[i].fits())
+        keepLess(planned[batch[i]].family);
+    }
     return !isSpent;
   }
 
@@ -323,6 +361,7 @@ private:
   SearchResult result;
   std::vector<PlanFamily> families; ///< those on fewer devices come during the search
   std::vector<Planned> planned;
+  std::set<std::size_t> tight;    ///< families for which what keeps less is in the queue
   std::vector<TooLarge> tooLarge; ///< fastest first
   std::priority_queue<Entry> queue;
   long long sequence = 0, spent = 0;

@@ -1,6 +1,8 @@
 // Enumeration of meshes.
 #include "Meshes.h"
 
+#include "KeptValues.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -192,7 +194,12 @@ TrainingPlan Meshes::plan(const PlanFamily &family) const {
   plan.microbatch = family.microbatch;
   plan.padding =
       static_cast<double>(family.data) * family.microbatch * family.microbatches - task.globalBatch;
-  plan.recompute = space.recompute[family.recompute];
+  if (family.recompute < space.recompute.size()) {
+    plan.recompute = space.recompute[family.recompute];
+  } else {
+    plan.recompute = Recompute::ByValue;
+    plan.kept = (*kept)[family.recompute - space.recompute.size()];
+  }
   plan.boundary = all[family.axes].boundaries[family.boundary];
   plan.lean = family.lean;
   return plan;
@@ -282,6 +289,21 @@ std::vector<PlanFamily> Meshes::withFewerDevices(const PlanFamily &family) {
   PlanFamily fewer = family;
   fewer.data = *--above;
   return measure(fewer) ? std::vector<PlanFamily>{fewer} : std::vector<PlanFamily>();
+}
+
+std::vector<PlanFamily> Meshes::keepingLess(const PlanFamily &family) {
+  if (space.keptChoices == 0 || family.recompute >= space.recompute.size() ||
+      space.recompute[family.recompute] != Recompute::None)
+    return {};
+  if (!kept)
+    kept = findKeptChoices(pricer.graph(), pricer.blocks(), pricer.types(), space.keptChoices);
+  std::vector<PlanFamily> found;
+  for (std::size_t choice = 0; choice < kept->size(); ++choice) {
+    PlanFamily &less = found.emplace_back(family);
+    less.recompute = static_cast<std::uint8_t>(space.recompute.size() + choice);
+    less.cell = nullptr;
+  }
+  return found;
 }
 
 std::vector<Scheduling> Meshes::schedulings(const PlanFamily &family) const {

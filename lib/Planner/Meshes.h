@@ -21,12 +21,12 @@ struct UnitAxes {
 /// Plans that have all but schedule, chunks and ZeRO stage in common.
 struct PlanFamily {
   std::uint16_t axes = 0, boundary = 0;
-  std::uint8_t recompute = 0, lean = 0;
+  std::uint8_t recompute = 0, lean = 0; ///< `recompute`: of the space, then the choices by value
   int pipeline = 1, data = 1;
   int microbatch = 1, microbatches = 1; ///< sequences of each, and how many a rank has at least
-  const Cell *cell = nullptr;
-  int active = 0;   ///< ranks that the cell was found for, as far as they matter to it
-  double bound = 0; ///< s; no plan of the family takes less
+  const Cell *cell = nullptr;           ///< null: not measured yet, and the bound is that of another
+  int active = 0;                       ///< ranks that the cell was found for, as far as they matter to it
+  double bound = 0;                     ///< s; no plan of the family takes less
 };
 
 /// A schedule, its chunks, and how many microbatches a rank has (schedules may need a multiple of the
@@ -50,6 +50,11 @@ public:
   std::vector<int> datas(const UnitAxes &axes, int pipeline) const;
   /// The same family on the next smaller divisor of the global batch as data ranks; none if there is none.
   std::vector<PlanFamily> withFewerDevices(const PlanFamily &family);
+  /// Of a family that keeps all, those that keep some values only; they are not measured.
+  std::vector<PlanFamily> keepingLess(const PlanFamily &family);
+  /// Fills cell (unless it is the right one), microbatches and bound; false where no layout meets the
+  /// boundary.
+  bool measure(PlanFamily &family);
 
   /// A plan of the family, one-forward-one-backward and without ZeRO.
   TrainingPlan plan(const PlanFamily &family) const;
@@ -74,9 +79,6 @@ private:
   /// Sizes of microbatches for so many sequences of a rank: divisors of the global batch and powers of two
   /// that take little padding.
   std::vector<int> microbatches(int sequences) const;
-  /// Fills cell (unless it is the right one), microbatches and bound; false where no layout meets the
-  /// boundary.
-  bool measure(PlanFamily &family);
   std::vector<int> batchDivisors; ///< of the global batch, up to the number of devices
   std::vector<int> microbatchSizes;
 
@@ -84,6 +86,7 @@ private:
   const TrainingTask &task;
   const SearchSpace &space;
   std::vector<UnitAxes> all;
+  std::optional<std::vector<std::shared_ptr<const KeptOperations>>> kept; ///< none: not looked for yet
 };
 
 } // namespace colossal::planner

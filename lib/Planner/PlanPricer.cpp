@@ -53,7 +53,7 @@ struct PlanPricer::Parts {
   double limit; ///< bytes
   int mostActive = std::numeric_limits<int>::max();
   std::map<std::string, Cell> cells;
-  std::map<Recompute, RemadeUnits> remade;
+  std::map<std::pair<Recompute, KeptOperations>, RemadeUnits> remade;
   std::mutex mutex; ///< of the maps
   std::map<std::pair<const Cell *, int>, std::vector<int>> balanced;
   /// Simulations without what ZeRO 2 and 3 move: plans that differ in where state lies share them.
@@ -75,14 +75,15 @@ struct PlanPricer::Parts {
   }
 
   /// What a compiled step keeps of units under recompute; null where it keeps all, and where a plan is not
-  /// for one.
+  /// for one and does not say it of each value.
   const RemadeUnits *remadeUnits(const TrainingPlan &plan) {
-    if (plan.recompute == Recompute::None || !plan.task.scoresInMemory)
+    if (plan.recompute == Recompute::None ||
+        (!plan.task.scoresInMemory && plan.recompute != Recompute::ByValue))
       return nullptr;
     std::lock_guard<std::mutex> lock(mutex);
-    auto [at, isNew] = remade.try_emplace(plan.recompute);
+    auto [at, isNew] = remade.try_emplace({plan.recompute, plan.kept ? *plan.kept : KeptOperations()});
     if (isNew)
-      at->second = findRemadeUnits(graph, plan.recompute, types.activation);
+      at->second = findRemadeUnits(graph, plan.recompute, plan.kept.get(), types.activation);
     return &at->second;
   }
 
@@ -142,6 +143,10 @@ static std::string cellKey(const TrainingPlan &plan, const std::vector<TensorAxi
     for (double number :
          {place ? static_cast<double>(place->dim) : -1, place ? place->size : 0, place ? place->inner : 0})
       add(number);
+  if (plan.kept)
+    for (const std::vector<bool> &operations : *plan.kept)
+      for (bool isKept : operations)
+        key += isKept ? '1' : '0';
   for (const auto &[kind, operations] : plan.layouts)
     for (const auto &[name, line] : operations)
       key += kind + '|' + name + '|' + line + '\n';
@@ -185,6 +190,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
         asked.microbatch = 1;
         asked.recompute = Recompute::None;
       }
+      if (asked.recompute == Recompute::ByValue)
+        asked.recompute = Recompute::None;
       double state =
           p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
       if (plan.lean > 0 && state > 0)

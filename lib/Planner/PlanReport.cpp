@@ -1,6 +1,8 @@
 // Text for people.
 #include "colossal/Planner/PlanReport.h"
 
+#include "KeptValues.h"
+
 #include "colossal/Cost/ByteSize.h"
 #include "colossal/Cost/Evidence.h"
 
@@ -215,6 +217,20 @@ std::string printLayouts(const TrainingPlan &plan, PlanPricer &pricer) {
   return "layouts of contractions and attention (factors on the context and tensor axes):\n" + text;
 }
 
+/// Of a plan that keeps single values.
+std::string printKept(const TrainingPlan &plan, const FactorGraph &graph) {
+  if (!plan.kept)
+    return "";
+  std::string text = "kept for the backward pass, of what could be made again:\n";
+  for (const auto &[kind, operations] : nameKept(graph, *plan.kept)) {
+    text += "  " + kind + ":";
+    for (const std::string &operation : operations)
+      text += " " + operation;
+    text += "\n";
+  }
+  return text;
+}
+
 /// What a program is compiled of the plan by.
 std::string printCode(const TrainingPlan &plan) {
   if (!plan.fusedAttention)
@@ -240,17 +256,17 @@ std::string printEvidence(const TrainingPlan &plan, PlanPricer &pricer) {
   row.layout.pipeline = plan.pipeline;
   row.layout.zero = plan.zero;
   row.layout.schedule = plan.schedule;
-  row.layout.recompute = plan.recompute == Recompute::Full        ? cost::Recompute::Full
-                         : plan.recompute == Recompute::Selective ? cost::Recompute::Selective
-                                                                  : cost::Recompute::None;
+  row.layout.recompute = plan.recompute == Recompute::Full   ? cost::Recompute::Full
+                         : plan.recompute == Recompute::None ? cost::Recompute::None
+                                                             : cost::Recompute::Selective;
   const cost::Evidence *evidence = cost::evidenceFor(row, pricer.machine().machine());
   return "prediction: " + cost::describe(evidence, row, pricer.machine().machine()) + "\n";
 }
 
 std::string printPrice(const TrainingPlan &plan, const PlanPrice &price, PlanPricer &pricer) {
   std::string text = printModel(pricer.graph(), plan.task, pricer.machine().machine());
-  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printTime(plan, price, pricer) +
-          printMemory(plan, price);
+  text += "plan: " + printMesh(plan) + "\n" + printLayouts(plan, pricer) + printKept(plan, pricer.graph()) +
+          printTime(plan, price, pricer) + printMemory(plan, price);
   if (!price.fits())
     text += "does not fit: --memory " + cost::roundUpBytes(price.peakBytes).text + " would be enough, " +
             cost::roundUpBytes(price.peakBytes - price.limitBytes).text + " more a rank\n";

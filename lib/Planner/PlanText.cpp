@@ -1,6 +1,7 @@
 // Reads and writes plans.
 #include "colossal/Planner/PlanText.h"
 
+#include "KeptValues.h"
 #include "colossal/Cost/CheckedJson.h"
 
 #include <nlohmann/json.hpp>
@@ -136,6 +137,35 @@ void readBoundary(Reader &reader, const json &value, const FactorGraph &graph, T
   }
 }
 
+void readKept(Reader &reader, const json &value, const FactorGraph &graph, TrainingPlan &plan) {
+  static const json nothing = json::object();
+  const json *kept = reader.find(value, "", "kept", false);
+  const bool isByValue = plan.recompute == Recompute::ByValue;
+  if (!kept)
+    kept = &nothing;
+  if (!isByValue && *kept == nothing)
+    return;
+  if (!isByValue)
+    return reader.fail("kept", "only recompute by-value keeps chosen values");
+  if (!kept->is_object())
+    return reader.fail("kept", "must be an object, with a list of operations for each kind of unit");
+  std::map<std::string, std::vector<std::string>> names;
+  for (const auto &kind : kept->items()) {
+    if (!kind.value().is_array())
+      return reader.fail("kept." + kind.key(), "must be a list of operations");
+    std::vector<std::string> &own = names[kind.key()];
+    for (const json &operation : kind.value()) {
+      if (!operation.is_string())
+        return reader.fail("kept." + kind.key(), "must name operations");
+      own.push_back(operation.get<std::string>());
+    }
+  }
+  std::string wrong;
+  plan.kept = std::make_shared<const KeptOperations>(planner::readKept(graph, names, wrong));
+  if (!wrong.empty())
+    reader.fail("kept", wrong);
+}
+
 void readLayouts(Reader &reader, const json &value, TrainingPlan &plan) {
   const json *layouts = reader.find(value, "", "layouts", false);
   if (!layouts)
@@ -218,8 +248,8 @@ PlanReadResult parsePlan(std::string_view text, const FactorGraph &graph) {
                             "idle",    "memory_bytes", "training",   "precision",         "global_batch",
                             "padding", "mesh",         "microbatch", "schedule",          "chunks",
                             "zero",    "recompute",    "attention",  "overlap_gradients", "boundary",
-                            "stages",  "layouts",      "predicted",  kStoredPrediction,   "search",
-                            "code"})) {
+                            "kept",    "stages",       "layouts",    "predicted",         kStoredPrediction,
+                            "search",  "code"})) {
     std::string format, name, recompute = "none", attention = "fused";
     int version = 0, batch = 0, padding = 0, microbatch = 0;
     reader.text(value, "format", true, format);
@@ -259,9 +289,11 @@ PlanReadResult parsePlan(std::string_view text, const FactorGraph &graph) {
     reader.text(value, "recompute", false, recompute);
     plan.recompute = recompute == "full"        ? Recompute::Full
                      : recompute == "selective" ? Recompute::Selective
+                     : recompute == "by-value"  ? Recompute::ByValue
                                                 : Recompute::None;
     if (recompute != toString(plan.recompute))
-      reader.fail("recompute", "'" + recompute + "' is not none, selective or full");
+      reader.fail("recompute", "'" + recompute + "' is not none, selective, full or by-value");
+    readKept(reader, value, graph, plan);
     reader.text(value, "attention", false, attention);
     plan.fusedAttention = attention == "fused";
     if (!plan.fusedAttention && attention != "unfused")
@@ -298,6 +330,8 @@ static ordered_json describe(const TrainingPlan &plan, PlanPricer &pricer) {
   out["chunks"] = plan.chunks;
   out["zero"] = plan.zero;
   out["recompute"] = toString(plan.recompute);
+  if (plan.kept)
+    out["kept"] = nameKept(pricer.graph(), *plan.kept);
   out["attention"] = plan.fusedAttention ? "fused" : "unfused";
   out["overlap_gradients"] = plan.overlapGradients;
   out["boundary"] = ordered_json::array();
@@ -395,6 +429,8 @@ std::string printPlan(const SearchResult &result, PlanPricer &pricer, const std:
   out["search"]["complete"] = result.complete;
   for (const PricedPlan &other : result.runnersUp) {
     ordered_json one = describe(other.plan, pricer);
+    if (!one.contains("kept"))
+      one["kept"] = ordered_json::object();
     for (const char *key : {"idle", "padding"}) // put over the best plan's keys, it is a whole plan
       if (!one.contains(key))
         one[key] = 0;

@@ -15,7 +15,7 @@ namespace {
 /// Values of all units. What a unit hands on is one value with what the next takes in.
 class ForwardPass {
 public:
-  ForwardPass(const FactorGraph &graph, Recompute recompute, double element);
+  ForwardPass(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept, double element);
   RemadeUnit describe(std::size_t unit) const;
 
 private:
@@ -30,9 +30,11 @@ private:
   void addUnit(std::size_t unit);
   std::vector<factors::ForwardValue> findOthers() const;
   void need(int value);
+  bool isKeptByKind(std::size_t unit, std::size_t operation) const;
 
   const FactorGraph &graph;
   Recompute recompute;
+  const KeptOperations *kept;
   double element;
   std::vector<Value> values;
   std::vector<std::vector<int>> numbers; ///< by unit and tensor: its value
@@ -43,6 +45,16 @@ private:
 };
 
 } // namespace
+
+bool ForwardPass::isKeptByKind(std::size_t unit, std::size_t operation) const {
+  switch (recompute) {
+  case Recompute::None: return true;
+  case Recompute::Selective: return kindOf(unit).operations[operation].heavy;
+  case Recompute::Full: return false;
+  case Recompute::ByValue: return (*kept)[graph.units[unit]][operation];
+  }
+  return true;
+}
 
 void ForwardPass::addUnit(std::size_t unit) {
   const UnitKind &kind = kindOf(unit);
@@ -62,7 +74,8 @@ void ForwardPass::addUnit(std::size_t unit) {
       values.push_back(value);
     }
   firstOps.push_back(static_cast<int>(ops.size()));
-  for (const Operation &op : kind.operations) {
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
     const auto number = static_cast<unsigned>(ops.size());
     ops.push_back(&op);
     unitOf.push_back(unit);
@@ -78,7 +91,7 @@ void ForwardPass::addUnit(std::size_t unit) {
       value.op = static_cast<int>(number);
       value.last = std::max(value.last, number);
       value.isRead |= hasGradient && use.saved;
-      value.isKeptByKind = recompute == Recompute::None || (recompute == Recompute::Selective && op.heavy);
+      value.isKeptByKind = isKeptByKind(unit, i);
     }
   }
 }
@@ -124,8 +137,9 @@ void ForwardPass::need(int number) {
   }
 }
 
-ForwardPass::ForwardPass(const FactorGraph &graph, Recompute recompute, double element)
-    : graph(graph), recompute(recompute), element(element) {
+ForwardPass::ForwardPass(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept,
+                         double element)
+    : graph(graph), recompute(recompute), kept(kept), element(element) {
   for (std::size_t unit = 0; unit < graph.units.size(); ++unit)
     addUnit(unit);
   std::vector<factors::ForwardValue> cuttable = findOthers();
@@ -167,8 +181,9 @@ RemadeUnit ForwardPass::describe(std::size_t unit) const {
   return remade;
 }
 
-RemadeUnits findRemadeUnits(const FactorGraph &graph, Recompute recompute, double element) {
-  const ForwardPass pass(graph, recompute, element);
+RemadeUnits findRemadeUnits(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept,
+                            double element) {
+  const ForwardPass pass(graph, recompute, kept, element);
   RemadeUnits found;
   found.kinds.resize(graph.kinds.size());
   for (std::size_t k = 0; k < graph.kinds.size(); ++k)

@@ -16,8 +16,10 @@ struct RemadeUnits {
   std::vector<int> units;        ///< of each unit, in order: which of `kinds`
 };
 
-/// `element`: bytes of one of an activation. All is kept with Recompute::None.
-RemadeUnits findRemadeUnits(const FactorGraph &graph, Recompute recompute, double element);
+/// `element`: bytes of one of an activation; `kept` is looked at where it decides. All is kept with
+/// Recompute::None.
+RemadeUnits findRemadeUnits(const FactorGraph &graph, Recompute recompute, const KeptOperations *kept,
+                            double element);
 
 } // namespace colossal::planner
 

@@ -155,6 +155,8 @@ std::string checkUnits(const TrainingPlan &plan, const FactorGraph &graph) {
     if (sum != static_cast<double>(graph.units.size()))
       return "stages: the chunks have " + number(sum) + " units, the model has " + number(graph.units.size());
   }
+  if ((plan.recompute == Recompute::ByValue) != (plan.kept != nullptr))
+    return "kept: recompute by-value, and no other, says which results are kept";
   for (const auto &[kind, operations] : plan.layouts) {
     bool known = false;
     for (const UnitKind &one : graph.kinds)

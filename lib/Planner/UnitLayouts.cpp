@@ -412,6 +412,7 @@ double UnitLayouts::opSeconds(int op, const Choice &choice, const OpTime &time) 
 /// All that a unit does, where it is asked for.
 struct UnitLayouts::Ledger {
   cost::OpList forward, backward, weights;
+  cost::OpList once; ///< of the forward pass: what the backward pass does not move again
   cost::OpList step; ///< once a step
 };
 
@@ -443,8 +444,7 @@ double UnitLayouts::moved(int tensor, const ValueLayout &from, const ValueLayout
       list.collectives.insert(list.collectives.end(), move.collectives.begin(), move.collectives.end());
     };
     append(ledger->forward, *forward);
-    if (times > 1)
-      append(ledger->backward, *forward);
+    append(times > 1 ? ledger->backward : ledger->once, *forward);
     append(ledger->backward, *backward);
   }
   return forward->seconds * times + backward->seconds;
@@ -603,6 +603,47 @@ std::string UnitLayouts::addValue(int tensor, const UnitLayout &layout, Ledger &
   return "";
 }
 
+static double bytesMoved(const cost::CollectiveWork &work) {
+  return cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
+}
+
+/// Of a list that is done in each microbatch: its collectives, by their names.
+void UnitLayouts::addCollectives(const cost::OpList &list, UnitCost &cost) const {
+  for (const cost::CollectiveWork &work : list.collectives) {
+    const std::string name = cost::toString(work.kind);
+    cost.bytesByCollective[name] += bytesMoved(work);
+    cost.secondsByCollective[name] += pricing.seconds(work);
+  }
+}
+
+/// The operations that a compiled step does again, what they read of parameters, and what moves their
+/// results: as often as in the forward pass, where the backward pass does not bring them there anyway.
+void UnitLayouts::doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const {
+  std::set<int> isRead; // parameters, by the backward pass
+  for (const Operation &op : kind.operations)
+    for (const Use &use : op.operands)
+      if (use.saved)
+        isRead.insert(use.tensor);
+  Ledger ledger;
+  Placement lies;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    if (!query.remade->isAgain[i])
+      continue;
+    const Operation &op = kind.operations[i];
+    append(again, passes(static_cast<int>(i), layout[i]).forward);
+    for (const Use &use : op.results)
+      if (kind.tensors[use.tensor].kind == Tensor::Activation)
+        addValue(use.tensor, layout, ledger, lies);
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Tensor &tensor = kind.tensors[op.operands[o].tensor];
+      if (tensor.kind == Tensor::Parameter && isRead.insert(op.operands[o].tensor).second)
+        cost.readAgain +=
+            tensor.stored * resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+    }
+  }
+  append(again, ledger.once);
+}
+
 /// Seconds and bytes of what the ledger holds, but for what is made again.
 void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   base.forward = pricing.seconds(ledger.forward);
@@ -613,17 +654,10 @@ void UnitLayouts::sum(const Ledger &ledger, Base &base) const {
   cost.collective = base.forward.collective + base.inputs.collective;
   cost.forwardCollective = base.forward.collective;
   cost.stepReduction = pricing.seconds(ledger.step).collective;
-  auto bytesMoved = [](const cost::CollectiveWork &work) {
-    return cost::CostModel::bytesMoved(work.kind, work.bytes, work.group.size) * work.count;
-  };
   for (const cost::CollectiveWork &work : ledger.step.collectives)
     cost.stepReductionBytes += bytesMoved(work);
   for (const auto *list : {&ledger.forward, &ledger.backward})
-    for (const cost::CollectiveWork &work : list->collectives) {
-      const std::string name = cost::toString(work.kind);
-      cost.bytesByCollective[name] += bytesMoved(work);
-      cost.secondsByCollective[name] += pricing.seconds(work);
-    }
+    addCollectives(*list, cost);
 }
 
 UnitLayouts::Base UnitLayouts::priceBase(const UnitLayout &layout) const {
@@ -653,7 +687,9 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, const Base &base, std::str
   }
   cost::OpList recompute;
   keep(layout, base.lies, cost, recompute);
-  if (query.recompute == Recompute::Full) // its collectives are in the base already
+  if (query.remade)
+    doAgain(layout, recompute, cost);
+  else if (query.recompute == Recompute::Full) // its collectives are in the base already
     for (std::size_t i = 0; i < kind.operations.size(); ++i)
       append(recompute, passes(static_cast<int>(i), layout[i]).forward);
   // The host launches the whole backward pass in one go.
@@ -663,6 +699,11 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, const Base &base, std::str
   double stretch = compute > 0 ? std::max(1.0, launch / compute) : 1;
   cost.backward = (inputs.compute + again.compute) * stretch + inputs.collective;
   cost.weightGradient = gradients.compute * stretch;
+  if (query.remade) {
+    cost.backward += again.collective;
+    cost.collective += again.collective;
+    addCollectives(recompute, cost);
+  }
   return cost;
 }
 

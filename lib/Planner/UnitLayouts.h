@@ -138,6 +138,8 @@ private:
   std::optional<ValueLayout> meet(int tensor, const std::optional<ValueLayout> &from,
                                   const std::vector<ValueLayout> &ends) const;
   std::string addValue(int tensor, const UnitLayout &layout, Ledger &ledger, Placement &lies) const;
+  void addCollectives(const cost::OpList &list, UnitCost &cost) const;
+  void doAgain(const UnitLayout &layout, cost::OpList &again, UnitCost &cost) const;
   void sum(const Ledger &ledger, Base &base) const;
   double broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const;
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;

@@ -370,11 +370,6 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   const InFlight inFlight = mostInFlight(layout, lies, needed, first, forWeights);
   if (query.remade) {
     keepSegments(lies, needed, cost);
-    for (std::size_t i = 0; i < kind.operations.size() && query.recompute == Recompute::Selective; ++i)
-      if (query.remade->isAgain[i]) {
-        Passes work = passes(static_cast<int>(i), layout[i]);
-        recompute.ops.insert(recompute.ops.end(), work.forward.ops.begin(), work.forward.ops.end());
-      }
     cost.transientBytes = scores;
     scores = 0;
   } else if (query.recompute == Recompute::Selective) {

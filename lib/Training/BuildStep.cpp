@@ -592,6 +592,7 @@ LogicalResult StepBuilder::buildUpdates() {
   if (loss.count)
     loss.count = results[1].value;
   recomputeForBackward(lastForward, options.recompute.value_or(Recompute::None));
+  removeKeptMarks(stepFunction);
   if (options.hasRecipe && !hasStages)
     separatePasses(lastForward);
   if (keepsPieces(3)) {
@@ -728,6 +729,7 @@ LogicalResult StepBuilder::run() {
   if (failed(model) || failed(findAxes()))
     return failure();
   evaluate = *model;
+  markKept(evaluate, options.kept);
   FailureOr<LossSum> built = buildLoss(evaluate, options.loss);
   if (failed(built) || failed(checkBatch()))
     return failure();
@@ -760,6 +762,7 @@ LogicalResult StepBuilder::run() {
   OpBuilder b(evaluate);
   stepFunction = cast<func::FuncOp>(b.clone(*evaluate, mapping));
   stepFunction.setName(kStepName);
+  removeKeptMarks(evaluate);
   loss = {mapping.lookup(evaluated.sum), evaluated.count ? mapping.lookup(evaluated.count) : Value(),
           evaluated.places};
   SmallVector<Value> copies;

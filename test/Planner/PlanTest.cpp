@@ -64,7 +64,15 @@ TEST(PlanText, MalformedPlansAreRefusedWithTheirPlace) {
   EXPECT_EQ(error("\"1f1b\"", "\"1f1b\", \"chunks\": 2"), "chunks: this schedule takes 1, is 2");
   EXPECT_EQ(error("\"1f1b\"", "\"interleaved\", \"chunks\": 4"),
             "mesh.pipeline: 2 stages of 4 chunks are more than the model's 6 units");
-  EXPECT_EQ(error("\"none\"", "\"some\""), "recompute: 'some' is not none, selective or full");
+  EXPECT_EQ(error("\"none\"", "\"some\""), "recompute: 'some' is not none, selective, full or by-value");
+  EXPECT_EQ(error("\"none\"", "\"none\", \"kept\": {\"block\": [\"up\"]}"),
+            "kept: only recompute by-value keeps chosen values");
+  EXPECT_EQ(error("\"none\"", "\"by-value\", \"kept\": {\"block\": [\"over\"]}"),
+            "kept: unit 'block' has no operation 'over'");
+  EXPECT_EQ(error("\"none\"", "\"by-value\", \"kept\": {\"brick\": []}"),
+            "kept: the model has no unit 'brick'");
+  EXPECT_EQ(error("\"none\"", "\"by-value\", \"kept\": {\"block\": \"up\"}"),
+            "kept.block: must be a list of operations");
   EXPECT_EQ(
       error("[\"dim1\"]", "[\"dim7\"]"),
       "boundary[0]: must be \"whole\" or a dimension of the units' boundary after the batch, as in \"dim1\"");

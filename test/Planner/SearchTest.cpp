@@ -1,5 +1,8 @@
 // The joint search against every plan of a small space, its bounds, and what it says where nothing fits.
 #include "TransformerGraph.h"
+
+#include "lib/Planner/KeptValues.h"
+
 #include "colossal/Cost/ByteSize.h"
 #include "colossal/Planner/FixedParts.h"
 #include "colossal/Planner/PlanReport.h"
@@ -60,6 +63,7 @@ SearchSpace space() {
 /// Prices every plan of the space; calls `visit` with those that make sense.
 template <typename Visit>
 void forAllPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace &space, Visit visit) {
+  const auto kept = findKeptChoices(pricer.graph(), pricer.blocks(), pricer.types(), space.keptChoices);
   for (int tensor = 1; tensor <= space.maxTensor; ++tensor)
     for (int context = 1; context <= space.maxContext; ++context)
       for (int pipeline = 1; pipeline <= task.devices; ++pipeline) {
@@ -91,8 +95,21 @@ void forAllPlans(PlanPricer &pricer, const TrainingTask &task, const SearchSpace
                     if (context > 1 && !(boundary.front() && boundary.front()->dim == 1))
                       continue;
                     PlanPrice price = pricer.price(plan);
-                    if (price.error.empty())
-                      visit(plan, price);
+                    if (!price.error.empty())
+                      continue;
+                    visit(plan, price);
+                    // Single values are given up where all have no room; of the stages of ZeRO that take as
+                    // long, with the one that needs less.
+                    if (recompute != Recompute::None || price.fits() ||
+                        (zero == 0 && plan.data * context > 1))
+                      continue;
+                    for (const auto &choice : kept) {
+                      TrainingPlan less = plan;
+                      less.recompute = Recompute::ByValue;
+                      less.kept = choice;
+                      if (PlanPrice lessPrice = pricer.price(less); lessPrice.error.empty())
+                        visit(less, lessPrice);
+                    }
                   }
       }
 }
@@ -182,6 +199,78 @@ TEST(Search, FindsTheBestOfAllPlans) {
       else
         EXPECT_LE(listed->price.seconds, one.price.seconds * (1 + 1e-9));
     }
+  }
+}
+
+/// Between full recompute and keeping all, the search gives up what saves the least time for its bytes: no
+/// plan is slower than without the choice, and for many limits it is faster.
+TEST(Search, SingleValuesAreKeptWhereTheyFit) {
+  TransformerSizes sizes;
+  sizes.layers = 10;
+  sizes.hidden = 1024;
+  sizes.heads = 8;
+  sizes.sequence = 512;
+  FactorGraph graph = makeTransformer(sizes);
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  TrainingTask task;
+  task.devices = 4;
+  task.globalBatch = 32;
+  SearchSpace fixed = space(), named;
+  fixed.meshes = {{1, 4, 1, 1}};
+  fixed.microbatches = 1;
+  fixed.keptChoices = 7;
+  for (bool isCompiled : {false, true}) {
+    task.scoresInMemory = isCompiled;
+    named = fixed;
+    named.keptChoices = 0;
+    auto find = [&](double memory, const SearchSpace &space) {
+      TrainingTask limited = task;
+      limited.memoryBytes = memory;
+      PlanPricer pricer(graph, model, limited);
+      return searchPlans(pricer, limited, space);
+    };
+    SearchSpace full = named, none = named;
+    full.recompute = {Recompute::Full};
+    none.recompute = {Recompute::None};
+    const double least = find(0, full).best->price.peakBytes, most = find(0, none).best->price.peakBytes;
+    ASSERT_LT(least, most);
+    int faster = 0;
+    double before = std::numeric_limits<double>::infinity();
+    constexpr int kLimits = 12;
+    for (int i = 0; i <= kLimits; ++i) {
+      const double limit = least + (most - least) * i / kLimits + 1;
+      SearchResult chosen = find(limit, fixed), without = find(limit, named);
+      ASSERT_TRUE(chosen.best && without.best) << limit;
+      EXPECT_LE(chosen.best->price.peakBytes, limit);
+      EXPECT_LE(chosen.best->price.seconds, without.best->price.seconds);
+      EXPECT_LE(chosen.best->price.seconds, before) << "with more memory";
+      before = chosen.best->price.seconds;
+      faster += chosen.best->price.seconds < without.best->price.seconds * (1 - 1e-3);
+    }
+    EXPECT_GE(faster, kLimits / 3) << isCompiled;
+  }
+}
+
+TEST(Search, KeptChoicesAreNested) {
+  FactorGraph graph = makeTransformer({});
+  cost::CostModel model(cost::loadMachine("a100-80-sxm").machine);
+  PlanPricer pricer(graph, model, {});
+  const auto choices = findKeptChoices(graph, pricer.blocks(), pricer.types(), 7);
+  ASSERT_GE(choices.size(), 2u);
+  int before = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    int count = 0;
+    for (std::size_t k = 0; k < choices[i]->size(); ++k)
+      for (std::size_t o = 0; o < (*choices[i])[k].size(); ++o) {
+        count += (*choices[i])[k][o];
+        if (i > 0)
+          EXPECT_LE((*choices[i - 1])[k][o], (*choices[i])[k][o]);
+      }
+    EXPECT_GT(count, before);
+    before = count;
+    std::string error;
+    EXPECT_EQ(readKept(graph, nameKept(graph, *choices[i]), error), *choices[i]);
+    EXPECT_EQ(error, "");
   }
 }
 

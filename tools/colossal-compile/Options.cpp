@@ -187,6 +187,7 @@ void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &opt
   training.task.optimizer = raw.training;
   training.task.precision = raw.precision.empty() ? "f32" : raw.precision;
   training.space.unevenMicrobatches = false;
+  training.space.keptChoices = colossal::planner::kCompiledKeptChoices;
   if (std::string wrong = colossal::planner::fixParts(training.fixed, training.task, training.space);
       !wrong.empty())
     fail(wrong);

@@ -334,6 +334,7 @@ static std::string planStep(MLIRContext &context, CompileOptions &options, std::
   if (!planner::trainingTypes(planning.task.precision, planning.task.optimizer))
     return "--training: '" + trainingOptimizer + "' is none of " + training::listOptimizers();
   planning.space.unevenMicrobatches = false;
+  planning.space.keptChoices = colossal::planner::kCompiledKeptChoices;
   planning.fixed.mesh = mesh.getNumOccurrences() > 0 ? mesh.getValue() : "";
   planning.fixed.schedule = pipelineSchedule;
   planning.fixed.recompute = recompute;

@@ -17,11 +17,20 @@ enum class Recompute {
   None,      ///< all are kept
   Selective, ///< results of heavy ops (contractions, convolutions, attention) are kept, within segments the
              ///< others are made again
-  Full       ///< what goes from one segment to the next is kept, all else is made again
+  Full,      ///< what goes from one segment to the next is kept, all else is made again
+  ByValue    ///< results of chosen ops are kept, within segments the others are made again
 };
-/// "none", "selective", "full"; none for other texts.
+/// "none", "selective", "full"; none for other texts: no option says what is chosen by value.
 std::optional<Recompute> parseRecompute(llvm::StringRef text);
+/// These, and "by-value".
 llvm::StringRef describe(Recompute recompute);
+
+/// What the ops of a model's function are called by those who choose some of them: the name and kind of each,
+/// and its number among those that are alike in both. What a precision adds has kinds of its own.
+llvm::DenseMap<mlir::Operation *, std::string> nameOps(mlir::func::FuncOp function);
+/// Chooses the ops of these names: the mark is on them until recomputeForBackward has read it.
+void markKept(mlir::func::FuncOp function, llvm::ArrayRef<std::string> names);
+void removeKeptMarks(mlir::func::FuncOp function);
 
 /// Lets what stands behind `lastForward` in its block, a backward pass, read copies of values of the ops up
 /// to there instead of these: copies of the ops that make them, each put before the first that needs it, so

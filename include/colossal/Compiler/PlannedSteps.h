@@ -15,10 +15,11 @@ namespace colossal {
 /// What a training plan says of a step that is compiled, as the options of a program say it.
 struct PlannedStep {
   planner::TrainingPlan plan;
-  std::string mesh;                      ///< "data=2,model=4"; tensor axes are called model, model2, ...
-  std::vector<std::string> pins;         ///< of the forward pass; what they leave open is searched
-  double seconds = 0, bytes = 0;         ///< of a step and of a rank, as the plan is priced
-  std::vector<cost::StageMemory> memory; ///< by stage, of which the largest total is `bytes`
+  std::string mesh;              ///< "data=2,model=4"; tensor axes are called model, model2, ...
+  std::vector<std::string> pins; ///< of the forward pass; what they leave open is searched
+  std::vector<std::string> kept; ///< by value: ops of the forward pass whose results are kept (nameOps)
+  double seconds = 0, bytes = 0; ///< of a step and of a rank, as the plan is priced
+  std::vector<cost::StageMemory> memory;           ///< by stage, of which the largest total is `bytes`
   std::map<std::string, double> bytesByCollective; ///< as a plan's text has them
   std::string machine;                             ///< that it is priced on
   uint64_t neededBytes = 0; ///< of a device, where its program was compiled and does not fit

@@ -42,9 +42,13 @@ enum class Recompute {
   None,      ///< every tensor that a gradient reads is kept
   Selective, ///< results of memory-bound operations and attention's scores are made again; contractions' are
              ///< kept
-  Full       ///< only what enters the unit is kept, and its forward pass is run again, collectives included
+  Full,      ///< only what enters the unit is kept, and its forward pass is run again, collectives included
+  ByValue    ///< results of the operations that KeptOperations names are kept, and what goes from one segment
+             ///< to the next
 };
 const char *toString(Recompute recompute);
+/// By kind of unit and operation: whether its results are kept.
+using KeptOperations = std::vector<std::vector<bool>>;
 
 constexpr int kMaxAxes = 3;
 
@@ -129,6 +133,8 @@ public:
   /// No layout on any number of devices takes fewer device-seconds for one sequence of this kind, forward and
   /// backward.
   double leastDeviceSeconds(int kind) const;
+  /// What an operation's forward pass takes one device for one sequence.
+  double forwardSeconds(int kind, int operation);
 
   /// "n:axis0 k:axis1" for every contraction and attention of the layout, by operation.
   std::vector<std::pair<std::string, std::string>> describe(const UnitQuery &query,

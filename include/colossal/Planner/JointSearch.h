@@ -17,6 +17,10 @@ struct MeshSizes {
   int pipeline = 0, data = 0, context = 0, tensor = 0;
 };
 
+/// Choices of kept values for a step that is compiled, of few ranks: a device's memory is used to within an
+/// eighth of what can be made again.
+constexpr int kCompiledKeptChoices = 7;
+
 /// What is tried. The defaults are wide; tests and fixed parts (FixedParts.h) make them narrow.
 struct SearchSpace {
   int maxTensor = 64; ///< ranks of all tensor axes
@@ -30,6 +34,9 @@ struct SearchSpace {
                                            cost::Schedule::ZeroBubble1p, cost::Schedule::ZeroBubbleH2,
                                            cost::Schedule::ZeroBubble2p, cost::Schedule::GPipe};
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+  /// Where a mesh has no room for all that is saved, so many choices of single values that are kept: 0 for
+  /// none.
+  int keptChoices = 3;
   std::vector<int> zero = {1, 2, 3, 0};
   bool fusedAttention = true;
   /// Numbers of microbatches that do not divide the global batch, whose last ones hold padding. Programs have

@@ -7,6 +7,7 @@
 #include "colossal/Planner/BlockPlanner.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct TrainingPlan {
   /// parameters too.
   int zero = 0;
   Recompute recompute = Recompute::None;
+  std::shared_ptr<const KeptOperations> kept; ///< by value: what is kept; else null
   bool fusedAttention = true;
   /// Gradients are reduced beside the last backward pass, as they come.
   bool overlapGradients = true;

@@ -62,6 +62,7 @@ struct TrainingOptions {
   int zero = -1; ///< stage of ZeRO, 0 to 3; below 0: whatever is fastest
   /// What the backward pass makes again; none: nothing, or the least with which the step fits.
   std::optional<Recompute> recompute;
+  std::vector<std::string> kept; ///< by value: the ops whose results are kept, as `nameOps` calls them
   /// Whether a recipe of layouts speaks of the step: ops of both passes are numbered for it, as they are for
   /// stages, and what both read lies between them as it is stored.
   bool hasRecipe = false;
