@@ -1,6 +1,8 @@
 //===- TrainingModel.cpp - a model as the joint search sees it --------------===//
 #include "TrainingModel.h"
 
+#include "dialects/Colossal/Colossal.h"
+
 #include <map>
 #include <set>
 
@@ -131,6 +133,7 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   for (int i = 0; i < 2; ++i) {
     ImportOptions import = options.import;
     import.allowMissingWeights = true;
+    import.isTrained = import.computesBatchStatistics = true; // the ops are those of a step
     import.dims.insert(chosen.begin(), chosen.end());
     for (const std::string &name : *batch)
       import.dims[name] = i == 0 ? kFewSequences : kManySequences;
@@ -142,6 +145,8 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
       chosen[name] = import.dims[name];
     model.modules[i] = std::move(*module);
     model.functions[i] = *model.modules[i]->getOps<func::FuncOp>().begin();
+    // Which elements are dropped is nothing to plan by: layers that differ in it are alike.
+    model.functions[i].walk([](DropoutOp op) { op.setSeed(0); });
   }
   if (options.progress)
     options.progress("units");

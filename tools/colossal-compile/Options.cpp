@@ -138,6 +138,8 @@ void interpretDevices(const RawOptions &raw, bool isMeshGiven, Options &options)
 /// What a plan's file needs that is looked at beside the model: the model's dimensions, but for the batch.
 void bindForPlanning(const Options &options, colossal::PlanTrainingOptions &training) {
   training.import = options.compile.import;
+  if (options.compile.training)
+    training.import.takesBatchStatistics = options.compile.training->batchNorm;
   for (const auto &[names, values] : options.compile.manyDims)
     for (const std::string &name : names) {
       if (values.size() != 1)

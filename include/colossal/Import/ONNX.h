@@ -65,6 +65,9 @@ struct ImportOptions {
   bool isTrained = false;
   /// With `isTrained`: whether batch normalizations take these statistics; none: as their nodes say.
   std::optional<bool> takesBatchStatistics;
+  /// With `isTrained`: those that take them are the ops that compute them, as searches read a step that is
+  /// not built yet.
+  bool computesBatchStatistics = false;
   std::string functionName = "main";
 };
 

@@ -162,10 +162,11 @@ LogicalResult importBatchNormalization(Node &n) {
   Type statistics = GraphBuilder::elementOf(variance);
   const ImportOptions &options = n.importer.getOptions();
   bool isOfBatch = takesBatchStatistics(n);
-  if (options.isTrained && options.takesBatchStatistics.value_or(isOfBatch))
+  if (options.isTrained)
+    isOfBatch = options.takesBatchStatistics.value_or(isOfBatch);
+  if (options.isTrained && isOfBatch && !options.computesBatchStatistics)
     return importTrainedBatchNormalization(n, channels, mean, variance);
-  if (options.isTrained) {
-    isOfBatch = false;
+  if (options.isTrained && !isOfBatch) {
     n.give(1, mean);
     n.give(2, variance);
   }
