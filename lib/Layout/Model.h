@@ -183,10 +183,14 @@ private:
   void shareUses();
   /// Adds a node for a copy of a value, in the layout of a row of `asked`, and the edge to it. With a memory
   /// limit, and where the copy is not small beside it, the copy counts over [begin, finish), unless it is in
-  /// a layout that is there. Returns what it gives: a transfer from it.
+  /// a layout that is there; of what was made in parts of a sum, from the step behind its maker's on, as
+  /// programs sum it at once. Returns what it gives: a transfer from it.
   Transfer addCopy(const Transfer &transfer, std::shared_ptr<const GivenRows> asked, NodeInfo::Kind kind,
                    int64_t begin, int64_t finish);
   void addUse(const Transfer &transfer);
+  /// Where the maker of a value may give parts of a sum: lets these take memory until the sum is there, and
+  /// no longer. The steps in which the sum, or what is left in parts, is there from then on.
+  std::optional<std::pair<int64_t, int64_t>> endParts(const Transfer &transfer);
   bool countsCopies(const Transfer &transfer, mlir::ArrayAttr layouts) const;
   /// When a node reads what is brought to it, and until when that must stay.
   std::pair<int64_t, int64_t> getUseLife(const Transfer &transfer) const;

@@ -94,6 +94,37 @@ bool Model::countsCopies(const Transfer &transfer, ArrayAttr layouts) const {
          });
 }
 
+std::optional<std::pair<int64_t, int64_t>> Model::endParts(const Transfer &transfer) {
+  const NodeInfo &maker = nodes[transfer.maker];
+  if (maker.kind != NodeInfo::Kind::Op)
+    return std::nullopt;
+  const Program &program = programs[maker.program];
+  if (!program.storage || program.lossValues.contains(transfer.value))
+    return std::nullopt;
+  const StorageLives::Life life = program.storage->lives.lookup(transfer.value);
+  const int64_t begin = program.begin + life.begin, finish = program.begin + life.end;
+  // What turns of a loop add up is summed between ranks behind it.
+  const int64_t end = transfer.madeInLoop && finish > program.loopEnd() ? program.loopEnd() : begin + 1;
+  if (!life.isStored || end <= begin || end >= finish)
+    return std::nullopt;
+  bool hasParts = false;
+  Type element = getTensor(transfer.value).getElementType();
+  for (auto [c, candidate] : llvm::enumerate(problem.nodes[transfer.maker].candidates)) {
+    const ShardingAttr layout = transfer.made[static_cast<int32_t>(c)];
+    if (!layout.isPartial())
+      continue;
+    const auto bytes = static_cast<int64_t>(getLocalBytes(layout, element, mesh));
+    auto held = llvm::find_if(candidate.memory, [&](const search::MemoryUse &use) {
+      return use.begin == begin && use.end == finish && use.bytes == bytes;
+    });
+    if (held == candidate.memory.end())
+      continue;
+    held->end = end;
+    hasParts = true;
+  }
+  return hasParts ? std::optional(std::pair(end, finish)) : std::nullopt;
+}
+
 std::pair<int64_t, int64_t> Model::getUseLife(const Transfer &transfer) const {
   const NodeInfo &reader = nodes[transfer.to];
   if (reader.kind == NodeInfo::Kind::Result || reader.kind == NodeInfo::Kind::State) {

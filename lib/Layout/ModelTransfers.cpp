@@ -18,6 +18,8 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
                         int64_t begin, int64_t finish) {
   Type element = getTensor(transfer.value).getElementType();
   bool isCounted = countsCopies(transfer, asked->layouts);
+  const std::optional<std::pair<int64_t, int64_t>> summed =
+      isCounted && transfer.from == transfer.maker ? endParts(transfer) : std::nullopt;
   unsigned bytes = getElementBytes(element);
   SmallVector<ShardingAttr> layouts = getLayouts(asked->layouts);
   NodeInfo info;
@@ -26,7 +28,7 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
   info.value = transfer.value;
   std::vector<search::Candidate> candidates;
   auto layoutOf = std::make_shared<search::Classes>(), rowOf = std::make_shared<search::Classes>();
-  auto add = [&](int32_t row, int64_t counted) {
+  auto add = [&](int32_t row, int64_t counted, int64_t begin, int64_t finish) {
     int32_t layout = asked->places[row].first;
     info.layouts.push_back(layouts[layout]);
     layoutOf->of.push_back(layout);
@@ -35,19 +37,28 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
     if (counted > 0)
       candidates.back().memory.push_back({begin, finish, counted});
   };
+  auto bytesOf = [&](ShardingAttr layout) {
+    return isCounted ? static_cast<int64_t>(getLocalBytes(layout, element, mesh)) : 0;
+  };
   // As it is there, for nothing; then, where that makes a difference, copied.
   if (isCounted)
-    for (int32_t row = 0; row < static_cast<int32_t>(layouts.size()); ++row)
-      add(row, 0);
+    for (auto [row, layout] : llvm::enumerate(layouts)) {
+      const bool isCutShort = summed && layout.isPartial();
+      add(static_cast<int32_t>(row), isCutShort ? bytesOf(layout) : 0, isCutShort ? summed->first : begin,
+          isCutShort ? summed->second : finish);
+    }
   for (auto [row, places] : llvm::enumerate(asked->places))
-    add(static_cast<int32_t>(row),
-        isCounted ? static_cast<int64_t>(getLocalBytes(layouts[places.first], element, mesh)) : 0);
+    add(static_cast<int32_t>(row), bytesOf(layouts[places.first]), begin, finish);
+  if (summed)
+    for (auto [row, places] : llvm::enumerate(asked->places))
+      add(static_cast<int32_t>(row), bytesOf(layouts[places.first]), summed->first, finish);
   layoutOf->count = static_cast<int32_t>(layouts.size());
   rowOf->count = static_cast<int32_t>(asked->places.size());
   int node = addNode(std::move(info), std::move(candidates));
-  problem.addEdge(transfer.from, node,
-                  moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.moved, isCounted),
-                  transfer.rowOf);
+  problem.addEdge(
+      transfer.from, node,
+      moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.moved, isCounted, summed.has_value()),
+      transfer.rowOf);
   Transfer given = transfer;
   given.from = node;
   given.have = {asked->layouts, std::move(layoutOf)};

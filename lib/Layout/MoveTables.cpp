@@ -66,8 +66,8 @@ std::shared_ptr<const search::CostTable> MoveTables::getTable(const GivenRows &r
 std::shared_ptr<const search::CostTable> MoveTables::getCopyTable(const GivenRows &rows,
                                                                   const GivenRows &asked,
                                                                   unsigned elementBytes, MovedValue moved,
-                                                                  bool isCounted) {
-  auto &table = copyTables[{&rows, &asked, elementBytes, moved, isCounted}];
+                                                                  bool isCounted, bool tellsSums) {
+  auto &table = copyTables[{&rows, &asked, elementBytes, moved, (isCounted ? 1 : 0) + (tellsSums ? 2 : 0)}];
   if (table)
     return table;
   std::shared_ptr<const search::CostTable> moves = getTable(rows, asked.layouts, elementBytes, moved);
@@ -82,9 +82,15 @@ std::shared_ptr<const search::CostTable> MoveTables::getCopyTable(const GivenRow
     if (isCounted)
       for (size_t l = 0; l < count; ++l)
         all->push_back(isThere(l) ? 0 : search::kForbidden);
-    for (auto [layout, made] : asked.places) {
-      bool isOut = (isCounted && isThere(layout)) || (made >= 0 && asked.made[made] != have);
-      all->push_back(isOut ? search::kForbidden : (*moves)[r * count + layout]);
+    const bool isSummed = cast<ShardingAttr>(have).isPartial();
+    for (bool ofSums : {false, true}) {
+      if (ofSums && !tellsSums)
+        continue;
+      for (auto [layout, made] : asked.places) {
+        bool isOut = (isCounted && isThere(layout)) || (made >= 0 && asked.made[made] != have) ||
+                     (tellsSums && ofSums != isSummed);
+        all->push_back(isOut ? search::kForbidden : (*moves)[r * count + layout]);
+      }
     }
   }
   return table = all;

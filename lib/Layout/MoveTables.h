@@ -56,10 +56,11 @@ public:
                                                     unsigned elementBytes, MovedValue moved);
   /// Costs of all rows and of the candidates of a copy, which has a layout of each row of `asked`: where it
   /// counts, first those that are there in one of the layouts of `asked`, then those that are copied, one a
-  /// row.
+  /// row. Where what is summed is told apart (`tellsSums`), the latter are for what was made whole, and
+  /// behind them stand as many for what was made in parts of a sum.
   std::shared_ptr<const search::CostTable> getCopyTable(const GivenRows &rows, const GivenRows &asked,
                                                         unsigned elementBytes, MovedValue moved,
-                                                        bool isCounted);
+                                                        bool isCounted, bool tellsSums);
   dist::Resharder &getResharder() { return resharder; }
 
 private:
@@ -71,11 +72,12 @@ private:
   const std::optional<Recipe> &recipe;
   dist::Resharder resharder;
   std::map<std::pair<const void *, const void *>, std::shared_ptr<const GivenRows>> knownRows;
-  /// By rows, what is wanted, bytes of an element, what is moved; for copies, whether they count.
+  /// By rows, what is wanted, bytes of an element, what is moved; for copies, whether they count, and whether
+  /// sums are told apart.
   std::map<std::tuple<const void *, const void *, unsigned, MovedValue>,
            std::shared_ptr<const search::CostTable>>
       tables;
-  std::map<std::tuple<const void *, const void *, unsigned, MovedValue, bool>,
+  std::map<std::tuple<const void *, const void *, unsigned, MovedValue, int>,
            std::shared_ptr<const search::CostTable>>
       copyTables;
 };

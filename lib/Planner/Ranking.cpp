@@ -16,8 +16,11 @@ bool isOnOneMesh(const TrainingPlan &a, const TrainingPlan &b) {
 }
 
 bool isOfOneKind(const TrainingPlan &a, const TrainingPlan &b) {
+  auto keepsTheSame = [&] {
+    return !a.task.scoresInMemory || a.kept == b.kept || (a.kept && b.kept && *a.kept == *b.kept);
+  };
   return isOnOneMesh(a, b) && a.recompute == b.recompute && (a.zero == b.zero || a.data * a.context == 1) &&
-         (a.schedule == b.schedule || a.pipeline == 1);
+         (a.schedule == b.schedule || a.pipeline == 1) && keepsTheSame();
 }
 
 void Ranking::add(PricedPlan one) {

@@ -64,7 +64,8 @@ struct PricedPlan {
 
 /// Plans are of one kind if mesh, ZeRO stage, recompute and pipeline schedule are the same: they differ in
 /// microbatch, chunks, stages and layouts only. With one stage no schedule, and without data and context
-/// ranks no stage of ZeRO, makes a difference.
+/// ranks no stage of ZeRO, makes a difference. Where a step is compiled, those that keep other values are of
+/// other kinds: of those whose program does not fit, the next may.
 bool isOfOneKind(const TrainingPlan &a, const TrainingPlan &b);
 bool isOnOneMesh(const TrainingPlan &a, const TrainingPlan &b);
 
