@@ -6,6 +6,7 @@
 #include "colossal/Outline/OpNames.h"
 #include "colossal/Planner/PlanReport.h"
 #include "lib/Layout/Names.h"
+#include "lib/Planner/KeptValues.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -145,17 +146,15 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
 }
 
 /// The ops whose results a plan keeps by value.
-std::vector<std::string> findKept(const planner::TrainingPlan &plan, ReadModel &model) {
-  std::vector<std::string> kept;
-  if (!plan.kept)
-    return kept;
+std::vector<std::string> nameKept(const planner::KeptOperations &kept, ReadModel &model) {
+  std::vector<std::string> chosen;
   const factors::FactorGraph &graph = model.reading.graph;
   const llvm::DenseMap<Operation *, std::string> names = nameOps(model.functions[0]);
   for (auto [unit, ids] : llvm::enumerate(graph.ids))
     for (auto [i, id] : llvm::enumerate(ids))
-      if (id >= 0 && (*plan.kept)[graph.units[unit]][i])
-        kept.push_back(names.lookup(model.reading.operations[id]));
-  return kept;
+      if (id >= 0 && kept[graph.units[unit]][i])
+        chosen.push_back(names.lookup(model.reading.operations[id]));
+  return chosen;
 }
 
 /// The step of a plan that is priced, with the layouts by kind of unit and the units of each chunk.
@@ -177,7 +176,8 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   step.pins = findPins(plan, layouts, model);
   if (plan.pipeline > 1)
     llvm::append_range(step.pins, findStagePins(price.parts, model));
-  step.kept = findKept(plan, model);
+  if (plan.kept)
+    step.kept = nameKept(*plan.kept, model);
   step.seconds = price.seconds;
   step.bytes = price.peakBytes;
   step.memory = price.memory;
@@ -200,6 +200,23 @@ FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingO
   if (std::string wrong = findUncompiled(given->read.plan); !wrong.empty())
     return emitError(UnknownLoc::get(context)) << options.pricePath << ": " << wrong;
   return makeStep(given->read.plan, given->price, given->layouts, given->machine, *model);
+}
+
+FailureOr<std::vector<std::vector<std::string>>> findKept(MLIRContext *context,
+                                                          const PlanTrainingOptions &options) {
+  FailureOr<ReadModel> model = readModel(context, options);
+  if (failed(model))
+    return failure();
+  const factors::FactorGraph &graph = model->reading.graph;
+  planner::TrainingTask task = options.task;
+  task.scoresInMemory = true;
+  cost::CostModel machine(options.machine);
+  planner::PlanPricer pricer(graph, machine, task);
+  std::vector<std::vector<std::string>> choices;
+  for (const auto &kept :
+       planner::findKeptChoices(graph, pricer.blocks(), pricer.types(), planner::kCompiledKeptChoices))
+    choices.push_back(nameKept(*kept, *model));
+  return choices;
 }
 
 void applyPlan(const PlannedStep &step, CompileOptions &options) {

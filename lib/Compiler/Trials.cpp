@@ -64,38 +64,68 @@ LogicalResult compileWithin(const Imported &imported, const CompileOptions &opti
   CompileOptions trial = options;
   MLIRContext *context = imported.module.get().getContext();
   std::vector<PhaseTime> phases;
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+  struct Attempt {
+    CompileResult result;
+    std::vector<Diagnostic> said;
+    LogicalResult done = success();
+    bool isTooLarge = false;
+  };
+  auto attempt = [&](Recompute recompute) {
     trial.training->recompute = recompute;
     if (recompute != Recompute::None && options.progress)
       options.progress("again with recompute " + describe(recompute).str() + ", since the step does not fit");
+    Attempt one;
     // The first may have the kernels that were prepared; what it has added to them is no other's.
-    std::unique_ptr<codegen::ImageBuilder> kernels = std::move(result.kernels);
-    result = CompileResult();
     if (recompute == Recompute::None)
-      result.kernels = std::move(kernels);
-    result.recompute = recompute;
-    std::vector<Diagnostic> said;
-    LogicalResult done = success();
+      one.result.kernels = std::move(result.kernels);
+    one.result.recompute = recompute;
     {
       ScopedDiagnosticHandler hold(context, [&](Diagnostic &diagnostic) {
-        said.push_back(std::move(diagnostic));
+        one.said.push_back(std::move(diagnostic));
         return success();
       });
-      done = compileAsAsked(imported, trial, last, spend, result);
+      one.done = compileAsAsked(imported, trial, last, spend, one.result);
     }
-    llvm::append_range(phases, result.phases);
+    llvm::append_range(phases, one.result.phases);
     const uint64_t limit = options.layout.memoryBytes;
-    const bool isTooLarge =
-        failed(done) ? result.layout.neededBytes > 0
-                     : limit > 0 && last == Phase::Plan && measureMemory(result.plan, trial).total() > limit;
-    if (isTooLarge && recompute != Recompute::Full)
-      continue;
-    for (Diagnostic &diagnostic : said)
+    one.isTooLarge = failed(one.done) ? one.result.layout.neededBytes > 0
+                                      : limit > 0 && last == Phase::Plan &&
+                                            measureMemory(one.result.plan, trial).total() > limit;
+    return one;
+  };
+  auto take = [&](Attempt &one) {
+    for (Diagnostic &diagnostic : one.said)
       context->getDiagEngine().emit(std::move(diagnostic));
+    result = std::move(one.result);
     result.phases = std::move(phases);
-    return done;
+    return one.done;
+  };
+  for (Recompute recompute : {Recompute::None, Recompute::Selective})
+    if (Attempt one = attempt(recompute); !one.isTooLarge)
+      return take(one);
+  // Of single values as many as fit: each choice has those of the one before.
+  std::vector<std::vector<std::string>> choices;
+  if (options.findKept) {
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+    choices = options.findKept();
   }
-  llvm_unreachable("the last kind of recomputation ends the loop");
+  std::optional<Attempt> fits;
+  for (size_t begin = 0, end = choices.size(); begin < end;) {
+    const size_t middle = begin + (end - begin) / 2;
+    trial.training->kept = choices[middle];
+    Attempt one = attempt(Recompute::ByValue);
+    if (one.isTooLarge || failed(one.done)) {
+      end = middle;
+    } else {
+      begin = middle + 1;
+      fits = std::move(one);
+    }
+  }
+  if (fits)
+    return take(*fits);
+  trial.training->kept.clear();
+  Attempt least = attempt(Recompute::Full);
+  return take(least);
 }
 
 Trial tryWithin(const Imported &imported, const CompileOptions &options, Phase last, uint64_t limit,

@@ -17,8 +17,9 @@ namespace colossal {
 /// workspaces, scratch) is known of the plan, and then the search is given that much less. Where that is too
 /// little for any layout, it is given more again, by bisection. Success: the plan is the smallest found,
 /// which may still be too large. `spend`: asked before each compilation but the first, may forbid it.
-/// A training step that is not told what to recompute gets the least with which it fits; where none does, the
-/// last word is that of full recomputation.
+/// A training step that is not told what to recompute gets the least with which it fits: nothing, what the
+/// selective kind makes again, all but as many single values as fit (`options.findKept`), or all; where none
+/// does, the last word is that of full recomputation.
 mlir::LogicalResult compileWithin(const Imported &imported, const CompileOptions &options, Phase last,
                                   const std::function<bool()> &spend, CompileResult &result);
 

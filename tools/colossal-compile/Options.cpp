@@ -170,14 +170,10 @@ void interpretPlan(const RawOptions &raw, bool isMeshGiven, Options &options) {
   options.isPlanGiven = true;
 }
 
-/// A step that is compiled as the joint search plans it: what options fix narrows the search.
-void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &options) {
+/// What the joint search needs of a step that is compiled.
+void bindStep(const RawOptions &raw, Options &options) {
   colossal::PlanTrainingOptions &training = options.training;
   const colossal::CompileOptions &compile = options.compile;
-  if (isMeshGiven)
-    training.fixed.mesh = compile.mesh;
-  training.fixed.microbatches = static_cast<int>(compile.microbatches);
-  training.fixed.chunks = static_cast<int>(compile.chunks);
   bindForPlanning(options, training);
   // That is what --global-batch says, too; the search leaves it open.
   if (auto batch = training.import.dims.find("batch");
@@ -190,6 +186,17 @@ void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &opt
   training.task.precision = raw.precision.empty() ? "f32" : raw.precision;
   training.space.unevenMicrobatches = false;
   training.space.keptChoices = colossal::planner::kCompiledKeptChoices;
+}
+
+/// A step that is compiled as the joint search plans it: what options fix narrows the search.
+void interpretSearchedStep(const RawOptions &raw, bool isMeshGiven, Options &options) {
+  colossal::PlanTrainingOptions &training = options.training;
+  const colossal::CompileOptions &compile = options.compile;
+  if (isMeshGiven)
+    training.fixed.mesh = compile.mesh;
+  training.fixed.microbatches = static_cast<int>(compile.microbatches);
+  training.fixed.chunks = static_cast<int>(compile.chunks);
+  bindStep(raw, options);
   if (std::string wrong = colossal::planner::fixParts(training.fixed, training.task, training.space);
       !wrong.empty())
     fail(wrong);
@@ -260,8 +267,14 @@ void interpretTraining(const RawOptions &raw, bool isMeshGiven, Options &options
       if (raw.plan.empty() && !raw.attention.empty() && raw.attention != "fused")
         fail("--attention " + raw.attention +
              ": programs store no scores; leave it out, or give --plan-only, which plans it");
+      const bool hasManyLengths =
+          std::any_of(options.compile.manyDims.begin(), options.compile.manyDims.end(),
+                      [](const auto &dim) { return dim.values.size() > 1; });
       if (options.isPlanSearched)
         interpretSearchedStep(raw, isMeshGiven, options);
+      else if (raw.plan.empty() && !hasManyLengths)
+        bindStep(raw, options);
+      options.knowsUnits = raw.plan.empty() && !hasManyLengths;
       return;
     }
     if (!raw.plan.empty())

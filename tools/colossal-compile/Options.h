@@ -20,6 +20,7 @@ struct Options {
   bool isPlanGiven = false;
   /// The step is compiled as the joint search plans it.
   bool isPlanSearched = false;
+  bool knowsUnits = false; ///< `training` has what it takes to read a step's model as the joint search does
   bool isMeshGiven = false;
   std::string planned; ///< what the plan promises that is compiled, for the user
   /// Of a step that was compiled as a plan says: the plan, and before it those that were not taken.

@@ -321,6 +321,11 @@ static int run(Options &options) {
     emitError(UnknownLoc::get(&context)) << error;
     return 2;
   }
+  if (options.knowsUnits)
+    options.compile.findKept = [&]() -> std::vector<std::vector<std::string>> {
+      FailureOr<std::vector<std::vector<std::string>>> found = findKept(&context, options.training);
+      return succeeded(found) ? std::move(*found) : std::vector<std::vector<std::string>>();
+    };
   return compileModel(context, options);
 }
 

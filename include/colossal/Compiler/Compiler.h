@@ -70,6 +70,9 @@ struct CompileOptions {
   std::optional<precision::Precision> precision;
   /// Given: a training step is made of the model, and compiled beside its evaluation.
   std::optional<training::TrainingOptions> training;
+  /// Of a training step that does not fit and does not say what it makes again: choices of ops whose results
+  /// are kept by value, from few to many, each as TrainingOptions::kept. Null: none are tried.
+  std::function<std::vector<std::vector<std::string>>()> findKept;
   layout::LayoutOptions layout;
   schedule::ScheduleOptions schedule; ///< its target must be given where a phase after partition runs
   /// Where the plan will lie: weight paths are relative to its folder, and that it may be written there is

@@ -37,6 +37,11 @@ void applyPlan(const PlannedStep &step, CompileOptions &options);
 /// "mesh stage=2,data=4, 8 microbatches, 1f1b, ZeRO 1, recompute none, predicted 12.3 ms a step and ...".
 std::string describe(const PlannedStep &step);
 
+/// Of a training step, from few to many, choices of ops whose results are worth their memory under recompute
+/// by value, as TrainingOptions::kept. Fails, with diagnostics, where the joint search cannot read the model.
+mlir::FailureOr<std::vector<std::vector<std::string>>> findKept(mlir::MLIRContext *context,
+                                                                const PlanTrainingOptions &options);
+
 /// What the joint search says of a step that is to be compiled.
 struct PlannedSteps {
   /// The best plan and its runners-up that programs can have, by predicted time; empty where nothing fits.
