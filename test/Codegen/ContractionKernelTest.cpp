@@ -33,7 +33,7 @@ int64_t extent(std::initializer_list<ArrayRef<ContractionDim>> groups, int64_t C
   int64_t last = 0;
   for (ArrayRef<ContractionDim> dims : groups)
     for (const ContractionDim &dim : dims)
-      last += (dim.size - 1) * (dim.*stride);
+      last += (dim.size - 1) * std::abs(dim.*stride);
   return last + 1;
 }
 
@@ -112,7 +112,8 @@ protected:
         for (size_t n = 0; n < bN.size(); ++n) {
           double sum = 0, size = 0;
           for (size_t k = 0; k < aK.size(); ++k) {
-            double term = double(a[aB[batch] + aM[m] + aK[k]]) * double(b[bB[batch] + bK[k] + bN[n]]);
+            double term =
+                double(a[aB[batch] + aM[m] + aK[k]]) * double(b[spec.bFirst + bB[batch] + bK[k] + bN[n]]);
             sum += term, size += std::fabs(term);
           }
           int64_t place = cB[batch] + cM[m] + cN[n];
@@ -125,7 +126,7 @@ protected:
     if (pack) {
       const bool pairs = multipliesPairs(processor, spec.aType, spec.bType, spec.accumulate);
       RunnableKernel packer(generatePackWeights(context, processor, spec.bType, spec.accumulate, spec.batch,
-                                                spec.n, spec.k, pairs),
+                                                spec.n, spec.k, pairs, spec.bFirst),
                             processor);
       int64_t elements = packedElements(processor, spec.bType, spec.accumulate, bN.size(), aK.size(), pairs);
       const double unset = std::is_integral_v<B> ? 0 : std::numeric_limits<double>::quiet_NaN();
@@ -208,6 +209,19 @@ TEST_F(ContractionTest, TransposedOperands) {
         check<float>(spec, true);
         check<float>(spec, false);
       }
+}
+
+// As windows of a weight that are read in reverse: k's go backwards through B.
+TEST_F(ContractionTest, StridesBackwards) {
+  for (int64_t rows : {3, 50})
+    for (bool pack : {false, true}) {
+      ContractionSpec spec;
+      spec.m = {{rows, 9 * 5, 0, 20}};
+      spec.n = {{20, 0, 9, 1}};
+      spec.k = {{3, 15, -3, 0}, {3, 5, -1, 0}, {5, 1, 180, 0}};
+      spec.bFirst = 8;
+      check<float>(spec, pack);
+    }
 }
 
 TEST_F(ContractionTest, PanelsKeptForManyRows) {

@@ -113,6 +113,52 @@ TEST_P(WinogradKernel, GivesTheConvolutionWithItsEpilogue) {
     EXPECT_TRUE(result[place] == -77 && doubled[place] == -77) << "written beyond the end";
 }
 
+// Weights lie in any order, and their windows in reverse; what stands beyond the last column is not defined.
+TEST_P(WinogradKernel, PacksTransformedWeights) {
+  const Case c = GetParam();
+  Tensors t(c);
+  WinogradShape shape{c.m, c.batch, c.in, c.out, c.height, c.width};
+  MLIRContext context;
+  Processor processor = testTarget();
+  const Type f32 = Float32Type::get(&context);
+  const int64_t pitch = winogradWeightPitch(context, processor, shape);
+  std::vector<float> matrix = winogradWeightMatrix(shape.m);
+  struct Order {
+    WinogradWeights weights;
+    bool isReversed;
+  };
+  for (const Order &order :
+       {Order{{0, {9 * c.in, 9, 3, 1}}, false}, Order{{8, {9, 9 * c.out, -3, -1}}, true}}) {
+    auto [y, x] = std::pair(order.weights.strides[2], order.weights.strides[3]);
+    std::vector<float> packed(shape.places() * pitch, NAN);
+    RunnableKernel kernel(generateWinogradWeights(context, processor, shape, order.weights), processor);
+    kernel.run({t.weights.data(), packed.data()}, {}, 3);
+
+    // The contraction that reads them, of the identity: row k is the weight of in channel k.
+    ContractionSpec spec;
+    spec.aType = spec.bType = spec.cType = spec.accumulate = f32;
+    spec.batch = {{shape.places(), 0, pitch, c.in * c.out}};
+    spec.m = {{c.in, c.in, 0, c.out}}, spec.n = {{c.out, 0, 0, 1}}, spec.k = {{c.in, 1, 0, 0}};
+    spec.packed = true;
+    std::vector<float> identity(c.in * c.in), found(shape.places() * c.in * c.out);
+    for (int64_t k = 0; k < c.in; ++k)
+      identity[k * c.in + k] = 1;
+    RunnableKernel(llvm::cantFail(generateContraction(context, processor, spec)), processor)
+        .run({identity.data(), packed.data(), found.data()});
+    for (int64_t place = 0; place < shape.places(); ++place)
+      for (int64_t k = 0; k < c.in; ++k)
+        for (int64_t o = 0; o < c.out; ++o) {
+          double want = 0;
+          for (int64_t e = 0; e < 9; ++e)
+            want += double(matrix[place * 9 + e]) *
+                    t.weights[order.weights.first + o * order.weights.strides[0] +
+                              k * order.weights.strides[1] + e / 3 * y + e % 3 * x];
+          ASSERT_NEAR(found[(place * c.in + k) * c.out + o], want, 1e-5)
+              << "place " << place << " in " << k << " out " << o << (order.isReversed ? " in reverse" : "");
+        }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, WinogradKernel,
                          testing::Values(Case{4, 1, 16, 16, 8, 8}, Case{4, 2, 19, 37, 5, 7},
                                          Case{2, 2, 19, 37, 5, 7}, Case{2, 1, 3, 1, 1, 1},

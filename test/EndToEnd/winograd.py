@@ -5,9 +5,11 @@
 
 A residual block of odd sizes, large enough that the algorithm is chosen, at one rank and with each dimension split. The
 plan must have the algorithm's kernels, the error must stay below 1e-5 of the largest output, and the bits must be equal
-for any number of threads.
+for any number of threads. Steps of training, in which weights change and inputs have gradients, must have the losses
+and norms of gradients of a plan without the algorithm, which a limit of memory asks for.
 """
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -43,6 +45,33 @@ def residual_block(channels, height, width, batch):
     return model, {"x": random.standard_normal(shape).astype(np.float32)}
 
 
+def train(build, scratch, batch, shape):
+    """Problems of three steps of the model in `scratch`."""
+    def compiled(name, *options):
+        command = [build / "bin/colossal-compile", scratch / "model.onnx", "--training", "sgd", "--loss", "mse,output=y", "--global-batch",
+                   str(batch), "--mesh", "1", "-q", "--json", "-o", scratch / name, *options]
+        report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        text = subprocess.run([build / "bin/colossal-run", scratch / name, "--dump-plan"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        return report, text
+
+    def losses(name, threads):
+        log = scratch / "log.jsonl"
+        log.unlink(missing_ok=True)
+        subprocess.run([build / "bin/colossal-run", "train", scratch / name, "--data", scratch / "data.npz", "--steps", "3", "--lr", "1",
+                        "--threads", str(threads), "--log", log], check=True, stdout=subprocess.DEVNULL)
+        return [json.loads(line)[key] for line in log.read_text().splitlines() for key in ("loss", "grad_norm")]
+
+    random = np.random.default_rng(4)
+    np.savez(scratch / "data.npz", x=random.standard_normal(shape).astype(np.float32), target=random.standard_normal(shape).astype(np.float32))
+    report, text = compiled("with.cplan")
+    _, direct = compiled("without.cplan", "--memory", str(report["memory"]["total"] - 1))
+    one, three, want = losses("with.cplan", 1), losses("with.cplan", 3), losses("without.cplan", 1)
+    error = max(abs(a - b) / max(b, 1e-30) for a, b in zip(one, want))
+    return text.count("winograd_weight"), error, {
+        "no transformed weights in the plan": "winograd_weight" not in text, "Winograd kernels in the other plan": "winograd" in direct,
+        "losses do not fall": not want[4] < 0.999 * want[0], "beyond 1e-5": not error < 1e-5, "other losses with 3 threads": one != three}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -76,6 +105,10 @@ def main():
                     failed += bool(problems)
                     print(f"{batch}x{channels}x{height}x{width} mesh {mesh} {pin or 'searched':14} winograd "
                           f"{text.count('contract_winograd')} error {error:.1e} {', '.join(problems) or 'ok'}", flush=True)
+            count, error, problems = train(arguments.build, scratch, batch, [batch, channels, height, width])
+            failed += any(problems.values())
+            print(f"{batch}x{channels}x{height}x{width} training winograd {count} error {error:.1e} "
+                  f"{', '.join(what for what, holds in problems.items() if holds) or 'ok'}", flush=True)
     return 1 if failed else 0
 
 

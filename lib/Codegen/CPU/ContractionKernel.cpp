@@ -85,8 +85,9 @@ private:
           scope.compare(arith::CmpIPredicate::eq, tile.panelIndex, memory.constant(panels - 1));
     tile.aMatrix = memory.address(function->pointer(0), spec.aType,
                                   memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::a)));
+    Value ofB = memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::b));
     tile.bMatrix = memory.address(function->pointer(1), spec.bType,
-                                  memory.linearize(tile.batch, stridesOf(spec.batch, &ContractionDim::b)));
+                                  spec.packed ? ofB : memory.addConstant(ofB, spec.bFirst));
 
     Value aId = memory.add(memory.mulConstant(tile.batchLinear, supers * blocksPerSuper), block);
     Value bId = memory.add(memory.mulConstant(tile.batchLinear, panels), tile.panelIndex);

@@ -367,7 +367,8 @@ void emitPackPanel(OpBuilder &b, Location loc, const Processor &processor, const
 
 GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &processor, Type bType,
                                     Type accumulate, ArrayRef<ContractionDim> batch,
-                                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, bool pairs) {
+                                    ArrayRef<ContractionDim> n, ArrayRef<ContractionDim> k, bool pairs,
+                                    int64_t first) {
   PanelShape panel = panelShape(processor, accumulate, product(n));
   int64_t columns = product(n), depth = pairs ? roundUp(product(k), 2) : product(k),
           panels = panel.count(columns);
@@ -376,6 +377,7 @@ GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &proce
   Location loc = kernel.loc();
   VectorMemory outer(b, loc, processor);
   SmallVector<ContractionDim> kDims = collapse(k, false, true, false);
+  Value origin = outer.address(kernel.pointer(0), bType, first);
   scf::ForOp::create(b, loc, kernel.begin(), kernel.end(), outer.constant(1), ValueRange(),
                      [&](OpBuilder &b, Location, Value tile, ValueRange) {
                        VectorMemory memory(b, loc, processor);
@@ -384,7 +386,7 @@ GeneratedKernel generatePackWeights(MLIRContext &context, const Processor &proce
                          index = memory.constant(0);
                        Value offset = memory.linearize(memory.delinearize(matrix, sizesOf(batch)),
                                                        stridesOf(batch, &ContractionDim::b));
-                       Value source = memory.address(kernel.pointer(0), bType, offset);
+                       Value source = memory.address(origin, bType, offset);
                        Value destination = memory.address(kernel.pointer(1), bType,
                                                           memory.mulConstant(tile, depth * panel.width()));
                        int64_t innerSize = kDims.back().size;

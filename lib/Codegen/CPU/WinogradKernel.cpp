@@ -1,10 +1,12 @@
 // Transforms of Winograd's convolution: a vector of channels of a piece is held in registers, and multiplied
 // by the small matrix of each side, first along height, then along width.
 //
-// The input kernel writes whole vectors of each place. The output kernel puts the outputs of a piece, all
-// channels, into its scratch, and then walks them once with the epilogue, whose code is so emitted at most
-// twice.
+// The input kernel writes whole vectors of each place. That of weights does, too: its lanes are out channels,
+// the columns of the contraction's right side, which it so packs on the way. The output kernel puts the
+// outputs of a piece, all channels, into its scratch, and then walks them once with the epilogue, whose code
+// is so emitted at most twice.
 #include "colossal/Codegen/CPU/WinogradKernel.h"
+#include "ContractionBlocking.h"
 #include "colossal/Codegen/Kernel/VectorMath.h"
 #include "colossal/Codegen/Kernel/VectorMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -106,7 +108,7 @@ public:
     return result;
   }
 
-  /// matrix x piece x matrix', piece row-major.
+  /// matrix x piece x matrix', piece square and row-major.
   SmallVector<Value> transform(OpBuilder &b, const Matrix &matrix, ArrayRef<Value> piece) {
     SmallVector<Value> half(matrix.rows * matrix.columns), result;
     for (int64_t column = 0; column < matrix.columns; ++column) {
@@ -134,9 +136,9 @@ public:
   Location loc;
 };
 
-GeneratedKernel finish(KernelFunction &kernel, const WinogradShape &shape) {
+GeneratedKernel finish(KernelFunction &kernel, int64_t tiles) {
   GeneratedKernel result;
-  result.tiles = shape.pieces();
+  result.tiles = tiles;
   result.scratchBytes = kernel.scratchBytes();
   result.buffers = kernel.bufferCount();
   result.params = kernel.paramCount();
@@ -196,7 +198,53 @@ GeneratedKernel generateWinogradInput(MLIRContext &context, const Processor &pro
         memory.store(value, memory.address(place, f32, int64_t(i) * shape.pitch(count)), mask);
     });
   });
-  return finish(kernel, shape);
+  return finish(kernel, shape.pieces());
+}
+
+int64_t winogradWeightPitch(MLIRContext &context, const Processor &processor, const WinogradShape &shape) {
+  Type f32 = Float32Type::get(&context);
+  // A line more, so that places do not meet in one set of a cache.
+  return packedElements(processor, f32, f32, shape.outputChannels, shape.inputChannels) + 16;
+}
+
+GeneratedKernel generateWinogradWeights(MLIRContext &context, const Processor &processor,
+                                        const WinogradShape &shape, const WinogradWeights &weights) {
+  KernelFunction::loadDialects(context);
+  Type f32 = Float32Type::get(&context);
+  KernelFunction kernel(context, {{f32, {}, {}}, {f32, {}, {}}});
+  WinogradEmitter e(processor, shape, kernel.builder(), kernel.loc());
+  const int64_t columns = shape.outputChannels, depth = shape.inputChannels,
+                pitch = winogradWeightPitch(context, processor, shape);
+  const PanelShape panel = panelShape(processor, f32, columns);
+  const Matrix matrix = weightMatrix(shape.m);
+  SmallVector<int64_t> apart;
+  for (int64_t lane = 0; lane < e.lanes; ++lane)
+    apart.push_back(lane * weights.strides[0]);
+  // Consecutive tiles are in channels of one panel, whose windows follow each other in memory.
+  e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value tile) {
+    VectorMemory memory = e.memory(b);
+    auto [index, k] = memory.divRem(tile, depth);
+    Value offset = memory.addConstant(memory.mulConstant(k, weights.strides[1]), weights.first);
+    Value to = memory.address(kernel.pointer(1), f32, memory.mulConstant(tile, panel.width()));
+    Value lanes = memory.constants(apart);
+    e.loop(b, memory.constant(0), memory.constant(panel.width()), e.lanes, [&](OpBuilder &b, Value vector) {
+      VectorMemory memory = e.memory(b);
+      Value column = memory.add(memory.mulConstant(index, panel.width()), vector), mask;
+      if (columns % panel.width() != 0)
+        mask = memory.prefixMask(e.lanes, arith::SubIOp::create(b, e.loc, memory.constant(columns), column));
+      Value from = memory.address(kernel.pointer(0), f32,
+                                  memory.add(offset, memory.mulConstant(column, weights.strides[0])));
+      SmallVector<Value> taps;
+      for (int64_t y = 0; y < 3; ++y)
+        for (int64_t x = 0; x < 3; ++x)
+          taps.push_back(memory.gather(
+              memory.address(from, f32, y * weights.strides[2] + x * weights.strides[3]), f32, lanes, mask));
+      Value place = memory.address(to, f32, vector);
+      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, taps)))
+        memory.store(value, memory.address(place, f32, int64_t(i) * pitch));
+    });
+  });
+  return finish(kernel, panel.count(columns) * depth);
 }
 
 GeneratedKernel generateWinogradOutput(MLIRContext &context, const Processor &processor,
@@ -259,7 +307,7 @@ GeneratedKernel generateWinogradOutput(MLIRContext &context, const Processor &pr
       });
     });
   });
-  return finish(kernel, shape);
+  return finish(kernel, shape.pieces());
 }
 
 } // namespace colossal::cpu

@@ -59,6 +59,9 @@ struct ContractionSpec {
   mlir::Type aType, bType, cType; // f32 f64 f16 bf16, (u)i8..(u)i64 (spelled ui8 where unsigned)
   mlir::Type accumulate;          // f32 (f32, f16, bf16), f64, i32 (8 and 16 bit), i64
   llvm::SmallVector<ContractionDim> batch, m, n, k;
+  /// The element of B that all indices 0 mean, from its buffer's beginning: strides of b may be negative. Not
+  /// used where B is packed.
+  int64_t bFirst = 0;
   /// B was laid out by generatePackWeights for the same n, k and bType, in pairs where `multipliesPairs`
   /// holds; the b strides are not used. Batch strides of b count packed matrices' elements (packedElements).
   bool packed = false;
@@ -82,12 +85,12 @@ bool multipliesPairs(const Processor &processor, mlir::Type aType, mlir::Type bT
 int64_t packedElements(const Processor &processor, mlir::Type bType, mlir::Type accumulate, int64_t n,
                        int64_t k, bool pairs = false);
 
-/// A kernel that packs B (buffer 0, strided by the dims' b) into buffer 1. Batched matrices follow each
-/// other.
+/// A kernel that packs B (buffer 0, from its element `first` on strided by the dims' b) into buffer 1.
+/// Batched matrices follow each other.
 GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Processor &processor, mlir::Type bType,
                                     mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                     llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k,
-                                    bool pairs = false);
+                                    bool pairs = false, int64_t first = 0);
 
 /// The contraction kernel. A spec that it cannot serve (types) is an error that says which.
 llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, const Processor &processor,

@@ -37,6 +37,21 @@ std::vector<float> winogradWeightMatrix(int64_t m);
 GeneratedKernel generateWinogradInput(mlir::MLIRContext &context, const Processor &processor,
                                       const WinogradShape &shape, const std::array<int64_t, 3> &strides);
 
+/// Where weights lie that are transformed when they are used: element 0, and strides of out channels, in
+/// channels, height and width, in elements.
+struct WinogradWeights {
+  int64_t first = 0;
+  std::array<int64_t, 4> strides;
+};
+
+/// Elements from a place's weights to the next one's, each packed as a right side (packedElements).
+int64_t winogradWeightPitch(mlir::MLIRContext &context, const Processor &processor,
+                            const WinogradShape &shape);
+
+/// Buffers: the weights; the transformed ones of each place, packed.
+GeneratedKernel generateWinogradWeights(mlir::MLIRContext &context, const Processor &processor,
+                                        const WinogradShape &shape, const WinogradWeights &weights);
+
 /// What is written of the outputs. The epilogue is called with no batch dimension, the m dimensions batch,
 /// height and width, and one n dimension, the channels.
 struct WinogradOutput {

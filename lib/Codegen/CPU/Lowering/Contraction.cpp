@@ -39,7 +39,7 @@ void cpu::addDims(KernelKey &key, ArrayRef<ContractionDim> dims) {
 
 FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &context, Value weight,
                                   Type accumulate, ArrayRef<ContractionDim> batch, ArrayRef<ContractionDim> n,
-                                  ArrayRef<ContractionDim> k, const View &view, bool pairs) {
+                                  ArrayRef<ContractionDim> k, const View &view, bool pairs, int64_t first) {
   RankedTensorType type = tensorOf(weight);
   std::string name = "packed " + context.keyOf(weight);
   for (ArrayRef<ContractionDim> dims : {batch, n, k}) {
@@ -47,6 +47,7 @@ FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &cont
       name += " " + std::to_string(dim.size) + ":" + std::to_string(dim.b);
     name += ";";
   }
+  name += std::to_string(first);
   if (pairs)
     name += "pairs";
   int64_t elements =
@@ -58,13 +59,13 @@ FailureOr<View> cpu::packedWeight(const CpuTarget &target, LoweringContext &cont
     return View{packed.storage, 0, {1}};
   std::string problem;
   KernelKey key(kPackKernel);
-  key.add(type.getElementType()).add(accumulate).add(int64_t(pairs));
+  key.add(type.getElementType()).add(accumulate).add(first).add(int64_t(pairs));
   for (ArrayRef<ContractionDim> dims : {batch, n, k})
     addDims(key, dims);
   const CachedKernel *kernel =
       context.getKernel(key, "pack", problem, [&]() -> llvm::Expected<GeneratedKernel> {
         return generatePackWeights(*context.mlirContext(), target.processor(), type.getElementType(),
-                                   accumulate, batch, n, k, pairs);
+                                   accumulate, batch, n, k, pairs, first);
       });
   LoweringContext &load = context.load();
   load.launch(*kernel, {load.accessOf(view, type, false), Access{packed.storage, 0, bytes, true}}, 1, {},
@@ -191,7 +192,11 @@ void ContractionLowering::collectLabels() {
   };
   add(operands.resultDims, shapeOf(result), places[0].strides, &Label::c, &Label::inC);
   add(operands.lhsDims, operands.lhsType.getShape(), operands.a.strides, &Label::a, &Label::inA);
-  add(operands.rhsDims, operands.rhsType.getShape(), operands.b.strides, &Label::b, &Label::inB);
+  SmallVector<int64_t> right(operands.b.strides);
+  if (operands.reversed)
+    for (auto [stride, size] : llvm::drop_begin(llvm::zip_equal(right, operands.rhsType.getShape()), 2))
+      spec.bFirst += (size - 1) * stride, stride = -stride;
+  add(operands.rhsDims, operands.rhsType.getShape(), right, &Label::b, &Label::inB);
   for (auto &[label, dim] : labels)
     if (dim.size != 1)
       order[!dim.inC ? K : dim.inA && dim.inB ? Batch : dim.inA ? M : N].push_back(label);
@@ -220,7 +225,7 @@ void ContractionLowering::fillDims() {
 LogicalResult ContractionLowering::packRight() {
   const bool pairs = multipliesPairs(target.processor(), spec.aType, spec.bType, spec.accumulate);
   auto packed = packedWeight(target, context, operands.rhs, spec.accumulate, spec.batch, spec.n, spec.k,
-                             operands.b, pairs);
+                             operands.b, pairs, spec.bFirst);
   if (failed(packed))
     return failure();
   right = *packed;

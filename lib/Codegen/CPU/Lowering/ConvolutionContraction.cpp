@@ -21,6 +21,9 @@ using namespace colossal::schedule;
 /// Marks a convolution without bias and padding that is lowered as a contraction.
 static constexpr StringLiteral kContraction = "cpu.contraction";
 
+/// Marks one of those whose weight's windows are read from their last element to the first.
+static constexpr StringLiteral kReversed = "cpu.reversed";
+
 bool cpu::isContraction(Operation *op) {
   return isa<ContractOp>(op) || (isa<ConvOp>(op) && op->hasAttr(kContraction));
 }
@@ -40,6 +43,24 @@ static std::optional<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>> wind
       return std::nullopt;
   }
   return std::make_pair(low, high);
+}
+
+/// The weight whose windows `weight` has in reverse, as the gradient of a convolution's input asks for them;
+/// null where it has not.
+static Value reversedWeight(Value weight) {
+  SmallVector<bool> isReversed(tensorOf(weight).getRank(), false);
+  while (auto slice = weight.getDefiningOp<SliceOp>()) {
+    if (slice.getInput().getType() != slice.getType())
+      return {};
+    for (unsigned d = 0; d < isReversed.size(); ++d)
+      if (slice.getSteps()[d] == -1)
+        isReversed[d] = !isReversed[d];
+    weight = slice.getInput();
+  }
+  for (auto [d, size] : llvm::enumerate(shapeOf(weight)))
+    if (isReversed[d] != (d >= 2 && size != 1))
+      return {};
+  return weight;
 }
 
 void cpu::prepareConvolutions(func::FuncOp function) {
@@ -70,9 +91,13 @@ void cpu::prepareConvolutions(func::FuncOp function) {
       pad->setAttr(kRoomAttrName, b.getUnitAttr());
       input = pad.getResult();
     }
-    auto product = ConvOp::create(b, loc, resultType, input, op.getWeight(), Value(), op.getStrides(),
-                                  op.getDilations(), SmallVector<int64_t>(2 * spatial, 0), 1);
+    Value weight = op.getWeight(), reversed = reversedWeight(weight);
+    auto product =
+        ConvOp::create(b, loc, resultType, input, reversed ? reversed : weight, Value(), op.getStrides(),
+                       op.getDilations(), SmallVector<int64_t>(2 * spatial, 0), 1);
     product->setAttr(kContraction, b.getUnitAttr());
+    if (reversed && reversed != weight)
+      product->setAttr(kReversed, b.getUnitAttr());
     Value result = product.getResult();
     if (op.getBias()) {
       SmallVector<int64_t> shape(inputType.getRank() - 1, 1);
@@ -83,6 +108,12 @@ void cpu::prepareConvolutions(func::FuncOp function) {
     }
     op.getResult().replaceAllUsesWith(result);
     op.erase();
+    while (auto slice = weight.getDefiningOp<SliceOp>()) {
+      if (!slice->use_empty())
+        break;
+      weight = slice.getInput();
+      slice.erase();
+    }
   }
 }
 
@@ -155,6 +186,7 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
     }
     operands.lhsType = tensorOf(operands.lhs).clone(shape);
     operands.rhsType = tensorOf(operands.rhs);
+    operands.reversed = op->hasAttr(kReversed);
   }
   operands.packs = !context.isLoad() && context.isLoadable(operands.rhs) && !context.isLoadable(operands.lhs);
   LoweringContext &right = operands.packs ? context.load() : context;

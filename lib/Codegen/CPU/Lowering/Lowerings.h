@@ -43,7 +43,8 @@ struct ContractionOperands {
   View a, b;
   mlir::RankedTensorType lhsType, rhsType; ///< sizes of a's and b's dimensions
   llvm::SmallVector<int64_t> lhsDims, rhsDims, resultDims;
-  bool packs = false; ///< the right side is a weight, packed when it is loaded
+  bool packs = false;    ///< the right side is a weight, packed when it is loaded
+  bool reversed = false; ///< windows of the right side are read from their last element to the first
 };
 mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringContext &context);
 
@@ -53,17 +54,18 @@ mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringCon
 /// channels of the forward pass, innermost.
 bool hasPlacesAsColumns(ConvOp op);
 
-/// A weight as the contraction kernel reads it, packed at load; one for all that read it so.
+/// A weight as the contraction kernel reads it, packed at load; one for all that read it so. Its dimensions
+/// begin `first` elements behind the view's beginning.
 mlir::FailureOr<View> packedWeight(const CpuTarget &target, LoweringContext &context, mlir::Value weight,
                                    mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                    llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k,
-                                   const View &view, bool pairs = false);
+                                   const View &view, bool pairs = false, int64_t first = 0);
 
 /// How Winograd's algorithm would compute the convolution, where it is faster than the contraction.
 std::optional<WinogradShape> winogradOf(const CpuTarget &target, mlir::Operation *op,
                                         const ContractionOperands &operands, LoweringContext &context);
-/// Its instructions. `output` transforms the products and holds the epilogue; `outputAccesses` are all but
-/// the products.
+/// Its instructions. A weight that is computed, or changes, is transformed by a kernel of its own. `output`
+/// transforms the products and holds the epilogue; `outputAccesses` are all but the products.
 mlir::LogicalResult lowerWinograd(const CpuTarget &target, LoweringContext &context, ConvOp op,
                                   const WinogradShape &shape, const ContractionOperands &operands,
                                   const CachedKernel &output, llvm::ArrayRef<Access> outputAccesses,

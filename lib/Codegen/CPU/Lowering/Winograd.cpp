@@ -4,7 +4,7 @@
 // of the input are transformed, contracted with transformed weights, and transformed back, where the epilogue
 // is. It is the contraction of ConvolutionContraction.cpp that is replaced, where less time is expected. The
 // transformed weights are a contraction of the model's with a constant, made and packed when the plan is
-// loaded.
+// loaded. Where they change, as in a step of training, a kernel transforms and packs them when they are used.
 //
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
@@ -34,7 +34,8 @@ struct Estimate {
 std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation *op,
                                              const ContractionOperands &operands, LoweringContext &context) {
   auto convolution = dyn_cast<ConvOp>(op);
-  if (!convolution || !context.options().winograd || context.isLoad() || !operands.packs)
+  if (!convolution || !context.options().winograd || context.isLoad() ||
+      operands.rhs != convolution.getWeight())
     return std::nullopt;
   auto all = [](ArrayRef<int64_t> values, int64_t value) {
     return llvm::all_of(values, [=](int64_t v) { return v == value; });
@@ -60,89 +61,161 @@ std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation 
     int64_t transformed = shape.places() * shape.pieces() * (input[1] + output[1]);
     double cycles = estimate.contraction(shape.places(), shape.pieces(), input[1], output[1]) +
                     estimate.traffic(2 * transformed);
+    if (!operands.packs) // written before they are read, which takes as long as reading those of a model
+      cycles += estimate.contraction(shape.places(), 0, input[1], output[1]);
     if (cycles < least)
       least = cycles, best = shape;
   }
   return best;
 }
 
+namespace {
+/// One convolution on its way to its instructions.
+class WinogradLowering {
+public:
+  WinogradLowering(const CpuTarget &target, LoweringContext &context, ConvOp op, const WinogradShape &shape,
+                   const ContractionOperands &operands)
+      : target(target), context(context), op(op), shape(shape), operands(operands) {
+    const int64_t in = shape.inputChannels, out = shape.outputChannels;
+    spec.aType = spec.bType = spec.cType = spec.accumulate = Float32Type::get(context.mlirContext());
+    spec.batch = {{shape.places(), shape.pitch(in), 0, shape.pitch(out)}};
+    spec.m = {{shape.pieces(), in, 0, out}};
+    spec.n = {{out, 0, 0, 1}};
+    spec.k = {{in, 1, 0, 0}};
+    spec.packed = true;
+  }
+
+  FailureOr<Access> transformInput();
+  /// The weights of all places, packed; sets how they lie in `spec`.
+  FailureOr<Access> transformWeight() { return operands.packs ? weightOfLoad() : weightOfRun(); }
+  FailureOr<Access> multiply(Access pieces, Access weights);
+
+private:
+  FailureOr<Access> weightOfLoad();
+  FailureOr<Access> weightOfRun();
+  const CachedKernel *getKernel(const KernelKey &key, StringRef name,
+                                llvm::function_ref<llvm::Expected<GeneratedKernel>()> generate);
+  Access newStorage(int64_t elements) { return {context.newStorage(4 * elements), 0, 4 * elements, true}; }
+
+  const CpuTarget &target;
+  LoweringContext &context;
+  ConvOp op;
+  const WinogradShape &shape;
+  const ContractionOperands &operands;
+  ContractionSpec spec; ///< of the products
+};
+} // namespace
+
+const CachedKernel *
+WinogradLowering::getKernel(const KernelKey &key, StringRef name,
+                            llvm::function_ref<llvm::Expected<GeneratedKernel>()> generate) {
+  std::string problem;
+  const CachedKernel *kernel = context.getKernel(key, name, problem, generate);
+  if (!kernel)
+    op.emitOpError("cannot be transformed for this target") << (problem.empty() ? "" : ": ") << problem;
+  return kernel;
+}
+
+FailureOr<Access> WinogradLowering::transformInput() {
+  const View &a = operands.a;
+  std::array<int64_t, 3> strides = {a.strides[0], a.strides[2], a.strides[4]};
+  KernelKey key(kWinogradKernel);
+  key.add(ArrayRef<int64_t>{shape.m, shape.batch, shape.inputChannels, shape.height, shape.width})
+      .add(ArrayRef<int64_t>(strides));
+  const CachedKernel *kernel = getKernel(key, "winograd", [&]() -> llvm::Expected<GeneratedKernel> {
+    return generateWinogradInput(*context.mlirContext(), target.processor(), shape, strides);
+  });
+  if (!kernel)
+    return failure();
+  Access pieces = newStorage(shape.places() * shape.pitch(shape.inputChannels));
+  context.launch(*kernel, {context.accessOf(a, operands.lhsType, false), pieces}, 1, {}, op.getLoc());
+  return pieces;
+}
+
 /// The model's weights as places x out channels x in channels.
-static Value transformedWeight(ConvOp op, const WinogradShape &shape) {
+static Value transformedWeight(ConvOp op, Value model, const WinogradShape &shape, bool reversed) {
   OpBuilder b(op.getContext());
-  b.setInsertionPointAfterValue(op.getWeight());
+  b.setInsertionPointAfterValue(model);
   Location loc = op.getLoc();
   Type f32 = b.getF32Type();
   const int64_t places = shape.places(), out = shape.outputChannels, in = shape.inputChannels;
   std::vector<float> values = winogradWeightMatrix(shape.m);
+  for (int64_t place = 0; reversed && place < places; ++place)
+    std::reverse(values.begin() + 9 * place, values.begin() + 9 * (place + 1));
   auto matrixType = RankedTensorType::get({places, 9}, f32);
   Value matrix =
       ConstantOp::create(b, loc, matrixType, DenseElementsAttr::get(matrixType, ArrayRef<float>(values)));
-  Value windows = ReshapeOp::create(b, loc, RankedTensorType::get({out, in, 9}, f32), op.getWeight());
+  Value windows = ReshapeOp::create(b, loc, RankedTensorType::get({out, in, 9}, f32), model);
   return ContractOp::create(b, loc, RankedTensorType::get({places, out, in}, f32), matrix, windows,
                             ArrayRef<int64_t>{0, 3}, ArrayRef<int64_t>{1, 2, 3}, ArrayRef<int64_t>{0, 1, 2});
+}
+
+FailureOr<Access> WinogradLowering::weightOfLoad() {
+  Value weight = transformedWeight(op, operands.rhs, shape, operands.reversed);
+  auto view = context.load().viewOf(weight);
+  if (failed(view))
+    return failure();
+  spec.batch[0].b = view->strides[0], spec.n[0].b = view->strides[1], spec.k[0].b = view->strides[2];
+  auto packed = packedWeight(target, context, weight, spec.accumulate, spec.batch, spec.n, spec.k, *view);
+  if (failed(packed))
+    return failure();
+  spec.batch[0].b = packedElements(target.processor(), spec.bType, spec.accumulate, shape.outputChannels,
+                                   shape.inputChannels);
+  return Access{packed->storage, 0, context.bytesOfWeight(packed->storage), false};
+}
+
+FailureOr<Access> WinogradLowering::weightOfRun() {
+  const View &b = operands.b;
+  WinogradWeights weights{0, {b.strides[0], b.strides[1], b.strides[2], b.strides[3]}};
+  if (operands.reversed)
+    for (int64_t &stride : llvm::MutableArrayRef(weights.strides).drop_front(2))
+      weights.first += 2 * stride, stride = -stride;
+  KernelKey key(kWinogradKernel);
+  key.add(ArrayRef<int64_t>{shape.m, shape.inputChannels, shape.outputChannels, weights.first})
+      .add(ArrayRef<int64_t>(weights.strides));
+  const CachedKernel *kernel = getKernel(key, "winograd_weight", [&]() -> llvm::Expected<GeneratedKernel> {
+    return generateWinogradWeights(*context.mlirContext(), target.processor(), shape, weights);
+  });
+  if (!kernel)
+    return failure();
+  const int64_t pitch = winogradWeightPitch(*context.mlirContext(), target.processor(), shape);
+  spec.batch[0].b = pitch;
+  Access transformed = newStorage(shape.places() * pitch);
+  context.launch(*kernel, {context.accessOf(b, operands.rhsType, false), transformed}, 1, {}, op.getLoc());
+  return transformed;
+}
+
+FailureOr<Access> WinogradLowering::multiply(Access pieces, Access weights) {
+  KernelKey key(kWinogradKernel);
+  for (ArrayRef<ContractionDim> dims : {spec.batch, spec.m, spec.n, spec.k})
+    addDims(key, dims);
+  const CachedKernel *kernel = getKernel(key, "contract_winograd", [&] {
+    return generateContraction(*context.mlirContext(), target.processor(), spec);
+  });
+  if (!kernel)
+    return failure();
+  pieces.writes = weights.writes = false;
+  Access products = newStorage(shape.places() * shape.pitch(shape.outputChannels));
+  Work work{Work::Kind::Contraction, shape.places(), shape.pieces(), shape.outputChannels,
+            shape.inputChannels};
+  context.launch(*kernel, {pieces, weights, products}, 1, {}, op.getLoc(), work);
+  return products;
 }
 
 LogicalResult cpu::lowerWinograd(const CpuTarget &target, LoweringContext &context, ConvOp op,
                                  const WinogradShape &shape, const ContractionOperands &operands,
                                  const CachedKernel &output, ArrayRef<Access> outputAccesses, unsigned writes,
                                  ArrayRef<Value> scalars, ArrayRef<int64_t> alsoWritten) {
-  Location loc = op.getLoc();
-  const int64_t places = shape.places(), in = shape.inputChannels, out = shape.outputChannels;
-  auto unavailable = [&](StringRef problem) {
-    return op.emitOpError("cannot be transformed for this target")
-           << (problem.empty() ? "" : ": ") << problem;
-  };
-  auto storageOf = [&](int64_t channels) {
-    int64_t bytes = 4 * places * shape.pitch(channels);
-    return Access{context.newStorage(bytes), 0, bytes, true};
-  };
-  std::string problem;
-
-  Access pieces = storageOf(in), products = storageOf(out);
-  const View &a = operands.a;
-  std::array<int64_t, 3> strides = {a.strides[0], a.strides[2], a.strides[4]};
-  KernelKey inputKey(kWinogradKernel);
-  inputKey.add(ArrayRef<int64_t>{shape.m, shape.batch, in, shape.height, shape.width})
-      .add(ArrayRef<int64_t>(strides));
-  const CachedKernel *input =
-      context.getKernel(inputKey, "winograd", problem, [&]() -> llvm::Expected<GeneratedKernel> {
-        return generateWinogradInput(*context.mlirContext(), target.processor(), shape, strides);
-      });
-  if (!input)
-    return unavailable(problem);
-  context.launch(*input, {context.accessOf(a, operands.lhsType, false), pieces}, 1, {}, loc);
-
-  Value weight = transformedWeight(op, shape);
-  auto view = context.load().viewOf(weight);
-  if (failed(view))
+  WinogradLowering lowering(target, context, op, shape, operands);
+  // The weights first: there may be less of other things to keep for them.
+  auto weights = lowering.transformWeight();
+  auto pieces = succeeded(weights) ? lowering.transformInput() : FailureOr<Access>();
+  auto products = succeeded(pieces) ? lowering.multiply(*pieces, *weights) : FailureOr<Access>();
+  if (failed(products))
     return failure();
-  ContractionSpec spec;
-  spec.aType = spec.bType = spec.cType = spec.accumulate = Float32Type::get(context.mlirContext());
-  spec.batch = {{places, shape.pitch(in), view->strides[0], shape.pitch(out)}};
-  spec.m = {{shape.pieces(), in, 0, out}};
-  spec.n = {{out, 0, view->strides[1], 1}};
-  spec.k = {{in, 1, view->strides[2], 0}};
-  auto packed = packedWeight(target, context, weight, spec.accumulate, spec.batch, spec.n, spec.k, *view);
-  if (failed(packed))
-    return failure();
-  spec.packed = true;
-  spec.batch[0].b = packedElements(target.processor(), spec.bType, spec.accumulate, out, in);
-  KernelKey key(kWinogradKernel);
-  for (ArrayRef<ContractionDim> dims : {spec.batch, spec.m, spec.n, spec.k})
-    addDims(key, dims);
-  const CachedKernel *contraction = context.getKernel(key, "contract_winograd", problem, [&] {
-    return generateContraction(*context.mlirContext(), target.processor(), spec);
-  });
-  if (!contraction)
-    return unavailable(problem);
-  Access from = pieces, weights{packed->storage, 0, context.bytesOfWeight(packed->storage), false};
-  from.writes = false;
-  Work work{Work::Kind::Contraction, places, shape.pieces(), out, in};
-  context.launch(*contraction, {from, weights, products}, 1, {}, loc, work);
-
-  products.writes = false;
-  SmallVector<Access> accesses{products};
+  products->writes = false;
+  SmallVector<Access> accesses{*products};
   llvm::append_range(accesses, outputAccesses);
-  context.launch(output, accesses, writes, scalars, loc, {}, alsoWritten);
+  context.launch(output, accesses, writes, scalars, op.getLoc(), {}, alsoWritten);
   return success();
 }
