@@ -140,10 +140,18 @@ protected:
         stride *= spec.batch[i].size;
       }
     }
+    void *left = a.data();
+    std::vector<Acc> copy;
+    if (int64_t elements = copies ? copiedElements(processor, spec) : 0) {
+      copy.assign(elements, Acc(std::is_integral_v<Acc> ? 0 : std::numeric_limits<double>::quiet_NaN()));
+      RunnableKernel(generateRowCopy(context, processor, spec), processor)
+          .run({a.data(), copy.data()}, {}, 5);
+      left = copy.data(), spec.copied = true, ++copied;
+    }
     llvm::Expected<GeneratedKernel> generated = generateContraction(context, processor, spec);
     ASSERT_TRUE(bool(generated)) << llvm::toString(generated.takeError());
     RunnableKernel kernel(std::move(*generated), processor);
-    std::vector<void *> buffers = {a.data(), right};
+    std::vector<void *> buffers = {left, right};
     buffers.insert(buffers.end(), extras.begin(), extras.end());
     buffers.push_back(c.data());
     kernel.run(buffers);
@@ -169,6 +177,8 @@ protected:
   MLIRContext context{MLIRContext::Threading::DISABLED};
   Processor processor = testTarget();
   std::mt19937 engine{7};
+  bool copies = false; ///< the left side where that is worth it
+  int copied = 0;      ///< how often it was
 };
 
 TEST_F(ContractionTest, PackedSizes) {
@@ -235,15 +245,25 @@ TEST_F(ContractionTest, PanelsKeptForManyRows) {
       check<float>(transposed, false, 1e-5);
     }
   check<float>(dense(2500, 50, 70), false);
+  // Few panels, for which a tile has fewer rows.
+  check<float>(dense(130, 33, 9000), false, 1e-5);
 }
 
-TEST_F(ContractionTest, RowsSideBySide) {
-  // As in dw = x^T dy: A is [k, m], copied by register tiles, with a last tile and block of fewer rows.
-  auto turned = [](int64_t m, int64_t n, int64_t k) {
+// As in dw = x^T dy: A is [k, m], copied by register tiles, with a last tile and block of fewer rows.
+class RowsSideBySide : public ContractionTest, public ::testing::WithParamInterface<bool> {
+protected:
+  void SetUp() override { copies = GetParam(); }
+  static ContractionSpec turned(int64_t m, int64_t n, int64_t k) {
     ContractionSpec spec = dense(m, n, k);
     spec.m[0].a = 1, spec.k[0].a = m;
     return spec;
-  };
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Copied, RowsSideBySide, ::testing::Values(false, true),
+                         [](const auto &info) { return info.param ? "before" : "by_threads"; });
+
+TEST_P(RowsSideBySide, ForManyPanels) {
   for (int64_t m : {50, 67, 131})
     for (int64_t k : {2, 301})
       check<float>(turned(m, 400, k), false, 4e-6);
@@ -259,6 +279,7 @@ TEST_F(ContractionTest, RowsSideBySide) {
   check<BFloat>(turned(70, 400, 33), false);
   check<Half, Half, float, Half>(turned(70, 400, 33), false, 1e-3);
   check<int8_t, int8_t, int32_t, int32_t>(turned(130, 400, 33), false, 0);
+  EXPECT_EQ(copied > 0, copies);
 }
 
 TEST_F(ContractionTest, TransposedPairs) {

@@ -40,9 +40,8 @@ ContractionBlocking::ContractionBlocking(const Processor &processor, const Contr
   const int64_t aDepth = pairs ? roundUp(blockDepth + 1, 2) : blockDepth;
   aScratchRow = aByDepth ? roundUp(blockRows, panel.lanes) : aDepth;
   if (aByTile) {
-    // Whole vectors are stored; what the last one writes beyond its rows is not the next tile's.
-    aScratchRow += divideUp(roundUp(rows, panel.lanes) - rows, rows);
-    bytes += roundUp(blocksPerSuper * blockRows * aScratchRow * elementSize, 64);
+    if (!spec.copied)
+      bytes += roundUp(blocksPerSuper * blockRows * aScratchRow * elementSize, 64);
   } else if (packA)
     bytes += roundUp((aByDepth ? aDepth : blockRows) * aScratchRow * elementSize, 64);
   bScratchOffset = bytes;
@@ -82,7 +81,7 @@ int64_t ContractionBlocking::rowElements(const ContractionSpec &spec) const {
 /// fall into few sets of the caches and are gone before the next tile wants them. The copy is repaid by the
 /// panels that use it.
 bool ContractionBlocking::copiesTiles(const ContractionSpec &spec) const {
-  constexpr int64_t enoughPanels = 8, lineBytes = 64;
+  constexpr int64_t enoughPanels = 4, lineBytes = 64;
   return packB && !pairs && kBlocks == 1 && K > 1 && M > 2 * rows && panels >= enoughPanels &&
          aDims.size() == 1 && aDims[0].a == 1 &&
          std::abs(kDims.back().a) * elementBytes(spec.aType) >= lineBytes;
@@ -113,10 +112,10 @@ void ContractionBlocking::cutDepth(const Processor &processor, const Contraction
   blockDepth = innerStep * outerStep;
 }
 
-/// Packing a panel costs about as much as multiplying it with 24 rows of A: rows that repay it. Beyond what
-/// the second-level cache holds of A, the third one is taken to hold at least so many times more; to read A
-/// from there costs little, since each of its elements meets a whole panel.
-static constexpr int64_t kRowsOfPack = 1024, kThirdLevel = 8;
+/// Packing a panel costs about as much as multiplying it with 24 rows of A: rows that repay it. To read more
+/// of A than the second-level cache holds from the third costs little, since each of its elements meets a
+/// whole panel.
+static constexpr int64_t kRowsOfPack = 1024;
 
 void ContractionBlocking::cutRows(const Processor &processor, const ContractionSpec &spec) {
   // Rows of a tile: enough tiles for many threads, and sums that stay in the first-level cache.
@@ -128,9 +127,14 @@ void ContractionBlocking::cutRows(const Processor &processor, const ContractionS
   blockRows = std::max(blockRows, rows);
   // Packing B is repaid by the rows that use it: with many blocks of k it is packed anew for each tile. A
   // packed panel of many blocks is fetched block by block, best while many rows use the block before.
-  if (packB && kBlocks > 1)
+  if (packB && kBlocks > 1) {
     blockRows = std::min(roundUp(M, rows), roundUp(256, rows));
-  else if (spec.packed && kBlocks > 1)
+    // What is copied as it lies is repaid by fewer.
+    const SmallVector<ContractionDim> columns = collapse(spec.n, false, true, false);
+    const bool isCopy = columns.size() == 1 && columns[0].b == 1;
+    while (isCopy && batchCount * panels * divideUp(M, blockRows) < 8 && blockRows >= 128)
+      blockRows = roundUp(divideUp(blockRows, 2), rows);
+  } else if (spec.packed && kBlocks > 1)
     blockRows = std::min(roundUp(M, rows), roundUp(128, rows));
   // With both sides packed, a panel is packed for each block of rows: as many as the second-level cache
   // holds.

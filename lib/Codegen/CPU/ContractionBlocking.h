@@ -16,6 +16,9 @@ inline int64_t roundUp(int64_t value, int64_t multiple) {
   return divideUp(value, multiple) * multiple;
 }
 
+/// The third-level cache is taken to hold at least so many times more than the second.
+inline constexpr int64_t kThirdLevel = 8;
+
 /// A panel is `vectors` vectors of `lanes` lanes wide; `rows` x `vectors` accumulators fill the register
 /// file.
 struct PanelShape {
@@ -57,14 +60,19 @@ struct ContractionBlocking {
   int64_t innerStep, outerStep, innerBlocks, kBlocks, blockDepth; ///< of a block of k
   bool packA, packB;                                              ///< copied into the scratch first
   bool aByDepth; ///< A is copied as [k / 2][rows][2], since its rows lie side by side; else as [row][k]
-  bool aByTile = false; ///< A is copied as [block of the super-block][register tile][k][row]
-  bool widenB;          ///< B is packed in a narrower type
-  bool pairs;           ///< two k's at a time: A as it is or copied, B packed in pairs
+  /// A is copied as [register tile][k][row]: the rows of a super-block by each thread, or all rows before
+  /// (ContractionSpec::copied).
+  bool aByTile = false;
+  bool widenB; ///< B is packed in a narrower type
+  bool pairs;  ///< two k's at a time: A as it is or copied, B packed in pairs
   /// Places in a thread's scratch: sums, then packed rows of A, then a packed panel of B.
   int64_t aScratchOffset = 0, bScratchOffset = 0, scratchBytes = 0;
   /// Elements from a packed row of A to the next; by depth, from a k to the next; by tile, what a tile takes
   /// for each of its rows.
   int64_t aScratchRow = 0;
+
+  /// Elements of a copy of all rows.
+  int64_t copiedElements() const { return roundUp(M, rows) * aScratchRow; }
 
 private:
   int64_t evenRows() const;

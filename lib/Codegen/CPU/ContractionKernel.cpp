@@ -23,8 +23,35 @@ public:
       : ContractionBlocking(processor, spec), context(context), processor(processor), spec(spec),
         acc(spec.accumulate) {}
 
+  /// A tile of the launch is a block of rows and a run of k's, so that what is written stays in a cache until
+  /// its lines are full.
+  GeneratedKernel generateCopy() {
+    KernelFunction kernel(context, {{spec.aType, {}, {}}, {acc, {}, {}}});
+    function = &kernel;
+    Scope scope(kernel.builder(), kernel.loc(), processor);
+    aScratch = kernel.pointer(1);
+    constexpr int64_t run = 64;
+    const int64_t runs = divideUp(innerK, run), together = roundUp(64, rows), blocks = divideUp(M, together);
+    loop(scope, kernel.begin(), kernel.end(), 1, [&](Scope &scope, Value index) {
+      VectorMemory &memory = scope.memory;
+      SmallVector<Value> at = memory.delinearize(index, {blocks, outerK, runs});
+      Tile tile;
+      tile.aMatrix = kernel.pointer(0);
+      tile.m0 = tile.aSlot = memory.mulConstant(at[0], together);
+      tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), together);
+      KRange range{at[1], memory.addConstant(at[1], 1), memory.mulConstant(at[2], run), Value()};
+      range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, run), innerK);
+      emitPackAByTile(scope, tile, range, wholeRange(memory));
+    });
+    GeneratedKernel result;
+    result.tiles = blocks * outerK * runs;
+    result.buffers = 2;
+    result.module = kernel.take();
+    return result;
+  }
+
   GeneratedKernel generate() {
-    SmallVector<BufferSpec> buffers = {{spec.aType, {}, {}}, {spec.bType, {}, {}}};
+    SmallVector<BufferSpec> buffers = {{spec.copied ? acc : spec.aType, {}, {}}, {spec.bType, {}, {}}};
     buffers.append(spec.extraInputs.begin(), spec.extraInputs.end());
     cBuffer = buffers.size();
     if (spec.writesC)
@@ -36,7 +63,9 @@ public:
     Location loc = kernel.loc();
     Scope scope(kernel.builder(), loc, processor);
     accScratch = kernel.scratch();
-    aScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), aScratchOffset);
+    aScratch = spec.copied
+                   ? kernel.pointer(0)
+                   : scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), aScratchOffset);
     bScratch = scope.memory.address(kernel.scratch(), IntegerType::get(&context, 8), bScratchOffset);
     Value none = scope.memory.constant(-1);
     if (M != 0 && N != 0 && batchCount != 0)
@@ -61,7 +90,7 @@ private:
     SmallVector<Value> batch;
     Value batchLinear, panelIndex, n0, m0, rowCount, isLastPanel;
     Value aMatrix, bMatrix; // addresses of the batch's matrices
-    Value aSlot;            // by tile: the first of the block's rows in the copy of the super-block
+    Value aSlot;            // by tile: the first of the block's rows in the copy
   };
 
   /// `first` is the launch's first tile for this thread; `packed` says what the scratch holds.
@@ -100,17 +129,18 @@ private:
       isNew ? branch(scope, isNew, emit) : emit(scope);
     };
     fetchResults(scope, tile);
+    if (spec.copied)
+      tile.aSlot = tile.m0;
     if (kBlocks == 1) {
-      KRange range = {memory.constant(0), memory.constant(outerK), memory.constant(0),
-                      memory.constant(innerK)};
-      if (aByTile) {
+      KRange range = wholeRange(memory);
+      if (aByTile && !spec.copied) {
         // The first tiles in a super-block, or since the thread began there, each see another block of rows.
         tile.aSlot = memory.mulConstant(position[3], blockRows);
         Value seen = memory.add(memory.mulConstant(position[2], blocksPerSuper), position[3]);
         seen = arith::MinSIOp::create(scope.b, scope.loc, seen, scope.sub(index, first));
         pack(scope, range, scope.compare(arith::CmpIPredicate::slt, seen, memory.constant(blocksPerSuper)),
              true);
-      } else if (packA)
+      } else if (packA && !spec.copied)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, aId, packed[0]), true);
       if (packB || widenB)
         pack(scope, range, scope.compare(arith::CmpIPredicate::ne, bId, packed[1]), false);
@@ -223,10 +253,14 @@ private:
     });
   }
 
+  KRange wholeRange(VectorMemory &memory) {
+    return {memory.constant(0), memory.constant(outerK), memory.constant(0), memory.constant(innerK)};
+  }
+
   /// Rows of the block that lie side by side, converted to the accumulator's type, those of a register tile
-  /// together: [tile][k][row]. Vectors are stored whole, in the order of k, so that the next k's rows stand
-  /// over what was written beyond those of one.
-  void emitPackAByTile(Scope &scope, const Tile &tile, const KRange &range) {
+  /// together: [tile][k][row], where k counts from the beginning of `whole`. Nothing is written beyond a
+  /// tile's rows.
+  void emitPackAByTile(Scope &scope, const Tile &tile, const KRange &range, const KRange &whole) {
     const int64_t step = kDims.back().a;
     const bool isUnsigned = isUnsignedElement(spec.aType);
     loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
@@ -234,17 +268,15 @@ private:
       loop(scope, range.innerBegin, range.innerEnd, 1, [&](Scope &scope, Value inner) {
         VectorMemory &memory = scope.memory;
         Value from = memory.add(source, memory.mulConstant(inner, step));
-        Value place = memory.mulConstant(packedPosition(scope, range, outer, inner), rows);
+        Value place = memory.mulConstant(packedPosition(scope, whole, outer, inner), rows);
         auto copy = [&](Scope &scope, Value row, int64_t count) {
           VectorMemory &memory = scope.memory;
           Value to = memory.add(memory.mulConstant(memory.add(tile.aSlot, row), aScratchRow), place);
-          for (int64_t begin = 0; begin < count; begin += panel.lanes) {
-            Value mask;
-            if (count - begin < panel.lanes)
-              mask = memory.prefixMask(panel.lanes, count - begin);
+          for (int64_t begin = 0, width; begin < count; begin += width) {
+            width = std::min<int64_t>(panel.lanes, llvm::bit_floor(uint64_t(count - begin)));
             Value value = memory.load(
                 memory.address(tile.aMatrix, spec.aType, memory.addConstant(memory.add(from, row), begin)),
-                spec.aType, panel.lanes, mask);
+                spec.aType, width);
             value = memory.convert(value, acc, isUnsigned);
             memory.store(value, memory.address(aScratch, acc, memory.addConstant(to, begin)));
           }
@@ -259,7 +291,7 @@ private:
     if (aByDepth)
       return emitPackAByDepth(scope, tile, range);
     if (aByTile)
-      return emitPackAByTile(scope, tile, range);
+      return emitPackAByTile(scope, tile, range, range);
     int64_t stride = kDims.back().a;
     bool isUnsigned = isUnsignedElement(spec.aType);
     loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
@@ -660,6 +692,22 @@ std::string spelled(Type type) {
 }
 
 } // namespace
+
+int64_t copiedElements(const Processor &processor, const ContractionSpec &spec) {
+  ContractionBlocking blocking(processor, spec);
+  // The third-level cache is taken to hold it.
+  const bool fits =
+      blocking.copiedElements() * elementBytes(spec.accumulate) <= kThirdLevel * processor.cacheBytes();
+  return blocking.aByTile && blocking.batchCount == 1 && fits ? blocking.copiedElements() : 0;
+}
+
+GeneratedKernel generateRowCopy(MLIRContext &context, const Processor &processor,
+                                const ContractionSpec &spec) {
+  KernelFunction::loadDialects(context);
+  ContractionSpec copied = spec;
+  copied.copied = true;
+  return ContractionEmitter(context, processor, copied).generateCopy();
+}
 
 llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const Processor &processor,
                                                     const ContractionSpec &spec) {

@@ -220,8 +220,16 @@ void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_
   ContractionSpec ahead = forward;
   ahead.packed = true;
   float *left = tied ? y.data() : x.data(), *right = tied ? x.data() : y.data();
-  std::vector<std::unique_ptr<Launch>> launches;
-  auto add = [&](const ContractionSpec &made, std::vector<void *> buffers) {
+  std::vector<std::unique_ptr<Launch>> launches, copies;
+  std::vector<std::vector<float>> copied;
+  auto add = [&](ContractionSpec made, std::vector<void *> buffers) {
+    copies.emplace_back();
+    if (int64_t elements = copiedElements(processor, made)) {
+      copied.emplace_back(elements);
+      copies.back() = std::make_unique<Launch>(generateRowCopy(context, processor, made), processor,
+                                               std::vector<void *>{buffers[0], copied.back().data()}, pool);
+      buffers[0] = copied.back().data(), made.copied = true;
+    }
     launches.push_back(std::make_unique<Launch>(llvm::cantFail(generateContraction(context, processor, made)),
                                                 processor, std::move(buffers), pool));
   };
@@ -230,8 +238,12 @@ void benchmarkTraining(const Processor &processor, Pool &pool, int64_t m, int64_
   add(ofInput, {y.data(), w.data(), x.data()});
   add(ofWeight, {left, right, w.data()});
   std::vector<std::function<void()>> candidates;
-  for (auto &launch : launches)
-    candidates.emplace_back([&launch] { (*launch)(); });
+  for (auto [launch, copy] : llvm::zip_equal(launches, copies))
+    candidates.emplace_back([&launch = launch, &copy = copy] {
+      if (copy)
+        (*copy)();
+      (*launch)();
+    });
   std::vector<double> times = bestOf(candidates);
   double work = 2e-9 * double(m) * double(n) * double(k);
   std::printf("%5ld x %5ld x %5ld%s  packed ahead %6.1f  y %6.1f  dx %6.1f  dw %6.1f GFLOP/s\n", m, k, n,

@@ -65,6 +65,8 @@ struct ContractionSpec {
   /// B was laid out by generatePackWeights for the same n, k and bType, in pairs where `multipliesPairs`
   /// holds; the b strides are not used. Batch strides of b count packed matrices' elements (packedElements).
   bool packed = false;
+  /// A was copied by generateRowCopy for the same spec; the a strides are not used.
+  bool copied = false;
   Epilogue epilogue;                          // null: C = acc
   llvm::SmallVector<BufferSpec> extraInputs;  // read by the epilogue, buffers 2...
   llvm::SmallVector<BufferSpec> extraOutputs; // written by the epilogue, after C
@@ -91,6 +93,14 @@ GeneratedKernel generatePackWeights(mlir::MLIRContext &context, const Processor 
                                     mlir::Type accumulate, llvm::ArrayRef<ContractionDim> batch,
                                     llvm::ArrayRef<ContractionDim> n, llvm::ArrayRef<ContractionDim> k,
                                     bool pairs = false, int64_t first = 0);
+
+/// Elements, of the accumulate type, of a copy of A as register tiles read it, in which its rows lie apart; 0
+/// where A is best read as it lies, or copied by each thread.
+int64_t copiedElements(const Processor &processor, const ContractionSpec &spec);
+
+/// A kernel that copies A (buffer 0) so into buffer 1.
+GeneratedKernel generateRowCopy(mlir::MLIRContext &context, const Processor &processor,
+                                const ContractionSpec &spec);
 
 /// The contraction kernel. A spec that it cannot serve (types) is an error that says which.
 llvm::Expected<GeneratedKernel> generateContraction(mlir::MLIRContext &context, const Processor &processor,

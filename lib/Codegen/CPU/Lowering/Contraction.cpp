@@ -113,6 +113,7 @@ private:
   Value emitEpilogue(OpBuilder &builder, Location loc, Value sums, const EpilogueIndex &at);
   SmallVector<Lane> locate(LoopEmitter &e, const EpilogueIndex &at);
   llvm::Expected<GeneratedKernel> generate();
+  FailureOr<Access> copyLeft();
   LogicalResult emitInstructions(const CachedKernel &kernel);
 
   const CpuTarget &target;
@@ -131,6 +132,7 @@ private:
   std::optional<WinogradShape> winograd;
   View right;
   int64_t rightBytes = 0;
+  int64_t copied = 0; ///< elements of a copy of the left side that a kernel of its own makes
   unsigned sides = 2; ///< buffers before the extra inputs: both sides, or the products
   std::string problem;
 };
@@ -170,6 +172,8 @@ LogicalResult ContractionLowering::run() {
   if (operands.packs && !winograd && failed(packRight()))
     return failure();
   describeBuffers();
+  copied = winograd ? 0 : copiedElements(target.processor(), spec);
+  spec.copied = copied != 0;
   std::string name = epilogue.empty() ? "contract" : "contract_" + shortName(epilogue.back()), reason;
   const CachedKernel *kernel = context.getKernel(makeKey(), name, reason, [&] { return generate(); });
   return kernel ? emitInstructions(*kernel) : separately();
@@ -286,7 +290,7 @@ KernelKey ContractionLowering::makeKey() const {
     key.add(view.strides);
   for (auto [view, output] : llvm::zip_equal(places, group.outputs))
     key.add(output.getType()).add(view.strides);
-  key.add(taken ? int64_t(*taken) : int64_t(-1)).add(winograd ? winograd->m : int64_t(0));
+  key.add(taken ? int64_t(*taken) : int64_t(-1)).add(winograd ? winograd->m : int64_t(0)).add(copied);
   return key;
 }
 
@@ -369,10 +373,34 @@ llvm::Expected<GeneratedKernel> ContractionLowering::generate() {
   return generated;
 }
 
+/// The left side as the contraction reads it fastest: once for all threads, whatever tiles each of them
+/// takes.
+FailureOr<Access> ContractionLowering::copyLeft() {
+  KernelKey key(kRowCopyKernel);
+  key.add(spec.aType).add(spec.bType).add(spec.accumulate);
+  for (ArrayRef<ContractionDim> dims : {spec.m, spec.n, spec.k})
+    addDims(key, dims);
+  const CachedKernel *kernel =
+      context.getKernel(key, "copy_rows", problem, [&]() -> llvm::Expected<GeneratedKernel> {
+        return generateRowCopy(*context.mlirContext(), target.processor(), spec);
+      });
+  if (!kernel)
+    return op->emitOpError("cannot copy its left side: ") << problem;
+  const int64_t bytes = copied * elementBytes(spec.accumulate);
+  Access copy{context.newStorage(bytes), 0, bytes, true};
+  context.launch(*kernel, {context.accessOf(operands.a, operands.lhsType, false), copy}, 1, {}, op->getLoc());
+  copy.writes = false;
+  return copy;
+}
+
 LogicalResult ContractionLowering::emitInstructions(const CachedKernel &kernel) {
   SmallVector<Access> accesses;
   if (!winograd) {
-    accesses.push_back(context.accessOf(operands.a, operands.lhsType, false));
+    auto left =
+        copied ? copyLeft() : FailureOr<Access>(context.accessOf(operands.a, operands.lhsType, false));
+    if (failed(left))
+      return failure();
+    accesses.push_back(*left);
     accesses.push_back(operands.packs ? Access{right.storage, 0, rightBytes, false}
                                       : context.accessOf(right, operands.rhsType, false));
   }

@@ -22,7 +22,7 @@ using schedule::LoweringContext;
 using schedule::View;
 
 /// The target's own kinds of kernels.
-enum : unsigned { kContractionKernel, kAttentionKernel, kPackKernel, kWinogradKernel };
+enum : unsigned { kContractionKernel, kAttentionKernel, kPackKernel, kWinogradKernel, kRowCopyKernel };
 void addDims(KernelKey &key, llvm::ArrayRef<ContractionDim> dims);
 
 mlir::LogicalResult lowerContraction(const CpuTarget &target, LoweringContext &context, FusionGroup &group);
