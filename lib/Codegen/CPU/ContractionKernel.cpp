@@ -670,6 +670,12 @@ private:
     value = memory.convert(value, spec.cType, isUnsignedElement(acc));
     EpilogueStrides strides = {stridesOf(spec.batch, &ContractionDim::c),
                                stridesOf(spec.m, &ContractionDim::c), stridesOf(spec.n, &ContractionDim::c)};
+    // Dimensions whose columns lie one behind the other are one: lanes need no index each.
+    if (SmallVector<ContractionDim> run = collapse(spec.n, false, false, true); run.size() == 1) {
+      strides.n = {run[0].c};
+      index.n = {n};
+      index.laneN.clear();
+    }
     storeAt(scope.b, scope.loc, processor, value, function->pointer(cBuffer), strides, index);
   }
 
