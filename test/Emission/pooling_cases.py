@@ -35,25 +35,28 @@ def pool_reference(kind, x, kernel, strides, dilations, pads, out, include=False
 
 
 def pool_gradient_reference(kind, g, x, kernel, strides, dilations, pads, include):
-    """The first greatest element gets what its window got, NaN before numbers and the last of several, as PyTorch has it."""
-    result, rank = np.zeros(x.shape), len(kernel)
+    """The first greatest element gets what its window got, NaN before numbers and the last of several, as PyTorch has it. Beside that, which
+    tap of each window is over it, -1 for none."""
+    result, rank, taken = np.zeros(x.shape), len(kernel), np.full(g.shape, -1, np.int32)
     for at in np.ndindex(*g.shape):
-        inside, padded = [], 0
-        for tap in np.ndindex(*kernel):
+        inside, padded, taps = [], 0, []
+        for number, tap in enumerate(np.ndindex(*kernel)):
             place = [at[2 + d] * strides[d] - pads[d] + tap[d] * dilations[d] for d in range(rank)]
             padded += all(-pads[d] <= place[d] < x.shape[2 + d] + pads[rank + d] for d in range(rank))
             if all(0 <= place[d] < x.shape[2 + d] for d in range(rank)):
                 inside.append((at[0], at[1], *place))
+                taps.append(number)
         if kind == "average":
             for place in inside:
                 result[place] += float(g[at]) / (padded if include else len(inside))
         elif inside:
-            best = inside[0]
-            for place in inside[1:]:
-                if x[place] > x[best] or np.isnan(x[place]):
-                    best = place
-            result[best] += float(g[at])
-    return result.astype(x.dtype)
+            best = 0
+            for i in range(1, len(inside)):
+                if x[inside[i]] > x[inside[best]] or np.isnan(x[inside[i]]):
+                    best = i
+            result[inside[best]] += float(g[at])
+            taken[at] = taps[best]
+    return result.astype(x.dtype), taken
 
 
 def pool_gradient(suite):
@@ -65,12 +68,14 @@ def pool_gradient(suite):
         for dtype in (np.float32, BF16):
             x, g = ramp((1, 2, 5, 6), np.float32, seed=45).round().astype(dtype), ramp((1, 2, *out), dtype, seed=46)
             x[0, 1, 1, 1] = x[0, 1, 2, 1] = x[0, 1, 4, 4] = np.nan
-            y = pool_gradient_reference("max", g, x, kernel, strides, dilations, pads, False)
-            suite.case(f"gradient_max_{name}_{NAMES[x.dtype]}", f"colossal.pool_gradient max %0 of %1 {{{{{common}}}}} : {{0}}, {{1}} -> {{r}}", [g, x], y)
+            x[0, 0, 2:] = -np.inf
+            y, taps = pool_gradient_reference("max", g, x, kernel, strides, dilations, pads, False)
+            suite.case(f"taps_{name}_{NAMES[x.dtype]}", f"colossal.pool_taps %0 {{{{{common}}}}} : {{0}} -> {{r}}", [x], taps)
+            suite.case(f"gradient_max_{name}_{NAMES[x.dtype]}", f"colossal.pool_gradient max %0 at %1 {{{{{common}}}}} : {{0}}, {{1}} -> {{r}}", [g, taps], y)
             if name == "outside":
                 continue # the average of nothing
             for include in (False, True):
-                y = pool_gradient_reference("average", g, x, kernel, strides, dilations, pads, include)
+                y, _ = pool_gradient_reference("average", g, x, kernel, strides, dilations, pads, include)
                 suite.case(f"gradient_average_{name}_{include}_{NAMES[x.dtype]}",
                            f"colossal.pool_gradient average %0 {{{{{common}, count_include_pad = {str(include).lower()}}}}} : {{0}} -> {{r}}", [g], y)
 

@@ -263,10 +263,15 @@ const std::vector<Case> colossal::test::cases = {
      "array<i64: 1, 1>, pads = "
      "array<i64: 1, 1, 1, 1>} : tensor<2x3x6x6xf32> -> tensor<2x3x6x6xf32>",
      "tensor<2x3x6x6xf32>"},
-    {"pool_gradient.max", "batch channels partial", "%g: tensor<2x3x4x4xf32>, %a: tensor<2x3x8x7xf32>",
-     "colossal.pool_gradient max %g of %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations "
+    {"pool_taps", "batch channels", "%a: tensor<2x3x8x7xf32>",
+     "colossal.pool_taps %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations = array<i64: "
+     "1, "
+     "1>, pads = array<i64: 1, 1, 1, 1>} : tensor<2x3x8x7xf32> -> tensor<2x3x4x4xi32>",
+     "tensor<2x3x4x4xi32>"},
+    {"pool_gradient.max", "batch channels partial", "%g: tensor<2x3x4x4xf32>, %t: tensor<2x3x4x4xi32>",
+     "colossal.pool_gradient max %g at %t {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations "
      "= "
-     "array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>} : tensor<2x3x4x4xf32>, tensor<2x3x8x7xf32> -> "
+     "array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>} : tensor<2x3x4x4xf32>, tensor<2x3x4x4xi32> -> "
      "tensor<2x3x8x7xf32>",
      "tensor<2x3x8x7xf32>"},
     {"pool_gradient.average", "batch channels partial", "%g: tensor<2x3x5x4xf32>",

@@ -25,21 +25,36 @@ def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"], [], ["
   let assemblyFormat = "$kind $input attr-dict `:` type($input) `->` type(results)";
 }
 
+def Colossal_PoolTapsOp : Colossal_Op<"pool_taps", [], ["getFlops"], [], ["isElementCostly"]> {
+  let summary = "which element of each window of a max pool is the greatest";
+  let description = [{
+    The number, row-major in `kernel`, of the greatest element of each window of `pool max` with the same attributes: of equal
+    ones the first; NaN is greater than all numbers, and of several the last counts. -1 for a window that lies outside.
+
+    - (C1) at least one spatial dimension; kernel, strides, dilations: one per spatial dimension, positive; pads: two;
+    - (C2) the result has the input's batch and channels and is of integers, the input of floats.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+}
+
 def Colossal_PoolGradientOp : Colossal_Op<"pool_gradient", [], ["getFlops"], [], ["isElementCostly"]> {
   let summary = "the gradient of a pool's input";
   let description = [{
-    For each window of `pool` with the same attributes, the `gradient` of its result: for `max` where the greatest element of
-    the window in `input` lies (the first of equal ones), for `average` divided over the elements that the average counts.
+    For each window of `pool` with the same attributes, the `gradient` of its result: for `max` where the element lies that
+    `taps` says (pool_taps), for `average` divided over the elements that the average counts.
 
-    - (C1) `kind` is max, with the input, or average, without;
+    - (C1) `kind` is max, with taps, or average, without;
     - (C2) kernel, strides, dilations: one per spatial dimension, positive; pads: two;
-    - (C3) gradient and result have one batch, channels, rank and element type, of floats; the input the result's type.
+    - (C3) gradient and result have one batch, channels, rank and element type, of floats; taps are integers of the gradient's shape.
   }];
-  let arguments = (ins Colossal_PoolKindAttr:$kind, AnyRankedTensor:$gradient, Optional<AnyRankedTensor>:$input,
+  let arguments = (ins Colossal_PoolKindAttr:$kind, AnyRankedTensor:$gradient, Optional<AnyRankedTensor>:$taps,
                        DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
                        DenseI64ArrayAttr:$pads, DefaultValuedAttr<BoolAttr, "false">:$count_include_pad);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$kind $gradient (`of` $input^)? attr-dict `:` type($gradient) (`,` type($input)^)? `->` type($result)";
+  let assemblyFormat = "$kind $gradient (`at` $taps^)? attr-dict `:` type($gradient) (`,` type($taps)^)? `->` type($result)";
 }
 
 def Colossal_ResizeOp : Colossal_Op<"resize", [], [], [], ["isElementCostly"]> {

@@ -43,8 +43,12 @@ LogicalResult PoolOp::buildGradient(GradientBuilder &gradient) {
     return success();
   }
   OpComposer &ops = gradient.ops();
-  Value input = getKind() == PoolKind::Max ? getInput() : Value();
-  gradient.add(0, PoolGradientOp::create(ops.builder, ops.loc, getInput().getType(), getKind(), g, input,
+  Value taps;
+  if (getKind() == PoolKind::Max)
+    taps =
+        PoolTapsOp::create(ops.builder, ops.loc, RankedTensorType::get(shapeOf(g), ops.builder.getI32Type()),
+                           getInput(), getKernel(), getStrides(), getDilations(), getPads());
+  gradient.add(0, PoolGradientOp::create(ops.builder, ops.loc, getInput().getType(), getKind(), g, taps,
                                          getKernel(), getStrides(), getDilations(), getPads(),
                                          getCountIncludePad()));
   return success();
@@ -60,6 +64,10 @@ LogicalResult PoolGradientOp::buildGradient(GradientBuilder &gradient) {
                                  getPads(), getCountIncludePad());
   gradient.add(0, averages.getResult());
   return success();
+}
+
+LogicalResult PoolTapsOp::buildGradient(GradientBuilder &) {
+  return success(); // integers
 }
 
 LogicalResult RoiMaxPoolOp::buildGradient(GradientBuilder &gradient) {

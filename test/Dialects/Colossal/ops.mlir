@@ -130,8 +130,10 @@ func.func @pooling(%x: tensor<1x4x8xf32>, %image: tensor<1x4x8x8xf32>, %regions:
   %3 = colossal.roi_max_pool(%image, %regions) {scale = 0.5 : f64} : (tensor<1x4x8x8xf32>, tensor<3x5xf32>) -> tensor<3x4x2x2xf32>
   // CHECK: colossal.pool_gradient average %{{.*}} {{.*}} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
   %4 = colossal.pool_gradient average %0 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>, count_include_pad = true} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
-  // CHECK: colossal.pool_gradient max %{{.*}} of %{{.*}} {{.*}} : tensor<1x4x4xf32>, tensor<1x4x8xf32> -> tensor<1x4x8xf32>
-  %5 = colossal.pool_gradient max %0 of %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32>, tensor<1x4x8xf32> -> tensor<1x4x8xf32>
+  // CHECK: colossal.pool_taps %{{.*}} {{.*}} : tensor<1x4x8xf32> -> tensor<1x4x4xi32>
+  %5 = colossal.pool_taps %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x8xf32> -> tensor<1x4x4xi32>
+  // CHECK: colossal.pool_gradient max %{{.*}} at %{{.*}} {{.*}} : tensor<1x4x4xf32>, tensor<1x4x4xi32> -> tensor<1x4x8xf32>
+  %6 = colossal.pool_gradient max %0 at %5 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32>, tensor<1x4x4xi32> -> tensor<1x4x8xf32>
   return
 }
 

@@ -137,8 +137,24 @@ func.func @roi_max_pool_c3_2(%x: tensor<1x4x8x8xi8>, %r: tensor<3x5xi8>) {
 
 // -----
 
+func.func @pool_taps_c1(%x: tensor<1x4xf32>) {
+  // expected-error@+1 {{needs a spatial dimension, but the input is 'tensor<1x4xf32>' (C1)}}
+  %y = colossal.pool_taps %x {kernel = array<i64>, strides = array<i64>, dilations = array<i64>, pads = array<i64>} : tensor<1x4xf32> -> tensor<1x4xi32>
+  return
+}
+
+// -----
+
+func.func @pool_taps_c2(%x: tensor<1x4x8xf32>) {
+  // expected-error@+1 {{changes batch or channels: 'tensor<1x4x8xf32>' to 'tensor<1x3x4xi32>' (C2)}}
+  %y = colossal.pool_taps %x {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x8xf32> -> tensor<1x3x4xi32>
+  return
+}
+
+// -----
+
 func.func @pool_gradient_c1(%g: tensor<1x4x4xf32>) {
-  // expected-error@+1 {{max without the input is no pool that has a gradient of this kind (C1)}}
+  // expected-error@+1 {{max without taps is no pool that has a gradient of this kind (C1)}}
   %y = colossal.pool_gradient max %g {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32> -> tensor<1x4x8xf32>
   return
 }
@@ -156,5 +172,13 @@ func.func @pool_gradient_c2(%g: tensor<1x4x4xf32>) {
 func.func @pool_gradient_c3(%g: tensor<1x4x4xf32>) {
   // expected-error@+1 {{batch or channels differ: 'tensor<1x4x4xf32>' to 'tensor<1x3x8xf32>' (C3)}}
   %y = colossal.pool_gradient average %g {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32> -> tensor<1x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @pool_gradient_c3_2(%g: tensor<1x4x4xf32>, %t: tensor<1x4x8xi32>) {
+  // expected-error@+1 {{(C3)}}
+  %y = colossal.pool_gradient max %g at %t {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = array<i64: 1>, pads = array<i64: 0, 0>} : tensor<1x4x4xf32>, tensor<1x4x8xi32> -> tensor<1x4x8xf32>
   return
 }
