@@ -37,6 +37,7 @@ private:
   std::string analyze();
   void chooseLane();
   unsigned commonWidth();
+  void widenColumns();
   bool fitsRegisters();
   void planScratch();
   void cutTiles();
@@ -151,9 +152,26 @@ void FusedGenerator::chooseLane() {
   llvm::stable_sort(order, [&](unsigned a, unsigned b) { return strides[a] > strides[b]; });
   if (lane >= 0) {
     width = team.members() > 1 ? commonWidth() : team.lanes(shape[lane]);
+    if (team.members() == 1)
+      widenColumns();
     if (!(space && space->reduced[lane]))
       order.push_back(lane);
   }
+}
+
+/// Where rows are added up column by column, a vector of columns is a line of each row, and the next row may lie
+/// pages away, so that a processor does not fetch ahead: several lines of a row are taken at once, while there
+/// are columns for many threads.
+void FusedGenerator::widenColumns() {
+  constexpr int64_t fewRows = 64, mostLines = 4, enoughTiles = 8;
+  if (!space || space->reduced[lane])
+    return;
+  int64_t rows = 1;
+  for (unsigned d = 0; d < shape.size(); ++d)
+    rows *= space->reduced[d] ? shape[d] : 1;
+  const int64_t limit = width * mostLines;
+  while (rows >= fewRows && 2 * width <= limit && shape[lane] >= 2 * int64_t(width) * enoughTiles)
+    width *= 2;
 }
 
 /// Elements that each member of a team of several takes at once: what all buffers of the kernel can be read
