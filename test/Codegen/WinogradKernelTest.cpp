@@ -159,6 +159,60 @@ TEST_P(WinogradKernel, PacksTransformedWeights) {
   }
 }
 
+// The gradient of the weights, where the residual stands for that of the outputs: in the order of the
+// weights, and with in channels innermost.
+TEST_P(WinogradKernel, GivesTheGradientOfWeights) {
+  const Case c = GetParam();
+  Tensors t(c);
+  WinogradShape shape{c.m, c.batch, c.in, c.out, c.height, c.width};
+  MLIRContext context;
+  Processor processor = testTarget();
+  const int64_t row = (c.width + 2) * c.in;
+  std::vector<float> image(shape.places() * shape.pitch(c.in), NAN),
+      gradient(shape.places() * shape.pitch(c.out), NAN);
+  RunnableKernel(generateWinogradInput(context, processor, shape, {(c.height + 2) * row, row, c.in}),
+                 processor)
+      .run({t.input.data(), image.data()}, {}, 3);
+  RunnableKernel(generateWinogradGradient(context, processor, shape,
+                                          {c.height * c.width * c.out, c.width * c.out, c.out}),
+                 processor)
+      .run({t.residual.data(), gradient.data()}, {}, 3);
+  std::vector<float> products(shape.places() * winogradFilterPitch(shape), NAN);
+  for (int64_t place = 0; place < shape.places(); ++place)
+    for (int64_t o = 0; o < c.out; ++o)
+      for (int64_t k = 0; k < c.in; ++k) {
+        double sum = 0;
+        for (int64_t piece = 0; piece < shape.pieces(); ++piece)
+          sum += double(gradient[place * shape.pitch(c.out) + piece * c.out + o]) *
+                 image[place * shape.pitch(c.in) + piece * c.in + k];
+        products[place * winogradFilterPitch(shape) + o * c.in + k] = float(sum);
+      }
+  for (const WinogradWeights &order :
+       {WinogradWeights{0, {9 * c.in, 9, 3, 1}}, WinogradWeights{0, {9 * c.in, 1, 3 * c.in, c.in}}}) {
+    std::vector<float> found(t.weights.size() + 64, -77);
+    RunnableKernel(generateWinogradFilter(context, processor, shape, order), processor)
+        .run({products.data(), found.data()}, {}, 3);
+    double worst = 0, largest = 0;
+    for (int64_t o = 0; o < c.out; ++o)
+      for (int64_t k = 0; k < c.in; ++k)
+        for (int64_t i = 0; i < 3; ++i)
+          for (int64_t j = 0; j < 3; ++j) {
+            double want = 0;
+            for (int64_t n = 0; n < c.batch; ++n)
+              for (int64_t y = 0; y < c.height; ++y)
+                for (int64_t x = 0; x < c.width; ++x)
+                  want += double(t.residual[((n * c.height + y) * c.width + x) * c.out + o]) *
+                          t.input[((n * (c.height + 2) + y + i) * (c.width + 2) + x + j) * c.in + k];
+            auto [ofOut, ofIn, ofY, ofX] = order.strides;
+            largest = std::max(largest, std::abs(want));
+            worst = std::max(worst, std::abs(found[o * ofOut + k * ofIn + i * ofY + j * ofX] - want));
+          }
+    EXPECT_LE(worst, 2e-5 * largest);
+    for (size_t i = t.weights.size(); i < found.size(); ++i)
+      EXPECT_EQ(found[i], -77) << "written beyond the end";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, WinogradKernel,
                          testing::Values(Case{4, 1, 16, 16, 8, 8}, Case{4, 2, 19, 37, 5, 7},
                                          Case{2, 2, 19, 37, 5, 7}, Case{2, 1, 3, 1, 1, 1},

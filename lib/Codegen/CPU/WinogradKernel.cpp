@@ -41,6 +41,13 @@ Matrix weightMatrix(int64_t m) {
           {1. / 4, 0, 0, -1. / 6, -1. / 6, -1. / 6, -1. / 6, 1. / 6, -1. / 6, 1. / 24, 1. / 12, 1. / 6,
            1. / 24, -1. / 12, 1. / 6, 0, 0, 1}};
 }
+Matrix transposed(const Matrix &matrix) {
+  Matrix result{matrix.columns, matrix.rows, {}};
+  for (int64_t row = 0; row < result.rows; ++row)
+    for (int64_t column = 0; column < result.columns; ++column)
+      result.values.push_back(matrix.at(column, row));
+  return result;
+}
 Matrix outputMatrix(int64_t m) {
   if (m == 2)
     return {2, 4, {1, 1, 1, 0, 0, 1, -1, -1}};
@@ -245,6 +252,89 @@ GeneratedKernel generateWinogradWeights(MLIRContext &context, const Processor &p
     });
   });
   return finish(kernel, panel.count(columns) * depth);
+}
+
+GeneratedKernel generateWinogradGradient(MLIRContext &context, const Processor &processor,
+                                         const WinogradShape &shape, const std::array<int64_t, 3> &strides) {
+  KernelFunction::loadDialects(context);
+  Type f32 = Float32Type::get(&context);
+  KernelFunction kernel(context, {{f32, {}, {}}, {f32, {}, {}}});
+  WinogradEmitter e(processor, shape, kernel.builder(), kernel.loc());
+  const int64_t count = shape.outputChannels;
+  const Matrix matrix = transposed(outputMatrix(shape.m));
+  e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value piece) {
+    VectorMemory memory = e.memory(b);
+    SmallVector<Value> at = memory.delinearize(piece, {shape.batch, shape.rows(), shape.columns()});
+    // What lies beyond the border reads the last row and column again, and is 0.
+    auto offsets = [&](Value index, int64_t extent, int64_t stride) {
+      SmallVector<std::pair<Value, Value>> result;
+      for (int64_t i = 0; i < shape.m; ++i) {
+        Value place = memory.addConstant(memory.mulConstant(index, shape.m), i), inside;
+        if (extent % shape.m) {
+          inside = arith::CmpIOp::create(b, e.loc, arith::CmpIPredicate::slt, place, memory.constant(extent));
+          place = memory.minConstant(place, extent - 1);
+        }
+        result.push_back({memory.mulConstant(place, stride), inside});
+      }
+      return result;
+    };
+    auto rows = offsets(at[1], shape.height, strides[1]), columns = offsets(at[2], shape.width, strides[2]);
+    Value from = memory.address(kernel.pointer(0), f32, memory.mulConstant(at[0], strides[0]));
+    Value to = memory.address(kernel.pointer(1), f32, memory.mulConstant(piece, count));
+    e.channels(b, count, [&](OpBuilder &b, Value first, Value mask) {
+      VectorMemory memory = e.memory(b);
+      SmallVector<Value> values;
+      for (auto [row, isRow] : rows)
+        for (auto [column, isColumn] : columns) {
+          Value offset = memory.add(memory.add(row, column), first);
+          Value value = memory.load(memory.address(from, f32, offset), f32, e.lanes, mask);
+          for (Value inside : {isRow, isColumn})
+            if (inside)
+              value = arith::SelectOp::create(b, e.loc, inside, value, memory.zero(f32, e.lanes));
+          values.push_back(value);
+        }
+      Value place = memory.address(to, f32, first);
+      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, values)))
+        memory.store(value, memory.address(place, f32, int64_t(i) * shape.pitch(count)), mask);
+    });
+  });
+  return finish(kernel, shape.pieces());
+}
+
+GeneratedKernel generateWinogradFilter(MLIRContext &context, const Processor &processor,
+                                       const WinogradShape &shape, const WinogradWeights &weights) {
+  KernelFunction::loadDialects(context);
+  Type f32 = Float32Type::get(&context);
+  KernelFunction kernel(context, {{f32, {}, {}}, {f32, {}, {}}});
+  WinogradEmitter e(processor, shape, kernel.builder(), kernel.loc());
+  const int64_t count = shape.inputChannels, pitch = winogradFilterPitch(shape);
+  const Matrix matrix = transposed(weightMatrix(shape.m));
+  SmallVector<int64_t> apart;
+  for (int64_t lane = 0; lane < e.lanes; ++lane)
+    apart.push_back(lane * weights.strides[1]);
+  e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value row) {
+    VectorMemory memory = e.memory(b);
+    Value from = memory.address(kernel.pointer(0), f32, memory.mulConstant(row, count));
+    Value offset = memory.addConstant(memory.mulConstant(row, weights.strides[0]), weights.first);
+    e.channels(b, count, [&](OpBuilder &b, Value first, Value mask) {
+      VectorMemory memory = e.memory(b);
+      Value lanes = memory.constants(apart), place = memory.address(from, f32, first);
+      SmallVector<Value> products;
+      for (int64_t i = 0; i < shape.places(); ++i)
+        products.push_back(memory.load(memory.address(place, f32, i * pitch), f32, e.lanes, mask));
+      Value to = memory.address(kernel.pointer(1), f32,
+                                memory.add(offset, memory.mulConstant(first, weights.strides[1])));
+      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, products))) {
+        Value tap = memory.address(to, f32,
+                                   int64_t(i) / 3 * weights.strides[2] + int64_t(i) % 3 * weights.strides[3]);
+        if (weights.strides[1] == 1)
+          memory.store(value, tap, mask);
+        else
+          memory.scatter(value, tap, lanes, mask);
+      }
+    });
+  });
+  return finish(kernel, shape.outputChannels);
 }
 
 GeneratedKernel generateWinogradOutput(MLIRContext &context, const Processor &processor,

@@ -52,6 +52,24 @@ int64_t winogradWeightPitch(mlir::MLIRContext &context, const Processor &process
 GeneratedKernel generateWinogradWeights(mlir::MLIRContext &context, const Processor &processor,
                                         const WinogradShape &shape, const WinogradWeights &weights);
 
+// The gradient of the weights g of such a convolution is its transpose, of which the sums over pieces are
+// again a contraction for each place: with y the outputs' gradient, G' [ (B' d B) * (A y A') ] G. The left
+// side of the product is what the input kernel makes; here are the right one, and what follows.
+
+/// Buffers: the outputs' gradient, with `strides` of batch, height and width (channels lie next to each
+/// other); its pieces, with shape.outputChannels.
+GeneratedKernel generateWinogradGradient(mlir::MLIRContext &context, const Processor &processor,
+                                         const WinogradShape &shape, const std::array<int64_t, 3> &strides);
+
+/// Elements between places of the products, [out channel][in channel] each.
+inline int64_t winogradFilterPitch(const WinogradShape &shape) {
+  return shape.outputChannels * shape.inputChannels + 16;
+}
+
+/// Buffers: the products; the weights' gradient.
+GeneratedKernel generateWinogradFilter(mlir::MLIRContext &context, const Processor &processor,
+                                       const WinogradShape &shape, const WinogradWeights &weights);
+
 /// What is written of the outputs. The epilogue is called with no batch dimension, the m dimensions batch,
 /// height and width, and one n dimension, the channels.
 struct WinogradOutput {

@@ -15,8 +15,11 @@ using namespace colossal::cpu;
 namespace {
 class ChannelsLast final : public codegen::MemoryOrders {
 public:
+  explicit ChannelsLast(const CpuTarget &target) : target(target) {}
+
   std::optional<SmallVector<unsigned>> orderOf(Value value) override {
-    const bool hasBatchLast = llvm::any_of(value.getUses(), readsBatchLast);
+    const bool hasBatchLast =
+        llvm::any_of(value.getUses(), [&](OpOperand &use) { return readsBatchLast(use); });
     if (!hasBatchLast && !isChannelsLast(value))
       return std::nullopt;
     SmallVector<unsigned> order{hasBatchLast ? 1u : 0u};
@@ -27,9 +30,9 @@ public:
   }
 
 private:
-  static bool readsBatchLast(OpOperand &use) {
+  bool readsBatchLast(OpOperand &use) {
     auto convolution = dyn_cast<ConvOp>(use.getOwner());
-    return convolution && use.getOperandNumber() == 0 && hasPlacesAsColumns(convolution);
+    return convolution && use.getOperandNumber() == 0 && hasPlacesAsColumns(target, convolution);
   }
   /// Whether it makes other channels of an image's.
   static bool isPointwise(ContractOp op) {
@@ -60,7 +63,7 @@ private:
       return true;
     if (auto contract = dyn_cast<ContractOp>(op))
       return isPointwise(contract) && isChannelsLast(contract.getLhs());
-    if (isa<PoolOp, PoolGradientOp, PadOp, ResizeOp>(op))
+    if (isa<PoolOp, PoolTapsOp, PoolGradientOp, PadOp, ResizeOp>(op))
       return isChannelsLast(op->getOperand(0));
     if (isa<ElementwiseOp, ConcatOp>(op))
       return llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -69,12 +72,13 @@ private:
     return false;
   }
 
+  const CpuTarget &target;
   llvm::DenseMap<Value, bool> known;
 };
 } // namespace
 
 std::unique_ptr<codegen::MemoryOrders> CpuTarget::createMemoryOrders() const {
-  return std::make_unique<ChannelsLast>();
+  return std::make_unique<ChannelsLast>(*this);
 }
 
 SmallVector<int64_t> cpu::channelsLastStrides(ArrayRef<int64_t> shape) {

@@ -8,6 +8,7 @@
 #include "Lowerings.h"
 
 #include "colossal/Codegen/Kernel/LoopEmitter.h"
+#include "colossal/Schedule/Schedule.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -148,7 +149,14 @@ LogicalResult ContractionLowering::run() {
       epilogue.push_back(member);
   if (tensorOf(result).getNumElements() == 0 || tensorOf(op->getOperand(0)).getNumElements() == 0)
     return separately();
-  auto found = operandsOf(op, context);
+  if (auto convolution = dyn_cast<ConvOp>(op)) {
+    if (!epilogue.empty() && context.options().winograd && winogradOfFilter(target, convolution))
+      return separately();
+    auto lowered = lowerWinogradFilter(target, context, convolution);
+    if (failed(lowered) || *lowered)
+      return success(succeeded(lowered));
+  }
+  auto found = operandsOf(target, op, context);
   if (failed(found))
     return failure();
   operands = std::move(*found);

@@ -140,7 +140,9 @@ static bool followsLeft(ContractOp op, LoweringContext &context) {
   return false;
 }
 
-bool cpu::hasPlacesAsColumns(ConvOp op) {
+bool cpu::hasPlacesAsColumns(const CpuTarget &target, ConvOp op) {
+  if (winogradOfFilter(target, op))
+    return true;
   // Of more, storing the sums is a small part.
   constexpr int64_t fewProducts = 512;
   ArrayRef<int64_t> window = shapeOf(op.getWeight()).drop_front(1),
@@ -152,7 +154,8 @@ bool cpu::hasPlacesAsColumns(ConvOp op) {
          count(places) < count(window.drop_front(1));
 }
 
-FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &context) {
+FailureOr<ContractionOperands> cpu::operandsOf(const CpuTarget &target, Operation *op,
+                                               LoweringContext &context) {
   ContractionOperands operands;
   if (auto contract = dyn_cast<ContractOp>(op)) {
     operands.lhs = contract.getLhs(), operands.rhs = contract.getRhs();
@@ -197,7 +200,7 @@ FailureOr<ContractionOperands> cpu::operandsOf(Operation *op, LoweringContext &c
   if (auto convolution = dyn_cast<ConvOp>(op)) {
     RankedTensorType type = tensorOf(operands.lhs);
     // Runs shorter than a line of the cache would be gathered again for every panel.
-    const bool isSwapped = !operands.packs && hasPlacesAsColumns(convolution);
+    const bool isSwapped = !operands.packs && hasPlacesAsColumns(target, convolution);
     if (!isSwapped && innerRun(convolution, operands.a) < std::min<int64_t>(16, type.getDimSize(1))) {
       View turned{context.newStorage(byteSize(type)), 0, channelsLastStrides(type.getShape())};
       if (failed(context.copy(operands.a, type, turned, op->getLoc())))

@@ -46,13 +46,14 @@ struct ContractionOperands {
   bool packs = false;    ///< the right side is a weight, packed when it is loaded
   bool reversed = false; ///< windows of the right side are read from their last element to the first
 };
-mlir::FailureOr<ContractionOperands> operandsOf(mlir::Operation *op, LoweringContext &context);
+mlir::FailureOr<ContractionOperands> operandsOf(const CpuTarget &target, mlir::Operation *op,
+                                                LoweringContext &context);
 
 /// Whether the places of a convolution's windows are the columns of the contraction, not rows: so it is for
 /// the gradient of a weight, whose places are the weight's window, where few products are summed up for each
-/// of them. They are stored as vectors in the order of the weight, and the image is read with its batch, the
-/// channels of the forward pass, innermost.
-bool hasPlacesAsColumns(ConvOp op);
+/// of them, or where it may be computed by Winograd's algorithm. They are stored as vectors in the order of
+/// the weight, and the image is read with its batch, the channels of the forward pass, innermost.
+bool hasPlacesAsColumns(const CpuTarget &target, ConvOp op);
 
 /// A weight as the contraction kernel reads it, packed at load; one for all that read it so. Its dimensions
 /// begin `first` elements behind the view's beginning.
@@ -71,6 +72,13 @@ mlir::LogicalResult lowerWinograd(const CpuTarget &target, LoweringContext &cont
                                   const CachedKernel &output, llvm::ArrayRef<Access> outputAccesses,
                                   unsigned writes, llvm::ArrayRef<mlir::Value> scalars,
                                   llvm::ArrayRef<int64_t> alsoWritten);
+
+/// How Winograd's algorithm would compute the convolution if it is the gradient of a weight of 3 x 3 windows
+/// and that is faster than the contraction.
+std::optional<WinogradShape> winogradOfFilter(const CpuTarget &target, ConvOp op);
+/// Its instructions; false where there are none, since the contraction is better or its operands lie
+/// otherwise.
+mlir::FailureOr<bool> lowerWinogradFilter(const CpuTarget &target, LoweringContext &context, ConvOp op);
 
 /// Strides of a dense tensor N x C x spatial with the channels innermost.
 llvm::SmallVector<int64_t> channelsLastStrides(llvm::ArrayRef<int64_t> shape);

@@ -8,28 +8,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
+#include "WinogradEstimate.h"
 #include "colossal/Schedule/Schedule.h"
 
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::cpu;
 using namespace colossal::schedule;
-
-namespace {
-/// Cycles of one core, as far as they decide between algorithms. Weights of a model come from memory, each
-/// once.
-struct Estimate {
-  double flopsPerCycle;
-  static constexpr double memoryBytesPerCycle = 5, cacheBytesPerCycle = 20;
-  /// Products of `count` matrices: rows x depth with depth x columns.
-  double contraction(int64_t count, int64_t rows, int64_t depth, int64_t columns) const {
-    double products = 2.0 * count * rows * depth * columns / flopsPerCycle;
-    return std::max(products, 4.0 * count * depth * columns / memoryBytesPerCycle);
-  }
-  /// Elements that are read or written between kernels.
-  double traffic(int64_t elements) const { return 4.0 * elements / cacheBytesPerCycle; }
-};
-} // namespace
 
 std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation *op,
                                              const ContractionOperands &operands, LoweringContext &context) {
@@ -49,12 +34,12 @@ std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation 
       !all(convolution.getStrides(), 1) || !all(convolution.getDilations(), 1) ||
       operands.a.strides[1] != 1 || input[2] < output[2] + 2 || input[3] < output[3] + 2)
     return std::nullopt;
-  Estimate estimate{4.0 * target.processor().lanes(32)};
+  WinogradEstimate estimate(target.processor());
   WinogradShape shape;
   shape.batch = output[0], shape.inputChannels = input[1], shape.outputChannels = output[1];
   shape.height = output[2], shape.width = output[3];
-  // What a transform costs is a little uncertain; so a gain must be clear.
-  double least = 0.85 * estimate.contraction(1, output[0] * output[2] * output[3], 9 * input[1], output[1]);
+  double least = WinogradEstimate::clearly *
+                 estimate.contraction(1, output[0] * output[2] * output[3], 9 * input[1], output[1]);
   std::optional<WinogradShape> best;
   for (int64_t m : {2, 4}) {
     shape.m = m;
@@ -62,7 +47,7 @@ std::optional<WinogradShape> cpu::winogradOf(const CpuTarget &target, Operation 
     double cycles = estimate.contraction(shape.places(), shape.pieces(), input[1], output[1]) +
                     estimate.traffic(2 * transformed);
     if (!operands.packs) // written before they are read, which takes as long as reading those of a model
-      cycles += estimate.contraction(shape.places(), 0, input[1], output[1]);
+      cycles += estimate.weights(shape.places() * input[1] * output[1]);
     if (cycles < least)
       least = cycles, best = shape;
   }
