@@ -701,10 +701,12 @@ std::string spelled(Type type) {
 
 int64_t copiedElements(const Processor &processor, const ContractionSpec &spec) {
   ContractionBlocking blocking(processor, spec);
-  // The third-level cache is taken to hold it.
-  const bool fits =
-      blocking.copiedElements() * elementBytes(spec.accumulate) <= kThirdLevel * processor.cacheBytes();
-  return blocking.aByTile && blocking.batchCount == 1 && fits ? blocking.copiedElements() : 0;
+  const int64_t bytes = blocking.copiedElements() * elementBytes(spec.accumulate),
+                cache = processor.cacheBytes();
+  // A small part of the second-level cache is filled again in no time, and takes no memory of the plan; the
+  // third level is taken to hold the rest.
+  const bool pays = bytes > cache / 4 && bytes <= kThirdLevel * cache;
+  return blocking.aByTile && blocking.batchCount == 1 && pays ? blocking.copiedElements() : 0;
 }
 
 GeneratedKernel generateRowCopy(MLIRContext &context, const Processor &processor,
