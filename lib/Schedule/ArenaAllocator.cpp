@@ -1,6 +1,8 @@
 //===- ArenaAllocator.cpp - lifetimes to offsets ----------------------------===//
 #include "ArenaAllocator.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -30,10 +32,72 @@ public:
       all.erase(first + 1, last);
     }
   }
-  void appendTo(std::vector<Stretch> &found) const { found.insert(found.end(), all.begin(), all.end()); }
+  llvm::ArrayRef<Stretch> get() const { return all; }
 
 private:
   std::vector<Stretch> all;
+};
+
+/// What several `Stretches` cover together. Each is in order as it is, so that they are merged in pairs, and
+/// become fewer on the way: most fill the gaps of others.
+class Union {
+public:
+  void clear() {
+    merged.clear();
+    ends.clear();
+  }
+  void add(llvm::ArrayRef<Stretch> part) {
+    if (part.empty())
+      return;
+    merged.insert(merged.end(), part.begin(), part.end());
+    ends.push_back(merged.size());
+  }
+  /// In order; none touches the next.
+  llvm::ArrayRef<Stretch> get() {
+    while (ends.size() > 1) {
+      spare.resize(merged.size());
+      Stretch *out = spare.data();
+      const Stretch *begin = merged.data();
+      size_t made = 0;
+      for (size_t i = 0; i < ends.size(); i += 2) {
+        const Stretch *middle = merged.data() + ends[i],
+                      *end = merged.data() + ends[std::min(i + 1, ends.size() - 1)];
+        out = merge(begin, middle, end, out);
+        begin = end;
+        ends[made++] = out - spare.data();
+      }
+      ends.resize(made);
+      spare.resize(ends.back());
+      std::swap(merged, spare);
+    }
+    return merged;
+  }
+
+private:
+  /// Writes the union of [a, middle) and [middle, end) to `out`, and returns its end.
+  static Stretch *merge(const Stretch *a, const Stretch *middle, const Stretch *end, Stretch *out) {
+    const Stretch *b = middle;
+    while (a != middle && b != end) {
+      Stretch last = a->begin < b->begin ? *a++ : *b++;
+      for (;;) {
+        while (a != middle && a->end <= last.end)
+          ++a;
+        while (b != end && b->end <= last.end)
+          ++b;
+        if (a != middle && a->begin <= last.end)
+          last.end = (a++)->end;
+        else if (b != end && b->begin <= last.end)
+          last.end = (b++)->end;
+        else
+          break;
+      }
+      *out++ = last;
+    }
+    return std::copy(b, end, std::copy(a, middle, out));
+  }
+
+  std::vector<Stretch> merged, spare; ///< parts one behind the other
+  std::vector<size_t> ends;           ///< of each part in `merged`
 };
 
 /// Where something lies at which moments: a segment tree over the moments, so that neither a buffer nor a
@@ -47,26 +111,25 @@ public:
     std::sort(moments.begin(), moments.end());
     moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
     always.resize(2 * moments.size());
-    sometimes.resize(2 * moments.size());
+    any.resize(2 * moments.size());
   }
 
   void add(const Lifetime &life, Stretch stretch) {
     visit(
-        life, [&](size_t node) { always[node].add(stretch); },
-        [&](size_t node) { sometimes[node].add(stretch); });
-  }
-
-  /// What is occupied at some moment of `life`, in no order; what lies in several nodes is found several
-  /// times.
-  void find(const Lifetime &life, std::vector<Stretch> &found) const {
-    found.clear();
-    visit(
         life,
         [&](size_t node) {
-          always[node].appendTo(found);
-          sometimes[node].appendTo(found);
+          always[node].add(stretch);
+          any[node].add(stretch);
         },
-        [&](size_t node) { always[node].appendTo(found); });
+        [&](size_t node) { any[node].add(stretch); });
+  }
+
+  /// Sets `found` to what is occupied at some moment of `life`.
+  void find(const Lifetime &life, Union &found) const {
+    found.clear();
+    visit(
+        life, [&](size_t node) { found.add(any[node].get()); },
+        [&](size_t node) { found.add(always[node].get()); });
   }
 
 private:
@@ -94,9 +157,9 @@ private:
     }
   }
 
-  std::vector<int64_t> moments;     ///< at which something begins
-  std::vector<Stretches> always;    ///< by node: of lives that it is whole of
-  std::vector<Stretches> sometimes; ///< by node: of lives that have an end below it
+  std::vector<int64_t> moments;  ///< at which something begins
+  std::vector<Stretches> always; ///< by node: of lives that it is whole of
+  std::vector<Stretches> any;    ///< by node: of these, and of lives that have an end below it
 };
 } // namespace
 
@@ -122,17 +185,15 @@ ArenaPlan allocate(const std::vector<Lifetime> &lifetimes, uint64_t alignment) {
                : lifetimes[a].first < lifetimes[b].first;
   });
   Occupied occupied(lifetimes);
-  std::vector<Stretch> taken;
+  Union taken;
   for (size_t item : order) {
     const Lifetime &life = lifetimes[item];
     const uint64_t need = align(life.bytes);
     if (need == 0)
       continue; // it meets nothing anywhere
     occupied.find(life, taken);
-    std::sort(taken.begin(), taken.end(),
-              [](const Stretch &a, const Stretch &b) { return a.begin < b.begin; });
     uint64_t end = 0, best = 0, bestGap = UINT64_MAX;
-    for (const Stretch &other : taken) {
+    for (const Stretch &other : taken.get()) {
       if (other.begin >= end + need && other.begin - end < bestGap) {
         best = end;
         bestGap = other.begin - end;

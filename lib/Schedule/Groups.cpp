@@ -197,26 +197,50 @@ bool Grouping::isRatherEpilogue(Operation *op, FusionGroup *group) {
   return findEpilogueOf(op) != nullptr;
 }
 
+/// Writes down of each op what `isOfOtherRows` asks for, in one pass instead of a walk back for each: the
+/// residual stream of a model leads from every op to its beginning.
+void Grouping::findStatistics() {
+  statistics.resize(all.size());
+  auto idOf = [&](const RowSpace &space) -> unsigned {
+    auto known = llvm::find_if(rowSpaces, [&](const RowSpace &other) {
+      return other.shape == space.shape && other.reduced == space.reduced;
+    });
+    if (known == rowSpaces.end())
+      known = rowSpaces.insert(known, space);
+    return known - rowSpaces.begin();
+  };
+  std::vector<int> own(all.size(), -1); // the space of the op's own statistics
+  for (auto [i, op] : llvm::enumerate(all)) {
+    if (auto space = rowSpaceOf(op))
+      own[i] = static_cast<int>(idOf(*space));
+    llvm::SmallBitVector &made = statistics[i];
+    for (Value operand : op->getOperands()) {
+      auto maker = position.find(operand.getDefiningOp());
+      if (maker == position.end())
+        continue;
+      const unsigned m = maker->second;
+      if (own[m] >= 0) {
+        if (made.size() <= static_cast<unsigned>(own[m]))
+          made.resize(own[m] + 1);
+        made.set(own[m]);
+      }
+      if (classes[m] == OpClass::Point || isMovement(all[m]))
+        made |= statistics[m];
+    }
+  }
+}
+
 /// Whether `op` is computed of statistics of rows along other dimensions than those that `group` makes
 /// statistics of: with these it needs no second look at what they are made of, and `group` can read the
 /// result.
 bool Grouping::isOfOtherRows(Operation *op, FusionGroup *group) {
   if (group->reduced.empty())
     return false;
-  llvm::SmallPtrSet<Operation *, 16> seen{op};
-  SmallVector<Operation *> open{op};
-  while (!open.empty())
-    for (Value operand : open.pop_back_val()->getOperands()) {
-      Operation *maker = operand.getDefiningOp();
-      if (!maker || !position.count(maker) || !seen.insert(maker).second)
-        continue;
-      auto space = rowSpaceOf(maker);
-      if (space && space->shape == group->shape && space->reduced != group->reduced)
-        return true;
-      if (isMovement(maker) || classOf(maker) == OpClass::Point)
-        open.push_back(maker);
-    }
-  return false;
+  if (statistics.empty())
+    findStatistics();
+  return llvm::any_of(statistics[position.lookup(op)].set_bits(), [&](unsigned id) {
+    return rowSpaces[id].shape == group->shape && rowSpaces[id].reduced != group->reduced;
+  });
 }
 
 /// What gives an operand of `op` and could compute `op` as well: a routine, or null.

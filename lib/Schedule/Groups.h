@@ -13,7 +13,9 @@
 
 #include "colossal/Codegen/Target.h"
 #include "colossal/Schedule/FusionGroup.h"
+#include "dialects/Colossal/KernelKind.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 #include <memory>
 #include <vector>
@@ -48,6 +50,7 @@ private:
   void place(mlir::Operation *op);
   bool isRatherEpilogue(mlir::Operation *op, FusionGroup *group);
   bool isOfOtherRows(mlir::Operation *op, FusionGroup *group);
+  void findStatistics();
   mlir::Operation *findEpilogueOf(mlir::Operation *op);
   bool addsToRoutine(mlir::Operation *op, FusionGroup *group);
   bool joinPoint(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses, bool output);
@@ -73,6 +76,10 @@ private:
   }
   bool readsFromMemory(mlir::OpOperand &use) const;
   GroupOrder running; ///< by the groups' numbers
+  /// Of each op by position, once somebody asks: the rows (`rowSpaces`, by number) of whose statistics it is
+  /// computed, through movements and ops that make each element for itself.
+  std::vector<llvm::SmallBitVector> statistics;
+  std::vector<RowSpace> rowSpaces;
 };
 
 } // namespace colossal::schedule
