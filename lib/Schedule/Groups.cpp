@@ -139,13 +139,25 @@ SmallVector<Grouping::Use> Grouping::usesOf(Value value) {
   return uses;
 }
 
+/// What `op` adds to the size of a kernel: a chain of one kind, which is one op, is as much code as the ops
+/// that it stands for, and reads as much.
+static unsigned sizeOf(Operation *op) {
+  constexpr unsigned kUsual = 3; // operands
+  return op->getNumOperands() > kUsual ? op->getNumOperands() - 1 : 1;
+}
+
+void Grouping::add(Operation *op, FusionGroup *group, bool aligned) {
+  group->ops.push_back(op);
+  group->aligned[op] = aligned;
+  groupOf[op] = group;
+  sizes[group] += sizeOf(op);
+}
+
 FusionGroup *Grouping::begin(Operation *op) {
   groups.push_back(std::make_unique<FusionGroup>());
   FusionGroup *group = groups.back().get();
   group->number = running.add();
-  group->ops.push_back(op);
-  groupOf[op] = group;
-  group->aligned[op] = true;
+  add(op, group, /*aligned=*/true);
   for (Value result : op->getResults())
     if (isa<RankedTensorType>(result.getType()) && !(result.use_empty() && op->getNumResults() > 1))
       group->outputs.push_back(result);
@@ -271,7 +283,7 @@ bool Grouping::addsToRoutine(Operation *op, FusionGroup *group) {
 
 bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, bool output) {
   Value result = op->getResult(0);
-  if (group->ops.size() >= target.maxGroupSize() ||
+  if (sizes[group] + sizeOf(op) > target.maxGroupSize() ||
       (group->routine && target.epilogueOf(group->routine) != codegen::Epilogue::Any))
     return false;
   bool aligned = alignedIn(group, uses, result);
@@ -287,17 +299,15 @@ bool Grouping::joinPoint(Operation *op, FusionGroup *group, ArrayRef<Use> uses, 
   bool perRow = aligned && !group->reduced.empty();
   if (!cheap && !perRow && countElements(shape) * 8 <= countElements(group->shape))
     return false;
-  group->ops.push_back(op);
-  group->aligned[op] = aligned;
+  add(op, group, aligned);
   if (output)
     group->outputs.push_back(result);
-  groupOf[op] = group;
   return true;
 }
 
 bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
   Value result = op->getResult(0);
-  if (group->ops.size() >= target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
+  if (sizes[group] + sizeOf(op) > target.maxGroupSize() || group->routine || !alignedIn(group, uses, result))
     return false;
   if (llvm::any_of(group->ops, [&](Operation *o) { return classOf(o) == OpClass::Loop; }))
     return false;
@@ -313,9 +323,7 @@ bool Grouping::joinRow(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
     group->shape = space->shape;
   }
   group->reduced = space->reduced;
-  group->ops.push_back(op);
-  group->aligned[op] = true;
-  groupOf[op] = group;
+  add(op, group, /*aligned=*/true);
   return true;
 }
 
@@ -365,9 +373,7 @@ bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> us
       return false;
   }
   group->routine = op;
-  group->ops.push_back(op);
-  group->aligned[op] = true;
-  groupOf[op] = group;
+  add(op, group, /*aligned=*/true);
   return true;
 }
 

@@ -61,6 +61,7 @@ private:
   bool alignedIn(FusionGroup *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// The groups made so far that read a result of `op`, through movements as well.
   llvm::SmallSetVector<FusionGroup *, 4> readersOf(mlir::Operation *op);
+  void add(mlir::Operation *op, FusionGroup *group, bool aligned);
   FusionGroup *begin(mlir::Operation *op);
 
   llvm::SmallVector<mlir::Operation *> all;
@@ -68,6 +69,7 @@ private:
   bool fuse;
   std::vector<std::unique_ptr<FusionGroup>> groups;
   llvm::DenseMap<mlir::Operation *, FusionGroup *> groupOf;
+  llvm::DenseMap<FusionGroup *, unsigned> sizes; ///< of kernels, in ops of few operands
   llvm::DenseMap<mlir::Operation *, unsigned> position;
   std::vector<OpClass> classes; ///< by position: interfaces are asked once
   OpClass classOf(mlir::Operation *op) const {

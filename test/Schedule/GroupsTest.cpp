@@ -203,6 +203,33 @@ TEST(Groups, SumsOfProductsDoNotWaitForALaterSummand) {
   EXPECT_TRUE(llvm::is_contained(getGroups(function), std::set<std::string>{"second", "two"}));
 }
 
+// A sum of hundreds of numbers, few at a time, does not become one kernel that reads them all.
+TEST(Groups, SumsOfManyNumbersAreSeveralKernels) {
+  constexpr int kSums = 40, kSummands = 8;
+  std::string arguments, body, sums, types;
+  for (int i = 0; i < kSums * kSummands; ++i)
+    arguments += (i ? ", %a" : "%a") + std::to_string(i) + ": tensor<f32>";
+  for (int i = 0; i < kSums; ++i) {
+    std::string operands, of;
+    for (int j = 0; j < kSummands; ++j) {
+      operands += (j ? ", %a" : "%a") + std::to_string(i * kSummands + j);
+      of += j ? ", tensor<f32>" : "tensor<f32>";
+    }
+    const std::string number = std::to_string(i);
+    body += "%s" + number + " = colossal.elementwise add(" + operands + ") : (" + of +
+            ") -> tensor<f32> loc(\"" + number + "\")\n";
+    sums += (i ? ", %s" : "%s") + number;
+    types += i ? ", tensor<f32>" : "tensor<f32>";
+  }
+  ParsedFunction function("func.func @f(" + arguments + ") -> tensor<f32> {\n" + body +
+                          "%r = colossal.elementwise add(" + sums + ") : (" + types +
+                          ") -> tensor<f32> loc(\"all\")\nreturn %r : tensor<f32>\n}");
+  ASSERT_TRUE(function.isValid());
+  Names groups = getGroups(function);
+  EXPECT_EQ(groups.back(), (std::set<std::string>{"39", "all"})); // 39 and 7 additions
+  EXPECT_EQ(groups.size(), static_cast<size_t>(kSums));
+}
+
 // What pads a shard is filled where the shard is made.
 TEST(Groups, PaddingIsFilledByWhatMakesTheShard) {
   ParsedFunction function(
