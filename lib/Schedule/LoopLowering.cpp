@@ -101,7 +101,7 @@ static void mergeShortRows(kernel::FusedSpec &spec) {
     return true;
   };
   for (Operation &op : block.without_terminator())
-    if (!isa<ElementwiseOp>(op) &&
+    if (!isa<ElementwiseOp, FormulaOp>(op) &&
         !(op.hasTrait<OpTrait::ConstantLike>() && shapeOf(op.getResult(0)).empty()))
       return;
     else if (!llvm::all_of(op.getResults(), isAlike))

@@ -16,6 +16,7 @@
 #include "Optimizers.h"
 #include "Parameters.h"
 #include "StoredParameters.h"
+#include "UpdateFormulas.h"
 
 #include "colossal/Autodiff/Differentiate.h"
 #include "colossal/Autodiff/SeparatePasses.h"
@@ -648,18 +649,27 @@ LogicalResult StepBuilder::buildUpdates() {
     after = keep(ofUpdate, after, each.before);
   }
 
+  UpdateFormulas formulas;
   for (auto [each, parameter, gradient, own] : llvm::zip_equal(trained, parameters, gradients, slots)) {
     OpComposer ofUpdate(b, nameLoc(each.info.name + "#update"));
-    Update update;
-    update.parameter = parameter;
-    update.gradient = ofUpdate.mul(gradient, ofUpdate.cast(scale, elementTypeOf(gradient)));
-    update.slots.assign(own.begin(), own.end());
-    update.decays = each.info.decays;
-    Updated updated = optimizer->update(ofUpdate, update, values);
-    results.push_back({keep(ofUpdate, updated.parameter, parameter), stateNamed(each.info.name)});
-    for (auto [slot, value, before] :
-         llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)), updated.slots, own))
-      results.push_back({keep(ofUpdate, value, before), stateNamed(each.info.name + "#" + slot.name.str())});
+    SmallVector<Value> before{parameter, gradient};
+    llvm::append_range(before, own);
+    SmallVector<Value> after = formulas.apply(ofUpdate, each.info.decays, before, [&] {
+      Update update;
+      update.parameter = before[0];
+      update.gradient = ofUpdate.mul(before[1], ofUpdate.cast(scale, elementTypeOf(before[1])));
+      update.slots.assign(before.begin() + 2, before.end());
+      update.decays = each.info.decays;
+      Updated updated = optimizer->update(ofUpdate, update, values);
+      SmallVector<Value> after{keep(ofUpdate, updated.parameter, parameter)};
+      for (auto [slot, value] : llvm::zip_equal(update.slots, updated.slots))
+        after.push_back(keep(ofUpdate, value, slot));
+      return after;
+    });
+    results.push_back({after.front(), stateNamed(each.info.name)});
+    for (auto [slot, value] : llvm::zip_equal(optimizer->getSlots(cast<RankedTensorType>(each.info.type)),
+                                              ArrayRef(after).drop_front()))
+      results.push_back({value, stateNamed(each.info.name + "#" + slot.name.str())});
   }
   markUpdate(lastForward);
   if (updatesWhole())

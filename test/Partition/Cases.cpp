@@ -80,6 +80,15 @@ const std::vector<Case> colossal::test::cases = {
      "tensor<2x3x4x8xf32>",
      "tensor<2x3x4x8xf32>"},
     // Elementwise: every dimension.
+    {"formula", "d0 d1", "%a: tensor<5x4xf32>, %b: tensor<4xf32>, %c: tensor<f32>",
+     "colossal.formula(%a, %b, %c) {gives = array<i64: 6, 4>, steps = [#colossal.step<mul [0, 1] : f32>, "
+     "#colossal.step<add [3, 2] : f32>, #colossal.step<less [0, 3] : i1>, #colossal.step<select [5, 4, 0] : "
+     "f32>]} : (tensor<5x4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<5x4xf32>, tensor<5x4xf32>)",
+     "tensor<5x4xf32>, tensor<5x4xf32>"},
+    {"formula.divide", "d0 d1", "%a: tensor<5x4xi32>, %b: tensor<5x4xi32><9>",
+     "colossal.formula(%a, %b) {gives = array<i64: 3>, steps = [#colossal.step<add [0, 1] : i32>, "
+     "#colossal.step<div [2, 1] : i32>]} : (tensor<5x4xi32>, tensor<5x4xi32>) -> tensor<5x4xi32>",
+     "tensor<5x4xi32>"},
     {"elementwise.add", "d0 d1 d2 partial", "%a: tensor<3x4x5xf32>, %b: tensor<4x1xf32>",
      "colossal.elementwise add(%a, %b) : (tensor<3x4x5xf32>, tensor<4x1xf32>) -> tensor<3x4x5xf32>",
      "tensor<3x4x5xf32>"},

@@ -230,6 +230,19 @@ TEST(Groups, SumsOfManyNumbersAreSeveralKernels) {
   EXPECT_EQ(groups.size(), static_cast<size_t>(kSums));
 }
 
+// A formula is a kernel, which takes what it alone reads.
+TEST(Groups, FormulaTakesWhatFeedsIt) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%p: tensor<8x16xf32>, %g: tensor<8x16xf32>, %m: tensor<8x16xf32>, %s: tensor<f32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
+    %0 = colossal.elementwise neg(%g) : (tensor<8x16xf32>) -> tensor<8x16xf32> loc("neg")
+    %1:2 = colossal.formula(%p, %0, %m, %s) {gives = array<i64: 6, 5>, steps = [#colossal.step<mul [1, 3] : f32>, #colossal.step<add [2, 4] : f32>, #colossal.step<sub [0, 5] : f32>]} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<f32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) loc("update")
+    %2 = colossal.elementwise exp(%g) : (tensor<8x16xf32>) -> tensor<8x16xf32> loc("exp")
+    return %1#0, %1#1, %2 : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"neg", "update"}, {"exp"}}));
+}
+
 // What pads a shard is filled where the shard is made.
 TEST(Groups, PaddingIsFilledByWhatMakesTheShard) {
   ParsedFunction function(

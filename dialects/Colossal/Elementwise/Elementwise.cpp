@@ -4,6 +4,7 @@
 // sharding rules, emission.
 //
 //===----------------------------------------------------------------------===//
+#include "ElementwiseKinds.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/NarrowTypes.h"
 #include "dialects/Colossal/Verification.h"
@@ -121,43 +122,73 @@ bool fits(Type type, Signature::Elements elements) {
 }
 } // namespace
 
+static std::string quoted(Type type) {
+  std::string text = "'";
+  llvm::raw_string_ostream(text) << type << "'";
+  return text;
+}
+
+std::string colossal::checkElements(ElementwiseKind kind, ArrayRef<Type> data, Type found) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  StringRef name = stringifyElementwiseKind(kind);
+  Signature signature = getSignature(kind);
+  // A chain of one binary kind is one op too.
+  if (signature.operands == 2 ? data.size() < 2 : data.size() != signature.operands) {
+    out << name << " takes " << signature.operands << " operands, not " << data.size() << " (C2)";
+    return text;
+  }
+  Type boolean = IntegerType::get(found.getContext(), 1);
+  if (kind == ElementwiseKind::Select) {
+    if (data[0] != boolean) {
+      out << "the condition must be i1, but is " << quoted(data[0]) << " (C3)";
+      return text;
+    }
+    data = data.drop_front();
+  }
+  Type type = data[0];
+  bool converts = kind == ElementwiseKind::Cast || kind == ElementwiseKind::Bitcast;
+  if (!fits(type, signature.elements) || (kind == ElementwiseKind::Equal && isNarrowFloat(type)) ||
+      (converts && isString(type))) {
+    out << name << " has no meaning for " << quoted(type) << " (C3)";
+    return text;
+  }
+  for (Type other : data.drop_front())
+    if (kind != ElementwiseKind::Pow && other != type) {
+      out << "mixes elements of types " << quoted(type) << " and " << quoted(other) << " (C3)";
+      return text;
+    }
+  Type expected = signature.givesBooleans ? boolean : type;
+  if (converts ? isString(found) : found != expected) {
+    if (converts)
+      out << name << " does not give elements of type " << quoted(found) << " (C3)";
+    else
+      out << name << " gives elements of type " << quoted(expected) << ", but the result has "
+          << quoted(found) << " (C3)";
+    return text;
+  }
+  if (kind == ElementwiseKind::Bitcast && !canBitcast(type, found))
+    out << "the bits of " << quoted(type) << " cannot be seen as " << quoted(found) << " (C3)";
+  return text;
+}
+
 LogicalResult ElementwiseOp::verify() {
   if (failed(verifyTensors(*this, ElementUse::Moves)))
     return failure();
-  StringRef name = stringifyElementwiseKind(getKind());
-  Signature signature = getSignature(getKind());
-  // A chain of one binary kind is one op too.
-  if (signature.operands == 2 ? getInputs().size() < 2 : getInputs().size() != signature.operands)
-    return emitOpError() << name << " takes " << signature.operands << " operands, not " << getInputs().size()
-                         << " (C2)";
+  SmallVector<Type, 3> elements;
+  for (Value operand : getInputs())
+    elements.push_back(elementTypeOf(operand));
+  std::string problem = checkElements(getKind(), elements, elementTypeOf(getResult()));
   for (auto [number, operand] : llvm::enumerate(getInputs()))
     if (failed(verifyBroadcasts(*this, operand, shapeOf(getResult()), "operand " + Twine(number), "C1")))
       return failure();
-  Type boolean = IntegerType::get(getContext(), 1);
-  OperandRange data = getInputs();
-  if (getKind() == ElementwiseKind::Select) {
-    if (elementTypeOf(data[0]) != boolean)
-      return emitOpError() << "the condition must be i1, but is " << elementTypeOf(data[0]) << " (C3)";
-    data = data.drop_front();
-  }
-  Type type = elementTypeOf(data[0]), found = elementTypeOf(getResult());
-  bool converts = getKind() == ElementwiseKind::Cast || getKind() == ElementwiseKind::Bitcast;
-  if (!fits(type, signature.elements) || (getKind() == ElementwiseKind::Equal && isNarrowFloat(type)) ||
-      (converts && isString(type)))
-    return emitOpError() << name << " has no meaning for " << type << " (C3)";
-  for (Value operand : data.drop_front())
-    if (getKind() != ElementwiseKind::Pow && failed(verifySameElements(*this, data[0], operand, "C3")))
-      return failure();
-  Type expected = signature.givesBooleans ? boolean : type;
-  if (converts ? isString(found) : found != expected)
-    return converts ? emitOpError() << name << " does not give elements of type " << found << " (C3)"
-                    : emitOpError() << name << " gives elements of type " << expected
-                                    << ", but the result has " << found << " (C3)";
-  if (getKind() == ElementwiseKind::Bitcast && !canBitcast(type, found))
-    return emitOpError() << "the bits of " << type << " cannot be seen as " << found << " (C3)";
+  if (!problem.empty())
+    return emitOpError() << problem;
+  Signature signature = getSignature(getKind());
   size_t params = getParams().value_or(ArrayRef<double>()).size();
   if (params > signature.params)
-    return emitOpError() << name << " has " << signature.params << " parameters, not " << params << " (C4)";
+    return emitOpError() << stringifyElementwiseKind(getKind()) << " has " << signature.params
+                         << " parameters, not " << params << " (C4)";
   return success();
 }
 
@@ -248,8 +279,8 @@ bool ElementwiseOp::readsAtOwnIndex() {
   return true;
 }
 
-int64_t ElementwiseOp::getElementCost() {
-  switch (getKind()) {
+int64_t colossal::getElementCost(ElementwiseKind kind) {
+  switch (kind) {
   case ElementwiseKind::Exp:
   case ElementwiseKind::Log:
   case ElementwiseKind::Erf:
@@ -266,6 +297,10 @@ int64_t ElementwiseOp::getElementCost() {
   case ElementwiseKind::Softplus: return 4;
   default: return 0;
   }
+}
+
+int64_t ElementwiseOp::getElementCost() {
+  return colossal::getElementCost(getKind());
 }
 
 bool ElementwiseOp::isElementFree() {
@@ -566,29 +601,35 @@ Element emitBinary(ElementEmitter &emitter, ElementwiseKind kind, Element a, Ele
 }
 } // namespace
 
-Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
-  SmallVector<Element, 3> in;
-  for (Value operand : getInputs())
-    in.push_back(
-        {emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
-  ArrayRef<double> params = getParams().value_or(ArrayRef<double>());
-  switch (getKind()) {
-  case ElementwiseKind::Cast: return emitCast(emitter, in[0], elementTypeOf(getResult()), params);
+Element colossal::emitKind(ElementEmitter &emitter, ElementwiseKind kind, MutableArrayRef<Element> in,
+                           ArrayRef<double> params, Type element) {
+  auto typed = [&](Value value) { return Element(emitter, value, element); };
+  switch (kind) {
+  case ElementwiseKind::Cast: return typed(emitCast(emitter, in[0], element, params));
   case ElementwiseKind::Bitcast:
-    return bitcastElement(emitter, in[0].get(), in[0].elementType(), elementTypeOf(getResult()));
-  case ElementwiseKind::Select: return in[0].select(in[1], in[2]).get();
-  case ElementwiseKind::Clip: return in[0].max(in[1]).min(in[2]).get();
+    return typed(bitcastElement(emitter, in[0].get(), in[0].elementType(), element));
+  case ElementwiseKind::Select: return in[0].select(in[1], in[2]);
+  case ElementwiseKind::Clip: return in[0].max(in[1]).min(in[2]);
+  case ElementwiseKind::Pow: return emitPow(emitter, in[0], in[1]);
   default: break;
   }
-  if (getKind() == ElementwiseKind::Pow)
-    return emitPow(emitter, in[0], in[1]).get();
   // Intermediate results of one op are not rounded to f16.
   for (Element &x : in)
     x = x.to(computeType(x.elementType()));
   Element value = in[0];
   if (in.size() == 1)
-    value = emitUnary(getKind(), in[0], params);
+    value = emitUnary(kind, in[0], params);
   for (unsigned i = 1; i < in.size(); ++i)
-    value = emitBinary(emitter, getKind(), value, in[i]);
-  return value.to(elementTypeOf(getResult())).get();
+    value = emitBinary(emitter, kind, value, in[i]);
+  return value.to(element);
+}
+
+Value ElementwiseOp::emitElement(ElementEmitter &emitter, unsigned result, ArrayRef<Lane> index) {
+  SmallVector<Element, 3> in;
+  for (Value operand : getInputs())
+    in.push_back(
+        {emitter, emitter.load(operand, broadcastIndex(emitter, index, operand)), elementTypeOf(operand)});
+  return emitKind(emitter, getKind(), in, getParams().value_or(ArrayRef<double>()),
+                  elementTypeOf(getResult()))
+      .get();
 }

@@ -60,3 +60,35 @@ def Colossal_ElementwiseOp : Colossal_Op<"elementwise", [Colossal_InfersRange], 
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $result)";
 }
+
+def Colossal_FormulaStepAttr : AttrDef<Colossal_Dialect, "FormulaStep"> {
+  let summary = "one function of elements within a formula";
+  let description = [{
+    What `colossal.elementwise` of that kind, without `params`, makes of the values with the numbers `operands`; its elements
+    are of type `element`. Example: `#colossal.step<mul [0, 4] : f32>`
+  }];
+  let mnemonic = "step";
+  let parameters = (ins EnumParameter<Colossal_ElementwiseKind>:$kind, ArrayRefParameter<"int64_t">:$operands, "::mlir::Type":$element);
+  let assemblyFormat = "`<` $kind `[` $operands `]` `:` $element `>`";
+}
+
+def Colossal_FormulaOp : Colossal_Op<"formula", [], ["getFlops", "isHeavy"], [], [], ["readsAtOwnIndex", "getElementCost"]> {
+  let summary = "several functions of the elements at the same place";
+  let description = [{
+    What a sequence of `colossal.elementwise` gives, as one op: values are numbered, operands first, then what each of `steps`
+    makes of values before it; `gives` numbers the results. Where a model repeats a sequence very often, as a training step does the
+    update of its parameters, this is one op for each that has to be laid out, split, checked and lowered, and one attribute for all.
+
+    - (C1) there is a result, and all have one shape;
+    - (C2) operands broadcast to it;
+    - (C3) each step takes values before it, as many and of such element types as its kind does, and gives elements of the type
+      that the kind gives; `gives` has a value for each result, of its element type.
+
+    Example: `%y, %z = colossal.formula(%a, %b) {gives = array<i64: 2, 3>, steps = [#colossal.step<add [0, 1] : f32>,
+    #colossal.step<mul [2, 0] : f32>]} : (tensor<4x8xf32>, tensor<f32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)`
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, TypedArrayAttrBase<Colossal_FormulaStepAttr, "steps of a formula">:$steps,
+                       DenseI64ArrayAttr:$gives);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+}

@@ -46,6 +46,13 @@ func.func @convolutions(%x: tensor<1x4x8x8xf32>, %w: tensor<4x2x3x3xf32>, %b: te
   return
 }
 
+// CHECK-LABEL: @formula
+func.func @formula(%x: tensor<3x4xf32>, %y: tensor<f32>) {
+  // CHECK: colossal.formula(%{{.*}}, %{{.*}}) {gives = array<i64: 3, 2>, steps = [#colossal.step<mul[0, 1] : f32>, #colossal.step<less[2, 0] : i1>]} :
+  %0:2 = colossal.formula(%x, %y) {gives = array<i64: 3, 2>, steps = [#colossal.step<mul [0, 1] : f32>, #colossal.step<less [2, 0] : i1>]} : (tensor<3x4xf32>, tensor<f32>) -> (tensor<3x4xi1>, tensor<3x4xf32>)
+  return
+}
+
 // CHECK-LABEL: @elementwise
 func.func @elementwise(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %c: tensor<i1>) {
   // CHECK: colossal.elementwise leaky_relu(%{{.*}}) {params = array<f64: 1.000000e-01>} : (tensor<3x4xf32>) -> tensor<3x4xf32>

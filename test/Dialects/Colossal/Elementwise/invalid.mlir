@@ -158,3 +158,75 @@ func.func @elementwise_c3_13(%0: tensor<4xf8E5M2>) {
   %r = colossal.elementwise equal(%0, %0) : (tensor<4xf8E5M2>, tensor<4xf8E5M2>) -> tensor<4xi1>
   return
 }
+
+// -----
+
+func.func @formula_c1(%0: tensor<4xf32>) {
+  // expected-error@+1 {{gives nothing (C1)}}
+  colossal.formula(%0) {gives = array<i64>, steps = [#colossal.step<mul [0, 0] : f32>]} : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @formula_c1_2(%0: tensor<4xf32>, %1: tensor<1xf32>) {
+  // expected-error@+1 {{result 1 must have shape [4], but is 'tensor<1xf32>' (C1)}}
+  %r:2 = colossal.formula(%0, %1) {gives = array<i64: 0, 1>, steps = []} : (tensor<4xf32>, tensor<1xf32>) -> (tensor<4xf32>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+func.func @formula_c2(%0: tensor<3xf32>) {
+  // expected-error@+1 {{operand 0 does not broadcast to [4]: it is 'tensor<3xf32>' (C2)}}
+  %r = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<mul [0, 0] : f32>]} : (tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @formula_c3(%0: tensor<4xf32>) {
+  // expected-error@+1 {{step 0 takes value 1, which does not stand before it (C3)}}
+  %r = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<mul [0, 1] : f32>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @formula_c3_2(%0: tensor<4xf32>) {
+  // expected-error@+1 {{step 0: sqrt takes 1 operands, not 2 (C3)}}
+  %r = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<sqrt [0, 0] : f32>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @formula_c3_3(%0: tensor<4xf32>) {
+  // expected-error@+1 {{step 0: mul gives elements of type 'f32', but the result has 'f64' (C3)}}
+  %r = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<mul [0, 0] : f64>]} : (tensor<4xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @formula_c3_4(%0: tensor<4xf32>) {
+  // expected-error@+1 {{result 0 is value 2, which there is not (C3)}}
+  %r = colossal.formula(%0) {gives = array<i64: 2>, steps = [#colossal.step<mul [0, 0] : f32>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @formula_c3_5(%0: tensor<4xf32>) {
+  // expected-error@+1 {{result 0 has elements of type 'f64', but its value has 'f32' (C3)}}
+  %r = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<mul [0, 0] : f32>]} : (tensor<4xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @formula_c3_6(%0: tensor<4xf32>) {
+  // expected-error@+1 {{gives must have 2 entries, but has 1 (C3)}}
+  %r:2 = colossal.formula(%0) {gives = array<i64: 1>, steps = [#colossal.step<mul [0, 0] : f32>]} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
