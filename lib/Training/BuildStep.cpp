@@ -616,10 +616,11 @@ LogicalResult StepBuilder::buildUpdates() {
   SmallVector<Value> squares;
   for (Value gradient : gradients) {
     Value square = ofNorm.cast(gradient, wide);
-    square = ofNorm.mul(square, square);
-    if (int64_t rank = cast<RankedTensorType>(gradient.getType()).getRank())
-      square = ofNorm.reshape(
-          ofNorm.reduce(ReduceKind::Sum, square, llvm::to_vector(llvm::seq<int64_t>(rank))), {});
+    const auto rank = static_cast<int64_t>(shapeOf(gradient).size());
+    square = rank == 0 ? ofNorm.mul(square, square)
+                       : ofNorm.reshape(ofNorm.reduce(ReduceKind::SumSquare, square,
+                                                      llvm::to_vector(llvm::seq<int64_t>(rank))),
+                                        {});
     squares.push_back(square);
   }
   Value norm = ofNorm.apply(ElementwiseKind::Sqrt, {addAll(ofNorm, squares)});
