@@ -278,7 +278,7 @@ LogicalResult Importer::bindInputs() {
 mlir::FailureOr<std::vector<colossal::ModelInput>> colossal::listInputs(mlir::MLIRContext *context,
                                                                         const std::string &modelPath) {
   using namespace onnx_import;
-  auto file = ModelFile::open(modelPath);
+  auto file = ModelFile::open(modelPath, ModelFile::Part::Boundary);
   if (!file)
     return emitError(FileLineColLoc::get(context, modelPath, 0, 0)) << toString(file.takeError());
   return describe(context, getInputs((*file)->proto().graph()));

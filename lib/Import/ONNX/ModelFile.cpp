@@ -138,18 +138,20 @@ Message getField(Message message, unsigned number) {
   }
 }
 
-/// Exporters note on each node where it comes from in their sources, which is most of a file without weights.
-/// Nobody asks for it.
-bool isRemark(Message message, unsigned number) {
-  return message == Message::Node && (number == 6 || number == 9); // doc_string, metadata_props
+/// Whether nobody asks for a field. Exporters note on each node where it comes from in their sources, which
+/// is most of a file without weights; who wants the boundary needs no node.
+bool isLeftOut(ModelFile::Part part, Message message, unsigned number) {
+  return (message == Message::Node && (number == 6 || number == 9)) || // doc_string, metadata_props
+         (part == ModelFile::Part::Boundary && message == Message::Graph && (number == 1 || number == 13));
 }
 
-/// Copies a message without its large payloads, and without remarks. What stays as it is is copied in runs of
-/// fields: deep models have hundreds of thousands of small ones.
+/// Copies a message without its large payloads, and without what is left out. What stays as it is is copied
+/// in runs of fields: deep models have hundreds of thousands of small ones.
 class WireReducer {
 public:
-  WireReducer(ArrayRef<uint8_t> file, std::vector<std::pair<uint64_t, uint64_t>> &places)
-      : file(file), places(places) {}
+  WireReducer(ArrayRef<uint8_t> file, ModelFile::Part part,
+              std::vector<std::pair<uint64_t, uint64_t>> &places)
+      : file(file), part(part), places(places) {}
 
   bool reduce(Message message, uint64_t begin, uint64_t end, std::string &out) {
     uint64_t at = begin, kept = begin; // what lies before `kept` is copied, or left out
@@ -214,7 +216,7 @@ private:
 
   /// Whether a field, whose `length` bytes lie at `at`, is copied as it is.
   bool isKept(Message message, unsigned number, uint64_t at, uint64_t length) {
-    if (isRemark(message, number))
+    if (isLeftOut(part, message, number))
       return false;
     switch (getField(message, number)) {
     case Message::Other: return !isPayload(message, number, length);
@@ -276,7 +278,7 @@ private:
 
   bool copyField(Message message, unsigned number, uint64_t at, uint64_t length, std::string &out) {
     Message inner = getField(message, number);
-    if (isRemark(message, number))
+    if (isLeftOut(part, message, number))
       return true;
     if (inner != Message::Other) {
       writeVarint((uint64_t(number) << 3) | 2, out);
@@ -296,12 +298,13 @@ private:
   }
 
   ArrayRef<uint8_t> file;
+  ModelFile::Part part;
   std::vector<std::pair<uint64_t, uint64_t>> &places;
 };
 
 } // namespace
 
-Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
+Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path, Part part) {
   auto file = MappedFile::open(path);
   if (!file)
     return file.takeError();
@@ -312,7 +315,7 @@ Expected<std::unique_ptr<ModelFile>> ModelFile::open(const std::string &path) {
   ArrayRef<uint8_t> bytes = model->file->bytes();
   std::string reduced;
   reduced.reserve(std::min<uint64_t>(bytes.size(), kMostReserved));
-  if (!WireReducer(bytes, model->places).reduce(Message::Model, 0, bytes.size(), reduced))
+  if (!WireReducer(bytes, part, model->places).reduce(Message::Model, 0, bytes.size(), reduced))
     return fail("'%s' is not an ONNX model: its encoding is damaged", path.c_str());
   if (reduced.size() >= (uint64_t(1) << 31))
     return fail("'%s' holds more than 2 GiB besides its weights", path.c_str());

@@ -54,8 +54,11 @@ struct TensorBytes {
 
 class ModelFile {
 public:
+  /// The boundary: inputs, outputs and initializers, without nodes and what is known of values between them.
+  enum class Part { All, Boundary };
+
   /// Maps and parses `path`. Errors say what is wrong with the file.
-  static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path);
+  static llvm::Expected<std::unique_ptr<ModelFile>> open(const std::string &path, Part part = Part::All);
 
   const onnx::ModelProto &proto() const { return *model; }
   /// Whether external data whose file does not exist is described (TensorBytes::missing) and not an error.
