@@ -200,14 +200,17 @@ std::string checkBuffers(Operation *op, ArrayRef<Range> values, SymbolTableColle
     if (auto buffer = dyn_cast<plan::BufferAttr>(attribute); buffer && problem.empty())
       problem = checkBuffer(op, buffer, all, symbols);
   };
-  NamedAttrList attributes; // a dictionary would be sorted and kept
-  op->getName().populateInherentAttrs(op, attributes);
-  attributes.append(op->getDiscardableAttrs());
-  for (NamedAttribute attribute : attributes) {
-    check(attribute.getValue());
-    if (auto many = dyn_cast<ArrayAttr>(attribute.getValue()))
+  auto checkAll = [&](Attribute attribute) {
+    if (!attribute)
+      return;
+    check(attribute);
+    if (auto many = dyn_cast<ArrayAttr>(attribute))
       llvm::for_each(many, check);
-  }
+  };
+  for (StringAttr name : op->getName().getAttributeNames()) // a dictionary would be sorted and kept
+    checkAll(op->getInherentAttr(name).value_or(Attribute()));
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    checkAll(attribute.getValue());
   return problem;
 }
 

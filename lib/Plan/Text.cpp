@@ -1,9 +1,12 @@
 //===- Text.cpp - the text of a plan is UTF-8 -------------------------------===//
 #include "colossal/Plan/Emit.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
+
+#include <map>
+#include <vector>
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
@@ -31,14 +34,21 @@ public:
 
 private:
   void repairString(Message &message, const FieldDescriptor *field, int i);
-  bool hasText(const Descriptor *type) {
+  /// The fields of a message that are text, or may have some; most of a plan is numbers.
+  llvm::ArrayRef<const FieldDescriptor *> getFields(const Descriptor *type) {
     auto [entry, isNew] = known.try_emplace(type);
     if (isNew)
-      entry->second = mayHaveText(type);
+      for (int i = 0; i < type->field_count(); ++i) {
+        const FieldDescriptor *field = type->field(i);
+        if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
+                ? mayHaveText(field->message_type())
+                : field->type() == FieldDescriptor::TYPE_STRING)
+          entry->second.push_back(field);
+      }
     return entry->second;
   }
 
-  llvm::DenseMap<const Descriptor *, bool> known; ///< most of a plan is numbers
+  std::map<const Descriptor *, std::vector<const FieldDescriptor *>> known;
 };
 } // namespace
 
@@ -59,11 +69,9 @@ void Repairer::repairString(Message &message, const FieldDescriptor *field, int 
 
 void Repairer::repair(Message &message) {
   const auto *reflection = message.GetReflection();
-  std::vector<const FieldDescriptor *> fields; // that are set
-  reflection->ListFields(message, &fields);
-  for (const FieldDescriptor *field : fields) {
+  for (const FieldDescriptor *field : getFields(message.GetDescriptor())) {
     const bool isMessage = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    if (isMessage ? !hasText(field->message_type()) : field->type() != FieldDescriptor::TYPE_STRING)
+    if (!field->is_repeated() && !reflection->HasField(message, field))
       continue;
     int count = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
     for (int i = 0; i < count; ++i)

@@ -139,25 +139,26 @@ Item Outliner::describe(Operation *op, const std::optional<SmallVector<uint64_t>
     key.insert(key.end(), buffer.getStrides().begin(), buffer.getStrides().end());
     item.places.push_back(static_cast<int64_t>(buffer.getOffset()));
   };
-  NamedAttrList attributes; // a dictionary would be sorted and kept
-  op->getName().populateInherentAttrs(op, attributes);
-  attributes.append(op->getDiscardableAttrs());
-  for (NamedAttribute attribute : attributes) {
-    if (attribute.getName() == "waits" || attribute.getName() == "signals")
-      continue;
-    key.push_back(getWord(attribute.getName().getAsOpaquePointer()));
-    auto buffers = dyn_cast<ArrayAttr>(attribute.getValue());
-    if (auto buffer = dyn_cast<plan::BufferAttr>(attribute.getValue())) {
+  auto addAttribute = [&](StringAttr name, Attribute value) {
+    if (!value || name == "waits" || name == "signals")
+      return;
+    key.push_back(getWord(name.getAsOpaquePointer()));
+    auto buffers = dyn_cast<ArrayAttr>(value);
+    if (auto buffer = dyn_cast<plan::BufferAttr>(value)) {
       addBuffer(buffer);
     } else if (buffers && llvm::all_of(buffers, llvm::IsaPred<plan::BufferAttr>)) {
       key.push_back(buffers.size());
       for (Attribute buffer : buffers)
         addBuffer(cast<plan::BufferAttr>(buffer));
     } else if (auto load = dyn_cast<plan::LoadParameterOp>(op);
-               !load || attribute.getName() != load.getParameterAttrName()) {
-      key.push_back(getWord(attribute.getValue().getAsOpaquePointer()));
+               !load || name != load.getParameterAttrName()) {
+      key.push_back(getWord(value.getAsOpaquePointer()));
     }
-  }
+  };
+  for (StringAttr name : op->getName().getAttributeNames()) // a dictionary would be sorted and kept
+    addAttribute(name, op->getInherentAttr(name).value_or(Attribute()));
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    addAttribute(attribute.getName(), attribute.getValue());
   for (Value operand : op->getOperands())
     key.push_back(describeIndex(operand));
   if (auto load = dyn_cast<plan::LoadParameterOp>(op)) {
