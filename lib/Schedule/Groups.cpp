@@ -377,6 +377,59 @@ bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> us
   return true;
 }
 
+/// The op that computes what `value` shows.
+static Operation *findMaker(Value value) {
+  Operation *maker = value.getDefiningOp();
+  while (maker && isMovement(maker))
+    maker = maker->getOperand(0).getDefiningOp();
+  return maker;
+}
+
+/// Whether `group`, if it stored `op` for all, would have to run before something else that reads it, and
+/// with it a product that comes later and that is used when that other reader has long run: a backward pass's
+/// scores would wait all the time, for the mask that they share with the forward pass.
+bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
+  unsigned first = ~0u; // of the others that read it
+  SmallVector<unsigned> others;
+  for (FusionGroup *reader : readersOf(op)) {
+    if (reader == group)
+      continue;
+    others.push_back(reader->number);
+    for (Operation *member : reader->ops)
+      first = std::min(first, position.lookup(member));
+  }
+  SmallVector<Operation *> products; // that come later
+  auto add = [&](Operation *product) {
+    if (auto known = position.find(product);
+        known != position.end() && known->second > first && classOf(product) == OpClass::Routine)
+      products.push_back(product);
+  };
+  for (Operation *member : group->ops) {
+    add(member);
+    for (Value operand : member->getOperands())
+      add(findMaker(operand));
+  }
+  if (products.empty())
+    return false;
+  // Where all that the products need is there before, what they give may as well go through another kernel,
+  // as scores do, before it meets what is late.
+  const bool isReady = llvm::all_of(products, [&](Operation *product) {
+    return llvm::all_of(product->getOperands(), [&](Value operand) {
+      auto known = position.find(findMaker(operand));
+      return known == position.end() || known->second < first;
+    });
+  });
+  auto isUsedLater = [&](auto self, FusionGroup *maker, unsigned steps) -> bool {
+    return llvm::any_of(maker->outputs, [&](Value output) {
+      return llvm::any_of(readersOf(output.getDefiningOp()), [&](FusionGroup *reader) {
+        return reader != maker &&
+               (running.needsAny(reader->number, others) || (steps > 1 && self(self, reader, steps - 1)));
+      });
+    });
+  };
+  return isUsedLater(isUsedLater, group, isReady ? 2 : 1);
+}
+
 void Grouping::place(Operation *op) {
   OpClass kind = classOf(op);
   if (!fuse || op->getNumResults() != 1) {
@@ -412,7 +465,7 @@ void Grouping::place(Operation *op) {
     // Only loops of its shape can store it: a number that all updates read has a thousand users.
     for (FusionGroup *group : users)
       if (shapeOf(result) == ArrayRef<int64_t>(group->shape) && !isRatherEpilogue(op, group) &&
-          !isOfOtherRows(op, group) && !running.needsAny(group->number, readers) &&
+          !isOfOtherRows(op, group) && !runsAhead(op, group) && !running.needsAny(group->number, readers) &&
           joinPoint(op, group, uses, true))
         return;
   }

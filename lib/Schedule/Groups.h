@@ -57,6 +57,7 @@ private:
   /// The op as the routine of the group of its users, which become its epilogue.
   bool joinAsRoutine(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool keepsOperandsLonger(mlir::Operation *op, FusionGroup *group);
+  bool runsAhead(mlir::Operation *op, FusionGroup *group);
   bool joinRow(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
   bool alignedIn(FusionGroup *group, llvm::ArrayRef<Use> uses, mlir::Value value);
   /// The groups made so far that read a result of `op`, through movements as well.

@@ -243,6 +243,22 @@ TEST(Groups, FormulaTakesWhatFeedsIt) {
   EXPECT_EQ(getGroups(function), (Names{{"neg", "update"}, {"exp"}}));
 }
 
+// A mask that a forward pass reads is not stored by the kernel of a backward pass's scores, which would run
+// ahead of the forward pass then.
+TEST(Groups, ProductsDoNotRunAheadForWhatTheyShare) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> tensor<16x16xf32> {
+    %0 = colossal.elementwise mul(%a, %a) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("mask")
+    %1 = colossal.contract %0 [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("forward")
+    %2 = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("scores")
+    %3 = colossal.elementwise add(%2, %0) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("masked")
+    %4 = colossal.contract %1 [0, 1], %3 [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("late")
+    return %4 : tensor<16x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"mask"}, {"forward"}, {"scores", "masked"}, {"late"}}));
+}
+
 // What pads a shard is filled where the shard is made.
 TEST(Groups, PaddingIsFilledByWhatMakesTheShard) {
   ParsedFunction function(
