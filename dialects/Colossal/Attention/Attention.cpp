@@ -226,9 +226,9 @@ FactorRule RotaryOp::getFactorRule() {
 
 // Five products of scores' size for the forward pass's two: the scores again, and the gradients of weights,
 // values, queries and keys (Dao et al., FlashAttention, 2022, appendix B). They are spread over the three
-// operands.
+// operands. A mask of floats is added to the scores: its gradient is theirs, summed up where it is broadcast.
 double AttentionOp::getGradientFlops(unsigned operand) {
-  return operand < 3 ? getFlops() * 2.5 / 3 : 0;
+  return operand < 3 ? getFlops() * 2.5 / 3 : countGradientElements(*this, operand);
 }
 
 // The weights are computed again from the statistics of the softmax; its gradient needs the rows' product

@@ -202,6 +202,11 @@ double RoiMaxPoolOp::getFlops() {
   return countResultElements(*this) * input[2] * input[3];
 }
 
+/// Of an average each element of a window gets its part, whatever the elements are.
+bool PoolOp::isOperandSaved(unsigned operand) {
+  return getKind() != PoolKind::Average;
+}
+
 /// The gradient goes to each maximum; regions are not trained.
 double RoiMaxPoolOp::getGradientFlops(unsigned operand) {
   return operand == 0 ? countGradientElements(*this, 0) : 0;

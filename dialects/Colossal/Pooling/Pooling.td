@@ -4,7 +4,7 @@ def Colossal_PoolKind : Colossal_Enum<"PoolKind", "what a window gives", [
   I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Average", 2, "average">, I32EnumAttrCase<"Lp", 3, "lp">]>;
 def Colossal_PoolKindAttr : Colossal_EnumAttr<Colossal_PoolKind, "pool_kind">;
 
-def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"], [], ["isElementCostly"]> {
+def Colossal_PoolOp : Colossal_Op<"pool", [], ["buildLocal", "getFlops"], ["isOperandSaved"], ["isElementCostly"]> {
   let summary = "max, average or Lp pooling";
   let description = [{
     input N x C x spatial. `pads`: low pads of the spatial dimensions, then high ones (high pads bound what counts as

@@ -270,6 +270,19 @@ FailureOr<SmallVector<Value>> TopKOp::buildLocal(OpBuilder &builder, LocalContex
 }
 
 //===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// The terms of a sum do not matter to its gradient.
+bool ReduceOp::isOperandSaved(unsigned operand) {
+  return getKind() != ReduceKind::Sum && getKind() != ReduceKind::Mean;
+}
+bool ReduceOp::isResultSaved(unsigned result) {
+  return getKind() == ReduceKind::Max || getKind() == ReduceKind::Min || getKind() == ReduceKind::L2 ||
+         getKind() == ReduceKind::LogSumExp;
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 

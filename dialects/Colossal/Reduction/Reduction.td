@@ -7,7 +7,7 @@ def Colossal_ReduceKind : Colossal_Enum<"ReduceKind", "what a reduction computes
   I32EnumAttrCase<"LogSumExp", 10, "log_sum_exp">]>;
 def Colossal_ReduceKindAttr : Colossal_EnumAttr<Colossal_ReduceKind, "reduce_kind">;
 
-def Colossal_ReduceOp : Colossal_Op<"reduce", [DeclareOpInterfaceMethods<RowEmissionOpInterface>], ["buildLocal", "getFlops"], [], [],
+def Colossal_ReduceOp : Colossal_Op<"reduce", [DeclareOpInterfaceMethods<RowEmissionOpInterface>], ["buildLocal", "getFlops"], ["isOperandSaved", "isResultSaved"], [],
                                     ["getKernelKind", "getRowSpace", "readsAtOwnIndex"]> {
   let summary = "reduction over dimensions";
   let description = [{
