@@ -116,6 +116,33 @@ FailureOr<OwningOpRef<ModuleOp>> importWithLengths(MLIRContext *context, ImportO
          << " that was tried for " << (lengths.size() > 1 ? "all of them" : "it") << ": give" << options;
 }
 
+/// Bytes of what a loss takes in beside what the model has, for one sequence: targets, or classes.
+double countLossInputs(func::FuncOp function, const training::Loss &loss) {
+  auto takes = [&](StringRef name) {
+    return llvm::any_of(llvm::seq(function.getNumArguments()), [&](unsigned i) {
+      auto known = function.getArgAttrOfType<StringAttr>(i, kOnnxNameAttr);
+      return known && known.getValue() == name;
+    });
+  };
+  const bool hasClasses = loss.kind == training::Loss::CrossEntropy;
+  const std::string name = !hasClasses ? "target" : loss.labels.empty() ? "labels" : loss.labels;
+  if (loss.kind == training::Loss::Own || (hasClasses && loss.shift) || takes(name))
+    return 0;
+  unsigned output = 0;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto known = function.getResultAttrOfType<StringAttr>(i, kOnnxNameAttr);
+        known && known.getValue() == loss.output)
+      output = i;
+  auto type = cast<RankedTensorType>(function.getFunctionType().getResult(output));
+  if (!type.hasStaticShape() || type.getRank() == 0)
+    return 0;
+  const double elements = static_cast<double>(type.getNumElements()) / kFewSequences;
+  constexpr double kClassBytes = 8; // i64
+  return hasClasses
+             ? elements / static_cast<double>(std::max<int64_t>(1, type.getShape().back())) * kClassBytes
+             : elements * std::max(32u, type.getElementTypeBitWidth()) / 8;
+}
+
 } // namespace
 
 FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options) {
@@ -157,6 +184,8 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
   std::string path = options.import.modelPath;
   read->graph.name = path.substr(path.find_last_of('/') + 1);
   read->graph.batchDimension = told;
+  if (options.loss)
+    read->graph.lossBytes = countLossInputs(model.functions[0], *options.loss);
   model.reading = std::move(*read);
   return model;
 }

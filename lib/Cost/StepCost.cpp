@@ -123,6 +123,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     const UnitCost &cost = order.kinds[order.units[at]];
     double transient = isFixed  ? cost.fixedTransientBytes
                        : splits ? cost.weightTransientBytes
+                       : isOnce ? cost.onceTransientBytes
                                 : cost.transientBytes;
     // What units before it made again with it is still there.
     for (std::size_t before = at;

@@ -7,6 +7,7 @@
 #include "colossal/Partition/Refinement.h"
 #include "colossal/Partition/Resharding.h"
 #include "dialects/Colossal/Colossal.h"
+#include "mlir/IR/Matchers.h"
 
 #include <map>
 #include <set>
@@ -119,6 +120,7 @@ private:
   void fuse(factors::UnitKind &kind) const;
   void addLoss(factors::UnitKind &kind, int logits) const;
   void nameKinds(factors::FactorGraph &graph) const;
+  double countConstants(func::FuncOp function) const;
   std::set<StringRef> findRoots(Value value) const;
   void countRoots();
   bool isTrained(Value value) const;
@@ -131,6 +133,7 @@ private:
   llvm::DenseMap<Value, Origin> origins;
   std::map<StringRef, std::set<int>> rootUnits; ///< per parameter: units that use it
   std::map<StringRef, double> rootElements;
+  std::set<StringRef> trained; ///< names of parameters
   std::map<StringRef, int> sharedNumbers;
   llvm::DenseMap<Value, int> tensors; ///< of the kind that is being built
 };
@@ -170,11 +173,64 @@ void Reader::countRoots() {
     for (int i = unit.begin; i < unit.end; ++i)
       for (Value operand : cut.stream[i]->getOperands())
         if (Origin origin = origins.lookup(operand); origin.parameter && !origin.argument)
-          for (StringRef root : findRoots(operand))
+          for (StringRef root : findRoots(operand)) {
             rootUnits[root].insert(u);
+            if (isTrained(operand))
+              trained.insert(root);
+          }
   for (const auto &[root, units] : rootUnits)
     if (units.size() > 1)
       sharedNumbers.try_emplace(root, sharedNumbers.size());
+}
+
+/// Where the elements of what is known when a plan is loaded lie: movements are views, but for a reshape of
+/// what was repeated, which is stored.
+static Value findTable(Value value) {
+  Value reshaped;
+  while (Operation *maker = value.getDefiningOp()) {
+    auto kernel = dyn_cast<KernelOpInterface>(maker);
+    if (!kernel || kernel.getKernelKind() != KernelKind::Movement || maker->getNumOperands() != 1)
+      break;
+    if (isa<BroadcastOp>(maker) && reshaped)
+      return reshaped;
+    if (isa<ReshapeOp>(maker) && !reshaped)
+      reshaped = value;
+    value = maker->getOperand(0);
+  }
+  return value;
+}
+
+/// Bytes of what a program computes when it is loaded, of constants and of what is not trained: what its
+/// other operations read of that. What is one number everywhere is a part of kernels, but for masks of
+/// attention. Indices of rows that are trained are there once more, as the gradient takes them.
+double Reader::countConstants(func::FuncOp function) const {
+  llvm::DenseSet<Value> known, tables;
+  double bytes = 0;
+  for (Operation &op : function.front().without_terminator()) {
+    auto parameter = dyn_cast<ParameterOp>(op);
+    if (parameter ? trained.count(parameter.getName()) == 0
+                  : llvm::all_of(op.getOperands(), [&](Value operand) { return known.contains(operand); })) {
+      known.insert(op.result_begin(), op.result_end());
+      continue;
+    }
+    for (OpOperand &operand : op.getOpOperands()) {
+      if (!known.contains(operand.get()))
+        continue;
+      const Value table = findTable(operand.get());
+      auto type = dyn_cast<RankedTensorType>(table.getType());
+      DenseElementsAttr constant;
+      if (!type || type.getNumElements() <= 1 ||
+          (matchPattern(table, m_Constant(&constant)) && constant.isSplat() && !isa<AttentionOp>(op)))
+        continue;
+      const double size = static_cast<double>(type.getNumElements()) * getElementBytes(type.getElementType());
+      bytes += tables.insert(table).second ? size : 0;
+      auto gradient = dyn_cast<GradientOpInterface>(op);
+      if (isa<GatherOp>(op) && operand.getOperandNumber() == 1 && gradient.getGradientFlops(0) > 0 &&
+          !known.contains(op.getOperand(0)))
+        bytes += size;
+    }
+  }
+  return bytes;
 }
 
 FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &kind) {
@@ -196,6 +252,7 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
   tensor.kind = origin.isStream()                      ? factors::Tensor::Activation
                 : origin.parameter && isTrained(value) ? factors::Tensor::Parameter
                                                        : factors::Tensor::Given;
+  tensor.isFixed = !origin.argument && tensor.kind == factors::Tensor::Given;
   if (tensor.kind == factors::Tensor::Parameter)
     for (StringRef root : findRoots(value)) {
       tensor.stored += rootElements[root];
@@ -337,7 +394,18 @@ void Reader::addLoss(factors::UnitKind &kind, int logits) const {
         made = &result;
         maker = &op;
       }
-  if (!made || maker->kind != factors::Operation::Contraction)
+  // A bias is added to what the contraction gives, and all may be shown in another shape.
+  const factors::Operation *product = maker;
+  while (product && product->kind != factors::Operation::Contraction) {
+    const factors::Operation *before = nullptr;
+    for (const factors::Use &use : product->operands)
+      for (const factors::Operation &op : kind.operations)
+        if (!use.saved && op.results.front().tensor == use.tensor &&
+            kind.tensors[use.tensor].elements == kind.tensors[logits].elements)
+          before = &op;
+    product = before;
+  }
+  if (!product)
     return;
   int last = 0;
   for (const factors::FactorPosition &place : made->places)
@@ -466,6 +534,10 @@ std::optional<factors::Reading> Reader::run() {
     }
   }
   nameKinds(graph);
+  const double constants = countConstants(few), atMany = countConstants(many);
+  graph.constantBytesPerSequence =
+      std::max(0.0, (atMany - constants) / static_cast<double>(manyBatch - fewBatch));
+  graph.constantBytes = constants - graph.constantBytesPerSequence * static_cast<double>(fewBatch);
   for (auto [input, other] : llvm::zip_equal(few.getArguments(), many.getArguments())) {
     const factors::Tensor tensor = describe(input), atMany = describe(other);
     if (tensor.elements < atMany.elements)

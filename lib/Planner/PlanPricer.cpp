@@ -368,6 +368,10 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
   return most;
 }
 
+/// Of what passes have in memory: between the places of what lives for different times lie gaps. Most
+/// programs have none, and few have more (test/Benchmark/training_memory.py).
+constexpr double kGaps = 0.015;
+
 PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   PlanPrice price;
   price.error = validate(plan, p->graph);
@@ -398,6 +402,15 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   for (std::size_t s = 0; s < price.memory.size(); ++s)
     if (s == 0 || static_cast<int>(s) == plan.stageOf(static_cast<int>(price.parts.size()) - 1))
       price.memory[s].io = samples * p->graph.inputBytes;
+  price.memory[plan.stageOf(static_cast<int>(price.parts.size()) - 1)].io +=
+      samples * p->graph.lossBytes * cell.kinds[cell.units.back()].resultShare;
+  // Tables that a compiled step reads lie beside the parameters. An evaluation takes all samples at once, and
+  // has its own.
+  for (StageMemory &memory : price.memory)
+    if (plan.task.scoresInMemory)
+      memory.parameters +=
+          p->graph.constantBytes +
+          p->graph.constantBytesPerSequence * (plan.microbatch + (plan.microbatches() > 1 ? samples : 0));
   // What an evaluation gives back, and what its passes have, lies where a step has its activations, as far as
   // they reach.
   const int lastStage = plan.stageOf(static_cast<int>(price.parts.size()) - 1);
@@ -410,6 +423,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
         forward = std::max(forward, cell.kinds[cell.units[unit]].forwardBytes);
   last.io += std::max(0.0, forward + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
                                (last.gradients + last.activations + last.transient));
+  for (StageMemory &memory : price.memory)
+    memory.transient += kGaps * (memory.gradients + memory.activations + memory.transient);
   auto most =
       std::max_element(price.memory.begin(), price.memory.end(),
                        [](const StageMemory &a, const StageMemory &b) { return a.total() < b.total(); });

@@ -106,7 +106,7 @@ std::vector<factors::ForwardValue> ForwardPass::findOthers() const {
     const UnitKind &kind = kindOf(unitOf[o]);
     for (std::size_t i = 3; op.kind == Operation::Attention && i < op.operands.size(); ++i) {
       const Tensor &mask = kind.tensors[op.operands[i].tensor];
-      if (mask.kind == Tensor::Given && mask.perSequence)
+      if (mask.kind == Tensor::Given && mask.perSequence && !mask.isFixed)
         masks[{mask.name, mask.elements}] = {0, static_cast<unsigned>(o),
                                              mask.elements * (mask.isFloat ? element : mask.bytes), true};
     }

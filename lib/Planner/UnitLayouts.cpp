@@ -57,6 +57,31 @@ KindInfo::KindInfo(const UnitKind &kind) : kind(kind) {
   for (const auto *boundary : {&kind.inputs, &kind.outputs})
     for (int tensor : *boundary)
       hasSharedCopy[tensor] = isBoundary[tensor] = true;
+  findTrained();
+}
+
+void KindInfo::findTrained() {
+  std::vector<bool> hasGradient(kind.tensors.size(), false);
+  bool ends = kind.outputs.empty(), isKnown = !ends;
+  for (int output : kind.outputs)
+    hasGradient[output] = true;
+  for (std::size_t i = 0; i < kind.operations.size() && ends; ++i)
+    if (const Operation &op = kind.operations[i];
+        !classFactors[i].empty() && kind.tensors[op.operands[0].tensor].kind == Tensor::Activation) {
+      hasGradient[op.results[0].tensor] = isKnown = true;
+      ends = false;
+    }
+  if (ends && !kind.results.empty())
+    hasGradient[kind.results.front()] = isKnown = true;
+  isTrained.assign(kind.operations.size(), !isKnown);
+  for (std::size_t i = kind.operations.size(); i-- > 0 && isKnown;) {
+    const Operation &op = kind.operations[i];
+    isTrained[i] = std::any_of(op.results.begin(), op.results.end(),
+                               [&](const Use &use) { return hasGradient[use.tensor]; });
+    for (const Use &use : op.operands)
+      if (isTrained[i] && use.gradientFlops > 0)
+        hasGradient[use.tensor] = true;
+  }
 }
 
 Code KindInfo::find(int tensor, const PositionKey &key) const {

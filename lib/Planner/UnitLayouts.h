@@ -8,6 +8,8 @@
 
 namespace colossal::planner {
 
+struct BackwardWalk;
+
 using Choice = std::array<std::int8_t, kMaxAxes>; ///< factor per axis, or -1
 
 /// What is not split here: windows need their neighbours' elements, staged factors statistics, and carried
@@ -37,6 +39,8 @@ struct KindInfo {
   std::vector<bool> hasSharedCopy; ///< per tensor: used more than once, or on the boundary
   /// Per operation: the factors of a loss's classes, over which it sums; none where it is no loss.
   std::vector<std::vector<int>> classFactors;
+  /// Per operation: whether a gradient comes to it. The loss is of the first thing that a model gives back.
+  std::vector<bool> isTrained;
   /// Code of a factor in an operand, or in a result; 0 if it lacks the factor.
   Code operandCode(int op, int operand, int factor) const { return codes[firstUse[op] + operand][factor]; }
   Code resultCode(int op, int result, int factor) const {
@@ -45,6 +49,7 @@ struct KindInfo {
   Code find(int tensor, const PositionKey &key) const;
 
 private:
+  void findTrained();
   std::vector<std::vector<Code>> codes; ///< by use (operands, then results, of each operation) and factor
   std::vector<std::size_t> firstUse;    ///< by operation
 };
@@ -150,16 +155,22 @@ private:
   double lossParts(std::size_t i, const UnitLayout &layout) const;
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
-  /// Beside what is saved: where that is gone once it was read, where it is but for what the gradients of
-  /// weights read, and where nothing takes its place.
-  struct InFlight {
-    double beside = 0, besideWeights = 0, fixed = 0;
-  };
   int againIn(int root) const;
   void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
-  InFlight mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
-                        const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
-                        const std::map<int, double> &forWeights) const;
+  double mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
+                           const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
+                           const std::map<int, double> &forWeights) const;
+  /// A value that is kept as an operation takes it, beside what lies elsewhere.
+  struct Exchanged {
+    int tensor;
+    std::size_t reader;
+    double bytes;
+  };
+  double exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
+                        const std::vector<Placement> &lies) const;
+  BackwardWalk describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                const std::map<int, double> &needed, const std::map<int, std::size_t> &first,
+                                const std::vector<Exchanged> &exchanged) const;
   void keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
             cost::OpList &recompute) const;
 

@@ -1,5 +1,6 @@
 // What a unit keeps for its backward pass under each kind of recompute, and what it makes again.
 // UnitLayouts.cpp prices all else.
+#include "BackwardWalk.h"
 #include "UnitLayouts.h"
 
 #include "colossal/FactorGraph/AttentionParts.h"
@@ -131,7 +132,8 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
     for (std::size_t o = 3;
          kind.operations[i].kind == Operation::Attention && o < kind.operations[i].operands.size(); ++o) {
       const int tensor = kind.operations[i].operands[o].tensor;
-      if (kind.tensors[tensor].kind == Tensor::Given && kind.tensors[tensor].perSequence)
+      if (kind.tensors[tensor].kind != Tensor::Activation && kind.tensors[tensor].perSequence &&
+          !kind.tensors[tensor].isFixed)
         masks[tensor] =
             bytes(tensor) * resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
@@ -243,14 +245,14 @@ void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int,
   needed = std::move(kept);
 }
 
-/// The most that gradients take while the backward pass runs an operation. Where an attention's makes its
-/// scores again, and their gradients, what only operations behind it have read may be gone then. `needed`:
-/// what the backward pass reads, per root tensor its part, and `first` the first operation that does, which
-/// the backward pass comes to last; `forWeights`: what the gradients of weights read.
-UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const std::vector<Placement> &lies,
-                                                const std::map<int, double> &needed,
-                                                const std::map<int, std::size_t> &first,
-                                                const std::map<int, double> &forWeights) const {
+/// The most that gradients take while the backward pass runs an operation, where the gradients of weights are
+/// a pass of their own: beside what was saved, but for what that pass does not read and is gone once it was
+/// read. `needed`: what the backward pass reads, per root tensor its part, and `first` the first operation
+/// that does, which the backward pass comes to last; `forWeights`: what the gradients of weights read.
+double UnitLayouts::mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                      const std::map<int, double> &needed,
+                                      const std::map<int, std::size_t> &first,
+                                      const std::map<int, double> &forWeights) const {
   struct Need {
     std::size_t reader; ///< the last that reads it, in the backward pass
     int producer;
@@ -274,33 +276,151 @@ UnitLayouts::InFlight UnitLayouts::mostInFlight(const UnitLayout &layout, const 
     needs.push_back(
         {reader, info.producer[tensor], bytes(tensor) * part, isOver, isForWeights, againIn(tensor)});
   }
-  InFlight most;
+  double most = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     const double gradients = gradientsInFlight(i, layout, lies);
-    double all = gradients, freed = 0, freedBesideWeights = 0, again = 0, againBesideWeights = 0;
+    double alive = gradients + lossBytes(i, layout);
     const int segment = query.remade ? query.remade->segments[i] : -1;
     if (op.kind == Operation::Attention && query.scoresInMemory && gradients > 0)
-      all += partBytes(i, layout);
-    all += lossBytes(i, layout);
+      alive += partBytes(i, layout);
     for (const Need &need : needs) {
       const bool isIts = need.reader == i || need.producer == static_cast<int>(i);
       if (need.segment >= 0) {
-        if (need.segment != segment)
-          continue;
         const bool isGone = need.reader > i || (need.isOver && isIts);
-        again += isGone ? 0 : need.bytes;
-        againBesideWeights += isGone && !need.isForWeights ? 0 : need.bytes;
-      } else if ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i)) {
-        freed += need.bytes;
-        freedBesideWeights += need.isForWeights ? 0 : need.bytes;
+        alive += need.segment != segment || (isGone && !need.isForWeights) ? 0 : need.bytes;
+      } else if (!need.isForWeights &&
+                 ((need.isOver && isIts) || (op.kind == Operation::Attention && need.reader > i))) {
+        alive -= need.bytes;
       }
     }
-    most.fixed = std::max(most.fixed, all + againBesideWeights);
-    most.beside = std::max(most.beside, all + again - freed);
-    most.besideWeights = std::max(most.besideWeights, all + againBesideWeights - freedBesideWeights);
+    most = std::max(most, alive);
   }
   return most;
+}
+
+/// Whether an operand has the factors of the result's last dimension.
+static bool hasLastDimension(const Operation &op, const Use &operand) {
+  int last = 0;
+  for (const FactorPosition &place : op.results[0].places)
+    last = std::max(last, place.dim);
+  return std::any_of(
+      op.results[0].places.begin(), op.results[0].places.end(), [&](const FactorPosition &place) {
+        return place.dim == last && std::any_of(operand.places.begin(), operand.places.end(),
+                                                [&](const auto &own) { return own.factor == place.factor; });
+      });
+}
+
+/// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
+BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
+                                           const std::map<int, double> &needed,
+                                           const std::map<int, std::size_t> &first,
+                                           const std::vector<Exchanged> &exchanged) const {
+  BackwardWalk walk;
+  for (std::size_t t = 0; t < kind.tensors.size(); ++t)
+    walk.bytes.push_back(bytes(static_cast<int>(t)) * resharder.share(lies[t]));
+  std::map<int, std::size_t> updated; // parameters, by the last operation that uses them
+  for (std::size_t i = 0; i < kind.operations.size(); ++i)
+    for (const Use &use : kind.operations[i].operands)
+      if (kind.tensors[use.tensor].stored > 0)
+        updated[use.tensor] = i;
+  int logits = -1;
+  double parts = 1;
+  for (std::size_t i = 0; i < kind.operations.size(); ++i) {
+    const Operation &op = kind.operations[i];
+    WalkedOp walked;
+    bool reads = false;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      const Use &use = op.operands[o];
+      const Tensor &tensor = kind.tensors[use.tensor];
+      if (tensor.kind == Tensor::Activation && use.gradientFlops > 0)
+        walked.operands.push_back(use.tensor);
+      if (tensor.kind == Tensor::Activation && use.gradientFlops > 0 && o >= 3 &&
+          op.kind == Operation::Attention)
+        walked.mask = use.tensor;
+      reads |= tensor.kind == Tensor::Activation && use.saved;
+      if (tensor.stored > 0 && updated[use.tensor] == i)
+        walked.parameterGradients +=
+            tensor.stored * types.gradient *
+            resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+    }
+    for (const Use &use : op.results) {
+      walked.results.push_back(use.tensor);
+      reads |= use.saved;
+    }
+    if (isLoss(info, i) && kind.tensors[op.operands[0].tensor].kind == Tensor::Activation) {
+      walked.kind = WalkedOp::Loss;
+      walked.beside = lossBytes(i, layout);
+      logits = info.root[op.operands[0].tensor];
+      parts = lossParts(i, layout);
+    } else if (op.kind == Operation::View) {
+      walked.kind = WalkedOp::View;
+    } else if (op.kind == Operation::Contraction) {
+      walked.kind = WalkedOp::Contraction;
+      const auto number = static_cast<int>(i);
+      walked.taken = bytes(op.results[0].tensor) * resharder.share(gradientWant(number, 0, layout[i]));
+      for (std::size_t o = 0; o < op.operands.size(); ++o)
+        if (const Use &use = op.operands[o];
+            kind.tensors[use.tensor].kind == Tensor::Activation && use.gradientFlops > 0)
+          walked.made.push_back(bytes(use.tensor) *
+                                resharder.share(gradientHave(number, static_cast<int>(o), layout[i])));
+      for (std::size_t o = 2; o < op.operands.size(); ++o)
+        walked.sumsRows |= kind.tensors[op.operands[o].tensor].kind == Tensor::Parameter &&
+                           !hasLastDimension(op, op.operands[o]);
+    } else if (op.kind == Operation::Attention) {
+      walked.kind = WalkedOp::Attention;
+      walked.scores = query.scoresInMemory ? partBytes(i, layout) : 0;
+      const auto [scores, queries] = countScores(i, layout);
+      walked.isInParts = factors::attentionPartRows(queries, scores, op.causal) < queries;
+    } else {
+      walked.kind = scales(op) ? WalkedOp::Scaling : reads ? WalkedOp::Pointwise : WalkedOp::Linear;
+    }
+    walked.segment = query.remade ? query.remade->segments[i] : -1;
+    walk.ops.push_back(std::move(walked));
+  }
+  // Where contractions are not done again, each value is made for what reads it; else all of a segment are.
+  std::map<int, int> from;
+  for (std::size_t i = 0; i < kind.operations.size() && query.recompute == Recompute::Selective; ++i)
+    for (const auto *uses : {&kind.operations[i].operands, &kind.operations[i].results})
+      for (const Use &use : *uses)
+        if (use.saved && info.isTrained[i])
+          from[info.root[use.tensor]] = static_cast<int>(i);
+  for (auto [tensor, part] : needed) {
+    const auto made = from.find(tensor);
+    walk.values.push_back({first.at(tensor), bytes(tensor) * part / (tensor == logits ? parts : 1),
+                           againIn(tensor), made == from.end() ? -1 : made->second});
+  }
+  for (const Exchanged &copy : exchanged)
+    walk.values.push_back({copy.reader, copy.bytes});
+  for (std::size_t t = 0; t < kind.tensors.size() && logits >= 0; ++t)
+    if (info.root[t] == logits)
+      walk.bytes[t] /= parts;
+  walk.outputs = kind.outputs;
+  if (logits < 0 && !kind.results.empty()) { // the loss is of what the model gives back
+    walk.outputs.push_back(kind.results.front());
+    walk.loss = walk.bytes[kind.results.front()]; // the terms of its sum
+  }
+  return walk;
+}
+
+/// Bytes of an operand that ranks have exchanged for operation `i`, or for a view that it takes, where that
+/// is no more than it was where it lay; else 0.
+double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
+                                   const std::vector<Placement> &lies) const {
+  const int read = kind.operations[i].operands[o].tensor;
+  if (kind.tensors[read].kind != Tensor::Activation)
+    return 0;
+  Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
+  const double held = bytes(read) * resharder.share(taken);
+  for (int tensor = read;;) {
+    if (taken != lies[tensor])
+      return resharder.share(taken) <= resharder.share(lies[tensor]) ? held : 0;
+    const int maker = info.producer[tensor];
+    if (maker < 0 || kind.operations[maker].kind != Operation::View)
+      return 0;
+    taken = want(maker, 0, layout[maker]);
+    tensor = kind.operations[maker].operands[0].tensor;
+  }
 }
 
 /// What the backward pass reads of the forward pass, and what is made again for it.
@@ -314,20 +434,27 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     held = std::max(held, part);
   };
   std::map<int, std::size_t> first; // that needs it
+  /// What ranks have exchanged for an operation, which takes no more than it did where it lay, is kept as it
+  /// is taken.
+  std::vector<Exchanged> exchanged;
   double scores = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     bool hasGradient = false;
     for (const Use &use : op.operands)
       hasGradient |= use.gradientFlops > 0;
-    if (!hasGradient)
+    if (!hasGradient || !info.isTrained[i])
       continue;
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Use &use = op.operands[o];
       if (!use.saved)
         continue;
-      need(needed, use.tensor, resharder.share(lies[use.tensor]));
-      first.try_emplace(info.root[use.tensor], i);
+      if (const double held = exchangedBytes(i, o, layout, lies); held > 0 && !query.remade) {
+        exchanged.push_back({use.tensor, i, held});
+      } else {
+        need(needed, use.tensor, resharder.share(lies[use.tensor]));
+        first.try_emplace(info.root[use.tensor], i);
+      }
       if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
         need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
       if (op.kind == Operation::Contraction &&
@@ -350,6 +477,18 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     if (op.kind == Operation::Attention && !query.fusedAttention)
       scores += countScores(i, layout).first * types.activation;
   }
+  double copies = 0;
+  for (std::size_t e = 0; e < exchanged.size();) {
+    const auto [tensor, reader, held] = exchanged[e];
+    if (needed.count(info.root[tensor]) > 0) { // beside what others read
+      copies += held;
+      ++e;
+    } else { // in its place
+      need(needed, tensor, held / bytes(tensor));
+      first.try_emplace(info.root[tensor], reader);
+      exchanged.erase(exchanged.begin() + static_cast<std::ptrdiff_t>(e));
+    }
+  }
   // Logits are kept as what their gradient is written over.
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
@@ -367,7 +506,14 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       result += bytes(tensor) * part;
     return result;
   };
-  const InFlight inFlight = mostInFlight(layout, lies, needed, first, forWeights);
+  const double besideWeights = mostBesideWeights(layout, lies, needed, first, forWeights);
+  BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged);
+  const BackwardWalk::Peak peak = walk.find();
+  // Where microbatches have copies of what they keep, nothing lies over it, and it is there to the end.
+  walk.values.erase(std::remove_if(walk.values.begin(), walk.values.end(),
+                                   [](const WalkedValue &value) { return value.segment < 0; }),
+                    walk.values.end());
+  const double fixedPeak = walk.find().beside;
   if (query.remade) {
     keepSegments(lies, needed, cost);
     cost.transientBytes = scores;
@@ -409,7 +555,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     }
     scores = 0;
   }
-  cost.savedBytes = sum(needed) + scores;
+  cost.savedBytes = sum(needed) + scores + copies;
   std::map<int, double> keptForWeights;
   for (auto [tensor, part] : forWeights)
     if (!query.remade || needed.count(tensor) > 0)
@@ -428,9 +574,12 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   const double made = cost.transientBytes + broughtIn(layout, lies);
   cost.maskBytes = maskBytes(layout);
   cost.forwardBytes = forwardBytes(lies);
-  cost.transientBytes = made + inFlight.beside;
-  cost.weightTransientBytes = made + inFlight.besideWeights;
-  cost.fixedTransientBytes = made + inFlight.fixed;
+  cost.transientBytes = made + peak.beside;
+  cost.onceTransientBytes = made + peak.once;
+  cost.weightTransientBytes = made + besideWeights;
+  cost.fixedTransientBytes = made + fixedPeak;
+  if (!kind.results.empty())
+    cost.resultShare = resharder.share(lies[kind.results.front()]);
   for (int tensor : kind.results)
     cost.resultBytes +=
         bytes(tensor) / types.activation * kind.tensors[tensor].bytes * resharder.share(lies[tensor]);

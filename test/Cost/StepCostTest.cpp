@@ -21,7 +21,7 @@ std::vector<UnitCost> kinds() {
   layer.weightGradient = 0.010;
   layer.parameters = layer.readAgain = 2e8;
   layer.savedBytes = 1e9;
-  layer.transientBytes = 3e8;
+  layer.transientBytes = layer.onceTransientBytes = 3e8;
   layer.outputBytes = 1e7;
   return {embedding, layer};
 }

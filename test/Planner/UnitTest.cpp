@@ -56,8 +56,9 @@ TEST(Unit, MegatronMovesWhatTheFormulaSays) {
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["reduce-scatter"], (2 + 2) * part);
       EXPECT_EQ(cost.bytesByCollective.count("all-reduce"), 0u);
       // What a contraction gathers is whole while its weight's gradient is computed; and so is the gradient
-      // of what the last one gives, beside that of its operand, a quarter of what is four times as wide.
-      EXPECT_DOUBLE_EQ(cost.transientBytes, stream + 2 * stream);
+      // of what the last one gives, beside the rank's part of it, which goes past the layer. The gradient of
+      // its operand, a quarter of what is four times as wide, lies where the operand was.
+      EXPECT_DOUBLE_EQ(cost.transientBytes, stream + stream + stream / ranks);
     } else {
       // Two all-reduces forward and two backward (Shoeybi et al., 2019, section 3).
       EXPECT_DOUBLE_EQ(cost.bytesByCollective["all-reduce"], 4 * 2 * part);

@@ -221,6 +221,7 @@ void interpretStep(const RawOptions &raw, Options &options) {
     if (!loss)
       fail("--loss: " + error);
     step.loss = *loss;
+    options.training.loss = *loss;
   }
   if (!options.printParameters) {
     if (!colossal::training::isOptimizer(step.optimizer))

@@ -9,8 +9,10 @@
 
 #include "colossal/Import/ONNX.h"
 #include "colossal/Planner/FixedParts.h"
+#include "colossal/Training/Training.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace colossal {
@@ -20,6 +22,8 @@ struct PlanTrainingOptions {
   std::string
       batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
+  std::optional<training::Loss>
+      loss; ///< of a step that is compiled, whose inputs and tensors take memory, too
   planner::SearchSpace space;
   planner::FixedParts fixed; ///< that narrowed `space`
   cost::Machine machine;

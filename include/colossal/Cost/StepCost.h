@@ -25,9 +25,12 @@ struct UnitCost {
   /// Of them, what is never there where weights' gradients are made with the others: logits, but for some
   /// rows of them.
   double partedBytes = 0;
-  double weightSavedBytes = 0;     ///< of them, kept until the weights' gradients are done
-  double weightKeptBytes = 0;      ///< those, and the gradients that the weights' are made of
-  double transientBytes = 0;       ///< on top while the backward pass runs
+  double weightSavedBytes = 0; ///< of them, kept until the weights' gradients are done
+  double weightKeptBytes = 0;  ///< those, and the gradients that the weights' are made of
+  double transientBytes = 0;   ///< on top while the backward pass runs
+  /// The same with the gradients of its parameters as they come, less all of them, in a step of one
+  /// microbatch.
+  double onceTransientBytes = 0;
   double weightTransientBytes = 0; ///< the same where the weights' gradients are a pass of their own
   double fixedTransientBytes = 0;  ///< the same where nothing takes the place of what was saved and is read
   /// Of what the backward pass makes again: of the unit's last segment, which a unit behind may continue;
@@ -45,6 +48,7 @@ struct UnitCost {
   std::map<int, double> sharedSlots; ///< of `slots`
   double outputBytes = 0;            ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
+  double resultShare = 1;  ///< a rank's part of the first thing that the model gives back
   double resultBytes = 0;  ///< of a rank's part of what the model gives back
   std::map<std::string, double> bytesByCollective;   ///< moved by a rank, forward and backward
   std::map<std::string, double> secondsByCollective; ///< the same; their sum is `collective`

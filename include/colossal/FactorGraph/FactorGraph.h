@@ -88,8 +88,9 @@ struct Tensor {
   Kind kind = Activation;
   double elements = 0; ///< for one sequence where perSequence
   bool perSequence = true;
-  bool isFloat = true; ///< takes the bytes of the training type; else `bytes`
-  double bytes = 8;    ///< of an element as the model has it; passes have floats in the precision of a search
+  bool isFixed = false; ///< known when a program is loaded: no input and no trained parameter is in it
+  bool isFloat = true;  ///< takes the bytes of the training type; else `bytes`
+  double bytes = 8; ///< of an element as the model has it; passes have floats in the precision of a search
   /// Parameters: elements that are stored and trained, which a view may show in part; 0: not trained.
   double stored = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
@@ -129,7 +130,11 @@ struct FactorGraph {
   std::vector<std::vector<int>> ids;
   /// Tokens of one sequence; 0 where units pass on something else, such as images.
   double sequence = 0;
-  double inputBytes = 0;      ///< of the model's inputs that have a batch, for one sequence
+  double inputBytes = 0; ///< of the model's inputs that have a batch, for one sequence
+  double lossBytes = 0; ///< of what the loss takes in beside them, for one sequence: lies as the first result
+  /// Of tables that passes read and that no input and no trained parameter is in, and what they have more for
+  /// each sequence.
+  double constantBytes = 0, constantBytesPerSequence = 0;
   std::string batchDimension; ///< how the batch was found, for reports
 
   /// Trained elements; shared ones once.

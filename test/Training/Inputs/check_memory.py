@@ -12,17 +12,17 @@ LEAST, MOST = 1.0, 1.05  # times what the arenas take
 wrong = []
 
 
-def check(model, mesh, turns, *options, least=LEAST, most=MOST, devices=2, seq=96):
+def check(model, mesh, turns, *options, least=LEAST, most=MOST, devices=2, seq=96, loss="cross-entropy,logits=logits,shift=1"):
     path = folder / f"{model}.onnx"
-    command = ["colossal-compile", path if path.exists() else models / model / "model.onnx", "--training", "adamw", "--loss", "cross-entropy,logits=logits,shift=1", "--machine", "cpu",
-               "--dim", f"seq={seq}", "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, *([] if "--recompute" in options else ["--recompute", "none"]), *options,
+    command = ["colossal-compile", path if path.exists() else models / model / "model.onnx", "--training", "adamw", "--loss", loss, "--machine", "cpu",
+               *(["--dim", f"seq={seq}"] if seq else []), "--global-batch", 16, "--devices", devices, "--mesh", mesh, "--microbatches", turns, *([] if "--recompute" in options else ["--recompute", "none"]), *options,
                "--json", "-q", "-o", folder / "step.cplan"]
     got = json.loads(subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE).stdout)
     ranks = got.get("stages") or [got]
     arenas = [sum(rank["memory"][kind] for kind in ("weights", "activations", "io")) for rank in ranks]
     # What an evaluation gives lies where a step has its activations: beside them is what goes in.
     given = sum(rank["memory"]["io"] for rank in ranks)
-    assert given < 1 << 16, f"{model}, {mesh}: {given} bytes of inputs and outputs"
+    assert given < 1 << 16 or "shift" not in loss, f"{model}, {mesh}: {given} bytes of inputs and outputs"
     predicted = got["training_plan"]["predicted_bytes"]
     what = f"{model}, {mesh}, {turns} microbatches {' '.join(str(option) for option in options)}"
     print(f"{what}: predicted {predicted:.0f}, the arenas {arenas}: {predicted / max(arenas):.3f}")
@@ -39,13 +39,25 @@ check("llama", "model=2", 4)
 check("gpt2", "context=2", 4)
 # Narrow types, whose attention has scores in both; and a head with a bias, whose gradient is a sum over what the logits' is made of.
 check("llama", "data=1", 4, "--precision", "bf16", devices=1)
-check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.96)
-check("gptj", "data=1", 1, devices=1, seq=64, least=0.995)
+check("gpt2", "data=1", 4, "--precision", "bf16", devices=1, least=0.97)
+check("gptj", "data=1", 1, devices=1, seq=64)
+# Masks that are computed of inputs, and of tables that are trained, whose gradient is all scores'; a loss of elements, whose
+# targets go in; results that the loss does not read.
+check("bloom", "data=1", 1, devices=1, seq=64)
+check("t5-encoder", "data=1", 1, devices=1, seq=64, loss="mse,output=last_hidden_state")
+check("bert", "data=1", 1, devices=1, seq=64, loss="mse,output=last_hidden_state")
+check("bert", "model=2", 1, seq=64, loss="mse,output=last_hidden_state")
+# Images: masks that are tables, in each microbatch's size; convolutions, of which a kernel sums up the gradient of a bias as well, and
+# the memory's peak at the model's beginning.
+for model in ("vit", "swin", "resnet"):
+    check(model, "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
+# What ranks have exchanged for an operation is kept beside what lies as it was made.
+check("gpt2", "model=2", 1, seq=64)
 # A table that stages share: the last one keeps what the optimizer has of it. Chunks, each with messages of its own.
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "interleaved")
 # The last stage's two chunks follow one another, and are done as one. The search does not see the gaps between what passes hand on.
-check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.96)
-check("llama", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.98)
+check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-v", least=0.99)
+check("llama", "stage=2", 4, "--pipeline-schedule", "zb-v")
 # What ranks share of gradients is scattered once a step in stages, and whole meanwhile.
 check("gpt2", "stage=2,data=2", 4, "--zero", 2, devices=4)
 # Stages, of which the last computes its forward pass with the backward one, and others keep what they save in a copy for each microbatch on its way.
@@ -58,7 +70,7 @@ check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-2p")
 # What is made again, in segments that are no units; the last keeps all. In models this small what is predicted of a segment is some
 # per cent off: hence the wider bounds.
 for recompute in ("selective", "full"):
-    for turns, most in ((1, 1.09), (4, MOST)):
+    for turns, most in ((1, 1.06), (4, MOST)):
         check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=most)
         check("llama", "data=2", turns, "--recompute", recompute, least=0.985, most=most)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
@@ -71,11 +83,11 @@ for schedule in ("zb-h1", "zb-h2"):
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "zb-h1", "--recompute", "selective")
 # Of many layers the last stage, too, keeps less where it makes some again; but not for gradients of weights that are apart.
 for schedule, isLess in (("1f1b", True), ("zb-h1", False)):
-    keeps, again = [check("deep", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute, least=0.97, most=1.09)["stages"][1]["memory"]["activations"]
+    keeps, again = [check("deep", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute, least=0.98)["stages"][1]["memory"]["activations"]
                     for recompute in ("none", "full")]
     assert again < 0.8 * keeps if isLess else again == keeps, f"{schedule}: {keeps} bytes of activations, {again} with recompute"
 # The tied table's gradient and new value, which stages send once a step, wait in no slot: those have room for what passes hand on.
-for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b", least=0.999)["stages"]:
+for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b")["stages"]:
     handed = 24 * 1024  # of a microbatch: a sequence of 96 tokens, 64 wide
     assert stage["memory"]["messages"] == 2 * handed, stage["memory"]
 assert not wrong, wrong

@@ -1,0 +1,66 @@
+// What the backward pass of one unit has in memory, operation by operation, as a compiled step does it: which
+// gradients are there, over what they are written, and what of the forward pass was read for the last time.
+// No IR, and no layouts: sizes are those of a rank.
+#ifndef COLOSSAL_PLANNER_BACKWARDWALK_H
+#define COLOSSAL_PLANNER_BACKWARDWALK_H
+
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace colossal::planner {
+
+/// An operation as its gradient takes memory.
+struct WalkedOp {
+  enum Kind {
+    View,        ///< gradients of operands lie where those of results do, or are parts of them
+    Linear,      ///< gradients of operands are those of results, or sums over them
+    Pointwise,   ///< one kernel, which writes gradients over what it reads for the last time
+    Scaling,     ///< the same with trained parameters, whose gradients are sums over products that are stored
+    Contraction, ///< a product for each gradient
+    Attention,   ///< makes its scores again
+    Loss         ///< its gradient is written over what it reads
+  };
+  Kind kind = Linear;
+  std::vector<int> operands, results; ///< tensors with a gradient
+  /// Of a contraction, bytes of its result's gradient as it takes it, which ranks may bring together for it,
+  /// and of its operands' as it makes them, which are then summed up or scattered; 0: as they lie.
+  double taken = 0;
+  std::vector<double> made = {};
+  double parameterGradients = 0; ///< bytes that the gradients of its parameters take from now on
+  double scores = 0;             ///< of an attention: bytes of all that it makes again at a time
+  bool isInParts = false;        ///< it does that for some queries at a time
+  int mask = -1;                 ///< an attention's trained mask: a tensor, also among `operands`
+  bool sumsRows = false;         ///< it has a bias along a dimension that is not the last
+  double beside = 0;             ///< a loss's own tensors beside the gradient
+  int segment = -1;              ///< of those in which the forward pass is made again
+};
+
+/// A value of the forward pass that the backward pass reads.
+struct WalkedValue {
+  std::size_t reader = 0; ///< the operation that reads it last, which is the first in the forward pass
+  double bytes = 0;
+  int segment = -1; ///< in which it is made again; -1: it is kept
+  int from = -1;    ///< the operation that reads it first, for which alone it is made again; -1: with its
+                    ///< segment
+};
+
+struct BackwardWalk {
+  std::vector<double> bytes; ///< by tensor, of its gradient
+  std::vector<WalkedOp> ops; ///< in the order of the forward pass
+  std::vector<WalkedValue> values;
+  std::vector<int> outputs; ///< whose gradients are there from the beginning
+  double loss = 0;          ///< bytes that are there until the first kernel has run
+
+  struct Peak {
+    double beside = 0; ///< the most bytes on top of all values that are kept
+    double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less
+                                                            ///< all of them
+  };
+  /// O(operations and values).
+  Peak find() const;
+};
+
+} // namespace colossal::planner
+
+#endif // COLOSSAL_PLANNER_BACKWARDWALK_H

@@ -1,0 +1,82 @@
+// What a backward pass has in memory, of units written by hand.
+#include "lib/Planner/BackwardWalk.h"
+
+#include "gtest/gtest.h"
+
+using namespace colossal::planner;
+
+namespace {
+
+/// x (0) -> norm (1) -> up (2) -> activation (3) -> down (4) -> sum with x (5), as in a feed-forward part;
+/// 1 x wide but for `up` and the activation, which are 4 x.
+BackwardWalk makeFeedForward() {
+  BackwardWalk walk;
+  walk.bytes = {1, 1, 4, 4, 1, 1};
+  walk.ops = {{WalkedOp::Scaling, {0}, {1}},
+              {WalkedOp::Contraction, {1}, {2}},
+              {WalkedOp::Pointwise, {2}, {3}},
+              {WalkedOp::Contraction, {3}, {4}},
+              {WalkedOp::Linear, {4, 0}, {5}}};
+  walk.values = {{0, 1}, {1, 1}, {2, 4}, {3, 4}}; // x, the norm, what the activation reads, and what it gives
+  walk.outputs = {5};
+  return walk;
+}
+
+TEST(BackwardWalk, GradientsLieWhereWhatWasReadLay) {
+  // The gradient of what the activation read is written where what it gave lay, which the gradient of the
+  // second weight has read before. So there is never more than the sum's gradient on top of what was saved.
+  EXPECT_DOUBLE_EQ(makeFeedForward().find().beside, 1);
+}
+
+TEST(BackwardWalk, NothingLiesOverWhatMicrobatchesKeep) {
+  BackwardWalk walk = makeFeedForward();
+  walk.values.clear();
+  // The sum's gradient goes past the layer, beside that of what is 4 x wide and what is made of it.
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 4 + 1);
+}
+
+TEST(BackwardWalk, ParametersHaveGradientsAsTheyCome) {
+  BackwardWalk walk = makeFeedForward();
+  walk.ops[3].parameterGradients = 3;
+  walk.ops[1].parameterGradients = 2;
+  // With the second weight's, what the first saved is all there, and the first weight's is still to come.
+  EXPECT_DOUBLE_EQ(walk.find().once, 1 + 3 - (3 + 2));
+}
+
+TEST(BackwardWalk, WhatIsMadeAgainComesWithItsSegmentOrItsReader) {
+  BackwardWalk walk = makeFeedForward();
+  walk.values = {{0, 1, 0}, {1, 1, 0}, {2, 4, 0}, {3, 4, 0}};
+  for (WalkedOp &op : walk.ops)
+    op.segment = 0;
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + (1 + 1 + 4 + 4));
+  for (int v = 0; v < 4; ++v)
+    walk.values[v].from = v;
+  // Each when its own operation comes: what the activation read, its gradient in the place of what it gave,
+  // and the sum's.
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1 + 4 + 4);
+}
+
+TEST(BackwardWalk, LogitsBecomeTheirGradient) {
+  BackwardWalk walk;
+  walk.bytes = {1, 100};
+  walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
+  walk.values = {{0, 1}, {1, 100}};
+  EXPECT_DOUBLE_EQ(walk.find().beside, 1); // the gradient of what they are made of
+}
+
+TEST(BackwardWalk, ATrainedMaskKeepsItsGradientBetweenLayers) {
+  BackwardWalk walk;
+  walk.bytes = {10, 1, 1}; // the mask, and what goes through two attentions
+  walk.bytes.push_back(1);
+  for (int layer = 0; layer < 2; ++layer) {
+    WalkedOp attention{WalkedOp::Attention, {1 + layer, 0}, {2 + layer}};
+    attention.mask = 0;
+    attention.scores = 10;
+    walk.ops.push_back(attention);
+  }
+  walk.outputs = {3};
+  // The first layer has its scores beside the gradient that the second has left.
+  EXPECT_DOUBLE_EQ(walk.find().beside, 10 + 10 + 1 + 1);
+}
+
+} // namespace
