@@ -380,7 +380,10 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   }
   // Where contractions are not done again, each value is made for what reads it; else all of a segment are.
   std::map<int, int> from;
-  for (std::size_t i = 0; i < kind.operations.size() && query.recompute == Recompute::Selective; ++i)
+  bool makesProducts = query.recompute == Recompute::Full;
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade; ++i)
+    makesProducts |= query.remade->isAgain[i] && kind.operations[i].heavy;
+  for (std::size_t i = 0; i < kind.operations.size() && query.remade && !makesProducts; ++i)
     for (const auto *uses : {&kind.operations[i].operands, &kind.operations[i].results})
       for (const Use &use : *uses)
         if (use.saved && info.isTrained[i])
