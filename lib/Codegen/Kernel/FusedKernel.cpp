@@ -159,9 +159,9 @@ void FusedGenerator::chooseLane() {
   }
 }
 
-/// Where rows are added up column by column, a vector of columns is a line of each row, and the next row may lie
-/// pages away, so that a processor does not fetch ahead: several lines of a row are taken at once, while there
-/// are columns for many threads.
+/// Where rows are added up column by column, a vector of columns is a line of each row, and the next row may
+/// lie pages away, so that a processor does not fetch ahead: several lines of a row are taken at once, while
+/// there are columns for many threads.
 void FusedGenerator::widenColumns() {
   constexpr int64_t fewRows = 64, mostLines = 4, enoughTiles = 8;
   if (!space || space->reduced[lane])
