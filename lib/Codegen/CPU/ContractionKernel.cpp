@@ -5,8 +5,7 @@
 // emitted at most twice (whole vectors, and the vector that N cuts), however many register-tile variants
 // there are. ContractionBlocking.cpp decides how large all of these are.
 #include "colossal/Codegen/CPU/ContractionKernel.h"
-#include "ContractionBlocking.h"
-#include "Scope.h"
+#include "RowPacker.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -17,38 +16,10 @@ namespace colossal::cpu {
 namespace {
 
 /// Emits the kernel in the sizes that its base has fixed.
-class ContractionEmitter : private ContractionBlocking {
+class ContractionEmitter : private RowPacker {
 public:
   ContractionEmitter(MLIRContext &context, const Processor &processor, const ContractionSpec &spec)
-      : ContractionBlocking(processor, spec), context(context), processor(processor), spec(spec),
-        acc(spec.accumulate) {}
-
-  /// A tile of the launch is a block of rows and a run of k's, so that what is written stays in a cache until
-  /// its lines are full.
-  GeneratedKernel generateCopy() {
-    KernelFunction kernel(context, {{spec.aType, {}, {}}, {acc, {}, {}}});
-    function = &kernel;
-    Scope scope(kernel.builder(), kernel.loc(), processor);
-    aScratch = kernel.pointer(1);
-    constexpr int64_t run = 64;
-    const int64_t runs = divideUp(innerK, run), together = roundUp(64, rows), blocks = divideUp(M, together);
-    loop(scope, kernel.begin(), kernel.end(), 1, [&](Scope &scope, Value index) {
-      VectorMemory &memory = scope.memory;
-      SmallVector<Value> at = memory.delinearize(index, {blocks, outerK, runs});
-      Tile tile;
-      tile.aMatrix = kernel.pointer(0);
-      tile.m0 = tile.aSlot = memory.mulConstant(at[0], together);
-      tile.rowCount = memory.minConstant(scope.sub(memory.constant(M), tile.m0), together);
-      KRange range{at[1], memory.addConstant(at[1], 1), memory.mulConstant(at[2], run), Value()};
-      range.innerEnd = memory.minConstant(memory.addConstant(range.innerBegin, run), innerK);
-      emitPackAByTile(scope, tile, range, wholeRange(memory));
-    });
-    GeneratedKernel result;
-    result.tiles = blocks * outerK * runs;
-    result.buffers = 2;
-    result.module = kernel.take();
-    return result;
-  }
+      : RowPacker(processor, spec), context(context) {}
 
   GeneratedKernel generate() {
     SmallVector<BufferSpec> buffers = {{spec.copied ? acc : spec.aType, {}, {}}, {spec.bType, {}, {}}};
@@ -86,11 +57,10 @@ public:
 
 private:
   /// Where a tile stands.
-  struct Tile {
+  struct Tile : RowBlock {
     SmallVector<Value> batch;
-    Value batchLinear, panelIndex, n0, m0, rowCount, isLastPanel;
-    Value aMatrix, bMatrix; // addresses of the batch's matrices
-    Value aSlot;            // by tile: the first of the block's rows in the copy
+    Value batchLinear, panelIndex, n0, isLastPanel;
+    Value bMatrix; // address of the batch's matrix
   };
 
   /// `first` is the launch's first tile for this thread; `packed` says what the scratch holds.
@@ -201,136 +171,6 @@ private:
     });
   }
 
-  Value rowOffset(VectorMemory &memory, Value m) {
-    return memory.linearize(memory.delinearize(m, sizesOf(aDims)), stridesOf(aDims, &ContractionDim::a));
-  }
-  Value outerOffset(VectorMemory &memory, Value outer, int64_t ContractionDim::*operand) {
-    ArrayRef<ContractionDim> dims = ArrayRef<ContractionDim>(kDims).drop_back();
-    return memory.linearize(memory.delinearize(outer, sizesOf(dims)), stridesOf(dims, operand));
-  }
-  /// Elements between rows of a packed block.
-  Value packedPosition(Scope &scope, const KRange &range, Value outer, Value inner) {
-    Value extent = scope.sub(range.innerEnd, range.innerBegin);
-    Value position = scope.mul(scope.sub(outer, range.outerBegin), extent);
-    return scope.memory.add(position, scope.sub(inner, range.innerBegin));
-  }
-
-  /// Rows of the tile that lie side by side, two k's at a time: the second one's bits above the first one's.
-  /// Beyond the rows that exist there are zeros.
-  void emitPackAByDepth(Scope &scope, const Tile &tile, const KRange &range) {
-    loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
-      Value source = scope.memory.add(tile.m0, outerOffset(scope.memory, outer, &ContractionDim::a));
-      auto copy = [&](Scope &scope, Value inner, bool both) {
-        VectorMemory &memory = scope.memory;
-        Value from = memory.add(source, memory.mulConstant(inner, kDims.back().a));
-        Value to = memory.mulConstant(packedPosition(scope, range, outer, inner), aScratchRow);
-        loop(scope, memory.constant(0), tile.rowCount, panel.lanes, [&](Scope &scope, Value row) {
-          VectorMemory &memory = scope.memory;
-          Value mask = memory.prefixMask(panel.lanes, scope.sub(tile.rowCount, row));
-          auto half = [&](int64_t k) -> Value {
-            Value place = memory.add(memory.addConstant(from, k * kDims.back().a), row);
-            Value bits = memory.load(memory.address(tile.aMatrix, spec.aType, place), scope.b.getI16Type(),
-                                     panel.lanes, mask);
-            return arith::ExtUIOp::create(scope.b, scope.loc,
-                                          VectorType::get({panel.lanes}, scope.b.getI32Type()), bits);
-          };
-          Value value = half(0);
-          if (both) {
-            Value high = half(1);
-            high = arith::ShLIOp::create(scope.b, scope.loc, high, memory.constantLike(high.getType(), 16));
-            value = arith::OrIOp::create(scope.b, scope.loc, value, high);
-          }
-          memory.store(value,
-                       memory.address(aScratch, spec.aType, memory.add(to, memory.mulConstant(row, 2))));
-        });
-      };
-      Value count = scope.sub(range.innerEnd, range.innerBegin);
-      auto [whole, rest] = scope.memory.divRem(count, 2);
-      Value middle = scope.memory.add(range.innerBegin, scope.memory.mulConstant(whole, 2));
-      loop(scope, range.innerBegin, middle, 2, [&](Scope &scope, Value inner) { copy(scope, inner, true); });
-      Value isOdd = scope.compare(arith::CmpIPredicate::ne, rest, scope.memory.constant(0));
-      branch(scope, isOdd, [&](Scope &scope) { copy(scope, middle, false); });
-    });
-  }
-
-  KRange wholeRange(VectorMemory &memory) {
-    return {memory.constant(0), memory.constant(outerK), memory.constant(0), memory.constant(innerK)};
-  }
-
-  /// Rows of the block that lie side by side, converted to the accumulator's type, those of a register tile
-  /// together: [tile][k][row], where k counts from the beginning of `whole`. Nothing is written beyond a
-  /// tile's rows.
-  void emitPackAByTile(Scope &scope, const Tile &tile, const KRange &range, const KRange &whole) {
-    const int64_t step = kDims.back().a;
-    const bool isUnsigned = isUnsignedElement(spec.aType);
-    loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
-      Value source = scope.memory.add(tile.m0, outerOffset(scope.memory, outer, &ContractionDim::a));
-      loop(scope, range.innerBegin, range.innerEnd, 1, [&](Scope &scope, Value inner) {
-        VectorMemory &memory = scope.memory;
-        Value from = memory.add(source, memory.mulConstant(inner, step));
-        Value place = memory.mulConstant(packedPosition(scope, whole, outer, inner), rows);
-        auto copy = [&](Scope &scope, Value row, int64_t count) {
-          VectorMemory &memory = scope.memory;
-          Value to = memory.add(memory.mulConstant(memory.add(tile.aSlot, row), aScratchRow), place);
-          for (int64_t begin = 0, width; begin < count; begin += width) {
-            width = std::min<int64_t>(panel.lanes, llvm::bit_floor(uint64_t(count - begin)));
-            Value value = memory.load(
-                memory.address(tile.aMatrix, spec.aType, memory.addConstant(memory.add(from, row), begin)),
-                spec.aType, width);
-            value = memory.convert(value, acc, isUnsigned);
-            memory.store(value, memory.address(aScratch, acc, memory.addConstant(to, begin)));
-          }
-        };
-        emitTilesOfRows(scope, tile, copy);
-      });
-    });
-  }
-
-  /// Rows of the tile, converted to the accumulator's type, as [row][k].
-  void emitPackA(Scope &scope, const Tile &tile, const KRange &range) {
-    if (aByDepth)
-      return emitPackAByDepth(scope, tile, range);
-    if (aByTile)
-      return emitPackAByTile(scope, tile, range, range);
-    int64_t stride = kDims.back().a;
-    bool isUnsigned = isUnsignedElement(spec.aType);
-    loop(scope, scope.memory.constant(0), tile.rowCount, 1, [&](Scope &scope, Value row) {
-      Value from = rowOffset(scope.memory, scope.memory.add(tile.m0, row));
-      Value to = scope.memory.mulConstant(row, aScratchRow);
-      Type packed = pairs ? spec.aType : acc;
-      loop(scope, range.outerBegin, range.outerEnd, 1, [&](Scope &scope, Value outer) {
-        Value source = scope.memory.add(from, outerOffset(scope.memory, outer, &ContractionDim::a));
-        auto copy = [&](Scope &scope, Value inner, int64_t width) {
-          VectorMemory &memory = scope.memory;
-          Value offset = memory.add(source, memory.mulConstant(inner, stride));
-          Value value = memory.load(memory.address(tile.aMatrix, spec.aType, offset), spec.aType, width);
-          value = memory.convert(value, packed, isUnsigned);
-          Value position = memory.add(to, packedPosition(scope, range, outer, inner));
-          memory.store(value, memory.address(aScratch, packed, position));
-        };
-        Value middle = range.innerBegin;
-        if (stride == 1) {
-          Value extent = scope.sub(range.innerEnd, range.innerBegin);
-          Value whole = scope.memory.mulConstant(scope.memory.divRem(extent, panel.lanes).first, panel.lanes);
-          middle = scope.memory.add(range.innerBegin, whole);
-          loop(scope, range.innerBegin, middle, panel.lanes,
-               [&](Scope &scope, Value inner) { copy(scope, inner, panel.lanes); });
-        }
-        loop(scope, middle, range.innerEnd, 1, [&](Scope &scope, Value inner) { copy(scope, inner, 1); });
-      });
-      if (pairs && K % 2 != 0) { // what stands beside half a pair
-        Value end = scope.memory.add(to, countRange(scope, range));
-        scope.memory.store(scope.memory.zero(packed, 1), scope.memory.address(aScratch, packed, end));
-      }
-    });
-  }
-
-  /// How many k's a range has.
-  Value countRange(Scope &scope, const KRange &range) {
-    return scope.mul(scope.sub(range.outerEnd, range.outerBegin),
-                     scope.sub(range.innerEnd, range.innerBegin));
-  }
-
   void emitPackB(Scope &scope, const Tile &tile, const KRange &range) {
     emitPackPanel(scope.b, scope.loc, processor, panel, spec.n, kDims, tile.bMatrix, spec.bType, bScratch,
                   pairs ? spec.bType : acc, tile.n0, range, pairs);
@@ -376,21 +216,6 @@ private:
         emit(tile.isLastPanel ? tailVectors : panel.vectors)(scope);
     };
     emitTilesOfRows(scope, tile, variants);
-  }
-
-  /// The register tiles of the block: their first rows, and how many rows they are.
-  void emitTilesOfRows(Scope &scope, const Tile &tile,
-                       llvm::function_ref<void(Scope &, Value row, int64_t count)> body) {
-    int64_t restRows = M % rows;
-    Value whole = scope.memory.mulConstant(scope.memory.divRem(tile.rowCount, rows).first, rows);
-    if (M >= rows)
-      loop(scope, scope.memory.constant(0), whole, rows,
-           [&](Scope &scope, Value row) { body(scope, row, rows); });
-    if (restRows) {
-      // Only the last block of rows has a rest, and always the same one.
-      Value cut = scope.compare(arith::CmpIPredicate::slt, whole, tile.rowCount);
-      branch(scope, cut, [&](Scope &scope) { body(scope, whole, restRows); });
-    }
   }
 
   /// Sums of `count` rows from `row` of the tile by `vectors` vectors, over the range of k, in the scratch.
@@ -683,12 +508,9 @@ private:
   static constexpr int64_t streamDistance = 16384;
 
   MLIRContext &context;
-  const Processor &processor;
-  const ContractionSpec &spec;
-  Type acc;
   KernelFunction *function = nullptr;
   unsigned cBuffer = 0, firstOutput = 0;
-  Value accScratch, aScratch, bScratch;
+  Value accScratch, bScratch;
 };
 
 std::string spelled(Type type) {
@@ -698,24 +520,6 @@ std::string spelled(Type type) {
 }
 
 } // namespace
-
-int64_t copiedElements(const Processor &processor, const ContractionSpec &spec) {
-  ContractionBlocking blocking(processor, spec);
-  const int64_t bytes = blocking.copiedElements() * elementBytes(spec.accumulate),
-                cache = processor.cacheBytes();
-  // A small part of the second-level cache is filled again in no time, and takes no memory of the plan; the
-  // third level is taken to hold the rest.
-  const bool pays = bytes > cache / 4 && bytes <= kThirdLevel * cache;
-  return blocking.aByTile && blocking.batchCount == 1 && pays ? blocking.copiedElements() : 0;
-}
-
-GeneratedKernel generateRowCopy(MLIRContext &context, const Processor &processor,
-                                const ContractionSpec &spec) {
-  KernelFunction::loadDialects(context);
-  ContractionSpec copied = spec;
-  copied.copied = true;
-  return ContractionEmitter(context, processor, copied).generateCopy();
-}
 
 llvm::Expected<GeneratedKernel> generateContraction(MLIRContext &context, const Processor &processor,
                                                     const ContractionSpec &spec) {
