@@ -283,7 +283,8 @@ TEST_P(RowsSideBySide, ForManyPanels) {
     check<Half, Half, float, Half>(turned(300, 400, k), false, 1e-3);
     check<int8_t, int8_t, int32_t, int32_t>(turned(300, 400, k), false, 0);
   }
-  EXPECT_EQ(copied, copies ? 5 : 0); // the larger ones
+  // What is large for the processor's caches is copied, at least some of these and not all.
+  EXPECT_TRUE(copies ? copied > 2 && copied < 15 : copied == 0) << copied;
 }
 
 TEST_F(ContractionTest, TransposedPairs) {
