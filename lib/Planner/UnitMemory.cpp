@@ -127,6 +127,10 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
 
 /// Masks of attention that are computed from the model's inputs.
 double UnitLayouts::maskBytes(const UnitLayout &layout) const {
+  // They are made of what no precision narrows.
+  auto element = [&](int tensor) {
+    return kind.tensors[tensor].isFloat && query.scoresInMemory ? std::max(1.0, 4 / types.activation) : 1;
+  };
   std::map<int, double> masks;
   for (std::size_t i = 0; i < kind.operations.size(); ++i)
     for (std::size_t o = 3;
@@ -134,8 +138,8 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
       const int tensor = kind.operations[i].operands[o].tensor;
       if (kind.tensors[tensor].kind != Tensor::Activation && kind.tensors[tensor].perSequence &&
           !kind.tensors[tensor].isFixed)
-        masks[tensor] =
-            bytes(tensor) * resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+        masks[tensor] = bytes(tensor) * element(tensor) *
+                        resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
     }
   double sum = 0;
   for (auto [tensor, held] : masks)
