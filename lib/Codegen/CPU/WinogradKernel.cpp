@@ -227,31 +227,35 @@ GeneratedKernel generateWinogradWeights(MLIRContext &context, const Processor &p
   SmallVector<int64_t> apart;
   for (int64_t lane = 0; lane < e.lanes; ++lane)
     apart.push_back(lane * weights.strides[0]);
-  // Consecutive tiles are in channels of one panel, whose windows follow each other in memory.
+  // Of consecutive tiles the windows follow each other in memory: of one vector the in channels, or of one in
+  // channel the vectors.
+  const bool isByVector = std::abs(weights.strides[1]) < std::abs(weights.strides[0]);
   e.loop(kernel.builder(), kernel.begin(), kernel.end(), 1, [&](OpBuilder &b, Value tile) {
     VectorMemory memory = e.memory(b);
-    auto [index, k] = memory.divRem(tile, depth);
-    Value offset = memory.addConstant(memory.mulConstant(k, weights.strides[1]), weights.first);
-    Value to = memory.address(kernel.pointer(1), f32, memory.mulConstant(tile, panel.width()));
+    SmallVector<int64_t> sizes{panel.count(columns), panel.vectors, depth};
+    if (!isByVector)
+      std::swap(sizes[1], sizes[2]);
+    SmallVector<Value> at = memory.delinearize(tile, sizes);
+    if (!isByVector)
+      std::swap(at[1], at[2]);
+    Value first = memory.mulConstant(at[1], e.lanes), mask;
+    Value column = memory.add(memory.mulConstant(at[0], panel.width()), first);
+    if (columns % panel.width() != 0)
+      mask = memory.prefixMask(e.lanes, arith::SubIOp::create(b, e.loc, memory.constant(columns), column));
+    Value offset = memory.linearize({column, at[2]}, {weights.strides[0], weights.strides[1]});
+    Value from = memory.address(kernel.pointer(0), f32, memory.addConstant(offset, weights.first));
     Value lanes = memory.constants(apart);
-    e.loop(b, memory.constant(0), memory.constant(panel.width()), e.lanes, [&](OpBuilder &b, Value vector) {
-      VectorMemory memory = e.memory(b);
-      Value column = memory.add(memory.mulConstant(index, panel.width()), vector), mask;
-      if (columns % panel.width() != 0)
-        mask = memory.prefixMask(e.lanes, arith::SubIOp::create(b, e.loc, memory.constant(columns), column));
-      Value from = memory.address(kernel.pointer(0), f32,
-                                  memory.add(offset, memory.mulConstant(column, weights.strides[0])));
-      SmallVector<Value> taps;
-      for (int64_t y = 0; y < 3; ++y)
-        for (int64_t x = 0; x < 3; ++x)
-          taps.push_back(memory.gather(
-              memory.address(from, f32, y * weights.strides[2] + x * weights.strides[3]), f32, lanes, mask));
-      Value place = memory.address(to, f32, vector);
-      for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, taps)))
-        memory.store(value, memory.address(place, f32, int64_t(i) * pitch));
-    });
+    SmallVector<Value> taps;
+    for (int64_t y = 0; y < 3; ++y)
+      for (int64_t x = 0; x < 3; ++x)
+        taps.push_back(memory.gather(
+            memory.address(from, f32, y * weights.strides[2] + x * weights.strides[3]), f32, lanes, mask));
+    Value to = memory.linearize({at[0], at[2], first}, {depth * panel.width(), panel.width(), 1});
+    Value place = memory.address(kernel.pointer(1), f32, to);
+    for (auto [i, value] : llvm::enumerate(e.transform(b, matrix, taps)))
+      memory.store(value, memory.address(place, f32, int64_t(i) * pitch));
   });
-  return finish(kernel, panel.count(columns) * depth);
+  return finish(kernel, panel.count(columns) * panel.vectors * depth);
 }
 
 GeneratedKernel generateWinogradGradient(MLIRContext &context, const Processor &processor,
