@@ -26,6 +26,8 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
       if (kind.tensors[use.tensor].kind != Tensor::Activation ||
           !(use.saved || query.recompute == Recompute::Full))
         continue;
+      if (query.scoresInMemory && use.saved && !query.remade) // a compiled step has kept it
+        continue;
       const Placement taken = want(static_cast<int>(i), static_cast<int>(o), layout[i]);
       const double part = resharder.share(taken);
       // What is cut out of what lies there is read where it lies.
@@ -410,8 +412,8 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   return walk;
 }
 
-/// Bytes of an operand that ranks have exchanged for operation `i`, or for a view that it takes, where that
-/// is no more than it was where it lay; else 0.
+/// Bytes of an operand that ranks have exchanged for operation `i`, or for a view that it takes, where it is
+/// kept so: in a compiled step always, else where that is no more than it was where it lay. 0: it is not.
 double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
                                    const std::vector<Placement> &lies) const {
   const int read = kind.operations[i].operands[o].tensor;
@@ -421,7 +423,7 @@ double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayou
   const double held = bytes(read) * resharder.share(taken);
   for (int tensor = read;;) {
     if (taken != lies[tensor])
-      return resharder.share(taken) <= resharder.share(lies[tensor]) ? held : 0;
+      return query.scoresInMemory || resharder.share(taken) <= resharder.share(lies[tensor]) ? held : 0;
     const int maker = info.producer[tensor];
     if (maker < 0 || kind.operations[maker].kind != Operation::View)
       return 0;
@@ -441,8 +443,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     held = std::max(held, part);
   };
   std::map<int, std::size_t> first; // that needs it
-  /// What ranks have exchanged for an operation, which takes no more than it did where it lay, is kept as it
-  /// is taken.
+  // What ranks have exchanged for an operation.
   std::vector<Exchanged> exchanged;
   double scores = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
