@@ -53,7 +53,6 @@ for model in ("vit", "swin", "resnet"):
     check(model, "data=1", 1, devices=1, seq=None, loss="cross-entropy,logits=logits")
 # What ranks have exchanged for an operation is kept beside what lies as it was made, and so is what they have gathered.
 check("gpt2", "model=2", 1, seq=64)
-check("vit", "model=2", 1, seq=None, loss="cross-entropy,logits=logits", least=0.97)
 check("deep", "model=2", 1)
 # A table that stages share: the last one keeps what the optimizer has of it. Chunks, each with messages of its own.
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "interleaved")
