@@ -59,6 +59,7 @@ private:
 Walker::Walker(const BackwardWalk &walk)
     : walk(walk), parts(walk.bytes.size()), open(walk.bytes.size(), 0), makers(walk.bytes.size(), -1),
       lasts(walk.ops.size()), isGone(walk.values.size(), false) {
+  buffers.reserve(2 * walk.ops.size());
   for (std::size_t o = 0; o < walk.ops.size(); ++o) {
     for (int tensor : walk.ops[o].operands)
       ++open[tensor];

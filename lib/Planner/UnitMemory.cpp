@@ -323,9 +323,11 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
                                            const std::map<int, std::size_t> &first,
                                            const std::vector<Exchanged> &exchanged) const {
   BackwardWalk walk;
+  walk.bytes.reserve(kind.tensors.size());
+  walk.ops.reserve(kind.operations.size());
   for (std::size_t t = 0; t < kind.tensors.size(); ++t)
     walk.bytes.push_back(bytes(static_cast<int>(t)) * resharder.share(lies[t]));
-  std::map<int, std::size_t> updated; // parameters, by the last operation that uses them
+  std::vector<std::size_t> updated(kind.tensors.size(), 0); // by parameter: the last operation that uses it
   for (std::size_t i = 0; i < kind.operations.size(); ++i)
     for (const Use &use : kind.operations[i].operands)
       if (kind.tensors[use.tensor].stored > 0)
