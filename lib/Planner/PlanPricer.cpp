@@ -368,8 +368,8 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
   return most;
 }
 
-/// Of what passes have in memory: between the places of what lives for different times lie gaps. Most
-/// programs have none, and few have more (test/Benchmark/training_memory.py).
+/// Of what passes have in memory, for gaps between the places of what lives for different times. An
+/// allowance, not a count: how places will lie is not known here, and programs have no gaps or many more.
 constexpr double kGaps = 0.015;
 
 PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
