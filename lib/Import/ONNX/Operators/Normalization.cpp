@@ -115,8 +115,12 @@ bool takesBatchStatistics(Node &n) {
                       [](const std::string &name) { return !name.empty(); });
 }
 
-/// Mean and variance of each channel over the batch.
-std::pair<Value, Value> getBatchStatistics(Node &n, Type element) {
+struct BatchStatistics {
+  Value mean, variance; ///< of each channel over the batch
+  Value centered;       ///< the input less its mean
+};
+
+BatchStatistics getBatchStatistics(Node &n, Type element) {
   int64_t spatial = std::max<int64_t>(0, n.rank(0) - 2);
   SmallVector<int64_t> axes = {0};
   for (int64_t d = 2; d < n.rank(0); ++d)
@@ -124,7 +128,7 @@ std::pair<Value, Value> getBatchStatistics(Node &n, Type element) {
   Value wide = n.b.cast(n.in(0), element);
   Value mean = n.b.reduce(ReduceKind::Mean, wide, axes, false);
   Value centered = n.b.sub(wide, perChannel(n, mean, spatial));
-  return {mean, n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false)};
+  return {mean, n.b.reduce(ReduceKind::Mean, n.b.mul(centered, centered), axes, false), centered};
 }
 
 /// A batch normalization of which training makes two things.
@@ -143,9 +147,9 @@ LogicalResult importTrainedBatchNormalization(Node &n, int64_t channels, Value m
   n.give(1, op.getUpdatedMean());
   n.give(2, op.getUpdatedVariance());
   if (n.wants(3) || n.wants(4)) {
-    auto [now, spread] = getBatchStatistics(n, GraphBuilder::elementOf(variance));
-    n.give(3, now);
-    n.give(4, spread);
+    const BatchStatistics now = getBatchStatistics(n, GraphBuilder::elementOf(variance));
+    n.give(3, now.mean);
+    n.give(4, now.variance);
   }
   return n.set(0, n.b.reshape(op.getResult(), shape));
 }
@@ -159,6 +163,7 @@ LogicalResult importBatchNormalization(Node &n) {
       return n.error() << "input " << i << " must have " << channels << " elements";
   double epsilon = n.floatAttr("epsilon", 1e-5f);
   Value x = n.in(0), mean = markStatistic(n, n.in(3)), variance = markStatistic(n, n.in(4));
+  Value centered; // less the statistics of the batch
   Type statistics = GraphBuilder::elementOf(variance);
   const ImportOptions &options = n.importer.getOptions();
   bool isOfBatch = takesBatchStatistics(n);
@@ -172,27 +177,29 @@ LogicalResult importBatchNormalization(Node &n) {
   }
   if (isOfBatch) {
     double momentum = n.floatAttr("momentum", 0.9f);
-    auto [now, spread] = getBatchStatistics(n, statistics);
+    const BatchStatistics now = getBatchStatistics(n, statistics);
     auto blend = [&](Value old, Value fresh) {
       fresh = n.b.mul(fresh, n.b.scalar(statistics, 1 - momentum));
       return n.b.add(n.b.mul(old, n.b.scalar(statistics, momentum)), fresh);
     };
-    n.give(1, blend(mean, now));
-    n.give(2, blend(variance, spread));
-    n.give(3, now);
-    n.give(4, spread);
-    mean = now;
-    variance = spread;
+    n.give(1, blend(mean, now.mean));
+    n.give(2, blend(variance, now.variance));
+    n.give(3, now.mean);
+    n.give(4, now.variance);
+    mean = now.mean;
+    variance = now.variance;
+    centered = now.centered;
   }
   // scale / sqrt(variance + epsilon) is computed once per channel.
   Value root = n.b.unary(ElementwiseKind::Sqrt, n.b.add(variance, n.b.scalar(statistics, epsilon)));
   Value factor = n.b.div(n.b.cast(n.in(1), statistics), root);
-  Value moved = n.b.mul(mean, factor), shift = n.b.sub(n.b.cast(n.in(2), statistics), moved);
-  Type element = n.element(0);
-  Value wide = n.b.cast(x, statistics);
-  shift = perChannel(n, shift, spatial);
-  Value y = n.b.add(n.b.mul(wide, perChannel(n, factor, spatial)), shift);
-  return n.set(0, n.b.cast(y, element));
+  Value shift = n.b.cast(n.in(2), statistics), from = centered;
+  if (!centered) {
+    shift = n.b.sub(shift, n.b.mul(mean, factor));
+    from = n.b.cast(x, statistics);
+  }
+  Value scaled = n.b.mul(from, perChannel(n, factor, spatial));
+  return n.set(0, n.b.cast(n.b.add(scaled, perChannel(n, shift, spatial)), n.element(0)));
 }
 
 LogicalResult importLpNormalization(Node &n) {
