@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 
 namespace colossal::cost {
 
@@ -106,7 +107,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
   const bool isOnce = shape.microbatches == 1 && shape.chunks == 1;
   const double gradient =
-      types.gradient / (shape.zero >= 2 && !shape.movesStateOnce() ? shape.data * shape.context : 1);
+      types.gradient /
+      (shape.scattersGradients() && !shape.movesStateOnce() ? shape.data * shape.context : 1);
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside) {
@@ -167,7 +169,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
 
 std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder &order) const {
   std::vector<StageState> stages(shape.pipeline);
-  std::map<int, StageState *> keepers; // of the optimizer's slots of what stages share
+  std::map<int, StageState *> keepers;                 // of the optimizer's slots of what stages share
+  std::vector<std::set<int>> narrowed(shape.pipeline); // shared parameters with a copy
   std::size_t unit = 0;
   for (std::size_t c = 0; c < order.parts.size(); ++c) {
     StageState &stage = stages[shape.stageOf(static_cast<int>(c))];
@@ -179,6 +182,10 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       stage.parameters += amount * cost.parameters;
       stage.slots += amount * cost.slots;
       stage.unread += amount * cost.unread;
+      stage.narrowed += amount * cost.narrowed;
+      for (auto [number, copied] : cost.sharedNarrowed)
+        if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
+          stage.narrowed -= copied;
       stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
@@ -210,8 +217,9 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
 StageMemory StepCost::state(const StepShape &shape, const StageState &stage) const {
   double ranks = shape.data * shape.context;
   StageMemory memory;
-  memory.parameters = stage.parameters * types.parameter / (shape.zero >= 3 ? ranks : 1);
-  memory.gradients = stage.parameters * types.gradient / (shape.zero >= 2 ? ranks : 1);
+  memory.parameters =
+      (stage.parameters * types.parameter + stage.narrowed * types.narrow) / (shape.zero >= 3 ? ranks : 1);
+  memory.gradients = stage.parameters * types.gradient / (shape.scattersGradients() ? ranks : 1);
   memory.optimizer =
       (shape.asCompiled ? stage.slots : stage.parameters) * types.optimizer / (shape.zero >= 1 ? ranks : 1);
   if (stage.made >= 0)
@@ -225,7 +233,7 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   } else if (shape.zero >= 3 && shape.keepsGathered && shape.pipeline > 1) {
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
-  } else if (shape.zero >= 2 && shape.asCompiled) {
+  } else if (shape.scattersGradients() && shape.asCompiled) {
     // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way.
     memory.gradients += stage.largestPart * std::max(types.reduced, shape.zero >= 3 ? types.gathered : 0);
   } else if (shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered

@@ -20,7 +20,8 @@ static TrainingTypes typesOf(const TrainingTask &task) {
   TrainingTypes types = *trainingTypes(task.precision, task.optimizer);
   constexpr double kWide = 4;
   if (task.scoresInMemory && types.parameter < kWide) {
-    types.parameter += kWide;
+    types.narrow = types.parameter;
+    types.parameter = kWide;
     types.optimizer -= kWide; // the master copy
     types.reduced = types.gathered = kWide;
   }
@@ -192,8 +193,8 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
       }
       if (asked.recompute == Recompute::ByValue)
         asked.recompute = Recompute::None;
-      double state =
-          p->graph.kinds[k].parameters() * (p->types.parameter + p->types.gradient + p->types.optimizer);
+      double state = p->graph.kinds[k].parameters() *
+                     (p->types.parameter + p->types.narrow + p->types.gradient + p->types.optimizer);
       if (plan.lean > 0 && state > 0)
         asked.parameterPrice =
             (plan.lean > 1 ? 100 : 1) * p->blocks.leastDeviceSeconds(query.kind) * asked.microbatch / state;

@@ -425,7 +425,7 @@ double UnitLayouts::opSeconds(int op, const Choice &choice, const OpTime &time) 
       const Tensor &tensor = kind.tensors[operation.operands[o].tensor];
       if (tensor.kind == Tensor::Parameter)
         seconds += query.parameterPrice * tensor.stored *
-                   (types.parameter + types.gradient + types.optimizer) *
+                   (types.parameter + types.narrow + types.gradient + types.optimizer) *
                    resharder.share(want(op, static_cast<int>(o), choice));
     }
   return seconds;
@@ -533,7 +533,7 @@ static void append(cost::OpList &to, const cost::OpList &from) {
 /// What the operations do, and what parameters a rank holds for them. Empty, or what is wrong.
 std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger, UnitCost &cost) const {
   std::map<int, double> parameters; // per tensor: elements on a rank
-  std::set<int> readAgain;
+  std::set<int> readAgain, narrowed;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     int op = static_cast<int>(i);
     if (std::string wrong = check(op, layout[i]); !wrong.empty())
@@ -551,6 +551,8 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
         parameters[tensor] = std::max(parameters[tensor], held);
         if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
           readAgain.insert(tensor);
+        if (kind.operations[i].kind == Operation::Contraction)
+          narrowed.insert(tensor);
       }
     }
   }
@@ -569,6 +571,11 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
       cost.shared[kind.tensors[tensor].shared] += held;
     if (kind.tensors[tensor].shared >= 0)
       cost.sharedSlots[kind.tensors[tensor].shared] += t.stored / ranks;
+    if (narrowed.count(tensor)) {
+      cost.narrowed += held;
+      if (t.shared >= 0)
+        cost.sharedNarrowed[t.shared] += held;
+    }
   }
   return "";
 }

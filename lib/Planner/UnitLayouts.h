@@ -166,6 +166,7 @@ private:
     std::size_t reader;
     double bytes;
   };
+  double narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const;
   double exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
                         const std::vector<Placement> &lies) const;
   BackwardWalk describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,

@@ -13,6 +13,9 @@
 
 namespace colossal::planner {
 
+/// Bytes of an element that is not narrow.
+static constexpr double kWide = 4;
+
 /// The most that an operation brings in of values that lie otherwise than it takes them, while the backward
 /// pass runs it: what was gathered is gathered again, and is whole while the operation reads it.
 double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const {
@@ -117,14 +120,24 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
 /// row cuts its kernel in parts, and between them lie the logits less their maximum, the label's part of the
-/// gradient, and what the loss is the sum of.
+/// gradient, and what the loss is the sum of. Of narrow logits these are f32, and the gradient, narrow, lies
+/// beside the logits; the first of them is then made again where it is needed, but for classes that are
+/// padded, of which the gradient is there twice, once for each product that reads it.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double bytesOf = 0;
+  bool isPadded = false;
   for (int factor : info.classFactors[i])
-    if (ranksOf(factor, layout[i]) > 1)
+    if (const double ranks = ranksOf(factor, layout[i]); ranks > 1) {
       bytesOf = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
-  return bytesOf > 0 ? 3 * bytesOf / lossParts(i, layout) : 0;
+      isPadded |= std::fmod(op.factors[factor].size, ranks) != 0;
+    }
+  if (bytesOf <= 0)
+    return 0;
+  double tensors = 3;
+  if (types.activation < kWide)
+    tensors = (isPadded ? 3 : 2) * kWide / types.activation + 1;
+  return tensors * bytesOf / lossParts(i, layout);
 }
 
 /// Masks of attention that are computed from the model's inputs.
@@ -434,6 +447,21 @@ double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayou
   }
 }
 
+/// Bytes of an operand of operation `i` that the model is given in f32, where the gradient of the parameter
+/// that it meets reads a narrow copy; else 0.
+double UnitLayouts::narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  const Tensor &given = kind.tensors[op.operands[o].tensor];
+  if (op.kind != Operation::Contraction || o > 1 || given.kind != Tensor::Given || !given.isFloat ||
+      !given.perSequence || given.isFixed || types.activation >= given.bytes)
+    return 0;
+  const Use &other = op.operands[1 - o];
+  if (kind.tensors[other.tensor].kind != Tensor::Parameter || other.gradientFlops <= 0)
+    return 0;
+  return bytes(op.operands[o].tensor) *
+         resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
+}
+
 /// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
                        cost::OpList &recompute) const {
@@ -447,7 +475,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   std::map<int, std::size_t> first; // that needs it
   // What ranks have exchanged for an operation.
   std::vector<Exchanged> exchanged;
-  double scores = 0;
+  double scores = 0, copies = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     const Operation &op = kind.operations[i];
     bool hasGradient = false;
@@ -457,6 +485,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       continue;
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       const Use &use = op.operands[o];
+      copies += query.remade ? 0 : narrowedBytes(i, o, layout);
       if (!use.saved)
         continue;
       if (const double held = exchangedBytes(i, o, layout, lies); held > 0 && !query.remade) {
@@ -465,8 +494,10 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         need(needed, use.tensor, resharder.share(lies[use.tensor]));
         first.try_emplace(info.root[use.tensor], i);
       }
+      // The products that the parameters' gradients are sums of take its place, and are f32.
       if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
-        need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
+        need(forWeights, use.tensor,
+             resharder.share(lies[use.tensor]) * std::max(1.0, kWide / types.activation));
       if (op.kind == Operation::Contraction &&
           kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
         need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
@@ -487,7 +518,6 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
     if (op.kind == Operation::Attention && !query.fusedAttention)
       scores += countScores(i, layout).first * types.activation;
   }
-  double copies = 0;
   for (std::size_t e = 0; e < exchanged.size();) {
     const auto [tensor, reader, held] = exchanged[e];
     if (needed.count(info.root[tensor]) > 0) { // beside what others read

@@ -263,8 +263,9 @@ TEST(Search, KeptChoicesAreNested) {
     for (std::size_t k = 0; k < choices[i]->size(); ++k)
       for (std::size_t o = 0; o < (*choices[i])[k].size(); ++o) {
         count += (*choices[i])[k][o];
-        if (i > 0)
+        if (i > 0) {
           EXPECT_LE((*choices[i - 1])[k][o], (*choices[i])[k][o]);
+        }
       }
     EXPECT_GT(count, before);
     before = count;

@@ -41,12 +41,13 @@ struct UnitCost {
   double maskBytes = 0;         ///< computed from the model's inputs, once for all units that read it
   double parameters = 0;        ///< elements stored on a rank
   double largest = 0;           ///< of the largest parameter
+  double narrowed = 0;          ///< of them, read by products, which may take a narrow copy
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
   std::map<int, double> shared; ///< of them, by shared number
-  std::map<int, double> sharedSlots; ///< of `slots`
-  double outputBytes = 0;            ///< that a rank hands to the next stage: its part of what all axes hold
+  std::map<int, double> sharedSlots, sharedNarrowed; ///< of `slots`, of `narrowed`
+  double outputBytes = 0;  ///< that a rank hands to the next stage: its part of what all axes hold
   double forwardBytes = 0; ///< the most that a forward pass has at once, but for what the model gives back
   double resultShare = 1;  ///< a rank's part of the first thing that the model gives back
   double resultBytes = 0;  ///< of a rank's part of what the model gives back
@@ -60,6 +61,7 @@ struct UnitCost {
 /// Bytes of a parameter by what they are for.
 struct StateTypes {
   double parameter = 2, gradient = 4, optimizer = 12;
+  double narrow = 0;   ///< of a copy that products read, beside the parameter
   double reduced = 2;  ///< of a gradient while it is reduced over ranks
   double gathered = 2; ///< of a parameter that ranks bring together
 };
@@ -93,6 +95,9 @@ struct StepShape {
   bool commonEnd = true;
 
   int ranks() const { return pipeline * data * context * tensor; }
+  /// Whether a rank has no more than its part of a gradient that is made: a program scatters those of one
+  /// microbatch as they come, also where the optimizer's state alone is split.
+  bool scattersGradients() const { return zero >= 2 || (zero == 1 && asCompiled && microbatches == 1); }
   /// Whether what ZeRO 2 and 3 scatter and gather is moved once for all microbatches of a step.
   bool movesStateOnce() const { return asCompiled && pipeline > 1; }
   /// Whether passes of several microbatches stand one behind the other in a program, with copies of what they
@@ -137,6 +142,7 @@ struct Communication {
 struct StageState {
   double parameters = 0, largest = 0; ///< elements: all, and of the largest unit
   double unread = 0;                  ///< of all, those that no pass reads
+  double narrowed = 0;                ///< of all, those that products read
   double largestPart = 0;             ///< of the largest parameter
   double again = 0;                   ///< of parameters that several units share, for each but one
   double slots = 0;                   ///< of each of the optimizer's
@@ -148,8 +154,9 @@ struct StageState {
   double transient = 0;
   double messages = 0; ///< bytes that are on their way while passes are done
   friend bool operator==(const StageState &a, const StageState &b) {
-    return a.parameters == b.parameters && a.largest == b.largest && a.reduction == b.reduction &&
-           a.transient == b.transient && a.messages == b.messages && a.shared == b.shared;
+    return a.parameters == b.parameters && a.largest == b.largest && a.narrowed == b.narrowed &&
+           a.reduction == b.reduction && a.transient == b.transient && a.messages == b.messages &&
+           a.shared == b.shared;
   }
 };
 
