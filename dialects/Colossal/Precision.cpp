@@ -17,7 +17,6 @@ static bool staysInRange(ElementwiseOp op) {
   case K::Erf:
   case K::Tanh:
   case K::Sign:
-  case K::Relu:
   case K::LeakyRelu:
   case K::Elu:
   case K::Selu:
@@ -57,6 +56,11 @@ PrecisionRole colossal::getPrecisionRole(Operation *op) {
     return scatter.getReduction() == ScatterReduction::None ? PrecisionRole::Moves : PrecisionRole::Wide;
   if (auto softmax = dyn_cast<SoftmaxOp>(op))
     return softmax.getLog() ? PrecisionRole::Wide : PrecisionRole::Follows;
+  // What is rounded before or after it is the same.
+  if (auto pool = dyn_cast<PoolOp>(op); pool && pool.getKind() == PoolKind::Max)
+    return PrecisionRole::Moves;
+  if (auto relu = dyn_cast<ElementwiseOp>(op); relu && relu.getKind() == ElementwiseKind::Relu)
+    return PrecisionRole::Moves;
   if (isa<NormalizeOp, PoolOp>(op))
     return PrecisionRole::Follows;
   if (auto elementwise = dyn_cast<ElementwiseOp>(op); elementwise && staysInRange(elementwise))
@@ -81,4 +85,22 @@ bool colossal::isSensitive(OpOperand &operand) {
   return elementwise &&
          (elementwise.getKind() == ElementwiseKind::Sin || elementwise.getKind() == ElementwiseKind::Cos ||
           elementwise.getKind() == ElementwiseKind::Tan);
+}
+
+/// Whether `op` is a cast between f32 and 16 bits, of which the operand or the result is the narrow side.
+static bool isCast(Operation *op, bool narrows) {
+  auto cast = dyn_cast_or_null<ElementwiseOp>(op);
+  if (!cast || cast.getKind() != ElementwiseKind::Cast)
+    return false;
+  Type from = elementTypeOf(cast.getOperand(0)), to = elementTypeOf(cast.getResult());
+  Type narrow = narrows ? to : from, wide = narrows ? from : to;
+  return (narrow.isF16() || narrow.isBF16()) && wide.isF32();
+}
+
+bool colossal::isWidening(Operation *op) {
+  return isCast(op, false);
+}
+
+bool colossal::isNarrowing(Operation *op) {
+  return isCast(op, true);
 }

@@ -14,7 +14,7 @@ namespace colossal {
 
 enum class PrecisionRole {
   Product, ///< reads and writes 16 bits, and sums in f32
-  Moves,   ///< gives elements of its operands: as they come
+  Moves,   ///< gives elements of its operands, the greatest of some, or zeros: as they come
   Follows, ///< computes each result in f32 and may read and write 16 bits, where its operands have them
   Wide     ///< in f32, with casts around it
 };
@@ -27,6 +27,10 @@ bool isReadAsItIs(mlir::OpOperand &operand);
 /// Whether an error in the operand would be one in a result of quite another size, so that it and what it is
 /// computed from positions with must not be rounded to 16 bits: angles, masks, tables of cosines.
 bool isSensitive(mlir::OpOperand &operand);
+
+/// Whether `op`, which may be null, is a cast from 16 bits to f32, or back.
+bool isWidening(mlir::Operation *op);
+bool isNarrowing(mlir::Operation *op);
 
 } // namespace colossal
 

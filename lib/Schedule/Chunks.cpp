@@ -7,6 +7,7 @@
 #include "Chunks.h"
 
 #include "dialects/Colossal/Colossal.h"
+#include "dialects/Colossal/Precision.h"
 #include "dialects/Dist/Stages.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -138,6 +139,9 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
       own = *first;
     else if (first && own < pipeline.chunks)
       own = *first - pipeline.chunks;
+    // What is kept for them is kept narrow.
+    else if (first && isWidening(op))
+      own = *first;
   }
   for (int64_t chunk = passes; chunk < pipeline.countChunks(); ++chunk)
     for (Operation *op : findNeeded(function, chunk))

@@ -13,6 +13,7 @@
 #include "colossal/Schedule/Views.h"
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/OpComposer.h"
+#include "dialects/Colossal/Precision.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/Sequence.h"
 
@@ -179,21 +180,46 @@ static bool absorb(ReshapeOp reshape) {
   return true;
 }
 
-/// Whether `op` costs less than reading what it gives: widening of 16 bits reads half of that, and a
+static int64_t countElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// Whether `op` costs less than reading what it gives: widening of 16 bits reads half of that, also where
+/// something small is added to it or taken from it, as of what a normalization of the batch centers; and a
 /// comparison of small tensors that are stretched reads hardly anything.
 static bool isCheaperThanReading(ElementwiseOp op) {
-  auto type = cast<RankedTensorType>(op.getType());
-  if (op.getKind() == ElementwiseKind::Cast) {
-    Type from = elementTypeOf(op.getOperand(0));
-    return (from.isF16() || from.isBF16()) && type.getElementType().isF32();
+  constexpr int64_t kSmall = 8; // times that fit in what is read
+  if (isWidening(op))
+    return true;
+  const int64_t given = countElements(op.getResult());
+  if (op.getKind() == ElementwiseKind::Add || op.getKind() == ElementwiseKind::Sub) {
+    auto isSmall = [&](Value operand) { return countElements(operand) * kSmall <= given; };
+    auto isWidened = [](Value operand) { return isWidening(operand.getDefiningOp()); };
+    return llvm::count_if(op->getOperands(), isWidened) == 1 &&
+           llvm::count_if(op->getOperands(), isSmall) == 1 && op->getNumOperands() == 2 &&
+           llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ElementwiseOp, ReduceOp>(user); });
   }
-  if (!type.getElementType().isInteger(1))
+  if (!elementTypeOf(op.getResult()).isInteger(1))
     return false;
   int64_t read = 0;
   for (Value operand : op->getOperands())
-    read += cast<RankedTensorType>(operand.getType()).getNumElements();
-  return read * 8 <= type.getNumElements() &&
+    read += countElements(operand);
+  return read * kSmall <= given &&
          llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ElementwiseOp>(user); });
+}
+
+/// What was widened and is narrowed again is what it was.
+static void foldWidenings(func::FuncOp function) {
+  SmallVector<ElementwiseOp> again;
+  function.walk([&](ElementwiseOp op) {
+    if (op.getKind() == ElementwiseKind::Cast && isWidening(op.getOperand(0).getDefiningOp()) &&
+        op.getOperand(0).getDefiningOp()->getOperand(0).getType() == op.getType())
+      again.push_back(op);
+  });
+  for (ElementwiseOp op : again) {
+    op.getResult().replaceAllUsesWith(op.getOperand(0).getDefiningOp()->getOperand(0));
+    op.erase();
+  }
 }
 
 /// Gives each reader of `op` one of its own, so that each kernel computes it on the way.
@@ -209,12 +235,10 @@ static void separateReaders(ElementwiseOp op) {
 
 static void separateReaders(func::FuncOp function) {
   SmallVector<ElementwiseOp> cheap;
-  function.walk([&](ElementwiseOp op) {
+  function.walk([&](ElementwiseOp op) { cheap.push_back(op); });
+  for (ElementwiseOp op : llvm::reverse(cheap)) // a reader that has become several reads several times
     if (!op.getResult().hasOneUse() && isCheaperThanReading(op))
-      cheap.push_back(op);
-  });
-  for (ElementwiseOp op : cheap)
-    separateReaders(op);
+      separateReaders(op);
 }
 
 /// A logarithm of a softmax that elementwise ops alone read, as a loss and its gradient do, is a difference
@@ -362,6 +386,7 @@ static void copyAgain(func::FuncOp function) {
 
 void schedule::prepare(func::FuncOp function) {
   subtractLogarithms(function);
+  foldWidenings(function);
   separateReaders(function);
   reduceByRows(function);
   for (bool changed = true; changed;) {

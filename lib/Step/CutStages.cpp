@@ -244,8 +244,10 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
     stage->setAttr(kStageAttrName, b.getI64IntegerAttr(s));
     modules.push_back(stage);
   }
-  for (Chain &chain : chains)
+  for (Chain &chain : chains) {
     chain.placeDerived();
+    chain.narrowMessages();
+  }
   report.messages = std::move(buildStages(chains, modules, mesh)[longest]);
   for (Chain &chain : chains) {
     if (failed(orderPasses(chain, modules, mesh.getNumTurns(), options.schedule)))

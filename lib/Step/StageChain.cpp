@@ -1,6 +1,7 @@
 //===- StageChain.cpp - a function as a chain of units ----------------------===//
 #include "StageChain.h"
 
+#include "dialects/Colossal/Precision.h"
 #include "dialects/Dist/State.h"
 
 using namespace mlir;
@@ -236,4 +237,43 @@ CutProblem Chain::makeProblem(const Weights &weights) const {
   problem.crossingSeconds = crossingSeconds;
   problem.stages = parts;
   return problem;
+}
+
+void Chain::narrowMessages() {
+  auto partOfOp = [&](Operation *op) {
+    return op && roles.lookup(op) == Role::Chain ? partOf.lookup(op) : -1;
+  };
+  for (Operation *op : order) {
+    const int own = isNarrowing(op) ? partOfOp(op) : -1,
+              from = own < 0 ? -1 : partOfOp(op->getOperand(0).getDefiningOp());
+    if (from >= 0 && from != own && llvm::all_of(op->getOperand(0).getUsers(), [&](Operation *user) {
+          return partOfOp(user) == from ||
+                 (isNarrowing(user) && user->getResultTypes() == op->getResultTypes());
+        }))
+      partOf[op] = from;
+  }
+  const SmallVector<Operation *> all(order);
+  for (Operation *op : all) {
+    const int own = isWidening(op) ? partOfOp(op) : -1;
+    if (own < 0 || partOfOp(op->getOperand(0).getDefiningOp()) != own)
+      continue;
+    llvm::SmallDenseMap<int, Operation *> copies;
+    for (OpOperand &use : llvm::make_early_inc_range(op->getResult(0).getUses())) {
+      const int part = partOfOp(use.getOwner());
+      if (part < 0 || part == own)
+        continue;
+      Operation *&copy = copies[part];
+      if (!copy) {
+        OpBuilder b(op);
+        b.setInsertionPointAfter(op);
+        copy = b.clone(*op);
+        roles[copy] = Role::Chain;
+        kinds[copy] = kinds.lookup(op);
+        names[copy] = names.lookup(op);
+        partOf[copy] = part;
+        order.insert(std::next(llvm::find(order, op)), copy);
+      }
+      use.set(copy->getResult(0));
+    }
+  }
 }

@@ -93,6 +93,9 @@ public:
   /// how many levels there are. An op of the backward pass stands with the op whose gradient it belongs to,
   /// what is done behind the microbatches where the most of what it reads is.
   void placeDerived();
+  /// What goes from part to part, in 16 bits where its readers are told those of f32: it is narrowed before
+  /// it is sent, and widened where it is read.
+  void narrowMessages();
   /// Whether what an op makes is complete behind the microbatches only.
   bool isTotal(mlir::Operation *op) const { return totals.contains(op); }
   bool isClosing(int part) const { return pipeline.isClosing(pipeline.getChunk(part)); }

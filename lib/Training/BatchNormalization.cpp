@@ -53,14 +53,21 @@ FailureOr<BatchNormalized> training::buildByBatch(BatchNormalizeOp op, int64_t p
                             << " element of each channel; a larger --global-batch, fewer --microbatches or "
                                "--sync-batch-norm gives it more";
   Type statistics = elementTypeOf(op.getVariance());
-  Value wide = ops.cast(op.getInput(), statistics);
+  Value input = op.getInput();
+  // What was widened for the op is kept narrow, and widened by each kernel on the way.
+  if (auto widened = input.getDefiningOp<ElementwiseOp>();
+      widened && widened.getKind() == ElementwiseKind::Cast &&
+      isa<FloatType>(elementTypeOf(widened.getOperand(0))) &&
+      elementTypeOf(widened.getOperand(0)).getIntOrFloatBitWidth() < statistics.getIntOrFloatBitWidth())
+    input = widened.getOperand(0);
   SmallVector<int64_t> axes = {0};
   if (parts > 1) {
     cut.front() = shape.front() / parts;
     cut.insert(cut.begin(), parts);
-    wide = ops.reshape(wide, cut);
+    input = ops.reshape(input, cut);
     axes = {1};
   }
+  Value wide = ops.cast(input, statistics);
   for (int64_t d = axes.front() + 2; d < static_cast<int64_t>(cut.size()); ++d)
     axes.push_back(d);
   // Summed up in f64, as PyTorch does: thousands of elements are one statistic, and what a layer of it is
