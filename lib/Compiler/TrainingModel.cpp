@@ -172,6 +172,8 @@ FailureOr<ReadModel> readModel(MLIRContext *context, PlanTrainingOptions options
       chosen[name] = import.dims[name];
     model.modules[i] = std::move(*module);
     model.functions[i] = *model.modules[i]->getOps<func::FuncOp>().begin();
+    if (failed(training::separateMerged(model.functions[i], options.parameters, import.modelPath)))
+      return failure();
     // Which elements are dropped is nothing to plan by: layers that differ in it are alike.
     model.functions[i].walk([](DropoutOp op) { op.setSeed(0); });
   }

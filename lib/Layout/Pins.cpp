@@ -44,6 +44,9 @@ std::optional<Assignment> Pin::getAssignment(const RefinedRule &refined) const {
     auto found = llvm::find(names, factor);
     if (found == names.end())
       found = llvm::find(names, factor + ".0");
+    // And what is seen as one by that of its outermost part.
+    if (StringRef whole = factor; found == names.end() && whole.consume_back(".0"))
+      found = llvm::find(names, whole);
     if (found == names.end())
       return std::nullopt;
     unsigned index = found - names.begin();

@@ -306,6 +306,35 @@ static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, Conte
   return success();
 }
 
+/// Whether each node that reads `op` has its own: what is equal everywhere is merged by chance. `reason`: why
+/// it is not trained, or "".
+static bool isMerged(ParameterOp op, StringRef reason, Rules &rules, ContentsReader &reader) {
+  const std::vector<std::string> names = getAllNames(op);
+  std::optional<Contents> contents = reason.empty() ? reader.read(op) : std::nullopt;
+  return rules.untie.match(names) ||
+         (contents && contents->isUniform() && cast<RankedTensorType>(op.getType()).getNumElements() > 1 &&
+          !rules.tie.match(names));
+}
+
+LogicalResult training::separateMerged(func::FuncOp function, const ParameterRules &given,
+                                       const std::string &modelPath) {
+  Rules rules;
+  if (failed(rules.tie.parse("--tie", given.tie, function.getLoc())) ||
+      failed(rules.untie.parse("--untie", given.untie, function.getLoc())))
+    return failure();
+  ContentsReader reader(modelPath);
+  const SmallVector<ParameterOp> ops(function.getOps<ParameterOp>());
+  for (ParameterOp op : ops) {
+    llvm::SetVector<Operation *> readers;
+    findReaders(op.getResult(), readers);
+    if (readers.size() > 1 && isMerged(op, findReason(op, reader), rules, reader))
+      separate(op, [&](ParameterOp copy, const std::string &node) {
+        copy.setName((op.getName() + "@" + node).str());
+      });
+  }
+  return success();
+}
+
 FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, const ParameterRules &given,
                                                       const std::string &modelPath,
                                                       llvm::function_ref<bool(Operation *)> isReached) {
@@ -332,17 +361,15 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
     std::string reason = isReached(op) ? findReason(op, reader) : "the loss does not depend on it";
     const size_t at = all.size();
     all.push_back(std::move(one));
-    // What is equal everywhere is merged by chance.
-    std::optional<Contents> contents = reason.empty() ? reader.read(op) : std::nullopt;
-    const bool isAsked = rules.untie.match(names);
-    if (isAsked ||
-        (contents && contents->isUniform() && type.getNumElements() > 1 && !rules.tie.match(names)))
+    if (isMerged(op, reason, rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         Classified other;
         other.op = copy;
         other.info.name = op.getName().str() + "@" + node;
         other.info.type = type;
-        other.info.why = isAsked ? "--untie" : "its elements are all equal, and it is read in several places";
+        other.info.why = rules.untie.match(names)
+                             ? "--untie"
+                             : "its elements are all equal, and it is read in several places";
         all.push_back(std::move(other));
       });
     for (size_t i = at; i < all.size(); ++i) {

@@ -209,7 +209,7 @@ void interpretStep(const RawOptions &raw, Options &options) {
   const colossal::planner::FixedParts &fixed = options.training.fixed;
   colossal::training::TrainingOptions step;
   step.optimizer = raw.training;
-  step.parameters = raw.parameters;
+  step.parameters = options.training.parameters = raw.parameters;
   step.zero = fixed.zero;
   if (!raw.batchNorm.empty())
     step.batchNorm = raw.batchNorm == "train";

@@ -24,6 +24,7 @@ struct PlanTrainingOptions {
   planner::TrainingTask task;
   std::optional<training::Loss>
       loss; ///< of a step that is compiled, whose inputs and tensors take memory, too
+  training::ParameterRules parameters; ///< which of them are one
   planner::SearchSpace space;
   planner::FixedParts fixed; ///< that narrowed `space`
   cost::Machine machine;

@@ -88,6 +88,11 @@ struct ParameterInfo {
 mlir::FailureOr<std::vector<ParameterInfo>> listParameters(mlir::ModuleOp module,
                                                            const TrainingOptions &options);
 
+/// Takes parameters of an imported function that an exporter has merged apart, as a step does that is built
+/// of it: each node then has its own, of the name "NAME@NODE". Fails with a diagnostic where a rule is none.
+mlir::LogicalResult separateMerged(mlir::func::FuncOp function, const ParameterRules &rules,
+                                   const std::string &modelPath);
+
 /// Replaces the one function of `module`, as imported, by `step` and `evaluate`. Reads the module's mesh
 /// where it has one. Fails with diagnostics.
 mlir::LogicalResult buildStep(mlir::ModuleOp module, const TrainingOptions &options);
