@@ -416,13 +416,15 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   // they reach.
   const int lastStage = plan.stageOf(static_cast<int>(price.parts.size()) - 1);
   StageMemory &last = price.memory[lastStage];
-  double forward = 0;
+  double forward = 0, masks = 0;
   std::size_t unit = 0;
   for (std::size_t c = 0; c < price.parts.size(); ++c)
     for (int i = 0; i < price.parts[c]; ++i, ++unit)
-      if (plan.stageOf(static_cast<int>(c)) == lastStage)
+      if (plan.stageOf(static_cast<int>(c)) == lastStage) {
         forward = std::max(forward, cell.kinds[cell.units[unit]].forwardBytes);
-  last.io += std::max(0.0, forward + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
+        masks = std::max(masks, cell.kinds[cell.units[unit]].maskBytes);
+      }
+  last.io += std::max(0.0, forward + masks + cell.kinds[cell.units.back()].resultBytes * plan.microbatches() -
                                (last.gradients + last.activations + last.transient));
   for (StageMemory &memory : price.memory)
     memory.transient += kGaps * (memory.gradients + memory.activations + memory.transient);

@@ -163,7 +163,8 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
 }
 
 /// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
-/// between the operation that makes it and the last that reads it.
+/// between the operation that makes it and the last that reads it. What is given back is f32, beside what is
+/// narrow.
 double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   std::vector<bool> isInMemory(kind.tensors.size(), false);
   for (int input : kind.inputs)
@@ -174,7 +175,7 @@ double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
         if (use.moved)
           isInMemory[info.root[use.tensor]] = true;
   for (int result : kind.results)
-    isInMemory[info.root[result]] = false;
+    isInMemory[info.root[result]] = types.activation < kWide;
   double most = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
     double alive = 0;
