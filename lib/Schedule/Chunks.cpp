@@ -128,20 +128,18 @@ ChunkOfOp schedule::findPassChunks(func::FuncOp function, const dist::Pipeline &
     free.push_back(&op);
   }
   // What is made of the forward pass alone, such as scores made again, is made where it is read; for the
-  // gradients of weights the backward pass makes it, which frees more than they keep.
+  // gradients of weights the backward pass makes it, which frees more than they keep. What is kept for them
+  // is kept narrow, and widened there.
   for (Operation *op : llvm::reverse(free)) {
     std::optional<int64_t> first;
     for (Operation *user : op->getUsers())
       if (auto chunk = chunkOf.find(user); chunk != chunkOf.end() && turnOps.contains(user))
         first = std::min(first.value_or(chunk->second), chunk->second);
     int64_t &own = chunkOf[op];
-    if (first && *first < 2 * pipeline.chunks)
+    if (first && (*first < 2 * pipeline.chunks || (own >= pipeline.chunks && isWidening(op))))
       own = *first;
     else if (first && own < pipeline.chunks)
       own = *first - pipeline.chunks;
-    // What is kept for them is kept narrow.
-    else if (first && isWidening(op))
-      own = *first;
   }
   for (int64_t chunk = passes; chunk < pipeline.countChunks(); ++chunk)
     for (Operation *op : findNeeded(function, chunk))

@@ -295,12 +295,13 @@ static void reduceByRows(func::FuncOp function) {
       rows *= shape[outer++];
     if (outer == rank) // rows of one element
       rows /= shape[--outer];
-    if (rows == 1)
+    const std::optional<ReduceKind> outerKind = getOuterKind(op.getKind());
+    if (rows == 1 || !outerKind)
       continue;
     OpBuilder b(op);
     OpComposer ops(b, op.getLoc());
     Value ofRows = ops.reduce(op.getKind(), op.getInput(), llvm::to_vector(llvm::seq(outer, rank)));
-    Value ofAll = ops.reduce(*getOuterKind(op.getKind()), ofRows, llvm::to_vector(llvm::seq(outer)));
+    Value ofAll = ops.reduce(*outerKind, ofRows, llvm::to_vector(llvm::seq(outer)));
     op.getResult().replaceAllUsesWith(ops.reshape(ofAll, shapeOf(op.getResult())));
     op.erase();
   }

@@ -132,8 +132,8 @@ BatchStatistics getBatchStatistics(Node &n, Type element) {
 }
 
 /// A batch normalization of which training makes two things.
-LogicalResult importTrainedBatchNormalization(Node &n, int64_t channels, Value mean, Value variance) {
-  Value x = n.in(0);
+LogicalResult importTrainedBatchNormalization(Node &n, Value x, int64_t channels, Value mean,
+                                              Value variance) {
   SmallVector<int64_t> shape(n.shape(0));
   if (n.rank(0) < 2)
     x = n.b.reshape(x, {n.rank(0) ? shape[0] : 1, 1});
@@ -170,7 +170,7 @@ LogicalResult importBatchNormalization(Node &n) {
   if (options.isTrained)
     isOfBatch = options.takesBatchStatistics.value_or(isOfBatch);
   if (options.isTrained && isOfBatch && !options.computesBatchStatistics)
-    return importTrainedBatchNormalization(n, channels, mean, variance);
+    return importTrainedBatchNormalization(n, x, channels, mean, variance);
   if (options.isTrained && !isOfBatch) {
     n.give(1, mean);
     n.give(2, variance);
