@@ -327,7 +327,9 @@ LogicalResult training::separateMerged(func::FuncOp function, const ParameterRul
   for (ParameterOp op : ops) {
     llvm::SetVector<Operation *> readers;
     findReaders(op.getResult(), readers);
-    if (readers.size() > 1 && isMerged(op, findReason(op, reader), rules, reader))
+    const bool isReadTwice =
+        readers.size() > 1 || (!readers.empty() && findUses(readers.front(), op.getResult()).size() > 1);
+    if (isReadTwice && isMerged(op, findReason(op, reader), rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         copy.setName((op.getName() + "@" + node).str());
       });
