@@ -18,8 +18,12 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
                         int64_t begin, int64_t finish) {
   Type element = getTensor(transfer.value).getElementType();
   bool isCounted = countsCopies(transfer, asked->layouts);
-  const std::optional<std::pair<int64_t, int64_t>> summed =
-      isCounted && transfer.from == transfer.maker ? endParts(transfer) : std::nullopt;
+  std::optional<std::pair<int64_t, int64_t>> ended;
+  if (isCounted && transfer.from == transfer.maker)
+    ended = endParts(transfer);
+  // (Apart, because GCC 12 does not see that the pair is read only where there is one.)
+  const bool isSummed = ended.has_value();
+  const auto [partsBegin, partsFinish] = ended.value_or(std::pair(begin, finish));
   unsigned bytes = getElementBytes(element);
   SmallVector<ShardingAttr> layouts = getLayouts(asked->layouts);
   NodeInfo info;
@@ -43,22 +47,21 @@ Transfer Model::addCopy(const Transfer &transfer, std::shared_ptr<const GivenRow
   // As it is there, for nothing; then, where that makes a difference, copied.
   if (isCounted)
     for (auto [row, layout] : llvm::enumerate(layouts)) {
-      const bool isCutShort = summed && layout.isPartial();
-      add(static_cast<int32_t>(row), isCutShort ? bytesOf(layout) : 0, isCutShort ? summed->first : begin,
-          isCutShort ? summed->second : finish);
+      const bool isCutShort = isSummed && layout.isPartial();
+      add(static_cast<int32_t>(row), isCutShort ? bytesOf(layout) : 0, isCutShort ? partsBegin : begin,
+          isCutShort ? partsFinish : finish);
     }
   for (auto [row, places] : llvm::enumerate(asked->places))
     add(static_cast<int32_t>(row), bytesOf(layouts[places.first]), begin, finish);
-  if (summed)
+  if (isSummed)
     for (auto [row, places] : llvm::enumerate(asked->places))
-      add(static_cast<int32_t>(row), bytesOf(layouts[places.first]), summed->first, finish);
+      add(static_cast<int32_t>(row), bytesOf(layouts[places.first]), partsBegin, finish);
   layoutOf->count = static_cast<int32_t>(layouts.size());
   rowOf->count = static_cast<int32_t>(asked->places.size());
   int node = addNode(std::move(info), std::move(candidates));
-  problem.addEdge(
-      transfer.from, node,
-      moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.moved, isCounted, summed.has_value()),
-      transfer.rowOf);
+  problem.addEdge(transfer.from, node,
+                  moves.getCopyTable(*transfer.rows, *asked, bytes, transfer.moved, isCounted, isSummed),
+                  transfer.rowOf);
   Transfer given = transfer;
   given.from = node;
   given.have = {asked->layouts, std::move(layoutOf)};
