@@ -231,12 +231,6 @@ static StringRef getLastPart(StringRef name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-/// Names that torch.onnx gives what it makes itself, as the scale and bias of an instance normalization that
-/// has none.
-static bool isMadeByExporter(StringRef name) {
-  return name.consume_front("val_") && !name.empty() && llvm::all_of(name, llvm::isDigit);
-}
-
 /// Why `op` is not trained though the loss depends on it, or "".
 static std::string findReason(ParameterOp op, ContentsReader &reader) {
   auto type = cast<RankedTensorType>(op.getType());
@@ -262,12 +256,15 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   std::optional<Contents> contents = reader.read(op);
   if (!contents)
     return "";
+  if (op->hasAttr(kInitialStateAttr) && contents->isUniform() && (*contents)[0] == 0)
+    return "the zeros that a recurrence begins with";
   // One that lets all pass; fresh tables of relative positions, as uniform, are looked up before.
   const bool isTable = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) > 1;
   if (contents->isUniform() && isTable && isAddedToScores(op.getResult()))
     return "a mask";
   // Parameters that it has reshaped have such names, too, and dimensions of one.
-  if (type.getRank() == 1 && contents->isUniform() && isMadeByExporter(name))
+  if (contents->isUniform() &&
+      (isFilledByExporter(name) || (type.getRank() == 1 && isNumberedByExporter(name))))
     return "a constant of the exporter, by its name and contents";
   std::string fixed = describeFixedContents(*contents, type.getShape());
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;

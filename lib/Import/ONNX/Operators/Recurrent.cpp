@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Operator.h"
+#include "colossal/Import/ParameterRoles.h"
 
 using namespace mlir;
 
@@ -160,6 +161,14 @@ private:
     return n.b.squeeze(n.b.sliceDim(n.in(i), dim, direction, 1), {dim});
   }
 
+  /// Of a batch of one sample a learned state looks so, too, but for the name that exporters give what they
+  /// have computed.
+  void markInitialState(Value state) {
+    if (auto parameter = state ? state.getDefiningOp<ParameterOp>() : ParameterOp())
+      if (batch > 1 || isNumberedByExporter(parameter.getName()))
+        parameter->setAttr(kInitialStateAttr, n.b.ops().getUnitAttr());
+  }
+
   /// Gate g of a tensor whose last dimension holds the gates.
   Value gate(Value all, int64_t g) {
     return n.b.sliceDim(all, GraphBuilder::rankOf(all) - 1, g * hidden, hidden);
@@ -187,6 +196,8 @@ private:
       projected = n.b.add(projected, n.b.sliceDim(both, 0, 0, gates * hidden));
       bias = n.b.sliceDim(both, 0, gates * hidden, gates * hidden);
     }
+    for (size_t i : {5, 6})
+      markInitialState(n.in(i));
     Value zero = n.b.splat({batch, hidden}, element, 0);
     state.hidden = n.in(5) ? part(5, direction, true) : zero;
     if (op == "LSTM")
