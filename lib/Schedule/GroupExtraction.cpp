@@ -90,19 +90,22 @@ Operation *GroupExtractor::clone(Operation *op) {
 }
 
 /// Whether the result of a movement is read through it: from a value of the group, or from one that lies
-/// somewhere while no view says where the result does.
+/// somewhere while no view says where the result does. Kernels do not know the turn: what is a turn's part
+/// has a view.
 bool GroupExtractor::isComputedHere(Value movement) {
   Value base = movement;
+  bool isOfTurn = false;
   while (Operation *def = base.getDefiningOp()) {
     if (!isMovement(def) || mapping.contains(base) || inGroup.contains(def))
       break;
+    isOfTurn |= isa<dist::LoopSliceOp>(def);
     base = def->getOperand(0);
   }
   if (mapping.contains(base) || inGroup.contains(base.getDefiningOp()))
     return true;
   if (!context.isLoad() && context.isLoadable(movement))
     return false;
-  return !context.existingView(movement) && context.existingView(base);
+  return !isOfTurn && !context.existingView(movement) && context.existingView(base);
 }
 
 /// What stands in the function for a value of the program.

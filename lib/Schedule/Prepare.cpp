@@ -14,7 +14,10 @@
 #include "dialects/Colossal/Colossal.h"
 #include "dialects/Colossal/OpComposer.h"
 #include "dialects/Colossal/Precision.h"
+#include "dialects/Dist/Dist.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -222,6 +225,25 @@ static void foldWidenings(func::FuncOp function) {
   }
 }
 
+/// A part of what is the same everywhere is so, too, whichever turn or rank takes it.
+static void cutConstants(func::FuncOp function) {
+  SmallVector<Operation *> slices;
+  function.walk([&](Operation *op) {
+    if (isa<dist::LoopSliceOp, shard::AllSliceOp>(op))
+      slices.push_back(op);
+  });
+  for (Operation *op : slices) {
+    DenseElementsAttr all;
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !matchPattern(op->getOperand(0), m_Constant(&all)) || !all.isSplat())
+      continue;
+    OpBuilder b(op);
+    auto part = ConstantOp::create(b, op->getLoc(), type, all.resizeSplat(type));
+    op->getResult(0).replaceAllUsesWith(part);
+    op->erase();
+  }
+}
+
 /// Gives each reader of `op` one of its own, so that each kernel computes it on the way.
 static void separateReaders(ElementwiseOp op) {
   llvm::SmallDenseMap<Operation *, Value> ofReader;
@@ -388,6 +410,7 @@ static void copyAgain(func::FuncOp function) {
 void schedule::prepare(func::FuncOp function) {
   subtractLogarithms(function);
   foldWidenings(function);
+  cutConstants(function);
   separateReaders(function);
   reduceByRows(function);
   for (bool changed = true; changed;) {
