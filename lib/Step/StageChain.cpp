@@ -52,7 +52,7 @@ void Chain::findRoles(const layout::OpPrices &prices, MeshAttr mesh) {
         bytes += getBytes(result.getType());
       auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
       isCheap &= !reads && ruled && !ruled.isHeavy() && seconds <= prices.messageSeconds(bytes / ranks);
-      isOfStates &= ruled && !ruled.isHeavy();
+      // (What is heavy, too: stages tell each other of turns, and this is the same in all of them.)
       if (isOfStates)
         ofStates.insert(&op);
       Role role = isFree ? Role::Free : isCheap || isOfStates ? Role::Cheap : Role::Chain;
