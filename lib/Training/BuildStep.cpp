@@ -112,6 +112,7 @@ private:
   void findStatistics();
   LogicalResult checkStatistics();
   void addStates();
+  LogicalResult normalizeParameters();
   LogicalResult normalizeBatches();
   void drawRandomNumbers();
   Value getLossFactor(OpComposer &ops);
@@ -396,6 +397,27 @@ LogicalResult StepBuilder::checkStatistics() {
              << "--train: '" << each.info.name
              << "' is a running statistic of a batch normalization that takes those of "
                 "its batch; with --batch-norm frozen it could be trained";
+  return success();
+}
+
+/// Makes other ops of the batch normalizations whose input no sample goes into, as weights that are
+/// standardized: they are no batch, of which ranks or microbatches have parts, in an evaluation they are as
+/// in a step, and nothing runs.
+LogicalResult StepBuilder::normalizeParameters() {
+  llvm::DenseSet<Value> ofSamples(evaluate.getArguments().begin(), evaluate.getArguments().end());
+  for (Operation &op : llvm::make_early_inc_range(evaluate.front())) {
+    auto normalize = dyn_cast<BatchNormalizeOp>(op);
+    const auto read = normalize ? ValueRange(normalize.getInput()) : ValueRange(op.getOperands());
+    if (llvm::any_of(read, [&](Value operand) { return ofSamples.contains(operand); })) {
+      ofSamples.insert(op.result_begin(), op.result_end());
+    } else if (normalize) {
+      FailureOr<BatchNormalized> made = buildByBatch(normalize, 1);
+      if (failed(made))
+        return failure();
+      op.replaceAllUsesWith(ValueRange{made->result, normalize.getMean(), normalize.getVariance()});
+      op.erase();
+    }
+  }
   return success();
 }
 
@@ -765,6 +787,8 @@ LogicalResult StepBuilder::run() {
   if (trained.empty())
     return emitError(module.getLoc()) << "the loss depends on no parameter that could be trained "
                                          "(--print-parameters says why not on which)";
+  if (failed(normalizeParameters()))
+    return failure();
   findStatistics();
   if (failed(checkStatistics()))
     return failure();
