@@ -82,6 +82,7 @@ FailureOr<GivenPlan> priceOne(MLIRContext *context, const PlanTrainingOptions &o
   if (read.plan.task.memoryBytes <= 0)
     read.plan.task.memoryBytes = options.task.memoryBytes;
   read.plan.task.scoresInMemory = options.task.scoresInMemory;
+  read.plan.task.copiedBytes = options.task.copiedBytes;
   cost::CostModel model(machine);
   planner::PlanPricer pricer(graph, model, read.plan.task);
   given.price = pricer.price(read.plan, true);

@@ -186,6 +186,23 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   return step;
 }
 
+/// The task as a program of `options.target` does it.
+planner::TrainingTask makeCompiledTask(MLIRContext *context, const PlanTrainingOptions &options) {
+  planner::TrainingTask task = options.task;
+  task.scoresInMemory = true;
+  Type element = Float32Type::get(context);
+  if (task.precision == "bf16")
+    element = BFloat16Type::get(context);
+  else if (task.precision == "f16")
+    element = Float16Type::get(context);
+  if (options.target)
+    task.copiedBytes = [target = options.target, element](double rows, double columns, double depth) {
+      return static_cast<double>(target->copiedBytes(
+          element, static_cast<int64_t>(rows), static_cast<int64_t>(columns), static_cast<int64_t>(depth)));
+    };
+  return task;
+}
+
 } // namespace
 
 FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingOptions &options) {
@@ -193,7 +210,7 @@ FailureOr<PlannedStep> readPlannedStep(MLIRContext *context, const PlanTrainingO
   if (failed(model))
     return failure();
   PlanTrainingOptions compiled = options;
-  compiled.task.scoresInMemory = true;
+  compiled.task = makeCompiledTask(context, options);
   FailureOr<GivenPlan> given = priceOne(context, compiled, model->reading.graph, options.pricePath);
   if (failed(given))
     return failure();
@@ -208,8 +225,7 @@ FailureOr<std::vector<std::vector<std::string>>> findKept(MLIRContext *context,
   if (failed(model))
     return failure();
   const factors::FactorGraph &graph = model->reading.graph;
-  planner::TrainingTask task = options.task;
-  task.scoresInMemory = true;
+  const planner::TrainingTask task = makeCompiledTask(context, options);
   cost::CostModel machine(options.machine);
   planner::PlanPricer pricer(graph, machine, task);
   std::vector<std::vector<std::string>> choices;
@@ -278,9 +294,8 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
   const PlanTrainingOptions &options = parts->options;
   const factors::FactorGraph &graph = parts->model.reading.graph;
   Location loc = UnknownLoc::get(parts->context);
-  planner::TrainingTask task = options.task;
+  planner::TrainingTask task = makeCompiledTask(parts->context, options);
   task.memoryBytes = memoryBytes;
-  task.scoresInMemory = true;
   const cost::CostModel machine(options.machine);
   planner::PlanPricer pricer(graph, machine, task);
   for (const std::string &wrong :

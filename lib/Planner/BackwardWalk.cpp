@@ -278,7 +278,7 @@ void Walker::contract(std::size_t at) {
     }
     if (!isLater) {
       made += op.parameterGradients;
-      look();
+      look(op.copied);
       drop(at);
     }
   }

@@ -179,6 +179,7 @@ const Cell &PlanPricer::cell(const TrainingPlan &plan) {
     query.recompute = plan.recompute;
     query.fusedAttention = plan.fusedAttention;
     query.scoresInMemory = plan.task.scoresInMemory;
+    query.copiedBytes = plan.task.copiedBytes;
     query.boundary = plan.boundary;
     query.microbatches = 16; // reductions of small gradients once a step: the layout should not depend on the
                              // mesh's other axes

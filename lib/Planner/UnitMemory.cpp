@@ -331,6 +331,30 @@ static bool hasLastDimension(const Operation &op, const Use &operand) {
       });
 }
 
+/// Bytes of the copy that the gradient of a parameter is made from by operation `i`, a contraction: of what
+/// the operation read, or of its result's gradient, by which dimension of the parameter comes last.
+double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
+  const Operation &op = kind.operations[i];
+  double most = 0;
+  for (std::size_t o = 0; query.copiedBytes && o < std::min<std::size_t>(2, op.operands.size()); ++o) {
+    const Use &weight = op.operands[o];
+    if (kind.tensors[weight.tensor].kind != Tensor::Parameter || weight.gradientFlops <= 0)
+      continue;
+    int last = 0;
+    for (const FactorPosition &place : weight.places)
+      last = std::max(last, place.dim);
+    double rows = 1, columns = 1, depth = 1;
+    for (std::size_t f = 0; f < op.factors.size(); ++f) {
+      const double size = local(static_cast<int>(i), static_cast<int>(f), layout[i]);
+      const auto place = std::find_if(weight.places.begin(), weight.places.end(),
+                                      [&](const auto &each) { return each.factor == static_cast<int>(f); });
+      (place == weight.places.end() ? depth : place->dim == last ? columns : rows) *= size;
+    }
+    most = std::max(most, query.copiedBytes(rows, columns, depth));
+  }
+  return most;
+}
+
 /// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
 BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                            const std::map<int, double> &needed,
@@ -379,6 +403,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
       walked.kind = WalkedOp::View;
     } else if (op.kind == Operation::Contraction) {
       walked.kind = WalkedOp::Contraction;
+      walked.copied = copiedBytes(i, layout);
       const auto number = static_cast<int>(i);
       walked.taken = bytes(op.results[0].tensor) * resharder.share(gradientWant(number, 0, layout[i]));
       for (std::size_t o = 0; o < op.operands.size(); ++o)

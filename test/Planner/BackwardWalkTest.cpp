@@ -28,6 +28,17 @@ TEST(BackwardWalk, GradientsLieWhereWhatWasReadLay) {
   EXPECT_DOUBLE_EQ(makeFeedForward().find().beside, 1);
 }
 
+TEST(BackwardWalk, CopiesAreThereForOneProduct) {
+  BackwardWalk walk = makeFeedForward();
+  // Beside the gradient of the sum, and of what the second weight has read.
+  const double without = walk.find().beside;
+  walk.ops[3].copied = 10;
+  EXPECT_DOUBLE_EQ(walk.find().beside, without + 10);
+  walk.ops[1].copied = 100; // what the second weight read is gone then, and its gradient lies there
+  EXPECT_GE(walk.find().beside, 100 - 8);
+  EXPECT_LE(walk.find().beside, 100 + 2);
+}
+
 TEST(BackwardWalk, NothingLiesOverWhatMicrobatchesKeep) {
   BackwardWalk walk = makeFeedForward();
   walk.values.clear();

@@ -162,6 +162,7 @@ void interpretPlan(const RawOptions &raw, bool isMeshGiven, Options &options) {
   requireFile(raw.plan, "--plan");
   bindForPlanning(options, training);
   training.pricePath = raw.plan;
+  training.target = options.compile.schedule.target;
   training.machine = options.compile.layout.machine;
   training.machineName = raw.machine;
   training.task.memoryBytes = options.compile.layout.memoryBytes;
@@ -179,6 +180,7 @@ void bindStep(const RawOptions &raw, Options &options) {
   if (auto batch = training.import.dims.find("batch");
       batch != training.import.dims.end() && static_cast<double>(batch->second) == training.task.globalBatch)
     training.import.dims.erase(batch);
+  training.target = compile.schedule.target;
   training.machine = compile.layout.machine;
   training.machineName = raw.machine;
   training.task.memoryBytes = static_cast<double>(compile.layout.memoryBytes);

@@ -342,6 +342,7 @@ static std::string planStep(MLIRContext &context, CompileOptions &options, std::
   planning.fixed.zero = zero;
   planning.fixed.microbatches = static_cast<int>(options.microbatches);
   planning.fixed.chunks = static_cast<int>(options.chunks);
+  planning.target = options.schedule.target;
   if (std::string wrong = planner::fixParts(planning.fixed, planning.task, planning.space); !wrong.empty())
     return wrong;
   FailureOr<StepPlanner> planner = StepPlanner::create(&context, planning);

@@ -112,6 +112,11 @@ public:
   /// Of all arenas and of the storages in them, in bytes; a power of two.
   virtual int64_t alignment() const = 0;
   virtual std::unique_ptr<MemoryOrders> createMemoryOrders() const = 0;
+  /// Bytes of the copy that a product of `rows` x `depth` by `depth` x `columns` elements has of its left
+  /// side, where that lies transposed, as in a weight's gradient x^T dy; 0: it takes it as it lies.
+  virtual int64_t copiedBytes(mlir::Type element, int64_t rows, int64_t columns, int64_t depth) const {
+    return 0;
+  }
 
   // Instructions
   virtual CollectiveBlocks collectiveBlocks() const = 0;

@@ -7,6 +7,7 @@
 #ifndef COLOSSAL_COMPILER_PLANTRAINING_H
 #define COLOSSAL_COMPILER_PLANTRAINING_H
 
+#include "colossal/Codegen/Target.h"
 #include "colossal/Import/ONNX.h"
 #include "colossal/Planner/FixedParts.h"
 #include "colossal/Training/Training.h"
@@ -22,6 +23,7 @@ struct PlanTrainingOptions {
   std::string
       batchDimension; ///< name of the batch; empty: the first dimension of each input, where it is left open
   planner::TrainingTask task;
+  std::shared_ptr<const codegen::Target> target; ///< of a step that is compiled
   std::optional<training::Loss>
       loss; ///< of a step that is compiled, whose inputs and tensors take memory, too
   training::ParameterRules parameters; ///< which of them are one

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,6 +109,8 @@ struct UnitQuery {
   double parameterPrice = 0;
   /// Of a compiled step, for its price alone: where it is null, a unit is one segment.
   const RemadeUnit *remade = nullptr;
+  /// TrainingTask::copiedBytes, the same in all queries of a planner; null: there are no copies.
+  std::function<double(double rows, double columns, double depth)> copiedBytes;
 };
 
 using cost::UnitCost;

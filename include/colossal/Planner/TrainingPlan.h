@@ -6,6 +6,7 @@
 #include "colossal/Cost/PipelineSchedule.h"
 #include "colossal/Planner/BlockPlanner.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ struct TrainingTask {
   /// The backward pass of an attention has parts of its scores in memory, as steps have that are compiled:
   /// each layer's, while it computes their gradients.
   bool scoresInMemory = false;
+  /// Of steps that are compiled: bytes of the copy that a product of `rows` x `depth` by `depth` x `columns`
+  /// elements of activations has of its left side, where that lies transposed. Null: there are no copies.
+  std::function<double(double rows, double columns, double depth)> copiedBytes;
 };
 
 /// Ranks are numbered tensor axes first (the last one fastest), then context, data, pipeline.

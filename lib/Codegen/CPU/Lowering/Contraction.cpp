@@ -25,6 +25,16 @@ static Type accumulateTypeOf(Type a, Type result) {
   return IntegerType::get(context, result.getIntOrFloatBitWidth() <= 32 ? 32 : 64);
 }
 
+int64_t CpuTarget::copiedBytes(Type element, int64_t rows, int64_t columns, int64_t depth) const {
+  ContractionSpec spec;
+  spec.aType = spec.bType = element;
+  spec.accumulate = spec.cType = accumulateTypeOf(element, element);
+  spec.m = {{rows, 1, 0, columns}};
+  spec.n = {{columns, 0, 1, 1}};
+  spec.k = {{depth, rows, columns, 0}};
+  return copiedElements(processor(), spec) * elementBytes(spec.accumulate);
+}
+
 static int64_t product(ArrayRef<ContractionDim> dims) {
   int64_t size = 1;
   for (const ContractionDim &dim : dims)
