@@ -407,8 +407,8 @@ LogicalResult StepBuilder::normalizeParameters() {
   llvm::DenseSet<Value> ofSamples(evaluate.getArguments().begin(), evaluate.getArguments().end());
   for (Operation &op : llvm::make_early_inc_range(evaluate.front())) {
     auto normalize = dyn_cast<BatchNormalizeOp>(op);
-    const auto read = normalize ? ValueRange(normalize.getInput()) : ValueRange(op.getOperands());
-    if (llvm::any_of(read, [&](Value operand) { return ofSamples.contains(operand); })) {
+    auto isOfSamples = [&](Value value) { return ofSamples.contains(value); };
+    if (normalize ? isOfSamples(normalize.getInput()) : llvm::any_of(op.getOperands(), isOfSamples)) {
       ofSamples.insert(op.result_begin(), op.result_end());
     } else if (normalize) {
       FailureOr<BatchNormalized> made = buildByBatch(normalize, 1);

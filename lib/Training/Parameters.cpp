@@ -262,9 +262,10 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   const bool isTable = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) > 1;
   if (contents->isUniform() && isTable && isAddedToScores(op.getResult()))
     return "a mask";
-  // Parameters that it has reshaped have such names, too, and dimensions of one.
+  // Parameters that it has reshaped have numbers, too, and dimensions of one; and fresh vectors may be called
+  // by what they are.
   if (contents->isUniform() &&
-      (isFilledByExporter(name) || (type.getRank() == 1 && isNumberedByExporter(name))))
+      (type.getRank() == 1 ? isNumberedByExporter(name) : isTable && isFilledByExporter(name)))
     return "a constant of the exporter, by its name and contents";
   std::string fixed = describeFixedContents(*contents, type.getShape());
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;

@@ -14,14 +14,14 @@ folder = pathlib.Path(sys.argv[1])
 rng = np.random.default_rng(5)
 # The samples' number stands in the shapes, as exporters write it that are told no dimension is dynamic.
 nodes = [("Add", ["x", "positions"], "placed", {}),
-         ("Reshape", ["weight", "rows"], "sheet", {}), ("BatchNormalization", ["sheet", "ones", "zeros", "zeros", "ones"], "standard", {"training_mode": 1, "epsilon": 1e-6}),
+         ("Reshape", ["weight", "rows"], "sheet", {}), ("BatchNormalization", ["sheet", "val_1", "val_2", "val_2", "val_1"], "standard", {"training_mode": 1, "epsilon": 1e-6}),
          ("Reshape", ["standard", "matrix"], "weight.standard", {}), ("MatMul", ["placed", "weight.standard"], "hidden", {}),
          ("Reshape", ["hidden", "split"], "heads", {}), ("Transpose", ["heads"], "apart", {"perm": [0, 2, 1, 3]}), ("Reshape", ["apart", "flat"], "queries", {}),
          ("Expand", ["relative", "samples"], "repeated", {}), ("Reshape", ["repeated", "flat"], "keys", {}), ("Transpose", ["keys"], "turned", {"perm": [0, 2, 1]}),
          ("MatMul", ["queries", "turned"], "scores", {}), ("Tanh", ["scores"], "bent", {}), ("Reshape", ["bent", "long"], "features", {}), ("MatMul", ["features", "head"], "y", {})]
 shapes = {"positions": (1, 6, 8), "weight": (8, 16), "relative": (1, 2, 6, 8), "head": (72, 5)}
 initializers = [numpy_helper.from_array((rng.standard_normal(shape) / 4).astype(np.float32), name) for name, shape in shapes.items()]
-initializers += [numpy_helper.from_array(np.full(8, value, np.float32), name) for name, value in (("ones", 1), ("zeros", 0))]
+initializers += [numpy_helper.from_array(np.full(8, value, np.float32), name) for name, value in (("val_1", 1), ("val_2", 0))]
 initializers += [numpy_helper.from_array(np.array(shape, np.int64), name) for name, shape in (
     ("rows", (1, 8, 16)), ("matrix", (8, 16)), ("split", (8, 6, 2, 8)), ("flat", (16, 6, 8)), ("samples", (8, 2, 6, 8)), ("long", (8, 72)))]
 outputs = {"BatchNormalization": ["mean", "variance"]}
