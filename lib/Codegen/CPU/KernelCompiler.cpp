@@ -32,6 +32,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -129,6 +130,35 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine(const Processor &proces
                                       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
+/// Has values of bf16 in which branches meet pass as their bits: on processors without instructions for
+/// bf16, LLVM 22 lets vectors of it meet in f32, and calls a function that narrows them.
+void meetAsBits(llvm::Module &module) {
+  llvm::SmallVector<llvm::PHINode *> meetings;
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::PHINode &phi : block.phis())
+        if (phi.getType()->getScalarType()->isBFloatTy())
+          meetings.push_back(&phi);
+  for (llvm::PHINode *phi : meetings) {
+    llvm::Type *bits = llvm::Type::getInt16Ty(module.getContext());
+    if (auto *vector = llvm::dyn_cast<llvm::VectorType>(phi->getType()))
+      bits = llvm::VectorType::get(bits, vector->getElementCount());
+    llvm::PHINode *met = llvm::PHINode::Create(bits, phi->getNumIncomingValues(), "", phi->getIterator());
+    llvm::IRBuilder<> b(phi->getParent(), phi->getParent()->getFirstInsertionPt());
+    phi->replaceAllUsesWith(b.CreateBitCast(met, phi->getType()));
+    llvm::DenseMap<llvm::BasicBlock *, llvm::Value *> sent; // a switch may come from one block several times
+    for (auto [value, block] : llvm::zip_equal(phi->incoming_values(), phi->blocks())) {
+      llvm::Value *&own = sent[block];
+      if (!own) {
+        b.SetInsertPoint(block->getTerminator());
+        own = b.CreateBitCast(value, bits);
+      }
+      met->addIncoming(own, block);
+    }
+    phi->eraseFromParent();
+  }
+}
+
 /// One thread's compiler: contexts are reused between kernels.
 class Worker {
 public:
@@ -194,6 +224,8 @@ public:
       function.setDoesNotThrow();
     }
     optimize(*translated);
+    if (!processor.bfloatConversion)
+      meetAsBits(*translated);
 
     llvm::SmallVector<char, 0> object;
     llvm::raw_svector_ostream stream(object);
