@@ -80,9 +80,9 @@ UpdateFormulas::Values UpdateFormulas::apply(OpComposer &ops, int variant, Value
   const ArrayRef<int64_t> shape = shapeOf(given.front());
   if (shape.empty() || llvm::any_of(given, [&](Value value) { return shapeOf(value) != shape; }))
     return build();
-  std::vector<const void *> key{reinterpret_cast<const void *>(static_cast<intptr_t>(variant))};
+  std::pair<int, std::vector<const void *>> key{variant, {}};
   for (Value value : given)
-    key.push_back(elementTypeOf(value).getAsOpaquePointer());
+    key.second.push_back(elementTypeOf(value).getAsOpaquePointer());
   auto [entry, isNew] = known.try_emplace(std::move(key));
   if (isNew) {
     Block &block = *ops.builder.getInsertionBlock();

@@ -39,7 +39,7 @@ private:
   static Values create(OpComposer &ops, const Formula &formula, llvm::ArrayRef<mlir::Value> given);
 
   /// By variant and the element types of what is given.
-  std::map<std::vector<const void *>, std::optional<Formula>> known;
+  std::map<std::pair<int, std::vector<const void *>>, std::optional<Formula>> known;
 };
 
 } // namespace colossal::training
