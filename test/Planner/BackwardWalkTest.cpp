@@ -34,9 +34,10 @@ TEST(BackwardWalk, CopiesAreThereForOneProduct) {
   const double without = walk.find().beside;
   walk.ops[3].copied = 10;
   EXPECT_DOUBLE_EQ(walk.find().beside, without + 10);
-  walk.ops[1].copied = 100; // what the second weight read is gone then, and its gradient lies there
-  EXPECT_GE(walk.find().beside, 100 - 8);
-  EXPECT_LE(walk.find().beside, 100 + 2);
+  // For the first weight's gradient, both values that are 4 x wide were read, and the gradient of one lies
+  // there; with it are those of the sum and of the norm.
+  walk.ops[1].copied = 100;
+  EXPECT_DOUBLE_EQ(walk.find().beside, 100 + (4 + 1 + 1) - (4 + 4));
 }
 
 TEST(BackwardWalk, NothingLiesOverWhatMicrobatchesKeep) {
