@@ -411,6 +411,10 @@ LogicalResult StepBuilder::normalizeParameters() {
     if (normalize ? isOfSamples(normalize.getInput()) : llvm::any_of(op.getOperands(), isOfSamples)) {
       ofSamples.insert(op.result_begin(), op.result_end());
     } else if (normalize) {
+      const ArrayRef<int64_t> shape = shapeOf(normalize.getInput());
+      if (shape[1] > 0 && cast<RankedTensorType>(normalize.getInput().getType()).getNumElements() == shape[1])
+        return op.emitOpError() << "takes the statistics of one element of each channel, and no sample goes "
+                                   "into it: it gives its bias alone, which PyTorch refuses, too";
       FailureOr<BatchNormalized> made = buildByBatch(normalize, 1);
       if (failed(made))
         return failure();
