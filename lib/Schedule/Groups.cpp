@@ -411,14 +411,6 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
   }
   if (products.empty())
     return false;
-  // Where all that the products need is there before, what they give may as well go through another kernel,
-  // as scores do, before it meets what is late.
-  const bool isReady = llvm::all_of(products, [&](Operation *product) {
-    return llvm::all_of(product->getOperands(), [&](Value operand) {
-      auto known = position.find(findMaker(operand));
-      return known == position.end() || known->second < first;
-    });
-  });
   auto isUsedLater = [&](auto self, FusionGroup *maker, unsigned steps) -> bool {
     return llvm::any_of(maker->outputs, [&](Value output) {
       return llvm::any_of(readersOf(output.getDefiningOp()), [&](FusionGroup *reader) {
@@ -427,7 +419,9 @@ bool Grouping::runsAhead(Operation *op, FusionGroup *group) {
       });
     });
   };
-  return isUsedLater(isUsedLater, group, isReady ? 2 : 1);
+  // What the products give may go through other kernels, as scores do, before it meets what is late.
+  constexpr unsigned kSteps = 4;
+  return isUsedLater(isUsedLater, group, kSteps);
 }
 
 void Grouping::place(Operation *op) {
@@ -472,6 +466,9 @@ void Grouping::place(Operation *op) {
   begin(op);
 }
 
+/// A kernel that computes ops of several places runs where the last of what it reads is there, as does what
+/// reads it: were it pulled to the first of its places, it would pull with it what its later ops need, and a
+/// backward pass would make its next segment again before the last of this one is used.
 std::vector<FusionGroup *> Grouping::order() {
   std::vector<FusionGroup *> sorted, result;
   for (auto &group : groups)
@@ -483,26 +480,32 @@ std::vector<FusionGroup *> Grouping::order() {
     return at;
   };
   llvm::stable_sort(sorted, [&](FusionGroup *a, FusionGroup *b) { return first(a) < first(b); });
-  llvm::DenseSet<FusionGroup *> done;
-  auto visit = [&](auto self, FusionGroup *group) -> void {
-    if (!done.insert(group).second)
-      return;
+  llvm::DenseMap<FusionGroup *, unsigned> ready; // the latest place of what it needs, or its own
+  auto visit = [&](auto self, FusionGroup *group) -> unsigned {
+    if (auto [known, isNew] = ready.try_emplace(group, first(group)); !isNew)
+      return known->second;
+    unsigned last = first(group);
     auto require = [&](auto require, Operation *op) -> void {
       for (Value operand : op->getOperands()) {
         Operation *def = operand.getDefiningOp();
         if (!def || !position.count(def))
           continue;
-        if (FusionGroup *other = groupOf.lookup(def))
-          self(self, other);
-        else if (isMovement(def))
+        if (FusionGroup *other = groupOf.lookup(def)) {
+          if (other != group)
+            last = std::max(last, self(self, other));
+        } else if (isMovement(def)) {
           require(require, def);
+        }
       }
     };
     for (Operation *op : group->ops)
       require(require, op);
     result.push_back(group);
+    return ready[group] = last;
   };
   for (FusionGroup *group : sorted)
     visit(visit, group);
+  // What a kernel needs is ready before it, or with it and stands before it already.
+  llvm::stable_sort(result, [&](FusionGroup *a, FusionGroup *b) { return ready.at(a) < ready.at(b); });
   return result;
 }

@@ -140,6 +140,22 @@ TEST(Groups, LoopsAreNotRepeated) {
   EXPECT_EQ(getGroups(function), (Names{{"cumulate"}, {"add"}}));
 }
 
+// A kernel that stores a value for others runs where the last of what it reads is made, not where the value
+// could be: the product before that frees what it reads.
+TEST(Groups, KernelsWaitForTheLastThatTheyRead) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) {
+    %0 = colossal.elementwise exp(%a) : (tensor<16x16xf32>) -> tensor<16x16xf32> loc("kept")
+    %1 = colossal.contract %a [1, 0], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("weight")
+    %2 = colossal.contract %b [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("again")
+    %3 = colossal.elementwise mul(%0, %2) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("gradient")
+    %4 = colossal.contract %0 [0, 1], %b [1, 2] -> [0, 2] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32> loc("reader")
+    return %1, %2, %3, %4 : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"weight"}, {"again"}, {"kept", "gradient"}, {"reader"}}));
+}
+
 /// The gradient of a tied table: what the head makes of it, and what the rows that were looked up make.
 std::string addGradients(const std::string &rows) {
   return R"mlir(func.func @f(%h: tensor<)mlir" + rows +
