@@ -158,7 +158,7 @@ Value Repeater::again(Value value, OpBuilder &builder) {
     mapping.map(operand, again(operand, builder));
   Operation *copy = builder.clone(*op, mapping);
   if (std::vector<std::string> names = outline::getNames(op->getLoc()); !names.empty())
-    copy->setLoc(NameLoc::get(builder.getStringAttr(names.front() + ".again")));
+    copy->setLoc(NameLoc::get(builder.getStringAttr(outline::nameAgain(names.front()))));
   for (auto [result, repeated] : llvm::zip_equal(op->getResults(), copy->getResults()))
     copies[result] = repeated;
   return copies.lookup(value);

@@ -338,21 +338,27 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
   std::optional<Assignment> pinned;
   ShardingAttr pinnedResult;
   const Pin *resultPin = nullptr;
-  for (Pin &pin : pins) {
-    if (!pin.matches(names))
-      continue;
-    if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
-      pin.isUsed = true;
-      pinned = asked;
-      addLoopAxis(op, *pinned);
-      pinnedResult = {};
-    } else if (op->getNumResults() > 0) {
-      if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
-        pinnedResult = asked;
-        resultPin = &pin;
+  auto ask = [&] {
+    for (Pin &pin : pins) {
+      if (!pin.matches(names))
+        continue;
+      if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
+        pin.isUsed = true;
+        pinned = asked;
+        addLoopAxis(op, *pinned);
+        pinnedResult = {};
+      } else if (op->getNumResults() > 0) {
+        if (ShardingAttr asked = pin.getSharding(op->getContext(), getTensor(op->getResult(0)).getShape())) {
+          pinnedResult = asked;
+          resultPin = &pin;
+        }
       }
     }
-  }
+  };
+  ask();
+  // What is made again lies as what was pinned the first time, where no pin speaks of it.
+  if (!pinned && !pinnedResult && outline::nameFirstTime(names))
+    ask();
   if (!pinned && !pinnedResult)
     return free;
   std::vector<Assignment> fitting = pinned ? std::vector<Assignment>{*pinned} : free->assignments;

@@ -32,6 +32,28 @@ std::vector<std::string> outline::getNames(Location location) {
   return names;
 }
 
+static constexpr StringRef kAgain = ".again";
+
+std::string outline::nameAgain(StringRef name) {
+  return (name + kAgain).str();
+}
+
+bool outline::nameFirstTime(std::vector<std::string> &names) {
+  bool isAgain = false;
+  for (std::string &name : names) {
+    // The number of a name and the program that it is of may stand behind.
+    const size_t at = name.rfind(kAgain.str());
+    if (at == std::string::npos)
+      continue;
+    const size_t behind = at + kAgain.size();
+    if (behind == name.size() || name[behind] == '#' || name[behind] == '@') {
+      name.erase(at, kAgain.size());
+      isAgain = true;
+    }
+  }
+  return isAgain;
+}
+
 StringRef outline::getFirstName(Location location) {
   if (auto name = dyn_cast<NameLoc>(location)) {
     StringRef text = name.getName().getValue();

@@ -20,6 +20,12 @@ std::vector<std::string> getNames(mlir::Location location);
 /// The first of them, or "".
 llvm::StringRef getFirstName(mlir::Location location);
 
+/// What the copy of an op is called that computes again what the op called `name` has computed.
+std::string nameAgain(llvm::StringRef name);
+/// Makes of names that nameAgain has given, also with a number or a program behind, those of the ops that
+/// were copied. Whether there were any.
+bool nameFirstTime(std::vector<std::string> &names);
+
 /// A name for each op of `function` that has a sharding rule: the first of its names, or its kind of op where
 /// it has none, with "#2", "#3", ... appended from the second op on that would be called the same. Parameters
 /// are called as in the model.
