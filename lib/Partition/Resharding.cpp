@@ -207,13 +207,14 @@ bool Resharder::isAccumulated(ShardingAttr from, ShardingAttr to) const {
 }
 
 bool Resharder::isScatteredInTurns(ShardingAttr from, ShardingAttr to) const {
-  auto count = [&](ShardingAttr layout) {
-    int64_t elements = 1;
-    for (int64_t size : layout.getLocalShape(mesh))
-      elements *= size;
-    return elements;
+  auto isScattered = [&](unsigned axis) {
+    return isPartialOver(from, axis) && llvm::any_of(to.getDims(), [&](DimShardingAttr dim) {
+             return llvm::any_of(dim.getFactors(), [&](FactorShardAttr factor) {
+               return llvm::is_contained(factor.getAxes(), axis);
+             });
+           });
   };
-  return scattersInTurns && count(to) < count(from);
+  return scattersInTurns && llvm::any_of(llvm::seq<unsigned>(mesh.getNumAxes()), isScattered);
 }
 
 ShardingAttr Resharder::getAccumulated(ShardingAttr from) const {

@@ -21,6 +21,9 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
+/// Parts of sums over turns that ranks exchange before the first of them is added.
+static constexpr size_t kExchangesUnderWay = 2;
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
@@ -163,11 +166,16 @@ private:
   bool isReceivedBehind(BlockArgument argument) const;
   LogicalResult findTurnOps();
   void delayForSums();
+  void mergeBeforeTurns();
   void findSliceStarts();
   /// Which ops make the new values of states.
   void findStateResults();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();
+  /// Has ranks exchange their parts of sums as soon as these are made. Behind what each such sum is then
+  /// done, so that the exchange has time and few parts lie there meanwhile: the sum itself where that is its
+  /// place.
+  llvm::DenseMap<Operation *, Operation *> delaySums(ArrayRef<Operation *> sums) const;
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
   /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is.
   LogicalResult bindInputs();
@@ -280,6 +288,29 @@ LogicalResult FunctionLowering::findTurnOps() {
   return success();
 }
 
+/// What is the same in all turns is there through all of them: twice, where a backward pass makes it again.
+void FunctionLowering::mergeBeforeTurns() {
+  llvm::DenseMap<size_t, SmallVector<Operation *, 1>> known; // by hash
+  for (Operation &op : llvm::make_early_inc_range(state.function.getBody().front().without_terminator())) {
+    if (phaseOf(&op) != Phase::Before || !isPure(&op) || op.getNumRegions() > 0 ||
+        !llvm::all_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>))
+      continue;
+    SmallVector<Operation *, 1> &alike = known[OperationEquivalence::computeHash(
+        &op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
+        OperationEquivalence::IgnoreLocations)];
+    auto same = llvm::find_if(alike, [&](Operation *other) {
+      return OperationEquivalence::isEquivalentTo(&op, other, OperationEquivalence::exactValueMatch, nullptr,
+                                                  OperationEquivalence::IgnoreLocations);
+    });
+    if (same == alike.end()) {
+      alike.push_back(&op);
+      continue;
+    }
+    op.replaceAllUsesWith(*same);
+    op.erase();
+  }
+}
+
 /// What only ops behind the loop read is made there: before it, it would lie in memory through all turns.
 void FunctionLowering::delayForSums() {
   for (Operation &op : llvm::reverse(state.function.getBody().front().without_terminator()))
@@ -290,20 +321,64 @@ void FunctionLowering::delayForSums() {
       state.opsBehind.insert(&op);
 }
 
+/// Moves what ranks exchange of a turn's part before they add it up, as `sum` does, to where its operand is
+/// made, and returns what makes that. Null where they exchange nothing, or others read it, too.
+static Operation *hoistExchange(Operation *sum) {
+  SmallVector<Operation *> exchange; // the last first
+  bool isExchanged = false;
+  Operation *made = sum->getOperand(0).getDefiningOp();
+  for (; made && made->getNumOperands() == 1 && made->hasOneUse() && (isCollective(made) || isMovement(made));
+       made = made->getOperand(0).getDefiningOp()) {
+    exchange.push_back(made);
+    isExchanged |= isCollective(made);
+  }
+  if (!made || !isExchanged)
+    return nullptr;
+  for (Operation *op : exchange)
+    op->moveAfter(made);
+  return made;
+}
+
+llvm::DenseMap<Operation *, Operation *> FunctionLowering::delaySums(ArrayRef<Operation *> sums) const {
+  llvm::DenseMap<Operation *, Operation *> behind;
+  SmallVector<std::pair<Operation *, Operation *>> exchanged; // what is made, and the sum
+  for (Operation *sum : sums)
+    if (Operation *made = hoistExchange(sum))
+      exchanged.push_back({made, sum});
+  llvm::sort(exchanged, [](auto &a, auto &b) {
+    return a.first != b.first ? a.first->isBeforeInBlock(b.first) : a.second->isBeforeInBlock(b.second);
+  });
+  for (auto [i, pair] : llvm::enumerate(exchanged)) {
+    auto [made, sum] = pair;
+    Operation *part = sum->getOperand(0).getDefiningOp();
+    behind[sum] = sum; // as late as it is
+    if (i + kExchangesUnderWay < exchanged.size())
+      if (Operation *later = exchanged[i + kExchangesUnderWay].first; part->isBeforeInBlock(later))
+        behind[sum] = later;
+  }
+  return behind;
+}
+
 LogicalResult FunctionLowering::bindAccumulations() {
   Block &body = state.function.front();
   SmallVector<Operation *> sums;
   for (Operation &op : body)
     if (state.accumulations.contains(&op))
       sums.push_back(&op);
+  llvm::DenseMap<Operation *, Operation *> behind;
+  if (chunks == 1 && !pipeline)
+    behind = delaySums(sums);
   for (Operation *op : sums) {
     RankedTensorType type = tensorOf(op->getResult(0));
     BlockArgument old = body.addArgument(type, op->getLoc());
     // Where the part of a turn is made: the groups' order follows the ops', and until it is added up, all
     // that it is made of is kept.
     OpBuilder b(op);
-    if (Operation *part = op->getOperand(0).getDefiningOp())
-      b.setInsertionPointAfter(part);
+    Operation *before = behind.lookup(op);
+    if (!before)
+      before = op->getOperand(0).getDefiningOp();
+    if (before && before != op)
+      b.setInsertionPointAfter(before);
     Operation *sum = ElementwiseOp::create(b, op->getLoc(), type, ElementwiseKind::Add,
                                            ValueRange{op->getOperand(0), old}, DenseF64ArrayAttr());
     op->getResult(0).replaceAllUsesWith(sum->getResult(0));
@@ -506,9 +581,11 @@ FailureOr<Program> FunctionLowering::run() {
     state.program.stages = static_cast<int64_t>(stages.size());
     state.program.chunkWaits.assign(chunks, false);
   }
+  if (failed(findTurnOps()))
+    return failure();
+  if (state.program.turns > 1)
+    mergeBeforeTurns();
   if (chunks > 1 && !pipeline) {
-    if (failed(findTurnOps()))
-      return failure();
     separateChunks(state.function, chunks, state.turnOps);
     chunkOf = findChunks(state.function, chunks);
   }
