@@ -92,8 +92,8 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
     if (size > 1)
       axes.push_back(nameTensorAxis(t));
   // Several operations may be made of one node, and have its name; a pin of factors holds for those that have
-  // them. One that splits nothing holds for any, also for the cast of a weight that the node reads, so where
-  // there are several it is of the name that tells them apart, and goes before.
+  // them. One that splits nothing holds for any, so where there are several it is of the name that tells them
+  // apart, and goes before.
   llvm::DenseMap<Operation *, std::string> unique = outline::getUniqueNames(model.functions[0]);
   llvm::StringMap<unsigned> count;
   for (Operation &op : model.functions[0].front())

@@ -212,7 +212,10 @@ Value PrecisionSetter::getAs(Value value, Type element, Operation *reader) {
     OpBuilder b(reader);
     if (auto constant = known.given.getDefiningOp<ConstantOp>(); constant && isExact(known.given, element))
       return makeConstant(b, constant, element);
-    return makeCast(b, reader->getLoc(), known.given, element);
+    // Called as what is cast: what is said of the reader is not said of its weights.
+    auto named = dyn_cast<NameLoc>(value.getLoc());
+    const bool isUnmade = named && named.getName() == "-"; // no node makes it
+    return makeCast(b, isUnmade ? named.getChildLoc() : value.getLoc(), known.given, element);
   }
   Value *form = element == wide ? &known.wide : element == narrow ? &known.narrow : nullptr;
   if (form && *form)

@@ -528,8 +528,8 @@ static Value addAll(OpComposer &ops, SmallVector<Value> values) {
   return values.front();
 }
 
-/// The gradient of a trained parameter that the model reads in 16 bits: products that sum it, and what moves
-/// them, give f32, so that parts of it, of ranks and microbatches, are added up in f32.
+/// The gradient of a trained parameter that the model reads in 16 bits: products that sum it, lookups, and
+/// what moves them, give f32, so that parts of it, of ranks and microbatches, are added up in f32.
 static Value widenSums(Value gradient) {
   auto op = gradient.getDefiningOp<ElementwiseOp>();
   if (!op)
@@ -549,6 +549,15 @@ static Value widenSums(Value gradient) {
       for (Value value : path)
         value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
       return narrow;
+    }
+    // A table's are sums of f32, and the narrow ones that it is read as were to have their gradient.
+    if (auto narrowed = at.getDefiningOp<ElementwiseOp>();
+        narrowed && narrowed.getKind() == ElementwiseKind::Cast &&
+        elementTypeOf(narrowed.getInputs().front()) == elementTypeOf(gradient)) {
+      at.replaceAllUsesWith(narrowed.getInputs().front());
+      for (Value value : ArrayRef(path).drop_back())
+        value.setType(cast<RankedTensorType>(value.getType()).clone(elementTypeOf(gradient)));
+      return op.getInputs().front();
     }
     if (!isa<ReshapeOp, TransposeOp>(at.getDefiningOp()))
       break;
