@@ -30,6 +30,11 @@ void tell(std::vector<Communication> &told, const std::string &name, double byte
   at->exposed += exposed;
 }
 
+/// Whether passes are done once, so that what one of them alone reads comes and goes with it.
+bool isOnce(const StepShape &shape) {
+  return shape.microbatches == 1 && shape.chunks == 1;
+}
+
 constexpr const char *kScatter = "reduce-scatter of gradients, data and context ranks",
                      *kGather = "all-gather of parameters, data and context ranks",
                      *kAllReduce = "all-reduce of gradients, data ranks";
@@ -105,10 +110,10 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   double freed = 0; // by the units of the chunk that are done
   double most = 0, saved = 0, masks = 0;
   // Gradients of one microbatch come while what was saved goes; those of several are added up from the first.
-  const bool isOnce = shape.microbatches == 1 && shape.chunks == 1;
-  const double gradient =
-      types.gradient /
-      (shape.scattersGradients() && !shape.movesStateOnce() ? shape.data * shape.context : 1);
+  const bool isOnce = cost::isOnce(shape);
+  const double narrow = types.narrow / (shape.zero >= 3 ? shape.data * shape.context : 1);
+  const double gradient = types.gradient / (shape.scattersInTurns() ? shape.data * shape.context : 1);
+  const bool isAdded = shape.microbatches > 1, isExchanged = isAdded && shape.scattersInTurns();
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside) {
@@ -123,10 +128,12 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   for (std::size_t i = 1; i <= units; ++i) {
     const std::size_t at = unit - i;
     const UnitCost &cost = order.kinds[order.units[at]];
-    double transient = isFixed  ? cost.fixedTransientBytes
-                       : splits ? cost.weightTransientBytes
-                       : isOnce ? cost.onceTransientBytes
-                                : cost.transientBytes;
+    double transient = isFixed       ? cost.fixedTransientBytes
+                       : splits      ? cost.weightTransientBytes
+                       : isOnce      ? cost.onceTransientBytes
+                       : isExchanged ? cost.exchangedTransientBytes
+                       : isAdded     ? cost.turnTransientBytes
+                                     : cost.transientBytes;
     // What units before it made again with it is still there.
     for (std::size_t before = at;
          before > unit - units && order.kinds[order.units[before]].continuesSegment;) {
@@ -135,10 +142,13 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       if (!order.kinds[order.units[before]].isInOneSegment)
         break;
     }
+    const double copies = isOnce ? order.amount(at) * cost.narrowed * narrow : 0;
+    if (cost.narrowsAgain)
+      transient += copies;
     made += order.amount(at) * cost.parameters;
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
     const double part = shape.microbatches > 1 ? cost.largest * gradient : 0;
-    reach(transient - freed + (splits ? 0 : part));
+    reach(transient - freed + (isFixed && !splits ? part : 0));
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
     const double kept = !splits ? 0 : isPipelined ? cost.weightSavedBytes : cost.weightKeptBytes;
@@ -147,7 +157,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
     saved += order.amount(at) * held;
     masks = std::max(masks, cost.maskBytes);
     if (!isFixed)
-      freed += order.amount(at) * held;
+      freed += order.amount(at) * held + (cost.narrowsAgain ? 0 : copies);
   }
   if (isOnce) {
     stage.made = std::max(0.0, stage.made);
@@ -182,10 +192,13 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
       stage.parameters += amount * cost.parameters;
       stage.slots += amount * cost.slots;
       stage.unread += amount * cost.unread;
-      stage.narrowed += amount * cost.narrowed;
-      for (auto [number, copied] : cost.sharedNarrowed)
-        if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
-          stage.narrowed -= copied;
+      // What several microbatches read is there through all of them.
+      if (!(cost.narrowsAgain && isOnce(shape))) {
+        stage.narrowed += amount * cost.narrowed;
+        for (auto [number, copied] : cost.sharedNarrowed)
+          if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
+            stage.narrowed -= copied;
+      }
       stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
@@ -234,8 +247,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
   } else if (shape.scattersGradients() && shape.asCompiled) {
-    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way.
-    memory.gradients += stage.largestPart * std::max(types.reduced, shape.zero >= 3 ? types.gathered : 0);
+    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way,
+    // which the passes of several microbatches count.
+    const double underWay = shape.microbatches > 1 ? 0 : types.reduced;
+    memory.gradients += stage.largestPart * std::max(underWay, shape.zero >= 3 ? types.gathered : 0);
   } else if (shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered
     memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
   } else if (shape.zero == 2) {

@@ -24,7 +24,7 @@ private:
     double bytes = 0;
     int users = 0;
   };
-  void look(double more = 0);
+  void look(double more = 0, double part = 0);
   int add(double bytes);
   void give(int tensor, int buffer);
   void share(int from, int to);
@@ -53,6 +53,7 @@ private:
   std::vector<std::size_t> again;                ///< values that are made again
   std::vector<bool> isGone;                      ///< by value
   double alive = 0, kept = 0, made = 0, all = 0; ///< made: gradients of parameters
+  double sent = 0; ///< of the last parameter's gradient, which ranks may still exchange
   BackwardWalk::Peak peak;
 };
 
@@ -79,10 +80,12 @@ Walker::Walker(const BackwardWalk &walk)
   alive = kept;
 }
 
-/// A moment, with so many bytes more than what lives on.
-void Walker::look(double more) {
+/// A moment, with so many bytes more than what lives on, and a microbatch's part of gradients of parameters.
+void Walker::look(double more, double part) {
   const double beside = alive + more - kept;
   peak.beside = std::max(peak.beside, beside);
+  peak.turn = std::max(peak.turn, beside + part);
+  peak.exchanged = std::max(peak.exchanged, beside + part + sent);
   peak.once = std::max(peak.once, beside + made - all);
 }
 
@@ -276,11 +279,19 @@ void Walker::contract(std::size_t at) {
         give(operand, add(size(operand)));
       look();
     }
-    if (!isLater) {
-      made += op.parameterGradients;
-      look(op.copied);
-      drop(at);
-    }
+    if (isLater)
+      continue;
+    look(op.copied);
+    // The product reads the copy, and what was copied is gone, where nothing else is to read it.
+    double copied = op.copied;
+    if (copied > 0 && std::none_of(op.operands.begin(), op.operands.end(), makesNext))
+      for (int result : op.results)
+        copied -= isOwn(result) ? size(result) : 0;
+    made += op.parameterGradients;
+    look(copied, op.parameterGradients);
+    if (op.parameterGradients > 0)
+      sent = op.parameterGradients;
+    drop(at);
   }
   for (int result : op.results)
     release(result);
@@ -352,9 +363,12 @@ BackwardWalk::Peak Walker::run() {
       look(op.beside);
       break;
     }
-    if (op.kind != WalkedOp::Contraction)
+    const bool hasMade = op.kind == WalkedOp::Contraction;
+    if (!hasMade)
       made += op.parameterGradients;
-    look();
+    look(0, hasMade ? 0 : op.parameterGradients);
+    if (!hasMade && op.parameterGradients > 0)
+      sent = op.parameterGradients;
     if (op.kind != WalkedOp::View) {
       alive -= loss;
       loss = 0;

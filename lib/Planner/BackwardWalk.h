@@ -55,6 +55,8 @@ struct BackwardWalk {
 
   struct Peak {
     double beside = 0; ///< the most bytes on top of all values that are kept
+    double turn = 0; ///< the same with a microbatch's part of each parameter's gradient until it is added up
+    double exchanged = 0; ///< the same where ranks exchange that part while the next is made
     double once = -std::numeric_limits<double>::infinity(); ///< the same with the parameters' gradients, less
                                                             ///< all of them
   };

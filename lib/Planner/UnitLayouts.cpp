@@ -551,7 +551,8 @@ std::string UnitLayouts::addOperations(const UnitLayout &layout, Ledger &ledger,
         parameters[tensor] = std::max(parameters[tensor], held);
         if (kind.operations[i].operands[o].saved || query.recompute == Recompute::Full)
           readAgain.insert(tensor);
-        if (kind.operations[i].kind == Operation::Contraction)
+        const bool isTable = o == 0 && isLoss(kind.operations[i]); // that is looked up in
+        if (kind.operations[i].kind == Operation::Contraction || isTable)
           narrowed.insert(tensor);
       }
     }
@@ -719,6 +720,7 @@ UnitCost UnitLayouts::price(const UnitLayout &layout, const Base &base, std::str
   }
   cost::OpList recompute;
   keep(layout, base.lies, cost, recompute);
+  cost.narrowsAgain = query.remade != nullptr;
   if (query.remade)
     doAgain(layout, recompute, cost);
   else if (query.recompute == Recompute::Full) // its collectives are in the base already

@@ -641,6 +641,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   cost.maskBytes = maskBytes(layout);
   cost.forwardBytes = forwardBytes(lies);
   cost.transientBytes = made + peak.beside;
+  cost.turnTransientBytes = made + peak.turn;
+  cost.exchangedTransientBytes = made + peak.exchanged;
   cost.onceTransientBytes = made + peak.once;
   cost.weightTransientBytes = made + besideWeights;
   cost.fixedTransientBytes = made + fixedPeak;

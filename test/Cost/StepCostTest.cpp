@@ -76,6 +76,37 @@ TEST(StepCost, GradientsComeWhileActivationsGo) {
   EXPECT_DOUBLE_EQ(one.price().memory[0].gradients, 5.2e9);
 }
 
+/// Narrow copies of weights are there through several microbatches, and otherwise with what is made again.
+TEST(StepCost, NarrowCopiesComeWithWhatIsMadeAgain) {
+  Case one;
+  one.shape.asCompiled = true;
+  StateTypes types;
+  types.parameter = 4;
+  types.narrow = 2;
+  auto total = [&] {
+    CostModel model = machine();
+    StepCost step(model, types);
+    PipelineProblem problem = step.problem(one.shape, one.all());
+    return step.price(one.shape, problem, simulate(problem), step.stages(one.shape, one.all()))
+        .memory[0]
+        .total();
+  };
+  one.units[1].savedBytes = 3e9;
+  const double without = total();
+  for (UnitCost &unit : one.units)
+    unit.narrowed = unit.parameters;
+  // All of them, at the peak in the last layer.
+  EXPECT_DOUBLE_EQ(total(), without + 2 * 1.3e9);
+  for (UnitCost &unit : one.units)
+    unit.narrowsAgain = true;
+  EXPECT_DOUBLE_EQ(total(), without + 2 * 2e8);
+  one.shape.microbatches = 2;
+  const double several = total();
+  for (UnitCost &unit : one.units)
+    unit.narrowed = 0;
+  EXPECT_DOUBLE_EQ(several, total() + 2 * 1.3e9);
+}
+
 /// A mask that both passes read is kept with what a microbatch saves, but on the last stage.
 TEST(StepCost, StagesKeepMasksOfMicrobatchesUnderWay) {
   Case one;

@@ -76,6 +76,29 @@ TEST(BackwardWalk, LogitsBecomeTheirGradient) {
   EXPECT_DOUBLE_EQ(walk.find().beside, 1); // the gradient of what they are made of
 }
 
+TEST(BackwardWalk, AMicrobatchHasItsPartOfAGradientUntilThatIsAddedUp) {
+  BackwardWalk walk = makeFeedForward();
+  walk.ops[3].parameterGradients = 3;
+  walk.ops[1].parameterGradients = 20;
+  // The first weight's beside the sum's gradient and the norm's: what was saved of the second is gone, and
+  // the gradient of what is 4 x wide lies in its place.
+  EXPECT_DOUBLE_EQ(walk.find().turn, 20 + (1 + 1) - 4);
+  // The second's is on its way between ranks, then.
+  EXPECT_DOUBLE_EQ(walk.find().exchanged, 20 + 3 + (1 + 1) - 4);
+}
+
+TEST(BackwardWalk, APartOfAGradientIsMadeOfTheCopyAlone) {
+  BackwardWalk walk;
+  walk.bytes = {1, 100};
+  walk.ops = {{WalkedOp::Contraction, {0}, {1}}, {WalkedOp::Loss, {1}, {}}};
+  walk.values = {{0, 1}, {1, 100}};
+  walk.ops[0].copied = 100;
+  walk.ops[0].parameterGradients = 50;
+  // The copy beside the logits' gradient, and the part beside the copy.
+  EXPECT_DOUBLE_EQ(walk.find().turn, 1 + 100);
+  EXPECT_DOUBLE_EQ(walk.find().once, std::max(1 + 100 - 50, 1 + 50 - 50));
+}
+
 TEST(BackwardWalk, ATrainedMaskKeepsItsGradientBetweenLayers) {
   BackwardWalk walk;
   walk.bytes = {10, 1, 1}; // the mask, and what goes through two attentions

@@ -28,6 +28,9 @@ struct UnitCost {
   double weightSavedBytes = 0; ///< of them, kept until the weights' gradients are done
   double weightKeptBytes = 0;  ///< those, and the gradients that the weights' are made of
   double transientBytes = 0;   ///< on top while the backward pass runs
+  /// The same with a microbatch's part of each parameter's gradient, until it is added up.
+  double turnTransientBytes = 0;
+  double exchangedTransientBytes = 0; ///< the same where ranks exchange that part while the next is made
   /// The same with the gradients of its parameters as they come, less all of them, in a step of one
   /// microbatch.
   double onceTransientBytes = 0;
@@ -42,6 +45,7 @@ struct UnitCost {
   double parameters = 0;        ///< elements stored on a rank
   double largest = 0;           ///< of the largest parameter
   double narrowed = 0;          ///< of them, read by products, which may take a narrow copy
+  bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
   double readAgain = 0;         ///< of them, read by the backward pass (a table that is looked up in is not)
@@ -98,6 +102,8 @@ struct StepShape {
   /// Whether a rank has no more than its part of a gradient that is made: a program scatters those of one
   /// microbatch as they come, also where the optimizer's state alone is split.
   bool scattersGradients() const { return zero >= 2 || (zero == 1 && asCompiled && microbatches == 1); }
+  /// Whether it scatters them as they are made.
+  bool scattersInTurns() const { return scattersGradients() && !movesStateOnce(); }
   /// Whether what ZeRO 2 and 3 scatter and gather is moved once for all microbatches of a step.
   bool movesStateOnce() const { return asCompiled && pipeline > 1; }
   /// Whether passes of several microbatches stand one behind the other in a program, with copies of what they
