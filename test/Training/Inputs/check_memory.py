@@ -77,6 +77,13 @@ for recompute in ("selective", "full"):
     for turns, most in ((1, 1.06), (4, MOST)):
         check("gpt2", "data=1", turns, "--recompute", recompute, devices=1, most=most)
         check("llama", "data=2", turns, "--recompute", recompute, least=0.985, most=most)
+# Narrow copies come and go with what is made again.
+check("llama", "data=2", 1, "--recompute", "full", "--precision", "bf16", "--zero", 1)
+# Beside tensor axes, too, a turn scatters gradients to their pieces, and keeps few of a turn's.
+check("wide", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64, least=0.98)
+check("wide", "data=2,model=2", 4, "--zero", 2, "--precision", "bf16", devices=4, seq=64, least=0.98)
+check("wide", "data=2", 4, "--zero", 2, "--recompute", "selective", "--precision", "bf16", seq=64, least=0.98)
+check("wide", "data=2,model=2", 4, "--zero", 3, "--precision", "bf16", devices=4, seq=64)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
 # Where gradients of weights are a pass of their own, what these read is made again for the backward pass, not before.
