@@ -353,7 +353,8 @@ llvm::DenseMap<Operation *, Operation *> FunctionLowering::delaySums(ArrayRef<Op
     Operation *part = sum->getOperand(0).getDefiningOp();
     behind[sum] = sum; // as late as it is
     if (i + kExchangesUnderWay < exchanged.size())
-      if (Operation *later = exchanged[i + kExchangesUnderWay].first; part->isBeforeInBlock(later))
+      if (Operation *later = exchanged[i + kExchangesUnderWay].first;
+          part->isBeforeInBlock(later) && later->isBeforeInBlock(sum)) // and so before what reads the sum
         behind[sum] = later;
   }
   return behind;
