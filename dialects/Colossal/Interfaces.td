@@ -124,7 +124,11 @@ def TileEmissionOpInterface : OpInterface<"TileEmissionOpInterface"> {
     InterfaceMethod<[{
       Whether the result is what the first operand holds, with some elements replaced: it must lie there before, and is no
       operand of the kernel.
-    }], "bool", "updatesFirstOperand", (ins), "", [{ return false; }]>
+    }], "bool", "updatesFirstOperand", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Whether the result is a sum that begins with zeros, and can begin with what lies in its place instead
+      (TileEmitter::addsToResult).
+    }], "bool", "canAddToResult", (ins), "", [{ return false; }]>
   ];
 }
 

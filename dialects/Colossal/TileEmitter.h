@@ -28,6 +28,8 @@ public:
   /// stands after a write sees it.
   virtual mlir::Value read(mlir::Value tensor, llvm::ArrayRef<Lane> index) = 0;
   virtual void write(mlir::Value value, mlir::Value result, llvm::ArrayRef<Lane> index) = 0;
+  /// Whether the op's sums are added to what lies in the result (TileEmissionOpInterface::canAddToResult).
+  virtual bool addsToResult() const { return false; }
   /// Words of the tile's scratch, i64.
   virtual mlir::Value readScratch(Lane at) = 0;
   virtual void writeScratch(mlir::Value word, Lane at) = 0;

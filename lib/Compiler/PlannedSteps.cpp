@@ -195,6 +195,7 @@ planner::TrainingTask makeCompiledTask(MLIRContext *context, const PlanTrainingO
     element = BFloat16Type::get(context);
   else if (task.precision == "f16")
     element = Float16Type::get(context);
+  task.addsInPlace = options.target && options.target->addsProductsInPlace();
   if (options.target)
     task.copiedBytes = [target = options.target, element](double rows, double columns, double depth) {
       return static_cast<double>(target->copiedBytes(

@@ -113,7 +113,8 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
   const bool isOnce = cost::isOnce(shape);
   const double narrow = types.narrow / (shape.zero >= 3 ? shape.data * shape.context : 1);
   const double gradient = types.gradient / (shape.scattersInTurns() ? shape.data * shape.context : 1);
-  const bool isAdded = shape.microbatches > 1, isExchanged = isAdded && shape.scattersInTurns();
+  const bool isExchanged = shape.microbatches > 1 && shape.scattersInTurns(),
+             isAdded = shape.microbatches > 1 && !shape.addsInPlace;
   double made = 0, peak = 0;
   // `beside`: on top of all that was saved.
   auto reach = [&](double beside) {
@@ -147,7 +148,7 @@ void StepCost::addTransient(const StepShape &shape, const UnitOrder &order, std:
       transient += copies;
     made += order.amount(at) * cost.parameters;
     // A microbatch's part of a gradient, before it is added up: made in this pass, or in one of its own.
-    const double part = shape.microbatches > 1 ? cost.largest * gradient : 0;
+    const double part = isAdded || isExchanged ? cost.largest * gradient : 0;
     reach(transient - freed + (isFixed && !splits ? part : 0));
     most = std::max(most, splits ? part : 0);
     // What the gradients of weights wait for lies where microbatches keep it, from the beginning.
@@ -258,8 +259,8 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   }
   memory.transient = stage.transient;
   memory.transient += stage.messages;
-  // Each unit that has a shared parameter adds up for itself, but where each microbatch's sum is scattered.
-  if (shape.asCompiled && shape.microbatches > 1 && (shape.zero < 2 || ranks <= 1 || shape.movesStateOnce()))
+  // Between stages each unit that has a shared parameter adds up for itself.
+  if (shape.asCompiled && shape.microbatches > 1 && shape.pipeline > 1)
     memory.transient += stage.again * types.gradient;
   return memory;
 }

@@ -16,6 +16,7 @@ cost::StepShape StageCosts::shape(const TrainingPlan &plan) const {
   shape.chunks = plan.chunks;
   shape.zero = plan.zero;
   shape.asCompiled = true;
+  shape.addsInPlace = plan.task.addsInPlace;
   shape.overlapGradients = plan.overlapGradients;
   shape.transferLaunch = step.machine.machine().device.launchSeconds; // of a compiled program
   return shape;

@@ -105,8 +105,9 @@ bool Foreseer::isTaken(Value value, const FusionGroup &group, Value output) cons
 
 void Foreseer::takePlaces() {
   for (auto [step, kernel] : llvm::enumerate(kernels)) {
+    const bool addsToSummand = kindOf(*kernel) == GroupKind::Tiles && kernel->ops.size() > 1;
     if (kernel->outputs.size() != 1 ||
-        (kernel->routine && target.epilogueOf(kernel->routine) != codegen::Epilogue::Any))
+        (kernel->routine && !addsToSummand && target.epilogueOf(kernel->routine) != codegen::Epilogue::Any))
       continue;
     Value output = kernel->outputs.front();
     if (llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); }))

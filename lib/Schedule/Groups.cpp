@@ -357,7 +357,28 @@ bool Grouping::keepsOperandsLonger(Operation *op, FusionGroup *group) {
   return last > own && kept > countBytes(op->getResult(0));
 }
 
+/// Whether the sums that `op` makes can be added to the other summand of the group's addition, where that
+/// lies: what a lookup's rows add to a tied table's gradient is little, and a product that the rest is needs
+/// neither wait for it nor read it.
+bool Grouping::addsToSummand(Operation *op, FusionGroup *group) const {
+  auto tiles = dyn_cast<TileEmissionOpInterface>(op);
+  if (!tiles || !tiles.canAddToResult() || group->ops.size() != 1 || group->outputs.size() != 1)
+    return false;
+  auto addition = dyn_cast<ElementwiseOp>(group->ops.front());
+  if (!addition || addition.getKind() != ElementwiseKind::Add || addition->getNumOperands() != 2)
+    return false;
+  Value other = addition->getOperand(addition->getOperand(0) == op->getResult(0) ? 1 : 0);
+  Operation *maker = other.getDefiningOp(); // none of a sum over the turns before
+  return (!maker || (position.count(maker) && classOf(maker) != OpClass::None)) && other.hasOneUse() &&
+         other.getType() == op->getResult(0).getType() && other.getType() == addition.getType();
+}
+
 bool Grouping::joinAsRoutine(Operation *op, FusionGroup *group, ArrayRef<Use> uses) {
+  if (!group->routine && addsToSummand(op, group)) {
+    group->routine = op;
+    add(op, group, /*aligned=*/true);
+    return true;
+  }
   codegen::Epilogue epilogue = target.epilogueOf(op);
   if (epilogue == codegen::Epilogue::None || group->routine || !group->reduced.empty() ||
       !alignedIn(group, uses, op->getResult(0)) || keepsOperandsLonger(op, group))
@@ -466,9 +487,25 @@ void Grouping::place(Operation *op) {
   begin(op);
 }
 
+/// Whether `group` makes little of much that a kernel of this rank has just made, as the norm of a gradient
+/// or the gradient of a bias: it finds that in the caches then, and keeps nothing waiting for it.
+bool Grouping::sumsUp(FusionGroup *group) const {
+  constexpr int64_t kMuch = 1 << 16, kTimesLess = 64; // bytes
+  int64_t given = 0, read = 0;
+  for (Value output : group->outputs)
+    given += countBytes(output);
+  for (Operation *member : group->ops)
+    for (Value operand : member->getOperands())
+      if (Operation *maker = findMaker(operand);
+          maker && position.count(maker) && groupOf.lookup(maker) != group && !isCollective(maker))
+        read = std::max(read, countBytes(operand));
+  return !group->routine && read >= kMuch && given * kTimesLess <= read;
+}
+
 /// A kernel that computes ops of several places runs where the last of what it reads is there, as does what
 /// reads it: were it pulled to the first of its places, it would pull with it what its later ops need, and a
-/// backward pass would make its next segment again before the last of this one is used.
+/// backward pass would make its next segment again before the last of this one is used. What sums up runs as
+/// soon as what it reads is there.
 std::vector<FusionGroup *> Grouping::order() {
   std::vector<FusionGroup *> sorted, result;
   for (auto &group : groups)
@@ -484,7 +521,7 @@ std::vector<FusionGroup *> Grouping::order() {
   auto visit = [&](auto self, FusionGroup *group) -> unsigned {
     if (auto [known, isNew] = ready.try_emplace(group, first(group)); !isNew)
       return known->second;
-    unsigned last = first(group);
+    unsigned last = sumsUp(group) ? 0 : first(group);
     auto require = [&](auto require, Operation *op) -> void {
       for (Value operand : op->getOperands()) {
         Operation *def = operand.getDefiningOp();

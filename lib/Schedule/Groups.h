@@ -56,6 +56,8 @@ private:
   bool joinPoint(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses, bool output);
   /// The op as the routine of the group of its users, which become its epilogue.
   bool joinAsRoutine(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);
+  bool sumsUp(FusionGroup *group) const;
+  bool addsToSummand(mlir::Operation *op, FusionGroup *group) const;
   bool keepsOperandsLonger(mlir::Operation *op, FusionGroup *group);
   bool runsAhead(mlir::Operation *op, FusionGroup *group);
   bool joinRow(mlir::Operation *op, FusionGroup *group, llvm::ArrayRef<Use> uses);

@@ -1,7 +1,7 @@
 //===- TileLowering.cpp - ops that emit whole tiles to kernels --------------===//
 //
-// What is scattered into is updated where it lies if nobody reads it afterwards, and copied first if somebody
-// does.
+// What is scattered into, or what sums are added to, is updated where it lies if nobody reads it afterwards,
+// and copied first if somebody does.
 //
 //===----------------------------------------------------------------------===//
 #include "Shared.h"
@@ -13,9 +13,34 @@ using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
 
+/// Brings `data` into the place of `result`, which a kernel then changes there. `others`: what the kernel
+/// reads.
+static FailureOr<View> takePlace(LoweringContext &context, Value data, Value result, FusionGroup &group,
+                                 ArrayRef<View> others) {
+  auto from = context.viewOf(data);
+  if (failed(from))
+    return failure();
+  const bool isShared =
+      llvm::any_of(others, [&](const View &other) { return other.storage == from->storage; });
+  ExtractedGroup alone; // as far as it matters here
+  alone.inputs.push_back(*from);
+  if (!isShared &&
+      (context.mayTake(data, *from, result, group.ops) || context.findReplacedInput(group, alone, {}))) {
+    context.setView(result, *from);
+    return *from;
+  }
+  View place = context.allocate(result, /*inside=*/true);
+  if (failed(context.copy(*from, tensorOf(data), place, group.routine->getLoc())))
+    return failure();
+  return place;
+}
+
 LogicalResult schedule::lowerTiles(LoweringContext &context, FusionGroup &group) {
   Operation *op = group.routine;
   const bool updates = cast<TileEmissionOpInterface>(op).updatesFirstOperand();
+  Operation *addition = nullptr; // of the op's sums to something else
+  for (Operation *other : group.ops)
+    addition = other == op ? addition : other;
   SmallVector<View> inputs;
   SmallVector<RankedTensorType> types;
   for (Value operand : op->getOperands()) {
@@ -27,20 +52,21 @@ LogicalResult schedule::lowerTiles(LoweringContext &context, FusionGroup &group)
   }
   SmallVector<View> outputs;
   if (updates) {
-    Value data = op->getOperand(0), result = op->getResult(0);
-    bool shared = llvm::any_of(ArrayRef<View>(inputs).drop_front(),
-                               [&](const View &other) { return other.storage == inputs[0].storage; });
-    if (!shared && context.mayTake(data, inputs[0], result, op)) {
-      outputs.push_back(inputs[0]);
-      context.setView(result, inputs[0]);
-    } else {
-      outputs.push_back(context.allocate(result, /*inside=*/true));
-      if (failed(context.copy(inputs[0], types[0], outputs[0], op->getLoc())))
-        return failure();
-    }
     inputs.erase(inputs.begin());
     types.erase(types.begin());
+    auto place = takePlace(context, op->getOperand(0), op->getResult(0), group, inputs);
+    if (failed(place))
+      return failure();
+    outputs.push_back(*place);
     if (types[1].getNumElements() == 0)
+      return success();
+  } else if (addition) {
+    const unsigned other = addition->getOperand(0) == op->getResult(0) ? 1 : 0;
+    auto place = takePlace(context, addition->getOperand(other), addition->getResult(0), group, inputs);
+    if (failed(place))
+      return failure();
+    outputs.push_back(*place);
+    if (llvm::any_of(types, [](RankedTensorType type) { return type.getNumElements() == 0; }))
       return success();
   } else {
     for (Value result : op->getResults())
@@ -50,6 +76,8 @@ LogicalResult schedule::lowerTiles(LoweringContext &context, FusionGroup &group)
   }
   KernelKey key(KernelKey::Kind::Tiles);
   key.add(op);
+  if (addition)
+    key.add(addition);
   SmallVector<SmallVector<int64_t>> strides;
   for (const View &view : inputs)
     strides.push_back(view.strides);
@@ -61,7 +89,8 @@ LogicalResult schedule::lowerTiles(LoweringContext &context, FusionGroup &group)
     key.add(list);
   std::string problem;
   const CachedKernel *kernel = context.getKernel(key, op->getName().stripDialect(), problem, [&] {
-    return kernel::generateTiles(*context.mlirContext(), context.target().team(), op, strides);
+    return kernel::generateTiles(*context.mlirContext(), context.target().team(), op, strides,
+                                 /*addsToResult=*/addition != nullptr);
   });
   if (!kernel)
     return op->emitOpError("cannot be generated for this target") << (problem.empty() ? "" : ": ") << problem;

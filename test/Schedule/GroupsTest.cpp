@@ -156,31 +156,52 @@ TEST(Groups, KernelsWaitForTheLastThatTheyRead) {
   EXPECT_EQ(getGroups(function), (Names{{"weight"}, {"again"}, {"kept", "gradient"}, {"reader"}}));
 }
 
-/// The gradient of a tied table: what the head makes of it, and what the rows that were looked up make.
+/// The gradient of a tied table: what the head makes of it, and what the rows that were looked up make, which
+/// `rows` is.
 std::string addGradients(const std::string &rows) {
-  return R"mlir(func.func @f(%h: tensor<)mlir" + rows +
-         R"mlir(x16xf32>, %e: tensor<8x16xf32>, %i: tensor<8xi64>) -> tensor<64x16xf32> {
-    %0 = colossal.elementwise exp(%h) : (tensor<)mlir" +
-         rows + R"mlir(x16xf32>) -> tensor<)mlir" + rows + R"mlir(x16xf32> loc("input")
-    %1 = colossal.contract %0 [0, 1], %0 [2, 1] -> [0, 2] : (tensor<)mlir" +
-         rows + R"mlir(x16xf32>, tensor<)mlir" + rows + R"mlir(x16xf32>) -> tensor<)mlir" + rows + "x" +
-         rows + R"mlir(xf32> loc("logits")
-    %2 = colossal.slice %1 [0, 0] by [1, 1] : tensor<)mlir" +
-         rows + "x" + rows + R"mlir(xf32> -> tensor<)mlir" + rows + R"mlir(x64xf32>
-    %3 = colossal.contract %2 [0, 1], %0 [0, 2] -> [1, 2] : (tensor<)mlir" +
-         rows + R"mlir(x64xf32>, tensor<)mlir" + rows + R"mlir(x16xf32>) -> tensor<64x16xf32> loc("head")
-    %4 = colossal.segment_sum %e by %i {axis = 0 : i64} : tensor<8x16xf32>, tensor<8xi64> -> tensor<64x16xf32> loc("rows")
+  return R"mlir(func.func @f(%h: tensor<256x16xf32>, %d: tensor<64x16xf32>, %e: tensor<8x16xf32>, %i: tensor<8xi64>, %j: tensor<8x1xi64>) -> tensor<64x16xf32> {
+    %0 = colossal.elementwise exp(%h) : (tensor<256x16xf32>) -> tensor<256x16xf32> loc("input")
+    %1 = colossal.contract %0 [0, 1], %0 [2, 1] -> [0, 2] : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x256xf32> loc("logits")
+    %2 = colossal.slice %1 [0, 0] by [1, 1] : tensor<256x256xf32> -> tensor<256x64xf32>
+    %3 = colossal.contract %2 [0, 1], %0 [0, 2] -> [1, 2] : (tensor<256x64xf32>, tensor<256x16xf32>) -> tensor<64x16xf32> loc("head")
+    %4 = )mlir" +
+         rows + R"mlir( -> tensor<64x16xf32> loc("rows")
     %5 = colossal.elementwise add(%3, %4) : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32> loc("sum")
     return %5 : tensor<64x16xf32>
   })mlir";
 }
 
 TEST(Groups, ContractionDoesNotKeepMoreThanItGivesForALaterSummand) {
-  ParsedFunction function(addGradients("256"));
+  ParsedFunction function(addGradients(
+      "colossal.scatter_nd add %d[%j], %e : tensor<64x16xf32>, tensor<8x1xi64>, tensor<8x16xf32>"));
   ASSERT_TRUE(function.isValid());
   const Names apart = getGroups(function);
   EXPECT_TRUE(llvm::is_contained(apart, std::set<std::string>{"head"}));
   EXPECT_TRUE(llvm::is_contained(apart, std::set<std::string>{"sum"}));
+}
+
+// Sums of few rows are added to the product where that lies.
+TEST(Groups, SumsOfRowsAreAddedToTheProduct) {
+  ParsedFunction function(
+      addGradients("colossal.segment_sum %e by %i {axis = 0 : i64} : tensor<8x16xf32>, tensor<8xi64>"));
+  ASSERT_TRUE(function.isValid());
+  const Names made = getGroups(function);
+  EXPECT_TRUE(llvm::is_contained(made, std::set<std::string>{"head"}));
+  EXPECT_TRUE(llvm::is_contained(made, std::set<std::string>{"rows", "sum"}));
+}
+
+// What makes little of much runs right behind what makes that.
+TEST(Groups, WhatSumsUpRunsAtOnce) {
+  ParsedFunction function(
+      R"mlir(func.func @f(%a: tensor<256x256xf32>, %b: tensor<256x256xf32>) -> (tensor<256x256xf32>, tensor<1x1xf32>) {
+    %0 = colossal.contract %a [0, 1], %b [1, 2] -> [0, 2] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32> loc("gradient")
+    %1 = colossal.contract %b [0, 1], %a [1, 2] -> [0, 2] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32> loc("next")
+    %2 = colossal.elementwise mul(%1, %0) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32> loc("update")
+    %3 = colossal.reduce sum_square %0 over [0, 1] {keepdims = true} : tensor<256x256xf32> -> tensor<1x1xf32> loc("norm")
+    return %2, %3 : tensor<256x256xf32>, tensor<1x1xf32>
+  })mlir");
+  ASSERT_TRUE(function.isValid());
+  EXPECT_EQ(getGroups(function), (Names{{"gradient"}, {"norm"}, {"next", "update"}}));
 }
 
 // Where a norm is made of a sum of products, the sum grows with each of them: the norm's kernel does not wait

@@ -18,10 +18,9 @@
 // CHECK-NEXT: plan.load_parameter @p0 {{.*}} -> <@states[0, 8192]>
 // CHECK-NEXT: }
 // CHECK: plan.program @step step {
-// What a contraction makes is copied as soon as nobody reads the old value; what is made element by element is written over it.
+// What is made element by element is written over the old value, by the kernel of a contraction, too.
 // CHECK: plan.launch @contract_add
-// CHECK-SAME: <@states[8192, 4096]>, #plan.buffer<@activations[[[M:[0-9]+]], 4096]>]
-// CHECK-NEXT: plan.copy <@activations[[[M]], 4096]> -> <@states[8192, 4096]>
+// CHECK-SAME: <@states[8192, 4096]>, #plan.buffer<@states[8192, 4096]>] writes 1 {{.*}}also_written = array<i64: 2>
 // CHECK-NEXT: plan.collective all_gather() {{.*}} <@states[8192, 4096]> -> <@activations
 // CHECK: plan.launch @sub
 // CHECK-SAME: [#plan.buffer<@states[0, 8192]>, #plan.buffer<@activations[{{[0-9]+}}, 8192]>, #plan.buffer<@states[0, 8192]>] writes 1 tiles 1 {also_written = array<i64: 0>

@@ -93,8 +93,8 @@ def Colossal_ScatterNDOp : Colossal_Op<"scatter_nd",
   }];
 }
 
-def Colossal_SegmentSumOp : Colossal_Op<"segment_sum", [DeclareOpInterfaceMethods<TileEmissionOpInterface>], ["buildLocal", "getFlops"], [], [],
-                                        ["getKernelKind"]> {
+def Colossal_SegmentSumOp : Colossal_Op<"segment_sum", [DeclareOpInterfaceMethods<TileEmissionOpInterface, ["canAddToResult"]>],
+                                        ["buildLocal", "getFlops"], [], [], ["getKernelKind"]> {
   let summary = "sums of slices with equal indices: the transpose of gather";
   let description = [{
     result[a.., s, b..] is the sum of updates[a.., i.., b..] over all i with indices[i..] = s, with a before `axis` and b after

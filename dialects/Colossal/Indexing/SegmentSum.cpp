@@ -106,6 +106,10 @@ static int64_t getSegmentsOfTile(int64_t segments) {
   return std::max<int64_t>(1, (segments + kTiles - 1) / kTiles);
 }
 
+bool SegmentSumOp::canAddToResult() {
+  return true;
+}
+
 TilePlan SegmentSumOp::getTiles() {
   const int64_t segments = shapeOf(getResult())[getAxis()], each = getSegmentsOfTile(segments);
   TilePlan plan{SmallVector<int64_t>(shapeOf(getResult()).take_front(getAxis())), 0};
@@ -120,15 +124,19 @@ void SegmentSumOp::emitTile(TileEmitter &tiles, ArrayRef<Lane> tile) {
   const int64_t segments = result[getAxis()], each = getSegmentsOfTile(segments);
   ArrayRef<Lane> before = tile.drop_back();
   Lane first = e.mul(tile.back(), each);
-  SmallVector<Lane> row;
-  tiles.forEach({each}, row, [&] {
-    Lane segment = e.add(first, row[0]);
-    tiles.when(e.inRange(segment, 0, segments), [&] {
-      SmallVector<Lane> to(before);
-      to.push_back(segment);
-      tiles.forEach(slice, to, [&] { tiles.write(e.scalar(type, 0), getResult(), to); });
+  auto clear = [&] {
+    SmallVector<Lane> row;
+    tiles.forEach({each}, row, [&] {
+      Lane segment = e.add(first, row[0]);
+      tiles.when(e.inRange(segment, 0, segments), [&] {
+        SmallVector<Lane> to(before);
+        to.push_back(segment);
+        tiles.forEach(slice, to, [&] { tiles.write(e.scalar(type, 0), getResult(), to); });
+      });
     });
-  });
+  };
+  if (!tiles.addsToResult())
+    clear();
   Element low(e, e.toValue(first, i64), i64), high = (low + tiles.number(each)).min(tiles.number(segments));
   SmallVector<Lane> place;
   tiles.forEach(shapeOf(getIndices()), place, [&] {

@@ -117,6 +117,9 @@ public:
   virtual int64_t copiedBytes(mlir::Type element, int64_t rows, int64_t columns, int64_t depth) const {
     return 0;
   }
+  /// Whether a product is written over what it is added to, as a weight's gradient of one microbatch over the
+  /// sum of those before; otherwise it has memory of its own, and is added from there.
+  virtual bool addsProductsInPlace() const { return false; }
 
   // Instructions
   virtual CollectiveBlocks collectiveBlocks() const = 0;

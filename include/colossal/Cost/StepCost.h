@@ -91,6 +91,8 @@ struct StepShape {
   /// what it reads of the last unit, too; and units' transient bytes come on top of what units before have
   /// kept, since those behind are done by then.
   bool asCompiled = false;
+  /// A microbatch's part of a weight's gradient, if ranks do not exchange it, takes no memory of its own.
+  bool addsInPlace = false;
   /// A stage goes on while it hands over; otherwise, where backward passes are whole, it waits and launches.
   bool transfersBeside = false;
   double transferLaunch = 0; ///< s

@@ -115,6 +115,10 @@ public:
   /// besides the inputs.
   std::optional<unsigned> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                      llvm::ArrayRef<unsigned> others);
+  /// The number of the input that lies where the value lies that the group's only output replaces, a sum of
+  /// turns or a state, if the output may be written over it; else none. `others` as above.
+  std::optional<unsigned> findReplacedInput(const FusionGroup &group, const ExtractedGroup &extracted,
+                                            llvm::ArrayRef<unsigned> others);
   mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, bool fuse);
   mlir::LogicalResult lowerGroup(FusionGroup &group);
   /// The group as loops.

@@ -10,17 +10,18 @@ namespace {
 
 class TileGenerator final : public TileEmitter {
 public:
-  TileGenerator(const Team &team, Operation *op, ArrayRef<SmallVector<int64_t>> strides)
-      : team(team), op(cast<TileEmissionOpInterface>(op)), strides(strides) {}
+  TileGenerator(const Team &team, Operation *op, ArrayRef<SmallVector<int64_t>> strides, bool isOnTop)
+      : team(team), op(cast<TileEmissionOpInterface>(op)), strides(strides), isOnTop(isOnTop) {}
 
   llvm::Expected<GeneratedKernel> run(MLIRContext &context) {
     const bool updates = op.updatesFirstOperand();
+    assert(!isOnTop || op.canAddToResult());
     SmallVector<Value> tensors(op->getOperands().drop_front(updates ? 1 : 0));
     llvm::append_range(tensors, op->getResults());
     SmallVector<BufferSpec> buffers;
     for (auto [i, tensor] : llvm::enumerate(tensors))
-      buffers.push_back(
-          {storageType(elementTypeOf(tensor)), SmallVector<int64_t>(shapeOf(tensor)), strides[i], !updates});
+      buffers.push_back({storageType(elementTypeOf(tensor)), SmallVector<int64_t>(shapeOf(tensor)),
+                         strides[i], !updates && !isOnTop});
     TilePlan plan = op.getTiles();
     GeneratedKernel result;
     result.buffers = buffers.size();
@@ -51,6 +52,7 @@ public:
   void write(Value value, Value result, ArrayRef<Lane> index) override {
     e->store(value, views[result], index);
   }
+  bool addsToResult() const override { return isOnTop; }
   Value readScratch(Lane at) override { return e->read(scratch, at); }
   void writeScratch(Value word, Lane at) override { e->store(word, scratch, at); }
 
@@ -58,6 +60,7 @@ private:
   const Team &team;
   TileEmissionOpInterface op;
   ArrayRef<SmallVector<int64_t>> strides;
+  bool isOnTop; ///< addsToResult()
   LoopEmitter *e = nullptr;
   llvm::DenseMap<Value, TensorView> views; ///< of operands and results
   TensorView scratch;
@@ -66,9 +69,10 @@ private:
 } // namespace
 
 llvm::Expected<GeneratedKernel> kernel::generateTiles(MLIRContext &context, const Team &team, Operation *op,
-                                                      ArrayRef<SmallVector<int64_t>> strides) {
+                                                      ArrayRef<SmallVector<int64_t>> strides,
+                                                      bool addsToResult) {
   for (Value tensor : op->getOperands())
     if (llvm::is_contained(shapeOf(tensor), 0))
       return llvm::createStringError("a kernel of tiles over an empty tensor");
-  return TileGenerator(team.alone(), op, strides).run(context);
+  return TileGenerator(team.alone(), op, strides, addsToResult).run(context);
 }

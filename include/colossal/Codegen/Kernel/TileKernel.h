@@ -9,10 +9,12 @@
 namespace colossal::kernel {
 
 /// The kernel of an op with TileEmissionOpInterface. Buffers: its tensor operands (but the first if it
-/// updatesFirstOperand), then its results. `strides` has those of each buffer, in elements.
+/// updatesFirstOperand), then its results. `strides` has those of each buffer, in elements. `addsToResult`,
+/// for an op that can: its sums are added to what lies in the result.
 llvm::Expected<GeneratedKernel> generateTiles(mlir::MLIRContext &context, const Team &team,
                                               mlir::Operation *op,
-                                              llvm::ArrayRef<llvm::SmallVector<int64_t>> strides);
+                                              llvm::ArrayRef<llvm::SmallVector<int64_t>> strides,
+                                              bool addsToResult = false);
 
 } // namespace colossal::kernel
 

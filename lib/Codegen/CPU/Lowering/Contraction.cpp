@@ -175,6 +175,8 @@ LogicalResult ContractionLowering::run() {
     return failure();
   extracted = std::move(*made);
   taken = context.takenInput(group, extracted, {operands.a.storage, operands.b.storage});
+  if (!taken)
+    taken = context.findReplacedInput(group, extracted, {operands.a.storage, operands.b.storage});
   for (Value output : group.outputs) {
     places.push_back(taken ? extracted.inputs[*taken] : context.allocate(output, /*inside=*/true));
     context.setView(output, places.back());

@@ -25,6 +25,7 @@ public:
   unsigned maxGroupSize() const override { return 48; }
   /// A line of the caches.
   int64_t alignment() const override { return 64; }
+  bool addsProductsInPlace() const override { return true; }
   int64_t copiedBytes(mlir::Type element, int64_t rows, int64_t columns, int64_t depth) const override;
   std::unique_ptr<codegen::MemoryOrders> createMemoryOrders() const override;
   codegen::CollectiveBlocks collectiveBlocks() const override { return codegen::CollectiveBlocks::Strided; }
