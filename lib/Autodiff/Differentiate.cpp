@@ -184,7 +184,7 @@ static Location makeLocation(Operation *op) {
   std::vector<std::string> names = outline::getNames(op->getLoc());
   if (names.empty())
     return op->getLoc();
-  return NameLoc::get(StringAttr::get(op->getContext(), names.front() + ".gradient"));
+  return NameLoc::get(StringAttr::get(op->getContext(), outline::nameGradient(names.front())));
 }
 
 LogicalResult Reverse::run(SmallVectorImpl<Value> &gradients) {

@@ -142,6 +142,10 @@ std::vector<std::string> findPins(const planner::TrainingPlan &plan, ArrayRef<pl
     }
   }
   llvm::append_range(whole, split);
+  if (axes.empty())
+    return whole;
+  // The backward pass of what is split over tensor axes is, too.
+  whole.insert(whole.begin(), ".*" + outline::escapeName(outline::nameGradient("")) + "=forward");
   return whole;
 }
 

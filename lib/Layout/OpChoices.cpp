@@ -308,6 +308,76 @@ std::string OpChoicesBuilder::listWidths(Operation *op) const {
   return text;
 }
 
+Operation *OpChoicesBuilder::findForward(Operation *op) {
+  const StringRef name = outline::nameOfGradient(outline::getFirstName(op->getLoc()));
+  if (name.empty() || !isa<ContractOp, AttentionGradientOp>(op))
+    return nullptr;
+  auto function = op->getParentOfType<func::FuncOp>();
+  auto [at, isNew] = named.try_emplace(function);
+  if (isNew) {
+    at->second.unique = getUniqueNames(function);
+    for (Operation &other : function.front())
+      if (isa<ContractOp, AttentionOp>(other))
+        if (auto [known, isFirst] =
+                at->second.heavy.try_emplace(outline::getFirstName(other.getLoc()), &other);
+            !isFirst)
+          known->second = nullptr;
+  }
+  Operation *forward = at->second.heavy.lookup(name);
+  return forward && isa<ContractOp>(forward) == isa<ContractOp>(op) ? forward : nullptr;
+}
+
+std::optional<Assignment> OpChoicesBuilder::getForwardAssignment(Operation *op,
+                                                                 const std::vector<Pin> &pins) {
+  Operation *forward = findForward(op);
+  if (!forward)
+    return std::nullopt;
+  auto function = op->getParentOfType<func::FuncOp>();
+  const std::string unique = named[function].unique.lookup(forward);
+  std::vector<std::string> names = getNames(forward->getLoc());
+  names.push_back(unique);
+  names.push_back((unique + "@" + function.getName()).str());
+  const RefinedRule &from = getRule(forward), &to = getRule(op);
+  const Pin *last = nullptr;
+  for (const Pin &pin : pins)
+    if (pin.matches(names) && pin.getAssignment(from))
+      last = &pin;
+  if (!last)
+    return std::nullopt;
+  auto gradient = dyn_cast<ContractOp>(op);
+  if (!gradient)
+    return last->getAssignment(to);
+  // The gradients of a contraction are contractions over the same labels.
+  auto findFactors = [](ContractOp contraction, const FactorRule &rule) {
+    std::map<int64_t, unsigned> factors; // by label
+    for (auto [labels, tensor] :
+         {std::pair{contraction.getLhsDims(), 0u}, std::pair{contraction.getRhsDims(), 1u}})
+      for (auto [label, dim] : llvm::zip_equal(labels, rule.operands[tensor]))
+        factors[label] = dim.front();
+    return factors;
+  };
+  const Assignment asked = *last->getAssignment(from);
+  Assignment turned(to.rule.factors.size());
+  const std::map<int64_t, unsigned> own = findFactors(gradient, to.own);
+  for (auto [label, factor] : findFactors(cast<ContractOp>(forward), from.own)) {
+    const auto known = own.find(label);
+    if (known == own.end() || to.own.factors[known->second].size != from.own.factors[factor].size)
+      return std::nullopt;
+    ArrayRef<unsigned> parts = from.parts[factor], ownParts = to.parts[known->second];
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      if (asked[part].empty())
+        continue;
+      // The outermost parts lie alike, however the rest is cut.
+      const bool isAlike = parts.size() == ownParts.size() &&
+                           from.rule.factors[part].size == to.rule.factors[ownParts[i]].size;
+      if ((i > 0 && !isAlike) || to.rule.factors[ownParts[i]].kind == FactorKind::Whole)
+        return std::nullopt;
+      turned[ownParts[i]] = asked[part];
+    }
+  }
+  return turned;
+}
+
 std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, StringRef name,
                                                               StringRef programName, std::vector<Pin> &pins) {
   const RefinedRule &refined = getRule(op);
@@ -342,7 +412,10 @@ std::shared_ptr<const OpChoices> OpChoicesBuilder::getChoices(Operation *op, Str
     for (Pin &pin : pins) {
       if (!pin.matches(names))
         continue;
-      if (std::optional<Assignment> asked = pin.getAssignment(refined)) {
+      const bool isForward = pin.form == Pin::Form::Forward;
+      pin.isUsed |= isForward; // also where the search decides
+      if (std::optional<Assignment> asked =
+              isForward ? getForwardAssignment(op, pins) : pin.getAssignment(refined)) {
         pin.isUsed = true;
         pinned = asked;
         addLoopAxis(op, *pinned);

@@ -123,6 +123,19 @@ private:
   llvm::DenseMap<mlir::Operation *, const factors::Operation *> described; ///< in `programs`
   /// Puts the loop axis where it stands in all layouts of `op`, before the axes that split a turn's part.
   void addLoopAxis(mlir::Operation *op, dist::Assignment &assignment) const;
+  /// The op whose gradient, or the gradient of one of whose operands, `op` is, if that is a contraction or an
+  /// attention; null of others.
+  mlir::Operation *findForward(mlir::Operation *op);
+  /// What Pin::Form::Forward means for `op`: each factor over the axes that pins of the op whose gradient it
+  /// is put it on. None where there is no such op, no such pin, or factors are cut otherwise.
+  std::optional<dist::Assignment> getForwardAssignment(mlir::Operation *op, const std::vector<Pin> &pins);
+  /// By function: its contractions and attentions by their first names (null: several have it), and the names
+  /// of all ops.
+  struct Named {
+    llvm::StringMap<mlir::Operation *> heavy;
+    llvm::DenseMap<mlir::Operation *, std::string> unique;
+  };
+  llvm::DenseMap<mlir::Operation *, Named> named; ///< filled when it is first asked for
   double getExchangeSeconds(const dist::FactorRule &rule, const dist::Assignment &assignment,
                             unsigned operand, dist::ShardingAttr sharding, mlir::RankedTensorType type) const;
   /// The factors of `op` that are features to the recipe, with their sizes, for messages.

@@ -127,6 +127,10 @@ bool LayoutParser::parse(Pin &pin) {
     pin.form = Pin::Form::Replicated;
     return true;
   }
+  if (rest == "forward") {
+    pin.form = Pin::Form::Forward;
+    return true;
+  }
   if (rest.consume_front("[")) {
     pin.form = Pin::Form::Dims;
     if (rest.consume_front("]"))
@@ -142,7 +146,7 @@ bool LayoutParser::parse(Pin &pin) {
     do {
       StringRef factor = takeName();
       if (factor.empty() || !rest.consume_front(":"))
-        return fail("expected FACTOR:AXES, [DIMS] or replicated at '" + rest + "'");
+        return fail("expected FACTOR:AXES, [DIMS], replicated or forward at '" + rest + "'");
       pin.factors.push_back({factor.str(), {}});
       if (!parseAxes(pin.factors.back().second))
         return false;

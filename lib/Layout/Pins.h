@@ -16,7 +16,7 @@
 namespace colossal::layout {
 
 struct Pin {
-  enum class Form { Factors, Dims, Replicated };
+  enum class Form { Factors, Dims, Replicated, Forward };
   std::string text; ///< as given, for messages
   outline::NamePattern name;
   Form form = Form::Replicated;

@@ -38,6 +38,16 @@ std::string outline::nameAgain(StringRef name) {
   return (name + kAgain).str();
 }
 
+static constexpr StringRef kGradient = ".gradient";
+
+std::string outline::nameGradient(StringRef name) {
+  return (name + kGradient).str();
+}
+
+StringRef outline::nameOfGradient(StringRef name) {
+  return name.consume_back(kGradient) ? name : "";
+}
+
 bool outline::nameFirstTime(std::vector<std::string> &names) {
   bool isAgain = false;
   for (std::string &name : names) {

@@ -372,7 +372,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
 
 /// Of what passes have in memory, for gaps between the places of what lives for different times. An
 /// allowance, not a count: how places will lie is not known here, and programs have no gaps or many more.
-constexpr double kGaps = 0.015;
+constexpr double kGaps = 0.025;
 
 PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   PlanPrice price;

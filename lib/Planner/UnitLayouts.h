@@ -157,6 +157,7 @@ private:
   double lossBytes(std::size_t i, const UnitLayout &layout) const;
   double gradientsInFlight(std::size_t i, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   int againIn(int root) const;
+  bool isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const;
   void keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed, UnitCost &cost) const;
   double mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
                            const std::map<int, double> &needed, const std::map<int, std::size_t> &first,

@@ -238,6 +238,15 @@ int UnitLayouts::againIn(int root) const {
   return segment;
 }
 
+/// Whether something that is made again reads the memory of a tensor as it lies.
+bool UnitLayouts::isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const {
+  for (std::size_t i = 0; query.remade && i < kind.operations.size(); ++i)
+    for (std::size_t o = 0; query.remade->isAgain[i] && o < kind.operations[i].operands.size(); ++o)
+      if (info.root[kind.operations[i].operands[o].tensor] == root && exchangedBytes(i, o, layout, lies) <= 0)
+        return true;
+  return false;
+}
+
 /// What a compiled step under recompute keeps of the unit, as `needed`, and what it makes again of its last
 /// segment and of what it takes in.
 void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed,
@@ -249,6 +258,9 @@ void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int,
       double &part = kept[info.root[t]];
       part = std::max(part, resharder.share(lies[t]));
     }
+  for (auto [tensor, part] : needed) // some as ranks have exchanged it
+    if (const auto known = kept.find(tensor); known != kept.end())
+      known->second = part;
   for (auto [tensor, part] : needed)
     if (const int segment = againIn(tensor); segment >= 0) {
       const bool isInput = std::find(kind.inputs.begin(), kind.inputs.end(), tensor) != kind.inputs.end();
@@ -514,7 +526,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
       copies += query.remade ? 0 : narrowedBytes(i, o, layout);
       if (!use.saved)
         continue;
-      if (const double held = exchangedBytes(i, o, layout, lies); held > 0 && !query.remade) {
+      if (const double held = exchangedBytes(i, o, layout, lies);
+          held > 0 && againIn(info.root[use.tensor]) < 0) {
         exchanged.push_back({use.tensor, i, held});
       } else {
         need(needed, use.tensor, resharder.share(lies[use.tensor]));
@@ -546,7 +559,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   }
   for (std::size_t e = 0; e < exchanged.size();) {
     const auto [tensor, reader, held] = exchanged[e];
-    if (needed.count(info.root[tensor]) > 0) { // beside what others read
+    if (needed.count(info.root[tensor]) > 0 ||
+        isReadAgain(info.root[tensor], layout, lies)) { // beside what others read
       copies += held;
       ++e;
     } else { // in its place

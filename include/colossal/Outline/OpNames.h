@@ -22,6 +22,10 @@ llvm::StringRef getFirstName(mlir::Location location);
 
 /// What the copy of an op is called that computes again what the op called `name` has computed.
 std::string nameAgain(llvm::StringRef name);
+/// What a gradient of the op of that name is called.
+std::string nameGradient(llvm::StringRef name);
+/// The name of the op whose gradient is called so; empty where that is no gradient's name.
+llvm::StringRef nameOfGradient(llvm::StringRef name);
 /// Makes of names that nameAgain has given, also with a number or a program behind, those of the ops that
 /// were copied. Whether there were any.
 bool nameFirstTime(std::vector<std::string> &names);

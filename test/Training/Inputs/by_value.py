@@ -42,7 +42,7 @@ def run(name):
 bounds = {recompute: plan(f"{recompute}.json", "--recompute", recompute)["predicted"]["peak_bytes"] for recompute in ("none", "full")}
 none, full = run("none.json"), run("full.json")
 seen = {}
-for eighth in range(1, 8, 2):
+for eighth in range(1, 8):
     limit = round(bounds["full"] + (bounds["none"] - bounds["full"]) * eighth / 8)
     found = plan("limited.json", "--memory", f"{limit}")
     if found["recompute"] != "by-value" or json.dumps(found["kept"]) in seen:
