@@ -25,6 +25,7 @@ static step::StepOptions getStepOptions(const CompileOptions &options) {
   step.memoryBytes = options.layout.memoryBytes;
   step.chunks = std::max<int64_t>(1, options.chunks);
   step.schedule = getPipelineSchedule(options);
+  step.passes = options.pipelinePasses;
   llvm::copy_if(options.layout.pins, std::back_inserter(step.pins), step::isStagePin);
   return step;
 }

@@ -180,6 +180,8 @@ PlannedStep makeStep(const planner::TrainingPlan &plan, const planner::PlanPrice
   step.pins = findPins(plan, layouts, model);
   if (plan.pipeline > 1)
     llvm::append_range(step.pins, findStagePins(price.parts, model));
+  if (plan.schedule == cost::Schedule::ZeroBubble1p || plan.schedule == cost::Schedule::ZeroBubble2p)
+    step.passes = price.passes;
   if (plan.kept)
     step.kept = nameKept(*plan.kept, model);
   step.seconds = price.seconds;
@@ -249,6 +251,7 @@ void applyPlan(const PlannedStep &step, CompileOptions &options) {
   options.pipelineSchedule.reset();
   if (plan.pipeline > 1)
     options.pipelineSchedule = plan.schedule;
+  options.pipelinePasses = step.passes;
   options.training->globalBatch = static_cast<int64_t>(plan.task.globalBatch);
   // Where no ranks share state, any stage is stage 0.
   options.training->zero = plan.data * plan.context > 1 ? plan.zero : 0;
@@ -318,8 +321,11 @@ FailureOr<PlannedSteps> StepPlanner::find(double memoryBytes) {
     return result;
   }
   auto add = [&](const planner::PricedPlan &priced) {
-    result.steps.push_back(makeStep(priced.plan, priced.price, pricer.cell(priced.plan).layouts,
-                                    options.machine.name, parts->model));
+    planner::PlanPrice price = priced.price;
+    if (priced.plan.pipeline > 1) // with its passes
+      price = pricer.price(priced.plan, /*detailed=*/true);
+    result.steps.push_back(
+        makeStep(priced.plan, price, pricer.cell(priced.plan).layouts, options.machine.name, parts->model));
   };
   add(*found.best);
   for (const planner::PricedPlan &other : found.runnersUp)

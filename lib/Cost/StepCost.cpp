@@ -248,10 +248,10 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
     memory.parameters += stage.parameters * types.gathered;
     memory.gradients += stage.parameters * types.gradient;
   } else if (shape.scattersGradients() && shape.asCompiled) {
-    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way,
-    // which the passes of several microbatches count.
-    const double underWay = shape.microbatches > 1 ? 0 : types.reduced;
-    memory.gradients += stage.largestPart * std::max(underWay, shape.zero >= 3 ? types.gathered : 0);
+    // Beside a gradient that is made, the largest parameter as it is gathered, or another gradient under way.
+    // The passes of several microbatches count these: a parameter is read before its gradient is made.
+    if (shape.microbatches == 1)
+      memory.gradients += stage.largestPart * std::max(types.reduced, shape.zero >= 3 ? types.gathered : 0);
   } else if (shape.zero >= 3) { // two units whole at a time, and their gradients before they are scattered
     memory.parameters += 2 * stage.largest * (types.gathered + types.reduced);
   } else if (shape.zero == 2) {

@@ -372,7 +372,7 @@ double PlanPricer::leastBytes(const TrainingPlan &plan, const PlanEstimate &esti
 
 /// Of what passes have in memory, for gaps between the places of what lives for different times. An
 /// allowance, not a count: how places will lie is not known here, and programs have no gaps or many more.
-constexpr double kGaps = 0.025;
+constexpr double kGaps = 0.02;
 
 PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   PlanPrice price;
@@ -436,6 +436,8 @@ PlanPrice PlanPricer::price(const TrainingPlan &plan, bool detailed) {
   price.curveStage = static_cast<int>(most - price.memory.begin());
   price.straggler = step.straggler;
   price.flops = p->graph.stepFlops(plan.task.globalBatch);
+  if (detailed && plan.pipeline > 1)
+    price.passes = schedule.timeline;
   if (detailed)
     fillDetails(p->costs, plan, cell, problem, schedule, stages, price);
   return price;

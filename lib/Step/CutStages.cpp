@@ -250,7 +250,7 @@ LogicalResult step::cutStages(ModuleOp module, const StepOptions &options, StepR
   }
   report.messages = std::move(buildStages(chains, modules, mesh)[longest]);
   for (Chain &chain : chains) {
-    if (failed(orderPasses(chain, modules, mesh.getNumTurns(), options.schedule)))
+    if (failed(orderPasses(chain, modules, mesh.getNumTurns(), options.schedule, options.passes)))
       return failure();
     for (Operation *op : chain.chain) {
       std::string name = chain.names[op];

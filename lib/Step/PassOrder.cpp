@@ -28,8 +28,8 @@ static std::vector<StagePass> orderForward(const Pipeline &pipeline, int64_t tur
   return passes;
 }
 
-static FailureOr<std::vector<StagePass>> simulatePasses(const Chain &chain, int64_t turns,
-                                                        cost::Schedule schedule) {
+static FailureOr<std::vector<cost::PipelineEvent>> simulatePasses(const Chain &chain, int64_t turns,
+                                                                  cost::Schedule schedule) {
   const Pipeline &pipeline = chain.pipeline;
   cost::PipelineProblem problem;
   problem.schedule = schedule;
@@ -53,11 +53,16 @@ static FailureOr<std::vector<StagePass>> simulatePasses(const Chain &chain, int6
     return emitError(function.getLoc())
            << "--pipeline-schedule " << cost::toString(schedule) << " of " << pipeline.stages << " stages, "
            << pipeline.chunks << " chunks and " << turns << " microbatches: " << result.error;
+  return std::move(result.timeline);
+}
+
+/// The passes in the order in which they begin.
+static std::vector<StagePass> sortPasses(const Pipeline &pipeline, std::vector<cost::PipelineEvent> events) {
   std::vector<StagePass> passes;
   std::stable_sort(
-      result.timeline.begin(), result.timeline.end(),
+      events.begin(), events.end(),
       [](const cost::PipelineEvent &a, const cost::PipelineEvent &b) { return a.start < b.start; });
-  for (const cost::PipelineEvent &event : result.timeline) {
+  for (const cost::PipelineEvent &event : events) {
     // Chunks of the backward pass are numbered as a microbatch comes to them.
     const int64_t last = pipeline.chunks - 1;
     int64_t chunk = event.chunk;
@@ -69,15 +74,17 @@ static FailureOr<std::vector<StagePass>> simulatePasses(const Chain &chain, int6
 }
 
 LogicalResult step::orderPasses(const Chain &chain, ArrayRef<ModuleOp> stages, int64_t turns,
-                                cost::Schedule schedule) {
+                                cost::Schedule schedule, ArrayRef<cost::PipelineEvent> planned) {
   if (!chain.trains || turns < 2)
     return success();
   std::vector<StagePass> passes;
   if (chain.pipeline.hasBackward) {
-    FailureOr<std::vector<StagePass>> simulated = simulatePasses(chain, turns, schedule);
-    if (failed(simulated))
+    FailureOr<std::vector<cost::PipelineEvent>> events = planned.vec();
+    if (planned.empty())
+      events = simulatePasses(chain, turns, schedule);
+    if (failed(events))
       return failure();
-    passes = std::move(*simulated);
+    passes = sortPasses(chain.pipeline, std::move(*events));
   } else {
     passes = orderForward(chain.pipeline, turns);
   }

@@ -64,6 +64,8 @@ struct CompileOptions {
   /// In which order the stages of a training step do their passes; none: interleaved where there are chunks,
   /// else 1F1B.
   std::optional<cost::Schedule> pipelineSchedule;
+  /// Passes as a plan orders them; empty: by the times that the model was cut by.
+  std::vector<cost::PipelineEvent> pipelinePasses;
   /// The name of the dimension that is the batch; empty: that named batch, or else the first of the inputs.
   std::string batchDimension;
   /// Given: what the model's floats are stored and computed in; else as the file has them.

@@ -18,7 +18,9 @@ struct PlannedStep {
   std::string mesh;              ///< "data=2,model=4"; tensor axes are called model, model2, ...
   std::vector<std::string> pins; ///< of the forward pass; what they leave open is searched
   std::vector<std::string> kept; ///< by value: ops of the forward pass whose results are kept (nameOps)
-  double seconds = 0, bytes = 0; ///< of a step and of a rank, as the plan is priced
+  /// Where the schedule orders passes by their times: when stages do which, as the plan has them.
+  std::vector<cost::PipelineEvent> passes;
+  double seconds = 0, bytes = 0;                   ///< of a step and of a rank, as the plan is priced
   std::vector<cost::StageMemory> memory;           ///< by stage, of which the largest total is `bytes`
   std::map<std::string, double> bytesByCollective; ///< as a plan's text has them
   std::string machine;                             ///< that it is priced on

@@ -29,6 +29,7 @@ struct PlanPrice {
   int curveStage = 0;
   double flops = 0; ///< of a step, as the model's contractions count, without recompute
   std::map<std::string, double> bytesByCollective; ///< a rank of the first stage, in a step
+  std::vector<cost::PipelineEvent> passes;         ///< of all stages; if asked for, and there are several
   int lastStage = 0;                               ///< the one that ends last
   std::vector<Communication> communication;        ///< of a rank of it; if asked for
   double straggler = 1;                            ///< factor of the step for nodes that wait for the slowest

@@ -28,6 +28,8 @@ struct StepOptions {
   uint64_t memoryBytes = 0; ///< limit per device; 0: the machine's
   /// In which order stages do forward and backward passes of a training step.
   cost::Schedule schedule = cost::Schedule::OneFOneB;
+  /// Of a step: its passes as a plan has them; empty: as cost::simulate orders them by the chunks' times.
+  std::vector<cost::PipelineEvent> passes;
 };
 
 /// A value that goes from one stage to another.

@@ -83,7 +83,7 @@ check("llama", "data=2", 1, "--recompute", "full", "--precision", "bf16", "--zer
 check("wide", "data=2,model=2", 4, "--zero", 2, devices=4, seq=64, least=0.98)
 check("wide", "data=2,model=2", 4, "--zero", 2, "--precision", "bf16", devices=4, seq=64, least=0.98)
 check("wide", "data=2", 4, "--zero", 2, "--recompute", "selective", "--precision", "bf16", seq=64, least=0.98)
-check("wide", "data=2,model=2", 4, "--zero", 3, "--precision", "bf16", devices=4, seq=64)
+check("wide", "data=2,model=2", 4, "--zero", 3, "--precision", "bf16", devices=4, seq=64, least=0.975)
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "full")
 check("gpt2", "stage=2", 4, "--pipeline-schedule", "1f1b", "--recompute", "selective", most=1.13)
 # Where gradients of weights are a pass of their own, what these read is made again for the backward pass, not before.
@@ -97,6 +97,9 @@ for schedule, isLess in (("1f1b", True), ("zb-h1", False)):
     keeps, again = [check("deep", "stage=2", 4, "--pipeline-schedule", schedule, "--recompute", recompute, least=0.98)["stages"][1]["memory"]["activations"]
                     for recompute in ("none", "full")]
     assert again < 0.8 * keeps if isLess else again == keeps, f"{schedule}: {keeps} bytes of activations, {again} with recompute"
+# Where times decide about the order of passes, it is the plan's.
+check("deep", "stage=2", 4, "--pipeline-schedule", "zb-2p", least=0.98)
+check("deep", "stage=2", 8, "--pipeline-schedule", "zb-2p", least=0.98)
 # The tied table's gradient and new value, which stages send once a step, wait in no slot: those have room for what passes hand on.
 for stage in check("gpt2", "stage=2", 16, "--pipeline-schedule", "1f1b")["stages"]:
     handed = 24 * 1024  # of a microbatch: a sequence of 96 tokens, 64 wide
