@@ -144,9 +144,10 @@ bool LayoutParser::parse(Pin &pin) {
   } else {
     pin.form = Pin::Form::Factors;
     do {
+      const StringRef at = rest;
       StringRef factor = takeName();
       if (factor.empty() || !rest.consume_front(":"))
-        return fail("expected FACTOR:AXES, [DIMS], replicated or forward at '" + rest + "'");
+        return fail("expected FACTOR:AXES, [DIMS], replicated or forward at '" + at + "'");
       pin.factors.push_back({factor.str(), {}});
       if (!parseAxes(pin.factors.back().second))
         return false;

@@ -17,7 +17,7 @@
 // WHOLE: contract 'fc': replicated
 // WHOLE: contract 'fc.gradient': replicated
 // WHOLE: contract 'fc.gradient#2': replicated
-// WRONG: expected FACTOR:AXES, [DIMS], replicated or forward at
+// WRONG: expected FACTOR:AXES, [DIMS], replicated or forward at 'backward'
 module attributes {dist.mesh = #dist.mesh<["x" = 2]>} {
   func.func @main(%x: tensor<8x32xf32> {colossal.name = "x"}, %g: tensor<8x64xf32> {colossal.name = "g"})
       -> (tensor<8x64xf32> {colossal.name = "y"}, tensor<8x32xf32> {colossal.name = "dx"}, tensor<32x64xf32> {colossal.name = "dw"}) {
