@@ -9,6 +9,7 @@
 #include "Groups.h"
 #include "Messages.h"
 #include "Prepare.h"
+#include "TurnSums.h"
 
 #include "dialects/Dist/LayoutMarks.h"
 #include "dialects/Dist/Loop.h"
@@ -20,9 +21,6 @@
 using namespace mlir;
 using namespace colossal;
 using namespace colossal::schedule;
-
-/// Parts of sums over turns that ranks exchange before the first of them is added.
-static constexpr size_t kExchangesUnderWay = 2;
 
 //===----------------------------------------------------------------------===//
 // Groups
@@ -172,16 +170,6 @@ private:
   void findStateResults();
   /// Makes additions of what turns add up, each to an argument of its own, of zeros before the loop.
   LogicalResult bindAccumulations();
-  /// Has ranks exchange their parts of sums as soon as these are made. Behind what each such sum is then
-  /// done, so that the exchange has time and few parts lie there meanwhile: the sum itself where that is its
-  /// place.
-  llvm::DenseMap<Operation *, Operation *> delaySums(ArrayRef<Operation *> sums) const;
-  /// Where the sums of what turns make are added, as those of a tied table's two gradients are, has one of
-  /// them go on with the other instead: gives the other of each, and sorts `sums` so that it comes first.
-  llvm::DenseMap<Operation *, Operation *> chainSums(SmallVectorImpl<Operation *> &sums);
-  /// Adds the rows of a tied table's gradient to the sum over the turns after the product that the rest of a
-  /// turn's part is, each where the sum lies, instead of making the part first.
-  void addApart(Operation *sum);
   Binding bind(DictionaryAttr attributes, Value value, unsigned storage, int64_t bytes, StringRef otherwise);
   /// Inputs lie whole. Of those whose parts are runs, turns read their own where it is.
   LogicalResult bindInputs();
@@ -327,125 +315,6 @@ void FunctionLowering::delayForSums() {
       state.opsBehind.insert(&op);
 }
 
-/// Moves what ranks exchange of a turn's part before they add it up, as `sum` does, to where its operand is
-/// made, and returns what makes that. Null where they exchange nothing, or others read it, too.
-static Operation *hoistExchange(Operation *sum) {
-  SmallVector<Operation *> exchange; // the last first
-  bool isExchanged = false;
-  Operation *made = sum->getOperand(0).getDefiningOp();
-  for (; made && made->getNumOperands() == 1 && made->hasOneUse() && (isCollective(made) || isMovement(made));
-       made = made->getOperand(0).getDefiningOp()) {
-    exchange.push_back(made);
-    isExchanged |= isCollective(made);
-  }
-  if (!made || !isExchanged)
-    return nullptr;
-  for (Operation *op : exchange)
-    op->moveAfter(made);
-  return made;
-}
-
-llvm::DenseMap<Operation *, Operation *> FunctionLowering::delaySums(ArrayRef<Operation *> sums) const {
-  llvm::DenseMap<Operation *, Operation *> behind;
-  SmallVector<std::pair<Operation *, Operation *>> exchanged; // what is made, and the sum
-  for (Operation *sum : sums)
-    if (Operation *made = hoistExchange(sum))
-      exchanged.push_back({made, sum});
-  llvm::sort(exchanged, [](auto &a, auto &b) {
-    return a.first != b.first ? a.first->isBeforeInBlock(b.first) : a.second->isBeforeInBlock(b.second);
-  });
-  for (auto [i, pair] : llvm::enumerate(exchanged)) {
-    auto [made, sum] = pair;
-    Operation *part = sum->getOperand(0).getDefiningOp();
-    behind[sum] = sum; // as late as it is
-    if (i + kExchangesUnderWay < exchanged.size())
-      if (Operation *later = exchanged[i + kExchangesUnderWay].first;
-          part->isBeforeInBlock(later) && later->isBeforeInBlock(sum)) // and so before what reads the sum
-        behind[sum] = later;
-  }
-  return behind;
-}
-
-/// Of a part of a sum that is itself one, of something and of rows that a kernel can add to what lies in
-/// their place, the latter; null of others.
-static Value findAddedRows(Value part) {
-  auto addition = part.getDefiningOp<ElementwiseOp>();
-  if (!addition || addition.getKind() != ElementwiseKind::Add || addition->getNumOperands() != 2 ||
-      !part.hasOneUse())
-    return nullptr;
-  for (Value summand : addition->getOperands())
-    if (auto tiles = summand.getDefiningOp<TileEmissionOpInterface>();
-        tiles && tiles.canAddToResult() && summand.hasOneUse() && summand.getType() == part.getType() &&
-        addition->getOperand(0).getType() == addition->getOperand(1).getType())
-      return summand;
-  return nullptr;
-}
-
-void FunctionLowering::addApart(Operation *sum) {
-  Value rows = findAddedRows(sum->getOperand(0));
-  if (!rows)
-    return;
-  Operation *parts = sum->getOperand(0).getDefiningOp();
-  Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0), old = sum->getOperand(1);
-  Operation *maker = other.getDefiningOp();
-  if (!maker || !state.turnOps.contains(maker))
-    return;
-  OpBuilder b(sum);
-  b.setInsertionPointAfter(maker);
-  Operation *first = ElementwiseOp::create(b, maker->getLoc(), tensorOf(old), ElementwiseKind::Add,
-                                           ValueRange{other, old}, DenseF64ArrayAttr());
-  sum->setOperands({rows, first->getResult(0)});
-  state.accumulations[first] = state.accumulations.lookup(sum);
-  state.turnOps.insert(first);
-  state.turnOps.erase(parts);
-  parts->erase();
-}
-
-/// Whether ranks exchange a turn's part before `sum` adds it up.
-static bool hasExchange(Operation *sum) {
-  for (Operation *made = sum->getOperand(0).getDefiningOp();
-       made && made->getNumOperands() == 1 && (isCollective(made) || isMovement(made));
-       made = made->getOperand(0).getDefiningOp())
-    if (isCollective(made))
-      return true;
-  return false;
-}
-
-llvm::DenseMap<Operation *, Operation *> FunctionLowering::chainSums(SmallVectorImpl<Operation *> &sums) {
-  llvm::DenseMap<Operation *, Operation *> goesOn;
-  for (Operation &op : llvm::make_early_inc_range(state.function.front())) {
-    auto addition = dyn_cast<ElementwiseOp>(&op);
-    auto isOwn = [&](Value operand) {
-      Operation *sum = operand.getDefiningOp();
-      return state.accumulations.contains(sum) && operand.hasOneUse() &&
-             operand.getType() == op.getResult(0).getType() && sum->getOperand(0).getDefiningOp() &&
-             !hasExchange(sum); // parts that are, are small and wait for that
-    };
-    if (!addition || addition.getKind() != ElementwiseKind::Add || op.getNumOperands() != 2 ||
-        !llvm::all_of(op.getOperands(), isOwn))
-      continue;
-    Operation *first = op.getOperand(0).getDefiningOp(), *second = op.getOperand(1).getDefiningOp();
-    auto makerOf = [](Operation *sum) { return sum->getOperand(0).getDefiningOp(); };
-    if (goesOn.contains(second) ||
-        (!goesOn.contains(first) && makerOf(second)->isBeforeInBlock(makerOf(first))))
-      std::swap(first, second);
-    if (goesOn.contains(second)) // each has gone on with another
-      continue;
-    goesOn[second] = first;
-    op.getResult(0).replaceAllUsesWith(second->getResult(0));
-    state.opsBehind.erase(&op);
-    op.erase();
-  }
-  auto depthOf = [&](Operation *sum) {
-    unsigned depth = 0;
-    for (; goesOn.contains(sum); sum = goesOn.lookup(sum))
-      ++depth;
-    return depth;
-  };
-  llvm::stable_sort(sums, [&](Operation *a, Operation *b) { return depthOf(a) < depthOf(b); });
-  return goesOn;
-}
-
 LogicalResult FunctionLowering::bindAccumulations() {
   Block &body = state.function.front();
   SmallVector<Operation *> sums;
@@ -454,7 +323,7 @@ LogicalResult FunctionLowering::bindAccumulations() {
       sums.push_back(&op);
   llvm::DenseMap<Operation *, Operation *> goesOn, behind, made; // `made`: by what it is made of
   if (chunks == 1 && !pipeline) {
-    goesOn = chainSums(sums);
+    goesOn = chainSums(state, sums);
     behind = delaySums(sums);
   }
   for (Operation *op : sums) {
@@ -482,7 +351,7 @@ LogicalResult FunctionLowering::bindAccumulations() {
     state.turnOps.insert(sum);
     made[op] = sum;
     if (chunks == 1 && !pipeline)
-      addApart(sum);
+      addApart(state, sum);
     if (first)
       continue;
     View place{state.run.newStorage(byteSize(type)), 0, denseStrides(type.getShape())};

@@ -1,0 +1,134 @@
+//===- TurnSums.cpp - what turns of the loop add up -------------------------===//
+#include "TurnSums.h"
+
+#include "Collectives.h"
+
+#include "colossal/Schedule/Views.h"
+#include "dialects/Colossal/Colossal.h"
+
+using namespace mlir;
+using namespace colossal;
+using namespace colossal::schedule;
+
+/// Parts of sums over turns that ranks exchange before the first of them is added.
+static constexpr size_t kExchangesUnderWay = 2;
+
+/// Moves what ranks exchange of a turn's part before they add it up, as `sum` does, to where its operand is
+/// made, and returns what makes that. Null where they exchange nothing, or others read it, too.
+static Operation *hoistExchange(Operation *sum) {
+  SmallVector<Operation *> exchange; // the last first
+  bool isExchanged = false;
+  Operation *made = sum->getOperand(0).getDefiningOp();
+  for (; made && made->getNumOperands() == 1 && made->hasOneUse() && (isCollective(made) || isMovement(made));
+       made = made->getOperand(0).getDefiningOp()) {
+    exchange.push_back(made);
+    isExchanged |= isCollective(made);
+  }
+  if (!made || !isExchanged)
+    return nullptr;
+  for (Operation *op : exchange)
+    op->moveAfter(made);
+  return made;
+}
+
+llvm::DenseMap<Operation *, Operation *> schedule::delaySums(ArrayRef<Operation *> sums) {
+  llvm::DenseMap<Operation *, Operation *> behind;
+  SmallVector<std::pair<Operation *, Operation *>> exchanged; // what is made, and the sum
+  for (Operation *sum : sums)
+    if (Operation *made = hoistExchange(sum))
+      exchanged.push_back({made, sum});
+  llvm::sort(exchanged, [](auto &a, auto &b) {
+    return a.first != b.first ? a.first->isBeforeInBlock(b.first) : a.second->isBeforeInBlock(b.second);
+  });
+  for (auto [i, pair] : llvm::enumerate(exchanged)) {
+    auto [made, sum] = pair;
+    Operation *part = sum->getOperand(0).getDefiningOp();
+    behind[sum] = sum; // as late as it is
+    if (i + kExchangesUnderWay < exchanged.size())
+      if (Operation *later = exchanged[i + kExchangesUnderWay].first;
+          part->isBeforeInBlock(later) && later->isBeforeInBlock(sum)) // and so before what reads the sum
+        behind[sum] = later;
+  }
+  return behind;
+}
+
+/// Of a part of a sum that is itself one, of something and of rows that a kernel can add to what lies in
+/// their place, the latter; null of others.
+static Value findAddedRows(Value part) {
+  auto addition = part.getDefiningOp<ElementwiseOp>();
+  if (!addition || addition.getKind() != ElementwiseKind::Add || addition->getNumOperands() != 2 ||
+      !part.hasOneUse())
+    return nullptr;
+  for (Value summand : addition->getOperands())
+    if (auto tiles = summand.getDefiningOp<TileEmissionOpInterface>();
+        tiles && tiles.canAddToResult() && summand.hasOneUse() && summand.getType() == part.getType() &&
+        addition->getOperand(0).getType() == addition->getOperand(1).getType())
+      return summand;
+  return nullptr;
+}
+
+void schedule::addApart(FunctionState &state, Operation *sum) {
+  Value rows = findAddedRows(sum->getOperand(0));
+  if (!rows)
+    return;
+  Operation *parts = sum->getOperand(0).getDefiningOp();
+  Value other = parts->getOperand(parts->getOperand(0) == rows ? 1 : 0), old = sum->getOperand(1);
+  Operation *maker = other.getDefiningOp();
+  if (!maker || !state.turnOps.contains(maker))
+    return;
+  OpBuilder b(sum);
+  b.setInsertionPointAfter(maker);
+  Operation *first = ElementwiseOp::create(b, maker->getLoc(), tensorOf(old), ElementwiseKind::Add,
+                                           ValueRange{other, old}, DenseF64ArrayAttr());
+  sum->setOperands({rows, first->getResult(0)});
+  state.accumulations[first] = state.accumulations.lookup(sum);
+  state.turnOps.insert(first);
+  state.turnOps.erase(parts);
+  parts->erase();
+}
+
+/// Whether ranks exchange a turn's part before `sum` adds it up.
+static bool hasExchange(Operation *sum) {
+  for (Operation *made = sum->getOperand(0).getDefiningOp();
+       made && made->getNumOperands() == 1 && (isCollective(made) || isMovement(made));
+       made = made->getOperand(0).getDefiningOp())
+    if (isCollective(made))
+      return true;
+  return false;
+}
+
+llvm::DenseMap<Operation *, Operation *> schedule::chainSums(FunctionState &state,
+                                                             SmallVectorImpl<Operation *> &sums) {
+  llvm::DenseMap<Operation *, Operation *> goesOn;
+  for (Operation &op : llvm::make_early_inc_range(state.function.front())) {
+    auto addition = dyn_cast<ElementwiseOp>(&op);
+    auto isOwn = [&](Value operand) {
+      Operation *sum = operand.getDefiningOp();
+      return state.accumulations.contains(sum) && operand.hasOneUse() &&
+             operand.getType() == op.getResult(0).getType() && sum->getOperand(0).getDefiningOp() &&
+             !hasExchange(sum); // parts that are, are small and wait for that
+    };
+    if (!addition || addition.getKind() != ElementwiseKind::Add || op.getNumOperands() != 2 ||
+        !llvm::all_of(op.getOperands(), isOwn))
+      continue;
+    Operation *first = op.getOperand(0).getDefiningOp(), *second = op.getOperand(1).getDefiningOp();
+    auto makerOf = [](Operation *sum) { return sum->getOperand(0).getDefiningOp(); };
+    if (goesOn.contains(second) ||
+        (!goesOn.contains(first) && makerOf(second)->isBeforeInBlock(makerOf(first))))
+      std::swap(first, second);
+    if (goesOn.contains(second)) // each has gone on with another
+      continue;
+    goesOn[second] = first;
+    op.getResult(0).replaceAllUsesWith(second->getResult(0));
+    state.opsBehind.erase(&op);
+    op.erase();
+  }
+  auto depthOf = [&](Operation *sum) {
+    unsigned depth = 0;
+    for (; goesOn.contains(sum); sum = goesOn.lookup(sum))
+      ++depth;
+    return depth;
+  };
+  llvm::stable_sort(sums, [&](Operation *a, Operation *b) { return depthOf(a) < depthOf(b); });
+  return goesOn;
+}
