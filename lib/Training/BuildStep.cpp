@@ -641,6 +641,8 @@ LogicalResult StepBuilder::buildUpdates() {
   }
   b.setInsertionPoint(terminator);
   Operation *lastGradient = terminator->getPrevNode();
+  if (options.zero >= 0 && options.zero < 3 && !dataAxes.empty() && !options.hasRecipe)
+    makeOnEachRank(parameters, lastGradient, dataAxes);
 
   // The norm of all gradients, and what each is multiplied by.
   OpComposer ofNorm(b, nameLoc("gradient norm"));

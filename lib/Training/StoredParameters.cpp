@@ -9,6 +9,16 @@
 using namespace mlir;
 using namespace colossal;
 
+/// Does `op` read of `values`, and nothing else but what the file has?
+static bool isMadeOf(Operation *op, const llvm::SetVector<Value> &values) {
+  auto isOne = [&](Value operand) { return values.contains(operand); };
+  auto isFixed = [](Value operand) {
+    return operand.getDefiningOp() && isa<ParameterOp, ConstantOp>(operand.getDefiningOp());
+  };
+  return isPure(op) && llvm::any_of(op->getOperands(), isOne) &&
+         llvm::all_of(op->getOperands(), [&](Value value) { return isOne(value) || isFixed(value); });
+}
+
 namespace {
 class PassReads {
 public:
@@ -61,17 +71,11 @@ Value PassReads::read(Value value, bool isForward) {
 }
 
 void PassReads::derive(ArrayRef<Operation *> ops) {
-  for (Operation *op : ops) {
-    auto isDerived = [&](Value operand) { return derived.contains(operand); };
-    auto isFixed = [](Value operand) {
-      return operand.getDefiningOp() && isa<ParameterOp, ConstantOp>(operand.getDefiningOp());
-    };
-    if (!isPure(op) || llvm::none_of(op->getOperands(), isDerived) ||
-        !llvm::all_of(op->getOperands(), [&](Value value) { return isDerived(value) || isFixed(value); }))
-      continue;
-    op->setAttr(dist::kStoredOverAttrName, axes);
-    derived.insert(op->result_begin(), op->result_end());
-  }
+  for (Operation *op : ops)
+    if (isMadeOf(op, derived)) {
+      op->setAttr(dist::kStoredOverAttrName, axes);
+      derived.insert(op->result_begin(), op->result_end());
+    }
 }
 
 void PassReads::run(ValueRange parameters) {
@@ -133,4 +137,15 @@ void training::keepOverAxes(ValueRange values, ValueRange gradients, Operation *
       if (hasDims(result))
         reached.insert(result);
   }
+}
+
+void training::makeOnEachRank(ValueRange parameters, Operation *lastGradient, ArrayRef<int64_t> axes) {
+  auto attribute = DenseI64ArrayAttr::get(lastGradient->getContext(), axes);
+  llvm::SetVector<Value> made(parameters.begin(), parameters.end());
+  for (Operation *op = &lastGradient->getBlock()->front(); op != lastGradient->getNextNode();
+       op = op->getNextNode())
+    if (isMadeOf(op, made)) {
+      op->setAttr(dist::kReplicatedOverAttrName, attribute);
+      made.insert(op->result_begin(), op->result_end());
+    }
 }

@@ -33,6 +33,11 @@ void readInEachPass(mlir::ValueRange parameters, mlir::Operation *lastForward, l
 void keepOverAxes(mlir::ValueRange values, mlir::ValueRange gradients, mlir::Operation *lastForward,
                   mlir::Operation *lastGradient, llvm::ArrayRef<int64_t> axes);
 
+/// Has each rank along `axes` make for itself what the ops up to `lastGradient` make of `parameters` alone
+/// (the turned weights of a convolution's gradient, narrower copies): they are all there, mostly read as they
+/// lie by the kernel behind, and parts that ranks exchange would be kept beside them.
+void makeOnEachRank(mlir::ValueRange parameters, mlir::Operation *lastGradient, llvm::ArrayRef<int64_t> axes);
+
 } // namespace colossal::training
 
 #endif // COLOSSAL_LIB_TRAINING_STOREDPARAMETERS_H
