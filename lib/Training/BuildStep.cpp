@@ -621,8 +621,12 @@ LogicalResult StepBuilder::buildUpdates() {
   }
   if (failed(differentiate(stepFunction, root, parameters, gradients)))
     return failure();
-  for (Value &gradient : gradients)
+  b.setInsertionPoint(terminator);
+  for (auto [each, gradient] : llvm::zip_equal(trained, gradients)) {
     gradient = widenSums(gradient);
+    if (each.isRow) // which is the norm's part, too
+      gradient = OpComposer(b, nameLoc(each.info.name + ".gradient")).reduce(ReduceKind::Sum, gradient, {0});
+  }
   for (auto [result, value] : llvm::zip_equal(results, terminator->getOperands()))
     result.value = value;
   if (loss.count)
@@ -690,6 +694,8 @@ LogicalResult StepBuilder::buildUpdates() {
   UpdateFormulas formulas;
   for (auto [each, parameter, gradient, own] : llvm::zip_equal(trained, parameters, gradients, slots)) {
     OpComposer ofUpdate(b, nameLoc(each.info.name + "#update"));
+    if (each.isRow)
+      gradient = ofUpdate.broadcast(gradient, shapeOf(parameter));
     SmallVector<Value> before{parameter, gradient};
     llvm::append_range(before, own);
     SmallVector<Value> after = formulas.apply(ofUpdate, each.info.decays, before, [&] {
@@ -786,8 +792,9 @@ LogicalResult StepBuilder::run() {
   if (scalesLoss)
     stepValues.push_back(kLossScale);
   llvm::DenseSet<Operation *> reached = findSlice(evaluated.sum);
-  FailureOr<std::vector<Classified>> all = classify(evaluate, options.parameters, options.modelPath,
-                                                    [&](Operation *op) { return reached.contains(op); });
+  FailureOr<std::vector<Classified>> all =
+      classify(evaluate, options.parameters, options.modelPath, options.globalBatch,
+               [&](Operation *op) { return reached.contains(op); });
   if (failed(all))
     return failure();
   for (Classified &each : *all) {
@@ -858,8 +865,9 @@ FailureOr<std::vector<ParameterInfo>> training::listParameters(ModuleOp module,
     roots.push_back(model->front().getTerminator()->getOperand(*output));
   }
   llvm::DenseSet<Operation *> reached = findSlice(roots);
-  FailureOr<std::vector<Classified>> all = classify(*model, options.parameters, options.modelPath,
-                                                    [&](Operation *op) { return reached.contains(op); });
+  FailureOr<std::vector<Classified>> all =
+      classify(*model, options.parameters, options.modelPath, options.globalBatch,
+               [&](Operation *op) { return reached.contains(op); });
   if (failed(all))
     return failure();
   std::vector<ParameterInfo> infos;

@@ -35,6 +35,13 @@ bool Contents::isUniform() const {
   return count > 0 && std::memcmp(data, data + width, (count - 1) * width) == 0;
 }
 
+bool Contents::repeats(int64_t parts) const {
+  if (parts < 2 || count % parts != 0 || isUniform())
+    return false;
+  const size_t bytes = static_cast<size_t>(count / parts) * width;
+  return std::memcmp(data, data + bytes, static_cast<size_t>(parts - 1) * bytes) == 0;
+}
+
 bool Contents::equals(const Contents &other) const {
   return element == other.element && count == other.count &&
          std::memcmp(data, other.data, count * width) == 0;

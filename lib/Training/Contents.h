@@ -18,6 +18,8 @@ public:
   double operator[](int64_t i) const;
   /// All elements have the same bits.
   bool isUniform() const;
+  /// It is one part `parts` times, and that part is not uniform.
+  bool repeats(int64_t parts) const;
   /// Both have the same type and bits.
   bool equals(const Contents &other) const;
 

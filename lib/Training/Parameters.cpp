@@ -271,6 +271,16 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;
 }
 
+/// Whether exporters with a fixed batch have expanded one row, as the token before a sequence of patches, to
+/// all samples, and stored that.
+static bool isRepeatedRow(ParameterOp op, int64_t globalBatch, ContentsReader &reader) {
+  const ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getType()).getShape();
+  if (shape.size() < 2 || shape.front() != globalBatch || isWeight(op.getResult()))
+    return false;
+  const std::optional<Contents> contents = reader.read(op);
+  return contents && contents->repeats(globalBatch);
+}
+
 /// Makes the parameters that match one expression of --tie, and are equal, one.
 static LogicalResult tie(std::vector<Classified> &all, Patterns &patterns, ContentsReader &reader) {
   if (patterns.empty())
@@ -336,7 +346,7 @@ LogicalResult training::separateMerged(func::FuncOp function, const ParameterRul
 }
 
 FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, const ParameterRules &given,
-                                                      const std::string &modelPath,
+                                                      const std::string &modelPath, int64_t globalBatch,
                                                       llvm::function_ref<bool(Operation *)> isReached) {
   Rules rules;
   const Location loc = function.getLoc();
@@ -359,6 +369,10 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
     std::vector<std::string> names = getAllNames(op);
     one.info.tied.assign(names.begin() + 1, names.end());
     std::string reason = isReached(op) ? findReason(op, reader) : "the loss does not depend on it";
+    if (reason.empty() && isRepeatedRow(op, globalBatch, reader)) {
+      one.isRow = true;
+      one.info.why = "one row that the file has for each sample of the batch";
+    }
     const size_t at = all.size();
     all.push_back(std::move(one));
     if (isMerged(op, reason, rules, reader))
