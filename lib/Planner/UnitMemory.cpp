@@ -119,10 +119,11 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
 }
 
 /// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
-/// row cuts its kernel in parts, and between them lie the logits less their maximum, the label's part of the
-/// gradient, and what the loss is the sum of. Of narrow logits these are f32, and the gradient, narrow, lies
-/// beside the logits; the first of them is then made again where it is needed, but for classes that are
-/// padded, of which the gradient is there twice, once for each product that reads it.
+/// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
+/// the gradient; what the loss is the sum of is written over one of them. Of narrow logits these are f32, and
+/// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
+/// narrow, but for classes that are padded, of which the gradient is there twice, once for each product that
+/// reads it.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double bytesOf = 0;
@@ -134,9 +135,9 @@ double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
     }
   if (bytesOf <= 0)
     return 0;
-  double tensors = 3;
+  double tensors = 2;
   if (types.activation < kWide)
-    tensors = (isPadded ? 3 : 2) * kWide / types.activation + 1;
+    tensors = isPadded ? 2 * kWide / types.activation + 1 : kWide / types.activation + 2;
   return tensors * bytesOf / lossParts(i, layout);
 }
 

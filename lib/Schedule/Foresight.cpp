@@ -106,15 +106,19 @@ bool Foreseer::isTaken(Value value, const FusionGroup &group, Value output) cons
 void Foreseer::takePlaces() {
   for (auto [step, kernel] : llvm::enumerate(kernels)) {
     const bool addsToSummand = kindOf(*kernel) == GroupKind::Tiles && kernel->ops.size() > 1;
-    if (kernel->outputs.size() != 1 ||
+    if (!mayTakeInput(*kernel) ||
         (kernel->routine && !addsToSummand && target.epilogueOf(kernel->routine) != codegen::Epilogue::Any))
       continue;
-    Value output = kernel->outputs.front();
-    if (llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); }))
-      continue;
+    auto isReturned = [](Value output) {
+      return llvm::any_of(output.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+    };
     for (Operation *op : kernel->ops) {
+      Value output;
       auto taken = llvm::find_if(op->getOperands(), [&](Value operand) {
-        return op != kernel->routine && isTaken(operand, *kernel, output);
+        return op != kernel->routine && llvm::any_of(kernel->outputs, [&](Value each) {
+                 output = each;
+                 return !isReturned(each) && isTaken(operand, *kernel, each);
+               });
       });
       if (taken == op->operand_end())
         continue;

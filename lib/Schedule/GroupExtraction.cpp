@@ -193,18 +193,18 @@ bool LoweringContext::mayTake(Value value, const View &view, Value output, Array
   return isDeadAfter(value, last);
 }
 
-std::optional<unsigned> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
-                                                    ArrayRef<unsigned> others) {
-  // Of a kernel that goes row by row, too: what its statistics are made of is read before the row is written,
-  // and the same member of a team meets the same elements in each loop over it.
-  if (loads || group.outputs.size() != 1)
+std::optional<TakenInput> LoweringContext::takenInput(FusionGroup &group, const ExtractedGroup &extracted,
+                                                      ArrayRef<unsigned> others) {
+  if (loads || !mayTakeInput(group))
     return std::nullopt;
   for (auto [i, value, view] : llvm::enumerate(extracted.values, extracted.inputs)) {
     unsigned readers =
         llvm::count_if(extracted.inputs, [&](const View &other) { return other.storage == view.storage; });
-    if (readers == 1 && !llvm::is_contained(others, view.storage) && isReadInPlace(group, value) &&
-        mayTake(value, view, group.outputs.front(), group.ops))
-      return i;
+    if (readers != 1 || llvm::is_contained(others, view.storage) || !isReadInPlace(group, value))
+      continue;
+    for (auto [number, output] : llvm::enumerate(group.outputs))
+      if (mayTake(value, view, output, group.ops))
+        return TakenInput{static_cast<unsigned>(i), static_cast<unsigned>(number)};
   }
   return std::nullopt;
 }

@@ -65,6 +65,13 @@ bool schedule::isReadInPlace(const FusionGroup &group, Value value) {
   return visit(visit, value, false);
 }
 
+bool schedule::mayTakeInput(const FusionGroup &group) {
+  return group.outputs.size() == 1 ||
+         (group.reduced.empty() && llvm::all_of(group.outputs, [&](Value output) {
+            return shapeOf(output) == shapeOf(group.outputs.front());
+          }));
+}
+
 static std::optional<RowSpace> rowSpaceOf(Operation *op) {
   auto kernel = dyn_cast<KernelOpInterface>(op);
   return kernel ? kernel.getRowSpace() : std::nullopt;

@@ -33,6 +33,11 @@ OpClass classify(mlir::Operation *op);
 /// Whether all ops of `group` that read `value` do so at the element that they make, not through a movement:
 /// then what the group gives can be written over it.
 bool isReadInPlace(const FusionGroup &group, mlir::Value value);
+/// Whether the kernel of `group` has read what it reads at a place before it writes there, so that one of its
+/// outputs may lie over an input: where it has one, also if it goes row by row (what statistics are made of
+/// is read before the row is written, and the same member of a team meets the same elements in each loop over
+/// it), or several of one shape that are computed together.
+bool mayTakeInput(const FusionGroup &group);
 
 class Grouping {
 public:

@@ -150,12 +150,13 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
   for (const View &view : extracted->inputs)
     spec.inputs.push_back({view.strides, true});
   SmallVector<View> places;
-  std::optional<unsigned> taken = takenInput(group, *extracted, {});
-  if (taken)
-    spec.inputs[*taken].noalias = false;
+  const std::optional<TakenInput> taken =
+      outputs.size() == group.outputs.size() ? takenInput(group, *extracted, {}) : std::nullopt;
   SmallVector<int64_t> updated; // inputs that are overwritten
-  if (taken)
-    updated.push_back(*taken);
+  if (taken) {
+    spec.inputs[taken->input].noalias = false;
+    updated.push_back(taken->input);
+  }
   for (Value output : outputs) {
     std::optional<View> place = findStatePlace(group, *extracted, output);
     if (place) {
@@ -166,7 +167,9 @@ LogicalResult LoweringContext::lowerLoops(FusionGroup &group) {
         }
       views[output] = *place;
     } else {
-      place = taken ? views[output] = extracted->inputs[*taken] : allocate(output, /*inside=*/true);
+      place = taken && output == group.outputs[taken->output]
+                  ? views[output] = extracted->inputs[taken->input]
+                  : allocate(output, /*inside=*/true);
     }
     places.push_back(*place);
     spec.outputs.push_back({places.back().strides, llvm::none_of(updated, [&](int64_t input) {

@@ -131,20 +131,20 @@ std::optional<View> LoweringContext::findStatePlace(const FusionGroup &group, co
   return place;
 }
 
-std::optional<unsigned> LoweringContext::findReplacedInput(const FusionGroup &group,
-                                                           const ExtractedGroup &extracted,
-                                                           ArrayRef<unsigned> others) {
+std::optional<TakenInput> LoweringContext::findReplacedInput(const FusionGroup &group,
+                                                             const ExtractedGroup &extracted,
+                                                             ArrayRef<unsigned> others) {
   if (group.outputs.size() != 1)
     return std::nullopt;
   std::optional<View> place = findStatePlace(group, extracted, group.outputs.front());
   if (!place || llvm::is_contained(others, place->storage))
     return std::nullopt;
-  std::optional<unsigned> found;
+  std::optional<TakenInput> found;
   for (auto [i, view] : llvm::enumerate(extracted.inputs))
     if (view.storage == place->storage) {
       if (found)
         return std::nullopt;
-      found = i;
+      found = TakenInput{static_cast<unsigned>(i), 0};
     }
   return found;
 }

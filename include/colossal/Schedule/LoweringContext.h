@@ -36,6 +36,11 @@ struct ExtractedGroup {
   llvm::SmallVector<mlir::Value> scalars; ///< per index argument
 };
 
+/// An output of a group that is written over an input: their numbers.
+struct TakenInput {
+  unsigned input, output;
+};
+
 /// A storage of the weights arena that holds something computed at load.
 struct NamedWeight {
   unsigned storage;
@@ -110,15 +115,15 @@ public:
   /// The ops as a function. Arguments that stand for the results of `routine` come first, if there is one.
   mlir::FailureOr<ExtractedGroup> extract(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs,
                                           mlir::Operation *routine);
-  /// The number of the input whose memory the group's output may take, since nobody reads it afterwards and
-  /// the kernel reads each element just before it writes it. `others`: storages that the kernel reads
-  /// besides the inputs.
-  std::optional<unsigned> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
-                                     llvm::ArrayRef<unsigned> others);
+  /// The input whose memory one of the group's outputs may take, since nobody reads it afterwards and the
+  /// kernel reads each element just before it writes it. `others`: storages that the kernel reads besides the
+  /// inputs.
+  std::optional<TakenInput> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
+                                       llvm::ArrayRef<unsigned> others);
   /// The number of the input that lies where the value lies that the group's only output replaces, a sum of
   /// turns or a state, if the output may be written over it; else none. `others` as above.
-  std::optional<unsigned> findReplacedInput(const FusionGroup &group, const ExtractedGroup &extracted,
-                                            llvm::ArrayRef<unsigned> others);
+  std::optional<TakenInput> findReplacedInput(const FusionGroup &group, const ExtractedGroup &extracted,
+                                              llvm::ArrayRef<unsigned> others);
   mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, bool fuse);
   mlir::LogicalResult lowerGroup(FusionGroup &group);
   /// The group as loops.

@@ -69,8 +69,8 @@ private:
   SmallVector<Value> operands; ///< input, weight, and the bias if there is one
   SmallVector<View> sources;   ///< of these
   ExtractedGroup extracted;
-  std::optional<unsigned> taken; ///< the input whose memory the output takes
-  SmallVector<View> places;      ///< of the group's outputs
+  std::optional<TakenInput> taken; ///< the input whose memory an output takes
+  SmallVector<View> places;        ///< of the group's outputs
   GroupedSpec spec;
   std::string problem;
 };
@@ -112,8 +112,9 @@ LogicalResult GroupedLowering::findViews() {
     return failure();
   extracted = std::move(*made);
   taken = context.takenInput(group, extracted, storages);
-  for (Value output : group.outputs) {
-    places.push_back(taken ? extracted.inputs[*taken] : context.allocate(output, /*inside=*/true));
+  for (auto [i, output] : llvm::enumerate(group.outputs)) {
+    places.push_back(taken && taken->output == i ? extracted.inputs[taken->input]
+                                                 : context.allocate(output, /*inside=*/true));
     context.setView(output, places.back());
   }
   return success();
@@ -142,8 +143,10 @@ void GroupedLowering::describeBuffers() {
        llvm::zip_equal(ArrayRef<View>(places).drop_front(), ArrayRef<Value>(group.outputs).drop_front()))
     spec.extraOutputs.push_back(describe(tensorOf(output), view));
   spec.params = extracted.scalars.size();
-  if (taken)
-    spec.extraInputs[*taken].noalias = spec.noaliasOutput = false;
+  if (taken) {
+    spec.extraInputs[taken->input].noalias = false;
+    (taken->output == 0 ? spec.noaliasOutput : spec.extraOutputs[taken->output - 1].noalias) = false;
+  }
   spec.epilogue = [this](OpBuilder &builder, Location loc, Value sums, const GroupedPlace &place) {
     emitEpilogue(builder, loc, sums, place);
   };
@@ -191,7 +194,7 @@ KernelKey GroupedLowering::makeKey() {
   for (auto [view, output] : llvm::zip_equal(places, group.outputs))
     key.add(output.getType()).add(view.strides);
   key.add(spec.inputAlignment).add(spec.alignments).add(spec.lanes);
-  key.add(taken ? int64_t(*taken) : int64_t(-1));
+  key.add(taken ? int64_t(taken->input) : int64_t(-1)).add(taken ? int64_t(taken->output) : int64_t(-1));
   return key;
 }
 
@@ -253,7 +256,7 @@ void GroupedLowering::launch(const CachedKernel &kernel) {
     accesses.push_back(context.accessOf(view, tensorOf(output), true));
   SmallVector<int64_t> alsoWritten;
   if (taken)
-    alsoWritten.push_back(*taken + int64_t(operands.size()));
+    alsoWritten.push_back(taken->input + int64_t(operands.size()));
   Work work{Work::Kind::Convolution,
             spec.groups,
             spec.images * spec.places[0] * spec.places[1],

@@ -135,8 +135,8 @@ private:
   SmallVector<Operation *> epilogue;
   ContractionOperands operands;
   ExtractedGroup extracted;
-  std::optional<unsigned> taken; ///< the input whose memory the output takes
-  SmallVector<View> places;      ///< of the group's outputs
+  std::optional<TakenInput> taken; ///< the input whose memory an output takes
+  SmallVector<View> places;        ///< of the group's outputs
   llvm::MapVector<int64_t, Label> labels;
   SmallVector<int64_t> order[4]; ///< labels of each kind, outermost first
   ContractionSpec spec;
@@ -177,8 +177,9 @@ LogicalResult ContractionLowering::run() {
   taken = context.takenInput(group, extracted, {operands.a.storage, operands.b.storage});
   if (!taken)
     taken = context.findReplacedInput(group, extracted, {operands.a.storage, operands.b.storage});
-  for (Value output : group.outputs) {
-    places.push_back(taken ? extracted.inputs[*taken] : context.allocate(output, /*inside=*/true));
+  for (auto [i, output] : llvm::enumerate(group.outputs)) {
+    places.push_back(taken && taken->output == i ? extracted.inputs[taken->input]
+                                                 : context.allocate(output, /*inside=*/true));
     context.setView(output, places.back());
   }
   collectLabels();
@@ -281,14 +282,16 @@ void ContractionLowering::describeBuffers() {
     return shape == shapeOf(result) && view.strides == places[0].strides;
   };
   for (auto [i, input] : llvm::enumerate(extracted.inputs))
-    if (areLikeC(input, extracted.types[i].getShape()) && taken != i)
+    if (areLikeC(input, extracted.types[i].getShape()) && (!taken || taken->input != i))
       spec.inputsLikeC.push_back(i);
   for (unsigned i = 1; i < places.size(); ++i)
     if (areLikeC(places[i], shapeOf(group.outputs[i])))
       spec.outputsLikeC.push_back(i - 1);
   spec.params = extracted.scalars.size();
-  if (taken)
-    spec.extraInputs[*taken].noalias = spec.noaliasC = false;
+  if (taken) {
+    spec.extraInputs[taken->input].noalias = false;
+    (taken->output == 0 ? spec.noaliasC : spec.extraOutputs[taken->output - 1].noalias) = false;
+  }
   if (epilogue.empty())
     return;
   if (spec.cType.isInteger(1))
@@ -310,7 +313,10 @@ KernelKey ContractionLowering::makeKey() const {
     key.add(view.strides);
   for (auto [view, output] : llvm::zip_equal(places, group.outputs))
     key.add(output.getType()).add(view.strides);
-  key.add(taken ? int64_t(*taken) : int64_t(-1)).add(winograd ? winograd->m : int64_t(0)).add(copied);
+  key.add(taken ? int64_t(taken->input) : int64_t(-1))
+      .add(taken ? int64_t(taken->output) : int64_t(-1))
+      .add(winograd ? winograd->m : int64_t(0))
+      .add(copied);
   return key;
 }
 
@@ -430,7 +436,7 @@ LogicalResult ContractionLowering::emitInstructions(const CachedKernel &kernel) 
     accesses.push_back(context.accessOf(view, tensorOf(output), true));
   SmallVector<int64_t> alsoWritten;
   if (taken)
-    alsoWritten.push_back(*taken + sides);
+    alsoWritten.push_back(taken->input + sides);
   if (winograd)
     return lowerWinograd(target, context, cast<ConvOp>(op), *winograd, operands, kernel, accesses,
                          places.size(), extracted.scalars, alsoWritten);
