@@ -182,6 +182,7 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
   std::vector<StageState> stages(shape.pipeline);
   std::map<int, StageState *> keepers;                 // of the optimizer's slots of what stages share
   std::vector<std::set<int>> narrowed(shape.pipeline); // shared parameters with a copy
+  std::vector<std::set<int>> computed(shape.pipeline); // and those of which something is computed
   std::size_t unit = 0;
   for (std::size_t c = 0; c < order.parts.size(); ++c) {
     StageState &stage = stages[shape.stageOf(static_cast<int>(c))];
@@ -200,6 +201,10 @@ std::vector<StageState> StepCost::stages(const StepShape &shape, const UnitOrder
           if (!narrowed[shape.stageOf(static_cast<int>(c))].insert(number).second)
             stage.narrowed -= copied;
       }
+      stage.computed += amount * cost.computed.of(shape.microbatches);
+      for (auto [number, bytes] : cost.sharedComputed)
+        if (computed[shape.stageOf(static_cast<int>(c))].insert(number).second)
+          stage.computed += bytes.of(shape.microbatches);
       stage.largestPart = std::max(stage.largestPart, cost.largest);
       stage.largest = std::max(stage.largest, std::min(amount, 1.0) * cost.parameters);
       for (auto [number, held] : cost.shared) {
@@ -259,6 +264,9 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   }
   memory.transient = stage.transient;
   memory.transient += stage.messages;
+  // (In one microbatch, what passes have beside what they keep is foreseen as that much larger than it is.)
+  if (shape.asCompiled && shape.microbatches > 1)
+    memory.transient += stage.computed;
   // Between stages each unit that has a shared parameter adds up for itself.
   if (shape.asCompiled && shape.microbatches > 1 && shape.pipeline > 1)
     memory.transient += stage.again * types.gradient;

@@ -183,6 +183,18 @@ void Reader::countRoots() {
       sharedNumbers.try_emplace(root, sharedNumbers.size());
 }
 
+/// Whether `value` is a parameter, or what only moves its elements, as kernels read them.
+static bool isRead(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    auto kernel = dyn_cast<KernelOpInterface>(maker);
+    if (isa<ParameterOp>(maker) || !kernel || kernel.getKernelKind() != KernelKind::Movement ||
+        maker->getNumOperands() != 1)
+      return isa<ParameterOp>(maker);
+    value = maker->getOperand(0);
+  }
+  return false;
+}
+
 /// Where the elements of what is known when a plan is loaded lie: movements are views, but for a reshape of
 /// what was repeated, which is stored.
 static Value findTable(Value value) {
@@ -253,6 +265,8 @@ FailureOr<int> Reader::getTensor(Value value, Value other, factors::UnitKind &ki
                 : origin.parameter && isTrained(value) ? factors::Tensor::Parameter
                                                        : factors::Tensor::Given;
   tensor.isFixed = !origin.argument && tensor.kind == factors::Tensor::Given;
+  if (tensor.kind == factors::Tensor::Parameter && !isRead(value))
+    tensor.computed = tensor.elements;
   if (tensor.kind == factors::Tensor::Parameter)
     for (StringRef root : findRoots(value)) {
       tensor.stored += rootElements[root];

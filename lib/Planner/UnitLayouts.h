@@ -151,6 +151,7 @@ private:
   std::pair<double, double> countScores(std::size_t i, const UnitLayout &layout) const;
   double partBytes(std::size_t i, const UnitLayout &layout) const;
   double maskBytes(const UnitLayout &layout) const;
+  void keepComputed(const UnitLayout &layout, UnitCost &cost) const;
   double forwardBytes(const std::vector<Placement> &lies) const;
   bool scales(const Operation &op) const;
   double lossParts(std::size_t i, const UnitLayout &layout) const;

@@ -14,6 +14,12 @@
 
 namespace colossal::cost {
 
+/// Bytes of what is computed before the first microbatch and kept to the end of the last.
+struct ComputedBytes {
+  double once = 0, perMicrobatch = 0;
+  double of(int microbatches) const { return once + perMicrobatch * microbatches; }
+};
+
 /// What one unit takes, on one rank, for one microbatch.
 struct UnitCost {
   double forward = 0, backward = 0, weightGradient = 0; ///< s; backward has the recompute
@@ -41,10 +47,12 @@ struct UnitCost {
   /// in, which a stage that receives it keeps.
   double againBytes = 0, againInputBytes = 0;
   bool continuesSegment = false, isInOneSegment = false;
-  double maskBytes = 0;         ///< computed from the model's inputs, once for all units that read it
-  double parameters = 0;        ///< elements stored on a rank
-  double largest = 0;           ///< of the largest parameter
-  double narrowed = 0;          ///< of them, read by products, which may take a narrow copy
+  double maskBytes = 0;   ///< computed from the model's inputs, once for all units that read it
+  ComputedBytes computed; ///< of parameters alone, and read by passes
+  std::map<int, ComputedBytes> sharedComputed; ///< the same of what several units read, by shared number
+  double parameters = 0;                       ///< elements stored on a rank
+  double largest = 0;                          ///< of the largest parameter
+  double narrowed = 0;                         ///< of them, read by products, which may take a narrow copy
   bool narrowsAgain = false;    ///< the backward pass makes these copies again, as it does values
   double slots = 0;             ///< elements of each of the optimizer's slots: all axes share them
   double unread = 0;            ///< of them, read by no pass (positions behind the longest sequence)
@@ -154,6 +162,7 @@ struct StageState {
   double largestPart = 0;             ///< of the largest parameter
   double again = 0;                   ///< of parameters that several units share, for each but one
   double slots = 0;                   ///< of each of the optimizer's
+  double computed = 0;                ///< bytes of what is computed of parameters alone
   /// Elements whose gradients are there at the peak, where they are made while what was saved goes: in a step
   /// of one microbatch. Below 0: all.
   double made = -1;

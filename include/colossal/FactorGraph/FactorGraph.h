@@ -93,6 +93,9 @@ struct Tensor {
   double bytes = 8; ///< of an element as the model has it; passes have floats in the precision of a search
   /// Parameters: elements that are stored and trained, which a view may show in part; 0: not trained.
   double stored = 0;
+  /// Parameters: of `elements`, those that are computed of one or several, once for all microbatches (the
+  /// biases of windows, of a table), and not read where these lie.
+  double computed = 0;
   /// Parameters: the same number in several units means one stored tensor (tied embeddings); -1: its own.
   int shared = -1;
   /// Of a parameter: its number in what the graph was read from; -1: none.
