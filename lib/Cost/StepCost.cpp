@@ -264,7 +264,8 @@ StageMemory StepCost::state(const StepShape &shape, const StageState &stage) con
   }
   memory.transient = stage.transient;
   memory.transient += stage.messages;
-  // (In one microbatch, what passes have beside what they keep is foreseen as that much larger than it is.)
+  // (Not in one microbatch: what passes of a model with windows have beside what they keep is foreseen as
+  // more than it is, by about as much.)
   if (shape.asCompiled && shape.microbatches > 1)
     memory.transient += stage.computed;
   // Between stages each unit that has a shared parameter adds up for itself.

@@ -1,5 +1,5 @@
-// What a unit keeps for its backward pass under each kind of recompute, and
-// what it makes again. UnitLayouts.cpp prices all else.
+// What a unit keeps for its backward pass under each kind of recompute, and what it makes again.
+// UnitLayouts.cpp prices all else.
 #include "BackwardWalk.h"
 #include "UnitLayouts.h"
 
@@ -16,9 +16,8 @@ namespace colossal::planner {
 /// Bytes of an element that is not narrow.
 static constexpr double kWide = 4;
 
-/// The most that an operation brings in of values that lie otherwise than it
-/// takes them, while the backward pass runs it: what was gathered is gathered
-/// again, and is whole while the operation reads it.
+/// The most that an operation brings in of values that lie otherwise than it takes them, while the backward
+/// pass runs it: what was gathered is gathered again, and is whole while the operation reads it.
 double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placement> &lies) const {
   double most = 0;
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
@@ -44,8 +43,7 @@ double UnitLayouts::broughtIn(const UnitLayout &layout, const std::vector<Placem
   return most;
 }
 
-/// Of operation `i`, an attention: its scores on a rank, elements, and its
-/// queries.
+/// Of operation `i`, an attention: its scores on a rank, elements, and its queries.
 std::pair<double, double> UnitLayouts::countScores(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double scores = 1, queries = 1;
@@ -68,19 +66,18 @@ static bool isGrouped(const Operation &attention) {
                      [](const Factor &factor) { return factor.size > 1 && factor.role == "group"; });
 }
 
-/// What the backward pass of operation `i`, an attention, has beside the
-/// gradients of its operands and result where it makes its scores again, part
-/// by part: weights and slopes, and of parts of several sizes a third tensor
-/// that finds no room where they lay; and under a causal mask the sums for
-/// those keys that no further part sees.
+/// What the backward pass of operation `i`, an attention, has beside the gradients of its operands and result
+/// where it makes its scores again, part by part: weights and slopes, and of parts of several sizes a third
+/// tensor that finds no room where they lay; and under a causal mask the sums for those keys that no further
+/// part sees.
 double UnitLayouts::partBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   const auto [scores, queries] = countScores(i, layout);
   const double element = std::max(types.activation, 4.0); // computed in
   const double rows = factors::attentionPartRows(queries, scores, op.causal),
                parts = std::ceil(queries / rows);
-  // All at once, slopes are written over the weights, but where several heads
-  // share keys. What is narrow has them as its products take them, too.
+  // All at once, slopes are written over the weights, but where several heads share keys. What is narrow has
+  // them as its products take them, too.
   const double narrow = element > types.activation ? types.activation : 0;
   if (parts <= 1)
     return (isGrouped(op) ? 2 : 1) * scores * (element + narrow);
@@ -102,8 +99,7 @@ static bool isLoss(const KindInfo &info, std::size_t i) {
   return !info.classFactors[i].empty();
 }
 
-/// In how many parts a rank computes operation `i`, a loss, and what makes its
-/// logits.
+/// In how many parts a rank computes operation `i`, a loss, and what makes its logits.
 double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   const double all = bytes(op.operands[0].tensor) * resharder.share(want(static_cast<int>(i), 0, layout[i]));
@@ -122,13 +118,11 @@ double UnitLayouts::lossParts(std::size_t i, const UnitLayout &layout) const {
   return static_cast<double>(parts);
 }
 
-/// What a loss over classes that lie over ranks has beside the gradient of its
-/// logits: what ranks sum up of a row cuts its kernel in parts, and between
-/// them lie the logits less their maximum and the label's part of the gradient;
-/// what the loss is the sum of is written over one of them. Of narrow logits
-/// these are f32, and the gradient, narrow, lies beside the logits; the first
-/// of them is then made again where it is needed, narrow, but for classes that
-/// are padded, of which the gradient is there twice, once for each product that
+/// What a loss over classes that lie over ranks has beside the gradient of its logits: what ranks sum up of a
+/// row cuts its kernel in parts, and between them lie the logits less their maximum and the label's part of
+/// the gradient; what the loss is the sum of is written over one of them. Of narrow logits these are f32, and
+/// the gradient, narrow, lies beside the logits; the first of them is then made again where it is needed,
+/// narrow, but for classes that are padded, of which the gradient is there twice, once for each product that
 /// reads it.
 double UnitLayouts::lossBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
@@ -169,8 +163,8 @@ double UnitLayouts::maskBytes(const UnitLayout &layout) const {
   return sum;
 }
 
-/// Whether the gradient of what `op` reads takes its weights apart: a
-/// convolution in steps, each of which has weights of its own.
+/// Whether the gradient of what `op` reads takes its weights apart: a convolution in steps, each remainder of
+/// a place by the stride has weights of its own.
 static bool takesWeightsApart(const Operation &op) {
   return op.kind == Operation::Contraction && op.operands[0].gradientFlops > 0 &&
          std::any_of(op.factors.begin(), op.factors.end(), [](const Factor &factor) {
@@ -178,8 +172,7 @@ static bool takesWeightsApart(const Operation &op) {
          });
 }
 
-/// What is computed of parameters alone, and kept for the backward pass, or
-/// computed for that.
+/// What is computed of parameters alone, and kept for the backward pass, or computed for that.
 void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
   std::map<int, double> parts; // by tensor
   for (std::size_t i = 0; i < kind.operations.size(); ++i) {
@@ -202,9 +195,9 @@ void UnitLayouts::keepComputed(const UnitLayout &layout, UnitCost &cost) const {
   }
 }
 
-/// The most that a forward pass by itself has at once, but for what the model
-/// gives back: what lies in memory between the operation that makes it and the
-/// last that reads it. What is given back is f32, beside what is narrow.
+/// The most that a forward pass by itself has at once, but for what the model gives back: what lies in memory
+/// between the operation that makes it and the last that reads it. What is given back is f32, beside what is
+/// narrow.
 double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   std::vector<bool> isInMemory(kind.tensors.size(), false);
   for (int input : kind.inputs)
@@ -230,8 +223,7 @@ double UnitLayouts::forwardBytes(const std::vector<Placement> &lies) const {
   return most;
 }
 
-/// Whether a kernel that streams multiplies what was saved by trained
-/// parameters.
+/// Whether a kernel that streams multiplies what was saved by trained parameters.
 bool UnitLayouts::scales(const Operation &op) const {
   bool hasParameter = false, isSaved = false;
   for (const Use &use : op.operands) {
@@ -242,10 +234,9 @@ bool UnitLayouts::scales(const Operation &op) const {
   return op.kind == Operation::Streaming && hasParameter && isSaved;
 }
 
-/// What gradients of activations take while the backward pass runs operation
-/// `i`: those of its results and operands, of which a kernel that streams
-/// writes the ones over the others. One that scales by parameters has all of
-/// them, and the products that the parameters' gradients are sums of.
+/// What gradients of activations take while the backward pass runs operation `i`: those of its results and
+/// operands, of which a kernel that streams writes the ones over the others. One that scales by parameters
+/// has all of them, and the products that the parameters' gradients are sums of.
 double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
                                       const std::vector<Placement> &lies) const {
   const Operation &op = kind.operations[i];
@@ -264,8 +255,7 @@ double UnitLayouts::gradientsInFlight(std::size_t i, const UnitLayout &layout,
   return streams ? std::max(operands, results) : operands + results;
 }
 
-/// The segment of the unit in which the memory of a tensor is made again; -1
-/// where it is kept.
+/// The segment of the unit in which the memory of a tensor is made again; -1 where it is kept.
 int UnitLayouts::againIn(int root) const {
   if (!query.remade)
     return -1;
@@ -281,8 +271,7 @@ int UnitLayouts::againIn(int root) const {
   return segment;
 }
 
-/// Whether something that is made again reads the memory of a tensor as it
-/// lies.
+/// Whether something that is made again reads the memory of a tensor as it lies.
 bool UnitLayouts::isReadAgain(int root, const UnitLayout &layout, const std::vector<Placement> &lies) const {
   for (std::size_t i = 0; query.remade && i < kind.operations.size(); ++i)
     for (std::size_t o = 0; query.remade->isAgain[i] && o < kind.operations[i].operands.size(); ++o)
@@ -291,8 +280,8 @@ bool UnitLayouts::isReadAgain(int root, const UnitLayout &layout, const std::vec
   return false;
 }
 
-/// What a compiled step under recompute keeps of the unit, as `needed`, and
-/// what it makes again of its last segment and of what it takes in.
+/// What a compiled step under recompute keeps of the unit, as `needed`, and what it makes again of its last
+/// segment and of what it takes in.
 void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int, double> &needed,
                                UnitCost &cost) const {
   const RemadeUnit &remade = *query.remade;
@@ -321,12 +310,10 @@ void UnitLayouts::keepSegments(const std::vector<Placement> &lies, std::map<int,
   needed = std::move(kept);
 }
 
-/// The most that gradients take while the backward pass runs an operation,
-/// where the gradients of weights are a pass of their own: beside what was
-/// saved, but for what that pass does not read and is gone once it was read.
-/// `needed`: what the backward pass reads, per root tensor its part, and
-/// `first` the first operation that does, which the backward pass comes to
-/// last; `forWeights`: what the gradients of weights read.
+/// The most that gradients take while the backward pass runs an operation, where the gradients of weights are
+/// a pass of their own: beside what was saved, but for what that pass does not read and is gone once it was
+/// read. `needed`: what the backward pass reads, per root tensor its part, and `first` the first operation
+/// that does, which the backward pass comes to last; `forWeights`: what the gradients of weights read.
 double UnitLayouts::mostBesideWeights(const UnitLayout &layout, const std::vector<Placement> &lies,
                                       const std::map<int, double> &needed,
                                       const std::map<int, std::size_t> &first,
@@ -335,8 +322,8 @@ double UnitLayouts::mostBesideWeights(const UnitLayout &layout, const std::vecto
     std::size_t reader; ///< the last that reads it, in the backward pass
     int producer;
     double bytes;
-    bool isOver;       ///< a kernel that streams writes the gradient of a value over
-                       ///< the value, where it is the last to read it
+    bool isOver; ///< a kernel that streams writes the gradient of a value over the value, where it is the
+                 ///< last to read it
     bool isForWeights; ///< read by the gradients of weights, too
     int segment;       ///< in which it is made again; -1: it is kept
   };
@@ -389,9 +376,8 @@ static bool hasLastDimension(const Operation &op, const Use &operand) {
       });
 }
 
-/// Bytes of the copy that the gradient of a parameter is made from by operation
-/// `i`, a contraction: of what the operation read, or of its result's gradient,
-/// by which dimension of the parameter comes last.
+/// Bytes of the copy that the gradient of a parameter is made from by operation `i`, a contraction: of what
+/// the operation read, or of its result's gradient, by which dimension of the parameter comes last.
 double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   double most = 0;
@@ -414,8 +400,7 @@ double UnitLayouts::copiedBytes(std::size_t i, const UnitLayout &layout) const {
   return most;
 }
 
-/// The backward pass of the unit where what was saved is gone once it was read,
-/// and gradients lie over it.
+/// The backward pass of the unit where what was saved is gone once it was read, and gradients lie over it.
 BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::vector<Placement> &lies,
                                            const std::map<int, double> &needed,
                                            const std::map<int, std::size_t> &first,
@@ -485,8 +470,7 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
     walked.segment = query.remade ? query.remade->segments[i] : -1;
     walk.ops.push_back(std::move(walked));
   }
-  // Where contractions are not done again, each value is made for what reads
-  // it; else all of a segment are.
+  // Where contractions are not done again, each value is made for what reads it; else all of a segment are.
   std::map<int, int> from;
   bool makesProducts = query.recompute == Recompute::Full;
   for (std::size_t i = 0; i < kind.operations.size() && query.remade; ++i)
@@ -514,9 +498,8 @@ BackwardWalk UnitLayouts::describeBackward(const UnitLayout &layout, const std::
   return walk;
 }
 
-/// Bytes of an operand that ranks have exchanged for operation `i`, or for a
-/// view that it takes, where it is kept so: in a compiled step always, else
-/// where that is no more than it was where it lay. 0: it is not.
+/// Bytes of an operand that ranks have exchanged for operation `i`, or for a view that it takes, where it is
+/// kept so: in a compiled step always, else where that is no more than it was where it lay. 0: it is not.
 double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayout &layout,
                                    const std::vector<Placement> &lies) const {
   const int read = kind.operations[i].operands[o].tensor;
@@ -535,8 +518,8 @@ double UnitLayouts::exchangedBytes(std::size_t i, std::size_t o, const UnitLayou
   }
 }
 
-/// Bytes of an operand of operation `i` that the model is given in f32, where
-/// the gradient of the parameter that it meets reads a narrow copy; else 0.
+/// Bytes of an operand of operation `i` that the model is given in f32, where the gradient of the parameter
+/// that it meets reads a narrow copy; else 0.
 double UnitLayouts::narrowedBytes(std::size_t i, std::size_t o, const UnitLayout &layout) const {
   const Operation &op = kind.operations[i];
   const Tensor &given = kind.tensors[op.operands[o].tensor];
@@ -550,12 +533,10 @@ double UnitLayouts::narrowedBytes(std::size_t i, std::size_t o, const UnitLayout
          resharder.share(want(static_cast<int>(i), static_cast<int>(o), layout[i]));
 }
 
-/// What the backward pass reads of the forward pass, and what is made again for
-/// it.
+/// What the backward pass reads of the forward pass, and what is made again for it.
 void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &lies, UnitCost &cost,
                        cost::OpList &recompute) const {
-  std::map<int, double> needed, forWeights,
-      gradients; // per root tensor: part of it
+  std::map<int, double> needed, forWeights, gradients; // per root tensor: part of it
   auto need = [&](std::map<int, double> &in, int tensor, double part) {
     if (kind.tensors[tensor].kind != Tensor::Activation)
       return;
@@ -585,8 +566,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
         need(needed, use.tensor, resharder.share(lies[use.tensor]));
         first.try_emplace(info.root[use.tensor], i);
       }
-      // The products that the parameters' gradients are sums of take its place,
-      // and are f32.
+      // The products that the parameters' gradients are sums of take its place, and are f32.
       if (scales(op) && kind.tensors[use.tensor].kind == Tensor::Activation)
         need(forWeights, use.tensor,
              resharder.share(lies[use.tensor]) * std::max(1.0, kWide / types.activation));
@@ -594,9 +574,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
           kind.tensors[op.operands[1 - std::min<std::size_t>(o, 1)].tensor].kind == Tensor::Parameter)
         need(forWeights, use.tensor, resharder.share(lies[use.tensor]));
     }
-    // Of a contraction with a parameter, which is one operand, the other is
-    // what the parameter's gradient is made of, and so is the result's
-    // gradient.
+    // Of a contraction with a parameter, which is one operand, the other is what the parameter's gradient is
+    // made of, and so is the result's gradient.
     const bool hasWeights = std::any_of(op.operands.begin(), op.operands.end(), [&](const Use &use) {
       return kind.tensors[use.tensor].kind == Tensor::Parameter;
     });
@@ -613,8 +592,8 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   }
   for (std::size_t e = 0; e < exchanged.size();) {
     const auto [tensor, reader, held] = exchanged[e];
-    if (needed.count(info.root[tensor]) > 0 || isReadAgain(info.root[tensor], layout,
-                                                           lies)) { // beside what others read
+    if (needed.count(info.root[tensor]) > 0 ||
+        isReadAgain(info.root[tensor], layout, lies)) { // beside what others read
       copies += held;
       ++e;
     } else { // in its place
@@ -643,8 +622,7 @@ void UnitLayouts::keep(const UnitLayout &layout, const std::vector<Placement> &l
   const double besideWeights = mostBesideWeights(layout, lies, needed, first, forWeights);
   BackwardWalk walk = describeBackward(layout, lies, needed, first, exchanged);
   const BackwardWalk::Peak peak = walk.find();
-  // Where microbatches have copies of what they keep, nothing lies over it, and
-  // it is there to the end.
+  // Where microbatches have copies of what they keep, nothing lies over it, and it is there to the end.
   walk.values.erase(std::remove_if(walk.values.begin(), walk.values.end(),
                                    [](const WalkedValue &value) { return value.segment < 0; }),
                     walk.values.end());
