@@ -271,14 +271,43 @@ static std::string findReason(ParameterOp op, ContentsReader &reader) {
   return fixed == "a mask of zeros and ones" && isWeight(op.getResult()) ? "" : fixed;
 }
 
+static bool dependsOnInput(Value value) {
+  SmallVector<Value> work{value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (isa<BlockArgument>(next))
+      return true;
+    if (seen.insert(next).second)
+      llvm::append_range(work, next.getDefiningOp()->getOperands());
+  }
+  return false;
+}
+
+/// Whether an op reads rows of `parameter`, `batch` of them, beside as many that are made of the inputs.
+static bool meetsSamples(Value parameter, int64_t batch) {
+  llvm::SetVector<Operation *> readers;
+  findReaders(parameter, readers);
+  auto hasRows = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() > 0 && type.getShape().front() == batch;
+  };
+  return llvm::any_of(readers, [&](Operation *reader) {
+    return llvm::any_of(findUses(reader, parameter), [&](OpOperand *use) { return hasRows(use->get()); }) &&
+           llvm::any_of(reader->getOperands(),
+                        [&](Value operand) { return hasRows(operand) && dependsOnInput(operand); });
+  });
+}
+
 /// Whether exporters with a fixed batch have expanded one row, as the token before a sequence of patches, to
-/// all samples, and stored that.
+/// all samples, and stored that. Fresh parameters of other rows may be equal as well (a state space's rates,
+/// in each channel): those stand beside no samples.
 static bool isRepeatedRow(ParameterOp op, int64_t globalBatch, ContentsReader &reader) {
   const ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getType()).getShape();
   if (shape.size() < 2 || shape.front() != globalBatch || isWeight(op.getResult()))
     return false;
   const std::optional<Contents> contents = reader.read(op);
-  return contents && contents->repeats(globalBatch);
+  return contents && contents->repeats(globalBatch) && meetsSamples(op.getResult(), globalBatch);
 }
 
 /// Makes the parameters that match one expression of --tie, and are equal, one.
@@ -369,16 +398,17 @@ FailureOr<std::vector<Classified>> training::classify(func::FuncOp function, con
     std::vector<std::string> names = getAllNames(op);
     one.info.tied.assign(names.begin() + 1, names.end());
     std::string reason = isReached(op) ? findReason(op, reader) : "the loss does not depend on it";
-    if (reason.empty() && isRepeatedRow(op, globalBatch, reader)) {
-      one.isRow = true;
+    const bool isRow = reason.empty() && isRepeatedRow(op, globalBatch, reader);
+    one.isRow = isRow;
+    if (isRow)
       one.info.why = "one row that the file has for each sample of the batch";
-    }
     const size_t at = all.size();
     all.push_back(std::move(one));
     if (isMerged(op, reason, rules, reader))
       separate(op, [&](ParameterOp copy, const std::string &node) {
         Classified other;
         other.op = copy;
+        other.isRow = isRow;
         other.info.name = op.getName().str() + "@" + node;
         other.info.type = type;
         other.info.why = rules.untie.match(names)

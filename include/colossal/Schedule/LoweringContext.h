@@ -120,8 +120,8 @@ public:
   /// inputs.
   std::optional<TakenInput> takenInput(FusionGroup &group, const ExtractedGroup &extracted,
                                        llvm::ArrayRef<unsigned> others);
-  /// The input that lies where the value lies that the group's only output replaces, a sum of turns or a state,
-  /// if the output may be written over it; else none. `others` as above.
+  /// The input that lies where the value lies that the group's only output replaces, a sum of turns or a
+  /// state, if the output may be written over it; else none. `others` as above.
   std::optional<TakenInput> findReplacedInput(const FusionGroup &group, const ExtractedGroup &extracted,
                                               llvm::ArrayRef<unsigned> others);
   mlir::LogicalResult lowerOps(llvm::ArrayRef<mlir::Operation *> ops, bool fuse);
