@@ -85,6 +85,9 @@ LogicalResult Attempts::compile(PlannedStep &step, CompileResult &result) {
 /// Says why none of the steps that were tried is taken.
 static LogicalResult refuseAll(MLIRContext *context, ArrayRef<PlannedStep> tried, uint64_t limit,
                                int64_t devices) {
+  const std::string &first = tried.front().refusal;
+  if (!first.empty() && llvm::all_of(tried, [&](const PlannedStep &step) { return step.refusal == first; }))
+    return emitError(UnknownLoc::get(context)) << first; // which is no matter of plans
   const PlannedStep *least = nullptr;
   for (const PlannedStep &step : tried)
     if (step.neededBytes > 0 && (!least || step.neededBytes < least->neededBytes))
@@ -97,8 +100,7 @@ static LogicalResult refuseAll(MLIRContext *context, ArrayRef<PlannedStep> tried
                << "; more --memory or --devices, or a smaller --global-batch, would do";
   else
     diagnostic << "no program can be compiled of any of the " << tried.size() << " plans for " << devices
-               << " devices that were found; of the fastest, " << describe(tried.front()) << ": "
-               << tried.front().refusal;
+               << " devices that were found; of the fastest, " << describe(tried.front()) << ": " << first;
   return diagnostic;
 }
 
